@@ -1,0 +1,199 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// BatchHeaderSize is the size of the fixed header of a batch.
+const BatchHeaderSize = 61
+
+const (
+	lengthEnd = 12 // the length field counts the bytes after itself
+	crcStart  = 21 // the CRC covers the bytes from here on
+	magicV2   = 2
+	codecMask = 0x07
+)
+
+// attributes that a producer may not set, by bit.
+const (
+	attributeLogAppendTime = 1 << 3
+	attributeTransactional = 1 << 4
+	attributeControl       = 1 << 5
+)
+
+// Batch is one whole encoded batch, Kafka's record batch format v2, with its
+// header at 0. It is the unit in which records travel, are stored and are
+// served; nothing between producer and reader encodes them anew. All integers
+// of the header are big-endian.
+//
+//	 0  i64  base offset        of the first record; ours to set
+//	 8  i32  length             bytes that follow this field
+//	12  i32  leader epoch       ours to set
+//	16  i8   magic              2
+//	17  u32  CRC-32C            over everything from 21 on
+//	21  i16  attributes         0-2 codec, 3 log append time, 4 transactional, 5 control
+//	23  i32  last offset delta  record count - 1
+//	27  i64  base timestamp     unix ms, of the first record
+//	35  i64  max timestamp      unix ms
+//	43  i64  producer id        -1: none
+//	51  i16  producer epoch     -1: none
+//	53  i32  base sequence      -1: none
+//	57  i32  record count
+//	61  records, see Record; compressed as a whole if the attributes name a codec
+//
+// Base offset and leader epoch lie outside the CRC, so the log gives a batch
+// its place without touching, or reading, the rest.
+//
+// The accessors do not check: a Batch comes from Split, or has passed Check
+// or Verify.
+type Batch []byte
+
+// BaseOffset is the offset of the first record.
+func (b Batch) BaseOffset() Offset { return Offset(binary.BigEndian.Uint64(b)) }
+
+// SetBaseOffset gives the batch its place in a log, in place.
+func (b Batch) SetBaseOffset(o Offset) { binary.BigEndian.PutUint64(b, uint64(o)) }
+
+// End is the offset after the last record.
+func (b Batch) End() Offset { return b.BaseOffset() + Offset(b.Count()) }
+
+// LeaderEpoch is the term of the leader that appended the batch.
+func (b Batch) LeaderEpoch() int32 { return int32(binary.BigEndian.Uint32(b[12:])) }
+
+// SetLeaderEpoch writes the term of the leader, in place.
+func (b Batch) SetLeaderEpoch(epoch int32) { binary.BigEndian.PutUint32(b[12:], uint32(epoch)) }
+
+// Count is the number of records.
+func (b Batch) Count() int { return int(int32(binary.BigEndian.Uint32(b[57:]))) }
+
+// Attributes are the flags of the batch; the codec is the lowest three bits.
+func (b Batch) Attributes() int16 { return int16(binary.BigEndian.Uint16(b[21:])) }
+
+// Compression is the codec of the records section. It may be one that this
+// program does not know.
+func (b Batch) Compression() Codec { return Codec(b.Attributes() & codecMask) }
+
+// BaseTimestamp is the producer's time of the first record, in unix ms.
+func (b Batch) BaseTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[27:])) }
+
+// MaxTimestamp is the highest time of a record as the producer tells it, in
+// unix ms. It is not checked.
+func (b Batch) MaxTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[35:])) }
+
+// ProducerID is the id of Kafka's idempotent producer, -1 for none.
+func (b Batch) ProducerID() int64 { return int64(binary.BigEndian.Uint64(b[43:])) }
+
+// ProducerEpoch is the epoch of Kafka's idempotent producer, -1 for none.
+func (b Batch) ProducerEpoch() int16 { return int16(binary.BigEndian.Uint16(b[51:])) }
+
+// BaseSequence is Kafka's sequence of the first record, -1 for none.
+func (b Batch) BaseSequence() int32 { return int32(binary.BigEndian.Uint32(b[53:])) }
+
+func (b Batch) lengthField() int     { return int(int32(binary.BigEndian.Uint32(b[8:]))) }
+func (b Batch) crcField() uint32     { return binary.BigEndian.Uint32(b[17:]) }
+func (b Batch) lastOffsetDelta() int { return int(int32(binary.BigEndian.Uint32(b[23:]))) }
+
+// Split cuts the first batch off a run of contiguous ones. It proves that the
+// header is there and that the whole batch is, nothing else; the batch aliases
+// run, and rest is what follows it. The error is a *Refusal: TooLarge if the
+// batch claims more than MaxBatchBytes, else Invalid.
+func Split(run []byte) (first Batch, rest []byte, err error) {
+	if len(run) < BatchHeaderSize {
+		return nil, nil, Refuse(Invalid, "batch of %d bytes, the header alone has %d", len(run), BatchHeaderSize)
+	}
+	length := Batch(run).lengthField()
+	if length < BatchHeaderSize-lengthEnd {
+		return nil, nil, Refuse(Invalid, "batch length %d, the header alone needs %d", length, BatchHeaderSize-lengthEnd)
+	}
+	size := lengthEnd + length
+	if size > MaxBatchBytes {
+		return nil, nil, tooLarge(MaxBatchBytes, "batch of %d bytes", size)
+	}
+	if size > len(run) {
+		return nil, nil, Refuse(Invalid, "batch of %d bytes, of which %d are there", size, len(run))
+	}
+	return Batch(run[:size:size]), run[size:], nil
+}
+
+// Verify proves that the bytes are those of the batch that was stored: it
+// checks size, magic, CRC, and that codec, record count and last offset delta
+// make sense together. It does not look into the records; Check did, before
+// the batch was let in, and the CRC covers them. For bytes read back from a
+// disk or a server: one pass of CRC, no allocation. The error is a *Refusal
+// with reason Corrupt.
+func (b Batch) Verify() error {
+	if detail := b.faultOfHeader(); detail != "" {
+		return Refuse(Corrupt, "batch %s", detail)
+	}
+	return nil
+}
+
+// Check proves everything that a door must know of a batch from the wire
+// before the log may take it: what Verify checks, and besides
+//
+//   - the batch is at most MaxBatchBytes and MaxBatchRecords long and, inflated,
+//     MaxInflatedBytes;
+//   - it is of no kind that only a broker writes, and of no transaction;
+//   - the records fill the section exactly, their deltas are 0 to count-1 in
+//     order, each is well formed and at most MaxRecordBytes large.
+//
+// Timestamps are the producer's own and are not checked. An uncompressed batch
+// costs one pass of CRC and a walk over the lengths, no allocation; a
+// compressed one is inflated into memory that is bounded by MaxInflatedBytes.
+// The error is a *Refusal, TooLarge with the limit or Invalid; a batch that
+// was refused is in no log.
+func (b Batch) Check() error {
+	if len(b) > MaxBatchBytes {
+		return tooLarge(MaxBatchBytes, "batch of %d bytes", len(b))
+	}
+	if detail := b.faultOfHeader(); detail != "" {
+		return Refuse(Invalid, "batch %s", detail)
+	}
+	if n := b.Count(); n > MaxBatchRecords {
+		return tooLarge(MaxBatchRecords, "batch of %d records", n)
+	}
+	switch a := b.Attributes(); {
+	case a&attributeTransactional != 0:
+		return Refuse(Invalid, "batch of a transaction")
+	case a&attributeControl != 0:
+		return Refuse(Invalid, "control batch")
+	case a&attributeLogAppendTime != 0:
+		return Refuse(Invalid, "batch with log append time, which only a broker may set")
+	case a&^codecMask != 0:
+		return Refuse(Invalid, "batch with unknown attributes %#x", a&^codecMask)
+	}
+	return b.checkRecords()
+}
+
+// faultOfHeader names the first thing wrong with the header or the CRC, or
+// nothing.
+func (b Batch) faultOfHeader() string {
+	if len(b) < BatchHeaderSize {
+		return fmt.Sprintf("of %d bytes, the header alone has %d", len(b), BatchHeaderSize)
+	}
+	if n := b.lengthField(); n != len(b)-lengthEnd {
+		return fmt.Sprintf("length %d in a batch of %d bytes", n, len(b))
+	}
+	if magic := b[16]; magic != magicV2 {
+		return fmt.Sprintf("magic %d, this program knows %d", magic, magicV2)
+	}
+	if sum := Checksum(b[crcStart:]); sum != b.crcField() {
+		return fmt.Sprintf("CRC %08x, its bytes give %08x", b.crcField(), sum)
+	}
+	if c := b.Compression(); !c.known() {
+		return fmt.Sprintf("with unknown codec %d", uint8(c))
+	}
+	if n, d := b.Count(), b.lastOffsetDelta(); n < 1 || d != n-1 {
+		return fmt.Sprintf("of %d records, with last offset delta %d", n, d)
+	}
+	return ""
+}
+
+// tooLarge builds the refusal for something over a limit, in its own unit.
+func tooLarge(limit int64, format string, args ...any) *Refusal {
+	r := Refuse(TooLarge, format, args...)
+	r.Detail = fmt.Sprintf("%s, the limit is %d", r.Detail, limit)
+	r.Limit = limit
+	return r
+}

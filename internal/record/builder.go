@@ -1,0 +1,150 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// Builder encodes records into one batch after the other. The zero value is
+// ready and grows memory of its own; with Reset it works in the caller's, and
+// then a record costs no allocation. It is not safe for concurrent use.
+type Builder struct {
+	buffer        []byte // header room, then the records so far; empty before the first
+	count         int
+	baseTimestamp int64
+	maxTimestamp  int64
+}
+
+// Reset drops what was added and starts a batch in dst[:0], which may be nil.
+// The memory is the builder's until Finish hands it back.
+func (b *Builder) Reset(dst []byte) {
+	*b = Builder{buffer: dst[:0]}
+}
+
+// Count is the number of records added since the last Reset or Finish.
+func (b *Builder) Count() int { return b.count }
+
+// Size is the encoded size of the batch so far, uncompressed, in bytes.
+func (b *Builder) Size() int { return max(len(b.buffer), BatchHeaderSize) }
+
+// Add appends a record. Offset is ignored: the record takes the next index.
+// Key, value and headers are copied. The error is a *Refusal TooLarge, if the
+// record is over MaxRecordBytes, or the batch would be over MaxBatchBytes or
+// MaxBatchRecords with it; the batch is then as it was before.
+func (b *Builder) Add(r Record) error {
+	payload, body := measure(&r)
+	if payload > MaxRecordBytes {
+		return tooLarge(MaxRecordBytes, "record of %d bytes", payload)
+	}
+	if b.count == MaxBatchRecords {
+		return tooLarge(MaxBatchRecords, "batch of %d records", b.count+1)
+	}
+	if b.count == 0 {
+		b.baseTimestamp, b.maxTimestamp = r.Timestamp, r.Timestamp
+	}
+	timestampDelta := r.Timestamp - b.baseTimestamp
+	body += varintSize(timestampDelta) + varintSize(int64(b.count))
+	size := varintSize(int64(body)) + body
+	if b.Size()+size > MaxBatchBytes {
+		return tooLarge(MaxBatchBytes, "batch of %d bytes", b.Size()+size)
+	}
+
+	buf := b.buffer
+	if len(buf) == 0 {
+		var header [BatchHeaderSize]byte
+		buf = append(buf, header[:]...)
+	}
+	buf = binary.AppendVarint(buf, int64(body))
+	buf = append(buf, 0) // attributes
+	buf = binary.AppendVarint(buf, timestampDelta)
+	buf = binary.AppendVarint(buf, int64(b.count))
+	buf = appendField(buf, r.Key)
+	buf = appendField(buf, r.Value)
+	buf = binary.AppendVarint(buf, int64(len(r.Headers)))
+	for i := range r.Headers {
+		buf = binary.AppendVarint(buf, int64(len(r.Headers[i].Key)))
+		buf = append(buf, r.Headers[i].Key...)
+		buf = appendField(buf, r.Headers[i].Value)
+	}
+	b.buffer = buf
+	b.count++
+	b.maxTimestamp = max(b.maxTimestamp, r.Timestamp)
+	return nil
+}
+
+// Finish completes the batch, its records compressed with c, at base offset 0,
+// leader epoch -1 and without a producer id. It hands the memory over: the
+// builder is empty afterwards and keeps no hold on it. The error is a *Refusal,
+// Invalid if there is no record or the codec is unknown, TooLarge if
+// compression made the batch larger than MaxBatchBytes; the builder is then as
+// it was before.
+func (b *Builder) Finish(c Codec) (Batch, error) {
+	if b.count == 0 {
+		return nil, Refuse(Invalid, "batch without records")
+	}
+	if !c.known() {
+		return nil, Refuse(Invalid, "unknown codec %d", uint8(c))
+	}
+	batch := Batch(b.buffer)
+	if c != None {
+		scratch := takeScratch()
+		defer scratch.giveBack()
+		compressed, err := deflate(scratch.bytes, c, batch[BatchHeaderSize:])
+		if err != nil {
+			return nil, fmt.Errorf("compress a batch with %s: %w", c, err)
+		}
+		scratch.bytes = compressed
+		if size := BatchHeaderSize + len(compressed); size > MaxBatchBytes {
+			return nil, tooLarge(MaxBatchBytes, "batch of %d bytes when compressed", size)
+		}
+		batch = append(batch[:BatchHeaderSize], compressed...)
+	}
+	binary.BigEndian.PutUint64(batch, 0)
+	binary.BigEndian.PutUint32(batch[8:], uint32(len(batch)-lengthEnd))
+	batch.SetLeaderEpoch(-1)
+	batch[16] = magicV2
+	binary.BigEndian.PutUint16(batch[21:], uint16(c))
+	binary.BigEndian.PutUint32(batch[23:], uint32(b.count-1))
+	binary.BigEndian.PutUint64(batch[27:], uint64(b.baseTimestamp))
+	binary.BigEndian.PutUint64(batch[35:], uint64(b.maxTimestamp))
+	for i := 43; i < 57; i++ {
+		batch[i] = 0xff // producer id, producer epoch and base sequence: -1
+	}
+	binary.BigEndian.PutUint32(batch[57:], uint32(b.count))
+	binary.BigEndian.PutUint32(batch[17:], Checksum(batch[crcStart:]))
+	*b = Builder{}
+	return batch, nil
+}
+
+// measure returns the bytes of key, value and headers together, and the size
+// of the record's body but for its timestamp and offset delta.
+func measure(r *Record) (payload, body int) {
+	payload = len(r.Key) + len(r.Value)
+	body = 1 + lengthSize(r.Key) + lengthSize(r.Value) + varintSize(int64(len(r.Headers)))
+	for i := range r.Headers {
+		h := &r.Headers[i]
+		payload += len(h.Key) + len(h.Value)
+		body += varintSize(int64(len(h.Key))) + lengthSize(h.Value)
+	}
+	return payload, payload + body
+}
+
+func appendField(dst, value []byte) []byte {
+	if value == nil {
+		return append(dst, 1) // -1, zigzag
+	}
+	dst = binary.AppendVarint(dst, int64(len(value)))
+	return append(dst, value...)
+}
+
+// lengthSize is the size of the length before value.
+func lengthSize(value []byte) int {
+	return varintSize(int64(len(value))) // null takes one byte, as empty does
+}
+
+// varintSize is the size of v as a zigzag varint.
+func varintSize(v int64) int {
+	zigzag := uint64(v<<1) ^ uint64(v>>63)
+	return (bits.Len64(zigzag|1) + 6) / 7
+}

@@ -1,0 +1,96 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// CommandKind names what a command entry changes. Numbers are for ever: they
+// are on disk. 32 to 63 are reserved for trim holds, 64 to 95 for filters.
+type CommandKind uint16
+
+const (
+	// OpenSession begins Session with lease Lease (ms) at epoch 0.
+	OpenSession CommandKind = 1
+	// CloseSession ends Session at its client's wish.
+	CloseSession CommandKind = 2
+	// ExpireSession ends Session because its lease ran out.
+	ExpireSession CommandKind = 3
+	// EndEpoch makes every sequence of Session up to Epoch that is not in the
+	// log by now "never"; the client goes on in a higher epoch.
+	EndEpoch CommandKind = 4
+	// AcquireWriter raises the writer term to Writer.
+	AcquireWriter CommandKind = 5
+	// Trim drops every record below Offset. With FlagFastForward Offset may
+	// lie beyond the end, and the log continues there.
+	Trim CommandKind = 6
+	// Seal refuses appends from now on.
+	Seal CommandKind = 7
+	// Configure carries the log's new configuration in Text.
+	Configure CommandKind = 8
+)
+
+// FlagFastForward lets Trim move the end of the log.
+const FlagFastForward uint32 = 1 << 0
+
+const commandSize = 48
+
+// Command is a change of the log that is not a record. It is an entry like
+// any other, so its place among the appends is the same on every replica.
+//
+//	 0  u16  kind
+//	 2  u16  reserved
+//	 4  u32  flags
+//	 8  u64  session
+//	16  u32  epoch
+//	20  u32  lease, ms
+//	24  i64  offset
+//	32  u64  writer term
+//	40  u64  reserved
+//	48  text to the end
+type Command struct {
+	Kind    CommandKind
+	Flags   uint32
+	Session SessionID
+	Epoch   Epoch
+	Lease   uint32
+	Offset  Offset
+	Writer  WriterTerm
+	Text    []byte
+}
+
+// AppendCommand encodes c.
+func AppendCommand(dst []byte, c Command) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(c.Kind))
+	dst = binary.LittleEndian.AppendUint16(dst, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, c.Flags)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(c.Session))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(c.Epoch))
+	dst = binary.LittleEndian.AppendUint32(dst, c.Lease)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(c.Offset))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(c.Writer))
+	dst = binary.LittleEndian.AppendUint64(dst, 0)
+	return append(dst, c.Text...)
+}
+
+// ParseCommand reads the body of a command entry; Text aliases it. A kind
+// that this program does not know is an error: a replica stops at it.
+func ParseCommand(body []byte) (Command, error) {
+	if len(body) < commandSize {
+		return Command{}, fmt.Errorf("%w: command of %d bytes", ErrEntry, len(body))
+	}
+	c := Command{
+		Kind:    CommandKind(binary.LittleEndian.Uint16(body)),
+		Flags:   binary.LittleEndian.Uint32(body[4:]),
+		Session: SessionID(binary.LittleEndian.Uint64(body[8:])),
+		Epoch:   Epoch(binary.LittleEndian.Uint32(body[16:])),
+		Lease:   binary.LittleEndian.Uint32(body[20:]),
+		Offset:  Offset(binary.LittleEndian.Uint64(body[24:])),
+		Writer:  WriterTerm(binary.LittleEndian.Uint64(body[32:])),
+		Text:    body[commandSize:],
+	}
+	if c.Kind < OpenSession || c.Kind > Configure {
+		return Command{}, fmt.Errorf("%w: unknown command %d", ErrEntry, c.Kind)
+	}
+	return c, nil
+}

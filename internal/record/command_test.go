@@ -1,0 +1,58 @@
+package record
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var sampleCommand = Command{
+	Kind: Trim, Flags: FlagFastForward, Session: 1 << 60, Epoch: 7, Lease: 30_000, Offset: 1 << 41, Writer: 12, Text: []byte("text"),
+}
+
+func TestACommandIsReadAsItWasWritten(t *testing.T) {
+	for kind := OpenSession; kind <= Configure; kind++ {
+		want := sampleCommand
+		want.Kind = kind
+		got, err := ParseCommand(AppendCommand(nil, want))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
+func TestACommandTravelsInAnEntry(t *testing.T) {
+	data := AppendEntryHeader(nil, Entry{Kind: EntryCommand, Time: 5, Chain: 6, First: 7})
+	e, err := ParseEntry(AppendCommand(data, sampleCommand))
+	require.NoError(t, err)
+	require.Equal(t, EntryCommand, e.Kind)
+	require.Equal(t, Offset(7), e.End(), "a command takes no offset")
+	got, err := ParseCommand(e.Body)
+	require.NoError(t, err)
+	require.Equal(t, sampleCommand, got)
+}
+
+func TestTheBytesOfACommandAreForEver(t *testing.T) {
+	require.Equal(t, "0600"+"0000"+"01000000"+"0000000000000010"+"07000000"+"30750000"+"0000000000020000"+"0c00000000000000"+"0000000000000000"+"74657874",
+		hex.EncodeToString(AppendCommand(nil, sampleCommand)))
+	numbers := map[CommandKind]uint16{
+		OpenSession: 1, CloseSession: 2, ExpireSession: 3, EndEpoch: 4, AcquireWriter: 5, Trim: 6, Seal: 7, Configure: 8,
+	}
+	for kind, number := range numbers {
+		require.EqualValues(t, number, kind)
+	}
+}
+
+func TestACommandThatIsCutShortOrUnknownStopsTheReader(t *testing.T) {
+	whole := AppendCommand(nil, sampleCommand)
+	for n := range commandSize {
+		_, err := ParseCommand(whole[:n])
+		require.ErrorIs(t, err, ErrEntry)
+	}
+	for _, kind := range []CommandKind{0, Configure + 1, 32, 64, 1<<16 - 1} {
+		unknown := sampleCommand
+		unknown.Kind = kind
+		_, err := ParseCommand(AppendCommand(nil, unknown))
+		require.ErrorIs(t, err, ErrEntry)
+	}
+}

@@ -1,0 +1,194 @@
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// EntryVersion is the version of the entry format that this code writes. A
+// replica that meets another version stops rather than guess.
+const EntryVersion = 1
+
+// EntryKind tells what an entry carries.
+type EntryKind uint8
+
+const (
+	// EntryBatches carries record batches.
+	EntryBatches EntryKind = 1
+	// EntryCommand carries one Command.
+	EntryCommand EntryKind = 2
+)
+
+const (
+	entryHeaderSize = 40
+	batchMetaSize   = 48
+)
+
+// Entry is the payload of one Raft entry: the unit in which appends become
+// durable. All integers are little-endian.
+//
+//	 0  u8   version        EntryVersion
+//	 1  u8   kind           EntryBatches or EntryCommand
+//	 2  u16  reserved       0
+//	 4  u32  batch count    EntryBatches: how many BatchMeta follow
+//	 8  i64  time           leader's time, unix ms, never decreasing in a log
+//	16  u64  chain          chain value before this entry, see NextChain
+//	24  i64  first offset   of the first record; for a command: the end of the log
+//	32  u32  record count   records in all batches; 0 for a command
+//	36  u32  reserved       0
+//	40  batch count x BatchMeta (48 bytes each), then the batches, contiguous
+//	    or, for a command, the encoded Command
+//
+// The batches are stored exactly as the producer sent them, except for base
+// offset and leader epoch, which lie outside the batch CRC.
+type Entry struct {
+	Kind    EntryKind
+	Time    int64
+	Chain   uint64
+	First   Offset
+	Count   uint32
+	Metas   []byte // batch count x batchMetaSize, see BatchMeta
+	Body    []byte // contiguous batches, or one encoded command
+	Batches int    // how many batches Body holds
+}
+
+// BatchMeta is what the log must know of one batch besides its bytes.
+//
+//	 0  u32  size            of the encoded batch in Body
+//	 4  u32  epoch
+//	 8  u64  session         0: no session
+//	16  u64  first sequence  of the first record of the batch
+//	24  u64  low-water mark  every sequence below is acknowledged to the client
+//	32  u64  writer term     the append carried; 0: not fenced
+//	40  u32  record count
+//	44  u32  flags           see MetaImplicit
+type BatchMeta struct {
+	Size     uint32
+	Epoch    Epoch
+	Session  SessionID
+	First    Sequence
+	LowWater Sequence
+	Writer   WriterTerm
+	Count    uint32
+	Flags    uint32
+}
+
+// MetaImplicit marks a batch of a session that its own first batch opens, or
+// moves to a higher epoch, without an open command (Kafka's idempotent
+// producers).
+const MetaImplicit uint32 = 1 << 0
+
+// ErrEntry is wrapped by every error of ParseEntry.
+var ErrEntry = errors.New("malformed entry")
+
+// ParseEntry reads an entry without copying: Metas and Body alias data.
+func ParseEntry(data []byte) (Entry, error) {
+	if len(data) < entryHeaderSize {
+		return Entry{}, fmt.Errorf("%w: %d bytes, the header alone has %d", ErrEntry, len(data), entryHeaderSize)
+	}
+	if v := data[0]; v != EntryVersion {
+		return Entry{}, fmt.Errorf("%w: version %d, this program knows %d", ErrEntry, v, EntryVersion)
+	}
+	e := Entry{
+		Kind:    EntryKind(data[1]),
+		Batches: int(binary.LittleEndian.Uint32(data[4:])),
+		Time:    int64(binary.LittleEndian.Uint64(data[8:])),
+		Chain:   binary.LittleEndian.Uint64(data[16:]),
+		First:   Offset(binary.LittleEndian.Uint64(data[24:])),
+		Count:   binary.LittleEndian.Uint32(data[32:]),
+	}
+	rest := data[entryHeaderSize:]
+	switch e.Kind {
+	case EntryCommand:
+		if e.Batches != 0 || e.Count != 0 {
+			return Entry{}, fmt.Errorf("%w: a command with records", ErrEntry)
+		}
+		e.Body = rest
+	case EntryBatches:
+		if e.Batches > len(rest)/batchMetaSize {
+			return Entry{}, fmt.Errorf("%w: %d batches announced in %d bytes", ErrEntry, e.Batches, len(rest))
+		}
+		e.Metas, e.Body = rest[:e.Batches*batchMetaSize], rest[e.Batches*batchMetaSize:]
+		return e, e.check()
+	default:
+		return Entry{}, fmt.Errorf("%w: unknown kind %d", ErrEntry, e.Kind)
+	}
+	return e, nil
+}
+
+// check proves that the metadata and the body agree in sizes and counts.
+func (e Entry) check() error {
+	size, count := uint64(0), uint64(0)
+	for i := range e.Batches {
+		m := e.Meta(i)
+		size += uint64(m.Size)
+		count += uint64(m.Count)
+	}
+	if size != uint64(len(e.Body)) || count != uint64(e.Count) {
+		return fmt.Errorf("%w: metadata tells of %d bytes and %d records, header and body of %d and %d",
+			ErrEntry, size, count, len(e.Body), e.Count)
+	}
+	return nil
+}
+
+// Meta returns the metadata of the i-th batch.
+func (e Entry) Meta(i int) BatchMeta {
+	b := e.Metas[i*batchMetaSize:][:batchMetaSize]
+	return BatchMeta{
+		Size:     binary.LittleEndian.Uint32(b),
+		Epoch:    Epoch(binary.LittleEndian.Uint32(b[4:])),
+		Session:  SessionID(binary.LittleEndian.Uint64(b[8:])),
+		First:    Sequence(binary.LittleEndian.Uint64(b[16:])),
+		LowWater: Sequence(binary.LittleEndian.Uint64(b[24:])),
+		Writer:   WriterTerm(binary.LittleEndian.Uint64(b[32:])),
+		Count:    binary.LittleEndian.Uint32(b[40:]),
+		Flags:    binary.LittleEndian.Uint32(b[44:]),
+	}
+}
+
+// End is the offset after the last record of the entry.
+func (e Entry) End() Offset { return e.First + Offset(e.Count) }
+
+// AppendEntryHeader encodes the fixed header and leaves metadata and body to
+// follow with AppendMeta and plain appends.
+func AppendEntryHeader(dst []byte, e Entry) []byte {
+	dst = append(dst, EntryVersion, byte(e.Kind), 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(e.Batches))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Time))
+	dst = binary.LittleEndian.AppendUint64(dst, e.Chain)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.First))
+	dst = binary.LittleEndian.AppendUint32(dst, e.Count)
+	return binary.LittleEndian.AppendUint32(dst, 0)
+}
+
+// AppendMeta encodes the metadata of one batch.
+func AppendMeta(dst []byte, m BatchMeta) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, m.Size)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(m.Epoch))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.Session))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.First))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.LowWater))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.Writer))
+	dst = binary.LittleEndian.AppendUint32(dst, m.Count)
+	return binary.LittleEndian.AppendUint32(dst, m.Flags)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Checksum is the CRC-32C used for batches, entries, frames and snapshots.
+func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// NextChain folds the payload CRC of an entry into the running chain value.
+// Each entry stores the value before it, so a gap, a swap or a repeat of
+// entries shows. It is no signature: it does not resist an adversary. The
+// mixer is the finaliser of MurmurHash3 (Appleby, public domain).
+func NextChain(chain uint64, payloadCRC uint32) uint64 {
+	x := chain ^ (uint64(payloadCRC) + 0x9e3779b97f4a7c15)
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}

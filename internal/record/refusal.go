@@ -1,0 +1,133 @@
+package record
+
+import "fmt"
+
+// Reason says why a verb was refused. The doors map each to their own codes,
+// and a test proves that every door maps every reason.
+type Reason uint8
+
+const (
+	Invalid          Reason = iota + 1 // the request is malformed; never in the log
+	TooLarge                           // over a documented limit
+	LogNotFound                        // no log of that name
+	LogExists                          // a log of that name is there already
+	OffsetTrimmed                      // read below the start; Start carries the new one
+	OffsetBeyondEnd                    // read or trim beyond the end; End carries it
+	SessionNotFound                    // never opened, or forgotten for good
+	SessionExpired                     // closed or its lease ran out
+	StaleEpoch                         // the session has moved to a higher epoch
+	SequenceGap                        // a sequence before this one is missing; Expected carries it
+	OutcomeForgotten                   // a duplicate below the low-water mark
+	Fenced                             // a newer writer term holds the log
+	EndMismatch                        // conditional append; End carries the real end
+	NotLeader                          // another node leads; Leader names it if known
+	Full                               // no room on a majority; trim or wait
+	Busy                               // a queue or budget of this node is full
+	Sealed                             // the log takes no more appends
+	OutcomeUnknown                     // leadership or the node was lost meanwhile: may be in the log
+	StorageFailed                      // this replica's disk failed; it has stopped
+	Corrupt                            // stored bytes do not match their checksum; not served
+	DataLost                           // a memory log lost its quorum; offsets below are gone
+	ShuttingDown                       // the node is going away
+	Unsupported                        // this version cannot do that
+	reasonEnd
+)
+
+// Outcome answers "could it be in the log?".
+type Outcome uint8
+
+const (
+	// NotInLog: it is certain that nothing was appended.
+	NotInLog Outcome = iota
+	// MaybeInLog: it may have been appended, or may yet be.
+	MaybeInLog
+	// InLog: it was appended before (a duplicate whose answer is forgotten).
+	InLog
+)
+
+// facts of each reason: its wire name, whether the same call may succeed
+// later, and whether the append may be in the log all the same.
+var facts = [reasonEnd]struct {
+	name    string
+	retry   bool
+	outcome Outcome
+}{
+	Invalid:          {"INVALID", false, NotInLog},
+	TooLarge:         {"TOO_LARGE", false, NotInLog},
+	LogNotFound:      {"LOG_NOT_FOUND", false, NotInLog},
+	LogExists:        {"LOG_EXISTS", false, NotInLog},
+	OffsetTrimmed:    {"OFFSET_TRIMMED", false, NotInLog},
+	OffsetBeyondEnd:  {"OFFSET_BEYOND_END", false, NotInLog},
+	SessionNotFound:  {"SESSION_NOT_FOUND", false, NotInLog},
+	SessionExpired:   {"SESSION_EXPIRED", false, NotInLog},
+	StaleEpoch:       {"STALE_EPOCH", false, NotInLog},
+	SequenceGap:      {"SEQUENCE_GAP", false, NotInLog},
+	OutcomeForgotten: {"OUTCOME_FORGOTTEN", false, InLog},
+	Fenced:           {"FENCED", false, NotInLog},
+	EndMismatch:      {"END_MISMATCH", false, NotInLog},
+	NotLeader:        {"NOT_LEADER", true, NotInLog},
+	Full:             {"FULL", true, NotInLog},
+	Busy:             {"BUSY", true, NotInLog},
+	Sealed:           {"SEALED", false, NotInLog},
+	OutcomeUnknown:   {"OUTCOME_UNKNOWN", true, MaybeInLog},
+	StorageFailed:    {"STORAGE_FAILED", true, MaybeInLog},
+	Corrupt:          {"CORRUPT", false, NotInLog},
+	DataLost:         {"DATA_LOST", false, NotInLog},
+	ShuttingDown:     {"SHUTTING_DOWN", true, NotInLog},
+	Unsupported:      {"UNSUPPORTED", false, NotInLog},
+}
+
+// Reasons lists every reason, for tables that must be complete.
+func Reasons() []Reason {
+	all := make([]Reason, 0, reasonEnd-1)
+	for r := Invalid; r < reasonEnd; r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
+// String is the reason's name on every wire: OFFSET_TRIMMED and the like.
+func (r Reason) String() string {
+	if r == 0 || r >= reasonEnd {
+		return fmt.Sprintf("REASON_%d", uint8(r))
+	}
+	return facts[r].name
+}
+
+// Retryable reports whether the same call may succeed later or elsewhere.
+func (r Reason) Retryable() bool { return r > 0 && r < reasonEnd && facts[r].retry }
+
+// Outcome reports whether an append refused for r may be in the log.
+func (r Reason) Outcome() Outcome {
+	if r == 0 || r >= reasonEnd {
+		return MaybeInLog
+	}
+	return facts[r].outcome
+}
+
+// Refusal is the error of every verb. Detail is for people; the fields are
+// for programs, and only those that the reason names are set.
+type Refusal struct {
+	Reason   Reason
+	Detail   string
+	Start    Offset   // OffsetTrimmed
+	End      Offset   // OffsetBeyondEnd, EndMismatch
+	Expected Sequence // SequenceGap: the next sequence the log would take
+	Epoch    Epoch    // StaleEpoch: the session's epoch
+	Writer   WriterTerm
+	Leader   string // NotLeader: address of the leader's gRPC door, if known
+	Limit    int64  // TooLarge: the limit, in the unit Detail tells
+}
+
+// Refuse builds a refusal with a detail for people.
+func Refuse(r Reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: r, Detail: fmt.Sprintf(format, args...)}
+}
+
+func (e *Refusal) Error() string { return e.Reason.String() + ": " + e.Detail }
+
+// Is makes errors.Is(err, &Refusal{Reason: r}) match on the reason alone.
+func (e *Refusal) Is(target error) bool {
+	t, ok := target.(*Refusal)
+	return ok && t.Reason == e.Reason
+}
