@@ -1,0 +1,132 @@
+package sequence
+
+import (
+	"iter"
+
+	"strandline.dev/internal/record"
+)
+
+// NoExpectation as Append.ExpectedEnd makes the append unconditional.
+const NoExpectation record.Offset = -1
+
+// Append is one request of a producer: batches that a door has checked.
+type Append struct {
+	Session record.SessionID // 0: no session, no duplicate detection
+	Epoch   record.Epoch
+	// First numbers the first record of the request; the others follow without
+	// gaps. For an implicit session it is Kafka's number, modulo 2^31.
+	First record.Sequence
+	// LowWater tells that the client has the answers for everything below it
+	// in this epoch. It is never above First.
+	LowWater    record.Sequence
+	Writer      record.WriterTerm // 0: not fenced
+	ExpectedEnd record.Offset     // the log must end here; NoExpectation: unconditional
+	Atomic      bool              // all batches become durable together or not at all
+	// Implicit marks a Kafka producer, whose first batch opens the session or
+	// raises its epoch.
+	Implicit bool
+	Batches  []record.Batch // copied, not kept; their bytes stay as they are
+	Records  int            // sum over Batches
+	Bytes    int            // sum over Batches
+}
+
+// Answer is what was decided, and what the decision rests on.
+type Answer struct {
+	// Refusal is nil if the request was accepted, or is a duplicate that gets
+	// the first answer again. A refused append has no effect.
+	Refusal *record.Refusal
+	// First and More tell where the records are, in the order of the request,
+	// contiguous ones merged; see Runs. With a refusal they tell which leading
+	// records of the request are in the log all the same, by an earlier send.
+	// Nearly every append has one run, which therefore costs no allocation.
+	First Run
+	More  []Run
+	// RestsOn is the flight of the draft that must commit before the answer may
+	// leave; 0 if it rests on committed entries alone.
+	RestsOn uint64
+	// Duplicate tells that nothing new entered the log.
+	Duplicate bool
+
+	Writer     record.WriterTerm // AcquireWriter: the term granted
+	Epoch      record.Epoch      // EndEpoch: the session's epoch from now on
+	Start, End record.Offset     // Trim, AcquireWriter: the log's range after it
+}
+
+// Run is a row of records with consecutive offsets.
+type Run struct {
+	First record.Offset
+	Count uint32
+}
+
+// Runs yields where the records of the request are.
+func (a *Answer) Runs() iter.Seq[Run] {
+	return func(yield func(Run) bool) {
+		if a.First.Count == 0 || !yield(a.First) {
+			return
+		}
+		for _, run := range a.More {
+			if !yield(run) {
+				return
+			}
+		}
+	}
+}
+
+// add puts count records at first behind the runs that are there.
+func (a *Answer) add(first record.Offset, count uint32) {
+	last := &a.First
+	if len(a.More) > 0 {
+		last = &a.More[len(a.More)-1]
+	}
+	switch {
+	case last.Count == 0:
+		*last = Run{First: first, Count: count}
+	case last.First+record.Offset(last.Count) == first && last.Count+count > last.Count:
+		last.Count += count
+	default:
+		a.More = append(a.More, Run{First: first, Count: count})
+	}
+}
+
+// Draft is an entry that waits to be proposed. Data is valid until the next
+// call of Append, Command, Seal or Drop; whoever proposes it copies it.
+type Draft struct {
+	Flight uint64 // rising from 1, never used twice by one Sequencer
+	Data   []byte // an encoded record.Entry
+	CRC    uint32 // record.Checksum of Data
+	First  record.Offset
+	Count  uint32 // records; 0 for a command
+	Time   int64  // leader's time in the entry, unix ms
+}
+
+// State tells what became of one sequence of a session.
+type State uint8
+
+const (
+	// Committed: the record is in the log, at Outcome.Offset.
+	Committed State = iota + 1
+	// Pending: the record is in flight.
+	Pending
+	// NotNow: the record is neither in the log nor in flight, but may yet come.
+	NotNow
+	// Never: the record is not in the log and cannot come any more.
+	Never
+	// Forgotten: the log does not know any more. Below the session's low-water
+	// mark that means it was committed.
+	Forgotten
+)
+
+var stateNames = [...]string{Committed: "committed", Pending: "pending", NotNow: "not now", Never: "never", Forgotten: "forgotten"}
+
+func (s State) String() string {
+	if s == 0 || int(s) >= len(stateNames) {
+		return "invalid"
+	}
+	return stateNames[s]
+}
+
+// Outcome is the answer of Resolve.
+type Outcome struct {
+	State  State
+	Offset record.Offset // Committed only
+}

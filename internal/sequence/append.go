@@ -1,0 +1,252 @@
+package sequence
+
+import (
+	"math"
+
+	"strandline.dev/internal/record"
+)
+
+// Append decides a request. The order of the checks is fixed: duplicates and
+// the order within the session first, then the writer term, then the expected
+// end, then limits; only then are offsets given. A request whose leading
+// batches are in the log already is decided on the rest, and whatever speaks
+// against one batch of the rest refuses all of it.
+func (s *Sequencer) Append(a *Append) Answer {
+	s.memory.reclaim()
+	if !s.inOffice {
+		return Answer{Refusal: notLeader()}
+	}
+	if r := malformed(a); r != nil {
+		return s.refuse(r)
+	}
+	var answer Answer
+	p, refusal := s.place(a, &answer)
+	if refusal == nil && len(p.batches) > 0 {
+		refusal = s.admit(a, &p)
+	}
+	if refusal != nil {
+		answer.Refusal, answer.RestsOn = refusal, s.newest()
+		return answer
+	}
+	if len(p.batches) == 0 {
+		answer.Duplicate = true
+		return answer
+	}
+	s.accept(a, &p, &answer)
+	return answer
+}
+
+// kafkaSequences is how many sequences Kafka's int32 tells apart: after the
+// highest comes 0 again.
+const kafkaSequences = 1 << 31
+
+// malformed refuses what no state of the log could make right.
+func malformed(a *Append) *record.Refusal {
+	switch {
+	case len(a.Batches) == 0 || a.Records <= 0:
+		return record.Refuse(record.Invalid, "append without records")
+	case uint64(a.Records) > math.MaxUint32:
+		r := record.Refuse(record.TooLarge, "%d records in one request, the limit is %d", a.Records, uint32(math.MaxUint32))
+		r.Limit = math.MaxUint32
+		return r
+	case a.Session == 0:
+		return nil
+	case a.Implicit && a.First >= kafkaSequences:
+		return record.Refuse(record.Invalid, "sequence %d of a Kafka producer", a.First)
+	case a.First > math.MaxUint64-record.Sequence(a.Records):
+		return record.Refuse(record.Invalid, "sequences from %d overflow", a.First)
+	case !a.Implicit && a.LowWater > a.First:
+		return record.Refuse(record.Invalid, "low-water mark %d above the first sequence %d", a.LowWater, a.First)
+	}
+	return nil
+}
+
+// placement is what is left of a request after its duplicates.
+type placement struct {
+	standing        // of the session before the rest
+	begins     bool // the session does not exist, or has ended, and begins with the rest
+	batches    []record.Batch
+	first      record.Sequence // of the rest, 64 bits wide
+	duplicates int             // records before the rest
+}
+
+// place finds where a request stands in its session: which leading batches are
+// duplicates, whose places it adds to the answer, and whether the log may take
+// the rest now.
+func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal) {
+	p := placement{batches: a.Batches, first: a.First}
+	if a.Session == 0 {
+		return p, nil
+	}
+	var known bool
+	p.standing, known = s.session(a.Session)
+	if !known {
+		if !a.Implicit || a.First != 0 {
+			return p, sessionNotFound(a.Session)
+		}
+		p.standing = standing{epoch: a.Epoch, implicit: true}
+		p.begins = true
+		return p, nil
+	}
+	if p.implicit != a.Implicit {
+		return p, record.Refuse(record.Invalid, "session %d belongs to the other protocol", a.Session)
+	}
+	s.leases.renew(a.Session)
+
+	next, epochKnown := s.boundary(a.Session, p.standing, a.Epoch)
+	if a.Implicit {
+		p.first = unwrap(next, a.First)
+	}
+	if p.first < next {
+		if r := s.skipDuplicates(a, &p, next, answer); r != nil {
+			return p, r
+		}
+		if len(p.batches) == 0 {
+			return p, nil
+		}
+	}
+	p.begins = !p.open
+	switch {
+	case !epochKnown || a.Epoch < p.epoch:
+		r := record.Refuse(record.StaleEpoch, "session %d is in epoch %d, the append in %d", a.Session, p.epoch, a.Epoch)
+		r.Epoch = p.epoch
+		return p, r
+	case !p.open && (!p.implicit || a.Epoch == p.epoch):
+		return p, sessionExpired(a.Session)
+	case p.first != next:
+		return p, gap(p.first, next)
+	}
+	return p, nil
+}
+
+// skipDuplicates takes the records below next, which are in the log or in
+// flight, out of the placement.
+func (s *Sequencer) skipDuplicates(a *Append, p *placement, next record.Sequence, answer *Answer) *record.Refusal {
+	count := min(uint64(next-p.first), uint64(a.Records))
+	if !s.locate(answer, a.Session, a.Epoch, p.first, uint32(count)) {
+		return record.Refuse(record.OutcomeForgotten,
+			"sequence %d of epoch %d was appended, its offset is forgotten", p.first, a.Epoch)
+	}
+	first := p.first
+	p.duplicates = int(count)
+	p.first += record.Sequence(count)
+	for count > 0 && uint64(p.batches[0].Count()) <= count {
+		count -= uint64(p.batches[0].Count())
+		p.batches = p.batches[1:]
+	}
+	switch {
+	case count > 0:
+		// The batch was cut differently when it was sent first; half of one
+		// cannot be appended.
+		return gap(first, next)
+	case a.Atomic && len(p.batches) > 0:
+		return record.Refuse(record.Invalid, "the first %d records of an atomic append were appended before", p.duplicates)
+	}
+	return nil
+}
+
+func gap(first, next record.Sequence) *record.Refusal {
+	r := record.Refuse(record.SequenceGap, "sequence %d, the log takes %d next", first, next)
+	r.Expected = next
+	return r
+}
+
+// unwrap returns the 64-bit sequence nearest to next that Kafka's number n can
+// stand for.
+func unwrap(next, n record.Sequence) record.Sequence {
+	distance := int64((n - next) % kafkaSequences)
+	if distance >= kafkaSequences/2 && next >= record.Sequence(kafkaSequences-distance) {
+		distance -= kafkaSequences
+	}
+	return next + record.Sequence(distance)
+}
+
+// admit checks what does not depend on the session's order.
+func (s *Sequencer) admit(a *Append, p *placement) *record.Refusal {
+	if a.Writer != 0 && a.Writer != s.log.writer {
+		if a.Writer > s.log.writer {
+			return record.Refuse(record.Invalid, "writer term %d was never granted, the newest is %d", a.Writer, s.log.writer)
+		}
+		r := record.Refuse(record.Fenced, "writer term %d, the newest is %d", a.Writer, s.log.writer)
+		r.Writer = s.log.writer
+		return r
+	}
+	// What was appended of this request before has moved the end by itself.
+	if a.ExpectedEnd != NoExpectation && a.ExpectedEnd+record.Offset(p.duplicates) != s.log.end {
+		r := record.Refuse(record.EndMismatch, "the log ends at %d, not at %d", s.log.end, a.ExpectedEnd)
+		r.End = s.log.end
+		return r
+	}
+	if s.full {
+		return record.Refuse(record.Full, "the disk is nearly full: trim, or wait")
+	}
+	if s.log.sealed {
+		return record.Refuse(record.Sealed, "the log is sealed")
+	}
+	if p.begins && s.log.sessions >= MaxOpenSessions {
+		return tooManySessions()
+	}
+	if a.Atomic && entryHeaderBytes+encodedBytes(a) > record.MaxEntryBytes {
+		r := record.Refuse(record.TooLarge, "atomic append of %d bytes, an entry holds %d", encodedBytes(a), record.MaxEntryBytes)
+		r.Limit = record.MaxEntryBytes
+		return r
+	}
+	return nil
+}
+
+func tooManySessions() *record.Refusal {
+	return record.Refuse(record.Busy, "%d sessions are open, which is the limit", MaxOpenSessions)
+}
+
+// encodedBytes is what a request takes in an entry.
+func encodedBytes(a *Append) int { return a.Bytes + len(a.Batches)*batchMetaBytes }
+
+// accept gives the rest of the request its offsets and puts it into drafts.
+func (s *Sequencer) accept(a *Append, p *placement, answer *Answer) {
+	meta := record.BatchMeta{Epoch: a.Epoch, Session: a.Session, LowWater: a.LowWater, Writer: a.Writer}
+	if a.Session == 0 {
+		meta.Epoch, meta.LowWater = 0, 0
+	} else if a.Implicit {
+		meta.Flags, meta.LowWater = record.MetaImplicit, 0
+	}
+	if a.Atomic {
+		s.openFor(encodedBytes(a), a.Records)
+	}
+	sequence := p.first
+	for _, b := range p.batches {
+		if !a.Atomic {
+			s.openFor(len(b)+batchMetaBytes, b.Count())
+		}
+		meta.Size, meta.Count = uint32(len(b)), uint32(b.Count())
+		if a.Session != 0 {
+			meta.First = sequence
+			sequence += record.Sequence(meta.Count)
+			s.advance(p.standing, &meta)
+		}
+		s.open.add(meta, b, s.leaderEpoch)
+		answer.add(s.log.end, meta.Count)
+		s.log.end += record.Offset(meta.Count)
+	}
+	answer.RestsOn = s.open.flight
+}
+
+// advance moves the session of a batch over it. The session stands at st if
+// nothing of it is in flight.
+func (s *Sequencer) advance(st standing, m *record.BatchMeta) {
+	c := s.change(s.open, m.Session, st)
+	if m.Epoch > c.view.epoch {
+		c.beginEpoch(m.Epoch)
+	}
+	if !c.view.open {
+		c.setOpen(true)
+		s.log.sessions++
+	}
+	c.take(m.Count, s.log.end, s.open.flight)
+}
+
+// openFor makes the open draft one that the given bytes and records fit in.
+func (s *Sequencer) openFor(bytes, records int) {
+	if s.open == nil || !s.open.fits(bytes, records) {
+		s.open = s.begin(record.EntryBatches)
+	}
+}

@@ -1,0 +1,158 @@
+package sequence
+
+import "strandline.dev/internal/record"
+
+// Command decides a change of the log that is not a record. An accepted one is
+// a draft of its own, in order with the appends around it. One that would
+// change nothing is accepted as a duplicate, without an entry.
+func (s *Sequencer) Command(c record.Command) Answer {
+	s.memory.reclaim()
+	if !s.inOffice {
+		return Answer{Refusal: notLeader()}
+	}
+	switch c.Kind {
+	case record.OpenSession:
+		return s.openSession(c)
+	case record.CloseSession, record.ExpireSession:
+		return s.endSession(c)
+	case record.EndEpoch:
+		return s.endEpoch(c)
+	case record.AcquireWriter:
+		return s.acquireWriter(c)
+	case record.Trim:
+		return s.trim(c)
+	case record.Seal:
+		return s.sealLog(c)
+	case record.Configure:
+		return s.configure(c)
+	}
+	return s.refuse(record.Refuse(record.Unsupported, "command %d", c.Kind))
+}
+
+// propose makes c a draft.
+func (s *Sequencer) propose(c record.Command) *draft {
+	s.open = nil
+	d := s.begin(record.EntryCommand)
+	d.buffer = record.AppendCommand(d.buffer, c)
+	return d
+}
+
+// settled answers a command that finds its work done, perhaps in flight.
+func (s *Sequencer) settled() Answer { return Answer{Duplicate: true, RestsOn: s.newest()} }
+
+func (s *Sequencer) openSession(c record.Command) Answer {
+	switch st, known := s.session(c.Session); {
+	case c.Session == 0 || c.Lease == 0:
+		return s.refuse(record.Refuse(record.Invalid, "session %d with a lease of %d ms", c.Session, c.Lease))
+	case c.Lease > MaxLeaseMs:
+		r := record.Refuse(record.TooLarge, "lease of %d ms, the limit is %d", c.Lease, MaxLeaseMs)
+		r.Limit = MaxLeaseMs
+		return s.refuse(r)
+	case known && st == standing{open: true}:
+		return s.settled() // the same command again, after a lost answer
+	case known:
+		return s.refuse(record.Refuse(record.Invalid, "session %d was opened before", c.Session))
+	case s.log.sealed:
+		return s.refuse(record.Refuse(record.Sealed, "the log is sealed"))
+	case s.log.sessions >= MaxOpenSessions:
+		return s.refuse(tooManySessions())
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session, Lease: c.Lease})
+	s.change(d, c.Session, standing{}).setOpen(true)
+	s.log.sessions++
+	return Answer{RestsOn: d.flight}
+}
+
+func (s *Sequencer) endSession(c record.Command) Answer {
+	st, known := s.session(c.Session)
+	if !known {
+		return s.refuse(sessionNotFound(c.Session))
+	}
+	if !st.open {
+		return s.settled()
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session})
+	s.change(d, c.Session, st).setOpen(false)
+	s.log.sessions--
+	return Answer{RestsOn: d.flight}
+}
+
+func (s *Sequencer) endEpoch(c record.Command) Answer {
+	st, known := s.session(c.Session)
+	switch {
+	case !known:
+		return s.refuse(sessionNotFound(c.Session))
+	case c.Epoch+1 == 0:
+		return s.refuse(record.Refuse(record.Invalid, "epoch %d has no successor", c.Epoch))
+	case !st.open || c.Epoch < st.epoch:
+		answer := s.settled()
+		answer.Epoch = st.epoch
+		return answer
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session, Epoch: c.Epoch})
+	s.change(d, c.Session, st).beginEpoch(c.Epoch + 1)
+	return Answer{RestsOn: d.flight, Epoch: c.Epoch + 1}
+}
+
+// acquireWriter grants the term asked for, or with 0 the next one.
+func (s *Sequencer) acquireWriter(c record.Command) Answer {
+	term := c.Writer
+	if term == 0 {
+		term = s.log.writer + 1
+	}
+	if term <= s.log.writer {
+		r := record.Refuse(record.Fenced, "writer term %d, the newest is %d", term, s.log.writer)
+		r.Writer = s.log.writer
+		return s.refuse(r)
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Writer: term})
+	s.log.writer = term
+	return Answer{RestsOn: d.flight, Writer: term, Start: s.log.start, End: s.log.end}
+}
+
+func (s *Sequencer) trim(c record.Command) Answer {
+	forward := c.Flags&record.FlagFastForward != 0
+	switch {
+	case c.Offset < 0 || c.Offset > MaxFastForward:
+		return s.refuse(record.Refuse(record.Invalid, "trim to offset %d", c.Offset))
+	case c.Offset > s.log.end && !forward:
+		r := record.Refuse(record.OffsetBeyondEnd, "trim to %d, the log ends at %d", c.Offset, s.log.end)
+		r.End = s.log.end
+		return s.refuse(r)
+	case c.Offset > s.log.end && s.log.sealed:
+		return s.refuse(record.Refuse(record.Sealed, "the log is sealed at %d", s.log.end))
+	case c.Offset <= s.log.start:
+		answer := s.settled()
+		answer.Start, answer.End = s.log.start, s.log.end
+		return answer
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Offset: c.Offset, Flags: c.Flags & record.FlagFastForward})
+	s.log.start, s.log.end = c.Offset, max(s.log.end, c.Offset)
+	return Answer{RestsOn: d.flight, Start: s.log.start, End: s.log.end}
+}
+
+func (s *Sequencer) sealLog(c record.Command) Answer {
+	if s.log.sealed {
+		return s.settled()
+	}
+	d := s.propose(record.Command{Kind: c.Kind})
+	s.log.sealed = true
+	return Answer{RestsOn: d.flight, Start: s.log.start, End: s.log.end}
+}
+
+func (s *Sequencer) configure(c record.Command) Answer {
+	if len(c.Text) > MaxConfigBytes {
+		r := record.Refuse(record.TooLarge, "configuration of %d bytes, the limit is %d", len(c.Text), MaxConfigBytes)
+		r.Limit = MaxConfigBytes
+		return s.refuse(r)
+	}
+	return Answer{RestsOn: s.propose(record.Command{Kind: c.Kind, Text: c.Text}).flight}
+}
+
+func sessionNotFound(id record.SessionID) *record.Refusal {
+	return record.Refuse(record.SessionNotFound, "session %d is not known to this log", id)
+}
+
+func sessionExpired(id record.SessionID) *record.Refusal {
+	return record.Refuse(record.SessionExpired, "session %d has ended", id)
+}

@@ -1,0 +1,225 @@
+package sequence
+
+import (
+	"bytes"
+	"fmt"
+
+	"strandline.dev/internal/record"
+)
+
+// FoldError tells that a committed entry does not fit to those before it: a
+// bug, or an entry lost or repeated. The table is then good for nothing, and
+// the replica stops.
+type FoldError struct {
+	First  record.Offset // of the entry, as far as it could be read
+	Detail string
+	Err    error // of the decoder, or nil
+}
+
+func (e *FoldError) Error() string {
+	return fmt.Sprintf("fold entry at offset %d: %s", e.First, e.Detail)
+}
+
+func (e *FoldError) Unwrap() error { return e.Err }
+
+// Fold adds a committed entry to the table: data is an encoded record.Entry
+// and crc its record.Checksum, which the caller has verified. Nothing in data
+// is kept. Any error is a *FoldError.
+func (t *Table) Fold(data []byte, crc uint32) error {
+	e, err := record.ParseEntry(data)
+	if err != nil {
+		return &FoldError{First: t.log.end, Detail: err.Error(), Err: err}
+	}
+	detail := t.misfit(e)
+	if detail == "" {
+		t.time = e.Time
+		if e.Kind == record.EntryCommand {
+			detail = t.foldCommand(e)
+		} else {
+			detail = t.foldBatches(e)
+		}
+	}
+	if detail != "" {
+		return &FoldError{First: e.First, Detail: detail}
+	}
+	t.chain = record.NextChain(t.chain, crc)
+	t.forgetEnded()
+	return nil
+}
+
+// misfit names what shows that e does not follow the entries before it.
+func (t *Table) misfit(e record.Entry) string {
+	switch {
+	case e.First != t.log.end:
+		return fmt.Sprintf("the log ends at %d", t.log.end)
+	case e.Chain != t.chain:
+		return fmt.Sprintf("chain value %016x, expected %016x", e.Chain, t.chain)
+	case e.Time < t.time:
+		return fmt.Sprintf("time %d, the entry before has %d", e.Time, t.time)
+	case e.End() < e.First:
+		return "offsets overflow"
+	}
+	return ""
+}
+
+func (t *Table) foldBatches(e record.Entry) string {
+	if t.log.sealed {
+		return "batches in a sealed log"
+	}
+	if e.Batches == 0 {
+		return "no batches"
+	}
+	var s *session // of the batch before, which is often this one's too
+	body := e.Body
+	for i := range e.Batches {
+		m := e.Meta(i)
+		batch := record.Batch(body[:m.Size])
+		body = body[m.Size:]
+		if detail := t.faultOfBatch(m, batch); detail != "" {
+			return fmt.Sprintf("batch %d: %s", i, detail)
+		}
+		if m.Session != 0 {
+			if s == nil || s.id != m.Session {
+				s = t.sessions[m.Session]
+			}
+			var detail string
+			if s, detail = t.foldSession(s, m); detail != "" {
+				return fmt.Sprintf("batch %d: %s", i, detail)
+			}
+		}
+		t.log.end += record.Offset(m.Count)
+	}
+	return ""
+}
+
+func (t *Table) faultOfBatch(m record.BatchMeta, b record.Batch) string {
+	switch {
+	case len(b) < record.BatchHeaderSize:
+		return fmt.Sprintf("%d bytes", len(b))
+	case m.Count == 0 || int64(b.Count()) != int64(m.Count):
+		return fmt.Sprintf("%d records, the metadata tells of %d", b.Count(), m.Count)
+	case b.BaseOffset() != t.log.end:
+		return fmt.Sprintf("base offset %d, expected %d", b.BaseOffset(), t.log.end)
+	case m.Writer != 0 && m.Writer != t.log.writer:
+		return fmt.Sprintf("writer term %d, the log has %d", m.Writer, t.log.writer)
+	case m.Flags&^record.MetaImplicit != 0:
+		return fmt.Sprintf("unknown flags %#x", m.Flags)
+	}
+	return ""
+}
+
+// foldSession adds a batch to its session s, which is nil if the table has
+// none, and returns the session.
+func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
+	implicit := m.Flags&record.MetaImplicit != 0
+	switch {
+	case m.LowWater > m.First:
+		return nil, fmt.Sprintf("low-water mark %d above sequence %d", m.LowWater, m.First)
+	case m.First+record.Sequence(m.Count) < m.First:
+		return nil, "sequences overflow"
+	case s == nil && (!implicit || m.First != 0):
+		return nil, fmt.Sprintf("session %d is not known", m.Session)
+	case s == nil:
+		s = t.openSession(m.Session, MaxLeaseMs, true)
+		s.epoch, s.knownFrom = m.Epoch, m.Epoch
+	case s.implicit != implicit:
+		return nil, fmt.Sprintf("session %d opened the other way", m.Session)
+	case !s.takes(m.Epoch, m.First):
+		return nil, fmt.Sprintf("session %d does not take sequence %d of epoch %d", m.Session, m.First, m.Epoch)
+	}
+	before := s.remember
+	if !s.open {
+		t.ended.remove(s)
+		s.open, s.endedAt = true, 0
+		t.log.sessions++
+	}
+	if m.Epoch > s.epoch {
+		s.beginEpoch(m.Epoch)
+	}
+	s.take(m.Count, t.log.end)
+	s.raiseLowWater(m.LowWater)
+	t.spans += s.remember - before
+	for s.remember > s.maxSpans() || t.spans > MaxSpans && s.remember > MinSpansPerSession {
+		s.forgetOldest()
+		t.spans--
+	}
+	return s, ""
+}
+
+func (t *Table) foldCommand(e record.Entry) string {
+	c, err := record.ParseCommand(e.Body)
+	if err != nil {
+		return err.Error()
+	}
+	s := t.sessions[c.Session]
+	switch c.Kind {
+	case record.OpenSession:
+		if s != nil || c.Session == 0 || c.Lease == 0 {
+			return fmt.Sprintf("session %d cannot be opened", c.Session)
+		}
+		t.openSession(c.Session, c.Lease, false)
+	case record.CloseSession, record.ExpireSession:
+		if s == nil || !s.open {
+			return fmt.Sprintf("session %d is not open", c.Session)
+		}
+		s.open, s.endedAt = false, t.time
+		t.ended.push(s)
+		t.log.sessions--
+	case record.EndEpoch:
+		if s == nil || !s.open || c.Epoch < s.epoch || c.Epoch+1 == 0 {
+			return fmt.Sprintf("epoch %d of session %d cannot end", c.Epoch, c.Session)
+		}
+		before := s.remember
+		s.beginEpoch(c.Epoch + 1)
+		t.spans += s.remember - before
+	case record.AcquireWriter:
+		if c.Writer <= t.log.writer {
+			return fmt.Sprintf("writer term %d, the log has %d", c.Writer, t.log.writer)
+		}
+		t.log.writer = c.Writer
+	case record.Trim:
+		return t.foldTrim(c)
+	case record.Seal:
+		t.log.sealed = true
+	case record.Configure:
+		t.config = bytes.Clone(c.Text)
+	}
+	return ""
+}
+
+func (t *Table) foldTrim(c record.Command) string {
+	if c.Flags&^record.FlagFastForward != 0 {
+		return fmt.Sprintf("trim with unknown flags %#x", c.Flags)
+	}
+	target := c.Offset
+	if target > t.log.end {
+		if c.Flags&record.FlagFastForward == 0 {
+			target = t.log.end
+		} else if target > MaxFastForward || t.log.sealed {
+			return fmt.Sprintf("fast-forward to %d", target)
+		}
+		t.log.end = target
+	}
+	t.log.start = max(t.log.start, target)
+	return ""
+}
+
+func (t *Table) openSession(id record.SessionID, lease uint32, implicit bool) *session {
+	s := &session{id: id, lease: lease, standing: standing{open: true, implicit: implicit}}
+	t.sessions[id] = s
+	t.log.sessions++
+	return s
+}
+
+// forgetEnded forgets sessions that ended too long ago. The time is that of
+// entries, so all replicas forget at the same entry.
+func (t *Table) forgetEnded() {
+	for s := t.ended.oldest; s != nil; s = t.ended.oldest {
+		if t.ended.count <= MaxEndedSessions && t.time-s.endedAt < EndedRetentionMs {
+			return
+		}
+		t.ended.remove(s)
+		delete(t.sessions, s.id)
+		t.spans -= s.remember
+	}
+}

@@ -1,0 +1,143 @@
+package sequence
+
+import (
+	"container/heap"
+
+	"strandline.dev/internal/record"
+)
+
+// leases tell which sessions have been silent for too long. They count the
+// time of one leader in office, tick by tick, and are neither replicated nor
+// undone: what ends a session is the ExpireSession command that follows.
+type leases struct {
+	elapsed int64 // ms in office, up to the last tick
+	last    int64 // monotonic ms of the last tick
+	byID    map[record.SessionID]*lease
+	queue   leaseQueue // leases of byID, and some that have ended
+}
+
+// lease of one session. Renewing it moves renewed alone, which costs next to
+// nothing; its place in the queue is put right when it gets to the front.
+type lease struct {
+	id       record.SessionID
+	length   int64 // ms
+	renewed  int64 // elapsed at the newest sign of life
+	deadline int64 // elapsed at which to look again; never after renewed + length
+}
+
+// start gives every open session a whole lease.
+func (l *leases) start(t *Table, now int64) {
+	*l = leases{last: now, byID: make(map[record.SessionID]*lease, t.log.sessions)}
+	for id := range t.sessions {
+		l.follow(t, id)
+	}
+}
+
+// follow begins or ends a lease as the table tells of the session.
+func (l *leases) follow(t *Table, id record.SessionID) {
+	s := t.sessions[id]
+	switch open := s != nil && s.open; {
+	case open && l.byID[id] == nil:
+		begun := &lease{id: id, length: int64(s.lease), renewed: l.elapsed, deadline: l.elapsed + int64(s.lease)}
+		l.byID[id] = begun
+		heap.Push(&l.queue, begun)
+	case !open:
+		delete(l.byID, id)
+	}
+}
+
+// renew is a sign of life as of the last tick.
+func (l *leases) renew(id record.SessionID) {
+	if found := l.byID[id]; found != nil {
+		found.renewed = max(found.renewed, l.elapsed)
+	}
+}
+
+// step tells how much time a call at now adds to the last tick.
+func (l *leases) step(now int64) int64 {
+	step := max(0, now-l.last)
+	if step > 2*TickMs {
+		return TickMs
+	}
+	return step
+}
+
+// Tick moves the time of leases to now, a monotonic time in ms. It is meant to
+// be called every TickMs.
+func (s *Sequencer) Tick(now int64) {
+	s.leases.elapsed += s.leases.step(now)
+	s.leases.last = max(s.leases.last, now)
+	if !s.memory.used {
+		s.forgetMemory()
+	}
+	s.memory.used = false
+}
+
+// KeepAlive is a session's sign of life; an append is one too, whether it is
+// accepted or not. now is a monotonic time in ms.
+func (s *Sequencer) KeepAlive(id record.SessionID, now int64) Answer {
+	if !s.inOffice {
+		return Answer{Refusal: notLeader()}
+	}
+	st, known := s.session(id)
+	switch {
+	case !known:
+		return s.refuse(sessionNotFound(id))
+	case !st.open:
+		return s.refuse(sessionExpired(id))
+	}
+	found := s.leases.byID[id]
+	if found == nil {
+		return Answer{RestsOn: s.newest()} // its beginning is in flight
+	}
+	found.renewed = max(found.renewed, s.leases.elapsed+s.leases.step(now))
+	return Answer{}
+}
+
+// Expired returns the sessions whose leases have run out and whose end is not
+// in flight, some hundreds at most. For each of them a record.ExpireSession
+// command is due; until that is decided, the next call returns it again.
+func (s *Sequencer) Expired() []record.SessionID {
+	var expired []record.SessionID
+	var due []*lease
+	l := &s.leases
+	for len(l.queue) > 0 && l.queue[0].deadline <= l.elapsed && len(expired) < maxExpiredAtOnce {
+		next := heap.Pop(&l.queue).(*lease)
+		if l.byID[next.id] != next {
+			continue
+		}
+		if end := next.renewed + next.length; end > l.elapsed {
+			next.deadline = end
+			heap.Push(&l.queue, next)
+			continue
+		}
+		due = append(due, next)
+		if st, _ := s.session(next.id); st.open {
+			expired = append(expired, next.id)
+		}
+	}
+	for _, d := range due {
+		heap.Push(&l.queue, d)
+	}
+	return expired
+}
+
+// leaseQueue is a heap by deadline, and by id so that equal runs are equal.
+type leaseQueue []*lease
+
+func (q leaseQueue) Len() int      { return len(q) }
+func (q leaseQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q leaseQueue) Less(i, j int) bool {
+	if q[i].deadline != q[j].deadline {
+		return q[i].deadline < q[j].deadline
+	}
+	return q[i].id < q[j].id
+}
+func (q *leaseQueue) Push(item any) { *q = append(*q, item.(*lease)) }
+func (q *leaseQueue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return last
+}

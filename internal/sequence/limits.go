@@ -1,0 +1,57 @@
+package sequence
+
+import "strandline.dev/internal/record"
+
+// Limits of one log's sessions. Each is finite so that clients which never
+// come back cost memory that is known.
+const (
+	// MaxOpenSessions bounds the sessions that are open at once. At the bound
+	// a new one is refused as Busy, until others end.
+	MaxOpenSessions = 100_000
+
+	// MaxEndedSessions and EndedRetentionMs bound how long Resolve can answer
+	// for a session after its end: for 24 h of entries' time, as long as fewer
+	// have ended after it.
+	MaxEndedSessions = 100_000
+	EndedRetentionMs = 24 * 60 * 60 * 1000
+
+	// MaxSpansPerSession bounds what a session that never raises its low-water
+	// mark makes the log remember. A span is at least one batch; batches that
+	// follow each other without another session's between them share one. The
+	// oldest are forgotten first, as if they were below the mark.
+	MaxSpansPerSession = 65_536
+
+	// MaxSpansPerImplicit is the same bound for Kafka's producers, which send
+	// no mark and have at most five batches in flight.
+	MaxSpansPerImplicit = 64
+
+	// MaxSpans bounds what all sessions of a log make it remember together, at
+	// 24 bytes each. Beyond it a session that appends forgets its own oldest
+	// span, but keeps MinSpansPerSession.
+	MaxSpans           = 4 << 20
+	MinSpansPerSession = 64
+
+	// MaxPastEpochs bounds how many ended epochs of a session Resolve can tell
+	// "never" from "forgotten" in.
+	MaxPastEpochs = 64
+
+	// MaxLeaseMs bounds how long a silent session stays open, and is what
+	// Kafka's producers get: they have no keep-alive.
+	MaxLeaseMs = 24 * 60 * 60 * 1000
+
+	// MaxConfigBytes bounds the text of a Configure command.
+	MaxConfigBytes = 64 << 10
+
+	// MaxFastForward bounds where a trim may move the end of a log, so that
+	// offsets never overflow: 2^62 more remain above it.
+	MaxFastForward record.Offset = 1 << 62
+
+	// TickMs is how far apart calls of Tick are meant to be. Twice that
+	// without a call is taken for a pause of the process, not for silence of
+	// the clients, and counts as one tick.
+	TickMs = 100
+
+	// maxExpiredAtOnce bounds the expiry commands of one tick, so that a
+	// hundred thousand leases that run out together do not hold up appends.
+	maxExpiredAtOnce = 256
+)

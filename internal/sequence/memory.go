@@ -1,0 +1,77 @@
+package sequence
+
+import "strandline.dev/internal/record"
+
+// draftMemory is what drafts leave behind for the next ones.
+type draftMemory struct {
+	drafts  []*draft
+	buffers []buffer
+	// lent are the buffers behind the Data that the last Seal handed out.
+	lent []buffer
+	used bool // since the last tick
+}
+
+type buffer struct {
+	bytes []byte // its length is room
+	room  int
+}
+
+const (
+	// maxSpareBuffers is one buffer for the draft that forms and some for
+	// those that were sealed together.
+	maxSpareBuffers = 4
+	// maxSpareBytes lets the buffer of an ordinary entry be used again, and
+	// that of an outsize one go.
+	maxSpareBytes = 2 * record.EntryTargetBytes
+)
+
+func (m *draftMemory) takeDraft() *draft {
+	m.used = true
+	var d *draft
+	if n := len(m.drafts); n > 0 {
+		d, m.drafts = m.drafts[n-1], m.drafts[:n-1]
+	} else {
+		d = new(draft)
+	}
+	b := buffer{room: firstRoomBytes}
+	if n := len(m.buffers); n > 0 {
+		b, m.buffers = m.buffers[n-1], m.buffers[:n-1]
+	} else {
+		b.bytes = make([]byte, firstRoomBytes, 2*firstRoomBytes)
+	}
+	d.buffer, d.room = b.bytes, b.room
+	return d
+}
+
+func (m *draftMemory) giveBack(d *draft) {
+	if d.buffer != nil {
+		m.keep(d.takeBuffer())
+	}
+	clear(d.changes)
+	*d = draft{metas: d.metas[:0], changes: d.changes[:0]}
+	m.drafts = append(m.drafts, d)
+}
+
+// lend takes the buffer of a sealed draft, to be used again after reclaim.
+func (m *draftMemory) lend(d *draft) { m.lent = append(m.lent, d.takeBuffer()) }
+
+// reclaim ends the life of the bytes that the last Seal handed out.
+func (m *draftMemory) reclaim() {
+	for i, b := range m.lent {
+		m.keep(b)
+		m.lent[i] = buffer{}
+	}
+	m.lent = m.lent[:0]
+}
+
+func (m *draftMemory) keep(b buffer) {
+	if len(m.buffers) < maxSpareBuffers && cap(b.bytes) <= maxSpareBytes {
+		m.buffers = append(m.buffers, b)
+	}
+}
+
+func (d *draft) takeBuffer() buffer {
+	b := buffer{bytes: d.buffer[:d.room], room: d.room}
+	d.buffer = nil
+	return b
+}

@@ -1,0 +1,310 @@
+package sequence
+
+import (
+	"strandline.dev/internal/record"
+)
+
+// model is a log so naive that it is plainly right: a list of events, and every
+// decision replays them all. It knows nothing of overlays, spans or undoing;
+// to drop drafts it cuts its list.
+type model struct {
+	events  []event
+	flights uint64
+	open    uint64 // flight that takes more batches, 0 if none
+}
+
+// event is a batch or a command that was accepted.
+type event struct {
+	flight    uint64
+	committed bool
+	command   *record.Command // nil: a batch
+	request   *Append         // of the batch
+	first     record.Sequence // of the batch
+	count     int
+}
+
+// world is what the events add up to.
+type world struct {
+	start, end record.Offset
+	writer     record.WriterTerm
+	sealed     bool
+	sessions   map[record.SessionID]*person
+}
+
+type person struct {
+	open, implicit bool
+	committed      bool         // its beginning is
+	from           record.Epoch // the epoch it began in
+	epoch          record.Epoch
+	next           map[record.Epoch]record.Sequence
+	low            map[record.Epoch]record.Sequence // of committed appends
+	at             map[place]home
+	// settled is what Resolve counts on: the same from committed events alone.
+	settledOpen  bool
+	settledEpoch record.Epoch
+}
+
+type place struct {
+	epoch    record.Epoch
+	sequence record.Sequence
+}
+
+type home struct {
+	offset record.Offset
+	flight uint64 // 0: committed
+}
+
+func (m *model) world() world {
+	w := world{sessions: map[record.SessionID]*person{}}
+	for _, e := range m.events {
+		if e.command != nil {
+			w.obey(e)
+		} else {
+			w.take(e)
+		}
+	}
+	return w
+}
+
+func (w *world) begin(id record.SessionID, e event, implicit bool) *person {
+	p := &person{
+		implicit: implicit,
+		next:     map[record.Epoch]record.Sequence{}, low: map[record.Epoch]record.Sequence{}, at: map[place]home{},
+	}
+	w.sessions[id] = p
+	p.set(true, 0, e)
+	return p
+}
+
+func (p *person) set(open bool, epoch record.Epoch, e event) {
+	p.open, p.epoch = open, epoch
+	if e.committed {
+		p.committed, p.settledOpen, p.settledEpoch = true, open, epoch
+	}
+}
+
+func (w *world) obey(e event) {
+	c := e.command
+	p := w.sessions[c.Session]
+	switch c.Kind {
+	case record.OpenSession:
+		w.begin(c.Session, e, false)
+	case record.CloseSession, record.ExpireSession:
+		p.set(false, p.epoch, e)
+	case record.EndEpoch:
+		p.set(true, c.Epoch+1, e)
+	case record.AcquireWriter:
+		w.writer = c.Writer
+	case record.Trim:
+		w.start, w.end = max(w.start, c.Offset), max(w.end, c.Offset)
+	case record.Seal:
+		w.sealed = true
+	}
+}
+
+func (w *world) take(e event) {
+	a := e.request
+	if a.Session != 0 {
+		p := w.sessions[a.Session]
+		if p == nil {
+			p = w.begin(a.Session, e, true)
+			p.from = a.Epoch
+		}
+		p.set(true, a.Epoch, e)
+		flight := e.flight
+		if e.committed {
+			flight = 0
+			if !a.Implicit {
+				p.low[a.Epoch] = max(p.low[a.Epoch], a.LowWater)
+			}
+		}
+		for i := range e.count {
+			p.at[place{a.Epoch, e.first + record.Sequence(i)}] = home{w.end + record.Offset(i), flight}
+		}
+		p.next[a.Epoch] = e.first + record.Sequence(e.count)
+	}
+	w.end += record.Offset(e.count)
+}
+
+func (m *model) newest() uint64 {
+	for i := len(m.events) - 1; i >= 0; i-- {
+		if !m.events[i].committed {
+			return m.events[i].flight
+		}
+	}
+	return 0
+}
+
+// verdict is an Answer, record by record.
+type verdict struct {
+	reason    record.Reason
+	offsets   []record.Offset
+	restsOn   uint64
+	duplicate bool
+}
+
+func (m *model) refuse(v verdict, r record.Reason) verdict {
+	v.reason, v.restsOn = r, m.newest()
+	return v
+}
+
+// append decides a request of batches that each hold `count` records.
+func (m *model) append(a *Append) verdict {
+	w := m.world()
+	var v verdict
+	first, batches := a.First, a.Batches
+	if a.Session != 0 {
+		p := w.sessions[a.Session]
+		if !a.Implicit && a.LowWater > a.First {
+			return m.refuse(v, record.Invalid)
+		}
+		if p == nil && (!a.Implicit || a.First != 0) {
+			return m.refuse(v, record.SessionNotFound)
+		}
+		if p != nil {
+			if p.implicit != a.Implicit {
+				return m.refuse(v, record.Invalid)
+			}
+			done := 0
+			for ; done < a.Records && first < p.next[a.Epoch]; done++ {
+				h := p.at[place{a.Epoch, first}]
+				if first < p.low[a.Epoch] {
+					v.offsets = nil
+					return m.refuse(v, record.OutcomeForgotten)
+				}
+				v.offsets = append(v.offsets, h.offset)
+				v.restsOn = max(v.restsOn, h.flight)
+				first++
+			}
+			size := a.Batches[0].Count()
+			if done == a.Records {
+				v.duplicate = true
+				return v
+			}
+			if done%size != 0 {
+				return m.refuse(v, record.SequenceGap)
+			}
+			if a.Atomic && done > 0 {
+				return m.refuse(v, record.Invalid)
+			}
+			batches = batches[done/size:]
+			switch {
+			case a.Epoch < p.epoch:
+				return m.refuse(v, record.StaleEpoch)
+			case !p.open && (!p.implicit || a.Epoch == p.epoch):
+				return m.refuse(v, record.SessionExpired)
+			case first != p.next[a.Epoch]:
+				return m.refuse(v, record.SequenceGap)
+			}
+		}
+	}
+	switch {
+	case a.Writer > w.writer:
+		return m.refuse(v, record.Invalid)
+	case a.Writer != 0 && a.Writer < w.writer:
+		return m.refuse(v, record.Fenced)
+	case a.ExpectedEnd != NoExpectation && a.ExpectedEnd+record.Offset(len(v.offsets)) != w.end:
+		return m.refuse(v, record.EndMismatch)
+	case w.sealed:
+		return m.refuse(v, record.Sealed)
+	}
+	if m.open == 0 {
+		m.flights++
+		m.open = m.flights
+	}
+	kept := *a
+	for _, b := range batches {
+		m.events = append(m.events, event{flight: m.open, request: &kept, first: first, count: b.Count()})
+		first += record.Sequence(b.Count())
+		for range b.Count() {
+			v.offsets = append(v.offsets, w.end)
+			w.end++
+		}
+	}
+	v.restsOn = m.open
+	return v
+}
+
+func (m *model) command(c record.Command) verdict {
+	w := m.world()
+	p := w.sessions[c.Session]
+	settled := verdict{duplicate: true, restsOn: m.newest()}
+	var v verdict
+	switch c.Kind {
+	case record.OpenSession:
+		if p != nil {
+			if p.open && !p.implicit && p.epoch == 0 && p.next[0] == 0 {
+				return settled
+			}
+			return m.refuse(v, record.Invalid)
+		}
+		if w.sealed {
+			return m.refuse(v, record.Sealed)
+		}
+	case record.CloseSession, record.ExpireSession, record.EndEpoch:
+		if p == nil {
+			return m.refuse(v, record.SessionNotFound)
+		}
+		if !p.open || c.Kind == record.EndEpoch && c.Epoch < p.epoch {
+			return settled
+		}
+	case record.AcquireWriter:
+		c.Writer = w.writer + 1
+	case record.Trim:
+		if c.Offset > w.end && c.Flags == 0 {
+			return m.refuse(v, record.OffsetBeyondEnd)
+		}
+		if c.Offset > w.end && w.sealed {
+			return m.refuse(v, record.Sealed)
+		}
+		if c.Offset <= w.start {
+			return settled
+		}
+	case record.Seal:
+		if w.sealed {
+			return settled
+		}
+	}
+	m.flights++
+	m.open = 0
+	m.events = append(m.events, event{flight: m.flights, command: &c})
+	return verdict{restsOn: m.flights}
+}
+
+func (m *model) resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
+	p := m.world().sessions[id]
+	if p == nil || epoch < p.from {
+		return Outcome{State: Forgotten}
+	}
+	if h, there := p.at[place{epoch, sequence}]; there {
+		switch {
+		case h.flight != 0:
+			return Outcome{State: Pending}
+		case sequence < p.low[epoch]:
+			return Outcome{State: Forgotten}
+		}
+		return Outcome{State: Committed, Offset: h.offset}
+	}
+	if p.committed && (epoch < p.settledEpoch || !p.settledOpen && (!p.implicit || epoch == p.settledEpoch)) {
+		return Outcome{State: Never}
+	}
+	return Outcome{State: NotNow}
+}
+
+func (m *model) drop(flight uint64) {
+	for i, e := range m.events {
+		if e.flight >= flight && !e.committed {
+			m.events = m.events[:i]
+			m.open = 0
+			return
+		}
+	}
+}
+
+func (m *model) commit(flight uint64) {
+	for i := range m.events {
+		if m.events[i].flight == flight {
+			m.events[i].committed = true
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package sequence
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "replay the one run of this seed")
+
+// TestEveryDecisionIsThatOfANaiveModel drives a sequencer at random: appends,
+// resends, gaps, commands, seals, drops, commits, lost offices. The seed in the
+// name of a failed run replays it: go test -run Naive -seed N.
+func TestEveryDecisionIsThatOfANaiveModel(t *testing.T) {
+	if *seedFlag != 0 {
+		runAgainstModel(t, *seedFlag)
+		return
+	}
+	base := uint64(time.Now().UnixNano()) / 1000 * 1000
+	for i := range uint64(80) {
+		t.Run(fmt.Sprintf("seed=%d", base+i), func(t *testing.T) { runAgainstModel(t, base+i) })
+	}
+}
+
+// run is one random history.
+type run struct {
+	t        *testing.T
+	random   *rand.Rand
+	model    model
+	leader   *actor
+	follower *Table // folds what commits, and no more
+	time     int64
+	before   map[uint64]string // the overlay before each flight; void after a seal or commit
+}
+
+func runAgainstModel(t *testing.T, seed uint64) {
+	r := &run{t: t, random: rand.New(rand.NewPCG(seed, 0)), follower: NewTable(), before: map[uint64]string{}}
+	table := NewTable()
+	r.leader = &actor{table: table, sequencer: New(table)}
+	r.leader.sequencer.TakeOffice(1, 0)
+	for range 250 {
+		r.step()
+		r.checkInvariants()
+	}
+}
+
+func (r *run) step() {
+	before, flights := showDecisions(r.leader.sequencer), r.model.flights
+	switch dice := r.random.IntN(100); {
+	case dice < 55:
+		a := r.request()
+		r.compare(r.model.append(a), r.leader.sequencer.Append(a), fmt.Sprintf("append %+v", a))
+	case dice < 68:
+		c := r.command()
+		r.compare(r.model.command(c), r.leader.sequencer.Command(c), fmt.Sprintf("command %+v", c))
+	case dice < 78:
+		id, epoch, sequence := r.session(), record.Epoch(r.random.IntN(5)), record.Sequence(r.random.IntN(12))
+		require.Equal(r.t, r.model.resolve(id, epoch, sequence), r.leader.sequencer.Resolve(id, epoch, sequence),
+			"resolve %d %d %d", id, epoch, sequence)
+	case dice < 86:
+		r.time += int64(r.random.IntN(20)) - 5
+		r.leader.seal(r.time)
+		r.model.open = 0
+		clear(r.before)
+	case dice < 93:
+		r.commit(r.random.IntN(len(r.leader.flying) + 1))
+	case dice < 98:
+		r.drop()
+	default:
+		r.changeOffice()
+	}
+	if r.model.flights > flights {
+		r.before[r.model.flights] = before
+	}
+}
+
+func (r *run) session() record.SessionID { return record.SessionID(r.random.IntN(6)) }
+
+// request is near what the session takes: the very next, a resend, a gap.
+func (r *run) request() *Append {
+	a := &Append{Session: r.session(), ExpectedEnd: NoExpectation, Atomic: r.random.IntN(8) == 0}
+	w := r.model.world()
+	if a.Session > 3 {
+		a.Implicit = r.random.IntN(20) > 0
+	}
+	if p := w.sessions[a.Session]; p != nil {
+		a.Epoch = p.epoch
+		switch r.random.IntN(10) {
+		case 0:
+			a.Epoch += record.Epoch(r.random.IntN(3))
+		case 1:
+			a.Epoch -= min(a.Epoch, 1)
+		}
+		next := int(p.next[a.Epoch])
+		a.First = record.Sequence(max(0, next+[]int{0, 0, 0, 0, -1, -2, -3, -7, 1}[r.random.IntN(9)]))
+		a.LowWater = record.Sequence(r.random.IntN(max(1, int(a.First)/2)))
+		if r.random.IntN(40) == 0 {
+			a.LowWater = a.First + 1
+		}
+	} else {
+		a.Epoch = record.Epoch(r.random.IntN(6) / 4)
+	}
+	if r.random.IntN(4) == 0 {
+		a.Writer = w.writer - min(w.writer, record.WriterTerm(r.random.IntN(3))) + record.WriterTerm(r.random.IntN(10)/9)
+	}
+	if r.random.IntN(6) == 0 {
+		a.ExpectedEnd = w.end - record.Offset(r.random.IntN(3))
+	}
+	size := 1 + r.random.IntN(3)
+	for range 1 + r.random.IntN(3) {
+		a.Batches = append(a.Batches, batchOf(r.t, size, 3))
+	}
+	return measured(a)
+}
+
+func (r *run) command() record.Command {
+	kinds := []record.CommandKind{
+		record.OpenSession, record.OpenSession, record.OpenSession, record.OpenSession, record.CloseSession, record.ExpireSession,
+		record.EndEpoch, record.EndEpoch, record.AcquireWriter, record.Trim, record.Trim, record.Configure,
+	}
+	c := record.Command{Kind: kinds[r.random.IntN(len(kinds))], Session: 1 + record.SessionID(r.random.IntN(5)), Lease: 1000}
+	if c.Kind == record.OpenSession {
+		c.Session = 1 + record.SessionID(r.random.IntN(3))
+	}
+	w := r.model.world()
+	if p := w.sessions[c.Session]; p != nil {
+		c.Epoch = p.epoch + record.Epoch(r.random.IntN(2)) - min(p.epoch, record.Epoch(r.random.IntN(2)))
+	}
+	if c.Kind == record.Trim {
+		c.Offset = max(0, w.end+record.Offset(r.random.IntN(6)-4))
+		c.Flags = uint32(r.random.IntN(2))
+	}
+	if r.random.IntN(200) == 0 {
+		c.Kind = record.Seal
+	}
+	return c
+}
+
+func (r *run) compare(want verdict, got Answer, what string) {
+	have := verdict{restsOn: got.RestsOn, duplicate: got.Duplicate}
+	if got.Refusal != nil {
+		have.reason = got.Refusal.Reason
+	}
+	for run := range got.Runs() {
+		for i := range run.Count {
+			have.offsets = append(have.offsets, run.First+record.Offset(i))
+		}
+	}
+	require.Equal(r.t, want, have, "%s: %v", what, got.Refusal)
+}
+
+// commit hands the oldest entries to the leader and the follower.
+func (r *run) commit(count int) {
+	for _, e := range r.leader.flying[:count] {
+		require.NoError(r.t, r.leader.sequencer.Committed(e.data, e.crc))
+		require.NoError(r.t, r.follower.Fold(e.data, e.crc))
+		r.model.commit(e.flight)
+		clear(r.before)
+	}
+	r.leader.flying = slices.Delete(r.leader.flying, 0, count)
+	require.Equal(r.t, r.follower.Snapshot(nil), r.leader.table.Snapshot(nil))
+}
+
+func (r *run) drop() {
+	if r.leader.sequencer.newest() == 0 {
+		return
+	}
+	oldest := (*r.leader.sequencer.drafts.at(0)).flight
+	flight := oldest + r.random.Uint64N(r.model.flights-oldest+1)
+	r.leader.sequencer.Drop(flight)
+	r.model.drop(flight)
+	if before, known := r.before[flight]; known {
+		require.Equal(r.t, before, showDecisions(r.leader.sequencer), "Drop restores exactly")
+	}
+	maps.DeleteFunc(r.before, func(f uint64, _ string) bool { return f >= flight })
+	r.leader.flying = slices.DeleteFunc(r.leader.flying, func(f flyingEntry) bool { return f.flight >= flight })
+}
+
+// changeOffice loses the office with drafts in flight, of which the first few
+// commit all the same, and takes it again, now and then after a restart.
+func (r *run) changeOffice() {
+	r.leader.sequencer.LeaveOffice()
+	clear(r.before)
+	kept := r.random.IntN(len(r.leader.flying) + 1)
+	r.commit(kept)
+	r.leader.flying = nil
+	r.model.drop(1)
+	if r.random.IntN(2) == 0 {
+		snapshot := r.leader.table.Snapshot(nil)
+		table, err := RestoreTable(snapshot)
+		require.NoError(r.t, err)
+		require.Equal(r.t, snapshot, table.Snapshot(nil))
+		flights := r.leader.sequencer.flights
+		r.leader = &actor{table: table, sequencer: New(table)}
+		r.leader.sequencer.flights = flights
+	}
+	r.leader.sequencer.TakeOffice(1, 0)
+}
+
+// checkInvariants proves what must hold between any two calls.
+func (r *run) checkInvariants() {
+	s := r.leader.sequencer
+	require.Equal(r.t, r.model.world().end, s.End(), "the ends agree")
+	require.Equal(r.t, len(r.leader.flying), s.InFlight())
+	changes := 0
+	for i := range s.drafts.len() {
+		d := *s.drafts.at(i)
+		changes += len(d.changes)
+		require.Equal(r.t, i < s.sealed, d.sealed, "sealed drafts are the oldest")
+	}
+	for id, v := range s.views {
+		require.Equal(r.t, id, v.id)
+		require.Positive(r.t, v.changes, "a view exists while something of it is in flight")
+		changes -= v.changes
+	}
+	require.Zero(r.t, changes, "every change is counted by its view")
+	if s.sealed == 0 {
+		require.Equal(r.t, r.leader.table.chain, s.chain)
+		require.Equal(r.t, r.leader.table.time, s.time)
+	}
+	if s.drafts.len() == 0 {
+		require.Equal(r.t, r.leader.table.log, s.log, "with nothing in flight, the overlay is the table")
+		require.Empty(r.t, s.views)
+	}
+}
+
+// showDecisions is the overlay but for which draft takes the next batch.
+func showDecisions(s *Sequencer) string {
+	text := showOverlay(s)
+	for i := range s.drafts.len() {
+		d := *s.drafts.at(i)
+		text += fmt.Sprintln(d.flight, d.sealed)
+	}
+	lines := strings.Split(text, "\n")
+	return strings.Join(slices.Delete(lines, 1, 2), "\n")
+}

@@ -1,0 +1,187 @@
+package sequence
+
+import (
+	"slices"
+	"sort"
+
+	"strandline.dev/internal/record"
+)
+
+// standing is where a session stands: what it takes next.
+type standing struct {
+	epoch    record.Epoch
+	next     record.Sequence // in epoch
+	open     bool
+	implicit bool // opened by its first batch; see record.MetaImplicit
+}
+
+// takes tells whether records from first on may be appended in epoch: they
+// continue the current epoch, or begin a higher one. Only an implicit session
+// comes back after its end, because its producer has no way to open another.
+func (s standing) takes(epoch record.Epoch, first record.Sequence) bool {
+	if epoch == s.epoch {
+		return s.open && first == s.next
+	}
+	return epoch > s.epoch && first == 0 && (s.open || s.implicit)
+}
+
+// session is what the committed entries tell of one session.
+//
+//	sequences of one epoch
+//	0                 low-water                 next
+//	|   forgotten         |  span   span  span   |  not in the log
+//
+// Spans are in order and do not overlap. They cover [lowWater, next) but for
+// what a limit made the log forget, which is always the oldest.
+type session struct {
+	standing
+	id       record.SessionID
+	lease    uint32 // ms
+	lowWater record.Sequence
+	spans    queue[span] // of the current epoch
+	past     []life      // ended epochs that took records, oldest first
+	// knownFrom is the lowest epoch of which everything is known that spans
+	// and past tell; below it, all is forgotten.
+	knownFrom record.Epoch
+	remember  int // spans of all epochs
+
+	endedAt      int64    // entry's time, unix ms; if not open
+	older, newer *session // neighbours in endedList; if not open
+}
+
+// life is an epoch that has ended.
+type life struct {
+	epoch record.Epoch
+	next  record.Sequence // where it ended: all below were committed, above never
+	spans queue[span]
+}
+
+// span tells that records [first, first+count) are at [offset, offset+count).
+type span struct {
+	first  record.Sequence
+	count  uint64
+	offset record.Offset
+}
+
+func (p span) end() record.Sequence { return p.first + record.Sequence(p.count) }
+
+// at tells the offset of a sequence inside the span.
+func (p span) at(sequence record.Sequence) record.Offset {
+	return p.offset + record.Offset(sequence-p.first)
+}
+
+// find returns the span that holds the sequence, or nil.
+func find(spans *queue[span], sequence record.Sequence) *span {
+	i := sort.Search(spans.len(), func(i int) bool { return spans.at(i).end() > sequence })
+	if i == spans.len() || spans.at(i).first > sequence {
+		return nil
+	}
+	return spans.at(i)
+}
+
+// boundary is the first sequence of an epoch that is not in the log. known is
+// false for an epoch that is forgotten.
+func (s *session) boundary(epoch record.Epoch) (next record.Sequence, known bool) {
+	switch {
+	case epoch < s.knownFrom:
+		return 0, false
+	case epoch == s.epoch:
+		return s.next, true
+	case epoch < s.epoch:
+		if l := s.life(epoch); l != nil {
+			return l.next, true
+		}
+	}
+	return 0, true
+}
+
+// life returns an ended epoch that took records, or nil.
+func (s *session) life(epoch record.Epoch) *life {
+	i, found := slices.BinarySearchFunc(s.past, epoch, func(l life, e record.Epoch) int {
+		return int(int64(l.epoch) - int64(e))
+	})
+	if !found {
+		return nil
+	}
+	return &s.past[i]
+}
+
+// find returns the span of an epoch that holds the sequence, or nil.
+func (s *session) find(epoch record.Epoch, sequence record.Sequence) *span {
+	if epoch == s.epoch {
+		return find(&s.spans, sequence)
+	}
+	if l := s.life(epoch); l != nil {
+		return find(&l.spans, sequence)
+	}
+	return nil
+}
+
+// beginEpoch ends the current epoch where it stands.
+func (s *session) beginEpoch(epoch record.Epoch) {
+	if s.next > 0 {
+		s.past = append(s.past, life{epoch: s.epoch, next: s.next, spans: s.spans})
+		s.spans = queue[span]{}
+	}
+	if len(s.past) > MaxPastEpochs {
+		s.knownFrom = s.past[0].epoch + 1
+		s.remember -= s.past[0].spans.len()
+		s.past = slices.Delete(s.past, 0, 1)
+	}
+	s.epoch, s.next, s.lowWater = epoch, 0, 0
+}
+
+// take appends records to the current epoch.
+func (s *session) take(count uint32, offset record.Offset) {
+	if n := s.spans.len(); n > 0 {
+		last := s.spans.at(n - 1)
+		if last.end() == s.next && last.at(s.next) == offset {
+			last.count += uint64(count)
+			s.next += record.Sequence(count)
+			return
+		}
+	}
+	s.spans.pushBack(span{first: s.next, count: uint64(count), offset: offset})
+	s.remember++
+	s.next += record.Sequence(count)
+}
+
+// raiseLowWater forgets what the client has answers for. A span that the mark
+// falls into is cut there.
+func (s *session) raiseLowWater(mark record.Sequence) {
+	if mark <= s.lowWater {
+		return
+	}
+	s.lowWater = mark
+	for s.spans.len() > 0 {
+		oldest := s.spans.at(0)
+		if oldest.end() > mark {
+			if oldest.first < mark {
+				*oldest = span{first: mark, count: uint64(oldest.end() - mark), offset: oldest.at(mark)}
+			}
+			return
+		}
+		s.spans.popFront()
+		s.remember--
+	}
+}
+
+// forgetOldest forgets the oldest span of the oldest epoch that has one.
+func (s *session) forgetOldest() {
+	s.remember--
+	for i := range s.past {
+		if spans := &s.past[i].spans; spans.len() > 0 {
+			spans.popFront()
+			return
+		}
+	}
+	s.spans.popFront()
+}
+
+// maxSpans bounds remember.
+func (s *session) maxSpans() int {
+	if s.implicit {
+		return MaxSpansPerImplicit
+	}
+	return MaxSpansPerSession
+}

@@ -1,0 +1,262 @@
+package sequence
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+// Layout of a snapshot, version 1. All integers are little-endian.
+//
+//	 0  u32  version
+//	 4  u32  flags             1: sealed
+//	 8  i64  start
+//	16  i64  end
+//	24  i64  time              unix ms
+//	32  u64  chain
+//	40  u64  writer term
+//	48  u32  config length
+//	52  u32  open sessions
+//	56  u32  ended sessions
+//	60  config
+//	    the open sessions by id, then the ended ones, oldest end first
+//	    u32 CRC-32C of everything before
+//
+// A session:
+//
+//	 0  u64  id
+//	 8  i64  ended at          unix ms; 0 if open
+//	16  u32  flags             1: implicit
+//	20  u32  lease             ms
+//	24  u64  low-water mark
+//	32  u32  known from        epoch
+//	36  u32  past epochs
+//	40  the past epochs that took records, oldest first, then the current one
+//
+// An epoch:
+//
+//	 0  u64  next sequence
+//	 8  u32  epoch
+//	12  u32  spans
+//	16  the spans, oldest first: u64 first sequence, u64 count, i64 offset
+const (
+	snapshotVersion     = 1
+	snapshotHeaderBytes = 60
+	epochHeaderBytes    = 16
+	spanBytes           = 24
+	snapshotSealed      = 1 << 0
+	sessionImplicit     = 1 << 0
+)
+
+// ErrSnapshot is wrapped by every error of RestoreTable.
+var ErrSnapshot = errors.New("malformed table snapshot")
+
+// Snapshot appends the encoded table to dst. Equal tables give equal bytes.
+func (t *Table) Snapshot(dst []byte) []byte {
+	le := binary.LittleEndian
+	begin := len(dst)
+	flags := uint32(0)
+	if t.log.sealed {
+		flags |= snapshotSealed
+	}
+	dst = le.AppendUint32(dst, snapshotVersion)
+	dst = le.AppendUint32(dst, flags)
+	dst = le.AppendUint64(dst, uint64(t.log.start))
+	dst = le.AppendUint64(dst, uint64(t.log.end))
+	dst = le.AppendUint64(dst, uint64(t.time))
+	dst = le.AppendUint64(dst, t.chain)
+	dst = le.AppendUint64(dst, uint64(t.log.writer))
+	dst = le.AppendUint32(dst, uint32(len(t.config)))
+	dst = le.AppendUint32(dst, uint32(t.log.sessions))
+	dst = le.AppendUint32(dst, uint32(t.ended.count))
+	dst = append(dst, t.config...)
+
+	open := make([]*session, 0, t.log.sessions)
+	for _, s := range t.sessions {
+		if s.open {
+			open = append(open, s)
+		}
+	}
+	slices.SortFunc(open, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	for _, s := range open {
+		dst = appendSession(dst, s)
+	}
+	for s := t.ended.oldest; s != nil; s = s.newer {
+		dst = appendSession(dst, s)
+	}
+	return le.AppendUint32(dst, record.Checksum(dst[begin:]))
+}
+
+func appendSession(dst []byte, s *session) []byte {
+	le := binary.LittleEndian
+	flags := uint32(0)
+	if s.implicit {
+		flags |= sessionImplicit
+	}
+	dst = le.AppendUint64(dst, uint64(s.id))
+	dst = le.AppendUint64(dst, uint64(s.endedAt))
+	dst = le.AppendUint32(dst, flags)
+	dst = le.AppendUint32(dst, s.lease)
+	dst = le.AppendUint64(dst, uint64(s.lowWater))
+	dst = le.AppendUint32(dst, uint32(s.knownFrom))
+	dst = le.AppendUint32(dst, uint32(len(s.past)))
+	for i := range s.past {
+		dst = appendEpoch(dst, s.past[i].epoch, s.past[i].next, &s.past[i].spans)
+	}
+	return appendEpoch(dst, s.epoch, s.next, &s.spans)
+}
+
+func appendEpoch(dst []byte, epoch record.Epoch, next record.Sequence, spans *queue[span]) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, uint64(next))
+	dst = le.AppendUint32(dst, uint32(epoch))
+	dst = le.AppendUint32(dst, uint32(spans.len()))
+	for i := range spans.len() {
+		p := spans.at(i)
+		dst = le.AppendUint64(dst, uint64(p.first))
+		dst = le.AppendUint64(dst, p.count)
+		dst = le.AppendUint64(dst, uint64(p.offset))
+	}
+	return dst
+}
+
+// RestoreTable reads what Snapshot wrote and keeps nothing of data. It takes no
+// more memory than a small multiple of len(data).
+func RestoreTable(data []byte) (*Table, error) {
+	if len(data) < snapshotHeaderBytes+4 {
+		return nil, fmt.Errorf("%w: %d bytes", ErrSnapshot, len(data))
+	}
+	le := binary.LittleEndian
+	if version := le.Uint32(data); version != snapshotVersion {
+		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrSnapshot, version, snapshotVersion)
+	}
+	body, stored := data[:len(data)-4], le.Uint32(data[len(data)-4:])
+	if sum := record.Checksum(body); sum != stored {
+		return nil, fmt.Errorf("%w: CRC %08x, its bytes give %08x", ErrSnapshot, stored, sum)
+	}
+	r := reader{rest: body[8:]}
+	t := NewTable()
+	t.log.sealed = le.Uint32(data[4:])&snapshotSealed != 0
+	t.log.start = record.Offset(r.u64())
+	t.log.end = record.Offset(r.u64())
+	t.time = int64(r.u64())
+	t.chain = r.u64()
+	t.log.writer = record.WriterTerm(r.u64())
+	config := r.u32()
+	open, ended := r.u32(), r.u32()
+	t.config = append(t.config, r.take(uint64(config), 1)...)
+	r.expect(t.log.start >= 0 && t.log.start <= t.log.end, "start beyond end")
+	r.expect(le.Uint32(data[4:])&^snapshotSealed == 0, "unknown flags")
+	for i := uint32(0); i < open && r.fault == ""; i++ {
+		t.restoreSession(&r, true)
+	}
+	for i := uint32(0); i < ended && r.fault == ""; i++ {
+		t.restoreSession(&r, false)
+	}
+	r.expect(len(r.rest) == 0, "bytes behind the end")
+	if r.fault != "" {
+		return nil, fmt.Errorf("%w: %s", ErrSnapshot, r.fault)
+	}
+	return t, nil
+}
+
+// restoreSession reads a session and proves what Fold and Resolve count on.
+func (t *Table) restoreSession(r *reader, open bool) {
+	s := &session{id: record.SessionID(r.u64()), endedAt: int64(r.u64())}
+	flags := r.u32()
+	s.open, s.implicit = open, flags&sessionImplicit != 0
+	s.lease = r.u32()
+	s.lowWater = record.Sequence(r.u64())
+	s.knownFrom = record.Epoch(r.u32())
+	s.past = make([]life, len(r.peek(uint64(r.u32()), epochHeaderBytes))/epochHeaderBytes)
+	above := uint64(s.knownFrom) // the lowest epoch that may come next
+	for i := range s.past {
+		l := &s.past[i]
+		l.epoch, l.next = t.restoreEpoch(r, s, &l.spans)
+		r.expect(uint64(l.epoch) >= above && l.next > 0, "past epochs out of order")
+		above = uint64(l.epoch) + 1
+	}
+	s.epoch, s.next = t.restoreEpoch(r, s, &s.spans)
+
+	r.expect(flags&^sessionImplicit == 0, "unknown flags of a session")
+	r.expect(uint64(s.epoch) >= above, "current epoch below a past one")
+	r.expect(s.id != 0 && t.sessions[s.id] == nil, "session id twice, or 0")
+	r.expect(s.lease > 0 && s.lowWater <= s.next, "low-water mark or lease out of range")
+	r.expect(!open || s.endedAt == 0, "open session with an end")
+	if last := t.ended.newest; !open && last != nil {
+		r.expect(last.endedAt <= s.endedAt, "ended sessions out of order")
+	}
+	if r.fault != "" {
+		return
+	}
+	t.sessions[s.id] = s
+	t.spans += s.remember
+	if open {
+		t.log.sessions++
+	} else {
+		t.ended.push(s)
+	}
+}
+
+func (t *Table) restoreEpoch(r *reader, s *session, spans *queue[span]) (record.Epoch, record.Sequence) {
+	next := record.Sequence(r.u64())
+	epoch := record.Epoch(r.u32())
+	rows := reader{rest: r.take(uint64(r.u32()), spanBytes)}
+	end := record.Sequence(0) // of the span before
+	for len(rows.rest) > 0 {
+		p := span{first: record.Sequence(rows.u64()), count: rows.u64(), offset: record.Offset(rows.u64())}
+		r.expect(p.count > 0 && p.first >= end && p.end() > p.first && p.end() <= next, "spans out of order")
+		r.expect(p.offset >= 0 && p.offset <= t.log.end && p.count <= uint64(t.log.end-p.offset), "span beyond the end")
+		end = p.end()
+		spans.pushBack(p)
+	}
+	s.remember += spans.len()
+	return epoch, next
+}
+
+// reader takes integers off a byte slice. The first fault is kept and
+// everything after it reads as zero, so callers check once.
+type reader struct {
+	rest  []byte
+	fault string
+}
+
+func (r *reader) expect(holds bool, fault string) {
+	if !holds && r.fault == "" {
+		r.fault, r.rest = fault, nil
+	}
+}
+
+// peek returns count items of size bytes without taking them, nothing if fewer
+// are there.
+func (r *reader) peek(count uint64, size int) []byte {
+	r.expect(count <= uint64(len(r.rest)/size), "cut short")
+	if r.fault != "" {
+		return nil
+	}
+	return r.rest[:count*uint64(size)]
+}
+
+func (r *reader) take(count uint64, size int) []byte {
+	b := r.peek(count, size)
+	r.rest = r.rest[len(b):]
+	return b
+}
+
+func (r *reader) u32() uint32 {
+	if b := r.take(4, 1); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) u64() uint64 {
+	if b := r.take(8, 1); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}

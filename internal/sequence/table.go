@@ -1,0 +1,87 @@
+package sequence
+
+import "strandline.dev/internal/record"
+
+// Table is what the committed entries of a log add up to: its range, the
+// newest writer term, the configuration and the sessions. It is a function of
+// the entries alone: replicas that folded the same ones have tables with the
+// same Snapshot, byte for byte. It is not safe for concurrent use.
+type Table struct {
+	log    logState
+	time   int64  // of the newest entry, unix ms; never decreases
+	chain  uint64 // expected in the next entry, see record.NextChain
+	config []byte
+
+	sessions map[record.SessionID]*session // open and ended
+	ended    endedList                     // those of sessions that are not open
+	spans    int                           // remembered by all sessions
+}
+
+// logState is what appends and commands change of the log as a whole. The
+// table has one, and the sequencer another that is ahead of it.
+type logState struct {
+	start, end record.Offset // records [start, end) are readable; start <= end
+	writer     record.WriterTerm
+	sealed     bool
+	sessions   int // open ones
+}
+
+// NewTable is the table of a log without entries.
+func NewTable() *Table {
+	return &Table{sessions: make(map[record.SessionID]*session)}
+}
+
+// Start is the offset of the first record that was not trimmed.
+func (t *Table) Start() record.Offset { return t.log.start }
+
+// End is the offset after the last committed record.
+func (t *Table) End() record.Offset { return t.log.end }
+
+// Time is the leader's time in the newest entry, in unix ms; 0 without one.
+func (t *Table) Time() int64 { return t.time }
+
+// Chain is the chain value that the next entry must carry.
+func (t *Table) Chain() uint64 { return t.chain }
+
+// Writer is the newest writer term that was granted, 0 if none was.
+func (t *Table) Writer() record.WriterTerm { return t.log.writer }
+
+// Sealed tells whether the log takes no more appends.
+func (t *Table) Sealed() bool { return t.log.sealed }
+
+// Config is the text of the newest Configure command, nil without one. The
+// caller must not change it.
+func (t *Table) Config() []byte { return t.config }
+
+// OpenSessions counts the sessions that may append.
+func (t *Table) OpenSessions() int { return t.log.sessions }
+
+// EndedSessions counts the sessions that Resolve can still answer for after
+// their end.
+func (t *Table) EndedSessions() int { return t.ended.count }
+
+// Spans counts what is remembered to answer duplicates, see MaxSpans.
+func (t *Table) Spans() int { return t.spans }
+
+// Resolve tells what became of a sequence, from committed entries alone. A
+// session that the table does not know has never been, or is forgotten.
+func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
+	s := t.sessions[id]
+	if s == nil {
+		return Outcome{State: Forgotten}
+	}
+	next, known := s.boundary(epoch)
+	switch {
+	case !known:
+		return Outcome{State: Forgotten}
+	case sequence < next:
+		if p := s.find(epoch, sequence); p != nil {
+			return Outcome{State: Committed, Offset: p.at(sequence)}
+		}
+		return Outcome{State: Forgotten}
+	case epoch == s.epoch && s.open, epoch > s.epoch && (s.open || s.implicit):
+		return Outcome{State: NotNow}
+	default:
+		return Outcome{State: Never}
+	}
+}

@@ -1,0 +1,352 @@
+package sequence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+)
+
+// TestTranscripts runs the stories in testdata. Each file has a drawing or a
+// sentence on top; the commands are those of stage.run.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &stage{t: t, replicas: map[string]*actor{}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			return s.run(d)
+		})
+	})
+}
+
+// stage is a set of replicas without a network: what one seals, commit hands
+// to all of them.
+type stage struct {
+	t        *testing.T
+	replicas map[string]*actor
+}
+
+type actor struct {
+	table     *Table
+	sequencer *Sequencer
+	flying    []flyingEntry // sealed and neither committed nor dropped
+}
+
+type flyingEntry struct {
+	flight uint64
+	data   []byte
+	crc    uint32
+}
+
+func (s *stage) actor(name string) *actor {
+	if s.replicas[name] == nil {
+		table := NewTable()
+		s.replicas[name] = &actor{table: table, sequencer: New(table)}
+	}
+	return s.replicas[name]
+}
+
+// arguments of one line of a transcript, absent ones with a default.
+type arguments struct {
+	*datadriven.TestData
+	t *testing.T
+}
+
+func (a arguments) number(key string, absent int64) int64 {
+	if a.HasArg(key) {
+		a.ScanArgs(a.t, key, &absent)
+	}
+	return absent
+}
+
+func (a arguments) text(key, absent string) string {
+	if a.HasArg(key) {
+		a.ScanArgs(a.t, key, &absent)
+	}
+	return absent
+}
+
+func (s *stage) run(d *datadriven.TestData) string {
+	args := arguments{TestData: d, t: s.t}
+	on := s.actor(args.text("on", "a"))
+	q := on.sequencer
+	id := record.SessionID(args.number("session", 0))
+	epoch := record.Epoch(args.number("epoch", 0))
+	switch d.Cmd {
+	case "take-office":
+		q.TakeOffice(int32(args.number("term", 1)), args.number("now", 0))
+	case "leave-office":
+		q.LeaveOffice()
+		on.flying = nil
+	case "append":
+		return describe(q.Append(s.request(args)))
+	case "many":
+		return s.many(args, q)
+	case "command":
+		return describe(q.Command(s.command(args)))
+	case "keep-alive":
+		return describe(q.KeepAlive(id, args.number("now", 0)))
+	case "tick":
+		until := args.number("until", 0)
+		for now := args.number("from", until); now <= until; now += TickMs {
+			q.Tick(now)
+		}
+	case "expired":
+		return fmt.Sprintln(q.Expired())
+	case "resolve":
+		at := q.Resolve(id, epoch, record.Sequence(args.number("sequence", 0)))
+		if at.State == Committed {
+			return fmt.Sprintf("committed at %d\n", at.Offset)
+		}
+		return at.State.String() + "\n"
+	case "seal":
+		return on.seal(args.number("time", 0))
+	case "commit":
+		return s.commit(args.text("on", "a"), int(args.number("count", 1)))
+	case "drop":
+		flight := uint64(args.number("flight", 0))
+		q.Drop(flight)
+		on.flying = slices.DeleteFunc(on.flying, func(f flyingEntry) bool { return f.flight >= flight })
+	case "restart":
+		snapshot := on.table.Snapshot(nil)
+		table, err := RestoreTable(snapshot)
+		require.NoError(s.t, err)
+		require.Equal(s.t, snapshot, table.Snapshot(nil))
+		*on = actor{table: table, sequencer: New(table)}
+	case "table":
+		return showTable(on.table)
+	case "overlay":
+		return showOverlay(q)
+	default:
+		s.t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
+	}
+	return ""
+}
+
+// request reads: session, epoch, first, count, batches (of count records
+// each), low, writer, end, size (bytes of a record), atomic, implicit.
+func (s *stage) request(args arguments) *Append {
+	a := &Append{
+		Session:     record.SessionID(args.number("session", 0)),
+		Epoch:       record.Epoch(args.number("epoch", 0)),
+		First:       record.Sequence(args.number("first", 0)),
+		LowWater:    record.Sequence(args.number("low", 0)),
+		Writer:      record.WriterTerm(args.number("writer", 0)),
+		ExpectedEnd: record.Offset(args.number("end", int64(NoExpectation))),
+		Atomic:      args.HasArg("atomic"),
+		Implicit:    args.HasArg("implicit"),
+	}
+	count, size := int(args.number("count", 1)), int(args.number("size", 10))
+	for range args.number("batches", 1) {
+		a.Batches = append(a.Batches, batchOf(s.t, count, size))
+	}
+	return measured(a)
+}
+
+// measured fills in the sums that a door counts.
+func measured(a *Append) *Append {
+	a.Records, a.Bytes = 0, 0
+	for _, b := range a.Batches {
+		a.Records += b.Count()
+		a.Bytes += len(b)
+	}
+	return a
+}
+
+func batchOf(t testing.TB, count, size int) record.Batch {
+	var builder record.Builder
+	for range count {
+		require.NoError(t, builder.Add(record.Record{Value: make([]byte, size)}))
+	}
+	b, err := builder.Finish(record.None)
+	require.NoError(t, err)
+	return b
+}
+
+// many appends single records of session and other in turn, so that none of
+// them follows another of its session, and commits them.
+func (s *stage) many(args arguments, q *Sequencer) string {
+	a := s.request(args)
+	between := &Append{ExpectedEnd: NoExpectation, Batches: a.Batches, Records: a.Records, Bytes: a.Bytes}
+	turns := args.number("turns", 1)
+	var last Answer
+	for range turns {
+		last = q.Append(a)
+		a.First += record.Sequence(a.Records)
+		q.Append(between)
+	}
+	s.actor(args.text("on", "a")).seal(0)
+	s.commit(args.text("on", "a"), len(s.actor(args.text("on", "a")).flying))
+	return describe(last)
+}
+
+var commands = map[string]record.CommandKind{
+	"open": record.OpenSession, "close": record.CloseSession, "expire": record.ExpireSession,
+	"end-epoch": record.EndEpoch, "acquire": record.AcquireWriter, "trim": record.Trim,
+	"seal": record.Seal, "configure": record.Configure,
+}
+
+func (s *stage) command(args arguments) record.Command {
+	kind, known := commands[args.CmdArgs[0].Key]
+	require.True(s.t, known, "%s: unknown command", args.Pos)
+	c := record.Command{
+		Kind:    kind,
+		Session: record.SessionID(args.number("session", 0)),
+		Epoch:   record.Epoch(args.number("epoch", 0)),
+		Lease:   uint32(args.number("lease", 10_000)),
+		Offset:  record.Offset(args.number("before", 0)),
+		Writer:  record.WriterTerm(args.number("writer", 0)),
+		Text:    []byte(args.text("text", "")),
+	}
+	if args.HasArg("fast-forward") {
+		c.Flags = record.FlagFastForward
+	}
+	return c
+}
+
+func (a *actor) seal(time int64) string {
+	var out strings.Builder
+	for _, d := range a.sequencer.Seal(time) {
+		a.flying = append(a.flying, flyingEntry{flight: d.Flight, data: slices.Clone(d.Data), crc: d.CRC})
+		what := fmt.Sprintf("records [%d,%d)", d.First, d.First+record.Offset(d.Count))
+		if d.Count == 0 {
+			what = fmt.Sprintf("command at %d", d.First)
+		}
+		fmt.Fprintf(&out, "draft %d: %s, time %d\n", d.Flight, what, d.Time)
+	}
+	return out.String()
+}
+
+func (s *stage) commit(from string, count int) string {
+	f := s.replicas[from]
+	require.GreaterOrEqual(s.t, len(f.flying), count)
+	entries := f.flying[:count]
+	f.flying = f.flying[count:]
+	for _, name := range slices.Sorted(maps.Keys(s.replicas)) {
+		for _, e := range entries {
+			if err := s.replicas[name].sequencer.Committed(e.data, e.crc); err != nil {
+				return fmt.Sprintf("%s: %v\n", name, err)
+			}
+		}
+	}
+	return ""
+}
+
+func describe(a Answer) string {
+	var out strings.Builder
+	if r := a.Refusal; r != nil {
+		fmt.Fprintf(&out, "%v\n", r)
+		switch r.Reason {
+		case record.SequenceGap:
+			fmt.Fprintf(&out, "  expected %d\n", r.Expected)
+		case record.StaleEpoch:
+			fmt.Fprintf(&out, "  epoch %d\n", r.Epoch)
+		case record.EndMismatch, record.OffsetBeyondEnd:
+			fmt.Fprintf(&out, "  end %d\n", r.End)
+		case record.Fenced:
+			fmt.Fprintf(&out, "  newest %d\n", r.Writer)
+		case record.TooLarge:
+			fmt.Fprintf(&out, "  limit %d\n", r.Limit)
+		}
+	} else {
+		out.WriteString("ok")
+		if a.Duplicate {
+			out.WriteString(" duplicate")
+		}
+		if a.Writer != 0 {
+			fmt.Fprintf(&out, " writer %d", a.Writer)
+		}
+		if a.Epoch != 0 {
+			fmt.Fprintf(&out, " epoch %d", a.Epoch)
+		}
+		if a.End != 0 {
+			fmt.Fprintf(&out, " log [%d,%d)", a.Start, a.End)
+		}
+		out.WriteString("\n")
+	}
+	for run := range a.Runs() {
+		fmt.Fprintf(&out, "  at [%d,%d)\n", run.First, run.First+record.Offset(run.Count))
+	}
+	if a.RestsOn != 0 {
+		fmt.Fprintf(&out, "  rests on draft %d\n", a.RestsOn)
+	}
+	return out.String()
+}
+
+func showTable(t *Table) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "log [%d,%d) time %d writer %d sealed %v config %q\n",
+		t.Start(), t.End(), t.Time(), t.Writer(), t.Sealed(), t.Config())
+	fmt.Fprintf(&out, "sessions %d open, %d ended; %d spans\n", t.OpenSessions(), t.EndedSessions(), t.Spans())
+	for _, id := range slices.Sorted(maps.Keys(t.sessions)) {
+		s := t.sessions[id]
+		if len(t.sessions) > 8 {
+			break
+		}
+		state := "open"
+		if !s.open {
+			state = fmt.Sprintf("ended at %d", s.endedAt)
+		}
+		fmt.Fprintf(&out, "  session %d %s, epoch %d, next %d, low-water %d", id, state, s.epoch, s.next, s.lowWater)
+		if n := s.remember; n > 8 {
+			fmt.Fprintf(&out, ", %d spans", n)
+		} else {
+			for i := range s.past {
+				fmt.Fprintf(&out, ", past epoch %d", s.past[i].epoch)
+				showSpans(&out, &s.past[i].spans)
+			}
+			showSpans(&out, &s.spans)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+func showSpans(out *strings.Builder, spans *queue[span]) {
+	for i := range spans.len() {
+		p := spans.at(i)
+		fmt.Fprintf(out, ", [%d,%d) at %d", p.first, p.end(), p.offset)
+	}
+}
+
+// showOverlay tells all that decisions depend on besides the table.
+func showOverlay(s *Sequencer) string {
+	var out strings.Builder
+	if !s.inOffice {
+		return "out of office\n"
+	}
+	fmt.Fprintf(&out, "log [%d,%d) writer %d sealed %v, %d sessions\n", s.log.start, s.log.end, s.log.writer, s.log.sealed, s.log.sessions)
+	fmt.Fprintf(&out, "drafts")
+	for i := range s.drafts.len() {
+		d := *s.drafts.at(i)
+		fmt.Fprintf(&out, " %d", d.flight)
+		switch {
+		case d.sealed:
+			out.WriteString(" sealed")
+		case d == s.open:
+			fmt.Fprintf(&out, " open with %d batches of %d records", d.batches, d.count)
+		default:
+			out.WriteString(" closed")
+		}
+		out.WriteString(",")
+	}
+	fmt.Fprintf(&out, " %d in flight\n", s.InFlight())
+	for _, id := range slices.Sorted(maps.Keys(s.views)) {
+		v := s.views[id]
+		fmt.Fprintf(&out, "  session %d open %v, epoch %d, next %d", id, v.open, v.epoch, v.next)
+		for i := range v.past.len() {
+			fmt.Fprintf(&out, ", past epoch %d to %d", v.past.at(i).epoch, v.past.at(i).next)
+		}
+		for i := range v.spans.len() {
+			p := v.spans.at(i)
+			fmt.Fprintf(&out, ", %d:[%d,%d) at %d in %d", p.epoch, p.first, p.end(), p.offset, p.flight)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
