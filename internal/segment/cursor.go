@@ -1,0 +1,279 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sort"
+
+	"strandline.dev/internal/record"
+)
+
+// cursor reads chunks that begin and end with whole frames, one pread each.
+type cursor struct {
+	store    *Store
+	from     record.Offset // entries that end at or below it are left out
+	index    uint64        // of the next entry
+	segment  *segment      // in use; nil: to be looked up by index
+	position int64         // of the next frame in segment; 0: unknown
+
+	prefetched int64 // position in segment up to which the kernel was asked to read
+}
+
+// prefetchDistance is how far ahead of a cursor the kernel is asked to read a
+// file that is not in memory.
+const prefetchDistance = 8 << 20
+
+func (s *Store) NewCursor(from record.Offset) (Cursor, error) {
+	if err := s.failed(); err != nil {
+		return nil, err
+	}
+	live := s.liveSegments()
+	if start := s.StartOffset(); from < start {
+		return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, start, ErrTrimmed)
+	}
+	before := func(p *point) bool { return p.offset < from }
+	k, err := s.lastBefore(live, before)
+	if err != nil {
+		return nil, fmt.Errorf("find offset %d: %w", from, err)
+	}
+	seg := live[k]
+	if err := s.useSegment(seg); err != nil {
+		return nil, fmt.Errorf("find offset %d: %w", from, err)
+	}
+	c := &cursor{store: s, from: from, index: seg.first, segment: seg}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if p, ok := seg.index.below(before); ok && p.index < seg.end {
+		c.index, c.position = p.index, p.position
+	}
+	return c, nil
+}
+
+func (c *cursor) Close() {
+	if c.segment != nil {
+		// What can fail here is the removal of a recycled file. The next Open
+		// finds it and removes it.
+		_ = c.store.release(c.segment)
+		c.segment = nil
+	}
+}
+
+func (c *cursor) Next(limit record.Offset, maxBytes int) ([]Frame, error) {
+	for {
+		b, stop, ok, err := c.chunk(limit, maxBytes)
+		if err != nil || !ok {
+			return nil, err
+		}
+		if err := b.read(); err != nil {
+			return nil, err
+		}
+		frames, err := b.entries(c.index, stop, math.MaxInt, func(h *frameHeader) (skip, end bool) {
+			return h.first < c.from && h.first+record.Offset(h.count) <= c.from, h.first >= limit
+		})
+		c.index, c.position = b.next, b.position
+		if len(frames) > 0 {
+			return frames, nil // damage behind them is for the next call to tell
+		}
+		if err != nil || b.ended {
+			return nil, err
+		}
+	}
+}
+
+// chunk is a piece of a segment that begins and ends with a whole frame.
+type chunk struct {
+	segment    *segment
+	file       File
+	salt       uint64
+	begin, end int64
+	data       []byte
+	place      uint64 // index of the first entry in it
+	reach      uint64 // one beyond the last entry that may be in it
+
+	// Results of entries.
+	next     uint64 // index of the entry behind the last returned or skipped
+	position int64  // of the frame after that entry
+	ended    bool   // end stopped it
+}
+
+// chunk prepares a read of about maxBytes at the cursor; stop is one beyond
+// the last entry of its run. Without ok there is nothing to read yet.
+func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64, ok bool, err error) {
+	s := c.store
+	for {
+		if c.segment == nil {
+			if c.index > s.LastIndex() {
+				return b, 0, false, s.failed()
+			}
+			if c.segment, err = s.use(c.index); err != nil {
+				c.segment = nil
+				return b, 0, false, err
+			}
+			c.position, c.prefetched = 0, 0
+		}
+		s.mu.RLock()
+		seg := c.segment
+		if s.failure != nil {
+			defer s.mu.RUnlock()
+			return b, 0, false, s.failure
+		}
+		if c.index < seg.end {
+			b, stop = s.chunkAt(seg, c.index, c.position, seg.end, int64(maxBytes))
+			seg.index.narrow(&b, func(p *point) bool { return p.offset < limit })
+			ahead := seg.index.runs[len(seg.index.runs)-1].end
+			s.mu.RUnlock()
+			c.prefetch(b, ahead)
+			return b, stop, true, nil
+		}
+		active := seg == s.active()
+		s.mu.RUnlock()
+		if active {
+			return b, 0, false, nil
+		}
+		c.segment = nil
+		if err := s.release(seg); err != nil {
+			return b, 0, false, err
+		}
+	}
+}
+
+// prefetch keeps the kernel's reading well ahead of ours.
+func (c *cursor) prefetch(b chunk, end int64) {
+	if b.end+prefetchDistance/2 <= c.prefetched || c.prefetched >= end {
+		return
+	}
+	from := max(c.prefetched, b.end)
+	c.prefetched = min(b.end+prefetchDistance, end)
+	if c.prefetched > from {
+		b.file.Prefetch(from, c.prefetched-from)
+	}
+}
+
+// chunkAt returns the piece of seg in which the entry i is, and the index at
+// which its run ends. The caller holds mu; i is below end.
+func (s *Store) chunkAt(seg *segment, i uint64, position int64, end uint64, maxBytes int64) (b chunk, stop uint64) {
+	x := seg.index
+	r, stop := x.run(i)
+	stop = min(stop, end)
+	b = chunk{segment: seg, file: seg.file, salt: seg.header.salt, begin: position, place: i, reach: stop}
+	if position < r.begin || position >= r.end {
+		p, _ := x.below(func(p *point) bool { return p.index <= i })
+		b.begin, b.place = p.position, p.index
+	}
+	b.end = x.chunkEnd(r, b.begin, min(max(maxBytes, 1), maxChunk))
+	return b, stop
+}
+
+// narrow ends b at the first point that is not wanted, if that leaves
+// something: what lies behind would be read for nothing.
+func (x *index) narrow(b *chunk, wanted func(*point) bool) {
+	k := sort.Search(len(x.points), func(k int) bool { return !wanted(&x.points[k]) })
+	if k < len(x.points) && x.points[k].position > b.begin {
+		b.end = min(b.end, x.points[k].position)
+	}
+}
+
+// maxChunk bounds one read, whatever was asked for, unless one frame is larger.
+const maxChunk = 64 << 20
+
+func (b *chunk) read() error {
+	b.data = make([]byte, b.end-b.begin)
+	n, err := b.file.ReadAt(b.data, b.begin)
+	if err == io.EOF {
+		b.data = b.data[:n] // a frame is missing then, and is found missing
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", b.segment.path, err)
+	}
+	return nil
+}
+
+// entries returns the entries [i, stop) of the chunk, verified, as long as
+// look does not end it and their payload fits in maxBytes, at least one. Both
+// frames and an error mean that damage lies behind the frames.
+func (b *chunk) entries(i, stop uint64, maxBytes int, look func(*frameHeader) (skip, end bool)) ([]Frame, error) {
+	var frames []Frame
+	b.next, b.position = i, b.begin
+	expected, payloads := b.place, 0
+	for at := int64(0); b.begin+at < b.end && b.next < stop; {
+		position := b.begin + at
+		rest := b.data[min(at, int64(len(b.data))):]
+		h, err := parseFrameHeader(rest, position, b.salt)
+		if err == nil && h.size() > b.end-position {
+			err = fmt.Errorf("frame of %d bytes runs into the next", h.length)
+		}
+		if err == nil && int64(len(rest)) < h.size() {
+			err = errors.New("the file ends within the frame")
+		}
+		if err == nil && h.kind == entryFrame && h.index != expected {
+			err = fmt.Errorf("entry %d where %d should be", h.index, expected)
+		}
+		if err != nil {
+			return frames, b.corrupt(position, expected, err)
+		}
+		if h.kind == entryFrame && h.index >= i {
+			skip, end := look(&h)
+			if end {
+				b.ended = true
+				return frames, nil
+			}
+			payload := rest[frameHeaderSize:][:h.length:h.length]
+			if payloads += len(payload); !skip && len(frames) > 0 && payloads > maxBytes {
+				return frames, nil
+			}
+			if !skip {
+				if err := h.checkPayload(payload); err != nil {
+					return frames, b.corrupt(position, expected, err)
+				}
+				frames = append(frames, h.frame(payload))
+			}
+			b.next = h.index + 1
+		}
+		if h.kind == entryFrame {
+			expected++
+		}
+		at += h.size()
+		b.position = b.begin + at
+	}
+	return frames, nil
+}
+
+func (b *chunk) corrupt(position int64, i uint64, reason error) error {
+	return &CorruptError{
+		File: b.segment.path, Position: position, FirstIndex: i, LastIndex: max(b.reach, i+1) - 1,
+		Detail: reason.Error(),
+	}
+}
+
+func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []Frame, err error) {
+	if err := s.failed(); err != nil {
+		return nil, err
+	}
+	if last := s.LastIndex(); lo >= hi || hi > last+1 {
+		return nil, fmt.Errorf("entries [%d, %d), the last is %d: %w", lo, hi, last, ErrUnavailable)
+	}
+	seg, err := s.use(lo)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.release(seg)) }()
+	s.mu.RLock()
+	if lo >= seg.end {
+		defer s.mu.RUnlock()
+		return nil, fmt.Errorf("entry %d was superseded: %w", lo, ErrUnavailable)
+	}
+	b, stop := s.chunkAt(seg, lo, 0, min(seg.end, hi), int64(maxBytes))
+	seg.index.narrow(&b, func(p *point) bool { return p.index < stop })
+	s.mu.RUnlock()
+	if err := b.read(); err != nil {
+		return nil, err
+	}
+	frames, err = b.entries(lo, stop, maxBytes, func(*frameHeader) (skip, end bool) { return false, false })
+	if len(frames) > 0 {
+		return frames, nil
+	}
+	return nil, err
+}

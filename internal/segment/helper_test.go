@@ -1,0 +1,163 @@
+package segment_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/testkit/faultdisk"
+)
+
+// dir is where the tests keep their log on a faultdisk.
+const dir = "data/log"
+
+// bootstrap is an empty log whose first entry has index 2.
+func bootstrap() segment.Bootstrap {
+	return segment.Bootstrap{
+		Index: 1, Term: 1, Start: 0, HardState: segment.HardState{Term: 1, Commit: 1},
+		ConfState: []byte("conf"), Snapshot: []byte("state at 1"),
+	}
+}
+
+// options make small segments and do nothing behind the test's back. The salts
+// depend on what happened on the disk, so no two segments on it share one.
+func options(disk *faultdisk.Disk) segment.Options {
+	return segment.Options{
+		SegmentBytes: 16 << 10, Manual: true, Rand: saltSource(uint64(disk.Operations())),
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func saltSource(seed uint64) io.Reader {
+	return &chaCha{rand.NewChaCha8([32]byte(binary.LittleEndian.AppendUint64(make([]byte, 24), seed)))}
+}
+
+type chaCha struct{ *rand.ChaCha8 }
+
+// entry makes the entry i of a term. Its payload of size bytes depends on
+// both, so that entries which supersede each other differ. Every fifth entry
+// carries no record; the others carry one.
+func entry(i, term uint64, size int) segment.Frame {
+	payload := make([]byte, size)
+	source := rand.New(rand.NewPCG(i, term))
+	for k := range payload {
+		payload[k] = byte(source.Uint32())
+	}
+	f := segment.Frame{
+		Index: i, Term: term, Type: uint8(i % 3), First: firstOf(i), Count: 1,
+		Time: int64(1000 + i), CRC: record.Checksum(payload), Payload: payload,
+	}
+	if i%5 == 0 {
+		f.Count = 0
+	}
+	return f
+}
+
+// firstOf is the first offset of entry i, if all before it are of entry.
+func firstOf(i uint64) record.Offset {
+	return record.Offset(i - 2 - (i-1)/5)
+}
+
+func entries(lo, hi, term uint64, size int) []segment.Frame {
+	frames := make([]segment.Frame, 0, hi-lo)
+	for i := lo; i < hi; i++ {
+		frames = append(frames, entry(i, term, size))
+	}
+	return frames
+}
+
+// synced is a durable write.
+func synced(frames ...segment.Frame) []segment.Write {
+	return []segment.Write{{Frames: frames, MustSync: true}}
+}
+
+func write(t *testing.T, log segment.Log, ws []segment.Write) segment.Result {
+	t.Helper()
+	result, err := log.Write(ws)
+	require.NoError(t, err)
+	return result
+}
+
+// create makes a log on a new disk.
+func create(t *testing.T, disk *faultdisk.Disk) *segment.Store {
+	t.Helper()
+	s, err := segment.Create(disk, dir, options(disk), bootstrap())
+	require.NoError(t, err)
+	return s
+}
+
+func open(t *testing.T, disk *faultdisk.Disk) *segment.Store {
+	t.Helper()
+	s, err := segment.Open(disk, dir, options(disk))
+	require.NoError(t, err)
+	return s
+}
+
+// requireEntries proves that log holds exactly want from its first index on,
+// by index and by cursor.
+func requireEntries(t *testing.T, log segment.Log, want []segment.Frame) {
+	t.Helper()
+	require.Equal(t, log.FirstIndex()+uint64(len(want)), log.LastIndex()+1, "number of entries")
+	require.NoError(t, sameEntries(log, want))
+}
+
+// sameEntries compares the entries from the first index on with want.
+func sameEntries(log segment.Log, want []segment.Frame) error {
+	next := log.FirstIndex()
+	for k := 0; k < len(want); {
+		frames, err := log.Entries(next, log.FirstIndex()+uint64(len(want)), 10_000)
+		if err != nil {
+			return fmt.Errorf("entries from %d: %w", next, err)
+		}
+		for _, f := range frames {
+			if !sameFrame(f, want[k]) {
+				return fmt.Errorf("entry %d of term %d, want %d of %d", f.Index, f.Term, want[k].Index, want[k].Term)
+			}
+			term, err := log.Term(f.Index)
+			if err != nil || term != f.Term {
+				return fmt.Errorf("term of %d is %d (%w), want %d", f.Index, term, err, f.Term)
+			}
+			next, k = next+1, k+1
+		}
+	}
+	cursor, err := log.NewCursor(log.StartOffset())
+	if err != nil {
+		return fmt.Errorf("cursor: %w", err)
+	}
+	defer cursor.Close()
+	for k := 0; k < len(want); {
+		frames, err := cursor.Next(1<<40, 5000)
+		if err != nil || len(frames) == 0 {
+			return fmt.Errorf("cursor before entry %d: %d frames, %w", want[k].Index, len(frames), err)
+		}
+		for _, f := range frames {
+			if !sameFrame(f, want[k]) {
+				return fmt.Errorf("cursor at entry %d of term %d, want %d of %d", f.Index, f.Term, want[k].Index, want[k].Term)
+			}
+			k++
+		}
+	}
+	if frames, err := cursor.Next(1<<40, 5000); err != nil || len(frames) > 0 {
+		return fmt.Errorf("cursor behind the end: %d frames, %w", len(frames), err)
+	}
+	return nil
+}
+
+func sameFrame(a, b segment.Frame) bool {
+	if string(a.Payload) != string(b.Payload) {
+		return false
+	}
+	a.Payload, b.Payload = nil, nil
+	return a.Index == b.Index && a.Term == b.Term && a.Type == b.Type && a.First == b.First &&
+		a.Count == b.Count && a.Time == b.Time && a.CRC == b.CRC
+}
+
+var errDisk = errors.New("the disk said no")

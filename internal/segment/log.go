@@ -1,0 +1,186 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+
+	"strandline.dev/internal/record"
+)
+
+// Log is one replica's log: a run of entries without gaps, the newest hard
+// state, and the newest snapshots. Store keeps it on disk, Memory in memory.
+//
+// One goroutine at a time calls Write, Mark, Recycle, SaveSnapshot, Reset and
+// Close: the writer. Everything else may be called by any number of others
+// beside it. What Write took is visible to them when Write returns.
+type Log interface {
+	// Write appends everything in ws, in order, and returns when it is
+	// durable, if one of ws asks for it with MustSync. ErrNotNext refuses ws
+	// and changes nothing. Any other error leaves open what of ws is in the
+	// log, and every later call fails with it.
+	Write(ws []Write) (Result, error)
+
+	// Mark notes that everything durable so far is: bytes in front of the
+	// mark that do not match their checksum are corrupt, not torn. It is
+	// called when the log has fallen idle and does not wait for the disk.
+	Mark() error
+
+	// FirstIndex is the index of the oldest entry kept, LastIndex of the
+	// newest. An empty log has LastIndex = FirstIndex-1.
+	FirstIndex() uint64
+	LastIndex() uint64
+
+	// Term returns the term of an entry in [FirstIndex-1, LastIndex]. Below
+	// it answers ErrTrimmed, above ErrUnavailable.
+	Term(index uint64) (uint64, error)
+
+	// StartOffset is the first offset of the oldest entry kept.
+	StartOffset() record.Offset
+
+	// Entries reads the entries [lo, hi), at least one and then as many as
+	// fit in maxBytes of payload. The frames alias memory of their own.
+	Entries(lo, hi uint64, maxBytes int) ([]Frame, error)
+
+	// NewCursor starts reading at the entry that holds from, or the first
+	// entry behind it. ErrTrimmed if from is below StartOffset.
+	NewCursor(from record.Offset) (Cursor, error)
+
+	// OffsetAtTime returns the offset of the first entry whose time is unixMs
+	// or later; the end of the log if there is none.
+	OffsetAtTime(unixMs int64) (record.Offset, error)
+
+	// OffsetAtSize returns the smallest first offset of an entry such that
+	// the entries from it to end hold at most bytes of payload; end if even
+	// the last entry is larger.
+	OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error)
+
+	// Bytes is the space the log occupies.
+	Bytes() int64
+
+	// Recycle drops entries below the index below, in steps of whole
+	// segments, as far as a durable snapshot covers them.
+	Recycle(below uint64) error
+
+	// SaveSnapshot keeps data as the state after the entry (index, term). It
+	// is durable when it returns. The two newest are kept.
+	SaveSnapshot(index, term uint64, data []byte) error
+
+	// LoadSnapshot returns the newest valid snapshot.
+	LoadSnapshot() (index, term uint64, data []byte, err error)
+
+	// Reset replaces the whole log by a snapshot: the next entry is index+1,
+	// its first offset start. A crash leaves either the old log or the new.
+	Reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error
+
+	HardState() HardState
+
+	// ConfState is the opaque configuration given by SetConfState. On disk it
+	// is in the header of each segment, so a change is durable only with the
+	// next segment; the snapshot carries it for everything in between.
+	ConfState() []byte
+	SetConfState([]byte) error
+
+	// Room tells how many bytes of entries this log may still take before it
+	// must answer FULL.
+	Room() (int64, error)
+
+	// Prepare does one small step of work that makes later writes cheaper
+	// and tells whether there is more to do. It may run beside all others.
+	Prepare() (more bool, err error)
+
+	Close() error
+}
+
+// Cursor reads entries in order of their index. It is for one goroutine. It
+// holds a reference to its segment, so the bytes stay while it reads.
+type Cursor interface {
+	// Next returns the next entries whose first offset is below limit, about
+	// maxBytes of them with one read, at least one. Nothing and no error mean
+	// that there is none below limit yet. ErrTrimmed: the log was trimmed
+	// beyond the cursor. The frames alias one buffer, which is the caller's
+	// from then on.
+	Next(limit record.Offset, maxBytes int) ([]Frame, error)
+	Close()
+}
+
+// Frame is one entry.
+type Frame struct {
+	Index, Term uint64
+	Type        uint8         // Raft's entry type; opaque here
+	First       record.Offset // of its first record; without records: the offset the next record will have. Never decreasing
+	Count       uint32        // records
+	Time        int64         // leader's time, unix ms
+	CRC         uint32        // record.Checksum(Payload)
+	Payload     []byte        // at most record.MaxEntryBytes
+}
+
+// HardState is what Raft must not forget. The zero value is that of a replica
+// that has not voted yet.
+type HardState struct{ Term, Vote, Commit uint64 }
+
+// Write is one thing to append. The indexes of Frames are consecutive. The
+// first is at most LastIndex+1; it supersedes everything from its index on.
+// HardState, if any, counts once the frames are there.
+type Write struct {
+	Frames    []Frame
+	HardState *HardState
+	MustSync  bool
+}
+
+// check refuses ws as a whole if its frames do not follow a log of the entries
+// [first, next).
+func check(ws []Write, first, next uint64) error {
+	for i := range ws {
+		for k := range ws[i].Frames {
+			f := &ws[i].Frames[k]
+			if k > 0 && f.Index != next || f.Index < first || f.Index > next {
+				return fmt.Errorf("entry %d does not follow a log of [%d, %d): %w", f.Index, first, next, ErrNotNext)
+			}
+			if len(f.Payload) > maxPayload {
+				return fmt.Errorf("entry %d has %d bytes, the largest has %d: %w", f.Index, len(f.Payload), maxPayload, ErrNotNext)
+			}
+			next = f.Index + 1
+		}
+	}
+	return nil
+}
+
+// Result tells what a Write did besides writing.
+type Result struct {
+	// Rolled are the first indexes of the segments begun by the write.
+	// Everything below is durable. Saving a snapshot for each lets Recycle go
+	// on.
+	Rolled []uint64
+}
+
+var (
+	// ErrTrimmed answers for entries below the first.
+	ErrTrimmed = errors.New("trimmed")
+	// ErrUnavailable answers for entries above the last.
+	ErrUnavailable = errors.New("not in the log")
+	// ErrNotNext refuses a write that no log of this kind could take: a bug of
+	// the caller.
+	ErrNotNext = errors.New("not a write for this log")
+	// ErrClosed answers everything after Close.
+	ErrClosed = errors.New("log is closed")
+	// ErrNoLog is Open's answer for a directory without segments: the log was
+	// never created, or its creation did not finish and nothing is lost.
+	ErrNoLog = errors.New("no log there")
+	// ErrNoSnapshot is LoadSnapshot's answer if there is no valid one.
+	ErrNoSnapshot = errors.New("no valid snapshot")
+)
+
+// CorruptError names stored bytes that do not match their checksum. They are
+// never served and never cut away; the file stays as it was found.
+type CorruptError struct {
+	File       string // path
+	Position   int64  // byte in File at which the damage shows
+	FirstIndex uint64 // entries [FirstIndex, LastIndex] may be damaged
+	LastIndex  uint64
+	Detail     string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s is corrupt at byte %d, entries %d to %d may be damaged: %s",
+		e.File, e.Position, e.FirstIndex, e.LastIndex, e.Detail)
+}

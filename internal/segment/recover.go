@@ -1,0 +1,280 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Open recovers the log in dir. It reads the last segment and the newest
+// snapshot; what it costs does not grow with the log. It needs no room on
+// disk: the segment that follows a torn tail is begun by the first write.
+//
+// ErrNoLog: there is none. *CorruptError: bytes that were durable are damaged;
+// no file was changed.
+func Open(disk FS, dir string, o Options) (*Store, error) {
+	s := &Store{fs: disk, dir: dir, options: o.withDefaults()}
+	if err := s.recover(); err != nil {
+		for _, seg := range s.segments {
+			if seg.file != nil {
+				err = errors.Join(err, seg.file.Close())
+			}
+		}
+		return nil, fmt.Errorf("open log in %s: %w", dir, err)
+	}
+	s.startFiller()
+	return s, nil
+}
+
+// recover walks these steps. Nothing is changed before all that can be found
+// damaged has been looked at.
+func (s *Store) recover() error {
+	found, err := s.list()
+	if err != nil {
+		return err
+	}
+	if len(found.resets) > 0 {
+		if err := s.finishReset(found); err != nil {
+			return err
+		}
+		if found, err = s.list(); err != nil {
+			return err
+		}
+	}
+	if len(found.segments) == 0 {
+		return ErrNoLog
+	}
+	leftover := s.adopt(found.segments)
+	sc, err := s.recoverActive()
+	if err != nil {
+		return err
+	}
+	if _, err := s.headerOf(s.live[0]); err != nil {
+		return err
+	}
+	if err := s.recoverSnapshots(found.snapshots, leftover); err != nil {
+		return err
+	}
+	s.hard.Commit = min(max(s.hard.Commit, s.FirstIndex()-1), s.LastIndex())
+	if err := s.settle(sc); err != nil {
+		return err
+	}
+	if err := s.removeLeftover(leftover, found.temporary); err != nil {
+		return err
+	}
+	return s.adoptSpares(found.spares)
+}
+
+// files are the names in a log's directory.
+type files struct {
+	all       []string
+	segments  []*segment // by ordinal
+	snapshots []uint64   // rising
+	spares    []FileInfo
+	resets    []string
+	temporary []string
+}
+
+func (s *Store) list() (*files, error) {
+	infos, err := s.fs.List(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", s.dir, err)
+	}
+	found := &files{}
+	for _, info := range infos {
+		found.all = append(found.all, info.Name)
+		stem, suffix, _ := strings.Cut(info.Name, ".")
+		switch suffix {
+		case "seg":
+			if seg, ok := parseSegmentName(stem); ok {
+				seg.path, seg.size = filepath.Join(s.dir, info.Name), info.Size
+				seg.filled.Store(info.Size)
+				found.segments = append(found.segments, seg)
+			}
+		case "snap":
+			if index, err := strconv.ParseUint(stem, 10, 64); err == nil && len(stem) == 20 {
+				found.snapshots = append(found.snapshots, index)
+			}
+		case "spare":
+			if number, err := strconv.ParseUint(stem, 10, 64); err == nil && len(stem) == 20 {
+				found.spares = append(found.spares, info)
+				s.spares.number = max(s.spares.number, number)
+			}
+		case "reset":
+			found.resets = append(found.resets, info.Name)
+		case "snap.tmp":
+			found.temporary = append(found.temporary, info.Name)
+		}
+	}
+	slices.SortFunc(found.segments, func(a, b *segment) int {
+		if a.ordinal < b.ordinal {
+			return -1
+		}
+		return 1
+	})
+	slices.Sort(found.snapshots)
+	return found, nil
+}
+
+func parseSegmentName(stem string) (*segment, bool) {
+	ordinal, first, ok := strings.Cut(stem, "-")
+	if !ok || len(ordinal) != 20 || len(first) != 20 {
+		return nil, false
+	}
+	o, err := strconv.ParseUint(ordinal, 10, 64)
+	if err != nil {
+		return nil, false
+	}
+	f, err := strconv.ParseUint(first, 10, 64)
+	if err != nil || f == 0 {
+		return nil, false
+	}
+	return &segment{ordinal: o, first: f}, true
+}
+
+// adopt takes the segments up to the newest without a gap in their ordinals.
+// Those below a gap are returned: a crash brings back some of the names that
+// Recycle had removed.
+func (s *Store) adopt(segments []*segment) (leftover []*segment) {
+	from := len(segments) - 1
+	for from > 0 && segments[from-1].ordinal+1 == segments[from].ordinal {
+		from--
+	}
+	s.segments = segments[from:]
+	for _, seg := range s.segments {
+		s.push(seg)
+	}
+	return segments[:from]
+}
+
+// recoverActive scans the last segment. All segments before it were synced
+// before it was begun, so it is the only one that can have a torn tail.
+func (s *Store) recoverActive() (*scanner, error) {
+	active := s.active()
+	active.users = 1
+	var err error
+	if active.file, err = s.fs.Open(active.path); err != nil {
+		return nil, err
+	}
+	h, err := readHeader(active, active.file)
+	if err != nil {
+		return nil, err
+	}
+	sc := &scanner{file: active.file, path: active.path, header: h, size: active.size}
+	if err := sc.scan(); err != nil {
+		return nil, err
+	}
+	active.header, active.index, active.end = h, sc.index, sc.index.next
+	s.hard, s.conf = sc.hard, h.conf
+	s.position, s.before, s.stagedNext = sc.position, sc.before, sc.index.next
+	s.marked = sc.marked
+	s.filler.position.Store(s.position)
+	if sc.bad == nil {
+		return sc, nil
+	}
+	if err := sc.lookBehind(); err != nil {
+		return nil, err
+	}
+	if sc.corrupt {
+		return nil, &CorruptError{
+			File: active.path, Position: sc.position, FirstIndex: sc.index.next,
+			LastIndex: max(sc.lastIndex, sc.index.next), Detail: sc.bad.Error(),
+		}
+	}
+	s.torn = sc.torn
+	return sc, nil
+}
+
+// settle makes what was found durable: names and bytes may be in the page
+// cache only, and from here on everyone relies on them. After a failed fsync the cache can
+// hold pages that are not on the disk and will never be written again, because
+// the kernel believes they were. So everything that no frame vouches for is
+// written once more, as it is, and synced.
+func (s *Store) settle(sc *scanner) error {
+	active := s.active()
+	for at := sc.vouched; at < s.position; {
+		b := make([]byte, min(scanChunk, s.position-at))
+		if _, err := active.file.ReadAt(b, at); err != nil {
+			return fmt.Errorf("settle %s: %w", active.path, err)
+		}
+		if _, err := active.file.WriteAt(b, at); err != nil {
+			return fmt.Errorf("settle %s: %w", active.path, err)
+		}
+		at += int64(len(b))
+	}
+	if err := active.file.Datasync(); err != nil {
+		return fmt.Errorf("settle %s: %w", active.path, err)
+	}
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return fmt.Errorf("settle %s: %w", s.dir, err)
+	}
+	s.synced = s.position
+	if s.torn {
+		s.options.Logger.Info("cut a torn tail: what follows was never synced",
+			"file", active.path, "position", s.position, "last_index", s.LastIndex(), "found", sc.bad)
+	}
+	return nil
+}
+
+// recoverSnapshots finds the newest valid snapshot. Without one that the log
+// reaches there is nothing to begin from, and segments below a gap that it
+// does not cover are missed.
+func (s *Store) recoverSnapshots(snapshots []uint64, leftover []*segment) error {
+	// One above the last entry is left by a Reset that did not get far.
+	last := s.LastIndex()
+	reached, _ := slices.BinarySearch(snapshots, last+1)
+	index, _, _, err := s.newestSnapshot(snapshots[:reached])
+	first := s.live[0].first
+	switch {
+	case errors.Is(err, ErrNoSnapshot) && reached > 0:
+		return &CorruptError{
+			File: s.snapshotPath(snapshots[reached-1]), FirstIndex: 1, LastIndex: snapshots[reached-1],
+			Detail: "no snapshot is valid",
+		}
+	case errors.Is(err, ErrNoSnapshot) || err == nil && index+1 < first:
+		detail := "no snapshot covers what is missing before it"
+		if len(leftover) > 0 {
+			detail = fmt.Sprintf("segment %d is missing before it", s.segments[0].ordinal-1)
+		}
+		return &CorruptError{File: s.live[0].path, FirstIndex: index + 1, LastIndex: first - 1, Detail: detail}
+	case err != nil:
+		return err
+	}
+	newest, _ := slices.BinarySearch(snapshots, index)
+	s.snapshots = slices.Clone(snapshots[:newest+1])
+	return nil
+}
+
+// removeLeftover removes what crashes left behind.
+func (s *Store) removeLeftover(segments []*segment, temporary []string) error {
+	if len(segments) == 0 && len(temporary) == 0 {
+		return nil
+	}
+	for _, seg := range segments {
+		temporary = append(temporary, filepath.Base(seg.path))
+	}
+	for _, name := range temporary {
+		if err := s.fs.Remove(filepath.Join(s.dir, name)); err != nil {
+			return fmt.Errorf("remove what a crash left: %w", err)
+		}
+	}
+	return s.fs.SyncDir(s.dir)
+}
+
+// adoptSpares keeps the spares that were there.
+func (s *Store) adoptSpares(infos []FileInfo) error {
+	for _, info := range infos {
+		path := filepath.Join(s.dir, info.Name)
+		if len(s.spares.kept) == sparesMax {
+			if err := s.fs.Remove(path); err != nil {
+				return fmt.Errorf("remove a spare segment: %w", err)
+			}
+			continue
+		}
+		s.spares.kept = append(s.spares.kept, &spare{path: path, filled: info.Size})
+	}
+	return nil
+}

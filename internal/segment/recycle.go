@@ -1,0 +1,119 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Recycle takes whole segments from the front of the log. Their files become
+// spares if the log is busy enough to want them soon, and are removed
+// otherwise. A segment with readers leaves the log now and its file with the
+// last of them.
+func (s *Store) Recycle(below uint64) error {
+	if err := s.failed(); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	if n := len(s.snapshots); n == 0 {
+		below = 0
+	} else {
+		below = min(below, s.snapshots[n-1]+1)
+	}
+	drop := 0
+	for drop < len(s.segments)-1 && s.segments[drop].end <= below {
+		drop++
+	}
+	var oldest *segment // live after the drop
+	for _, seg := range s.live {
+		if drop < len(s.segments) && seg.ordinal >= s.segments[drop].ordinal {
+			oldest = seg
+			break
+		}
+	}
+	s.mu.RUnlock()
+	if drop == 0 {
+		return nil
+	}
+	// Everyone may ask for the first index, its term and offset at any time.
+	if _, err := s.headerOf(oldest); err != nil {
+		return fmt.Errorf("recycle below entry %d: %w", below, err)
+	}
+	return s.retire(s.dropFront(drop, oldest))
+}
+
+// dropFront takes the first n segments out of the log, and returns those that
+// nobody uses.
+func (s *Store) dropFront(n int, oldest *segment) (unused []*segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seg := range s.segments[:n] {
+		seg.gone = true
+		if seg.users == 0 {
+			unused = append(unused, seg)
+		}
+	}
+	s.segments = append([]*segment(nil), s.segments[n:]...)
+	for s.live[0] != oldest {
+		s.live = s.live[1:]
+	}
+	return unused
+}
+
+// retire makes spares of the files of segments, or removes them. They are in
+// rising order, and are used by nobody.
+//
+// The directory is synced before a file is used again. Otherwise this could
+// happen: the file is renamed, gets the header of a new segment, the power
+// goes, and the old name is back with the new header behind it.
+func (s *Store) retire(segments []*segment) error {
+	if len(segments) == 0 {
+		return nil
+	}
+	s.spares.mu.Lock()
+	defer s.spares.mu.Unlock()
+	busy := s.filler.window.Load() >= s.options.SegmentBytes/2
+	var recycled []*spare
+	for _, seg := range segments {
+		if busy && len(s.spares.kept)+len(recycled) < sparesMax && seg.size >= s.options.SegmentBytes/2 {
+			sp := &spare{path: s.sparePath(), filled: seg.size}
+			if err := s.fs.Rename(seg.path, sp.path); err != nil {
+				return fmt.Errorf("recycle: %w", err)
+			}
+			recycled = append(recycled, sp)
+		} else if err := s.fs.Remove(seg.path); err != nil {
+			return fmt.Errorf("recycle: %w", err)
+		}
+	}
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return fmt.Errorf("recycle: %w", err)
+	}
+	s.spares.kept = append(s.spares.kept, recycled...)
+	return nil
+}
+
+// release ends one use of seg. The last user closes the file, and removes it
+// if the segment has left the log meanwhile.
+func (s *Store) release(seg *segment) error {
+	s.mu.Lock()
+	seg.users--
+	if seg.users > 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	file, gone := seg.file, seg.gone
+	seg.file = nil
+	if seg.footer {
+		seg.index = nil
+	}
+	seg.size = max(seg.size, seg.filled.Load())
+	closed := s.failure != nil
+	s.mu.Unlock()
+	var err error
+	if file != nil {
+		err = file.Close()
+	}
+	if gone && !closed {
+		err = errors.Join(err, s.retire([]*segment{seg}))
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package segment
+
+import "fmt"
+
+// mustRoll reports whether a frame of size bytes has to go to a new segment:
+// this one is full or ends in a torn tail, or it would have to grow on a disk
+// that has no room, while the spare has its blocks already.
+func (s *Store) mustRoll(size int64) bool {
+	if s.torn {
+		return true
+	}
+	begin := s.position + s.gather.size
+	if begin == headerSize {
+		return false
+	}
+	return begin+size > s.options.SegmentBytes || !s.mayGrow(begin+size)
+}
+
+// mayGrow reports whether the active segment can be written up to end: the
+// blocks are there, or the disk has room for them, or no spare has.
+func (s *Store) mayGrow(end int64) bool {
+	filled := s.active().filled.Load()
+	if end <= filled || !s.haveSpare() {
+		return true
+	}
+	free, _, err := s.fs.Free(s.dir)
+	return err != nil || free > end-filled+growReserve
+}
+
+// growReserve is what must stay free for the active segment to grow. Below
+// it, blocks may be gone by the time they are asked for.
+const growReserve = 1 << 20
+
+// roll closes the active segment with a footer and begins the next one.
+//
+//  1. The footer is written, and the old segment synced: from here on a bad
+//     frame in it is corrupt, since the next segment tells where it ends.
+//  2. The header of the next segment is synced, in a file that is still a
+//     spare. A crash so far leaves the old segment as the active one.
+//  3. The spare is renamed to a segment and the directory synced.
+//
+// Only then a frame goes to the new segment.
+func (s *Store) roll(result *Result) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	x := s.active().index
+	return s.rollTo(point{index: x.next, offset: x.nextOffset, time: x.time, bytes: x.bytes}, result)
+}
+
+// rollTo begins a segment whose first entry is the one at place.
+func (s *Store) rollTo(place point, result *Result) error {
+	old := s.active()
+	termBefore, err := s.Term(place.index - 1)
+	if err != nil {
+		return fmt.Errorf("roll to entry %d: %w", place.index, err)
+	}
+	footer, err := s.writeFooter()
+	if err != nil {
+		return err
+	}
+	if err := s.sync(); err != nil {
+		return err
+	}
+	h := &header{
+		ordinal: old.ordinal + 1, first: place.index, termBefore: termBefore,
+		start: place.offset, time: place.time, bytesBefore: place.bytes,
+		endBefore: s.position, footerBefore: footer,
+	}
+	begun, err := s.begin(h, ".seg")
+	if err != nil {
+		return err
+	}
+	s.activate(begun)
+	s.mu.Lock()
+	old.footer = footer != 0
+	old.terms = old.index.terms
+	s.mu.Unlock()
+	result.Rolled = append(result.Rolled, place.index)
+	return s.release(old)
+}
+
+// writeFooter writes the footer of the active segment and returns where it
+// is; 0 if there is none. Without one the segment is scanned when it is first
+// read, so a torn tail or a full disk is no reason to fail.
+func (s *Store) writeFooter() (int64, error) {
+	payload := s.active().index.encode(nil)
+	if s.torn || len(payload) > maxPayload || !s.mayGrow(s.position+frameSize(len(payload))) {
+		return 0, nil
+	}
+	position := s.position
+	s.stage(frameHeader{
+		length: uint32(len(payload)), kind: footerFrame, index: s.stagedNext - 1,
+		payloadCRC: checksum(payload),
+	}, payload)
+	return position, s.flush()
+}
+
+// supersede prepares for an entry whose index is not the next. Entries from
+// it on no longer count once its frame is written; nothing of them is touched.
+//
+// If it lies in an earlier segment, it gets a segment of its own. So no frame
+// has an index below the first of its segment, and the names of the files
+// alone tell which entries of which segment count.
+func (s *Store) supersede(i uint64, result *Result) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	place, err := s.find(func(p *point) bool { return p.index < i })
+	if err != nil {
+		return fmt.Errorf("find entry %d, which is superseded: %w", i, err)
+	}
+	s.stagedNext = i
+	active := s.active()
+	if i < active.first {
+		return s.rollTo(place, result)
+	}
+	s.mu.Lock()
+	active.index.cut(place)
+	active.end = i
+	s.mu.Unlock()
+	return nil
+}

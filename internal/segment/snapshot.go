@@ -1,0 +1,134 @@
+package segment
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+const (
+	snapshotHeaderSize = 48
+	snapshotMagic      = uint64('S') | 'T'<<8 | 'R'<<16 | 'A'<<24 | 'N'<<32 | 'D'<<40 | 'S'<<48 | 'N'<<56
+	snapshotVersion    = 1
+	snapshotsKept      = 2
+)
+
+// encodeSnapshot makes the content of a snapshot file. All integers are
+// little-endian.
+//
+//	 0  u64  magic       "STRANDSN"
+//	 8  u32  version
+//	12  u32  data CRC
+//	16  u64  index       the data is the state after this entry
+//	24  u64  term        of that entry
+//	32  u64  length      of the data
+//	40  u32  reserved    0
+//	44  u32  header CRC  of bytes [0, 44)
+//	48  data
+//
+// It gets its name when it is durable, so a bad one is not what a crash left
+// behind. There are two: if the newer is damaged the older serves as well, as
+// long as the log reaches back to it.
+func encodeSnapshot(index, term uint64, data []byte) []byte {
+	b := make([]byte, snapshotHeaderSize, snapshotHeaderSize+len(data))
+	binary.LittleEndian.PutUint64(b, snapshotMagic)
+	binary.LittleEndian.PutUint32(b[8:], snapshotVersion)
+	binary.LittleEndian.PutUint32(b[12:], record.Checksum(data))
+	binary.LittleEndian.PutUint64(b[16:], index)
+	binary.LittleEndian.PutUint64(b[24:], term)
+	binary.LittleEndian.PutUint64(b[32:], uint64(len(data)))
+	binary.LittleEndian.PutUint32(b[44:], record.Checksum(b[:44]))
+	return append(b, data...)
+}
+
+// parseSnapshot reads the content of a snapshot file; data aliases b.
+func parseSnapshot(b []byte) (index, term uint64, data []byte, err error) {
+	if len(b) < snapshotHeaderSize {
+		return 0, 0, nil, fmt.Errorf("snapshot header cut short at %d bytes", len(b))
+	}
+	if crc, sum := binary.LittleEndian.Uint32(b[44:]), record.Checksum(b[:44]); crc != sum {
+		return 0, 0, nil, fmt.Errorf("snapshot header has CRC %08x, its bytes %08x", crc, sum)
+	}
+	if m := binary.LittleEndian.Uint64(b); m != snapshotMagic {
+		return 0, 0, nil, fmt.Errorf("no snapshot: magic %016x", m)
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != snapshotVersion {
+		return 0, 0, nil, fmt.Errorf("snapshot version %d, this program knows %d", v, snapshotVersion)
+	}
+	data = b[snapshotHeaderSize:]
+	if length := binary.LittleEndian.Uint64(b[32:]); length != uint64(len(data)) {
+		return 0, 0, nil, fmt.Errorf("snapshot of %d bytes, its header tells of %d", len(data), length)
+	}
+	if crc, sum := binary.LittleEndian.Uint32(b[12:]), record.Checksum(data); crc != sum {
+		return 0, 0, nil, fmt.Errorf("snapshot data has CRC %08x, its bytes %08x", crc, sum)
+	}
+	return binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), data, nil
+}
+
+func (s *Store) snapshotPath(index uint64) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%020d.snap", index))
+}
+
+// SaveSnapshot does not touch the segments: an error leaves the log as it was
+// and does not stop it.
+func (s *Store) SaveSnapshot(index, term uint64, data []byte) error {
+	if err := s.failed(); err != nil {
+		return err
+	}
+	if err := WriteFileDurably(s.fs, s.snapshotPath(index), encodeSnapshot(index, term, data)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if at, found := slices.BinarySearch(s.snapshots, index); !found {
+		s.snapshots = slices.Insert(s.snapshots, at, index)
+	}
+	extra := max(0, len(s.snapshots)-snapshotsKept)
+	drop := slices.Clone(s.snapshots[:extra])
+	s.snapshots = slices.Delete(s.snapshots, 0, extra)
+	s.mu.Unlock()
+	for _, old := range drop {
+		if err := s.fs.Remove(s.snapshotPath(old)); err != nil {
+			return fmt.Errorf("remove an old snapshot: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) LoadSnapshot() (index, term uint64, data []byte, err error) {
+	if err := s.failed(); err != nil {
+		return 0, 0, nil, err
+	}
+	s.mu.RLock()
+	snapshots := slices.Clone(s.snapshots)
+	s.mu.RUnlock()
+	return s.newestSnapshot(snapshots)
+}
+
+// newestSnapshot reads the last valid one of snapshots. One that is not valid
+// stays where it is, for people to look at.
+func (s *Store) newestSnapshot(snapshots []uint64) (index, term uint64, data []byte, err error) {
+	for _, candidate := range slices.Backward(snapshots) {
+		path := s.snapshotPath(candidate)
+		b, err := s.fs.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, 0, nil, fmt.Errorf("read snapshot: %w", err)
+		}
+		index, term, data, err := parseSnapshot(b)
+		if err == nil && index != candidate {
+			err = fmt.Errorf("snapshot of entry %d", index)
+		}
+		if err == nil {
+			return index, term, data, nil
+		}
+		s.options.Logger.Error("snapshot is corrupt, trying the one before", "file", path, "error", err)
+	}
+	return 0, 0, nil, ErrNoSnapshot
+}

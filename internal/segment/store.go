@@ -1,0 +1,346 @@
+package segment
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/record"
+)
+
+// Options are the same for all logs of a node.
+type Options struct {
+	// SegmentBytes is the position at which a segment is full; 0 means 64 MiB.
+	// Only its footer, and an entry larger than that, lie beyond.
+	SegmentBytes int64
+
+	// SyncDelay is slept after each fdatasync, to see how the system behaves
+	// on a slow disk.
+	SyncDelay time.Duration
+
+	// Manual starts no goroutine: the owner calls Prepare. Otherwise a
+	// goroutine of the Store does, whenever there is something to prepare.
+	Manual bool
+
+	// Rand gives the salts of segments; nil means crypto/rand. It must not
+	// give again after a restart what it gave before: frames of a recycled
+	// file are told apart by nothing else.
+	Rand io.Reader
+
+	// Logger hears what recovery found and repaired; nil means slog.Default.
+	Logger *slog.Logger
+}
+
+const defaultSegmentBytes = 64 << 20
+
+func (o Options) withDefaults() Options {
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = defaultSegmentBytes
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+// Bootstrap is the state a new log starts from: the state after the entry
+// (Index, Term), which itself is not in the log.
+type Bootstrap struct {
+	Index, Term uint64
+	Start       record.Offset // of the first record to come
+	HardState   HardState
+	ConfState   []byte // at most 3976 bytes
+	Snapshot    []byte
+}
+
+// Store is a Log in a directory of its own:
+//
+//	<ordinal>-<first index>.seg    segments; the highest ordinal is the active one
+//	<index>.snap                   snapshots: the state after the entry index
+//	<number>.spare                 zero-filled or recycled files: segments to be
+//	<ordinal>-<first index>.reset  a segment that is about to replace all others, see Reset
+//	<name>.tmp                     a snapshot being written
+//
+// All numbers have 20 decimal digits. The first index alone would not name a
+// segment: after a torn tail, and when an entry supersedes the first of a
+// segment, two segments begin with the same index. The ordinal rises with
+// each segment begun, so it tells which of them counts.
+type Store struct {
+	fs      FS
+	dir     string
+	options Options
+
+	// mu guards what readers share with the writer. It is never held over a
+	// system call that waits for the disk.
+	mu      sync.RWMutex
+	failure error // the first failed write or sync: nothing works after it
+	// segments are all files of the log, by rising ordinal without a gap. The
+	// last one is active.
+	segments []*segment
+	// live are the segments of which some entry may count, by rising first
+	// index: a later segment hides all before it that begin at its first
+	// index or above. The last one is active.
+	live      []*segment
+	conf      []byte
+	hard      HardState
+	snapshots []uint64 // indexes of durable snapshots, rising
+
+	// The fields below are the writer's own.
+
+	position   int64  // where the next frame goes in the active segment
+	synced     int64  // everything in front of it in the active segment is durable
+	marked     int64  // position behind the newest sync mark
+	before     uint32 // header CRC of the last frame
+	torn       bool   // the active segment ends in a torn tail and takes no more frames
+	gather     gather
+	staged     []stagedFrame
+	stagedNext uint64 // one beyond the last entry written or staged
+
+	spares spares
+	filler filler
+}
+
+// segment is one file. Fields without a remark never change.
+type segment struct {
+	ordinal uint64
+	first   uint64
+	path    string
+
+	loading sync.Mutex // held while header, index or file are loaded
+
+	// Guarded by Store.mu.
+	header *header   // nil until it is needed
+	terms  []termRun // nil until they are needed
+	index  *index    // nil unless the segment is in use or has no footer
+	file   File      // nil unless the segment is in use
+	users  int       // cursors and calls under way; one more for the active segment
+	gone   bool      // no longer in the log; the last user removes the file
+	end    uint64    // one beyond the last entry that counts; of the active segment: index.next
+	size   int64     // of the file
+
+	filled atomic.Int64 // blocks up to here are allocated: writing there does not grow the file
+	footer bool         // the index can be read from a footer
+}
+
+func segmentName(ordinal, first uint64) string {
+	return fmt.Sprintf("%020d-%020d.seg", ordinal, first)
+}
+
+// Create makes a new log in dir, durable when it returns. It refuses with
+// fs.ErrExist if there is one. What an interrupted Create left is removed.
+func Create(disk FS, dir string, o Options, b Bootstrap) (*Store, error) {
+	s := &Store{fs: disk, dir: dir, options: o.withDefaults()}
+	if err := s.create(b); err != nil {
+		return nil, fmt.Errorf("create log in %s: %w", dir, err)
+	}
+	s.startFiller()
+	return s, nil
+}
+
+func (s *Store) create(b Bootstrap) error {
+	if err := s.fs.MkdirAll(s.dir); err != nil {
+		return err
+	}
+	found, err := s.list()
+	if err != nil {
+		return err
+	}
+	if len(found.segments) > 0 || len(found.resets) > 0 {
+		return fs.ErrExist
+	}
+	for _, name := range found.all {
+		if err := s.fs.Remove(filepath.Join(s.dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := s.SetConfState(b.ConfState); err != nil {
+		return err
+	}
+	s.hard = b.HardState
+	if err := s.SaveSnapshot(b.Index, b.Term, b.Snapshot); err != nil {
+		return err
+	}
+	if _, err := s.prepareSpare(); err != nil {
+		return err
+	}
+	begun, err := s.begin(&header{ordinal: 1, first: b.Index + 1, termBefore: b.Term, start: b.Start}, ".seg")
+	if err != nil {
+		return err
+	}
+	s.activate(begun)
+	_, err = s.prepareSpare()
+	return err
+}
+
+// begin makes the file of a segment with header h, durable with its name. It
+// gets salt, hard state and configuration here. A crash leaves either no such
+// segment or one that is complete and empty.
+func (s *Store) begin(h *header, suffix string) (*segment, error) {
+	var salt [8]byte
+	if _, err := io.ReadFull(s.options.Rand, salt[:]); err != nil {
+		return nil, fmt.Errorf("draw a salt: %w", err)
+	}
+	h.salt = binary.LittleEndian.Uint64(salt[:])
+	h.hard, h.conf = s.hard, s.conf
+	spare, err := s.takeSpare()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(s.dir, fmt.Sprintf("%020d-%020d%s", h.ordinal, h.first, suffix))
+	err = func() error {
+		if _, err := spare.file.WriteAt(h.encode(), 0); err != nil {
+			return err
+		}
+		if err := spare.file.Datasync(); err != nil {
+			return err
+		}
+		if err := s.fs.Rename(spare.path, path); err != nil {
+			return err
+		}
+		return s.fs.SyncDir(s.dir)
+	}()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("begin segment %s: %w", path, err), spare.file.Close())
+	}
+	seg := &segment{
+		ordinal: h.ordinal, first: h.first, path: path, header: h, index: newIndex(h),
+		file: spare.file, users: 1, end: h.first, size: max(spare.filled, headerSize),
+	}
+	seg.filled.Store(seg.size)
+	return seg, nil
+}
+
+// activate makes seg the active segment.
+func (s *Store) activate(seg *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segments = append(s.segments, seg)
+	s.push(seg)
+	s.position, s.synced, s.marked = headerSize, headerSize, headerSize
+	s.before, s.torn = seg.header.crc, false
+	s.stagedNext = seg.first
+	s.filler.position.Store(headerSize)
+}
+
+// push adds seg to the live segments; those that it hides leave.
+func (s *Store) push(seg *segment) {
+	keep := len(s.live)
+	for keep > 0 && s.live[keep-1].first >= seg.first {
+		keep--
+		s.live[keep].end = s.live[keep].first
+	}
+	s.live = append(s.live[:keep], seg)
+	if keep > 0 {
+		s.live[keep-1].end = seg.first
+	}
+}
+
+func (s *Store) active() *segment { return s.segments[len(s.segments)-1] }
+
+// fail keeps the first reason and returns it.
+func (s *Store) fail(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure == nil {
+		s.failure = fmt.Errorf("log in %s stopped: %w", s.dir, err)
+	}
+	return s.failure
+}
+
+func (s *Store) failed() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.failure
+}
+
+func (s *Store) FirstIndex() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.live[0].first
+}
+
+func (s *Store) LastIndex() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.active().index.next - 1
+}
+
+func (s *Store) StartOffset() record.Offset {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.live[0].header.start
+}
+
+func (s *Store) HardState() HardState {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.hard
+}
+
+func (s *Store) ConfState() []byte {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.conf
+}
+
+func (s *Store) SetConfState(conf []byte) error {
+	if len(conf) > maxConfState {
+		return fmt.Errorf("configuration of %d bytes, a segment header holds %d", len(conf), maxConfState)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conf = append([]byte(nil), conf...)
+	return nil
+}
+
+// Bytes is the size of the files of all segments. Snapshots and spares are
+// not counted: they are a constant, the log is not.
+func (s *Store) Bytes() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sum := int64(0)
+	for _, seg := range s.segments {
+		sum += max(seg.size, seg.filled.Load())
+	}
+	return sum
+}
+
+// liveAt returns the live segment that entry i belongs to; i is not below the
+// first index. The caller holds mu.
+func (s *Store) liveAt(i uint64) int {
+	return sort.Search(len(s.live), func(k int) bool { return s.live[k].first > i }) - 1
+}
+
+// Close notes that everything is durable, makes it so, and closes the files.
+// Cursors may outlive it; their next read fails.
+func (s *Store) Close() error {
+	s.stopFiller()
+	err := s.failed()
+	if errors.Is(err, ErrClosed) {
+		return nil
+	}
+	if err == nil {
+		if err = s.Mark(); err == nil {
+			err = s.sync()
+		}
+	}
+	s.mu.Lock()
+	if s.failure == nil {
+		s.failure = ErrClosed
+	}
+	active := s.active()
+	s.mu.Unlock()
+	return errors.Join(err, s.closeSpares(), s.release(active))
+}

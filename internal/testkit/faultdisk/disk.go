@@ -1,0 +1,355 @@
+// Package faultdisk is a disk in memory that fails the way disks do: it
+// forgets what was not synced, keeps half of a write, flips bits, reports
+// errors, fills up. It implements segment.FS, is driven by tests, and given
+// the same seed and the same calls it fails the same way.
+//
+// Start with Disk. File content and directory entries each exist twice, as
+// the programs see them and as the platter has them; everything here is about
+// the difference.
+package faultdisk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"strandline.dev/internal/segment"
+)
+
+// ErrStopped answers every operation from the one at which the disk was told
+// to stop, and every use of a file that was opened before a power cut or a
+// restart.
+var ErrStopped = errors.New("disk stopped")
+
+// Op is a kind of operation.
+type Op string
+
+const (
+	Any      Op = "" // in FailNth: whichever comes
+	Create   Op = "create"
+	Open     Op = "open"
+	Read     Op = "read"
+	Write    Op = "write"
+	Datasync Op = "datasync"
+	Rename   Op = "rename"
+	Remove   Op = "remove"
+	SyncDir  Op = "syncdir"
+	List     Op = "list"
+)
+
+// changes reports whether an operation of this kind can leave something
+// half-done.
+func (o Op) changes() bool {
+	return o == Create || o == Write || o == Datasync || o == Rename || o == Remove || o == SyncDir
+}
+
+// Disk is a file system. Its methods may be called by many goroutines.
+type Disk struct {
+	mu     sync.Mutex
+	random *rand.Rand
+
+	names   map[string]*inode // as programs see them
+	durable map[string]*inode // as a power cut leaves them
+	dirs    map[string]bool   // directories are durable when made
+	pending []change          // of names, in order, since their directory was synced
+
+	generation int // raised by PowerCut and Restart: older files are dead
+	locked     map[string]bool
+	capacity   int64 // 0: no limit
+
+	operations int // that change something, so far
+	stopAt     int // the operation at which to stop; 0: never
+	stopped    bool
+	faults     []*fault
+}
+
+// inode is the content of a file.
+type inode struct {
+	seen    []byte // as programs see it
+	platter []byte // as a power cut leaves it
+	cached  []extent
+}
+
+// extent is a write that has not been synced.
+type extent struct {
+	position int64
+	data     []byte
+}
+
+// change is a directory operation that has not been synced.
+type change struct {
+	op       Op
+	from, to string // from only, unless op is Rename
+	file     *inode
+}
+
+type fault struct {
+	op   Op
+	left int // calls until it strikes
+	err  error
+}
+
+var _ segment.FS = (*Disk)(nil)
+
+// New makes an empty disk. The seed decides what a power cut leaves of what
+// was not synced.
+func New(seed uint64) *Disk {
+	return &Disk{
+		random: rand.New(rand.NewPCG(seed, 0)),
+		names:  map[string]*inode{}, durable: map[string]*inode{},
+		dirs: map[string]bool{".": true, "/": true}, locked: map[string]bool{},
+	}
+}
+
+// begin counts an operation and tells what becomes of it: err is its answer,
+// and halfway that it is to be done in part all the same.
+func (d *Disk) begin(op Op) (halfway bool, err error) {
+	if d.stopped {
+		return false, ErrStopped
+	}
+	if op.changes() {
+		d.operations++
+		if d.operations == d.stopAt {
+			d.stopped = true
+			return true, ErrStopped
+		}
+	}
+	for i, f := range d.faults {
+		if f.op != Any && f.op != op {
+			continue
+		}
+		f.left--
+		if f.left == 0 {
+			d.faults = slices.Delete(d.faults, i, i+1)
+			return true, f.err
+		}
+	}
+	return false, nil
+}
+
+func (d *Disk) Create(name string) (segment.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	halfway, err := d.begin(Create)
+	if err != nil && !halfway {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
+	}
+	if d.names[name] != nil {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	}
+	if !d.dirs[path.Dir(name)] {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrNotExist}
+	}
+	n := &inode{}
+	if err == nil || d.stopped {
+		d.names[name] = n
+		d.pending = append(d.pending, change{op: Create, from: name, file: n})
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
+	}
+	return &file{d, name, n, d.generation}, nil
+}
+
+func (d *Disk) Open(name string) (segment.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.begin(Open); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	n := d.names[name]
+	if n == nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &file{d, name, n, d.generation}, nil
+}
+
+func (d *Disk) ReadFile(name string) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.begin(Read); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	n := d.names[name]
+	if n == nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	return slices.Clone(n.seen), nil
+}
+
+func (d *Disk) Remove(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	halfway, err := d.begin(Remove)
+	if err == nil && d.names[name] == nil {
+		err = fs.ErrNotExist
+	}
+	if err == nil || halfway && d.stopped {
+		delete(d.names, name)
+		d.pending = append(d.pending, change{op: Remove, from: name})
+	}
+	if err != nil {
+		return &fs.PathError{Op: "remove", Path: name, Err: err}
+	}
+	return nil
+}
+
+func (d *Disk) Rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	halfway, err := d.begin(Rename)
+	n := d.names[from]
+	if err == nil && n == nil {
+		err = fs.ErrNotExist
+	}
+	if n != nil && (err == nil || halfway && d.stopped) {
+		delete(d.names, from)
+		d.names[to] = n
+		d.pending = append(d.pending, change{op: Rename, from: from, to: to, file: n})
+	}
+	if err != nil {
+		return &fs.PathError{Op: "rename", Path: from, Err: err}
+	}
+	return nil
+}
+
+func (d *Disk) List(dir string) ([]segment.FileInfo, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.begin(List); err != nil {
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: err}
+	}
+	if !d.dirs[path.Clean(dir)] {
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: fs.ErrNotExist}
+	}
+	var infos []segment.FileInfo
+	for name, n := range d.names {
+		if path.Dir(name) == path.Clean(dir) {
+			infos = append(infos, segment.FileInfo{Name: path.Base(name), Size: int64(len(n.seen))})
+		}
+	}
+	slices.SortFunc(infos, func(a, b segment.FileInfo) int { return strings.Compare(a.Name, b.Name) })
+	return infos, nil
+}
+
+func (d *Disk) ListDirs(dir string) ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.begin(List); err != nil {
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: err}
+	}
+	var names []string
+	for name := range d.dirs {
+		if clean := path.Clean(dir); name != clean && path.Dir(name) == clean {
+			names = append(names, path.Base(name))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (d *Disk) MkdirAll(dir string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return ErrStopped
+	}
+	for dir = path.Clean(dir); !d.dirs[dir]; dir = path.Dir(dir) {
+		d.dirs[dir] = true
+	}
+	return nil
+}
+
+func (d *Disk) RemoveAll(dir string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return ErrStopped
+	}
+	inside := path.Clean(dir) + "/"
+	for name := range d.names {
+		if strings.HasPrefix(name, inside) {
+			delete(d.names, name)
+			d.pending = append(d.pending, change{op: Remove, from: name})
+		}
+	}
+	for name := range d.dirs {
+		if strings.HasPrefix(name+"/", inside) {
+			delete(d.dirs, name)
+		}
+	}
+	return nil
+}
+
+func (d *Disk) SyncDir(dir string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.begin(SyncDir); err != nil {
+		return &fs.PathError{Op: "sync", Path: dir, Err: err}
+	}
+	var rest []change
+	for _, c := range d.pending {
+		if path.Dir(c.from) != path.Clean(dir) {
+			rest = append(rest, c)
+			continue
+		}
+		c.apply(d.durable)
+	}
+	d.pending = rest
+	return nil
+}
+
+// apply does the change on the durable names. A rename of a file whose
+// creation was lost creates it: the entry points at the file either way.
+func (c change) apply(names map[string]*inode) {
+	switch c.op {
+	case Create:
+		names[c.from] = c.file
+	case Remove:
+		delete(names, c.from)
+	case Rename:
+		delete(names, c.from)
+		names[c.to] = c.file
+	}
+}
+
+func (d *Disk) Free(string) (free, total int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.capacity == 0 {
+		return 1 << 40, 1 << 40, nil
+	}
+	return max(0, d.capacity-d.used()), d.capacity, nil
+}
+
+func (d *Disk) used() int64 {
+	sum := int64(0)
+	for _, n := range d.names {
+		sum += int64(len(n.seen))
+	}
+	return sum
+}
+
+func (d *Disk) Lock(name string) (io.Closer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.locked[name] {
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: syscall.EWOULDBLOCK}
+	}
+	d.locked[name] = true
+	return unlock(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.locked, name)
+	}), nil
+}
+
+type unlock func()
+
+func (u unlock) Close() error { u(); return nil }

@@ -1,0 +1,158 @@
+package faultdisk
+
+import (
+	"fmt"
+	"slices"
+)
+
+// sector is what a disk writes whole or not at all.
+const sector = 512
+
+// Remains tells what a power cut leaves of what was not synced.
+type Remains int
+
+const (
+	// Nothing: the cache was never written back.
+	Nothing Remains = iota
+	// Everything: it happened to be written back just in time.
+	Everything
+	// Some: each sector and each directory operation by the toss of a coin.
+	Some
+)
+
+func (r Remains) String() string { return [...]string{"nothing", "everything", "some"}[r] }
+
+// PowerCut takes the power away and gives it back. What was synced is there.
+// It ends what FailNth, StopAt and Lock began; open files are dead.
+func (d *Disk) PowerCut(remains Remains) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	keep := func() bool {
+		return remains == Everything || remains == Some && d.random.IntN(2) == 0
+	}
+	for _, c := range d.pending {
+		if keep() {
+			c.apply(d.durable)
+		}
+	}
+	d.pending = nil
+	d.names = make(map[string]*inode, len(d.durable))
+	for _, name := range sortedNames(d.durable) {
+		n := d.durable[name]
+		for _, e := range n.cached {
+			for position, rest := e.position, e.data; len(rest) > 0; {
+				size := min(int64(len(rest)), sector-position%sector)
+				if keep() {
+					n.platter = overwrite(n.platter, position, rest[:size])
+				}
+				position, rest = position+size, rest[size:]
+			}
+		}
+		n.cached = nil
+		n.seen = slices.Clone(n.platter)
+		d.names[name] = n
+	}
+	d.restart()
+}
+
+// Restart kills the process: what it wrote stays, synced or not.
+func (d *Disk) Restart() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.restart()
+}
+
+func (d *Disk) restart() {
+	d.generation++
+	d.stopped, d.stopAt, d.faults = false, 0, nil
+	clear(d.locked)
+}
+
+// StopAt stops the disk at the n-th operation from now on that changes
+// something: it may have happened, in part or not at all, and nothing happens
+// after it.
+func (d *Disk) StopAt(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopAt = d.operations + n
+}
+
+// Stopped reports whether the operation of StopAt has come.
+func (d *Disk) Stopped() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stopped
+}
+
+// Operations counts those that change something.
+func (d *Disk) Operations() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.operations
+}
+
+// FailNth makes the n-th operation of kind op from now on answer err.
+func (d *Disk) FailNth(op Op, n int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = append(d.faults, &fault{op, n, err})
+}
+
+// Capacity makes the disk hold bytes of files; 0: no limit.
+func (d *Disk) Capacity(bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.capacity = bytes
+}
+
+// Used is the size of all files.
+func (d *Disk) Used() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used()
+}
+
+// FlipBit flips the lowest bit of one byte, for good.
+func (d *Disk) FlipBit(name string, position int64) {
+	d.Change(name, position, func(b byte) byte { return b ^ 1 })
+}
+
+// Change replaces one byte, for good.
+func (d *Disk) Change(name string, position int64, by func(byte) byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.names[name]
+	if n == nil || position >= int64(len(n.seen)) {
+		panic(fmt.Sprintf("no byte %d in %s", position, name))
+	}
+	n.seen[position] = by(n.seen[position])
+	if position < int64(len(n.platter)) {
+		n.platter[position] = n.seen[position]
+	}
+}
+
+// Content returns a copy of a file as programs see it; nil if there is none.
+func (d *Disk) Content(name string) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.names[name]; n != nil {
+		return slices.Clone(n.seen)
+	}
+	return nil
+}
+
+// Names returns all files, sorted.
+func (d *Disk) Names() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return sortedNames(d.names)
+}
+
+func sortedNames(names map[string]*inode) []string {
+	sorted := make([]string, 0, len(names))
+	for name := range names {
+		sorted = append(sorted, name)
+	}
+	slices.Sort(sorted)
+	return sorted
+}

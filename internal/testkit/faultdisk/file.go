@@ -1,0 +1,117 @@
+package faultdisk
+
+import (
+	"io"
+	"io/fs"
+	"slices"
+	"syscall"
+)
+
+// file is an open file.
+type file struct {
+	disk       *Disk
+	name       string
+	inode      *inode
+	generation int
+}
+
+// alive is asked with the disk locked.
+func (f *file) alive() error {
+	if f.generation != f.disk.generation {
+		return ErrStopped
+	}
+	return nil
+}
+
+func (f *file) ReadAt(b []byte, position int64) (int, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	_, err := f.disk.begin(Read)
+	if err == nil {
+		err = f.alive()
+	}
+	if err != nil {
+		return 0, &fs.PathError{Op: "read", Path: f.name, Err: err}
+	}
+	if position >= int64(len(f.inode.seen)) {
+		return 0, io.EOF
+	}
+	n := copy(b, f.inode.seen[position:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *file) WriteAt(b []byte, position int64) (int, error) {
+	if err := f.WriteVector([][]byte{b}, position); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// WriteVector is one operation. If it fails, its first half is written.
+func (f *file) WriteVector(buffers [][]byte, position int64) error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if err := f.alive(); err != nil {
+		return &fs.PathError{Op: "write", Path: f.name, Err: err}
+	}
+	halfway, err := f.disk.begin(Write)
+	data := slices.Concat(buffers...)
+	if halfway && !f.disk.stopped {
+		data = data[:len(data)/2]
+	}
+	if err != nil && !halfway {
+		return &fs.PathError{Op: "write", Path: f.name, Err: err}
+	}
+	grows := position + int64(len(data)) - int64(len(f.inode.seen))
+	if c := f.disk.capacity; c > 0 && grows > 0 && f.disk.used()+grows > c {
+		return &fs.PathError{Op: "write", Path: f.name, Err: syscall.ENOSPC}
+	}
+	f.inode.seen = overwrite(f.inode.seen, position, data)
+	f.inode.cached = append(f.inode.cached, extent{position, data})
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: f.name, Err: err}
+	}
+	return nil
+}
+
+func overwrite(content []byte, position int64, data []byte) []byte {
+	if grow := position + int64(len(data)) - int64(len(content)); grow > 0 {
+		content = append(content, make([]byte, grow)...)
+	}
+	copy(content[position:], data)
+	return content
+}
+
+// Datasync that fails does what Linux does: the pages count as written from
+// then on, are seen by everyone, and never reach the platter.
+func (f *file) Datasync() error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if err := f.alive(); err != nil {
+		return &fs.PathError{Op: "datasync", Path: f.name, Err: err}
+	}
+	if _, err := f.disk.begin(Datasync); err != nil {
+		if !f.disk.stopped {
+			f.inode.cached = nil
+		}
+		return &fs.PathError{Op: "datasync", Path: f.name, Err: err}
+	}
+	for _, e := range f.inode.cached {
+		f.inode.platter = overwrite(f.inode.platter, e.position, e.data)
+	}
+	f.inode.cached = nil
+	return nil
+}
+
+func (f *file) Size() (int64, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return int64(len(f.inode.seen)), f.alive()
+}
+
+func (f *file) Prefetch(int64, int64) {}
+
+func (f *file) Close() error { return nil }
