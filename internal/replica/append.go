@@ -1,0 +1,111 @@
+package replica
+
+import (
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+)
+
+// Append takes a request to append or to run a command. Its answer comes out
+// of Advance once what it rests on has committed.
+func (c *Core) Append(r *Request) {
+	switch {
+	case c.failed != nil:
+		c.answer(r.Done, sequence.Answer{Refusal: c.failed})
+	case c.closed || len(c.draining) > 0:
+		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.ShuttingDown, "this node is shutting down")})
+	case !c.leading:
+		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.NotLeader, "this replica does not lead the log")})
+	default:
+		c.idle = 0
+		c.queue = append(c.queue, r)
+	}
+}
+
+// propose gives the queue to the sequencer and what it accepts to Raft, as one
+// entry for all that waits, while fewer than maxFlights are on their way.
+func (c *Core) propose() {
+	for c.office && len(c.queue) > 0 && len(c.flights) < maxFlights {
+		decided, taken := c.decide()
+		dropped := c.send(c.sequencer.Seal(c.now.Unix))
+		c.settle(decided, taken, dropped)
+		if dropped != 0 {
+			return // Raft takes nothing now; the next tick or message tries again
+		}
+	}
+}
+
+// decide drains the queue into the sequencer until an entry is full.
+func (c *Core) decide() (decided []sequence.Answer, taken []*Request) {
+	n, bytes := 0, 0
+	for n < len(c.queue) && bytes < record.EntryTargetBytes {
+		r := c.queue[n]
+		n++
+		if r.Append != nil {
+			bytes += r.Append.Bytes
+			c.decided = append(c.decided, c.sequencer.Append(r.Append))
+		} else {
+			c.decided = append(c.decided, c.sequencer.Command(*r.Command))
+		}
+	}
+	taken = c.queue[:n:n]
+	c.queue = c.queue[n:]
+	decided = c.decided
+	c.decided = c.decided[:0]
+	return decided, taken
+}
+
+// send proposes drafts. It returns the first flight that Raft did not take, or
+// 0; that one and those after it are undone in the sequencer.
+func (c *Core) send(drafts []sequence.Draft) (dropped uint64) {
+	for _, d := range drafts {
+		if err := c.raft.Propose(d.Data); err != nil {
+			c.logger.Debug("raft dropped a proposal", "error", err)
+			c.sequencer.Drop(d.Flight)
+			return d.Flight
+		}
+		c.flights = append(c.flights, flight{number: d.Flight, crc: d.CRC})
+		c.unplaced++
+	}
+	return 0
+}
+
+// settle puts each answer where it waits for what it rests on. Requests that
+// rest on a dropped flight go back to the head of the queue, in order.
+func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint64) {
+	var again []*Request
+	for i, a := range decided {
+		done := taken[i].Done
+		switch {
+		case dropped != 0 && a.RestsOn >= dropped:
+			again = append(again, taken[i])
+		case done == nil:
+		case a.RestsOn != 0 && c.wait(a.RestsOn, Answered{done, a}):
+		case a.Refusal != nil:
+			// It rests on committed state only, but another leader may have
+			// gone further by now.
+			c.confirm.add(func(r *record.Refusal) {
+				if r != nil {
+					a.Refusal = r
+				}
+				c.answer(done, a)
+			})
+		default:
+			c.answer(done, a)
+		}
+	}
+	if len(again) > 0 {
+		c.queue = append(again, c.queue...)
+	}
+}
+
+// wait lets an answer wait for a flight; it reports false if that one has
+// committed already.
+func (c *Core) wait(number uint64, a Answered) bool {
+	for i := len(c.flights) - 1; i >= 0; i-- {
+		if f := &c.flights[i]; f.number == number {
+			f.answers = append(f.answers, a)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,121 @@
+package replica
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"strandline.dev/internal/record"
+)
+
+// apply folds committed entries, which are durable here, into the table.
+func (c *Core) apply(m *raftpb.Message) {
+	start := c.table.Start()
+	for _, e := range m.GetEntries() {
+		if err := c.applyEntry(e); err != nil {
+			c.Fail(record.Refuse(record.Corrupt, "entry %d cannot be applied: %v", e.GetIndex(), err))
+			return
+		}
+	}
+	for _, r := range m.GetResponses() {
+		if err := c.raft.Step(r); err != nil {
+			c.logger.Debug("raft refused an apply response", "error", err)
+		}
+	}
+	c.tail.publish(c.table.Start(), c.table.End())
+	c.tail.evict(min(c.applied, c.durable())+1, tailBytes)
+	if c.table.Start() > start {
+		c.out.Recycle = c.table.Start()
+		if c.volatile {
+			if err := c.snapshot(); err != nil {
+				c.Fail(record.Refuse(record.Corrupt, "snapshot: %v", err))
+			}
+		}
+	}
+}
+
+func (c *Core) applyEntry(e *raftpb.Entry) error {
+	if err := c.snapshotBefore(e.GetIndex()); err != nil {
+		return err
+	}
+	switch e.GetType() {
+	case raftpb.EntryNormal:
+		if len(e.Data) > 0 {
+			if err := c.sequencer.Committed(e.Data, c.checksum(e)); err != nil {
+				return err
+			}
+		}
+	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
+		if err := c.applyConfiguration(e); err != nil {
+			return err
+		}
+	}
+	c.applied = e.GetIndex()
+	if c.leading && !c.office && e.GetTerm() == c.term {
+		c.office = true
+		c.sequencer.TakeOffice(int32(c.term), c.now.Monotonic)
+	}
+	return nil
+}
+
+// checksum of an entry is known while it is in the tail.
+func (c *Core) checksum(e *raftpb.Entry) uint32 {
+	if t, ok := c.tail.at(e.GetIndex()); ok && t.GetTerm() == e.GetTerm() {
+		return t.crc
+	}
+	return record.Checksum(e.Data)
+}
+
+func (c *Core) applyConfiguration(e *raftpb.Entry) error {
+	var change raftpb.ConfChangeI
+	switch e.GetType() {
+	case raftpb.EntryConfChange:
+		one := &raftpb.ConfChange{}
+		if err := proto.Unmarshal(e.Data, one); err != nil {
+			return fmt.Errorf("decode configuration change: %w", err)
+		}
+		change = one
+	default:
+		many := &raftpb.ConfChangeV2{}
+		if err := proto.Unmarshal(e.Data, many); err != nil {
+			return fmt.Errorf("decode configuration change: %w", err)
+		}
+		change = many
+	}
+	c.storage.conf = c.raft.ApplyConfChange(change)
+	return nil
+}
+
+// snapshotBefore takes the state as of the start of a segment when index is
+// its first.
+func (c *Core) snapshotBefore(index uint64) error {
+	due := false
+	for len(c.starts) > 0 && c.starts[0] <= index {
+		due = true
+		c.starts = c.starts[1:]
+	}
+	if !due {
+		return nil
+	}
+	return c.snapshot()
+}
+
+// snapshot takes the state as of the newest applied entry.
+func (c *Core) snapshot() error {
+	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(c.storage.conf)
+	if err != nil {
+		return fmt.Errorf("encode configuration: %w", err)
+	}
+	term, err := c.storage.Term(c.applied)
+	if err != nil {
+		return fmt.Errorf("read term of %d: %w", c.applied, err)
+	}
+	c.out.Snapshots = append(c.out.Snapshots, Snapshot{
+		Index: c.applied, Term: term, Data: encodeState(conf, c.table.Snapshot(nil)),
+	})
+	return nil
+}
+
+// durable is the newest index that the log has on disk: what Written told.
+func (c *Core) durable() uint64 { return c.storage.log.LastIndex() }

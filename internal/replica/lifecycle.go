@@ -1,0 +1,53 @@
+package replica
+
+import "strandline.dev/internal/record"
+
+// whenDrained refuses new appends from now on and calls done once everything
+// that waits has its answer.
+func (c *Core) whenDrained(done func()) {
+	c.draining = append(c.draining, done)
+}
+
+// drained calls those who wait for the core to be empty.
+func (c *Core) drained() {
+	if len(c.draining) == 0 || (c.failed == nil && (len(c.queue) > 0 || len(c.flights) > 0)) {
+		return
+	}
+	for _, done := range c.draining {
+		done()
+	}
+	c.draining = nil
+	c.closed = true
+}
+
+// stop ends the core for good.
+func (c *Core) stop() {
+	c.stopping = true
+	c.tail.fail(record.Refuse(record.ShuttingDown, "the log is being closed on this node"))
+	if c.failed == nil {
+		gone := record.Refuse(record.ShuttingDown, "the log is being closed on this node")
+		unknown := record.Refuse(record.OutcomeUnknown, "the log was closed before the append was committed; it may be in the log")
+		c.failed = gone
+		c.leaveOffice(gone, unknown)
+	}
+}
+
+// whenInOffice calls done once this replica takes appends, or has failed.
+func (c *Core) whenInOffice(done func()) { c.awaiting = append(c.awaiting, done) }
+
+func (c *Core) wakeAwaiting() {
+	if !c.office && c.failed == nil {
+		return
+	}
+	for _, done := range c.awaiting {
+		done()
+	}
+	c.awaiting = nil
+}
+
+func (c *Core) status() Status {
+	return Status{
+		Leader: c.leader, Term: c.term, Leading: c.office, Writer: c.table.Writer(),
+		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Failed: c.failed,
+	}
+}

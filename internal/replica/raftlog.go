@@ -1,0 +1,27 @@
+package replica
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// raftLogger gives Raft's own words to slog. What Raft calls info is of
+// interest to those who debug elections only.
+type raftLogger struct{ to *slog.Logger }
+
+func (l raftLogger) Debug(v ...any)                 { l.to.Debug(fmt.Sprint(v...)) }
+func (l raftLogger) Debugf(format string, v ...any) { l.to.Debug(fmt.Sprintf(format, v...)) }
+func (l raftLogger) Info(v ...any)                  { l.to.Debug(fmt.Sprint(v...)) }
+func (l raftLogger) Infof(format string, v ...any)  { l.to.Debug(fmt.Sprintf(format, v...)) }
+
+func (l raftLogger) Warning(v ...any)                 { l.to.Warn(fmt.Sprint(v...)) }
+func (l raftLogger) Warningf(format string, v ...any) { l.to.Warn(fmt.Sprintf(format, v...)) }
+func (l raftLogger) Error(v ...any)                   { l.to.Error(fmt.Sprint(v...)) }
+func (l raftLogger) Errorf(format string, v ...any)   { l.to.Error(fmt.Sprintf(format, v...)) }
+
+// Raft's fatal and panic mean that an invariant is broken: going on could
+// harm the log.
+func (l raftLogger) Fatal(v ...any)                 { panic(fmt.Sprint(v...)) }
+func (l raftLogger) Fatalf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }
+func (l raftLogger) Panic(v ...any)                 { panic(fmt.Sprint(v...)) }
+func (l raftLogger) Panicf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }

@@ -1,0 +1,310 @@
+package replica
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+// Replica runs a Core: one goroutine owns it, a second one owns the log's
+// writes. All methods may be called from any goroutine.
+type Replica struct {
+	options Options
+	log     segment.Log
+	tail    *Tail
+	writer  *writer
+	logger  *slog.Logger
+	started time.Time
+
+	status atomic.Pointer[Status]
+	quiet  atomic.Bool // ticks would change nothing
+	full   atomic.Bool // as last told by SetFull
+
+	mu      sync.Mutex
+	inbox   []input
+	stopped *record.Refusal // set once the loop has ended: nothing is taken any more
+	wake    chan struct{}
+
+	running sync.WaitGroup // the two goroutines
+}
+
+// Options of a replica.
+type Options struct {
+	ID        uint64 // replica id, never reused
+	Log       segment.Log
+	HardState segment.HardState
+	Logger    *slog.Logger
+	// Volatile is set for a log in memory, which keeps no segments: each trim
+	// takes the snapshot that lets it forget.
+	Volatile bool
+	// Send takes messages for other replicas; nil for a log with one.
+	Send func([]*raftpb.Message)
+	// Wrote is told of each group of writes: payload bytes, entries and time.
+	// It must not block. May be nil.
+	Wrote func(bytes, entries int, took time.Duration)
+}
+
+// Status is what a replica knows of its log besides the readable range.
+type Status struct {
+	Leader       uint64 // replica id, 0: unknown
+	Term         uint64
+	Leading      bool // takes appends
+	Writer       record.WriterTerm
+	OpenSessions int
+	Sealed       bool
+	Failed       *record.Refusal
+}
+
+// input is one thing for the loop to look at.
+type input struct {
+	request *Request
+	do      func(*Core)
+	group   []Write
+	rolled  []uint64
+}
+
+// Start recovers a core from the log and runs it.
+func Start(o Options) (*Replica, error) {
+	core, err := newCore(o.ID, o.Log, o.HardState, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	core.volatile = o.Volatile
+	r := &Replica{
+		options: o, log: o.Log, tail: core.tail, logger: o.Logger,
+		started: time.Now(), wake: make(chan struct{}, 1), writer: newWriter(o.Log),
+	}
+	r.status.Store(&Status{})
+	r.writer.done = r.wrote
+	r.writer.failed = r.writeFailed
+	r.running.Add(2)
+	go func() {
+		defer r.running.Done()
+		r.writer.run()
+	}()
+	go func() {
+		defer r.running.Done()
+		r.loop(core)
+	}()
+	r.post(input{do: func(*Core) {}})
+	return r, nil
+}
+
+// Append hands a request to the log. Its Done is called exactly once.
+func (r *Replica) Append(q *Request) {
+	if refusal := r.post(input{request: q}); refusal != nil && q.Done != nil {
+		q.Done(sequence.Answer{Refusal: refusal})
+	}
+}
+
+// Do runs f on the loop, as the owner of the core. It returns a refusal, and
+// does not run f, when the replica has ended.
+func (r *Replica) Do(f func(*Core)) *record.Refusal { return r.post(input{do: f}) }
+
+// Tick tells the replica that TickMillis have passed.
+func (r *Replica) Tick() {
+	if !r.quiet.Load() {
+		r.post(input{do: (*Core).Tick})
+	}
+}
+
+// SetFull tells whether the disk has no room for more records.
+func (r *Replica) SetFull(full bool) {
+	if r.full.Swap(full) != full {
+		r.post(input{do: func(c *Core) { c.sequencer.SetFull(full) }})
+	}
+}
+
+// AwaitOffice waits until this replica takes appends.
+func (r *Replica) AwaitOffice(ctx context.Context) error {
+	done := make(chan struct{})
+	if refusal := r.Do(func(c *Core) { c.whenInOffice(func() { close(done) }) }); refusal != nil {
+		return refusal
+	}
+	select {
+	case <-done:
+		if f := r.Status().Failed; f != nil {
+			return f
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Status as of the loop's last round.
+func (r *Replica) Status() Status { return *r.status.Load() }
+
+// Tail gives access to the readable range.
+func (r *Replica) Tail() *Tail { return r.tail }
+
+// Log is the replica's stored log, for reading.
+func (r *Replica) Log() segment.Log { return r.log }
+
+// Close lets what is in flight finish until ctx ends, then stops. What has no
+// answer by then is answered as unknown. The log itself stays open.
+func (r *Replica) Close(ctx context.Context) {
+	drained := make(chan struct{})
+	var poll func(c *Core)
+	poll = func(c *Core) { c.whenDrained(func() { close(drained) }) }
+	if r.Do(poll) == nil {
+		select {
+		case <-drained:
+		case <-ctx.Done():
+		}
+	}
+	r.Do(func(c *Core) { c.stop() })
+	r.running.Wait()
+}
+
+func (r *Replica) post(in input) *record.Refusal {
+	r.mu.Lock()
+	if r.stopped != nil {
+		defer r.mu.Unlock()
+		return r.stopped
+	}
+	r.inbox = append(r.inbox, in)
+	first := len(r.inbox) == 1
+	r.mu.Unlock()
+	if first {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// loop owns the core. It ends after stop; the writer ends with it.
+func (r *Replica) loop(core *Core) {
+	defer close(r.writer.quit)
+	var inputs []input
+	for range r.wake {
+		r.mu.Lock()
+		inputs, r.inbox = r.inbox, inputs[:0]
+		r.mu.Unlock()
+		core.SetNow(Now{Monotonic: time.Since(r.started).Milliseconds(), Unix: time.Now().UnixMilli()})
+		for i := range inputs {
+			r.take(core, &inputs[i])
+		}
+		r.perform(core.Advance())
+		clear(inputs)
+		r.publish(core)
+		if core.stopping {
+			r.mu.Lock()
+			r.stopped = core.failed
+			left := r.inbox
+			r.inbox = nil
+			r.mu.Unlock()
+			for i := range left {
+				r.take(core, &left[i])
+			}
+			r.perform(core.Advance())
+			return
+		}
+	}
+}
+
+func (r *Replica) take(core *Core, in *input) {
+	switch {
+	case in.request != nil:
+		core.Append(in.request)
+	case in.do != nil:
+		in.do(core)
+	default:
+		for i := range in.group {
+			core.Written(in.group[i], in.rolled)
+			in.rolled = nil
+		}
+	}
+}
+
+// perform acts on the core's output. The disk starts before anyone hears.
+func (r *Replica) perform(out *Output) {
+	if len(out.Writes) > 0 {
+		r.writer.enqueue(out.Writes)
+	}
+	if len(out.Messages) > 0 && r.options.Send != nil {
+		r.options.Send(out.Messages)
+	}
+	for _, a := range out.Answers {
+		a.Done(a.Answer)
+	}
+	if len(out.Snapshots) > 0 || out.Recycle > 0 {
+		r.maintain(slices.Clone(out.Snapshots))
+	}
+}
+
+func (r *Replica) wrote(group []Write, rolled []uint64, took time.Duration) {
+	if r.options.Wrote != nil {
+		bytes, entries := 0, 0
+		for i := range group {
+			entries += len(group[i].Frames)
+			for j := range group[i].Frames {
+				bytes += len(group[i].Frames[j].Payload)
+			}
+		}
+		r.options.Wrote(bytes, entries, took)
+	}
+	r.post(input{group: group, rolled: rolled})
+}
+
+func (r *Replica) writeFailed(err error) {
+	r.logger.Error("the disk failed; this replica stops here", "error", err)
+	refusal := record.Refuse(record.StorageFailed, "the log's disk failed: %v", err)
+	r.Do(func(c *Core) { c.Fail(refusal) })
+}
+
+// maintain saves snapshots and gives trimmed segments back. A failure is no
+// danger: the segments stay until the next try.
+func (r *Replica) maintain(snapshots []Snapshot) {
+	r.writer.maintain(func() {
+		for _, s := range snapshots {
+			if err := r.log.SaveSnapshot(s.Index, s.Term, s.Data); err != nil {
+				r.logger.Error("could not save a snapshot", "index", s.Index, "error", err)
+			}
+		}
+		if err := r.recycle(); err != nil {
+			r.logger.Error("could not recycle segments", "error", err)
+		}
+	})
+}
+
+// recycle gives back the segments that lie below the start of the log.
+func (r *Replica) recycle() error {
+	start, _, err := r.tail.Bounds()
+	if err != nil || start <= r.log.StartOffset() {
+		return nil
+	}
+	cursor, err := r.log.NewCursor(start)
+	if err != nil {
+		return err
+	}
+	defer cursor.Close()
+	frames, err := cursor.Next(start+1, 1)
+	if err != nil {
+		return err
+	}
+	below := r.log.LastIndex()
+	if len(frames) > 0 {
+		below = frames[0].Index
+	}
+	return r.log.Recycle(below)
+}
+
+func (r *Replica) publish(core *Core) {
+	now := core.status()
+	if now != *r.status.Load() {
+		r.status.Store(&now)
+	}
+	r.quiet.Store(core.Quiet())
+}

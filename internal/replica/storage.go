@@ -1,0 +1,77 @@
+package replica
+
+import (
+	"errors"
+	"math"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"strandline.dev/internal/segment"
+)
+
+// storage shows the tail and the segments to Raft as one log. All its methods
+// run on the core's loop; only a range that has left memory is read from disk
+// here, which happens while a replica starts.
+type storage struct {
+	tail *Tail
+	log  segment.Log
+	// last is the index of the newest entry handed to the writer: Raft must
+	// see entries here before it hears that they are durable.
+	last     uint64
+	lastTerm uint64
+	hard     segment.HardState
+	conf     *raftpb.ConfState
+}
+
+func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
+	h := s.hard
+	return &raftpb.HardState{Term: new(h.Term), Vote: new(h.Vote), Commit: new(h.Commit)}, s.conf, nil
+}
+
+func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
+	if entries, ok := s.tail.slice(lo, hi, maxBytes); ok {
+		return entries, nil
+	}
+	frames, err := s.log.Entries(lo, hi, int(min(maxBytes, math.MaxInt)))
+	if err != nil {
+		return nil, raftError(err)
+	}
+	entries := make([]*raftpb.Entry, len(frames))
+	for i, f := range frames {
+		entries[i] = &raftpb.Entry{
+			Type: raftpb.EntryType(f.Type).Enum(), Term: new(f.Term), Index: new(f.Index), Data: f.Payload,
+		}
+	}
+	return entries, nil
+}
+
+func (s *storage) Term(index uint64) (uint64, error) {
+	if index == s.last {
+		return s.lastTerm, nil
+	}
+	if e, ok := s.tail.at(index); ok {
+		return e.GetTerm(), nil
+	}
+	term, err := s.log.Term(index)
+	return term, raftError(err)
+}
+
+func (s *storage) LastIndex() (uint64, error) { return s.last, nil }
+
+func (s *storage) FirstIndex() (uint64, error) { return s.log.FirstIndex(), nil }
+
+func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
+	return nil, raft.ErrSnapshotTemporarilyUnavailable
+}
+
+// raftError gives Raft the two errors that it knows how to live with.
+func raftError(err error) error {
+	switch {
+	case errors.Is(err, segment.ErrTrimmed):
+		return raft.ErrCompacted
+	case errors.Is(err, segment.ErrUnavailable):
+		return raft.ErrUnavailable
+	}
+	return err
+}

@@ -1,0 +1,135 @@
+package replica
+
+import (
+	"sync"
+	"time"
+
+	"strandline.dev/internal/segment"
+)
+
+// markAfter is how long a log must be idle before its writer adds a sync mark,
+// which lets recovery tell a torn tail from corruption.
+const markAfter = 100 * time.Millisecond
+
+// writer makes the core's writes durable, in order. All that is queued while
+// one write is under way shares the next write and its sync: group commit.
+type writer struct {
+	log segment.Log
+	// done is told of each group once it is durable; the group is its to keep.
+	done func(group []Write, rolled []uint64, took time.Duration)
+	// failed is told once; no write follows.
+	failed func(error)
+
+	mu     sync.Mutex
+	queue  []Write
+	upkeep []func() // snapshots and recycling: the log has one writer, this one
+	marked bool     // nothing was written since the last mark
+	wake   chan struct{}
+	quit   chan struct{}
+}
+
+func newWriter(log segment.Log) *writer {
+	return &writer{log: log, marked: true, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+}
+
+// enqueue hands writes over. Those that nothing waits for ride along with the
+// next one, or with the mark.
+func (w *writer) enqueue(writes []Write) {
+	urgent := false
+	for i := range writes {
+		urgent = urgent || writes[i].Waits()
+	}
+	w.mu.Lock()
+	w.queue = append(w.queue, writes...)
+	urgent = urgent || w.marked
+	w.mu.Unlock()
+	if urgent {
+		w.nudge()
+	}
+}
+
+// maintain runs f between two writes.
+func (w *writer) maintain(f func()) {
+	w.mu.Lock()
+	w.upkeep = append(w.upkeep, f)
+	w.mu.Unlock()
+	w.nudge()
+}
+
+func (w *writer) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes until stop; whatever is queued by then is written first.
+func (w *writer) run() {
+	idle := time.NewTimer(markAfter)
+	defer idle.Stop()
+	for {
+		select {
+		case <-w.wake:
+		case <-idle.C:
+			if !w.flush() || !w.mark() {
+				return
+			}
+			continue
+		case <-w.quit:
+			w.flush()
+			return
+		}
+		if !w.flush() {
+			return
+		}
+		idle.Reset(markAfter)
+	}
+}
+
+// flush writes all that is queued as one group.
+func (w *writer) flush() bool {
+	w.mu.Lock()
+	group, upkeep := w.queue, w.upkeep
+	w.queue, w.upkeep = nil, nil
+	if len(group) > 0 {
+		w.marked = false
+	}
+	w.mu.Unlock()
+	if len(group) > 0 && !w.write(group) {
+		return false
+	}
+	for _, f := range upkeep {
+		f()
+	}
+	return true
+}
+
+func (w *writer) write(group []Write) bool {
+	begin := time.Now()
+	writes := make([]segment.Write, len(group))
+	for i := range group {
+		writes[i] = group[i].Write
+	}
+	result, err := w.log.Write(writes)
+	if err != nil {
+		w.failed(err)
+		return false
+	}
+	w.done(group, result.Rolled, time.Since(begin))
+	return true
+}
+
+func (w *writer) mark() bool {
+	w.mu.Lock()
+	marked := w.marked
+	w.marked = true
+	w.mu.Unlock()
+	if marked {
+		return true
+	}
+	if err := w.log.Mark(); err != nil {
+		w.failed(err)
+		return false
+	}
+	return true
+}
