@@ -1,0 +1,71 @@
+package node
+
+import (
+	"context"
+
+	"strandline.dev/internal/record"
+)
+
+// Info describes a log. It is linearizable: it includes every append that was
+// acknowledged before the call.
+func (n *Node) Info(ctx context.Context, c Caller, log string) (Info, error) {
+	h, refusal := n.serving(log)
+	if refusal != nil {
+		return Info{}, refusal
+	}
+	if err := h.confirm(ctx); err != nil {
+		return Info{}, err
+	}
+	return n.describe(h), nil
+}
+
+// KnownInfo describes a log as far as this node knows, without asking others.
+func (n *Node) KnownInfo(_ Caller, log string) (Info, error) {
+	h := (*n.logs.Load())[log]
+	if h == nil {
+		return Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
+	}
+	return n.describe(h), nil
+}
+
+// Watch returns when the log's start or end differs from what since tells, or
+// ctx ends.
+func (n *Node) Watch(ctx context.Context, _ Caller, log string, since Info) (Info, error) {
+	h, refusal := n.serving(log)
+	if refusal != nil {
+		return Info{}, refusal
+	}
+	for {
+		if changed := h.replica.Tail().Changed(since.Start, since.End); changed != nil {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return Info{}, ctx.Err()
+			}
+			continue
+		}
+		if _, _, err := h.replica.Tail().Bounds(); err != nil {
+			return Info{}, err
+		}
+		return n.describe(h), nil
+	}
+}
+
+func (n *Node) describe(h *hosted) Info {
+	free, total := n.space.known()
+	i := Info{
+		Name: h.name, ID: h.id, Config: *h.config.Load(), Created: h.created,
+		BytesFree: free, BytesTotal: total, Problem: h.problem(),
+	}
+	if h.replica == nil {
+		return i
+	}
+	s := h.replica.Status()
+	i.Start, i.End, _ = h.replica.Tail().Bounds()
+	i.BytesUsed = h.log.Bytes()
+	i.Writer, i.OpenSessions, i.LeaderTerm, i.Sealed = s.Writer, s.OpenSessions, s.Term, s.Sealed
+	if s.Leading {
+		i.Leader = n.options.GRPCAddress
+	}
+	return i
+}

@@ -1,0 +1,115 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+)
+
+// retentionEvery is how often retention is looked at. With the tick before
+// and the command after it, a record outlives its retention by less than 2 s.
+const retentionEvery = time.Second
+
+// keeper is the node's clock: one goroutine ticks the replicas and watches
+// the disk, another applies retention, whose look-ups may read the disk.
+type keeper struct {
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+func (k *keeper) start(n *Node) {
+	ctx, cancel := context.WithCancel(context.Background())
+	k.cancel = cancel
+	k.running.Go(func() { n.keepTime(ctx) })
+	k.running.Go(func() { n.keepRetention(ctx) })
+}
+
+func (k *keeper) stop() {
+	if k.cancel != nil {
+		k.cancel()
+		k.running.Wait()
+	}
+}
+
+func (n *Node) keepTime(ctx context.Context) {
+	tick := time.NewTicker(replica.TickMillis * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if n.space.observe(n.disk, n.options.DataDir, n.options.MinFree) {
+			free, _ := n.space.known()
+			if n.space.full.Load() {
+				n.logger.Error("the disk is nearly full; appends are refused until there is room", "free", free, "min_free", n.options.MinFree)
+			} else {
+				n.logger.Info("the disk has room again; appends are taken", "free", free)
+			}
+		}
+		for _, h := range *n.logs.Load() {
+			if h.replica != nil {
+				h.replica.SetFull(n.space.full.Load() && h.config.Load().Durability == Disk && h.id != catalogID)
+				h.replica.Tick()
+			}
+		}
+	}
+}
+
+func (n *Node) keepRetention(ctx context.Context) {
+	tick := time.NewTicker(retentionEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, h := range *n.logs.Load() {
+			if h.replica == nil || h.id == catalogID || !h.replica.Status().Leading {
+				continue
+			}
+			if err := n.retain(ctx, h); err != nil && ctx.Err() == nil {
+				n.logger.Warn("could not apply retention", "log", h.name, "error", err)
+			}
+		}
+	}
+}
+
+// retain trims what a log's retention has outlived.
+func (n *Node) retain(ctx context.Context, h *hosted) error {
+	config := h.config.Load()
+	if config.Durability == Memory {
+		if err := n.reserveMemory(ctx, h); err != nil {
+			return err
+		}
+	}
+	start, end, err := h.replica.Tail().Bounds()
+	if err != nil || start == end {
+		return err
+	}
+	target := start
+	if config.Retention > 0 {
+		o, err := h.log.OffsetAtTime(time.Now().Add(-config.Retention).UnixMilli())
+		if err != nil {
+			return err
+		}
+		target = max(target, o)
+	}
+	if config.RetentionBytes > 0 {
+		o, err := h.log.OffsetAtSize(config.RetentionBytes, end)
+		if err != nil {
+			return err
+		}
+		target = max(target, o)
+	}
+	if target = min(target, end); target <= start {
+		return nil
+	}
+	_, err = h.command(ctx, record.Command{Kind: record.Trim, Offset: target})
+	return err
+}

@@ -1,0 +1,385 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var anyone = Caller{}
+
+func open(t *testing.T, dir string) *Node {
+	t.Helper()
+	n, err := Open(Options{DataDir: dir, SegmentBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
+	return n
+}
+
+func create(t *testing.T, n *Node, name string, config Config) {
+	t.Helper()
+	_, err := n.CreateLog(t.Context(), anyone, name, config)
+	require.NoError(t, err)
+}
+
+func request(t *testing.T, texts ...string) *sequence.Append {
+	t.Helper()
+	var b record.Builder
+	b.Reset(nil)
+	for _, text := range texts {
+		require.NoError(t, b.Add(record.Record{Timestamp: 1, Value: []byte(text)}))
+	}
+	batch, err := b.Finish(record.None)
+	require.NoError(t, err)
+	return &sequence.Append{
+		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: len(texts), Bytes: len(batch),
+	}
+}
+
+func appendTo(t *testing.T, n *Node, log string, a *sequence.Append) sequence.Answer {
+	t.Helper()
+	answers := make(chan sequence.Answer, 1)
+	n.Append(anyone, log, a, func(a sequence.Answer) { answers <- a })
+	return <-answers
+}
+
+func mustAppend(t *testing.T, n *Node, log string, texts ...string) record.Offset {
+	t.Helper()
+	a := appendTo(t, n, log, request(t, texts...))
+	require.Nil(t, a.Refusal)
+	return a.First.First
+}
+
+func read(t *testing.T, n *Node, log string, q ReadRequest) []string {
+	t.Helper()
+	r, err := n.Read(t.Context(), anyone, log, q)
+	require.NoError(t, err)
+	defer r.Close()
+	var texts []string
+	for {
+		c, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return texts
+		}
+		require.NoError(t, err)
+		texts = append(texts, textsOf(t, c)...)
+	}
+}
+
+// textsOf decodes the asked-for records of a chunk.
+func textsOf(t *testing.T, c Chunk) []string {
+	t.Helper()
+	var texts []string
+	for _, part := range c.Parts {
+		for len(part) > 0 {
+			batch, rest, err := record.Split(part)
+			require.NoError(t, err)
+			part = rest
+			for r, err := range batch.Records {
+				require.NoError(t, err)
+				if r.Offset >= c.First && r.Offset < c.First+record.Offset(c.Count) {
+					texts = append(texts, fmt.Sprintf("%d:%s", r.Offset, r.Value))
+				}
+			}
+		}
+	}
+	return texts
+}
+
+var everything = ReadRequest{Until: NoOffset}
+
+func requireReason(t *testing.T, reason record.Reason, err error) *record.Refusal {
+	t.Helper()
+	var refusal *record.Refusal
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, reason, refusal.Reason, refusal.Detail)
+	return refusal
+}
+
+func TestWhatWasAppendedIsReadBackAlsoAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "orders", Config{})
+	require.Equal(t, record.Offset(0), mustAppend(t, n, "orders", "a", "b"))
+	require.Equal(t, record.Offset(2), mustAppend(t, n, "orders", "c"))
+	want := []string{"0:a", "1:b", "2:c"}
+	require.Equal(t, want, read(t, n, "orders", everything))
+	require.NoError(t, n.Close(t.Context()))
+
+	n = open(t, dir)
+	require.Equal(t, want, read(t, n, "orders", everything))
+	require.Equal(t, record.Offset(3), mustAppend(t, n, "orders", "d"))
+}
+
+func TestReadLimitsCutBetweenRecords(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{})
+	mustAppend(t, n, "orders", "a", "b", "c")
+	mustAppend(t, n, "orders", "d", "e")
+	for name, c := range map[string]struct {
+		request ReadRequest
+		want    []string
+	}{
+		"from an offset inside a batch": {ReadRequest{From: From{Kind: FromOffset, Offset: 1}, Until: NoOffset}, []string{"1:b", "2:c", "3:d", "4:e"}},
+		"a count that ends in a batch":  {ReadRequest{MaxRecords: 2, Until: NoOffset}, []string{"0:a", "1:b"}},
+		"until an offset":               {ReadRequest{Until: 4}, []string{"0:a", "1:b", "2:c", "3:d"}},
+		"bytes give at least one batch": {ReadRequest{MaxBytes: 1, Until: NoOffset}, []string{"0:a", "1:b", "2:c"}},
+		"until the end":                 {ReadRequest{From: From{Kind: FromOffset, Offset: 5}, Until: NoOffset}, nil},
+		"from the tail":                 {ReadRequest{From: From{Kind: FromTail}, Until: NoOffset}, nil},
+		"until a time long ago":         {ReadRequest{UntilTime: 1, Until: NoOffset}, nil},
+		"from a time long ago":          {ReadRequest{From: From{Kind: FromTime, Time: 1}, MaxRecords: 1, Until: NoOffset}, []string{"0:a"}},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, read(t, n, "orders", c.request)) })
+	}
+	_, err := n.Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 6}, Until: NoOffset})
+	require.Equal(t, record.Offset(5), requireReason(t, record.OffsetBeyondEnd, err).End)
+}
+
+func TestAFollowerOfTheTailGetsWhatIsAppendedLater(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{})
+	r, err := n.Read(t.Context(), anyone, "orders", ReadRequest{Follow: true, Until: NoOffset})
+	require.NoError(t, err)
+	defer r.Close()
+	got := make(chan []string)
+	go func() {
+		c, err := r.Next(t.Context())
+		if err != nil {
+			close(got)
+			return
+		}
+		got <- textsOf(t, c)
+	}()
+	mustAppend(t, n, "orders", "a")
+	require.Equal(t, []string{"0:a"}, <-got)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = r.Next(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestALongLogIsReadAcrossSegmentsFromEveryPlace(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "orders", Config{})
+	payload := string(make([]byte, 32<<10))
+	const count = 1200 // 38 MiB: beyond the tail in memory, over many segments
+	for range count / 100 {
+		texts := make([]string, 100)
+		for i := range texts {
+			texts[i] = payload
+		}
+		mustAppend(t, n, "orders", texts...)
+	}
+	for _, from := range []record.Offset{0, 1, 99, 100, 555, count - 1} {
+		r, err := n.Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: from}, Until: NoOffset})
+		require.NoError(t, err)
+		next := from
+		for {
+			c, err := r.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			require.Equal(t, next, c.First)
+			next += record.Offset(c.Count)
+		}
+		r.Close()
+		require.Equal(t, record.Offset(count), next)
+	}
+}
+
+func TestATrimFreesTheDiskAndTellsReadersTheNewStart(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{})
+	payload := string(make([]byte, 256<<10))
+	for range 64 {
+		mustAppend(t, n, "orders", payload)
+	}
+	before, err := n.Info(t.Context(), anyone, "orders")
+	require.NoError(t, err)
+	start, end, err := n.Trim(t.Context(), anyone, "orders", 60, false)
+	require.NoError(t, err)
+	require.Equal(t, []record.Offset{60, 64}, []record.Offset{start, end})
+
+	_, err = n.Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 3}, Until: NoOffset})
+	require.Equal(t, record.Offset(60), requireReason(t, record.OffsetTrimmed, err).Start)
+	require.Len(t, read(t, n, "orders", everything), 4)
+	require.Eventually(t, func() bool {
+		now, err := n.Info(t.Context(), anyone, "orders")
+		return err == nil && now.BytesUsed < before.BytesUsed/2
+	}, 10*time.Second, 10*time.Millisecond, "whole segments below the start are given back")
+
+	_, _, err = n.Trim(t.Context(), anyone, "orders", 1000, false)
+	requireReason(t, record.OffsetBeyondEnd, err)
+	start, end, err = n.Trim(t.Context(), anyone, "orders", 1000, true)
+	require.NoError(t, err)
+	require.Equal(t, []record.Offset{1000, 1000}, []record.Offset{start, end})
+	require.Equal(t, record.Offset(1000), mustAppend(t, n, "orders", "later"))
+}
+
+func TestRetentionByAgeHoldsWithinTwoSeconds(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "wal", Config{Retention: time.Second})
+	mustAppend(t, n, "wal", "old")
+	appended := time.Now()
+	since, err := n.Info(t.Context(), anyone, "wal")
+	require.NoError(t, err)
+	trimmed, err := n.Watch(t.Context(), anyone, "wal", since)
+	require.NoError(t, err)
+	require.Equal(t, record.Offset(1), trimmed.Start)
+	require.GreaterOrEqual(t, time.Since(appended), time.Second-10*time.Millisecond, "not before its time")
+	require.Equal(t, record.Offset(1), mustAppend(t, n, "wal", "new"))
+}
+
+func TestRetentionBySizeKeepsTheNewest(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "wal", Config{RetentionBytes: 1 << 20})
+	payload := string(make([]byte, 256<<10))
+	for range 20 {
+		mustAppend(t, n, "wal", payload)
+	}
+	require.Eventually(t, func() bool {
+		i, err := n.Info(t.Context(), anyone, "wal")
+		return err == nil && i.Start >= 16
+	}, 10*time.Second, 10*time.Millisecond)
+	require.LessOrEqual(t, len(read(t, n, "wal", everything)), 4)
+}
+
+func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "b", Config{Retention: time.Minute, RetentionBytes: 5})
+	create(t, n, "a", Config{})
+	_, err := n.CreateLog(t.Context(), anyone, "a", Config{})
+	requireReason(t, record.LogExists, err)
+	for _, bad := range []string{"", "_mine", "a/b", "..", string(make([]byte, 201))} {
+		_, err := n.CreateLog(t.Context(), anyone, bad, Config{})
+		requireReason(t, record.Invalid, err)
+	}
+	_, err = n.ConfigureLog(t.Context(), anyone, "b", Config{Retention: time.Hour})
+	require.NoError(t, err)
+	require.NoError(t, n.Close(t.Context()))
+
+	n = open(t, dir)
+	logs, err := n.ListLogs(t.Context(), anyone, false)
+	require.NoError(t, err)
+	require.Len(t, logs, 2)
+	require.Equal(t, "a", logs[0].Name)
+	require.Equal(t, Config{Retention: time.Hour}, logs[1].Config)
+
+	require.NoError(t, n.DeleteLog(t.Context(), anyone, "b"))
+	_, err = n.Info(t.Context(), anyone, "b")
+	requireReason(t, record.LogNotFound, err)
+	requireReason(t, record.LogNotFound, n.DeleteLog(t.Context(), anyone, "b"))
+	left, err := segment.OS().ListDirs(filepath.Join(dir, "logs"))
+	require.NoError(t, err)
+	require.Len(t, left, 2, "the catalog's directory and that of log a")
+
+	create(t, n, "b", Config{})
+	require.Empty(t, read(t, n, "b", everything), "a new log of an old name is empty")
+}
+
+func TestTheSystemsLogsAreNotForUsers(t *testing.T) {
+	n := open(t, t.TempDir())
+	require.Equal(t, record.Invalid, appendTo(t, n, catalogName, request(t, "x")).Refusal.Reason)
+	_, _, err := n.Trim(t.Context(), anyone, catalogName, 0, false)
+	requireReason(t, record.Invalid, err)
+	requireReason(t, record.Invalid, n.DeleteLog(t.Context(), anyone, catalogName))
+}
+
+func TestASecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	_, err := Open(Options{DataDir: dir})
+	require.ErrorContains(t, err, "is another strandline running on it?")
+}
+
+func TestAMemoryLogGoesOnAboveWhatItLost(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "cache", Config{Durability: Memory})
+	mustAppend(t, n, "cache", "a", "b")
+	require.Equal(t, []string{"0:a", "1:b"}, read(t, n, "cache", everything))
+	require.NoError(t, n.Close(t.Context()))
+
+	n = open(t, dir)
+	_, err := n.Read(t.Context(), anyone, "cache", ReadRequest{From: From{Kind: FromOffset, Offset: 1}, Until: NoOffset})
+	require.Equal(t, record.Offset(memoryBlock), requireReason(t, record.DataLost, err).Start)
+	require.Equal(t, record.Offset(memoryBlock), mustAppend(t, n, "cache", "c"), "no offset is used twice")
+}
+
+func TestSessionsWriterTermsAndResolve(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{})
+	s, err := n.OpenSession(t.Context(), anyone, "orders", 0)
+	require.NoError(t, err)
+	require.Equal(t, DefaultLease, s.Lease)
+
+	first := request(t, "a")
+	first.Session = s.ID
+	require.Nil(t, appendTo(t, n, "orders", first).Refusal)
+	again := appendTo(t, n, "orders", first)
+	require.True(t, again.Duplicate)
+	require.Equal(t, record.Offset(0), again.First.First)
+
+	found, _, err := n.Resolve(t.Context(), anyone, "orders", s.ID, 0, 0, false)
+	require.NoError(t, err)
+	require.Equal(t, sequence.Outcome{State: sequence.Committed, Offset: 0}, found)
+	found, epoch, err := n.Resolve(t.Context(), anyone, "orders", s.ID, 0, 1, true)
+	require.NoError(t, err)
+	require.Equal(t, sequence.Never, found.State)
+	require.Equal(t, record.Epoch(1), epoch)
+	late := request(t, "late")
+	late.Session, late.First = s.ID, 1
+	require.Equal(t, record.StaleEpoch, appendTo(t, n, "orders", late).Refusal.Reason, "never means never")
+
+	term, end, err := n.AcquireWriter(t.Context(), anyone, "orders")
+	require.NoError(t, err)
+	require.Equal(t, record.Offset(1), end)
+	newer, _, err := n.AcquireWriter(t.Context(), anyone, "orders")
+	require.NoError(t, err)
+	require.Greater(t, newer, term)
+	old := request(t, "old")
+	old.Writer = term
+	require.Equal(t, record.Fenced, appendTo(t, n, "orders", old).Refusal.Reason)
+
+	require.NoError(t, n.KeepSession(t.Context(), anyone, "orders", s.ID))
+	require.NoError(t, n.CloseSession(t.Context(), anyone, "orders", s.ID))
+	requireReason(t, record.SessionExpired, n.KeepSession(t.Context(), anyone, "orders", s.ID))
+}
+
+func TestTheCatalogIsWrittenAnewOnceInAWhile(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "orders", Config{})
+	for range checkpointEvery + 5 {
+		_, err := n.catalog.reserveSessions(t.Context(), 1)
+		require.NoError(t, err)
+	}
+	start, end, err := n.catalog.host.replica.Tail().Bounds()
+	require.NoError(t, err)
+	require.Less(t, end-start, record.Offset(checkpointEvery))
+	require.NoError(t, n.Close(t.Context()))
+
+	n = open(t, dir)
+	require.Empty(t, read(t, n, "orders", everything))
+	first, err := n.catalog.reserveSessions(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, record.SessionID(1+checkpointEvery+5), first)
+}

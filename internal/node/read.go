@@ -1,0 +1,236 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+	"strandline.dev/internal/segment"
+)
+
+// chunkBytes is how much a reader takes at once: large enough for the disk and
+// gRPC to run at full speed, small enough for many readers.
+const chunkBytes = 1 << 20
+
+// Reader gives the committed records of a log in order. It belongs to one
+// goroutine.
+type Reader struct {
+	host    *hosted
+	reader  *replica.Reader
+	request ReadRequest
+	first   record.Offset
+	next    record.Offset
+	until   record.Offset // exclusive; math.MaxInt64: none
+	bytes   int64         // given so far
+	done    bool
+}
+
+// Read begins a read. ctx bounds finding the place to begin; the Reader's own
+// calls take theirs.
+func (n *Node) Read(ctx context.Context, _ Caller, log string, q ReadRequest) (*Reader, error) {
+	h, refusal := n.serving(log)
+	if refusal != nil {
+		return nil, refusal
+	}
+	first, err := h.locate(ctx, q.From)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{host: h, request: q, first: first, next: first, until: math.MaxInt64}
+	if q.Until >= 0 {
+		r.until = q.Until
+	}
+	if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
+		r.until = first + record.Offset(q.MaxRecords)
+	}
+	r.reader = h.replica.NewReader(first)
+	return r, nil
+}
+
+// locate turns the beginning of a read into an offset.
+func (h *hosted) locate(ctx context.Context, from From) (record.Offset, error) {
+	start, end, err := h.replica.Tail().Bounds()
+	if err != nil {
+		return 0, err
+	}
+	switch from.Kind {
+	case FromTail:
+		if err := h.confirm(ctx); err != nil {
+			return 0, err
+		}
+		_, end, err = h.replica.Tail().Bounds()
+		return end, err
+	case FromTime:
+		o, err := h.log.OffsetAtTime(from.Time)
+		if err != nil {
+			return 0, refuseStorage(err)
+		}
+		return min(max(o, start), end), nil
+	case FromOffset:
+		return h.checkBegin(ctx, from.Offset)
+	}
+	return start, nil
+}
+
+// checkBegin refuses an offset that cannot be read, now or by waiting.
+func (h *hosted) checkBegin(ctx context.Context, o record.Offset) (record.Offset, error) {
+	start, end, err := h.replica.Tail().Bounds()
+	if err != nil {
+		return 0, err
+	}
+	if o > end {
+		if err := h.confirm(ctx); err != nil {
+			return 0, err
+		}
+		start, end, err = h.replica.Tail().Bounds()
+		if err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case o < h.lost:
+		r := record.Refuse(record.DataLost, "offset %d was in memory only and is lost; the log now starts at %d", o, start)
+		r.Start = start
+		return 0, r
+	case o < start:
+		r := record.Refuse(record.OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", o, start)
+		r.Start = start
+		return 0, r
+	case o > end:
+		r := record.Refuse(record.OffsetBeyondEnd, "offset %d is beyond the end of the log, which is %d", o, end)
+		r.End = end
+		return 0, r
+	}
+	return o, nil
+}
+
+// First is the offset that the read begins at.
+func (r *Reader) First() record.Offset { return r.first }
+
+// Next returns the next chunk of about 1 MiB. At the end of the log it waits
+// if the read follows, until ctx ends. It returns io.EOF at the first limit.
+func (r *Reader) Next(ctx context.Context) (Chunk, error) {
+	for {
+		if r.done || r.next >= r.until {
+			return Chunk{}, io.EOF
+		}
+		frames, start, end, err := r.reader.Next(r.until, chunkBytes)
+		if err != nil {
+			return Chunk{}, err
+		}
+		if len(frames) > 0 {
+			c, err := r.cut(frames)
+			if err != nil {
+				return Chunk{}, err
+			}
+			c.Start, c.End = start, end
+			if c.Count == 0 {
+				continue
+			}
+			return c, nil
+		}
+		if !r.request.Follow {
+			return Chunk{}, io.EOF
+		}
+		changed := r.host.replica.Tail().Changed(start, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Chunk{}, ctx.Err()
+		}
+	}
+}
+
+// Close lets go of what the reader holds.
+func (r *Reader) Close() { r.reader.Close() }
+
+// cut takes from whole entries the batches that the limits leave.
+func (r *Reader) cut(frames []segment.Frame) (Chunk, error) {
+	c := Chunk{First: r.next}
+	c.Parts = make([][]byte, 0, len(frames))
+	for i := range frames {
+		f := &frames[i]
+		if r.request.UntilTime > 0 && f.Time >= r.request.UntilTime {
+			r.done = true
+			break
+		}
+		e, err := record.ParseEntry(f.Payload)
+		if err != nil {
+			return c, record.Refuse(record.Corrupt, "entry %d cannot be read: %v", f.Index, err)
+		}
+		part, end, err := r.batches(e)
+		if err != nil {
+			return c, record.Refuse(record.Corrupt, "entry %d cannot be read: %v", f.Index, err)
+		}
+		if len(part) > 0 {
+			c.Parts = append(c.Parts, part)
+			c.Bytes += len(part)
+			r.bytes += int64(len(part))
+			r.next = end
+		}
+		if r.done || r.next >= r.until {
+			break
+		}
+	}
+	r.next = min(r.next, r.until)
+	c.Count = int(r.next - c.First)
+	return c, nil
+}
+
+// batches returns the batches of an entry that hold wanted records, and the
+// offset after them.
+func (r *Reader) batches(e record.Entry) ([]byte, record.Offset, error) {
+	limited := r.request.MaxBytes > 0
+	if e.First >= r.next && e.End() <= r.until && !limited {
+		return e.Body, e.End(), nil
+	}
+	from, to, at := -1, 0, e.First
+	for i, rest := 0, e.Body; i < e.Batches; i++ {
+		m := e.Meta(i)
+		first, end := at, at+record.Offset(m.Count)
+		if uint64(m.Size) > uint64(len(rest)) {
+			return nil, 0, fmt.Errorf("batch %d is cut short", i)
+		}
+		position := len(e.Body) - len(rest)
+		rest = rest[m.Size:]
+		at = end
+		if end <= r.next {
+			continue
+		}
+		if first >= r.until {
+			break
+		}
+		given := r.bytes
+		if from >= 0 {
+			given += int64(position - from)
+		}
+		if limited && given > 0 && given+int64(m.Size) > r.request.MaxBytes {
+			r.done = true
+			at = first
+			break
+		}
+		if from < 0 {
+			from = position
+		}
+		to = position + int(m.Size)
+	}
+	if from < 0 {
+		return nil, at, nil
+	}
+	return e.Body[from:to], at, nil
+}
+
+func refuseStorage(err error) error {
+	var corrupt *segment.CorruptError
+	if errors.As(err, &corrupt) {
+		return record.Refuse(record.Corrupt, "%v", err)
+	}
+	return record.Refuse(record.StorageFailed, "%v", err)
+}

@@ -1,0 +1,114 @@
+package node
+
+import (
+	"time"
+
+	"strandline.dev/internal/record"
+)
+
+// Caller is who asks. It is anonymous for now; every verb takes it so that
+// rights can be added without changing them.
+type Caller struct {
+	Name string
+}
+
+// Durability says what an acknowledgement rests on.
+type Durability uint8
+
+const (
+	// Disk: fsynced on a majority of replicas.
+	Disk Durability = iota
+	// Memory: in the memory of a majority of replicas, nothing on disk.
+	Memory
+)
+
+func (d Durability) String() string {
+	if d == Memory {
+		return "memory"
+	}
+	return "disk"
+}
+
+// Config is what a log is created with. Durability cannot be changed later.
+type Config struct {
+	Durability Durability
+	// Retention trims records older than this, by the leader's time; 0: never.
+	Retention time.Duration
+	// RetentionBytes trims the oldest records beyond this size; 0: never.
+	RetentionBytes int64
+	// Replicas is how many nodes hold the log; 0: the node's default.
+	Replicas int
+}
+
+// Info describes one log as this node knows it.
+type Info struct {
+	Name    string
+	ID      uint64
+	Config  Config
+	Created int64 // unix ms
+
+	// Offsets in [Start, End) are committed and can be read.
+	Start, End record.Offset
+
+	BytesUsed  int64 // by this log's files (or memory) here
+	BytesFree  int64 // left on this node's disk for all logs
+	BytesTotal int64 // of this node's disk
+
+	Writer       record.WriterTerm
+	OpenSessions int
+	LeaderTerm   uint64
+	Leader       string // address of the leader's gRPC door; empty: unknown
+	Sealed       bool
+	Problem      string // empty, or why the log cannot be served here
+}
+
+// Session is an append session as opened.
+type Session struct {
+	ID    record.SessionID
+	Epoch record.Epoch
+	Lease time.Duration
+}
+
+// NoOffset stands for "no limit" where an offset is optional.
+const NoOffset record.Offset = -1
+
+// FromKind says how a read names its beginning.
+type FromKind uint8
+
+const (
+	FromStart FromKind = iota
+	FromOffset
+	FromTime
+	FromTail
+)
+
+// From is where a read begins.
+type From struct {
+	Kind   FromKind
+	Offset record.Offset // FromOffset
+	Time   int64         // FromTime: unix ms, by the leader's clock at append
+}
+
+// ReadRequest is what a reader wants. The first limit reached ends the read.
+type ReadRequest struct {
+	From       From
+	MaxRecords int64         // 0: no limit
+	MaxBytes   int64         // of stored batches, at least one is given; 0: no limit
+	Until      record.Offset // exclusive; NoOffset: no limit
+	UntilTime  int64         // exclusive, unix ms; 0: no limit
+	Follow     bool          // wait at the tail
+}
+
+// Chunk is a run of committed records as stored.
+type Chunk struct {
+	// The records asked for are [First, First+Count).
+	First record.Offset
+	Count int
+	// Parts are runs of whole batches, in order and contiguous: the first
+	// batch may begin below First, the last may end beyond First+Count. They
+	// are shared with other readers: never change them.
+	Parts [][]byte
+	Bytes int // of all parts
+	// The log's committed bounds when the chunk was made.
+	Start, End record.Offset
+}

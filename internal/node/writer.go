@@ -1,0 +1,22 @@
+package node
+
+import (
+	"context"
+
+	"strandline.dev/internal/record"
+)
+
+// AcquireWriter raises the log's writer term and returns it with the end of
+// the log at that moment: every append of an older writer that is in the log
+// lies below it, and no other will ever be.
+func (n *Node) AcquireWriter(ctx context.Context, _ Caller, log string) (record.WriterTerm, record.Offset, error) {
+	h, refusal := n.serving(log)
+	if refusal != nil {
+		return 0, 0, refusal
+	}
+	a, err := h.command(ctx, record.Command{Kind: record.AcquireWriter})
+	if err != nil {
+		return 0, 0, err
+	}
+	return a.Writer, a.End, nil
+}
