@@ -1,0 +1,220 @@
+package client
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+)
+
+// Admin creates, describes and trims logs, and keeps sessions and writer terms
+// for those who do without a Producer. Its methods are safe for concurrent use
+// and go on trying for WithRetryTime while no node can answer. Every error is
+// an *Error.
+type Admin struct {
+	client *Client
+}
+
+// Admin gives the verbs beside append and read.
+func (c *Client) Admin() *Admin { return &Admin{client: c} }
+
+// Durability says what an acknowledgement rests on.
+type Durability uint8
+
+const (
+	// Disk: fsynced on a majority of replicas.
+	Disk Durability = iota
+	// Memory: in the memory of a majority of replicas, nothing on disk.
+	Memory
+)
+
+func (d Durability) String() string {
+	if d == Memory {
+		return "memory"
+	}
+	return "disk"
+}
+
+// LogConfig is what a log is created with.
+type LogConfig struct {
+	Durability     Durability    // cannot be changed later
+	Retention      time.Duration // records older than this are trimmed; 0: never
+	RetentionBytes int64         // the oldest records beyond this are trimmed; 0: never
+	Replicas       int           // 0: the node's default
+}
+
+// LogInfo describes a log as the node that answered knows it.
+type LogInfo struct {
+	Name    string
+	ID      uint64
+	Config  LogConfig
+	Created time.Time
+
+	// Offsets in [Start, End) can be read.
+	Start, End int64
+
+	BytesUsed    int64 // by this log on the answering node
+	BytesFree    int64 // left there for all its logs
+	WriterTerm   uint64
+	OpenSessions int
+	LeaderTerm   uint64
+	Leader       string // address of the leader's gRPC door; empty: unknown
+	Sealed       bool   // takes no more appends
+	Problem      string // empty, or why the log cannot be served
+}
+
+// CreateLog creates a log and returns when it takes appends. It is not tried
+// again when its answer is lost: the log may be there then.
+func (a *Admin) CreateLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
+	var info *strandlinev1.LogInfo
+	err := a.client.call(ctx, catalog, once, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewCatalogServiceClient(conn).CreateLog(ctx,
+			&strandlinev1.CreateLogRequest{Name: name, Config: config.toWire()})
+		info = answer.GetInfo()
+		return err
+	})
+	return fromLogInfo(info), err
+}
+
+// ListLogs lists all logs by name, with the system's own if internal is set.
+func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) {
+	var logs []LogInfo
+	err := a.client.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewCatalogServiceClient(conn).ListLogs(ctx,
+			&strandlinev1.ListLogsRequest{IncludeInternal: internal})
+		logs = make([]LogInfo, 0, len(answer.GetLogs()))
+		for _, info := range answer.GetLogs() {
+			logs = append(logs, fromLogInfo(info))
+		}
+		return err
+	})
+	return logs, err
+}
+
+// ConfigureLog gives the log a whole new configuration.
+func (a *Admin) ConfigureLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
+	var info *strandlinev1.LogInfo
+	err := a.client.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewCatalogServiceClient(conn).ConfigureLog(ctx,
+			&strandlinev1.ConfigureLogRequest{Name: name, Config: config.toWire()})
+		info = answer.GetInfo()
+		return err
+	})
+	return fromLogInfo(info), err
+}
+
+// DeleteLog removes a log with all its records. It is not tried again when its
+// answer is lost.
+func (a *Admin) DeleteLog(ctx context.Context, name string) error {
+	return a.client.call(ctx, catalog, once, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := strandlinev1.NewCatalogServiceClient(conn).DeleteLog(ctx, &strandlinev1.DeleteLogRequest{Name: name})
+		return err
+	})
+}
+
+// Info describes one log.
+func (a *Admin) Info(ctx context.Context, log string) (LogInfo, error) {
+	var info *strandlinev1.LogInfo
+	err := a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: log})
+		info = answer.GetInfo()
+		return err
+	})
+	return fromLogInfo(info), err
+}
+
+// WatchInfo yields the log's description now and after changes, at most once
+// per interval (0: the server's default of 1 s), until ctx ends or the loop is
+// left. A broken connection ends it with an error.
+func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duration) iter.Seq2[LogInfo, error] {
+	return func(yield func(LogInfo, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		request := &strandlinev1.WatchInfoRequest{Log: log}
+		if interval > 0 {
+			request.MinInterval = durationpb.New(interval)
+		}
+		var stream grpc.ServerStreamingClient[strandlinev1.WatchInfoResponse]
+		err := a.client.call(ctx, log, repeatedly, func(_ context.Context, conn *grpc.ClientConn) (err error) {
+			stream, err = strandlinev1.NewLogServiceClient(conn).WatchInfo(ctx, request)
+			return err
+		})
+		for err == nil {
+			var answer *strandlinev1.WatchInfoResponse
+			if answer, err = stream.Recv(); err == nil && !yield(fromLogInfo(answer.GetInfo()), nil) {
+				return
+			}
+		}
+		if err != io.EOF {
+			yield(LogInfo{}, fromRPC(err))
+		}
+	}
+}
+
+// Trim drops every record below before and returns the log's range after it.
+// With fastForward, before may lie beyond the end: the log goes on there.
+func (a *Admin) Trim(ctx context.Context, log string, before int64, fastForward bool) (start, end int64, err error) {
+	err = a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewLogServiceClient(conn).Trim(ctx,
+			&strandlinev1.TrimRequest{Log: log, Before: before, FastForward: fastForward})
+		start, end = answer.GetStartOffset(), answer.GetEndOffset()
+		return err
+	})
+	return start, end, err
+}
+
+// AcquireWriter raises the log's writer term. Appends that carry an older term
+// are refused with FENCED from then on; every one that got in lies below end.
+func (a *Admin) AcquireWriter(ctx context.Context, log string) (term uint64, end int64, err error) {
+	err = a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewLogServiceClient(conn).AcquireWriter(ctx,
+			&strandlinev1.AcquireWriterRequest{Log: log})
+		term, end = answer.GetWriterTerm(), answer.GetEndOffset()
+		return err
+	})
+	return term, end, err
+}
+
+func (c LogConfig) toWire() *strandlinev1.LogConfig {
+	w := &strandlinev1.LogConfig{
+		Durability:     strandlinev1.Durability_DURABILITY_DISK,
+		RetentionBytes: c.RetentionBytes,
+		Replicas:       int32(c.Replicas),
+	}
+	if c.Durability == Memory {
+		w.Durability = strandlinev1.Durability_DURABILITY_MEMORY
+	}
+	if c.Retention > 0 {
+		w.Retention = durationpb.New(c.Retention)
+	}
+	return w
+}
+
+func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
+	if w == nil {
+		return LogInfo{}
+	}
+	info := LogInfo{
+		Name: w.Name, ID: w.Id, Start: w.StartOffset, End: w.EndOffset,
+		BytesUsed: w.BytesUsed, BytesFree: w.BytesFree,
+		WriterTerm: w.WriterTerm, OpenSessions: int(w.OpenSessions),
+		LeaderTerm: w.LeaderTerm, Leader: w.Leader, Sealed: w.Sealed, Problem: w.Problem,
+		Config: LogConfig{
+			Retention:      w.GetConfig().GetRetention().AsDuration(),
+			RetentionBytes: w.GetConfig().GetRetentionBytes(),
+			Replicas:       int(w.GetConfig().GetReplicas()),
+		},
+	}
+	if w.GetConfig().GetDurability() == strandlinev1.Durability_DURABILITY_MEMORY {
+		info.Config.Durability = Memory
+	}
+	if w.Created != nil {
+		info.Created = w.Created.AsTime()
+	}
+	return info
+}

@@ -1,0 +1,111 @@
+// Package client appends to, reads and administers the logs of a Strandline
+// cluster over gRPC.
+//
+//	c, err := client.Dial([]string{"127.0.0.1:7171"})
+//	p, err := c.Producer(ctx, "orders")
+//	offset, err := p.Append(ctx, []byte("a record"))
+//	r, err := c.Reader(ctx, "orders", client.FromOffset(offset), client.Follow())
+//	rec, err := r.Next(ctx)
+//
+// A Client is safe for concurrent use, and so is a Producer: callers that share
+// one are batched while a request is in flight. A Reader belongs to one
+// goroutine. Every error is an *Error, or io.EOF at the end of a read.
+//
+// Start with Producer (producer.go) and Reader (reader.go); peers.go finds the
+// node that leads a log.
+package client
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Client holds the connections to a cluster, one to each node that it needs.
+type Client struct {
+	options clientOptions
+	peers   *peers
+}
+
+// Dial prepares a client of the nodes at addresses (host:port), of which one
+// that is up is enough; it finds the leader of each log. It connects when
+// something is asked for, not here. Addresses other than loopback are refused
+// unless WithInsecure is given.
+func Dial(addresses []string, opts ...Option) (*Client, error) {
+	o := defaultClientOptions()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if len(addresses) == 0 {
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "dial without an address"}
+	}
+	for _, address := range addresses {
+		if err := checkAddress(address, o.insecure); err != nil {
+			return nil, err
+		}
+	}
+	return &Client{options: o, peers: newPeers(addresses, o.insecure)}, nil
+}
+
+// Close ends every connection. Close Producers first: what they have in flight
+// fails with outcome MaybeInLog otherwise.
+func (c *Client) Close() error {
+	c.peers.close()
+	return nil
+}
+
+// catalog stands for the log of logs where a call names none.
+const catalog = ""
+
+// repetition says whether a call may be made again when its answer is lost.
+type repetition bool
+
+const (
+	once       repetition = false
+	repeatedly repetition = true
+)
+
+// call makes one unary call to the node that leads log, looking for that node
+// for as long as WithRetryTime allows.
+func (c *Client) call(ctx context.Context, log string, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
+	deadline := time.Now().Add(c.options.retryTime)
+	tries := newPauses()
+	for {
+		peer, err := c.peers.connect(ctx, log)
+		reached := err == nil
+		if reached {
+			if err = do(ctx, peer.conn); err == nil {
+				return nil
+			}
+		}
+		failure := fromRPC(err)
+		if ctx.Err() != nil {
+			return cancelled(ctx, failure.Outcome)
+		}
+		lost := reached && failure.Reason == ErrUnreachable.Reason
+		if !failure.Retryable || failure.Reason == ErrFull.Reason || lost && again == once {
+			return failure
+		}
+		c.peers.lookElsewhere(log, peer, failure.Leader)
+		triedAll := tries.count+1 >= len(c.peers.addresses)
+		if triedAll && time.Now().Add(tries.next()).After(deadline) {
+			return failure
+		}
+		if err := tries.wait(ctx, peer); err != nil {
+			return cancelled(ctx, failure.Outcome)
+		}
+	}
+}
+
+func checkAddress(address string, insecure bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return &Error{Reason: ErrInvalid.Reason, Message: "address " + address + ": " + err.Error()}
+	}
+	if ip := net.ParseIP(host); insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return &Error{Reason: ErrInvalid.Reason, Message: "address " + address + " is not loopback; without TLS it needs WithInsecure"}
+}

@@ -1,0 +1,219 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/record"
+)
+
+// Error is the error of every call that reached, or tried to reach, a log. It
+// answers "may I retry?" and "could it be in the log?"; match the reason with
+// errors.Is and the values below:
+//
+//	var e *client.Error
+//	if errors.Is(err, client.ErrOffsetTrimmed) && errors.As(err, &e) {
+//		next = e.Start
+//	}
+type Error struct {
+	// Reason is a stable name such as OFFSET_TRIMMED, listed in docs/errors.md.
+	Reason string
+	// Message is for people.
+	Message string
+	// Retryable: the same call may succeed later or elsewhere. For an append
+	// whose Outcome is not NotInLog that would be a second append.
+	Retryable bool
+	// Outcome tells of an append whether it could be in the log.
+	Outcome Outcome
+
+	// An append with a session whose outcome is MaybeInLog can be settled with
+	// these by Admin.Resolve. Epoch is also the session's, with STALE_EPOCH.
+	SessionID uint64
+	Epoch     uint32
+	Sequence  uint64
+
+	Start            int64  // OFFSET_TRIMMED: the log's start
+	End              int64  // OFFSET_BEYOND_END, END_MISMATCH: the log's end
+	ExpectedSequence uint64 // SEQUENCE_GAP: what the log would have taken
+	WriterTerm       uint64 // FENCED: the term that holds the log
+	Leader           string // NOT_LEADER: address of the leader, if known
+	Limit            int64  // TOO_LARGE: the limit
+
+	cause error
+}
+
+// Outcome answers "could it be in the log?".
+type Outcome uint8
+
+const (
+	// NotInLog: certainly nothing was appended, and nothing will be.
+	NotInLog Outcome = iota
+	// MaybeInLog: it may have been appended, or may yet be. With a session,
+	// Admin.Resolve settles it.
+	MaybeInLog
+	// InLog: it was appended, but its offset is not known any more.
+	InLog
+)
+
+var outcomeNames = [...]string{NotInLog: "not_in_log", MaybeInLog: "maybe_in_log", InLog: "in_log"}
+
+func (o Outcome) String() string {
+	if int(o) >= len(outcomeNames) {
+		return "outcome " + strconv.Itoa(int(o))
+	}
+	return outcomeNames[o]
+}
+
+func (e *Error) Error() string { return e.Reason + ": " + e.Message }
+
+// Unwrap gives the context's error, where that was the reason.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is matches on the reason alone.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Reason == e.Reason
+}
+
+// The reasons a server gives.
+var (
+	ErrInvalid          = reason(record.Invalid)
+	ErrTooLarge         = reason(record.TooLarge)
+	ErrLogNotFound      = reason(record.LogNotFound)
+	ErrLogExists        = reason(record.LogExists)
+	ErrOffsetTrimmed    = reason(record.OffsetTrimmed)
+	ErrOffsetBeyondEnd  = reason(record.OffsetBeyondEnd)
+	ErrSessionNotFound  = reason(record.SessionNotFound)
+	ErrSessionExpired   = reason(record.SessionExpired)
+	ErrStaleEpoch       = reason(record.StaleEpoch)
+	ErrSequenceGap      = reason(record.SequenceGap)
+	ErrOutcomeForgotten = reason(record.OutcomeForgotten)
+	ErrFenced           = reason(record.Fenced)
+	ErrEndMismatch      = reason(record.EndMismatch)
+	ErrNotLeader        = reason(record.NotLeader)
+	ErrFull             = reason(record.Full)
+	ErrBusy             = reason(record.Busy)
+	ErrSealed           = reason(record.Sealed)
+	ErrOutcomeUnknown   = reason(record.OutcomeUnknown)
+	ErrStorageFailed    = reason(record.StorageFailed)
+	ErrCorrupt          = reason(record.Corrupt)
+	ErrDataLost         = reason(record.DataLost)
+	ErrShuttingDown     = reason(record.ShuttingDown)
+	ErrUnsupported      = reason(record.Unsupported)
+)
+
+// The reasons that this package gives itself.
+var (
+	// ErrUnreachable: no node answered, or the connection broke.
+	ErrUnreachable = &Error{Reason: "UNREACHABLE"}
+	// ErrTimedOut: a record had no answer within RequestTimeout.
+	ErrTimedOut = &Error{Reason: "TIMED_OUT"}
+	// ErrCancelled: the context of the call ended first; errors.Is also matches
+	// context.Canceled or context.DeadlineExceeded.
+	ErrCancelled = &Error{Reason: "CANCELLED"}
+	// ErrClosed: the Client, Producer or Reader has been closed.
+	ErrClosed = &Error{Reason: "CLOSED"}
+	// ErrBehindFailed: an append was not done because one before it in the same
+	// session failed, and it must not slip ahead. Unwrap gives that error.
+	ErrBehindFailed = &Error{Reason: "BEHIND_FAILED"}
+)
+
+func reason(r record.Reason) *Error { return &Error{Reason: r.String()} }
+
+// cancelled reports the end of a caller's context.
+func cancelled(ctx context.Context, outcome Outcome) *Error {
+	cause := context.Cause(ctx)
+	return &Error{Reason: ErrCancelled.Reason, Message: cause.Error(), Outcome: outcome, cause: ctx.Err()}
+}
+
+func unreachable(outcome Outcome, message string) *Error {
+	return &Error{Reason: ErrUnreachable.Reason, Message: message, Retryable: true, Outcome: outcome}
+}
+
+func closed(what string) *Error {
+	return &Error{Reason: ErrClosed.Reason, Message: what + " is closed"}
+}
+
+// behind is the error of an append that waited behind one that failed.
+func behind(first *Error, outcome Outcome) *Error {
+	return &Error{
+		Reason: ErrBehindFailed.Reason, Message: "an append before it failed: " + first.Error(),
+		Retryable: first.Retryable, Outcome: outcome, cause: first,
+	}
+}
+
+// fromRecord turns a refusal of this process (a record too large to encode,
+// bytes that fail their checksum) into the public form.
+func fromRecord(err error) *Error {
+	var refusal *record.Refusal
+	if !errors.As(err, &refusal) {
+		return &Error{Reason: ErrInvalid.Reason, Message: err.Error()}
+	}
+	return &Error{
+		Reason: refusal.Reason.String(), Message: refusal.Detail, Retryable: refusal.Reason.Retryable(),
+		Outcome: Outcome(refusal.Reason.Outcome()), Limit: refusal.Limit,
+	}
+}
+
+// fromRefusal reads a refusal inside an append stream.
+func fromRefusal(r *strandlinev1.Refusal) *Error {
+	return fromFacts(r.Reason, r.Message, r.Metadata)
+}
+
+// fromRPC reads the error of a call or a stream. Without an ErrorInfo of ours
+// it did not come from a log but from what lies between.
+func fromRPC(err error) *Error {
+	var known *Error
+	if errors.As(err, &known) {
+		return known
+	}
+	s, _ := status.FromError(err)
+	for _, detail := range s.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.Domain == "strandline.dev" {
+			return fromFacts(info.Reason, s.Message(), info.Metadata)
+		}
+	}
+	switch s.Code() {
+	case codes.Canceled:
+		return &Error{Reason: ErrCancelled.Reason, Message: s.Message(), Outcome: MaybeInLog, cause: context.Canceled}
+	case codes.DeadlineExceeded:
+		return &Error{Reason: ErrCancelled.Reason, Message: s.Message(), Outcome: MaybeInLog, cause: context.DeadlineExceeded}
+	case codes.Unimplemented:
+		return &Error{Reason: ErrUnsupported.Reason, Message: s.Message()}
+	case codes.ResourceExhausted:
+		return &Error{Reason: ErrTooLarge.Reason, Message: s.Message(), Outcome: MaybeInLog}
+	case codes.Unavailable, codes.Aborted, codes.Internal:
+		// A connection that breaks in the middle of a message gives Internal.
+		return unreachable(MaybeInLog, s.Message())
+	default:
+		e := unreachable(MaybeInLog, s.Code().String()+": "+s.Message())
+		e.Retryable = false
+		return e
+	}
+}
+
+// fromFacts builds an error from the words of a server. What is missing is
+// assumed to be bad: not to be retried, and maybe in the log.
+func fromFacts(reason, message string, facts map[string]string) *Error {
+	e := &Error{Reason: reason, Message: message, Outcome: MaybeInLog, Leader: facts["leader"]}
+	e.Retryable = facts["retryable"] == "true"
+	for outcome, name := range outcomeNames {
+		if facts["outcome"] == name {
+			e.Outcome = Outcome(outcome)
+		}
+	}
+	e.Start, _ = strconv.ParseInt(facts["start_offset"], 10, 64)
+	e.End, _ = strconv.ParseInt(facts["end_offset"], 10, 64)
+	e.Limit, _ = strconv.ParseInt(facts["limit"], 10, 64)
+	e.ExpectedSequence, _ = strconv.ParseUint(facts["expected_sequence"], 10, 64)
+	e.WriterTerm, _ = strconv.ParseUint(facts["writer_term"], 10, 64)
+	epoch, _ := strconv.ParseUint(facts["epoch"], 10, 32)
+	e.Epoch = uint32(epoch)
+	return e
+}

@@ -1,0 +1,386 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/client"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/wire"
+)
+
+// fate is what happens to one request of an append stream.
+type fate struct {
+	refuse       record.Reason // answer with this, before the log has seen it
+	leader       string        // with NotLeader
+	loseRequest  bool          // end the stream, the request is not in the log
+	loseAnswer   bool          // end the stream, the request is in the log
+	neverAnswer  bool          // hold the stream until the client gives it up
+	appendedOnly bool          // with refuse: the log takes it all the same
+}
+
+// fakeServer is one log behind a real gRPC server on loopback: it numbers
+// records and knows duplicates, and does what a test wants it to do to streams.
+type fakeServer struct {
+	strandlinev1.UnimplementedLogServiceServer
+	strandlinev1.UnimplementedSessionServiceServer
+	strandlinev1.UnimplementedCatalogServiceServer
+
+	address  string
+	server   *grpc.Server
+	register func(*grpc.Server) // the log service
+
+	// Set before the first request, or under mu. n counts the requests that
+	// came, over all streams.
+	decide  func(n int, m *wire.AppendRequest) fate
+	answer  func() // called before each answer leaves
+	reading func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error
+	keep    func() error
+	resolve func(*strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error)
+	leader  string
+
+	mu          sync.Mutex
+	requests    int
+	reads       int
+	streams     int
+	outstanding int // requests read and not answered
+	maxOut      int
+	bytesOut    int
+	maxBytesOut int
+	kept        int
+	opened      uint64
+	closed      []uint64
+	sessions    map[uint64]*fakeSession
+	end         int64
+	batches     []record.Batch
+	seen        []seen
+	faults      []string // what a client must never do
+}
+
+type fakeSession struct {
+	expired bool
+	epoch   uint32
+	next    uint64
+	answers map[place]int64 // offset by epoch and first sequence
+	lowest  uint64
+}
+
+type place struct {
+	epoch uint32
+	first uint64
+}
+
+type seen struct {
+	session uint64
+	place
+	records int
+}
+
+func newFakeServer(t testing.TB) *fakeServer {
+	t.Helper()
+	f := &fakeServer{
+		sessions: make(map[uint64]*fakeSession),
+		decide:   func(int, *wire.AppendRequest) fate { return fate{} },
+		answer:   func() {},
+	}
+	f.register = func(s *grpc.Server) { strandlinev1.RegisterLogServiceServer(s, f) }
+	f.start(t, "127.0.0.1:0")
+	t.Cleanup(f.stop)
+	return f
+}
+
+func (f *fakeServer) start(t testing.TB, address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	f.address = listener.Addr().String()
+	f.server = grpc.NewServer(
+		grpc.ForceServerCodecV2(wire.Codec), grpc.MaxRecvMsgSize(64<<20),
+		grpc.InitialWindowSize(4<<20), grpc.InitialConnWindowSize(8<<20),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+	)
+	f.register(f.server)
+	strandlinev1.RegisterSessionServiceServer(f.server, f)
+	strandlinev1.RegisterCatalogServiceServer(f.server, f)
+	go f.server.Serve(listener)
+}
+
+func (f *fakeServer) stop() { f.server.Stop() }
+
+func (f *fakeServer) client(t testing.TB, more ...string) *client.Client {
+	t.Helper()
+	c, err := client.Dial(append([]string{f.address}, more...))
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (f *fakeServer) producer(t testing.TB, opts ...client.ProducerOption) *client.Producer {
+	t.Helper()
+	p, err := f.client(t).Producer(t.Context(), "orders", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		p.Close(ctx)
+	})
+	return p
+}
+
+// Append reads requests as they come and answers them in order from another
+// goroutine, so that what a client has in flight is seen here.
+func (f *fakeServer) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendRequest, strandlinev1.AppendResponse]) error {
+	type reply struct {
+		answer wire.AppendResponse
+		bytes  int
+	}
+	f.mu.Lock()
+	f.streams++
+	f.mu.Unlock()
+	replies := make(chan reply, 10_000)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for r := range replies {
+			f.answer()
+			f.mu.Lock()
+			f.outstanding--
+			f.bytesOut -= r.bytes
+			f.mu.Unlock()
+			if stream.SendMsg(&r.answer) != nil {
+				return
+			}
+		}
+	}()
+	defer func() { <-sent }()
+	defer close(replies)
+	for first := true; ; first = false {
+		m := new(wire.AppendRequest)
+		if err := stream.RecvMsg(m); err != nil {
+			return nil
+		}
+		f.mu.Lock()
+		if first && m.Log != "orders" {
+			f.faults = append(f.faults, "a stream without the log's name")
+		}
+		n := f.requests
+		f.requests++
+		f.outstanding++
+		f.bytesOut += len(m.Batches)
+		f.maxOut = max(f.maxOut, f.outstanding)
+		f.maxBytesOut = max(f.maxBytesOut, f.bytesOut)
+		fate := f.decide(n, m)
+		var answer wire.AppendResponse
+		switch {
+		case fate.loseRequest, fate.neverAnswer, fate.refuse != 0 && !fate.appendedOnly:
+			answer.Refused = refusal(fate.refuse, fate.leader)
+		default:
+			answer = f.append(m)
+			if fate.refuse != 0 {
+				answer.Refused = refusal(fate.refuse, fate.leader)
+			}
+		}
+		if fate.loseRequest || fate.loseAnswer || fate.neverAnswer {
+			f.outstanding--
+			f.bytesOut -= len(m.Batches)
+		}
+		f.mu.Unlock()
+		switch {
+		case fate.neverAnswer:
+			<-stream.Context().Done()
+			return nil
+		case fate.loseRequest || fate.loseAnswer:
+			return status.Error(codes.Unavailable, "the connection broke")
+		}
+		replies <- reply{answer, len(m.Batches)}
+	}
+}
+
+// append is what a log does with a request; mu is held.
+func (f *fakeServer) append(m *wire.AppendRequest) wire.AppendResponse {
+	var batches []record.Batch
+	count := 0
+	for rest := m.Batches; len(rest) > 0; {
+		b, after, err := record.Split(rest)
+		if err == nil {
+			err = b.Check()
+		}
+		if err != nil {
+			f.faults = append(f.faults, err.Error())
+			return wire.AppendResponse{Refused: refusal(record.Invalid, "")}
+		}
+		batches, rest = append(batches, b), after
+		count += b.Count()
+	}
+	if m.SessionID != 0 {
+		s := f.sessions[m.SessionID]
+		if s == nil {
+			return wire.AppendResponse{Refused: refusal(record.SessionNotFound, "")}
+		}
+		at := place{m.Epoch, m.FirstSequence}
+		if offset, ok := s.answers[at]; ok {
+			return wire.AppendResponse{FirstOffset: offset, EndOffset: offset + int64(count), Duplicate: true}
+		}
+		switch {
+		case s.expired:
+			return wire.AppendResponse{Refused: refusal(record.SessionExpired, "")}
+		case m.Epoch < s.epoch:
+			return wire.AppendResponse{Refused: refusal(record.StaleEpoch, "")}
+		case m.Epoch > s.epoch && m.FirstSequence == 0:
+			s.epoch, s.next, s.lowest = m.Epoch, 0, 0
+		case m.Epoch > s.epoch || m.FirstSequence != s.next:
+			return wire.AppendResponse{Refused: refusal(record.SequenceGap, "")}
+		}
+		if m.LowWater > m.FirstSequence || m.LowWater < s.lowest {
+			f.faults = append(f.faults, "a low-water mark that is too high or falls")
+		}
+		s.lowest = m.LowWater
+		s.next += uint64(count)
+		s.answers[at] = f.end
+	}
+	if m.HasExpectedEnd && m.ExpectedEnd != f.end {
+		r := refusal(record.EndMismatch, "")
+		r.Metadata["end_offset"] = strconv.FormatInt(f.end, 10)
+		return wire.AppendResponse{Refused: r}
+	}
+	f.seen = append(f.seen, seen{m.SessionID, place{m.Epoch, m.FirstSequence}, count})
+	first := f.end
+	for _, b := range batches {
+		b.SetBaseOffset(record.Offset(f.end))
+		f.end += int64(b.Count())
+		f.batches = append(f.batches, b)
+	}
+	return wire.AppendResponse{FirstOffset: first, EndOffset: f.end}
+}
+
+// values are those of the records in the log, in order.
+func (f *fakeServer) values(t testing.TB) []string {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Empty(t, f.faults)
+	var values []string
+	for _, b := range f.batches {
+		for r, err := range b.Records {
+			require.NoError(t, err)
+			values = append(values, string(r.Value))
+		}
+	}
+	return values
+}
+
+func (f *fakeServer) count(what *int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return *what
+}
+
+func (f *fakeServer) expire(id uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sessions[id].expired = true
+}
+
+func (f *fakeServer) OpenSession(_ context.Context, q *strandlinev1.OpenSessionRequest) (*strandlinev1.OpenSessionResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.leader != "" {
+		return nil, refuse(record.NotLeader, "leader", f.leader)
+	}
+	f.opened++
+	f.sessions[f.opened] = &fakeSession{answers: make(map[place]int64)}
+	return &strandlinev1.OpenSessionResponse{SessionId: f.opened, Lease: q.Lease}, nil
+}
+
+func (f *fakeServer) KeepSession(context.Context, *strandlinev1.KeepSessionRequest) (*strandlinev1.KeepSessionResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kept++
+	if f.keep != nil {
+		return &strandlinev1.KeepSessionResponse{}, f.keep()
+	}
+	return &strandlinev1.KeepSessionResponse{}, nil
+}
+
+func (f *fakeServer) CloseSession(_ context.Context, q *strandlinev1.CloseSessionRequest) (*strandlinev1.CloseSessionResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = append(f.closed, q.SessionId)
+	return &strandlinev1.CloseSessionResponse{}, nil
+}
+
+func (f *fakeServer) Resolve(_ context.Context, q *strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.resolve != nil {
+		return f.resolve(q)
+	}
+	s := f.sessions[q.SessionId]
+	if offset, ok := s.answers[place{q.Epoch, q.Sequence}]; ok {
+		return &strandlinev1.ResolveResponse{State: strandlinev1.ResolveState_RESOLVE_STATE_COMMITTED, Offset: offset, Epoch: s.epoch}, nil
+	}
+	if q.Final && !s.expired {
+		s.epoch, s.next, s.lowest = s.epoch+1, 0, 0
+	}
+	return &strandlinev1.ResolveResponse{State: strandlinev1.ResolveState_RESOLVE_STATE_NEVER, Epoch: s.epoch}, nil
+}
+
+func (f *fakeServer) GetInfo(context.Context, *strandlinev1.GetInfoRequest) (*strandlinev1.GetInfoResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &strandlinev1.GetInfoResponse{Info: &strandlinev1.LogInfo{
+		Name: "orders", EndOffset: f.end, Leader: f.address,
+		Config: &strandlinev1.LogConfig{Durability: strandlinev1.Durability_DURABILITY_MEMORY, Retention: durationpb.New(time.Minute)},
+	}}, nil
+}
+
+func (f *fakeServer) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {
+	f.mu.Lock()
+	n := f.reads
+	f.reads++
+	reading := f.reading
+	f.mu.Unlock()
+	return reading(n, q, stream)
+}
+
+// refusal is a refusal inside an append stream.
+func refusal(r record.Reason, leader string) *strandlinev1.Refusal {
+	return &strandlinev1.Refusal{
+		Code: int32(codes.FailedPrecondition), Reason: r.String(), Message: "as the test wants it",
+		Metadata: map[string]string{
+			"retryable": strconv.FormatBool(r.Retryable()),
+			"outcome":   client.Outcome(r.Outcome()).String(),
+			"leader":    leader,
+		},
+	}
+}
+
+// refuse is the status that a call is refused with.
+func refuse(r record.Reason, facts ...string) error {
+	metadata := map[string]string{
+		"retryable": strconv.FormatBool(r.Retryable()),
+		"outcome":   client.Outcome(r.Outcome()).String(),
+	}
+	for i := 0; i < len(facts); i += 2 {
+		metadata[facts[i]] = facts[i+1]
+	}
+	s, err := status.New(codes.FailedPrecondition, "as the test wants it").WithDetails(
+		&errdetails.ErrorInfo{Reason: r.String(), Domain: "strandline.dev", Metadata: metadata})
+	if err != nil {
+		panic(err)
+	}
+	return s.Err()
+}

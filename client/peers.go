@@ -1,0 +1,190 @@
+package client
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"strandline.dev/internal/wire"
+)
+
+// peers knows the nodes and, as far as it has been told, who leads which log.
+type peers struct {
+	addresses []string // as dialled; never changes
+	insecure  bool
+
+	mu     sync.Mutex
+	closed bool
+	known  map[string]*peer // by address
+	leads  map[string]string
+}
+
+// peer is one node.
+type peer struct {
+	address string
+	conn    *grpc.ClientConn
+
+	mu        sync.Mutex
+	dialError error // why the newest attempt to connect failed
+}
+
+func newPeers(addresses []string, insecure bool) *peers {
+	return &peers{
+		addresses: addresses, insecure: insecure,
+		known: make(map[string]*peer), leads: make(map[string]string),
+	}
+}
+
+func (p *peers) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, peer := range p.known {
+		peer.conn.Close()
+	}
+}
+
+// connect returns the node that leads log, as far as known, once a connection
+// to it is up. With an error that is not nil nothing has been sent; the peer
+// is nil only if it could not even be tried.
+func (p *peers) connect(ctx context.Context, log string) (*peer, error) {
+	peer, err := p.leader(log)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		state := peer.conn.GetState()
+		switch state {
+		case connectivity.Ready:
+			return peer, nil
+		case connectivity.TransientFailure:
+			return peer, unreachable(NotInLog, peer.whyNot())
+		case connectivity.Shutdown:
+			return peer, closed("client")
+		case connectivity.Idle:
+			peer.conn.Connect()
+		}
+		if !peer.conn.WaitForStateChange(ctx, state) {
+			return peer, cancelled(ctx, NotInLog)
+		}
+	}
+}
+
+func (p *peers) leader(log string) (*peer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, closed("client")
+	}
+	address, ok := p.leads[log]
+	if !ok {
+		address = p.addresses[0]
+		p.leads[log] = address
+	}
+	if known, ok := p.known[address]; ok {
+		return known, nil
+	}
+	made, err := dial(address)
+	if err != nil {
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "connect to " + address + ": " + err.Error()}
+	}
+	p.known[address] = made
+	return made, nil
+}
+
+// prefer remembers who is said to lead log.
+func (p *peers) prefer(log, address string) {
+	if address == "" || checkAddress(address, p.insecure) != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leads[log] = address
+}
+
+// lookElsewhere is told that the node tried last does not serve log. The next
+// one is whom it named, or else the next address in turn. Of callers that tried
+// the same node in vain only the first moves on.
+func (p *peers) lookElsewhere(log string, tried *peer, hint string) {
+	if tried == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leads[log] != tried.address {
+		return
+	}
+	if hint != "" && hint != tried.address && checkAddress(hint, p.insecure) == nil {
+		p.leads[log] = hint
+		return
+	}
+	next := 0
+	for i, address := range p.addresses {
+		if address == tried.address {
+			next = (i + 1) % len(p.addresses)
+		}
+	}
+	p.leads[log] = p.addresses[next]
+}
+
+// Windows and buffers were measured with the benchmarks of this package on
+// loopback: reads gain up to 4 MiB of window, appends nothing beyond 1 MiB.
+const (
+	streamWindow     = 4 << 20
+	connectionWindow = 8 << 20
+	writeBufferSize  = 64 << 10
+	readBufferSize   = 128 << 10
+	maxReceiveSize   = 64 << 20
+)
+
+func dial(address string) (*peer, error) {
+	p := &peer{address: address}
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithContextDialer(p.dial),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connectionWindow),
+		grpc.WithWriteBufferSize(writeBufferSize),
+		grpc.WithReadBufferSize(readBufferSize),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(maxReceiveSize)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	p.conn = conn
+	return p, nil
+}
+
+func (p *peer) dial(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	p.mu.Lock()
+	p.dialError = err
+	p.mu.Unlock()
+	return conn, err
+}
+
+func (p *peer) whyNot() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dialError != nil {
+		return p.dialError.Error()
+	}
+	return "no gRPC server answers at " + p.address
+}

@@ -1,0 +1,85 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/wire"
+)
+
+// readStream is one stream of frames. The transport receives ahead of what is
+// asked for, up to its window.
+type readStream struct {
+	grpc.ClientStream
+	peer    *peer
+	cancel  context.CancelFunc
+	silence time.Duration // without a frame after which the server counts as lost; 0: for ever
+	over    bool          // given up, perhaps while a frame came
+}
+
+func openReadStream(peer *peer, request *strandlinev1.ReadRequest, silence time.Duration) (*readStream, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stream, err := peer.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, strandlinev1.LogService_Read_FullMethodName)
+	if err == nil {
+		err = stream.SendMsg(request)
+	}
+	if err == nil {
+		err = stream.CloseSend()
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // with EOF, RecvMsg tells the reason
+		cancel()
+		return nil, err
+	}
+	return &readStream{ClientStream: stream, peer: peer, cancel: cancel, silence: silence}, nil
+}
+
+// receive waits for a frame. The stream is over when ctx ends or the server has
+// been silent for too long.
+func (s *readStream) receive(ctx context.Context, f *wire.ReadFrame) error {
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, s.cancel)
+		defer func() { s.over = !stop() || s.over }()
+	}
+	if s.silence == 0 {
+		return s.RecvMsg(f)
+	}
+	silent := time.AfterFunc(s.silence, s.cancel)
+	err := s.RecvMsg(f)
+	if !silent.Stop() {
+		s.over = true
+		if err != nil && ctx.Err() == nil {
+			return unreachable(NotInLog, "the server was silent for "+s.silence.String())
+		}
+	}
+	return err
+}
+
+// brokenStreams bounds how often in a row a server that can be reached may
+// break a stream before its first frame.
+const brokenStreams = 10
+
+// trouble is what a reader has had since its last frame.
+type trouble struct {
+	began  time.Time // zero: none
+	broken int       // streams
+	pauses pauses
+}
+
+func noTrouble() trouble { return trouble{pauses: newPauses()} }
+
+// worthAnother tells whether to open another stream. A reader that has had a
+// frame waits for its server for ever; one that has not, for the retry time.
+func (t *trouble) worthAnother(failure *Error, reached, placed bool, retryTime time.Duration) bool {
+	if t.began.IsZero() {
+		t.began = time.Now()
+	}
+	if reached {
+		t.broken++
+	}
+	return failure.again() && t.broken <= brokenStreams && (placed || time.Since(t.began) < retryTime)
+}

@@ -1,0 +1,314 @@
+package client
+
+import (
+	"context"
+	"io"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/wire"
+)
+
+// Reader reads the records of one log in order, each once. The server pushes
+// batches as they are stored; the Reader checks their checksums, and cuts them
+// where the read begins and ends. When the connection breaks it goes on at the
+// next offset on another. It belongs to one goroutine.
+type Reader struct {
+	client  *Client
+	log     string
+	options readerOptions
+
+	next   int64 // offset of the next record; unplaced: known with the first frame
+	placed bool  // a frame has come
+	end    int64 // of the log, as told last
+	read   int64 // records given
+	took   int64 // bytes of batches received
+
+	frame   wire.ReadFrame // its memory is used for every frame
+	rest    []byte         // batches of the frame that have not been decoded
+	limit   int64          // end of the frame's records
+	records []Record       // of the batch decoded last, not given yet
+	memory  []Record       // of records
+
+	stream  *readStream // nil: not open
+	trouble trouble
+	failure error // final
+}
+
+// unplaced is a next offset that the server has to tell.
+const unplaced = -1
+
+// Reader begins to read a log. ctx bounds the opening only, which asks the
+// server nothing unless reading begins at the tail: other errors, such as
+// LOG_NOT_FOUND or OFFSET_TRIMMED with the new start, come from Next.
+func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (*Reader, error) {
+	o := defaultReaderOptions()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	r := &Reader{client: c, log: log, options: o, next: unplaced, trouble: noTrouble()}
+	switch o.from {
+	case fromOffset:
+		if o.offset < 0 {
+			return nil, &Error{Reason: ErrInvalid.Reason, Message: "a read from a negative offset"}
+		}
+		r.next = o.offset
+	case fromTail:
+		// Asking first gives the tail a fixed place, which a broken connection
+		// cannot move.
+		info, err := c.Admin().Info(ctx, log)
+		if err != nil {
+			return nil, err
+		}
+		r.next, r.end = info.End, info.End
+	}
+	return r, nil
+}
+
+// Next returns the next record. At the end of what was asked for the error is
+// io.EOF; with Follow, Next waits there. Key and Value alias the Reader's memory
+// until the next frame is fetched, which any later call of Next may do: Clone
+// the record to keep it. When ctx ends, Next may be called again.
+func (r *Reader) Next(ctx context.Context) (Record, error) {
+	for len(r.records) == 0 {
+		if err := r.advance(ctx); err != nil {
+			return Record{}, err
+		}
+	}
+	next := r.records[0]
+	r.records = r.records[1:]
+	r.next = next.Offset + 1
+	r.read++
+	return next, nil
+}
+
+// NextBatch returns what is left of a stored batch, at least one record: faster
+// than Next, and otherwise the same. The slice, too, is the Reader's.
+func (r *Reader) NextBatch(ctx context.Context) ([]Record, error) {
+	for len(r.records) == 0 {
+		if err := r.advance(ctx); err != nil {
+			return nil, err
+		}
+	}
+	batch := r.records
+	r.records = nil
+	r.next = batch[len(batch)-1].Offset + 1
+	r.read += int64(len(batch))
+	return batch, nil
+}
+
+// Offset is that of the next record; -1 before the first has been found, where
+// reading begins at the start or a time.
+func (r *Reader) Offset() int64 { return r.next }
+
+// End is the committed end of the log as the server told it last.
+func (r *Reader) End() int64 { return r.end }
+
+// Close ends the read. Records that it gave must not be used after.
+func (r *Reader) Close() error {
+	r.failure = closed("reader")
+	r.records, r.rest = nil, nil
+	r.hangUp()
+	return nil
+}
+
+// advance makes one step towards the next record: it decodes a batch or fetches
+// a frame. An error is final unless it is of ctx.
+func (r *Reader) advance(ctx context.Context) error {
+	if r.failure == nil && ctx.Err() != nil {
+		return cancelled(ctx, NotInLog)
+	}
+	switch {
+	case r.failure != nil:
+	case len(r.rest) > 0:
+		r.failure = r.decode()
+	case r.done():
+		r.failure = io.EOF
+	default:
+		return r.fetch(ctx)
+	}
+	if r.failure != nil {
+		r.hangUp()
+	}
+	return r.failure
+}
+
+// done tells whether a limit has been reached, of which a stream that is opened
+// now would know nothing.
+func (r *Reader) done() bool {
+	o := &r.options
+	return o.maxRecords > 0 && r.read >= o.maxRecords ||
+		o.maxBytes > 0 && r.took >= o.maxBytes ||
+		o.hasUntil && r.next != unplaced && r.next >= o.until
+}
+
+// decode checks the next batch of the frame and decodes what was asked for.
+func (r *Reader) decode() error {
+	batch, rest, err := record.Split(r.rest)
+	if err == nil {
+		err = batch.Verify()
+	}
+	if err != nil {
+		return &Error{Reason: ErrCorrupt.Reason, Message: "received " + err.Error()}
+	}
+	r.rest, r.memory = rest, r.memory[:0]
+	for rec, err := range batch.Records {
+		if err != nil {
+			return fromRecord(err)
+		}
+		offset := int64(rec.Offset)
+		if offset >= r.limit {
+			r.rest = nil
+			break
+		}
+		if offset >= r.next {
+			r.memory = append(r.memory, Record{
+				Offset: offset, Timestamp: time.UnixMilli(rec.Timestamp),
+				Key: rec.Key, Value: rec.Value, Headers: rec.Headers,
+			})
+		}
+	}
+	r.records = r.memory
+	return nil
+}
+
+// fetch receives one frame, or repairs the stream so that the next call can.
+func (r *Reader) fetch(ctx context.Context) error {
+	peer, err := r.receive(ctx)
+	switch {
+	case err == nil:
+		r.trouble = noTrouble()
+		r.failure = r.take()
+	case ctx.Err() != nil:
+		r.hangUp()
+		return cancelled(ctx, NotInLog)
+	case err == io.EOF && (!r.options.follow || r.limited()):
+		r.failure = io.EOF
+	default:
+		return r.recover(ctx, peer, err)
+	}
+	if r.failure != nil {
+		r.hangUp()
+	}
+	return r.failure
+}
+
+// recover decides, after a stream could not be opened or broke, whether to try
+// another, and pauses before that.
+func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
+	reached := r.stream != nil
+	r.hangUp()
+	failure := fromRPC(err)
+	if failure.elsewhere() {
+		r.client.peers.lookElsewhere(r.log, peer, failure.Leader)
+	}
+	if !r.trouble.worthAnother(failure, reached, r.placed, r.client.options.retryTime) {
+		r.failure = failure
+		return r.failure
+	}
+	if r.trouble.pauses.wait(ctx, peer) != nil {
+		return cancelled(ctx, NotInLog)
+	}
+	return nil
+}
+
+// receive fills the frame, from a new stream if there is none.
+func (r *Reader) receive(ctx context.Context) (*peer, error) {
+	if r.stream == nil {
+		peer, err := r.client.peers.connect(ctx, r.log)
+		if err != nil {
+			return peer, err
+		}
+		if r.stream, err = openReadStream(peer, r.request(), r.silence()); err != nil {
+			return peer, err
+		}
+	}
+	stream := r.stream
+	err := stream.receive(ctx, &r.frame)
+	if err == nil && stream.over {
+		r.hangUp()
+	}
+	return stream.peer, err
+}
+
+// take accepts the frame that was received.
+func (r *Reader) take() error {
+	f := &r.frame
+	if r.next == unplaced {
+		r.next = f.First
+	}
+	if f.First > r.next || f.First < 0 || f.Count < 0 || f.First > math.MaxInt64-int64(f.Count) {
+		return &Error{Reason: ErrCorrupt.Reason, Message: "received a frame that does not follow the one before"}
+	}
+	r.end, r.placed = f.End, true
+	if f.Count == 0 {
+		return nil
+	}
+	r.rest, r.limit = f.Batches, f.First+int64(f.Count)
+	r.took += int64(len(f.Batches))
+	if o := &r.options; o.hasUntil {
+		r.limit = min(r.limit, o.until)
+	}
+	if o := &r.options; o.maxRecords > 0 {
+		r.limit = min(r.limit, r.next+o.maxRecords-r.read)
+	}
+	return nil
+}
+
+// request asks for what has not been given yet.
+func (r *Reader) request() *strandlinev1.ReadRequest {
+	o := &r.options
+	q := &strandlinev1.ReadRequest{
+		Log: r.log, Follow: o.follow, Format: strandlinev1.ReadFormat_READ_FORMAT_BATCHES,
+		Heartbeat: durationpb.New(o.heartbeat),
+	}
+	switch {
+	case r.next != unplaced:
+		q.From = &strandlinev1.ReadRequest_Offset{Offset: r.next}
+	case o.from == fromTime:
+		q.From = &strandlinev1.ReadRequest_Time{Time: timestamppb.New(o.time)}
+	default:
+		q.From = &strandlinev1.ReadRequest_Position{Position: strandlinev1.ReadPosition_READ_POSITION_START}
+	}
+	if o.maxRecords > 0 {
+		q.MaxRecords = o.maxRecords - r.read
+	}
+	if o.maxBytes > 0 {
+		q.MaxBytes = o.maxBytes - r.took
+	}
+	if o.hasUntil {
+		q.UntilOffset = &o.until
+	}
+	if !o.untilTime.IsZero() {
+		q.UntilTime = timestamppb.New(o.untilTime)
+	}
+	return q
+}
+
+// limited tells whether the server may end a read that follows.
+func (r *Reader) limited() bool {
+	o := &r.options
+	return o.maxRecords > 0 || o.maxBytes > 0 || o.hasUntil || !o.untilTime.IsZero()
+}
+
+// silence bounds how long a stream that follows may be without a frame. One
+// that does not relies on the keep-alive of the connection: the server may need
+// its time to find where to begin.
+func (r *Reader) silence() time.Duration {
+	if !r.options.follow {
+		return 0
+	}
+	return 3 * r.options.heartbeat
+}
+
+func (r *Reader) hangUp() {
+	if r.stream != nil {
+		r.stream.cancel()
+		r.stream = nil
+	}
+}

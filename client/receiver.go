@@ -1,0 +1,111 @@
+package client
+
+import (
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"strandline.dev/internal/wire"
+)
+
+// receive takes the answers of one stream, which come in the order of the
+// requests, until the stream ends or must end. While it runs, nobody else takes
+// requests out of the window.
+func (p *Producer) receive(stream grpc.ClientStream) interruption {
+	var answer wire.AppendResponse
+	for {
+		if err := stream.RecvMsg(&answer); err == io.EOF {
+			return interruption{err: unreachable(MaybeInLog, "the server ended the stream")}
+		} else if err != nil {
+			return interruption{err: fromRPC(err)}
+		}
+		p.mu.Lock()
+		r := p.window.oldest()
+		p.mu.Unlock()
+		switch {
+		case r == nil:
+			return interruption{err: unreachable(MaybeInLog, "an answer without a request")}
+		case r.failed:
+			p.leave(r)
+		case answer.Refused != nil:
+			if i := p.refused(r, fromRefusal(answer.Refused)); i.err != nil {
+				return i
+			}
+		case answer.EndOffset-answer.FirstOffset != int64(r.count):
+			p.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: InLog})
+		default:
+			p.settle(r, answer.FirstOffset, nil)
+		}
+	}
+}
+
+// settle gives the oldest request in flight its result and takes it out of the
+// window. Those who wait for it are woken first: by the time its place in the
+// window is used they have appended their next records.
+func (p *Producer) settle(r *request, offset int64, err *Error) {
+	r.settle(offset, err)
+	p.leave(r)
+}
+
+// leave takes the oldest request in flight out of the window.
+func (p *Producer) leave(r *request) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.window.pop()
+	p.lastSign = now
+	if !r.failed {
+		p.woken += r.waiters
+		p.release(r.size)
+		if r.err == nil {
+			p.counts.appended(r, now)
+		} else {
+			p.counts.failed += uint64(r.count)
+		}
+	}
+	p.recycle(r)
+	p.nudge()
+}
+
+// refused deals with a refusal of the oldest request. What takes more than
+// failing requests is left to the sending goroutine, by an interruption.
+func (p *Producer) refused(r *request, err *Error) interruption {
+	switch {
+	case p.options.withoutSession:
+		p.settle(r, 0, err)
+		if err.elsewhere() {
+			return interruption{err: err, refused: r}
+		}
+		return interruption{}
+	case err.Outcome == InLog:
+		// It is in the log, so nothing slips ahead of it: those behind go on.
+		p.settle(r, 0, err)
+		return interruption{}
+	case err.again() || err.endsSession() || p.doubtful():
+		return interruption{err: err, refused: r}
+	}
+	p.fail(interruption{err: err, refused: r})
+	p.leave(r)
+	return interruption{}
+}
+
+// doubtful tells whether anything in flight may be in the log already.
+func (p *Producer) doubtful() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.window.ambiguous()
+}
+
+// again tells whether a producer with a session repeats what was refused. FULL
+// is an answer for the application: only a trim helps.
+func (e *Error) again() bool { return e.Retryable && e.Reason != ErrFull.Reason }
+
+// elsewhere tells whether another node, or another connection, may do better.
+func (e *Error) elsewhere() bool {
+	return e.again() && e.Reason != ErrBusy.Reason
+}
+
+func (e *Error) endsSession() bool {
+	return e.Reason == ErrSessionExpired.Reason || e.Reason == ErrSessionNotFound.Reason
+}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"strandline.dev/internal/record"
+)
+
+// request is one batch of records on its way: it takes records, is sealed,
+// sent, perhaps sent again, and settled once.
+//
+//	forming -> queued -> in flight -> settled
+//	                        ^  |
+//	                        +--+ the stream broke: sent again on the next
+//
+// The Producer's mutex guards all fields, but for the result.
+type request struct {
+	builder    record.Builder // until the batch is finished
+	timestamp  int64          // of records that bring none, unix ms
+	accepted   time.Time      // when the first record came
+	count      int            // records
+	size       int            // bytes of the batch before compression
+	waiters    int            // callers that wait in Append for this request
+	callbacks  []callback
+	conditions appendOptions
+	urgent     bool // does not linger
+
+	batch record.Batch // written by the sending goroutine before it is sent first
+	// Where the first record stands in its session; session 0: in none.
+	session uint64
+	epoch   uint32
+	first   uint64
+
+	sends int
+	sent  time.Time // first
+	// maybe tells that the request was sent on a stream that broke without an
+	// answer to it: that sending may be in the log, or may yet arrive there.
+	maybe bool
+	// failed tells that the request was settled with one in front of it, while
+	// its own answer, a refusal, is still to come.
+	failed bool
+
+	// The result is written before done is closed, and not changed after.
+	done   chan struct{}
+	offset int64 // of the first record
+	err    *Error
+}
+
+// callback is what SendFunc was given for the record of an index.
+type callback struct {
+	index int
+	call  func(offset int64, err error)
+}
+
+// settle gives every record of the request its result, in order. The caller
+// holds no lock.
+func (r *request) settle(offset int64, err *Error) {
+	r.offset, r.err = offset, err
+	close(r.done)
+	for _, c := range r.callbacks {
+		c.call(r.result(c.index))
+	}
+}
+
+// result is that of the record of an index, once done is closed.
+func (r *request) result(index int) (int64, error) {
+	if r.err != nil && r.err.Outcome == MaybeInLog {
+		err := *r.err
+		err.SessionID, err.Epoch, err.Sequence = r.session, r.epoch, r.first+uint64(index)
+		return 0, &err
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	return r.offset + int64(index), nil
+}
+
+// wait is for the result of the record of an index.
+func (r *request) wait(ctx context.Context, index int) (int64, error) {
+	if ctx.Done() == nil {
+		<-r.done
+		return r.result(index)
+	}
+	select {
+	case <-r.done:
+		return r.result(index)
+	case <-ctx.Done():
+		return 0, cancelled(ctx, MaybeInLog)
+	}
+}
+
+// Future is the result to come of one record.
+type Future struct {
+	request *request
+	index   int
+}
+
+// Done is closed when the result is there.
+func (f *Future) Done() <-chan struct{} { return f.request.done }
+
+// Offset waits for the record to be durable and returns where it is. If ctx
+// ends first the record stays on its way: the outcome is MaybeInLog, and Offset
+// may be called again.
+func (f *Future) Offset(ctx context.Context) (int64, error) { return f.request.wait(ctx, f.index) }

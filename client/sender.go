@@ -1,0 +1,266 @@
+package client
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"time"
+
+	"google.golang.org/grpc"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/wire"
+)
+
+// supervise is the producer's sending goroutine. It opens a stream when there
+// is something to send, sends until the stream is interrupted, repairs what
+// that left behind, and begins again. One turn of it is a round.
+func (p *Producer) supervise() {
+	var tried *peer
+	pauses, pause := newPauses(), false
+	for {
+		there, waited := p.awaitWork()
+		if !there {
+			break
+		}
+		if waited {
+			pauses, pause = newPauses(), false
+		}
+		round, cancel := context.WithCancel(p.context)
+		p.beginRound(cancel)
+		if pause {
+			_ = pauses.wait(round, tried)
+		}
+		before := p.answered()
+		tried = p.serve(round)
+		cancel()
+		if pause = p.answered() == before; !pause {
+			pauses = newPauses()
+		}
+		p.repair(p.endRound(), tried)
+	}
+	p.fail(interruption{err: closed("producer")})
+}
+
+// awaitWork waits until there is a reason for a round; none is there when the
+// producer has ended.
+func (p *Producer) awaitWork() (there, waited bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.context.Err() == nil {
+		if p.forming != nil || len(p.queue) > 0 || len(p.window.flight) > 0 || p.interruption.err != nil {
+			return true, waited
+		}
+		waited = true
+		p.sleep(p.context, nil)
+	}
+	return false, waited
+}
+
+// serve sends on one stream until the round ends; the interruption tells why it
+// did. It returns the node that it tried.
+func (p *Producer) serve(round context.Context) *peer {
+	peer, stream, err := p.openStream(round)
+	if err != nil {
+		p.interrupt(interruption{err: fromRPC(err)})
+		return peer
+	}
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		p.interrupt(p.receive(stream))
+	}()
+	if i := p.send(round, stream); i.err != nil {
+		p.interrupt(i)
+	}
+	<-received
+	return peer
+}
+
+func (p *Producer) openStream(round context.Context) (*peer, grpc.ClientStream, error) {
+	peer, err := p.client.peers.connect(round, p.log)
+	if err != nil {
+		return peer, nil, err
+	}
+	if err := p.renewSession(round); err != nil {
+		return peer, nil, err
+	}
+	stream, err := peer.conn.NewStream(round, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+		strandlinev1.LogService_Append_FullMethodName)
+	if err != nil {
+		return peer, nil, err
+	}
+	p.mu.Lock()
+	p.counts.streams++
+	p.mu.Unlock()
+	return peer, stream, nil
+}
+
+// send puts requests on the stream until the round ends. A stream that breaks
+// tells its receiver why, and that ends the round.
+func (p *Producer) send(round context.Context, stream grpc.ClientStream) interruption {
+	message := wire.AppendRequest{Log: p.log}
+	for {
+		r := p.take(round)
+		if r == nil {
+			return interruption{}
+		}
+		if r.batch == nil {
+			batch, err := r.builder.Finish(p.options.compression)
+			if err != nil {
+				return interruption{err: fromRecord(err), refused: r}
+			}
+			r.batch = batch
+		}
+		if !p.address(r, &message) {
+			continue
+		}
+		if err := stream.SendMsg(&message); err != nil {
+			if err == io.EOF {
+				<-round.Done()
+				return interruption{}
+			}
+			return interruption{err: fromRPC(err)}
+		}
+		message.Log = ""
+	}
+}
+
+// take returns the next request for this stream, in the window already. It
+// waits for one, and returns nil when the round ends.
+func (p *Producer) take(round context.Context) *request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for round.Err() == nil {
+		if r := p.window.unsent(); r != nil {
+			return r
+		}
+		switch r := p.candidate(); {
+		case r == nil || !p.window.admits(r.size):
+			p.sleep(round, nil)
+		case r == p.forming && p.lingers(r) > 0:
+			timer := time.NewTimer(p.lingers(r))
+			p.sleep(round, timer.C)
+			timer.Stop()
+		case r == p.forming && p.woken > r.count:
+			p.gather()
+		default:
+			p.seal(r)
+		}
+	}
+	return nil
+}
+
+// candidate is the oldest request that is not in the window, or nil.
+func (p *Producer) candidate() *request {
+	if len(p.queue) > 0 {
+		return p.queue[0]
+	}
+	return p.forming
+}
+
+func (p *Producer) lingers(r *request) time.Duration {
+	if p.options.linger == 0 || r.urgent {
+		return 0
+	}
+	return p.options.linger - time.Since(r.accepted)
+}
+
+// patience is how many times in a row gather yields without seeing a record
+// come.
+const patience = 8
+
+// gather lets the callers that the last answers woke append their next records
+// first. Without it the first of 128 to come would be sent alone, and requests
+// would alternate between 1 record and 127. It costs nothing when nobody was
+// woken, and a microsecond when those who were do not come back. The mutex is
+// held, and is released meanwhile.
+func (p *Producer) gather() {
+	expected := int64(p.woken)
+	p.woken = 0
+	p.mu.Unlock()
+	seen := p.formed.Load()
+	for idle := 0; idle < patience && seen < expected; idle++ {
+		runtime.Gosched()
+		if now := p.formed.Load(); now != seen {
+			seen, idle = now, 0
+		}
+	}
+	p.mu.Lock()
+}
+
+// seal moves the candidate into the window and numbers its records.
+func (p *Producer) seal(r *request) {
+	if r == p.forming {
+		p.forming = nil
+		p.formed.Store(0)
+		p.woken = 0
+	} else {
+		p.queue[0] = nil
+		p.queue = p.queue[1:]
+	}
+	if p.session.ID != 0 {
+		r.session, r.epoch, r.first = p.session.ID, p.session.Epoch, p.next
+		p.next += uint64(r.count)
+	}
+	p.window.push(r)
+	p.sealedSize.Store(int64(r.size))
+}
+
+// address counts the request as sent and writes everything about it into the
+// message. It is false if the request has failed meanwhile, with one in front
+// of it.
+func (p *Producer) address(r *request, m *wire.AppendRequest) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.window.unsent() != r {
+		return false
+	}
+	p.window.sent++
+	r.sends++
+	if r.sends == 1 {
+		r.sent = time.Now()
+	} else {
+		p.counts.resent++
+	}
+	*m = wire.AppendRequest{
+		Log: m.Log, SessionID: r.session, Epoch: r.epoch, FirstSequence: r.first,
+		LowWater: p.window.lowWater(), WriterTerm: p.options.writer,
+		ExpectedEnd: r.conditions.expectedEnd, HasExpectedEnd: r.conditions.hasExpectedEnd,
+		Atomic: r.conditions.atomic, Batches: r.batch,
+	}
+	return true
+}
+
+// sleep waits for a nudge, the end of ctx, or the timer. The mutex is held, and
+// is released meanwhile.
+func (p *Producer) sleep(ctx context.Context, timer <-chan time.Time) {
+	p.sleeping = true
+	p.mu.Unlock()
+	select {
+	case <-p.wake:
+	case <-ctx.Done():
+	case <-timer:
+	}
+	p.mu.Lock()
+	p.sleeping = false
+}
+
+// nudge wakes the sending goroutine if it sleeps and could send. The mutex is
+// held.
+func (p *Producer) nudge() {
+	if r := p.candidate(); p.sleeping && r != nil && p.window.admits(r.size) {
+		// A lingering request wakes it once; it keeps the time then.
+		if r != p.forming || r.count == 1 || r.urgent || p.options.linger == 0 {
+			p.rouse()
+		}
+	}
+}
+
+func (p *Producer) rouse() {
+	p.sleeping = false
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,136 @@
+package client
+
+// Bounds of the automatic window. Few small requests at a time make callers
+// that wait for each append meet in one; many large ones fill a long link.
+const (
+	automaticRequests = 64
+	automaticSmall    = 4
+	automaticLarge    = 64 << 10 // bytes that make a request large
+)
+
+// window holds the requests in flight: those that were, or are just being, put
+// on a stream and have no answer. A request enters before its first byte
+// reaches the socket, and leaves when its answer has come.
+type window struct {
+	maxRequests int
+	maxSmall    int // requests beyond these must be large
+	maxBytes    int
+
+	flight []*request // oldest first
+	sent   int        // of flight, on the stream that is open now
+	bytes  int
+}
+
+func newWindow(requests, bytes int) window {
+	if requests == 0 {
+		return window{maxRequests: automaticRequests, maxSmall: automaticSmall, maxBytes: bytes}
+	}
+	return window{maxRequests: requests, maxSmall: requests, maxBytes: bytes}
+}
+
+// admits tells whether a request of that size may be sent now.
+func (w *window) admits(size int) bool {
+	n := len(w.flight)
+	switch {
+	case n == 0:
+		return true
+	case n >= w.maxRequests || w.bytes+size > w.maxBytes:
+		return false
+	}
+	return n < w.maxSmall || size >= automaticLarge
+}
+
+func (w *window) push(r *request) {
+	w.flight = append(w.flight, r)
+	w.bytes += r.size
+}
+
+// unsent is the next request that has to be sent on this stream, or nil.
+func (w *window) unsent() *request {
+	if w.sent == len(w.flight) {
+		return nil
+	}
+	return w.flight[w.sent]
+}
+
+// oldest is the request that the next answer is for, or nil.
+func (w *window) oldest() *request {
+	if w.sent == 0 {
+		return nil
+	}
+	return w.flight[0]
+}
+
+// pop takes out the oldest request.
+func (w *window) pop() {
+	w.bytes -= w.flight[0].size
+	n := copy(w.flight, w.flight[1:])
+	w.flight[n] = nil
+	w.flight = w.flight[:n]
+	w.sent = max(0, w.sent-1)
+}
+
+// reset is for a stream that has ended: all requests have to be sent again,
+// but for those that failed already and only waited for their refusals.
+func (w *window) reset() {
+	kept := w.flight[:0]
+	w.bytes = 0
+	for _, r := range w.flight {
+		if !r.failed {
+			kept = append(kept, r)
+			w.bytes += r.size
+		}
+	}
+	clear(w.flight[len(kept):])
+	w.flight, w.sent = kept, 0
+}
+
+// fail takes out what is not on the stream, marks the rest, and returns all that
+// had not failed before.
+func (w *window) fail() []*request {
+	var failed []*request
+	for _, r := range w.flight {
+		if !r.failed {
+			failed = append(failed, r)
+		}
+	}
+	for _, r := range w.flight[:w.sent] {
+		r.failed = true
+	}
+	for _, r := range w.flight[w.sent:] {
+		w.bytes -= r.size
+	}
+	clear(w.flight[w.sent:])
+	w.flight = w.flight[:w.sent]
+	return failed
+}
+
+// lowWater is the sequence below which all answers are there. It is asked for
+// when there is a request to be sent.
+func (w *window) lowWater() uint64 {
+	for _, r := range w.flight {
+		if !r.failed {
+			return r.first
+		}
+	}
+	return 0
+}
+
+// ambiguous tells whether a request in flight may be in the log by an earlier
+// sending.
+func (w *window) ambiguous() bool {
+	for _, r := range w.flight {
+		if r.maybe && !r.failed {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *window) records() int {
+	n := 0
+	for _, r := range w.flight {
+		n += r.count
+	}
+	return n
+}

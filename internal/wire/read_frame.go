@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+)
+
+// ReadFrame stands for a strandline.v1.ReadResponse in READ_FORMAT_BATCHES, or
+// a heartbeat. A door sends Parts; a client receives Batches.
+type ReadFrame struct {
+	First      int64 // offset of the first record
+	Count      int32 // records; 0: a heartbeat
+	End, Start int64 // of the log
+
+	// Parts are runs of whole batches to send. SendMsg references them, even
+	// after it has returned: they must never change.
+	Parts [][]byte
+	// Batches are what was received, in one piece. RecvMsg copies them into the
+	// memory that Batches already has, if that is large enough: a reader that
+	// passes the same frame again allocates nothing, and what it took from the
+	// frame before is overwritten.
+	Batches []byte
+}
+
+func (m *ReadFrame) encode() (mem.BufferSlice, error) {
+	size := 0
+	for _, part := range m.Parts {
+		size += len(part)
+	}
+	head := make([]byte, 0, 64)
+	head = appendVarint(head, 1, uint64(m.First))
+	head = appendVarint(head, 2, uint64(m.Count))
+	head = appendVarint(head, 3, uint64(m.End))
+	head = appendVarint(head, 4, uint64(m.Start))
+	if size == 0 {
+		return mem.BufferSlice{mem.SliceBuffer(head)}, nil
+	}
+	head = protowire.AppendTag(head, 6, protowire.BytesType)
+	head = protowire.AppendVarint(head, uint64(size))
+	out := make(mem.BufferSlice, 0, 1+len(m.Parts))
+	out = append(out, mem.SliceBuffer(head))
+	for _, part := range m.Parts {
+		out = append(out, mem.SliceBuffer(part))
+	}
+	return out, nil
+}
+
+func (m *ReadFrame) decode(c *cursor) error {
+	*m = ReadFrame{Batches: m.Batches[:0]}
+	for c.left > 0 {
+		number, kind, err := c.field()
+		switch {
+		case err != nil:
+		case number == 6 && kind == protowire.BytesType:
+			m.Batches, err = c.bytes(m.Batches)
+		case number >= 1 && number <= 4 && kind == protowire.VarintType:
+			var v uint64
+			v, err = c.varint()
+			m.setNumber(number, v)
+		default:
+			err = errUnusual
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *ReadFrame) setNumber(number protowire.Number, v uint64) {
+	switch number {
+	case 1:
+		m.First = int64(v)
+	case 2:
+		m.Count = int32(v)
+	case 3:
+		m.End = int64(v)
+	case 4:
+		m.Start = int64(v)
+	}
+}
+
+func (m *ReadFrame) generated() proto.Message { return new(strandlinev1.ReadResponse) }
+
+func (m *ReadFrame) take(from proto.Message) {
+	g := from.(*strandlinev1.ReadResponse)
+	*m = ReadFrame{
+		First: g.FirstOffset, Count: g.RecordCount, End: g.EndOffset, Start: g.StartOffset,
+		Batches: append(m.Batches[:0], g.Batches...),
+	}
+}
