@@ -1,0 +1,80 @@
+package grpcdoor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/door/rpc"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/wire"
+)
+
+// BenchmarkAppends sends 2 KiB records over loopback, one request outstanding
+// on each connection, to a log that answers all that wait at once, as group
+// commit does. Client and server share the machine.
+func BenchmarkAppends(b *testing.B) {
+	for _, connections := range []int{1, 128} {
+		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
+			n := newFakeNode()
+			answers := make(chan func(), 1024)
+			accepted := accept()
+			n.append = func(a *sequence.Append, done func(sequence.Answer)) {
+				accepted(a, func(answer sequence.Answer) { answers <- func() { done(answer) } })
+			}
+			go func() {
+				for answer := range answers {
+					answer()
+				}
+			}()
+			defer close(answers)
+			s := rpc.New(rpc.Options{})
+			Register(s, n)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(b, err)
+			go func() { _ = s.Serve(l) }()
+			defer s.Stop(context.Background())
+
+			batch := batchOf(b, 0, strings.Repeat("x", 2048))
+			streams := make([]grpc.ClientStream, connections)
+			for i := range streams {
+				conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+					grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec)), grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(1<<20))
+				require.NoError(b, err)
+				defer func() { _ = conn.Close() }()
+				streams[i], err = strandlinev1.NewLogServiceClient(conn).Append(context.Background())
+				require.NoError(b, err)
+				require.NoError(b, streams[i].SendMsg(&wire.AppendRequest{Log: "orders", Batches: batch}))
+				require.NoError(b, streams[i].RecvMsg(new(wire.AppendResponse)))
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			var workers sync.WaitGroup
+			for i, stream := range streams {
+				workers.Go(func() {
+					q, r := &wire.AppendRequest{Batches: batch}, new(wire.AppendResponse)
+					for range b.N/connections + min(1, max(0, b.N%connections-i)) {
+						if err := stream.SendMsg(q); err != nil {
+							b.Error(err)
+							return
+						}
+						if err := stream.RecvMsg(r); err != nil || r.Refused != nil {
+							b.Error(err, r.Refused)
+							return
+						}
+					}
+				})
+			}
+			workers.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package grpcdoor
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+func encodeInfo(i node.Info) *strandlinev1.LogInfo {
+	return &strandlinev1.LogInfo{
+		Name:         i.Name,
+		Id:           i.ID,
+		Config:       encodeConfig(i.Config),
+		Created:      timestamppb.New(time.UnixMilli(i.Created)),
+		StartOffset:  int64(i.Start),
+		EndOffset:    int64(i.End),
+		BytesUsed:    i.BytesUsed,
+		BytesFree:    i.BytesFree,
+		WriterTerm:   uint64(i.Writer),
+		OpenSessions: int32(i.OpenSessions),
+		LeaderTerm:   i.LeaderTerm,
+		Leader:       i.Leader,
+		Sealed:       i.Sealed,
+		Problem:      i.Problem,
+	}
+}
+
+func encodeConfig(c node.Config) *strandlinev1.LogConfig {
+	out := &strandlinev1.LogConfig{
+		Durability:     strandlinev1.Durability_DURABILITY_DISK,
+		RetentionBytes: c.RetentionBytes,
+		Replicas:       int32(c.Replicas),
+	}
+	if c.Durability == node.Memory {
+		out.Durability = strandlinev1.Durability_DURABILITY_MEMORY
+	}
+	if c.Retention != 0 {
+		out.Retention = durationpb.New(c.Retention)
+	}
+	return out
+}
+
+// decodeConfig refuses what cannot be said in the node's terms; whether the
+// rest makes sense is for the node to say.
+func decodeConfig(c *strandlinev1.LogConfig) (node.Config, *record.Refusal) {
+	out := node.Config{
+		Retention:      c.GetRetention().AsDuration(),
+		RetentionBytes: c.GetRetentionBytes(),
+		Replicas:       int(c.GetReplicas()),
+	}
+	if r := c.GetRetention(); r != nil && r.CheckValid() != nil {
+		return out, record.Refuse(record.Invalid, "retention: %v", r.CheckValid())
+	}
+	switch c.GetDurability() {
+	case strandlinev1.Durability_DURABILITY_UNSPECIFIED, strandlinev1.Durability_DURABILITY_DISK:
+	case strandlinev1.Durability_DURABILITY_MEMORY:
+		out.Durability = node.Memory
+	default:
+		return out, record.Refuse(record.Unsupported, "durability %v is unknown here", c.GetDurability())
+	}
+	return out, nil
+}

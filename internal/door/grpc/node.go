@@ -1,0 +1,65 @@
+package grpcdoor
+
+import (
+	"context"
+	"time"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/door/rpc"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+)
+
+// Node is what the door asks of a node. See node.Node for what each verb
+// promises.
+type Node interface {
+	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
+	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
+	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error)
+
+	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
+	KnownInfo(c node.Caller, log string) (node.Info, error)
+	Watch(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
+
+	OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error)
+	KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error
+	CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error
+	Resolve(ctx context.Context, c node.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error)
+
+	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error)
+	ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	DeleteLog(ctx context.Context, c node.Caller, name string) error
+}
+
+// Reader is a node.Reader.
+type Reader interface {
+	First() record.Offset
+	Next(ctx context.Context) (node.Chunk, error)
+	Close()
+}
+
+// Register serves strandline.v1 for n on s.
+func Register(s *rpc.Server, n Node) {
+	strandlinev1.RegisterLogServiceServer(s, &logService{server: s, node: n})
+	strandlinev1.RegisterSessionServiceServer(s, &sessionService{node: n})
+	strandlinev1.RegisterCatalogServiceServer(s, &catalogService{node: n})
+}
+
+// Verbs are those of a real node.
+func Verbs(n *node.Node) Node { return verbs{n} }
+
+type verbs struct{ *node.Node }
+
+func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadRequest) (Reader, error) {
+	r, err := v.Node.Read(ctx, c, log, q)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// anonymous is every caller, until callers are told apart.
+var anonymous node.Caller

@@ -1,0 +1,170 @@
+package grpcdoor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/door/rpc"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/wire"
+)
+
+const (
+	defaultHeartbeat = 5 * time.Second
+	minHeartbeat     = 100 * time.Millisecond
+)
+
+// readStream is one Read stream. It holds one chunk of about 1 MiB while gRPC
+// sends the one before; a client that does not keep up is waited for.
+type readStream struct {
+	*logService
+	stream    grpc.ServerStream
+	log       string
+	reader    Reader
+	next      record.Offset // of the next record to send
+	follow    bool
+	heartbeat time.Duration
+	send      func(node.Chunk) error
+}
+
+// Read serves a read until a limit, the end of the log or, if it follows, until
+// the client leaves, the log can no longer be read or the server stops. A read
+// that follows gets a frame without records at once, which tells where it
+// begins.
+func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {
+	ctx, cancel := d.server.UntilStop(stream.Context())
+	defer cancel()
+	request, refusal := decodeRead(q)
+	if refusal != nil {
+		return rpc.StatusOf(ctx, refusal)
+	}
+	reader, err := d.node.Read(ctx, anonymous, q.GetLog(), request)
+	if err != nil {
+		return rpc.StatusOf(ctx, err)
+	}
+	defer reader.Close()
+	s := &readStream{
+		logService: d, stream: stream, log: q.GetLog(), reader: reader, next: reader.First(),
+		follow: request.Follow, heartbeat: defaultHeartbeat,
+	}
+	if q.GetHeartbeat() != nil {
+		s.heartbeat = max(q.GetHeartbeat().AsDuration(), minHeartbeat)
+	}
+	s.send = s.sendBatches
+	if q.GetFormat() != strandlinev1.ReadFormat_READ_FORMAT_BATCHES {
+		s.send = (&recordFrames{stream: s}).send
+	}
+	return rpc.StatusOf(ctx, s.run(ctx))
+}
+
+func (s *readStream) run(ctx context.Context) error {
+	if s.follow {
+		if err := s.sendHeartbeat(); err != nil {
+			return err
+		}
+	}
+	for {
+		chunk, err := s.wait(ctx)
+		switch {
+		case err == nil:
+			err = s.send(chunk)
+			s.next = chunk.First + record.Offset(chunk.Count)
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errIdle):
+			err = s.sendHeartbeat()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// errIdle tells that nothing came for as long as a heartbeat takes.
+var errIdle = errors.New("nothing to read for now")
+
+func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {
+	if !s.follow {
+		return s.reader.Next(ctx)
+	}
+	idle, cancel := context.WithTimeout(ctx, s.heartbeat)
+	defer cancel()
+	chunk, err := s.reader.Next(idle)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = errIdle
+	}
+	return chunk, err
+}
+
+func (s *readStream) sendBatches(c node.Chunk) error {
+	return s.stream.SendMsg(&wire.ReadFrame{
+		First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End), Parts: c.Parts,
+	})
+}
+
+func (s *readStream) sendHeartbeat() error {
+	info, err := s.node.KnownInfo(anonymous, s.log)
+	if err != nil {
+		return err
+	}
+	return s.stream.SendMsg(&wire.ReadFrame{First: int64(s.next), Start: int64(info.Start), End: int64(info.End)})
+}
+
+// decodeRead turns a request into the node's terms.
+func decodeRead(q *strandlinev1.ReadRequest) (node.ReadRequest, *record.Refusal) {
+	r := node.ReadRequest{
+		MaxRecords: q.GetMaxRecords(),
+		MaxBytes:   q.GetMaxBytes(),
+		Until:      node.NoOffset,
+		Follow:     q.GetFollow(),
+	}
+	if q.UntilOffset != nil {
+		r.Until = record.Offset(q.GetUntilOffset())
+		if r.Until < 0 {
+			return r, record.Refuse(record.Invalid, "until offset %d is below 0", r.Until)
+		}
+	}
+	if t := q.GetUntilTime(); t != nil {
+		if err := t.CheckValid(); err != nil {
+			return r, record.Refuse(record.Invalid, "until time: %v", err)
+		}
+		r.UntilTime = max(t.AsTime().UnixMilli(), 1) // 0 would mean no limit
+	}
+	switch from := q.GetFrom().(type) {
+	case *strandlinev1.ReadRequest_Offset:
+		r.From = node.From{Kind: node.FromOffset, Offset: record.Offset(from.Offset)}
+	case *strandlinev1.ReadRequest_Time:
+		if err := from.Time.CheckValid(); err != nil {
+			return r, record.Refuse(record.Invalid, "from time: %v", err)
+		}
+		r.From = node.From{Kind: node.FromTime, Time: from.Time.AsTime().UnixMilli()}
+	case *strandlinev1.ReadRequest_Position:
+		if from.Position == strandlinev1.ReadPosition_READ_POSITION_TAIL {
+			r.From.Kind = node.FromTail
+		}
+	}
+	h := q.GetHeartbeat()
+	switch {
+	case r.MaxRecords < 0 || r.MaxBytes < 0:
+		return r, record.Refuse(record.Invalid, "a limit is below 0")
+	case r.From.Kind == node.FromOffset && r.From.Offset < 0:
+		return r, record.Refuse(record.Invalid, "offset %d is below 0", r.From.Offset)
+	case h != nil && h.CheckValid() != nil:
+		return r, record.Refuse(record.Invalid, "heartbeat: %v", h.CheckValid())
+	case !known(strandlinev1.ReadFormat_name, q.GetFormat()) || !known(strandlinev1.ReadPosition_name, q.GetPosition()):
+		return r, record.Refuse(record.Unsupported, "format %v or position %v is unknown here", q.GetFormat(), q.GetPosition())
+	}
+	return r, nil
+}
+
+// known tells whether an enumeration names a value: proto3 lets others pass.
+func known[E ~int32](names map[int32]string, value E) bool {
+	_, ok := names[int32(value)]
+	return ok
+}

@@ -1,0 +1,109 @@
+package grpcdoor
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// frameBytes is where a frame of decoded records ends. gRPC clients take
+// messages of up to 4 MiB unless told otherwise, so only a record that is
+// larger by itself makes a larger frame.
+const frameBytes = 1 << 20
+
+// recordFrames decodes chunks into frames of plain records, cut exactly.
+type recordFrames struct {
+	stream *readStream
+	frame  strandlinev1.ReadResponse
+	size   int
+	// spare are messages of frames that were sent, to be filled again.
+	spare []*strandlinev1.Record
+}
+
+func (f *recordFrames) send(c node.Chunk) error {
+	f.frame.StartOffset, f.frame.EndOffset = int64(c.Start), int64(c.End)
+	end := c.First + record.Offset(c.Count)
+	for _, run := range c.Parts {
+		for len(run) > 0 {
+			batch, rest, err := record.Split(run)
+			if err != nil {
+				return record.Refuse(record.Corrupt, "stored batch at offset %d: %v", c.First, err)
+			}
+			run = rest
+			for r, err := range batch.Records {
+				switch {
+				case err != nil:
+					return err
+				case r.Offset < c.First:
+					continue
+				case r.Offset >= end:
+					return f.flush()
+				}
+				if err := f.add(r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return f.flush()
+}
+
+func (f *recordFrames) add(r record.Record) error {
+	size := encodedSize(&r)
+	if f.size > 0 && f.size+size > frameBytes {
+		if err := f.flush(); err != nil {
+			return err
+		}
+	}
+	m := f.message()
+	m.Offset, m.Key, m.Value = int64(r.Offset), r.Key, r.Value
+	m.Timestamp.Seconds, m.Timestamp.Nanos = splitMillis(r.Timestamp)
+	m.Headers = m.Headers[:0]
+	for _, h := range r.Headers {
+		// Kafka's producers may put any bytes into a header's name, protobuf's
+		// strings are UTF-8.
+		name := strings.ToValidUTF8(h.Key, "\uFFFD")
+		m.Headers = append(m.Headers, &strandlinev1.Header{Key: name, Value: h.Value})
+	}
+	f.frame.Records = append(f.frame.Records, m)
+	f.size += size
+	return nil
+}
+
+func (f *recordFrames) message() *strandlinev1.Record {
+	if n := len(f.spare); n > 0 {
+		m := f.spare[n-1]
+		f.spare = f.spare[:n-1]
+		return m
+	}
+	return &strandlinev1.Record{Timestamp: new(timestamppb.Timestamp)}
+}
+
+func (f *recordFrames) flush() error {
+	records := f.frame.Records
+	if len(records) == 0 {
+		return nil
+	}
+	f.frame.FirstOffset, f.frame.RecordCount = records[0].Offset, int32(len(records))
+	err := f.stream.stream.SendMsg(&f.frame)
+	for _, m := range records {
+		m.Key, m.Value = nil, nil // chunks are not kept for a slow stream's sake
+		clear(m.Headers)
+	}
+	f.spare = append(f.spare, records...)
+	f.frame.Records, f.size = records[:0], 0
+	return err
+}
+
+// splitMillis splits unix milliseconds the way a protobuf timestamp wants them.
+func splitMillis(ms int64) (seconds int64, nanos int32) {
+	seconds, rest := ms/1000, ms%1000
+	if rest < 0 {
+		seconds, rest = seconds-1, rest+1000
+	}
+	return seconds, int32(rest * 1e6)
+}

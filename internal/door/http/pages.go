@@ -1,0 +1,55 @@
+package httpdoor
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// live tells that the process answers. It looks at nothing else: restarting a
+// process does not mend a disk.
+func live(w http.ResponseWriter, _ *http.Request) {
+	text(w)
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// ready tells whether the node serves all its logs, and if not, which.
+func ready(w http.ResponseWriter, n Node) {
+	text(w)
+	if err := n.Ready(); err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = fmt.Fprintln(w, err)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+const indexPage = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Strandline</title>
+<h1>Strandline</h1>
+<ul>
+<li><a href="/metrics">/metrics</a>: for Prometheus
+<li><a href="/livez">/livez</a>: does the process answer?
+<li><a href="/readyz">/readyz</a>: are all logs served?
+%s</ul>
+</html>
+`
+
+const profilesItem = `<li><a href="/debug/pprof/">/debug/pprof/</a>: profiles
+`
+
+func index(w http.ResponseWriter, profiles bool) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	item := ""
+	if profiles {
+		item = profilesItem
+	}
+	_, _ = fmt.Fprintf(w, indexPage, item)
+}
+
+func text(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+}

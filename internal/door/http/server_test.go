@@ -1,0 +1,124 @@
+package httpdoor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type fakeNode struct{ problem error }
+
+func (f *fakeNode) Ready() error { return f.problem }
+
+func (f *fakeNode) Metrics() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "strandline_fake"}, func() float64 { return 42 })
+}
+
+func serve(t *testing.T, n Node, o Options) (get func(path string) (int, string)) {
+	t.Helper()
+	s, err := New(n, o)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	client := &http.Client{Transport: new(http.Transport)}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		s.Stop(context.Background())
+		require.NoError(t, <-served)
+	})
+	return func(path string) (int, string) {
+		r, err := client.Get("http://" + l.Addr().String() + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.NoError(t, r.Body.Close())
+		return r.StatusCode, string(body)
+	}
+}
+
+func TestMetricsAreThoseOfTheNodeTheRuntimeAndTheProcess(t *testing.T) {
+	extra := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "strandline_extra"}, func() float64 { return 43 })
+	code, body := serve(t, new(fakeNode), Options{Collectors: []prometheus.Collector{extra}})("/metrics")
+	require.Equal(t, http.StatusOK, code)
+	for _, line := range []string{"strandline_fake 42", "strandline_extra 43", "go_goroutines ", "process_open_fds "} {
+		require.Contains(t, body, "\n"+line)
+	}
+}
+
+func TestTwoMetricsOfOneNameAreRefused(t *testing.T) {
+	n := new(fakeNode)
+	_, err := New(n, Options{Collectors: []prometheus.Collector{n.Metrics()}})
+	require.ErrorContains(t, err, "register metrics")
+}
+
+func TestReadinessFollowsTheNodeAndLivenessDoesNot(t *testing.T) {
+	n := new(fakeNode)
+	get := serve(t, n, Options{})
+	code, body := get("/readyz")
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, "ok\n", body)
+
+	n.problem = errors.New("log orders: disk failed")
+	code, body = get("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Equal(t, "log orders: disk failed\n", body)
+	code, _ = get("/livez")
+	require.Equal(t, http.StatusOK, code)
+}
+
+func TestProfilesAreServedOnlyOnRequest(t *testing.T) {
+	get := serve(t, new(fakeNode), Options{})
+	code, _ := get("/debug/pprof/")
+	require.Equal(t, http.StatusNotFound, code)
+	_, page := get("/")
+	require.NotContains(t, page, "pprof")
+
+	get = serve(t, new(fakeNode), Options{Profiles: true})
+	code, _ = get("/debug/pprof/goroutine?debug=1")
+	require.Equal(t, http.StatusOK, code)
+	_, page = get("/")
+	require.Contains(t, page, "pprof")
+}
+
+func TestThePageListsWhatThereIsAndNothingElseIsThere(t *testing.T) {
+	get := serve(t, new(fakeNode), Options{})
+	code, page := get("/")
+	require.Equal(t, http.StatusOK, code)
+	for _, path := range []string{"/metrics", "/livez", "/readyz"} {
+		require.Contains(t, page, `href="`+path+`"`)
+	}
+	code, _ = get("/other")
+	require.Equal(t, http.StatusNotFound, code)
+}
+
+func TestOversizedHeadersAreRefused(t *testing.T) {
+	s, err := New(new(fakeNode), Options{})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	transport := new(http.Transport)
+	q, err := http.NewRequest(http.MethodGet, "http://"+l.Addr().String()+"/livez", nil)
+	require.NoError(t, err)
+	q.Header.Set("X-Long", strings.Repeat("x", 2*maxHeaderBytes))
+	r, err := transport.RoundTrip(q)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, r.StatusCode)
+	require.NoError(t, r.Body.Close())
+	transport.CloseIdleConnections()
+	s.Stop(context.Background())
+	require.NoError(t, <-served)
+}

@@ -1,0 +1,134 @@
+package logspecdoor
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"strandline.dev/api/logspec"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// replyBytes is where a reply of entries ends. A client that was not told
+// otherwise takes 4 MiB; only a larger entry makes a larger reply.
+const replyBytes = 1 << 20
+
+// signOfLife is sent often enough to tell a client within seconds of a
+// connection that is gone.
+const signOfLife = 5 * time.Second
+
+// Read sends the entries from an index on and follows the tail. Positions that
+// a fast-forward left out lie below the start, where a read is truncated; above
+// it there are no others, so that no entry is ever marked to be skipped.
+func (d *service) Read(q *logspec.ReadRequest, stream grpc.ServerStreamingServer[logspec.ReadReply]) error {
+	ctx, cancel := d.server.UntilStop(stream.Context())
+	defer cancel()
+	err := d.read(ctx, q.GetNextIndex(), stream)
+	switch {
+	case redirect(err) != nil:
+		return stream.Send(&logspec.ReadReply{Reply: &logspec.ReadReply_Redirect{Redirect: redirect(err)}})
+	case is(err, record.OffsetTrimmed), is(err, record.DataLost):
+		return stream.Send(&logspec.ReadReply{Reply: &logspec.ReadReply_Truncated{Truncated: true}})
+	}
+	return statusOf(ctx, err)
+}
+
+func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStreamingServer[logspec.ReadReply]) error {
+	if index == 0 || index > math.MaxInt64 {
+		return record.Refuse(record.Invalid, "index %d; indexes begin at 1", index)
+	}
+	if err := d.ensureLog(ctx); err != nil {
+		return err
+	}
+	reader, err := d.node.Read(ctx, anonymous, d.log, node.ReadRequest{
+		From:   node.From{Kind: node.FromOffset, Offset: record.Offset(index - 1)},
+		Until:  node.NoOffset,
+		Follow: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	replies := &replies{stream: stream}
+	for {
+		idle, cancel := context.WithTimeout(ctx, d.signOfLife)
+		chunk, err := reader.Next(idle)
+		cancel()
+		switch {
+		case err == nil:
+			err = replies.send(chunk)
+		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			err = replies.flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// replies turns chunks into replies of entries.
+type replies struct {
+	stream grpc.ServerStreamingServer[logspec.ReadReply]
+	ok     logspec.ReadReply_OK
+	size   int
+	spare  []*logspec.Entry
+}
+
+func (f *replies) send(c node.Chunk) error {
+	end := c.First + record.Offset(c.Count)
+	for _, run := range c.Parts {
+		for len(run) > 0 {
+			batch, rest, err := record.Split(run)
+			if err != nil {
+				return record.Refuse(record.Corrupt, "stored batch at offset %d: %v", c.First, err)
+			}
+			run = rest
+			for r, err := range batch.Records {
+				switch {
+				case err != nil:
+					return err
+				case r.Offset < c.First:
+					continue
+				case r.Offset >= end:
+					return f.flush()
+				}
+				if err := f.add(r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return f.flush()
+}
+
+func (f *replies) add(r record.Record) error {
+	const framing = 16
+	if f.size > 0 && f.size+len(r.Value)+framing > replyBytes {
+		if err := f.flush(); err != nil {
+			return err
+		}
+	}
+	e := new(logspec.Entry)
+	if n := len(f.spare); n > 0 {
+		e, f.spare = f.spare[n-1], f.spare[:n-1]
+	}
+	e.Index, e.Data = indexOf(r.Offset), r.Value
+	f.ok.Entries = append(f.ok.Entries, e)
+	f.size += len(r.Value) + framing
+	return nil
+}
+
+// flush sends the entries so far; none are a sign of life.
+func (f *replies) flush() error {
+	err := f.stream.Send(&logspec.ReadReply{Reply: &logspec.ReadReply_Ok{Ok: &f.ok}})
+	for _, e := range f.ok.Entries {
+		e.Data = nil
+	}
+	f.spare = append(f.spare, f.ok.Entries...)
+	f.ok.Entries, f.size = f.ok.Entries[:0], 0
+	return err
+}

@@ -1,0 +1,57 @@
+package rpc
+
+import "time"
+
+// Limits of the gRPC port. Those that an operator may want to change are
+// fields of Options.
+const (
+	// DefaultMaxConnections: beyond it a new connection is closed at once,
+	// which its client sees as UNAVAILABLE.
+	DefaultMaxConnections = 10_000
+
+	// DefaultMaxStreams bounds the calls and streams open at once on one
+	// connection. HTTP/2 makes the client wait at the bound.
+	DefaultMaxStreams = 1_000
+
+	// DefaultInFlightBytes bounds the append requests that have been received
+	// and not answered, of all streams together.
+	DefaultInFlightBytes = 256 << 20
+
+	// MaxRequestBytes bounds one message of an append stream. gRPC refuses a
+	// larger one with RESOURCE_EXHAUSTED before it is received.
+	MaxRequestBytes = 64 << 20
+
+	// MaxCallBytes bounds every other message a client sends: names, offsets
+	// and settings, which need a few hundred bytes.
+	MaxCallBytes = 1 << 20
+
+	// maxMetadataBytes bounds the headers of one call.
+	maxMetadataBytes = 64 << 10
+)
+
+const (
+	// streamWindow is what a client may send on one stream ahead of our
+	// reading: a round trip of 100 ms carries 40 MiB/s on one stream. Fixed
+	// windows also spare the pings with which gRPC would otherwise measure the
+	// path for as long as a connection lives.
+	streamWindow     = 4 << 20
+	connectionWindow = 16 << 20
+
+	// writeBuffer is how much is gathered for one write to a socket. Frames of
+	// long reads fill it; answers to appends are flushed as soon as there are
+	// no more of them.
+	writeBuffer = 128 << 10
+	readBuffer  = 32 << 10
+
+	// minPing is how often a client may ping, with or without streams open.
+	// The logspec client pings every 10 s.
+	minPing = 5 * time.Second
+
+	// A connection that is silent for pingAfter and then does not answer within
+	// pingTimeout is closed, with everything that its streams hold.
+	pingAfter   = time.Minute
+	pingTimeout = 20 * time.Second
+
+	// handshakeTimeout bounds how long a connection may take to begin HTTP/2.
+	handshakeTimeout = 10 * time.Second
+)

@@ -1,0 +1,116 @@
+package rpc
+
+import "sync"
+
+// Line brings the answers of a stream into the order of its requests. The
+// receiving goroutine, of which there is one, joins a place for each request;
+// whoever has an answer gives it, from any goroutine, without waiting; and the
+// sending goroutine takes the answers in order. It sleeps while the first in
+// line has none.
+type Line[T any] struct {
+	limit int
+
+	mu    sync.Mutex
+	ready sync.Cond // the sender waits for an answer of the first
+	room  sync.Cond // the receiver waits for length to be below limit
+	first *Place[T]
+	last  *Place[T]
+	// length counts the places from first to last; it is at most limit because
+	// the receiver awaits room before it joins one.
+	length int
+	// closed: nobody joins any more. broken: nobody takes answers any more.
+	closed, broken bool
+}
+
+// Place is one request's place in a Line. It lives in the request, so that a
+// request costs the line no memory.
+type Place[T any] struct {
+	Value    T // what Next returns
+	next     *Place[T]
+	answered bool
+}
+
+// NewLine makes a line of at most so many requests without an answer.
+func NewLine[T any](limit int) *Line[T] {
+	l := &Line[T]{limit: limit}
+	l.ready.L, l.room.L = &l.mu, &l.mu
+	return l
+}
+
+// AwaitRoom waits until one more request may join. It reports false if the line
+// was closed instead. A receiver waits here before it receives, so that what it
+// receives is never held up by answers which the client does not fetch.
+func (l *Line[T]) AwaitRoom() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.length >= l.limit && !l.closed {
+		l.room.Wait()
+	}
+	return !l.closed
+}
+
+// Join puts p at the end of the line. It reports false if the line is closed.
+func (l *Line[T]) Join(p *Place[T]) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	p.next, p.answered = nil, false
+	if l.first == nil {
+		l.first = p
+	} else {
+		l.last.next = p
+	}
+	l.last = p
+	l.length++
+	return true
+}
+
+// Answer tells that p, which has joined, has its answer.
+func (l *Line[T]) Answer(p *Place[T]) {
+	l.mu.Lock()
+	p.answered = true
+	if p == l.first {
+		l.ready.Signal()
+	}
+	l.mu.Unlock()
+}
+
+// Next waits until the first in line has its answer and takes it out. It
+// reports false when the line is closed and empty, or broken.
+func (l *Line[T]) Next() (value T, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		switch p := l.first; {
+		case l.broken, p == nil && l.closed:
+			return value, false
+		case p != nil && p.answered:
+			l.first = p.next
+			l.length--
+			l.room.Signal()
+			return p.Value, true
+		}
+		l.ready.Wait()
+	}
+}
+
+// Close ends joining: Next returns what is in the line, and then false.
+func (l *Line[T]) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.ready.Signal()
+	l.room.Signal()
+	l.mu.Unlock()
+}
+
+// Break ends the line at once: the stream is gone. Answers that are still to
+// come are dropped.
+func (l *Line[T]) Break() {
+	l.mu.Lock()
+	l.broken, l.closed = true, true
+	l.ready.Signal()
+	l.room.Signal()
+	l.mu.Unlock()
+}

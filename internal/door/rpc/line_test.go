@@ -1,0 +1,123 @@
+package rpc
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func joined(t *testing.T, l *Line[int], values ...int) []*Place[int] {
+	t.Helper()
+	var places []*Place[int]
+	for _, v := range values {
+		p := &Place[int]{Value: v}
+		require.True(t, l.AwaitRoom())
+		require.True(t, l.Join(p))
+		places = append(places, p)
+	}
+	return places
+}
+
+func TestAnswersAreTakenInTheOrderOfRequests(t *testing.T) {
+	const requests = 1000
+	l := NewLine[int](16)
+	unanswered := make(chan *Place[int], 16)
+	var workers sync.WaitGroup
+	workers.Go(func() {
+		for v := range requests {
+			p := &Place[int]{Value: v}
+			l.AwaitRoom()
+			l.Join(p)
+			unanswered <- p
+		}
+		l.Close()
+		close(unanswered)
+	})
+	// Four answer at their own pace, each out of order.
+	for range 4 {
+		workers.Go(func() {
+			var held []*Place[int]
+			for p := range unanswered {
+				held = append(held, p)
+				if rand.IntN(2) == 0 {
+					rand.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+					for _, p := range held {
+						l.Answer(p)
+					}
+					held = nil
+				}
+				// The line is never full of requests that nobody will answer.
+				if len(held) == 3 {
+					for _, p := range held {
+						l.Answer(p)
+					}
+					held = nil
+				}
+			}
+			for _, p := range held {
+				l.Answer(p)
+			}
+		})
+	}
+	for want := range requests {
+		v, ok := l.Next()
+		require.True(t, ok)
+		require.Equal(t, want, v)
+	}
+	_, ok := l.Next()
+	require.False(t, ok)
+	workers.Wait()
+}
+
+func TestAFullLineLetsOneMoreInForEachAnswerThatIsTaken(t *testing.T) {
+	l := NewLine[int](2)
+	places := joined(t, l, 1, 2)
+	room := make(chan bool)
+	go func() { room <- l.AwaitRoom() }()
+	l.Answer(places[0])
+	select {
+	case <-room:
+		t.Fatal("an answer that nobody has taken made room")
+	default:
+	}
+	_, ok := l.Next()
+	require.True(t, ok)
+	require.True(t, <-room)
+}
+
+func TestAClosedLineStillGivesTheAnswersOfThoseInIt(t *testing.T) {
+	l := NewLine[int](2)
+	places := joined(t, l, 1, 2)
+	l.Close()
+	require.False(t, l.AwaitRoom())
+	require.False(t, l.Join(&Place[int]{}))
+	taken := make(chan int)
+	go func() {
+		for v, ok := l.Next(); ok; v, ok = l.Next() {
+			taken <- v
+		}
+		close(taken)
+	}()
+	l.Answer(places[1])
+	l.Answer(places[0])
+	require.Equal(t, 1, <-taken)
+	require.Equal(t, 2, <-taken)
+	_, more := <-taken
+	require.False(t, more)
+}
+
+func TestABrokenLineEndsAtOnceAndTakesLateAnswers(t *testing.T) {
+	l := NewLine[int](1)
+	places := joined(t, l, 1)
+	room, next := make(chan bool), make(chan bool)
+	go func() { room <- l.AwaitRoom() }()
+	go func() { _, ok := l.Next(); next <- ok }()
+	l.Break()
+	require.False(t, <-room)
+	require.False(t, <-next)
+	l.Answer(places[0])
+	_, ok := l.Next()
+	require.False(t, ok)
+}

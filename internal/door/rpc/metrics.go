@@ -1,0 +1,20 @@
+package rpc
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics of the gRPC port, for a Prometheus registry.
+func (s *Server) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "strandline_grpc_append_in_flight_bytes",
+			Help: "What append requests that are not answered take of the budget.",
+		}, func() float64 { return float64(s.Budget.Used()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "strandline_grpc_append_in_flight_limit_bytes",
+			Help: "The budget of append requests that are not answered.",
+		}, func() float64 { return float64(s.options.InFlightBytes) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "strandline_grpc_connections", Help: "Connections that are open.",
+		}, func() float64 { return float64(s.connections.Load()) }),
+	}
+}

@@ -1,0 +1,119 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/record"
+)
+
+// errorDomain is the domain of every ErrorInfo.
+const errorDomain = "strandline.dev"
+
+// ErrStopping ends the streams of a server that stops.
+var ErrStopping = record.Refuse(record.ShuttingDown, "this node is shutting down")
+
+// statusCodes has a code for every reason; what a program should look at is
+// the reason.
+var statusCodes = map[record.Reason]codes.Code{
+	record.Invalid:          codes.InvalidArgument,
+	record.TooLarge:         codes.InvalidArgument,
+	record.LogNotFound:      codes.NotFound,
+	record.LogExists:        codes.AlreadyExists,
+	record.OffsetTrimmed:    codes.OutOfRange,
+	record.OffsetBeyondEnd:  codes.OutOfRange,
+	record.SessionNotFound:  codes.FailedPrecondition,
+	record.SessionExpired:   codes.FailedPrecondition,
+	record.StaleEpoch:       codes.FailedPrecondition,
+	record.SequenceGap:      codes.FailedPrecondition,
+	record.OutcomeForgotten: codes.AlreadyExists,
+	record.Fenced:           codes.Aborted,
+	record.EndMismatch:      codes.FailedPrecondition,
+	record.NotLeader:        codes.Unavailable,
+	record.Full:             codes.ResourceExhausted,
+	record.Busy:             codes.ResourceExhausted,
+	record.Sealed:           codes.FailedPrecondition,
+	record.OutcomeUnknown:   codes.Unknown,
+	record.StorageFailed:    codes.Unavailable,
+	record.Corrupt:          codes.DataLoss,
+	record.DataLost:         codes.DataLoss,
+	record.ShuttingDown:     codes.Unavailable,
+	record.Unsupported:      codes.Unimplemented,
+}
+
+var outcomeNames = [...]string{record.NotInLog: "not_in_log", record.MaybeInLog: "maybe_in_log", record.InLog: "in_log"}
+
+// StatusOf turns the error of a verb called with ctx into the error of a
+// handler. Where ctx ended with a cause, the client is told the cause.
+func StatusOf(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = context.Cause(ctx)
+	}
+	var r *record.Refusal
+	if errors.As(err, &r) {
+		return Status(r, statusCodes[r.Reason])
+	}
+	return status.FromContextError(err).Err()
+}
+
+// Status is a refusal as the status of a call, with another code than its own.
+func Status(r *record.Refusal, code codes.Code) error {
+	s := status.New(code, r.Detail)
+	info := &errdetails.ErrorInfo{Reason: r.Reason.String(), Domain: errorDomain, Metadata: facts(r)}
+	if detailed, err := s.WithDetails(info); err == nil {
+		s = detailed
+	}
+	return s.Err()
+}
+
+// InStream is a refusal as an answer in an append stream. partly tells that
+// some of the request is in the log all the same, by an earlier send.
+func InStream(r *record.Refusal, partly bool) *strandlinev1.Refusal {
+	metadata := facts(r)
+	if partly && r.Reason.Outcome() == record.NotInLog {
+		metadata["outcome"] = outcomeNames[record.MaybeInLog]
+	}
+	return &strandlinev1.Refusal{
+		Code:     int32(statusCodes[r.Reason]),
+		Reason:   r.Reason.String(),
+		Message:  r.Detail,
+		Metadata: metadata,
+	}
+}
+
+// facts are the metadata of a refusal: the answers to "may I retry?" and
+// "could it be in the log?", and what its reason is about.
+func facts(r *record.Refusal) map[string]string {
+	m := map[string]string{
+		"retryable": strconv.FormatBool(r.Reason.Retryable()),
+		"outcome":   outcomeNames[r.Reason.Outcome()],
+	}
+	switch r.Reason {
+	case record.OffsetTrimmed, record.DataLost:
+		m["start_offset"] = strconv.FormatInt(int64(r.Start), 10)
+	case record.OffsetBeyondEnd, record.EndMismatch:
+		m["end_offset"] = strconv.FormatInt(int64(r.End), 10)
+	case record.SequenceGap:
+		m["expected_sequence"] = strconv.FormatUint(uint64(r.Expected), 10)
+	case record.StaleEpoch:
+		m["epoch"] = strconv.FormatUint(uint64(r.Epoch), 10)
+	case record.Fenced:
+		m["writer_term"] = strconv.FormatUint(uint64(r.Writer), 10)
+	case record.TooLarge:
+		m["limit"] = strconv.FormatInt(r.Limit, 10)
+	case record.NotLeader:
+		if r.Leader != "" {
+			m["leader"] = r.Leader
+		}
+	}
+	return m
+}

@@ -1,0 +1,94 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"strandline.dev/internal/record"
+)
+
+func TestEveryReasonHasACode(t *testing.T) {
+	for _, reason := range record.Reasons() {
+		code, ok := statusCodes[reason]
+		require.True(t, ok, "%v has no status code", reason)
+		require.NotEqual(t, codes.OK, code, reason)
+	}
+	require.Len(t, statusCodes, len(record.Reasons()))
+}
+
+func infoOf(t *testing.T, err error) *errdetails.ErrorInfo {
+	t.Helper()
+	s, ok := status.FromError(err)
+	require.True(t, ok)
+	require.Len(t, s.Details(), 1)
+	info, ok := s.Details()[0].(*errdetails.ErrorInfo)
+	require.True(t, ok)
+	return info
+}
+
+func TestAStatusAndAnAnswerInAStreamTellTheSameFacts(t *testing.T) {
+	for _, reason := range record.Reasons() {
+		r := &record.Refusal{
+			Reason: reason, Detail: "why", Start: 1, End: 2, Expected: 3, Epoch: 4, Writer: 5, Leader: "six:6", Limit: 7,
+		}
+		err := StatusOf(context.Background(), fmt.Errorf("append: %w", r))
+		info := infoOf(t, err)
+		require.Equal(t, "strandline.dev", info.Domain)
+		require.Equal(t, reason.String(), info.Reason)
+		require.Equal(t, "why", status.Convert(err).Message())
+
+		inStream := InStream(r, false)
+		require.Equal(t, int32(status.Code(err)), inStream.Code)
+		require.Equal(t, reason.String(), inStream.Reason)
+		require.Equal(t, info.Metadata, inStream.Metadata)
+		require.Contains(t, inStream.Metadata, "retryable")
+		require.Contains(t, inStream.Metadata, "outcome")
+	}
+}
+
+func TestAReasonCarriesWhatItIsAbout(t *testing.T) {
+	full := record.Refusal{Start: 1, End: 2, Expected: 3, Epoch: 4, Writer: 5, Leader: "six:6", Limit: 7}
+	for reason, want := range map[record.Reason]map[string]string{
+		record.OffsetTrimmed:   {"retryable": "false", "outcome": "not_in_log", "start_offset": "1"},
+		record.DataLost:        {"retryable": "false", "outcome": "not_in_log", "start_offset": "1"},
+		record.OffsetBeyondEnd: {"retryable": "false", "outcome": "not_in_log", "end_offset": "2"},
+		record.EndMismatch:     {"retryable": "false", "outcome": "not_in_log", "end_offset": "2"},
+		record.SequenceGap:     {"retryable": "false", "outcome": "not_in_log", "expected_sequence": "3"},
+		record.StaleEpoch:      {"retryable": "false", "outcome": "not_in_log", "epoch": "4"},
+		record.Fenced:          {"retryable": "false", "outcome": "not_in_log", "writer_term": "5"},
+		record.NotLeader:       {"retryable": "true", "outcome": "not_in_log", "leader": "six:6"},
+		record.TooLarge:        {"retryable": "false", "outcome": "not_in_log", "limit": "7"},
+		record.OutcomeUnknown:  {"retryable": "true", "outcome": "maybe_in_log"},
+		record.Invalid:         {"retryable": "false", "outcome": "not_in_log"},
+	} {
+		r := full
+		r.Reason = reason
+		require.Equal(t, want, facts(&r), reason)
+	}
+}
+
+func TestARefusalOfAPartlyAppendedRequestDoesNotClaimThatNothingIsInTheLog(t *testing.T) {
+	r := record.Refuse(record.Full, "no room")
+	require.Equal(t, "not_in_log", InStream(r, false).Metadata["outcome"])
+	require.Equal(t, "maybe_in_log", InStream(r, true).Metadata["outcome"])
+}
+
+func TestTheEndOfAContextIsToldWithItsCause(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.Equal(t, codes.Canceled, status.Code(StatusOf(ctx, ctx.Err())))
+
+	stopped, stop := context.WithCancelCause(context.Background())
+	stop(ErrStopping)
+	err := StatusOf(stopped, stopped.Err())
+	require.Equal(t, codes.Unavailable, status.Code(err))
+	require.Equal(t, "SHUTTING_DOWN", infoOf(t, err).Reason)
+
+	require.NoError(t, StatusOf(stopped, nil))
+}

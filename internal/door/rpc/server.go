@@ -1,0 +1,114 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+)
+
+// Server is the gRPC port. Services register with it before Serve.
+type Server struct {
+	*grpc.Server
+	// Budget is shared by all append streams of all services.
+	Budget *Budget
+
+	options     Options
+	health      *health.Server
+	connections atomic.Int64
+	stopping    context.Context
+	stop        context.CancelFunc
+	// receivers are goroutines that outlive their handler by a moment: gRPC
+	// wakes a RecvMsg only when the handler has returned.
+	receivers sync.WaitGroup
+}
+
+// Options of a Server. The zero value of each has the default told.
+type Options struct {
+	MaxConnections int   // default DefaultMaxConnections
+	MaxStreams     int   // on one connection; default DefaultMaxStreams
+	InFlightBytes  int64 // default DefaultInFlightBytes
+	Logger         *slog.Logger
+}
+
+// New makes a server with the health and reflection services.
+func New(o Options) *Server {
+	if o.MaxConnections == 0 {
+		o.MaxConnections = DefaultMaxConnections
+	}
+	if o.MaxStreams == 0 {
+		o.MaxStreams = DefaultMaxStreams
+	}
+	if o.InFlightBytes == 0 {
+		o.InFlightBytes = DefaultInFlightBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &Server{options: o, Budget: NewBudget(o.InFlightBytes), health: health.NewServer()}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.Server = grpc.NewServer(
+		grpc.ForceServerCodecV2(serverCodec),
+		grpc.MaxRecvMsgSize(MaxRequestBytes),
+		grpc.MaxHeaderListSize(maxMetadataBytes),
+		grpc.MaxConcurrentStreams(uint32(o.MaxStreams)),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
+		grpc.WriteBufferSize(writeBuffer),
+		grpc.ReadBufferSize(readBuffer),
+		// An idle connection keeps no write buffer.
+		grpc.SharedWriteBuffer(true),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+		grpc.WaitForHandlers(true),
+	)
+	grpc_health_v1.RegisterHealthServer(s.Server, s.health)
+	reflection.Register(s.Server)
+	return s
+}
+
+// Serve takes connections until Stop is called, and then returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	for name := range s.GetServiceInfo() {
+		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	return s.Server.Serve(&limitedListener{
+		Listener: l, limit: int64(s.options.MaxConnections), open: &s.connections, logger: s.options.Logger,
+	})
+}
+
+// Stop takes no new calls, lets those that are under way end, and answers every
+// append that was handed to a log. When ctx ends first the rest is cut off.
+// No goroutine of the server is left when it returns.
+func (s *Server) Stop(ctx context.Context) {
+	s.health.Shutdown()
+	s.stop()
+	cut := context.AfterFunc(ctx, s.Server.Stop)
+	s.GracefulStop()
+	cut()
+	s.receivers.Wait()
+}
+
+// Stopping ends when the server begins to stop: streams that would go on for
+// ever must then finish.
+func (s *Server) Stopping() context.Context { return s.stopping }
+
+// UntilStop derives a context that also ends when the server begins to stop;
+// StatusOf then tells the client so.
+func (s *Server) UntilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	release := context.AfterFunc(s.stopping, func() { cancel(ErrStopping) })
+	return ctx, func() { release(); cancel(nil) }
+}
+
+// Receive runs f, which receives from a stream, beside the stream's handler. It
+// ends at the latest when the handler has returned, and Stop waits for it.
+func (s *Server) Receive(f func()) { s.receivers.Go(f) }

@@ -1,0 +1,100 @@
+package rpc
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve runs a server on loopback and returns its address.
+func serve(t *testing.T, o Options) (*Server, string) {
+	t.Helper()
+	s := New(o)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		s.Stop(ctx)
+		require.NoError(t, <-served)
+	})
+	return s, l.Addr().String()
+}
+
+func connect(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestAConnectionBeyondTheLimitIsClosedUntilOneLeaves(t *testing.T) {
+	s, address := serve(t, Options{MaxConnections: 1})
+	check := func(conn *grpc.ClientConn) error {
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
+		return err
+	}
+	first, second := connect(t, address), connect(t, address)
+	require.NoError(t, check(first))
+	require.Equal(t, codes.Unavailable, status.Code(check(second)))
+	require.NoError(t, check(first))
+
+	require.NoError(t, first.Close())
+	require.Eventually(t, func() bool { return s.connections.Load() == 0 }, waitFor, tick)
+	third := connect(t, address)
+	require.NoError(t, check(third))
+}
+
+func TestACallWithAnOversizedMessageIsRefused(t *testing.T) {
+	_, address := serve(t, Options{})
+	request := &grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", MaxCallBytes+1)}
+	_, err := grpc_health_v1.NewHealthClient(connect(t, address)).Check(context.Background(), request)
+	require.Equal(t, codes.Internal, status.Code(err))
+	require.Contains(t, err.Error(), "the limit of this call is 1048576")
+}
+
+func TestHealthTurnsAndStreamsAreToldWhenTheServerStops(t *testing.T) {
+	s, address := serve(t, Options{})
+	watch, err := grpc_health_v1.NewHealthClient(connect(t, address)).Watch(context.Background(), &grpc_health_v1.HealthCheckRequest{})
+	require.NoError(t, err)
+	answer, err := watch.Recv()
+	require.NoError(t, err)
+	require.Equal(t, grpc_health_v1.HealthCheckResponse_SERVING, answer.Status)
+
+	ctx, cancel := s.UntilStop(context.Background())
+	defer cancel()
+	stopped := make(chan struct{})
+	stop, cut := context.WithCancel(context.Background())
+	go func() { s.Stop(stop); close(stopped) }()
+	<-ctx.Done()
+	require.ErrorIs(t, context.Cause(ctx), ErrStopping)
+	answer, err = watch.Recv()
+	require.NoError(t, err)
+	require.Equal(t, grpc_health_v1.HealthCheckResponse_NOT_SERVING, answer.Status)
+
+	// The watch would go on; Stop waits for it until it is told not to.
+	cut()
+	<-stopped
+	_, err = watch.Recv()
+	require.Error(t, err)
+}
+
+const (
+	waitFor = 10 * time.Second
+	tick    = time.Millisecond
+)
