@@ -1,0 +1,86 @@
+package limit
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// TestMain lets the test binary be its own far end.
+func TestMain(m *testing.M) {
+	if os.Getenv("LIMIT_TEST_PEER") != "" {
+		if err := ServePeer(os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func peerCommand() *exec.Cmd {
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), "LIMIT_TEST_PEER=1")
+	return command
+}
+
+func startPeer(t *testing.T) *Peer {
+	t.Helper()
+	p, err := StartPeer(peerCommand())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+var short = Span{Warmup: 5 * time.Millisecond, Duration: 30 * time.Millisecond}
+
+func TestEverySocketMeasurementMovesSomething(t *testing.T) {
+	p := startPeer(t)
+	ctx := t.Context()
+
+	rate, err := p.TCPEcho(ctx, 3, short)
+	require.NoError(t, err)
+	require.Positive(t, rate.PerSecond())
+
+	rate, err = p.GRPCEcho(ctx, 2, 6, short)
+	require.NoError(t, err)
+	require.Positive(t, rate.PerSecond())
+
+	moved, err := p.TCPStream(ctx, 2, short)
+	require.NoError(t, err)
+	require.Positive(t, moved.MiBPerSecond())
+
+	moved, err = p.GRPCStream(ctx, 2, short)
+	require.NoError(t, err)
+	require.Positive(t, moved.MiBPerSecond())
+}
+
+func TestAMeasurementEndsWithItsContext(t *testing.T) {
+	p := startPeer(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := p.TCPEcho(ctx, 1, Span{Duration: time.Hour})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestAFarEndThatDiesIsAnError(t *testing.T) {
+	p, err := StartPeer(peerCommand())
+	require.NoError(t, err)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.TCPEcho(t.Context(), 1, Span{Duration: time.Hour})
+		failed <- err
+	}()
+	require.NoError(t, p.command.Process.Kill())
+	require.Error(t, <-failed)
+	require.Error(t, p.Close())
+}
+
+func TestACommandThatIsNoFarEndIsAnError(t *testing.T) {
+	_, err := StartPeer(exec.Command("echo", "hello"))
+	require.ErrorContains(t, err, "addresses of the far end")
+}

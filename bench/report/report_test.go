@@ -1,0 +1,116 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/bench/limit"
+	"strandline.dev/bench/workload"
+)
+
+func appendsRow(connections int) Row {
+	latency := limit.NewHistogram()
+	for us := 1; us <= 1000; us++ {
+		limit.Observe(latency, time.Duration(us)*time.Microsecond)
+	}
+	return Appends(workload.AppendsResult{
+		Connections: connections,
+		ValueBytes:  2048,
+		Rate:        limit.Rate{Count: 100_000, Elapsed: 2 * time.Second},
+		Latency:     latency,
+	})
+}
+
+func write(t *testing.T, w Writer, rows ...Row) {
+	t.Helper()
+	for _, r := range rows {
+		require.NoError(t, w.Row(r))
+	}
+	require.NoError(t, w.Close())
+}
+
+func TestJSONIsOneObjectALineInTheOrderDocumented(t *testing.T) {
+	cost := limit.SyncCost{Bytes: 2048, Synced: limit.NewHistogram()}
+	limit.Observe(cost.Synced, 60*time.Microsecond)
+	second := limit.Throughput{Bytes: 1500 << 20, Elapsed: time.Second}
+
+	var out strings.Builder
+	write(t, JSON(&out),
+		appendsRow(128),
+		Read(workload.ReadResult{Readers: 4, Records: 768_000, Throughput: second}, Uncached),
+		Echo("grpc_echo", 128, limit.Rate{Count: 35_000, Elapsed: time.Second}),
+		Fdatasync(cost),
+		Cat(second, Cached),
+		Stream("grpc_stream", 4, second),
+		Ratio("appends", "grpc_echo", 128, 0.71428),
+	)
+	require.Equal(t, `{"benchmark":"appends","connections":128,"appends_per_s":50000,"mib_per_s":97.7,"p50_us":500.2,"p99_us":990.2,"p999_us":999.4}
+{"benchmark":"read","readers":4,"cache":"uncached","mib_per_s":1500,"records_per_s":768000}
+{"limit":"grpc_echo","connections":128,"per_s":35000}
+{"limit":"fdatasync","bytes":2048,"p50_us":60,"p99_us":60}
+{"limit":"cat","cache":"cached","mib_per_s":1500}
+{"limit":"grpc_stream","connections":4,"mib_per_s":1500}
+{"ratio":"appends/grpc_echo","connections":128,"value":0.714}
+`, out.String())
+}
+
+func TestRowsOfAnotherShapeBeginAnotherTable(t *testing.T) {
+	rows := []Row{
+		{{"limit", "tcp_echo"}, {"connections", 1}, {"per_s", 86000.4}},
+		{{"limit", "grpc_echo"}, {"connections", 128}, {"per_s", 35.04}},
+		{{"limit", "cat"}, {"mib_per_s", 6300.0}},
+	}
+	var table strings.Builder
+	write(t, Table(&table), rows...)
+	require.Equal(t, `limit      connections  per_s
+tcp_echo   1            86000
+grpc_echo  128          35
+
+limit  mib_per_s
+cat    6300
+
+`, table.String())
+
+	var csv strings.Builder
+	write(t, CSV(&csv), rows...)
+	require.Equal(t, `limit,connections,per_s
+tcp_echo,1,86000
+grpc_echo,128,35
+
+limit,mib_per_s
+cat,6300
+`, csv.String())
+}
+
+func TestTheEnvironmentStandsAboveEveryTable(t *testing.T) {
+	e := Environment{Machine: "2 x some CPU", Disk: "/data (ext4)", Fdatasync: limit.SyncCost{Synced: limit.NewHistogram()}, Log: "orders, disk"}
+	limit.Observe(e.Fdatasync.Synced, 60*time.Microsecond)
+	var out strings.Builder
+	w := Table(&out)
+	require.NoError(t, w.Environment(e))
+	write(t, w)
+	require.Equal(t, `machine   2 x some CPU
+disk      /data (ext4), write + fdatasync of 2 KiB p50 60 us, p99 60 us
+log       orders, disk
+
+`, out.String())
+}
+
+func TestBothWritersGetEverything(t *testing.T) {
+	var a, b strings.Builder
+	write(t, Both(JSON(&a), CSV(&b)), appendsRow(1), appendsRow(2))
+	require.Equal(t, 2, strings.Count(a.String(), "\n"))
+	require.Equal(t, 3, strings.Count(b.String(), "\n"))
+}
+
+func TestAFigureThatCannotBeToldIsZero(t *testing.T) {
+	for _, v := range []float64{math.NaN(), math.Inf(1)} {
+		data, err := Row{{"limit", v}}.MarshalJSON()
+		require.NoError(t, err)
+		require.JSONEq(t, `{"limit":0}`, string(data))
+	}
+}

@@ -1,0 +1,94 @@
+// Package report writes the results of benchmarks: a JSON object a line for
+// programs, CSV for spreadsheets, aligned tables for people. All three are made
+// from the same rows, so they cannot tell different stories.
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// Field is one named figure of a result. The unit is the end of the name:
+// p50_us, mib_per_s.
+type Field struct {
+	Name  string
+	Value any // string, int, int64 or float64
+}
+
+// Row is one result: its first field says what was measured, as in
+// {"benchmark": "appends", ...} or {"limit": "grpc_echo", ...}. The order of
+// the fields is kept everywhere.
+type Row []Field
+
+// MarshalJSON writes the fields in order, floats rounded.
+func (r Row) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	for i, f := range r {
+		b.WriteByte("{,"[min(i, 1)])
+		name, err := json.Marshal(f.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(rounded(f.Value))
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// names is the header of a table; rows with the same names share one.
+func (r Row) names() []string {
+	names := make([]string, len(r))
+	for i, f := range r {
+		names[i] = f.Name
+	}
+	return names
+}
+
+func (r Row) values() []string {
+	values := make([]string, len(r))
+	for i, f := range r {
+		values[i] = format(f.Value)
+	}
+	return values
+}
+
+func format(value any) string {
+	switch v := rounded(value).(type) {
+	case string:
+		return v
+	case int:
+		return strconv.Itoa(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		panic("report: a field holds a type that Field does not allow")
+	}
+}
+
+// rounded keeps a float to about four digits: more would be noise. Figures
+// that cannot be told, a rate over no time, become 0.
+func rounded(value any) any {
+	v, ok := value.(float64)
+	switch {
+	case !ok:
+		return value
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return float64(0)
+	case math.Abs(v) >= 1000:
+		return math.Round(v)
+	case math.Abs(v) >= 10:
+		return math.Round(v*10) / 10
+	default:
+		return math.Round(v*1000) / 1000
+	}
+}

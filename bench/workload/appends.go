@@ -1,0 +1,150 @@
+package workload
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"strandline.dev/bench/limit"
+)
+
+// Appends is B1, appends against connections: a fixed number of workers, each
+// waiting for its acknowledgement before its next append, spread over a number
+// of connections, one request outstanding on each. It is the question that
+// group commit answers: does throughput hold when the same load comes in over
+// more connections?
+type Appends struct {
+	Workers    int
+	ValueBytes int
+	limit.Span
+}
+
+// AppendsResult is what one connection count gave in the measured time.
+type AppendsResult struct {
+	Connections int
+	ValueBytes  int
+	limit.Rate
+	// Latency from the call to the acknowledgement, as the worker sees it.
+	Latency *hdrhistogram.Histogram
+}
+
+// MiBPerSecond counts values only, without keys and framing.
+func (r AppendsResult) MiBPerSecond() float64 {
+	return r.PerSecond() * float64(r.ValueBytes) / (1 << 20)
+}
+
+// progressEvery is how often the passing of time is reported.
+const progressEvery = 100 * time.Millisecond
+
+// Run measures one connection count; progress is told the milliseconds that
+// have passed of warm-up and duration. Appends that are under way at the end
+// are waited for but not counted. A context that ends, or an append that
+// fails, ends the run early; the result then holds what was measured until
+// then, beside the error.
+func (a Appends) Run(ctx context.Context, target Target, connections int, progress Progress) (AppendsResult, error) {
+	result := AppendsResult{Connections: connections, ValueBytes: a.ValueBytes, Latency: limit.NewHistogram()}
+	if connections < 1 || connections > a.Workers {
+		return result, fmt.Errorf("%d connections for %d workers: every connection needs a worker", connections, a.Workers)
+	}
+	var appenders []Appender
+	defer func() {
+		for _, appender := range appenders {
+			appender.Close()
+		}
+	}()
+	for range connections {
+		appender, err := target.Appender(ctx)
+		if err != nil {
+			return result, fmt.Errorf("open connection %d of %d: %w", len(appenders)+1, connections, err)
+		}
+		appenders = append(appenders, appender)
+	}
+
+	run := appendsRun{failed: make(chan error, a.Workers)}
+	latencies := make([]*hdrhistogram.Histogram, a.Workers)
+	var running sync.WaitGroup
+	for i := range a.Workers {
+		latencies[i] = limit.NewHistogram()
+		running.Go(func() {
+			// An append that was begun is finished: its outcome is known then.
+			run.work(context.WithoutCancel(ctx), appenders[i%connections], a.value(i), latencies[i])
+		})
+	}
+	err := run.wait(ctx, a.Warmup, progress)
+	start := time.Now()
+	if err == nil {
+		run.stage.Store(stageMeasured)
+		err = run.wait(ctx, a.Duration, progress)
+	}
+	run.stage.Store(stageOver)
+	result.Elapsed = time.Since(start)
+	running.Wait()
+	for _, latency := range latencies {
+		result.Latency.Merge(latency)
+	}
+	result.Count = result.Latency.TotalCount()
+	return result, err
+}
+
+// value is what worker i appends: bytes that no disk or wire can compress, and
+// a counter in the first eight that makes each append different.
+func (a Appends) value(i int) []byte {
+	value := make([]byte, max(a.ValueBytes, 8))
+	random := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
+	_, _ = random.Read(value) // never fails
+	return value[:a.ValueBytes]
+}
+
+// The stages of a run: only what ends while it is measured counts.
+const (
+	stageWarmup int32 = iota
+	stageMeasured
+	stageOver
+)
+
+type appendsRun struct {
+	stage  atomic.Int32
+	failed chan error // room for one error of each worker
+}
+
+func (r *appendsRun) work(ctx context.Context, appender Appender, value []byte, latency *hdrhistogram.Histogram) {
+	for n := uint64(0); r.stage.Load() != stageOver; n++ {
+		if len(value) >= 8 {
+			binary.LittleEndian.PutUint64(value, n)
+		}
+		start := time.Now()
+		if err := appender.Append(ctx, value); err != nil {
+			r.failed <- err
+			return
+		}
+		if r.stage.Load() == stageMeasured {
+			limit.Observe(latency, time.Since(start))
+		}
+	}
+}
+
+func (r *appendsRun) wait(ctx context.Context, d time.Duration, progress Progress) error {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	ticks := time.NewTicker(progressEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-over.C:
+			return nil
+		case <-ticks.C:
+			progress.Add(progressEvery.Milliseconds())
+		case err := <-r.failed:
+			return errors.Join(err, ctx.Err())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/bench/limit"
+)
+
+func TestAppendsOfEveryWorkerAreCountedAndTimed(t *testing.T) {
+	target := &memoryTarget{}
+	a := Appends{Workers: 8, ValueBytes: 64, Span: limit.Span{Warmup: time.Millisecond, Duration: 20 * time.Millisecond}}
+	result, err := a.Run(t.Context(), target, 3, Silent{})
+	require.NoError(t, err)
+	require.Equal(t, 3, result.Connections)
+	require.EqualValues(t, 3, target.opened.Load())
+	require.Zero(t, target.open.Load(), "every connection is closed")
+	require.Positive(t, result.Count)
+	require.LessOrEqual(t, result.Count, int64(len(target.records)), "warm-up does not count")
+	require.Equal(t, result.Count, result.Latency.TotalCount())
+	require.InEpsilon(t, result.PerSecond()*64/(1<<20), result.MiBPerSecond(), 1e-9)
+	for _, record := range target.records {
+		require.Len(t, record, 64)
+	}
+}
+
+func TestAWorkerThatFailsEndsTheRun(t *testing.T) {
+	refused := errors.New("refused")
+	target := &memoryTarget{appendFail: refused}
+	a := Appends{Workers: 2, ValueBytes: 8, Span: limit.Span{Duration: time.Hour}}
+	_, err := a.Run(t.Context(), target, 1, Silent{})
+	require.ErrorIs(t, err, refused)
+	require.Zero(t, target.open.Load())
+}
+
+func TestAnInterruptedRunTellsWhatItHas(t *testing.T) {
+	target := &memoryTarget{}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	a := Appends{Workers: 2, ValueBytes: 8, Span: limit.Span{Duration: time.Hour}}
+	result, err := a.Run(ctx, target, 2, Silent{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Positive(t, result.Count)
+	require.Less(t, result.Elapsed, time.Minute)
+}
+
+func TestMoreConnectionsThanWorkersMakeNoSense(t *testing.T) {
+	for _, connections := range []int{-1, 0, 9} {
+		_, err := Appends{Workers: 8}.Run(t.Context(), &memoryTarget{}, connections, Silent{})
+		require.ErrorContains(t, err, "every connection needs a worker")
+	}
+}
+
+func TestProgressAddsUpToTheTimeAsked(t *testing.T) {
+	var progress counter
+	a := Appends{Workers: 1, ValueBytes: 8, Span: limit.Span{Duration: 3*progressEvery + progressEvery/2}}
+	_, err := a.Run(t.Context(), &memoryTarget{}, 1, &progress)
+	require.NoError(t, err)
+	require.Positive(t, progress.Load())
+	require.LessOrEqual(t, progress.Load(), a.Duration.Milliseconds())
+}

@@ -1,0 +1,149 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/bench/limit"
+)
+
+// Reads is B2, long reads: a log of many records is read from one end to the
+// other, by one reader or by several that begin at different places and
+// together read everything once. Every record is checked.
+type Reads struct {
+	Records    int64
+	ValueBytes int // 16 at least
+}
+
+// ReadResult is what a number of readers gave.
+type ReadResult struct {
+	Readers int
+	Records int64
+	limit.Throughput
+}
+
+// RecordsPerSecond is the rate of all readers together.
+func (r ReadResult) RecordsPerSecond() float64 {
+	return limit.Rate{Count: r.Records, Elapsed: r.Elapsed}.PerSecond()
+}
+
+// ErrForeign reports a log whose records are not those that Fill writes.
+var ErrForeign = errors.New("the log holds other records than this benchmark writes")
+
+// Fill appends what the log lacks of the records and tells how many that were;
+// progress is told the records. A log that was filled before, with values of
+// the same size, is left as it is. Nobody else may append to it.
+func (w Reads) Fill(ctx context.Context, target Target, progress Progress) (int64, error) {
+	if w.ValueBytes < valueMin {
+		return 0, fmt.Errorf("values of %d bytes: %d are needed for the check", w.ValueBytes, valueMin)
+	}
+	start, end, err := target.Bounds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if start > 0 {
+		return 0, fmt.Errorf("%w: it begins at offset %d", ErrForeign, start)
+	}
+	values := newValues(w.ValueBytes)
+	if end > 0 {
+		if err := checkFirst(ctx, target, values); err != nil {
+			return 0, err
+		}
+	}
+	progress.Add(min(end, w.Records))
+	if end >= w.Records {
+		return 0, nil
+	}
+	filler, err := target.Filler(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for i := end; i < w.Records; i++ {
+		if err := filler.Fill(ctx, values.value(i)); err != nil {
+			return i - end, errors.Join(err, filler.Close())
+		}
+		progress.Add(1)
+	}
+	return w.Records - end, filler.Close()
+}
+
+func checkFirst(ctx context.Context, target Target, values *values) error {
+	reader, err := target.Reader(ctx, 0, 1)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	run, err := reader.Next(ctx)
+	if err != nil {
+		return fmt.Errorf("read the first record: %w", err)
+	}
+	if err := values.check(0, run[0]); err != nil {
+		return fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	return nil
+}
+
+// Run reads the records once with so many readers; progress is told the
+// records. It ends at the first record that is not what was written. A context
+// that ends, ends the run early; the result then holds what was read until
+// then, beside the error.
+func (w Reads) Run(ctx context.Context, target Target, readers int, progress Progress) (ReadResult, error) {
+	if readers < 1 || int64(readers) > w.Records {
+		return ReadResult{}, fmt.Errorf("%d readers for %d records: every reader needs a record", readers, w.Records)
+	}
+	values := newValues(w.ValueBytes)
+	var (
+		records atomic.Int64
+		errs    = make([]error, readers)
+		reading sync.WaitGroup
+	)
+	start := time.Now()
+	for i := range readers {
+		from, until := w.Records*int64(i)/int64(readers), w.Records*int64(i+1)/int64(readers)
+		reading.Go(func() {
+			errs[i] = readRange(ctx, target, values, from, until, func(n int64) {
+				records.Add(n)
+				progress.Add(n)
+			})
+		})
+	}
+	reading.Wait()
+	result := ReadResult{Readers: readers, Records: records.Load()}
+	result.Bytes = result.Records * int64(w.ValueBytes)
+	result.Elapsed = time.Since(start)
+	return result, errors.Join(errs...)
+}
+
+// readRange reads and checks the records of [from, until).
+func readRange(ctx context.Context, target Target, values *values, from, until int64, done func(int64)) error {
+	reader, err := target.Reader(ctx, from, until)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for next := from; next < until; {
+		run, err := reader.Next(ctx)
+		if err == io.EOF {
+			return fmt.Errorf("the log ended at offset %d, before %d", next, until)
+		}
+		if err != nil {
+			return fmt.Errorf("read at offset %d: %w", next, err)
+		}
+		if int64(len(run)) > until-next {
+			return fmt.Errorf("the log gave %d records from offset %d on, beyond %d", len(run), next, until)
+		}
+		for _, value := range run {
+			if err := values.check(next, value); err != nil {
+				return err
+			}
+			next++
+		}
+		done(int64(len(run)))
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package workload
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+)
+
+// bodies is how many different bodies the values of a filled log take turns
+// with. It is a prime, so that no power of two hides a mix-up.
+const bodies = 61
+
+// valueMin has room for the index.
+const valueMin = 16
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// values makes the records that reading is measured on, and proves that what
+// comes back is what was written. Value i is
+//
+//	0  u64  i, little-endian
+//	8  random bytes: body i mod 61, from a fixed seed
+//
+// so every byte of every record is known beforehand, and checking costs one
+// pass of CRC-32C instead of a comparison with another copy.
+type values struct {
+	bodies [bodies][]byte
+	sums   [bodies]uint32
+}
+
+// newValues makes values of size bytes, at least valueMin.
+func newValues(size int) *values {
+	var v values
+	random := rand.NewChaCha8([32]byte([]byte("strandline: a strand of records.")))
+	for i := range v.bodies {
+		v.bodies[i] = make([]byte, size)
+		_, _ = random.Read(v.bodies[i]) // never fails
+		v.sums[i] = crc32.Checksum(v.bodies[i][8:], castagnoli)
+	}
+	return &v
+}
+
+// value is the i-th value, valid until the next call.
+func (v *values) value(i int64) []byte {
+	value := v.bodies[i%bodies]
+	binary.LittleEndian.PutUint64(value, uint64(i))
+	return value
+}
+
+// check proves that the value is the i-th. The error tells what it is instead.
+func (v *values) check(i int64, value []byte) error {
+	if len(value) != len(v.bodies[0]) {
+		return fmt.Errorf("record %d has %d bytes instead of %d", i, len(value), len(v.bodies[0]))
+	}
+	if found := binary.LittleEndian.Uint64(value); found != uint64(i) {
+		return fmt.Errorf("record %d says that it is record %d", i, found)
+	}
+	if crc32.Checksum(value[8:], castagnoli) != v.sums[i%bodies] {
+		return fmt.Errorf("record %d holds other bytes than were written", i)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+)
+
+const (
+	defaultGRPCAddress = "127.0.0.1:7171"
+	defaultHTTPAddress = "127.0.0.1:7271"
+
+	// retryTime bridges a server that is just starting or a change of leader,
+	// but a person who forgot the server should hear so at once.
+	retryTime = time.Second
+
+	// completionTime is how long a shell may hang on the tab key.
+	completionTime = 300 * time.Millisecond
+)
+
+// connect prepares a client for the servers named by the flags.
+func (c *cli) connect() (*client.Client, error) {
+	connection, err := client.Dial(c.servers, c.clientOptions()...)
+	return connection, c.explainDial(err)
+}
+
+func (c *cli) clientOptions() []client.Option {
+	options := []client.Option{client.WithRetryTime(retryTime)}
+	if c.insecure {
+		options = append(options, client.WithInsecure())
+	}
+	return options
+}
+
+// explainDial says in words of the command line that an address was refused;
+// dialing has no other way to fail.
+func (c *cli) explainDial(err error) error {
+	if err == nil {
+		return nil
+	}
+	return hintedError{
+		usageError{fmt.Errorf("--server %s is not HOST:PORT of this machine", strings.Join(c.servers, ",")), "strandline"},
+		"to use a server beyond this machine, although nothing is encrypted yet: --insecure",
+	}
+}
+
+// withAdmin calls do with the verbs of a connected client.
+func (c *cli) withAdmin(do func(*client.Admin) error) error {
+	connection, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	return do(connection.Admin())
+}
+
+// completeLog lists the logs of the server for the shell. It is silent when
+// that does not work.
+func (c *cli) completeLog(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || c.applySettings(command) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	var names []cobra.Completion
+	_ = c.withAdmin(func(admin *client.Admin) error {
+		logs, err := admin.ListLogs(ctx, false)
+		for _, log := range logs {
+			names = append(names, log.Name)
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

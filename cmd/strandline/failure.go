@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"strandline.dev/client"
+)
+
+// The exit codes. They are promises: scripts branch on them.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitRefused     = 3
+	exitUnreachable = 4
+	exitUnknown     = 5
+	exitInterrupted = 130
+)
+
+const exitCodeHelp = `Exit codes:
+  0    done
+  1    failed on this side: a file, a disk, a measurement
+  2    the command line or a setting is wrong; nothing was done
+  3    the log refused: not found, trimmed, fenced, full, ...
+  4    no server answered, or the connection broke; nothing was changed
+  5    the outcome is unknown: what was asked for may have been done
+  130  interrupted (Ctrl-C)`
+
+// failure is an error as a person and a script want it.
+type failure struct {
+	code    int
+	reason  string // a name of docs/errors.md, or empty
+	message string
+	hint    string // what to do; may be empty or several lines
+	outcome string // of a change: not_in_log, maybe_in_log, in_log; or empty
+	retry   bool
+}
+
+// changeError marks the error of a command that changes something: if its
+// answer is lost, the outcome is unknown.
+type changeError struct{ error }
+
+func (e changeError) Unwrap() error { return e.error }
+
+// changing marks err, if there is one.
+func changing(err error) error {
+	if err == nil {
+		return nil
+	}
+	return changeError{err}
+}
+
+// hintedError is an error of this side with something to do about it.
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e hintedError) Unwrap() error { return e.error }
+
+// describe turns the error of a command into what is printed and returned.
+func describe(ctx context.Context, err error) failure {
+	f := failure{code: exitFailed, message: err.Error()}
+	var (
+		usage  usageError
+		hinted hintedError
+		remote *client.Error
+	)
+	switch {
+	case errors.As(err, &usage):
+		f.code = exitUsage
+		f.hint = "see: " + usage.command + " --help"
+	case errors.As(err, &remote):
+		f.describeRemote(remote, errors.As(err, new(changeError)))
+	}
+	if errors.As(err, &hinted) {
+		f.hint = hinted.hint
+	}
+	if ctx.Err() != nil && f.code != exitUnknown {
+		f.code, f.hint = exitInterrupted, ""
+		f.message = "interrupted"
+		if f.outcome != "" {
+			f.message += "; the change was not made"
+		}
+	}
+	return f
+}
+
+func (f *failure) describeRemote(e *client.Error, change bool) {
+	f.reason, f.message, f.retry = e.Reason, e.Message, e.Retryable
+	f.hint = hintFor(e)
+	f.code = exitRefused
+	switch e.Reason {
+	case client.ErrUnreachable.Reason, client.ErrTimedOut.Reason, client.ErrCancelled.Reason,
+		client.ErrShuttingDown.Reason, client.ErrNotLeader.Reason:
+		f.code = exitUnreachable
+	}
+	if e.Reason == client.ErrUnreachable.Reason {
+		f.message = "no server answers: " + e.Message
+	}
+	if !change {
+		return
+	}
+	f.outcome = e.Outcome.String()
+	if e.Outcome == client.MaybeInLog {
+		f.code = exitUnknown
+		f.hint = "the answer was lost: look at the log before trying again"
+	}
+}
+
+// hintFor says what to do about an error, in commands that can be typed.
+func hintFor(e *client.Error) string {
+	me := invocation()
+	switch e.Reason {
+	case client.ErrUnreachable.Reason:
+		return "to start a server here: " + me + " serve\nto use another one: --server HOST:PORT"
+	case client.ErrLogNotFound.Reason:
+		return "to see the logs: " + me + " log list\nto create one: " + me + " log create NAME"
+	case client.ErrLogExists.Reason:
+		return "to see it: " + me + " log list"
+	case client.ErrOffsetTrimmed.Reason:
+		return fmt.Sprintf("the log begins at offset %d: --from %d, or --from-start", e.Start, e.Start)
+	case client.ErrOffsetBeyondEnd.Reason:
+		return fmt.Sprintf("the log ends at offset %d", e.End)
+	case client.ErrSessionNotFound.Reason, client.ErrSessionExpired.Reason:
+		return "to open a session: " + me + " session open LOG"
+	case client.ErrFenced.Reason:
+		return fmt.Sprintf("writer term %d holds the log now; to take it over: %s writer acquire LOG", e.WriterTerm, me)
+	case client.ErrFull.Reason:
+		return "make room on the server's disk, or: " + me + " log trim LOG --before OFFSET"
+	case client.ErrCorrupt.Reason:
+		return "the damaged file is kept and named in the server's log; see docs/durability.md"
+	}
+	return ""
+}
+
+func (f failure) print(c *cli) {
+	if c.json {
+		_ = json.NewEncoder(c.err).Encode(map[string]any{"error": f.json()})
+		return
+	}
+	message := f.message
+	if f.reason != "" {
+		message += " (" + f.reason + ")"
+	}
+	fmt.Fprintf(c.err, "strandline: %s\n", message)
+	for line := range strings.Lines(f.hint) {
+		fmt.Fprintf(c.err, "  %s\n", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+func (f failure) json() map[string]any {
+	object := map[string]any{"message": f.message, "exit_code": f.code, "retryable": f.retry}
+	for name, value := range map[string]string{"reason": f.reason, "hint": f.hint, "outcome": f.outcome} {
+		if value != "" {
+			object[name] = value
+		}
+	}
+	return object
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+func TestExitCodesTellScriptsWhatHappened(t *testing.T) {
+	unreachable := &client.Error{Reason: client.ErrUnreachable.Reason, Outcome: client.MaybeInLog, Retryable: true}
+	neverSent := &client.Error{Reason: client.ErrUnreachable.Reason, Outcome: client.NotInLog, Retryable: true}
+	for name, c := range map[string]struct {
+		err  error
+		code int
+	}{
+		"of this side":                    {errors.New("no such file"), exitFailed},
+		"a wrong command line":            {usageError{errors.New("x"), "strandline"}, exitUsage},
+		"not found":                       {client.ErrLogNotFound, exitRefused},
+		"trimmed":                         {fmt.Errorf("read: %w", client.ErrOffsetTrimmed), exitRefused},
+		"a refused change":                {changing(client.ErrFenced), exitRefused},
+		"a question without an answer":    {unreachable, exitUnreachable},
+		"a change that was not sent":      {changing(neverSent), exitUnreachable},
+		"a change without an answer":      {changing(unreachable), exitUnknown},
+		"a change the server cannot tell": {changing(&client.Error{Reason: client.ErrOutcomeUnknown.Reason, Outcome: client.MaybeInLog}), exitUnknown},
+		"no leader":                       {client.ErrNotLeader, exitUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.code, describe(t.Context(), c.err).code)
+		})
+	}
+}
+
+func TestAnInterruptIsNotTheServersFault(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f := describe(ctx, ctx.Err())
+	require.Equal(t, exitInterrupted, f.code)
+	require.Equal(t, "interrupted", f.message)
+
+	lost := changing(&client.Error{Reason: client.ErrCancelled.Reason, Outcome: client.MaybeInLog})
+	require.Equal(t, exitUnknown, describe(ctx, lost).code, "what is unknown stays unknown")
+}
+
+func TestHintsAreCommandsThatCanBeTyped(t *testing.T) {
+	trimmed := &client.Error{Reason: client.ErrOffsetTrimmed.Reason, Start: 42}
+	require.Contains(t, describe(t.Context(), trimmed).hint, "--from 42")
+	require.Contains(t, describe(t.Context(), client.ErrLogNotFound).hint, "log create NAME")
+	require.Contains(t, describe(t.Context(), client.ErrUnreachable).hint, " serve")
+}
+
+func TestWhoeverTypedGoRunIsToldToTypeItAgain(t *testing.T) {
+	require.True(t, builtByGoRun("/tmp/go-build3271/b001/exe/strandline"))
+	require.True(t, builtByGoRun("/root/.cache/go-build/ab/abcd-d/strandline"))
+	require.False(t, builtByGoRun("/usr/local/bin/strandline"))
+}

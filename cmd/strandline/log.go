@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+)
+
+func newLog(c *cli) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "log",
+		Short: "Create, list, change, trim and delete logs",
+	},
+		newLogCreate(c),
+		newLogList(c),
+		newLogInfo(c),
+		newLogConfigure(c),
+		newLogTrim(c),
+		newLogDelete(c),
+	)
+}
+
+// logJSON is a log as --json shows it.
+type logJSON struct {
+	Log            string  `json:"log"`
+	ID             uint64  `json:"id"`
+	Durability     string  `json:"durability"`
+	RetentionS     float64 `json:"retention_s"`
+	RetentionBytes int64   `json:"retention_bytes"`
+	Created        string  `json:"created"`
+	StartOffset    int64   `json:"start_offset"`
+	EndOffset      int64   `json:"end_offset"`
+	BytesUsed      int64   `json:"bytes_used"`
+	BytesFree      int64   `json:"bytes_free"`
+	WriterTerm     uint64  `json:"writer_term"`
+	OpenSessions   int     `json:"open_sessions"`
+	Leader         string  `json:"leader"`
+	LeaderTerm     uint64  `json:"leader_term"`
+	Sealed         bool    `json:"sealed"`
+	Problem        string  `json:"problem,omitempty"`
+}
+
+func newLogJSON(i client.LogInfo) logJSON {
+	return logJSON{
+		Log: i.Name, ID: i.ID,
+		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
+		Created:     i.Created.UTC().Format(time.RFC3339),
+		StartOffset: i.Start, EndOffset: i.End,
+		BytesUsed: i.BytesUsed, BytesFree: i.BytesFree,
+		WriterTerm: i.WriterTerm, OpenSessions: i.OpenSessions,
+		Leader: i.Leader, LeaderTerm: i.LeaderTerm,
+		Sealed: i.Sealed, Problem: i.Problem,
+	}
+}
+
+// showLog prints all that is known of one log.
+func (c *cli) showLog(i client.LogInfo) error {
+	return c.show(newLogJSON(i), func(out io.Writer) {
+		fields(out,
+			"log", i.Name,
+			"durability", promise(i.Config.Durability),
+			"retention", retention(i.Config),
+			"offsets", fmt.Sprintf("[%d, %d), %d records", i.Start, i.End, i.End-i.Start),
+			"space", fmt.Sprintf("%v used, %v free", size(i.BytesUsed), size(i.BytesFree)),
+			"writer term", i.WriterTerm,
+			"sessions", fmt.Sprintf("%d open", i.OpenSessions),
+			"leader", fmt.Sprintf("%s, term %d", orUnknown(i.Leader), i.LeaderTerm),
+			"created", i.Created.Local().Format(time.RFC3339),
+		)
+		if i.Sealed {
+			fields(out, "sealed", "takes no more appends")
+		}
+		if i.Problem != "" {
+			fields(out, "problem", i.Problem)
+		}
+	})
+}
+
+// promise says what an acknowledgement of the log rests on.
+func promise(d client.Durability) string {
+	if d == client.Memory {
+		return "memory: in the memory of a majority, nothing on disk"
+	}
+	return "disk: fsynced on a majority"
+}
+
+func retention(config client.LogConfig) string {
+	age, bytes := duration(config.Retention), size(config.RetentionBytes)
+	switch {
+	case age == 0 && bytes == 0:
+		return "everything is kept until it is trimmed"
+	case bytes == 0:
+		return fmt.Sprintf("trimmed after %v", age)
+	case age == 0:
+		return fmt.Sprintf("trimmed beyond %v", bytes)
+	default:
+		return fmt.Sprintf("trimmed after %v or beyond %v", age, bytes)
+	}
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}

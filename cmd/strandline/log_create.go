@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+)
+
+func newLogCreate(c *cli) *cobra.Command {
+	var (
+		age    duration
+		bytes  size
+		stored durability
+	)
+	command := &cobra.Command{
+		Use:   "create LOG",
+		Short: "Create a log",
+		Long: `Create a log. A name is 1 to 200 characters out of a-z A-Z 0-9 . _ - and does
+not begin with "_". Durability is what an acknowledgement rests on: "disk" means
+fsynced on a majority of replicas, "memory" means in the memory of a majority;
+it cannot be changed later.`,
+		Example: `  strandline log create orders
+  strandline log create orders --retention 1m --retention-bytes 10GiB
+  strandline log create scratch --durability memory`,
+		Args:              named("LOG"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, args []string) error {
+			config := client.LogConfig{
+				Durability:     client.Durability(stored),
+				Retention:      time.Duration(age),
+				RetentionBytes: int64(bytes),
+			}
+			return c.withAdmin(func(admin *client.Admin) error {
+				info, err := admin.CreateLog(command.Context(), args[0], config)
+				if err != nil {
+					return changing(err)
+				}
+				return c.show(newLogJSON(info), func(out io.Writer) {
+					fmt.Fprintf(out, "created log %s (%v)\n", info.Name, info.Config.Durability)
+				})
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.Var(&stored, "durability", "disk or memory")
+	retentionFlags(flags, &age, &bytes)
+	completeWords(command, "durability", "disk", "memory")
+	return command
+}

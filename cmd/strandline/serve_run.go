@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	grpcdoor "strandline.dev/internal/door/grpc"
+	httpdoor "strandline.dev/internal/door/http"
+	logspecdoor "strandline.dev/internal/door/logspec"
+	"strandline.dev/internal/door/rpc"
+	"strandline.dev/internal/node"
+)
+
+// stopTime is how long a node has to finish what is in flight. With what comes
+// after it stays under the 10 s that are promised.
+const stopTime = 9 * time.Second
+
+// serveSettings is what "serve" was asked to do.
+type serveSettings struct {
+	data       string
+	grpc, http string
+	logspecLog string
+	pprof      bool
+	syncDelay  time.Duration
+	logger     *slog.Logger
+}
+
+// serve runs a node until ctx ends or a port fails, and then stops it: the
+// doors first, which answers what is in flight, then the node. announce is
+// called once everything listens.
+func (s serveSettings) serve(ctx context.Context, announce func(grpc, http, data string) error) error {
+	// Both ports are taken before any data is touched, so that a second server
+	// started by mistake does nothing.
+	grpcPort, err := net.Listen("tcp", s.grpc)
+	if err != nil {
+		return takenPort(err, "--grpc")
+	}
+	defer grpcPort.Close()
+	httpPort, err := net.Listen("tcp", s.http)
+	if err != nil {
+		return takenPort(err, "--http")
+	}
+	defer httpPort.Close()
+	grpcAddress, httpAddress := grpcPort.Addr().String(), httpPort.Addr().String()
+
+	n, err := node.Open(node.Options{DataDir: s.data, GRPCAddress: grpcAddress, SyncDelay: s.syncDelay, Logger: s.logger})
+	if err != nil {
+		return err
+	}
+	grpcServer := rpc.New(rpc.Options{Logger: s.logger})
+	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
+	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)
+	httpServer, err := httpdoor.New(n, httpdoor.Options{Profiles: s.pprof, Logger: s.logger})
+	if err != nil {
+		return errors.Join(err, n.Close(ctx))
+	}
+
+	failed := make(chan error, 2)
+	go func() { failed <- grpcServer.Serve(grpcPort) }()
+	go func() { failed <- httpServer.Serve(httpPort) }()
+	s.logger.Info("serving", "grpc", grpcAddress, "http", httpAddress, "data", s.data)
+	err = announce(grpcAddress, httpAddress, s.data)
+	running := 2
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+			running--
+		}
+	}
+
+	s.logger.Info("stopping")
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	grpcServer.Stop(deadline)
+	httpServer.Stop(deadline)
+	for range running {
+		err = first(err, <-failed)
+	}
+	err = first(err, n.Close(deadline))
+	s.logger.Info("stopped")
+	return err
+}
+
+// takenPort explains why a port could not be listened on.
+func takenPort(err error, flag string) error {
+	return hintedError{
+		err,
+		"is another server running? to use another port: " + flag + " 127.0.0.1:PORT",
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersion(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of this program",
+		Example: "  strandline version --json",
+		Args:    named(),
+		RunE: func(*cobra.Command, []string) error {
+			v := readVersion()
+			return c.show(v, func(out io.Writer) {
+				fmt.Fprintf(out, "strandline %s, %s, %s\n", v.Version, v.Go, v.Platform)
+			})
+		},
+	}
+}
+
+type versionJSON struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// readVersion tells what the Go linker wrote into the program.
+func readVersion() versionJSON {
+	v := versionJSON{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Version = info.Main.Version
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			v.Revision = setting.Value
+		}
+	}
+	return v
+}
