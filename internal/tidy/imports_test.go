@@ -1,0 +1,109 @@
+package tidy
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "strandline.dev/"
+
+// rooms lists every room with the rooms of ours that it may import. A room is
+// a folder with all below it. An edge that is not here is a decision to be
+// made, not an import to be added.
+var rooms = map[string][]string{
+	"api":               {},
+	"internal/record":   {},
+	"internal/wire":     {"api"},
+	"internal/segment":  {"internal/record"},
+	"internal/sequence": {"internal/record"},
+	"internal/replica":  {"internal/sequence", "internal/segment", "internal/record"},
+	"internal/node":     {"internal/replica", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
+	"internal/testkit":  {"internal/segment", "internal/record"},
+	"internal/tidy":     {},
+	"client":            {"internal/record", "internal/wire", "api"},
+	"bench":             {"client", "internal/record"},
+	"cmd/strandline":    {"client", "bench", "internal/node", "internal/door", "internal/record"},
+}
+
+func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range packages(t) {
+		room := roomOf(p.ImportPath)
+		require.NotEmpty(t, room, "%s is in no room: add the room to the list above and to ARCHITECTURE.md", p.ImportPath)
+		seen[room] = true
+		for _, imported := range p.Imports {
+			if other := roomOf(imported); other != "" && other != room {
+				require.Contains(t, rooms[room], other, "%s imports %s", p.ImportPath, imported)
+			}
+		}
+	}
+	for room := range rooms {
+		require.True(t, seen[room], "room %s has no package", room)
+	}
+}
+
+func TestOnlyTheReplicaKnowsRaft(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, "go.etcd.io/raft") {
+				require.Equal(t, "internal/replica", roomOf(p.ImportPath), "%s imports %s", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+func TestThePureRoomsDoNoIO(t *testing.T) {
+	forbidden := []string{"os", "net", "time", "math/rand", "math/rand/v2", "crypto/rand", "sync", "log/slog"}
+	for _, p := range packages(t) {
+		if roomOf(p.ImportPath) != "internal/sequence" {
+			continue
+		}
+		for _, imported := range p.Imports {
+			require.NotContains(t, forbidden, imported, "%s decides; it does no I/O and owns no clock", p.ImportPath)
+		}
+	}
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	command := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	command.Dir = "../.."
+	out, err := command.Output()
+	require.NoError(t, err, "list packages")
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else {
+			require.NoError(t, err)
+		}
+		all = append(all, p)
+	}
+}
+
+// roomOf returns the room of a package of ours, or nothing.
+func roomOf(path string) string {
+	inside, ours := strings.CutPrefix(path, module)
+	if !ours {
+		return ""
+	}
+	for room := range rooms {
+		if inside == room || strings.HasPrefix(inside, room+"/") {
+			return room
+		}
+	}
+	return ""
+}
