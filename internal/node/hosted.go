@@ -119,7 +119,10 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		}
 		h.log, hard = store, store.HardState()
 	}
-	wrote := func(bytes, entries int, took time.Duration) { n.metrics.wrote(l.Name, bytes, entries, took) }
+	wrote := func(bytes, entries int, took time.Duration) {
+		n.metrics.wrote(l.Name, bytes, entries, took)
+		n.wrote(bytes)
+	}
 	r, err := replica.Start(replica.Options{ID: l.Replica, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote, Volatile: h.config.Load().Durability == Memory})
 	if err != nil {
 		_ = h.log.Close()

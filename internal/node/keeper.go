@@ -43,17 +43,10 @@ func (n *Node) keepTime(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if n.space.observe(n.disk, n.options.DataDir, n.options.MinFree) {
-			free, _ := n.space.known()
-			if n.space.full.Load() {
-				n.logger.Error("the disk is nearly full; appends are refused until there is room", "free", free, "min_free", n.options.MinFree)
-			} else {
-				n.logger.Info("the disk has room again; appends are taken", "free", free)
-			}
-		}
+		n.watchSpace()
+		n.tellFull() // a log that was created meanwhile has not heard yet
 		for _, h := range *n.logs.Load() {
 			if h.replica != nil {
-				h.replica.SetFull(n.space.full.Load() && h.config.Load().Durability == Disk && h.id != catalogID)
 				h.replica.Tick()
 			}
 		}

@@ -12,7 +12,7 @@ const NoExpectation record.Offset = -1
 // Append is one request of a producer: batches that a door has checked.
 type Append struct {
 	Session record.SessionID // 0: no session, no duplicate detection
-	Epoch   record.Epoch
+	Epoch   record.Epoch     // a higher one than the session's begins it, with First 0
 	// First numbers the first record of the request; the others follow without
 	// gaps. For an implicit session it is Kafka's number, modulo 2^31.
 	First record.Sequence

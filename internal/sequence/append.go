@@ -177,11 +177,11 @@ func (s *Sequencer) admit(a *Append, p *placement) *record.Refusal {
 		r.End = s.log.end
 		return r
 	}
-	if s.full {
-		return record.Refuse(record.Full, "the disk is nearly full: trim, or wait")
-	}
 	if s.log.sealed {
 		return record.Refuse(record.Sealed, "the log is sealed")
+	}
+	if s.full {
+		return record.Refuse(record.Full, "the disk is nearly full: trim, or wait")
 	}
 	if p.begins && s.log.sessions >= MaxOpenSessions {
 		return tooManySessions()

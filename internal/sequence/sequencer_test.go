@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"testing"
@@ -156,7 +157,7 @@ func TestOpenSessionsAreBounded(t *testing.T) {
 	snapshot := s.table.Snapshot(nil)
 	restored, err := RestoreTable(snapshot)
 	require.NoError(t, err)
-	require.Equal(t, snapshot, restored.Snapshot(nil))
+	require.True(t, bytes.Equal(snapshot, restored.Snapshot(nil))) // megabytes: no difference to print
 }
 
 func commitAll(t testing.TB, s *Sequencer) {

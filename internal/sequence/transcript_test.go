@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -89,6 +90,8 @@ func (s *stage) run(d *datadriven.TestData) string {
 		return s.many(args, q)
 	case "command":
 		return describe(q.Command(s.command(args)))
+	case "full":
+		q.SetFull(args.text("is", "true") == "true")
 	case "keep-alive":
 		return describe(q.KeepAlive(id, args.number("now", 0)))
 	case "tick":
@@ -116,7 +119,7 @@ func (s *stage) run(d *datadriven.TestData) string {
 		snapshot := on.table.Snapshot(nil)
 		table, err := RestoreTable(snapshot)
 		require.NoError(s.t, err)
-		require.Equal(s.t, snapshot, table.Snapshot(nil))
+		require.True(s.t, bytes.Equal(snapshot, table.Snapshot(nil)))
 		*on = actor{table: table, sequencer: New(table)}
 	case "table":
 		return showTable(on.table)
