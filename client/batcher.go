@@ -50,6 +50,13 @@ func (p *Producer) accept(ctx context.Context, r *Record, waits bool, call func(
 	q.size = q.builder.Size()
 	p.buffered += q.size - before
 	p.formed.Store(int64(q.count))
+	if waits {
+		if stream := p.goDirect(q); stream != nil {
+			p.mu.Unlock()
+			p.sendDirect(q, stream)
+			return q, index, nil
+		}
+	}
 	p.nudge()
 	p.mu.Unlock()
 	return q, index, nil

@@ -134,8 +134,9 @@ func (p *peers) lookElsewhere(log string, tried *peer, hint string) {
 	p.leads[log] = p.addresses[next]
 }
 
-// Windows and buffers were measured with the benchmarks of this package on
-// loopback: reads gain up to 4 MiB of window, appends nothing beyond 1 MiB.
+// On loopback neither windows of 1 to 8 MiB nor read buffers of 32 to 512 KiB
+// made a difference beyond the noise. The stream window is the memory a slow
+// reader can cost, and fills a link of 100 MiB/s over a round trip of 40 ms.
 const (
 	streamWindow     = 4 << 20
 	connectionWindow = 8 << 20

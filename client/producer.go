@@ -6,7 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/wire"
 )
 
 // Producer appends records to one log: pipelined, in the order they were
@@ -48,11 +51,15 @@ type Producer struct {
 	forming  *request   // takes records; nil: none has come
 	queue    []*request // full, not sent yet; oldest first
 	window   window
-	buffered int           // bytes of all requests above
-	room     chan struct{} // closed when buffered falls; nil: nobody waits for it
-	ended    *Error        // why nothing is accepted any more
-	sleeping bool          // the sending goroutine waits for wake
-	woken    int           // callers that answers have woken since the last sealing
+	buffered int                // bytes of all requests above
+	room     chan struct{}      // closed when buffered falls; nil: nobody waits for it
+	ended    *Error             // why nothing is accepted any more
+	sleeping bool               // the sending goroutine waits for wake
+	idle     grpc.ClientStream  // on which the sending goroutine rests; nil: it does not
+	direct   bool               // a caller has taken its turn
+	message  wire.AppendRequest // belongs to whose turn it is
+	patience int                // of gather
+	woken    int                // callers that answers have woken since the last sealing
 
 	session  Session // ID 0: to be opened
 	next     uint64  // sequence of the next record to be sealed, in session.Epoch

@@ -65,8 +65,9 @@ const brokenStreams = 10
 
 // trouble is what a reader has had since its last frame.
 type trouble struct {
-	began  time.Time // zero: none
-	broken int       // streams
+	began  time.Time
+	count  int // failures
+	broken int // of those, on a stream that was open
 	pauses pauses
 }
 
@@ -75,7 +76,7 @@ func noTrouble() trouble { return trouble{pauses: newPauses()} }
 // worthAnother tells whether to open another stream. A reader that has had a
 // frame waits for its server for ever; one that has not, for the retry time.
 func (t *trouble) worthAnother(failure *Error, reached, placed bool, retryTime time.Duration) bool {
-	if t.began.IsZero() {
+	if t.count++; t.count == 1 {
 		t.began = time.Now()
 	}
 	if reached {

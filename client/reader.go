@@ -211,7 +211,7 @@ func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 		r.failure = failure
 		return r.failure
 	}
-	if r.trouble.pauses.wait(ctx, peer) != nil {
+	if r.trouble.count > 1 && r.trouble.pauses.wait(ctx, peer) != nil {
 		return cancelled(ctx, NotInLog)
 	}
 	return nil

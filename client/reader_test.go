@@ -141,14 +141,14 @@ func TestAReadIsCutAtItsLimits(t *testing.T) {
 }
 
 func TestAReaderResumesWithoutGapOrDuplicate(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			f := newFakeServer(t)
-			f.fill(t, 1000)
+			f.fill(t, 3000)
 			random := rand.New(rand.NewPCG(seed, 2))
 			f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
 				return f.serve(q, s, func() error {
-					switch random.IntN(6) {
+					switch random.IntN(15) {
 					case 0:
 						return status.Error(codes.Unavailable, "the connection broke")
 					case 1:
@@ -159,8 +159,8 @@ func TestAReaderResumesWithoutGapOrDuplicate(t *testing.T) {
 					return nil
 				})
 			}
-			r := f.reader(t, client.FromOffset(7), client.Count(900))
-			requireRecords(t, r, 7, 907)
+			r := f.reader(t, client.FromOffset(7), client.Count(2900))
+			requireRecords(t, r, 7, 2907)
 			_, err := r.Next(t.Context())
 			require.Equal(t, io.EOF, err)
 			require.Greater(t, f.count(&f.reads), 10)
@@ -233,8 +233,12 @@ func TestATrimmedOffsetIsAnErrorWithTheStart(t *testing.T) {
 func TestAFlippedBitIsNeverGivenOut(t *testing.T) {
 	f := newFakeServer(t)
 	f.fill(t, 100)
-	bad := f.batches[3]
-	bad[len(bad)-1] ^= 1
+	i := 3
+	for f.batches[i].Compression() != record.None { // which has a checksum of its own
+		i++
+	}
+	bad := f.batches[i]
+	bad[len(bad)-2] ^= 1 // in the last value, where only the checksum can notice it
 	f.reading = whole(f)
 	r := f.reader(t)
 	requireRecords(t, r, 0, int64(bad.BaseOffset()))

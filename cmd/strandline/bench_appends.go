@@ -84,7 +84,7 @@ and deleted at the end if it was created.`,
 func (b *bench) appends(target workload.Target, load workload.Appends, connections []int, withLimits bool) error {
 	rates := make(map[int]float64, len(connections))
 	for _, n := range connections {
-		p := b.newProgress(true, fmt.Sprintf("appends, %d connections", n), (load.Warmup + load.Duration).Milliseconds(), unitNone)
+		p := b.newProgress(true, fmt.Sprintf("appends, connections: %d", n), (load.Warmup + load.Duration).Milliseconds(), unitNone)
 		result, err := load.Run(b.ctx, target, n, p)
 		p.Close()
 		if result.Count > 0 {

@@ -131,7 +131,7 @@ func (b *bench) grpcStream(peer *limit.Peer, connections int) (limit.Throughput,
 // it ends.
 func measure[R any](b *bench, name string, connections int, run func() (R, error)) (R, error) {
 	whole := b.span.Warmup + b.span.Duration
-	p := b.newProgress(true, fmt.Sprintf("%s, %d connections", name, connections), whole.Milliseconds(), unitNone)
+	p := b.newProgress(true, fmt.Sprintf("%s, connections: %d", name, connections), whole.Milliseconds(), unitNone)
 	defer p.Close()
 	stop := p.followClock()
 	defer stop()

@@ -110,7 +110,7 @@ func (b *bench) readOnce(target workload.Target, load workload.Reads, readers in
 	if err := b.prepareCache(files, cache); err != nil {
 		return 0, err
 	}
-	p := b.newProgress(true, fmt.Sprintf("read, %d readers, %s", readers, cache), load.Records, unitCount)
+	p := b.newProgress(true, fmt.Sprintf("read, readers: %d, %s", readers, cache), load.Records, unitCount)
 	result, err := load.Run(b.ctx, target, readers, p)
 	p.Close()
 	if result.Records > 0 {

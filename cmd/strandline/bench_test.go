@@ -34,7 +34,7 @@ func figures(all []map[string]any, kind string) map[string]bool {
 }
 
 func TestBenchLimitsNeedNoServer(t *testing.T) {
-	command := program(t, "bench", "limits", "--json", "--warmup", "5ms", "--duration", "30ms")
+	command := program(t, "bench", "limits", "--json", "--warmup", "50ms", "--duration", "300ms")
 	out, err := command.Output()
 	require.NoError(t, err)
 	all := rows(t, string(out))

@@ -123,17 +123,16 @@ func (c *cli) read(ctx context.Context, log string, options []client.ReaderOptio
 	}
 	defer reader.Close()
 
-	out := bufio.NewWriterSize(c.out, 256<<10)
-	write := newSink(want.output, out)
+	sink := newSink(want.output, bufio.NewWriterSize(c.out, 256<<10))
 	var p *progress
 	defer func() { p.Close() }()
 	for {
 		records, err := reader.NextBatch(ctx)
 		if err == io.EOF {
-			return out.Flush()
+			return sink.flush()
 		}
 		if err != nil {
-			return errors.Join(err, out.Flush())
+			return errors.Join(err, sink.flush())
 		}
 		if p == nil {
 			// A bar makes sense while a file is being written; on a terminal it
@@ -141,13 +140,13 @@ func (c *cli) read(ctx context.Context, log string, options []client.ReaderOptio
 			visible := regularSize(c.out) >= 0 && !want.follow
 			p = c.newProgress(visible, "read", want.expected(records[0].Offset, reader.End()), unitCount)
 		}
-		if err := write.records(records); err != nil {
+		if err := sink.records(records); err != nil {
 			return err
 		}
 		// Whoever follows wants to see a record when it comes, not when the
 		// buffer is full.
 		if reader.Offset() >= reader.End() {
-			if err := out.Flush(); err != nil {
+			if err := sink.flush(); err != nil {
 				return err
 			}
 		}

@@ -8,15 +8,16 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// sink writes records in one format.
+// sink writes records in one format. It may hold some back until flush.
 type sink interface {
 	records([]client.Record) error
+	flush() error
 }
 
 func newSink(f format, out *bufio.Writer) sink {
 	switch f {
 	case formatJSON:
-		return jsonSink{json.NewEncoder(out)}
+		return jsonSink{out, json.NewEncoder(out)}
 	case formatRaw:
 		return &rawSink{out: out}
 	default:
@@ -38,8 +39,11 @@ func (s textSink) records(records []client.Record) error {
 	return nil
 }
 
-// rawSink writes record batches: uncompressed, about as long as an entry, with
-// the offsets that the records have in their log.
+func (s textSink) flush() error { return s.out.Flush() }
+
+// rawSink writes record batches: uncompressed, with the offsets that the
+// records have in their log. They are cut where they are about as long as an
+// entry, not where the stored ones are, so that a log and its copy look alike.
 type rawSink struct {
 	out     *bufio.Writer
 	builder record.Builder
@@ -63,10 +67,16 @@ func (s *rawSink) records(records []client.Record) error {
 			return err
 		}
 	}
-	if s.builder.Count() == 0 {
-		return nil
+	return nil
+}
+
+func (s *rawSink) flush() error {
+	if s.builder.Count() > 0 {
+		if err := s.finish(); err != nil {
+			return err
+		}
 	}
-	return s.finish()
+	return s.out.Flush()
 }
 
 // fits tells whether a record may join the open batch: offsets in a batch are

@@ -38,7 +38,7 @@ func writeAll(t *testing.T, f format, records []client.Record) []byte {
 	// Two calls, as a reader that gets two batches makes them.
 	require.NoError(t, s.records(records[:3]))
 	require.NoError(t, s.records(records[3:]))
-	require.NoError(t, out.Flush())
+	require.NoError(t, s.flush())
 	return b.Bytes()
 }
 
@@ -87,6 +87,19 @@ func TestRawIsRecordBatchesAtTheirOffsets(t *testing.T) {
 		run = rest
 	}
 	require.Equal(t, []int64{10, 11, 12, 13, 14, 20, 21}, offsets)
+}
+
+func TestRawDoesNotShowHowTheLogIsCutIntoBatches(t *testing.T) {
+	var one, other bytes.Buffer
+	s := newSink(formatRaw, bufio.NewWriter(&one))
+	require.NoError(t, s.records(oddRecords()))
+	require.NoError(t, s.flush())
+	s = newSink(formatRaw, bufio.NewWriter(&other))
+	for _, r := range oddRecords() {
+		require.NoError(t, s.records([]client.Record{r}))
+	}
+	require.NoError(t, s.flush())
+	require.Equal(t, one.Bytes(), other.Bytes())
 }
 
 func TestCompressedBatchesAreReadToo(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -118,7 +119,10 @@ func bytesOf(name string, text *string, encoded *[]byte) ([]byte, error) {
 	return nil, nil
 }
 
-type jsonSink struct{ encoder *json.Encoder }
+type jsonSink struct {
+	out     *bufio.Writer
+	encoder *json.Encoder // into out
+}
 
 func (s jsonSink) records(records []client.Record) error {
 	for i := range records {
@@ -128,6 +132,8 @@ func (s jsonSink) records(records []client.Record) error {
 	}
 	return nil
 }
+
+func (s jsonSink) flush() error { return s.out.Flush() }
 
 // jsonSource makes a record of each line. Empty lines are passed over.
 type jsonSource struct{ lines *lineReader }

@@ -15,9 +15,12 @@ func (c *Core) Append(r *Request) {
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.ShuttingDown, "this node is shutting down")})
 	case !c.leading:
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.NotLeader, "this replica does not lead the log")})
+	case c.queued > maxQueuedBytes:
+		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})
 	default:
 		c.idle = 0
 		c.queue = append(c.queue, r)
+		c.queued += r.bytes()
 	}
 }
 
@@ -40,13 +43,14 @@ func (c *Core) decide() (decided []sequence.Answer, taken []*Request) {
 	for n < len(c.queue) && bytes < record.EntryTargetBytes {
 		r := c.queue[n]
 		n++
+		bytes += r.bytes()
 		if r.Append != nil {
-			bytes += r.Append.Bytes
 			c.decided = append(c.decided, c.sequencer.Append(r.Append))
 		} else {
 			c.decided = append(c.decided, c.sequencer.Command(*r.Command))
 		}
 	}
+	c.queued -= bytes
 	taken = c.queue[:n:n]
 	c.queue = c.queue[n:]
 	decided = c.decided
@@ -78,6 +82,7 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint6
 		switch {
 		case dropped != 0 && a.RestsOn >= dropped:
 			again = append(again, taken[i])
+			c.queued += taken[i].bytes()
 		case done == nil:
 		case a.RestsOn != 0 && c.wait(a.RestsOn, Answered{done, a}):
 		case a.Refusal != nil:

@@ -34,6 +34,7 @@ type Core struct {
 
 	// Requests that wait for a free flight, oldest first.
 	queue   []*Request
+	queued  int               // bytes of the appends in queue
 	decided []sequence.Answer // scratch of decide
 	// Drafts given to Raft and not yet committed, oldest first.
 	flights []flight
@@ -76,6 +77,10 @@ const (
 	// forming. More only makes the entries smaller (measured: -40 %).
 	maxFlights = 2
 
+	// maxQueuedBytes bounds the appends that wait for a flight. The gRPC door
+	// holds back before; this is for programs that embed a node.
+	maxQueuedBytes = 256 << 20
+
 	// tailBytes is what a busy log keeps in memory for tailing readers.
 	tailBytes = 16 << 20
 
@@ -95,6 +100,13 @@ type Request struct {
 	// Done gets the answer exactly once, on the core's loop; it must not
 	// block. May be nil.
 	Done func(sequence.Answer)
+}
+
+func (r *Request) bytes() int {
+	if r.Append == nil {
+		return 0
+	}
+	return r.Append.Bytes
 }
 
 // Output is what the owner of a core has to do, in this order: hand over the
@@ -320,7 +332,7 @@ func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
 	for _, r := range c.queue {
 		c.answer(r.Done, sequence.Answer{Refusal: refused})
 	}
-	c.queue = nil
+	c.queue, c.queued = nil, 0
 	c.confirm.refuse(refused)
 	if c.office {
 		c.office = false

@@ -53,8 +53,8 @@ func (s *Store) NewCursor(from record.Offset) (Cursor, error) {
 
 func (c *cursor) Close() {
 	if c.segment != nil {
-		// What can fail here is the removal of a recycled file. The next Open
-		// finds it and removes it.
+		// What can fail here is the removal of a segment that has left the
+		// log. It is tried again by the Recycle after the next Open.
 		_ = c.store.release(c.segment)
 		c.segment = nil
 	}
@@ -127,7 +127,7 @@ func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64,
 			c.prefetch(b, ahead)
 			return b, stop, true, nil
 		}
-		active := seg == s.active()
+		active := seg == s.active
 		s.mu.RUnlock()
 		if active {
 			return b, 0, false, nil

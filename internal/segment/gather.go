@@ -12,7 +12,7 @@ type gather struct {
 
 // referenceFrom is the payload size from which a vector is cheaper than a
 // copy, see BenchmarkGather.
-const referenceFrom = 64 << 10
+const referenceFrom = 16 << 10
 
 // keepBuffer bounds the memory that a log keeps between its writes.
 const keepBuffer = 1 << 20

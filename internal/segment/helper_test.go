@@ -161,3 +161,5 @@ func sameFrame(a, b segment.Frame) bool {
 }
 
 var errDisk = errors.New("the disk said no")
+
+func trimmed(err error) bool { return errors.Is(err, segment.ErrTrimmed) }

@@ -10,9 +10,10 @@ import (
 // Log is one replica's log: a run of entries without gaps, the newest hard
 // state, and the newest snapshots. Store keeps it on disk, Memory in memory.
 //
-// One goroutine at a time calls Write, Mark, Recycle, SaveSnapshot, Reset and
-// Close: the writer. Everything else may be called by any number of others
-// beside it. What Write took is visible to them when Write returns.
+// One goroutine at a time calls Write, Mark, Reset and Close: the writer. One
+// at a time, the same or another, calls SaveSnapshot and Recycle. Everything
+// else may be called by any number of others beside them. What Write took is
+// visible to all when Write returns.
 type Log interface {
 	// Write appends everything in ws, in order, and returns when it is
 	// durable, if one of ws asks for it with MustSync. ErrNotNext refuses ws

@@ -112,8 +112,8 @@ func (x *index) bracket(before func(*point) bool) (from, after point, limit int6
 // seek walks the frame headers from the point from up to limit, and returns
 // the place of the first entry that is not before; after if all are.
 func seek(file File, path string, salt uint64, from, after point, limit int64, before func(*point) bool) (point, error) {
-	// Frames start less than pointDistance behind a point, so this holds all
-	// headers.
+	// Entries start less than pointDistance behind a point, so this holds
+	// their headers. Other frames may lie behind a last large entry.
 	b := make([]byte, min(limit-from.position, pointDistance+frameHeaderSize))
 	if _, err := file.ReadAt(b, from.position); err != nil {
 		return point{}, fmt.Errorf("read %s: %w", path, err)
@@ -121,6 +121,12 @@ func seek(file File, path string, salt uint64, from, after point, limit int64, b
 	place := from
 	for position := from.position; position < limit; {
 		at := position - from.position
+		if at+frameHeaderSize > int64(len(b)) && position+frameHeaderSize <= limit {
+			from.position, at, b = position, 0, b[:frameHeaderSize]
+			if _, err := file.ReadAt(b, position); err != nil {
+				return point{}, fmt.Errorf("read %s: %w", path, err)
+			}
+		}
 		h, err := parseFrameHeader(b[min(at, int64(len(b))):], position, salt)
 		if err != nil {
 			return point{}, &CorruptError{
@@ -150,7 +156,7 @@ func (s *Store) Term(i uint64) (uint64, error) {
 		defer s.mu.RUnlock()
 		return 0, s.failure
 	}
-	first, active := s.live[0], s.active()
+	first, active := s.live[0], s.active
 	if i+1 < first.first {
 		defer s.mu.RUnlock()
 		return 0, fmt.Errorf("term of entry %d, the first is %d: %w", i, first.first, ErrTrimmed)

@@ -21,6 +21,9 @@ const (
 	fillMin = 256 << 10
 	// fillStep bounds how long a write that needs the file has to wait.
 	fillStep = 1 << 20
+	// kickBytes are written between two looks at what is to be filled. It is
+	// small beside fillMin, and lone appends do not wake another goroutine.
+	kickBytes = 32 << 10
 	// footerRoom is filled behind SegmentBytes.
 	footerRoom = 64 << 10
 	// sparesMax are kept; more recycled segments than that are removed.
@@ -51,6 +54,7 @@ type spare struct {
 type filler struct {
 	position atomic.Int64 // of the writer in the active segment
 	window   atomic.Int64 // bytes written since the log was last idle, at most a segment's
+	unkicked int64        // bytes written since the last kick; the writer's own
 
 	wake, quit, done chan struct{} // nil with Options.Manual
 }
@@ -58,7 +62,10 @@ type filler struct {
 func (f *filler) wrote(bytes, position, most int64) {
 	f.position.Store(position)
 	f.window.Store(min(most, f.window.Load()+bytes))
-	f.kick()
+	if f.unkicked += bytes; f.unkicked >= kickBytes {
+		f.unkicked = 0
+		f.kick()
+	}
 }
 
 func (f *filler) kick() {
@@ -192,7 +199,7 @@ func (s *Store) fillSpare(to int64) (more bool, err error) {
 // each handle, and the writer's sync must not miss one.
 func (s *Store) fillActive(to int64) (more bool, err error) {
 	s.mu.RLock()
-	active := s.active()
+	active := s.active
 	s.mu.RUnlock()
 	filled := active.filled.Load()
 	low := filled-s.filler.position.Load() < min(fillMin, s.options.SegmentBytes)/2
@@ -299,6 +306,6 @@ func (s *Store) Room() (int64, error) {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	ahead := s.active().filled.Load() - s.filler.position.Load()
+	ahead := s.active.filled.Load() - s.filler.position.Load()
 	return max(0, free-growReserve) + max(0, ahead), nil
 }

@@ -147,13 +147,14 @@ func (s *Store) adopt(segments []*segment) (leftover []*segment) {
 	for _, seg := range s.segments {
 		s.push(seg)
 	}
+	s.active = s.segments[len(s.segments)-1]
 	return segments[:from]
 }
 
 // recoverActive scans the last segment. All segments before it were synced
 // before it was begun, so it is the only one that can have a torn tail.
 func (s *Store) recoverActive() (*scanner, error) {
-	active := s.active()
+	active := s.active
 	active.users = 1
 	var err error
 	if active.file, err = s.fs.Open(active.path); err != nil {
@@ -194,7 +195,7 @@ func (s *Store) recoverActive() (*scanner, error) {
 // the kernel believes they were. So everything that no frame vouches for is
 // written once more, as it is, and synced.
 func (s *Store) settle(sc *scanner) error {
-	active := s.active()
+	active := s.active
 	for at := sc.vouched; at < s.position; {
 		b := make([]byte, min(scanChunk, s.position-at))
 		if _, err := active.file.ReadAt(b, at); err != nil {

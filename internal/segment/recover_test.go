@@ -372,6 +372,51 @@ func TestATornTailIsCutAndWritingGoesOnInANewSegment(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+func TestATornHeaderAloneIsATornTailToo(t *testing.T) {
+	disk := faultdisk.New(1)
+	s := create(t, disk)
+	write(t, s, synced(entries(2, 10, 1, 100)...))
+	write(t, s, []segment.Write{{Frames: entries(10, 11, 1, 100)}})
+	disk.Restart()
+	flipHeader(t, disk, "entry", 10)
+	s = open(t, disk)
+	require.Equal(t, uint64(9), s.LastIndex())
+	require.Equal(t, []uint64{10}, write(t, s, synced(entry(10, 1, 100))).Rolled)
+	require.NoError(t, s.Close())
+}
+
+func TestACleanTailIsWrittenOn(t *testing.T) {
+	disk := faultdisk.New(1)
+	s := create(t, disk)
+	write(t, s, synced(entries(2, 10, 1, 100)...))
+	require.NoError(t, s.Close())
+	disk.Restart()
+	s = open(t, disk)
+	require.Empty(t, write(t, s, synced(entry(10, 1, 100))).Rolled)
+	require.NoError(t, s.Close())
+}
+
+// The directory could not be synced, the process died of it, and the next one
+// sees the name all the same. It must not build on it as it is.
+func TestANameThatWasNotSyncedIsNotTrustedByTheNextStart(t *testing.T) {
+	disk := faultdisk.New(1)
+	s := create(t, disk)
+	disk.FailNth(faultdisk.SyncDir, 1, errDisk)
+	last, err := uint64(1), error(nil)
+	for err == nil {
+		last++
+		_, err = s.Write(synced(entry(last, 1, 1000)))
+	}
+	require.ErrorIs(t, err, errDisk)
+	require.Len(t, segmentsOn(disk), 2)
+	disk.Restart()
+	s = open(t, disk)
+	write(t, s, synced(entry(last, 1, 1000)))
+	disk.PowerCut(faultdisk.Nothing)
+	s = open(t, disk)
+	requireEntries(t, s, entries(2, last+1, 1, 1000))
+}
+
 func TestTwoSegmentsMayBeginWithTheSameIndex(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)

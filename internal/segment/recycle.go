@@ -65,17 +65,16 @@ func (s *Store) dropFront(n int, oldest *segment) (unused []*segment) {
 // The directory is synced before a file is used again. Otherwise this could
 // happen: the file is renamed, gets the header of a new segment, the power
 // goes, and the old name is back with the new header behind it.
+//
+// An error leaves files that are no longer part of the log. The next Open
+// takes them for the front of the log again, which does no harm.
 func (s *Store) retire(segments []*segment) error {
 	if len(segments) == 0 {
 		return nil
 	}
-	s.spares.mu.Lock()
-	defer s.spares.mu.Unlock()
-	busy := s.filler.window.Load() >= s.options.SegmentBytes/2
 	var recycled []*spare
 	for _, seg := range segments {
-		if busy && len(s.spares.kept)+len(recycled) < sparesMax && seg.size >= s.options.SegmentBytes/2 {
-			sp := &spare{path: s.sparePath(), filled: seg.size}
+		if sp := s.spareOf(seg, len(recycled)); sp != nil {
 			if err := s.fs.Rename(seg.path, sp.path); err != nil {
 				return fmt.Errorf("recycle: %w", err)
 			}
@@ -87,8 +86,22 @@ func (s *Store) retire(segments []*segment) error {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return fmt.Errorf("recycle: %w", err)
 	}
+	s.spares.mu.Lock()
+	defer s.spares.mu.Unlock()
 	s.spares.kept = append(s.spares.kept, recycled...)
 	return nil
+}
+
+// spareOf returns the spare that seg is to become, beside so many others; nil
+// if there are enough, or the log is too idle to want one.
+func (s *Store) spareOf(seg *segment, others int) *spare {
+	s.spares.mu.Lock()
+	defer s.spares.mu.Unlock()
+	enough := s.options.SegmentBytes / 2
+	if s.filler.window.Load() < enough || seg.size < enough || len(s.spares.kept)+others >= sparesMax {
+		return nil
+	}
+	return &spare{path: s.sparePath(), filled: seg.size}
 }
 
 // release ends one use of seg. The last user closes the file, and removes it
@@ -100,7 +113,7 @@ func (s *Store) release(seg *segment) error {
 		s.mu.Unlock()
 		return nil
 	}
-	file, gone := seg.file, seg.gone
+	file, left := seg.file, seg.gone && !seg.removed
 	seg.file = nil
 	if seg.footer {
 		seg.index = nil
@@ -112,7 +125,7 @@ func (s *Store) release(seg *segment) error {
 	if file != nil {
 		err = file.Close()
 	}
-	if gone && !closed {
+	if left && !closed {
 		err = errors.Join(err, s.retire([]*segment{seg}))
 	}
 	return err

@@ -37,7 +37,7 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 	s.hard = hs
 	old := s.segments
 	s.mu.Unlock()
-	active := old[len(old)-1]
+	active := s.active
 	begun, err := s.begin(&header{
 		ordinal: active.ordinal + 1, first: index + 1, termBefore: term, start: start,
 	}, resetSuffix)
@@ -52,9 +52,12 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 		return errors.Join(err, begun.file.Close())
 	}
 	s.mu.Lock()
+	for _, seg := range old {
+		seg.gone, seg.removed = true, true
+	}
 	s.segments, s.live = nil, nil
-	s.mu.Unlock()
 	s.activate(begun)
+	s.mu.Unlock()
 	return s.release(active)
 }
 

@@ -19,7 +19,7 @@ func (s *Store) mustRoll(size int64) bool {
 // mayGrow reports whether the active segment can be written up to end: the
 // blocks are there, or the disk has room for them, or no spare has.
 func (s *Store) mayGrow(end int64) bool {
-	filled := s.active().filled.Load()
+	filled := s.active.filled.Load()
 	if end <= filled || !s.haveSpare() {
 		return true
 	}
@@ -44,13 +44,13 @@ func (s *Store) roll(result *Result) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	x := s.active().index
+	x := s.active.index
 	return s.rollTo(point{index: x.next, offset: x.nextOffset, time: x.time, bytes: x.bytes}, result)
 }
 
 // rollTo begins a segment whose first entry is the one at place.
 func (s *Store) rollTo(place point, result *Result) error {
-	old := s.active()
+	old := s.active
 	termBefore, err := s.Term(place.index - 1)
 	if err != nil {
 		return fmt.Errorf("roll to entry %d: %w", place.index, err)
@@ -71,11 +71,12 @@ func (s *Store) rollTo(place point, result *Result) error {
 	if err != nil {
 		return err
 	}
-	s.activate(begun)
 	s.mu.Lock()
+	s.activate(begun)
 	old.footer = footer != 0
 	old.terms = old.index.terms
 	s.mu.Unlock()
+	s.filler.kick() // the spare is gone
 	result.Rolled = append(result.Rolled, place.index)
 	return s.release(old)
 }
@@ -84,7 +85,7 @@ func (s *Store) rollTo(place point, result *Result) error {
 // is; 0 if there is none. Without one the segment is scanned when it is first
 // read, so a torn tail or a full disk is no reason to fail.
 func (s *Store) writeFooter() (int64, error) {
-	payload := s.active().index.encode(nil)
+	payload := s.active.index.encode(nil)
 	if s.torn || len(payload) > maxPayload || !s.mayGrow(s.position+frameSize(len(payload))) {
 		return 0, nil
 	}
@@ -111,7 +112,7 @@ func (s *Store) supersede(i uint64, result *Result) error {
 		return fmt.Errorf("find entry %d, which is superseded: %w", i, err)
 	}
 	s.stagedNext = i
-	active := s.active()
+	active := s.active
 	if i < active.first {
 		return s.rollTo(place, result)
 	}

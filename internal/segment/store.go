@@ -86,13 +86,15 @@ type Store struct {
 	// system call that waits for the disk.
 	mu      sync.RWMutex
 	failure error // the first failed write or sync: nothing works after it
-	// segments are all files of the log, by rising ordinal without a gap. The
-	// last one is active.
+	// segments are all files of the log, by rising ordinal without a gap.
 	segments []*segment
 	// live are the segments of which some entry may count, by rising first
 	// index: a later segment hides all before it that begin at its first
-	// index or above. The last one is active.
-	live      []*segment
+	// index or above.
+	live []*segment
+	// active is the last of segments and of live. Only the writer changes it,
+	// so the writer reads it without mu.
+	active    *segment
 	conf      []byte
 	hard      HardState
 	snapshots []uint64 // indexes of durable snapshots, rising
@@ -127,8 +129,10 @@ type segment struct {
 	file   File      // nil unless the segment is in use
 	users  int       // cursors and calls under way; one more for the active segment
 	gone   bool      // no longer in the log; the last user removes the file
-	end    uint64    // one beyond the last entry that counts; of the active segment: index.next
-	size   int64     // of the file
+	// removed: it is gone, and so is its file.
+	removed bool
+	end     uint64 // one beyond the last entry that counts; of the active segment: index.next
+	size    int64  // of the file
 
 	filled atomic.Int64 // blocks up to here are allocated: writing there does not grow the file
 	footer bool         // the index can be read from a footer
@@ -179,7 +183,9 @@ func (s *Store) create(b Bootstrap) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
 	s.activate(begun)
+	s.mu.Unlock()
 	_, err = s.prepareSpare()
 	return err
 }
@@ -193,7 +199,7 @@ func (s *Store) begin(h *header, suffix string) (*segment, error) {
 		return nil, fmt.Errorf("draw a salt: %w", err)
 	}
 	h.salt = binary.LittleEndian.Uint64(salt[:])
-	h.hard, h.conf = s.hard, s.conf
+	h.hard, h.conf = s.HardState(), s.ConfState()
 	spare, err := s.takeSpare()
 	if err != nil {
 		return nil, err
@@ -222,11 +228,10 @@ func (s *Store) begin(h *header, suffix string) (*segment, error) {
 	return seg, nil
 }
 
-// activate makes seg the active segment.
+// activate makes seg the active segment. The caller holds mu.
 func (s *Store) activate(seg *segment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.segments = append(s.segments, seg)
+	s.active = seg
 	s.push(seg)
 	s.position, s.synced, s.marked = headerSize, headerSize, headerSize
 	s.before, s.torn = seg.header.crc, false
@@ -246,8 +251,6 @@ func (s *Store) push(seg *segment) {
 		s.live[keep-1].end = seg.first
 	}
 }
-
-func (s *Store) active() *segment { return s.segments[len(s.segments)-1] }
 
 // fail keeps the first reason and returns it.
 func (s *Store) fail(err error) error {
@@ -274,7 +277,7 @@ func (s *Store) FirstIndex() uint64 {
 func (s *Store) LastIndex() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.active().index.next - 1
+	return s.active.index.next - 1
 }
 
 func (s *Store) StartOffset() record.Offset {
@@ -340,7 +343,7 @@ func (s *Store) Close() error {
 	if s.failure == nil {
 		s.failure = ErrClosed
 	}
-	active := s.active()
+	active := s.active
 	s.mu.Unlock()
 	return errors.Join(err, s.closeSpares(), s.release(active))
 }

@@ -12,7 +12,7 @@ func (s *Store) sync() error {
 	if s.synced == s.position {
 		return nil
 	}
-	if err := s.active().file.Datasync(); err != nil {
+	if err := s.active.file.Datasync(); err != nil {
 		return err
 	}
 	if s.options.SyncDelay > 0 {

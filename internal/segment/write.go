@@ -20,7 +20,7 @@ func (s *Store) Write(ws []Write) (Result, error) {
 }
 
 func (s *Store) write(ws []Write, result *Result) error {
-	s.stagedNext = s.active().index.next
+	s.stagedNext = s.active.index.next
 	hard, mustSync := s.hard, false
 	for i := range ws {
 		for k := range ws[i].Frames {
@@ -116,7 +116,7 @@ func (s *Store) stageState(kind frameKind, hard HardState) {
 
 // stage adds a frame to the write being prepared.
 func (s *Store) stage(h frameHeader, payload []byte) {
-	h.salt, h.synced, h.before = s.active().header.salt, s.synced, s.before
+	h.salt, h.synced, h.before = s.active.header.salt, s.synced, s.before
 	position := s.position + s.gather.size
 	h.encode(s.gather.extend(frameHeaderSize), position)
 	s.gather.add(payload)
@@ -130,7 +130,7 @@ func (s *Store) flush() error {
 	if s.gather.size == 0 {
 		return nil
 	}
-	active := s.active()
+	active := s.active
 	s.gather.close()
 	end := s.position + s.gather.size
 	if err := s.writeOut(active, end); err != nil {

@@ -67,6 +67,7 @@ type Disk struct {
 	stopAt     int // the operation at which to stop; 0: never
 	stopped    bool
 	faults     []*fault
+	calls      map[Op]int
 }
 
 // inode is the content of a file.
@@ -103,7 +104,7 @@ func New(seed uint64) *Disk {
 	return &Disk{
 		random: rand.New(rand.NewPCG(seed, 0)),
 		names:  map[string]*inode{}, durable: map[string]*inode{},
-		dirs: map[string]bool{".": true, "/": true}, locked: map[string]bool{},
+		dirs: map[string]bool{".": true, "/": true}, locked: map[string]bool{}, calls: map[Op]int{},
 	}
 }
 
@@ -113,6 +114,7 @@ func (d *Disk) begin(op Op) (halfway bool, err error) {
 	if d.stopped {
 		return false, ErrStopped
 	}
+	d.calls[op]++
 	if op.changes() {
 		d.operations++
 		if d.operations == d.stopAt {

@@ -91,6 +91,13 @@ func (d *Disk) Operations() int {
 	return d.operations
 }
 
+// Calls counts the operations of one kind.
+func (d *Disk) Calls(op Op) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls[op]
+}
+
 // FailNth makes the n-th operation of kind op from now on answer err.
 func (d *Disk) FailNth(op Op, n int, err error) {
 	d.mu.Lock()

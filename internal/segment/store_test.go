@@ -1,0 +1,235 @@
+package segment_test
+
+import (
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/testkit/faultdisk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRestartCostDoesNotGrowWithTheLog(t *testing.T) {
+	cost := func(segments int) (opens, reads int) {
+		disk := faultdisk.New(1)
+		s := create(t, disk)
+		for i := uint64(2); len(segmentsOn(disk)) < segments; i++ {
+			write(t, s, synced(entry(i, 1, 3000)))
+		}
+		require.NoError(t, s.Close())
+		opens, reads = disk.Calls(faultdisk.Open), disk.Calls(faultdisk.Read)
+		s = open(t, disk)
+		opens, reads = disk.Calls(faultdisk.Open)-opens, disk.Calls(faultdisk.Read)-reads
+		require.NoError(t, s.Close())
+		return opens, reads
+	}
+	opens, reads := cost(3)
+	moreOpens, moreReads := cost(60)
+	require.Equal(t, opens, moreOpens)
+	require.Equal(t, reads, moreReads)
+}
+
+func TestAnUntouchedLogOccupiesLessThanAMiB(t *testing.T) {
+	dir := t.TempDir()
+	s, err := segment.Create(segment.OS(), filepath.Join(dir, "log"), segment.Options{}, bootstrap())
+	require.NoError(t, err)
+	require.NoError(t, s.Mark())
+	for more := true; more; {
+		more, err = s.Prepare()
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Close())
+	files, err := segment.OS().List(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	blocks := int64(0)
+	for _, f := range files {
+		var stat unix.Stat_t
+		require.NoError(t, unix.Stat(filepath.Join(dir, "log", f.Name), &stat))
+		blocks += stat.Blocks
+	}
+	require.Less(t, blocks*512, int64(1<<20))
+}
+
+func TestABusyLogFindsItsNextSegmentFilled(t *testing.T) {
+	disk := faultdisk.New(1)
+	o := options(disk)
+	o.SegmentBytes = 4 << 20
+	s, err := segment.Create(disk, dir, o, bootstrap())
+	require.NoError(t, err)
+	i := uint64(2)
+	for len(segmentsOn(disk)) < 3 {
+		write(t, s, synced(entry(i, 1, 20_000)))
+		i++
+		for more := true; more; {
+			more, err = s.Prepare()
+			require.NoError(t, err)
+		}
+	}
+	names := segmentsOn(disk)
+	require.GreaterOrEqual(t, len(disk.Content(names[2])), 3<<20, "it was filled before it was needed, but for a step")
+
+	// Recycling a busy log keeps files instead, never more than two.
+	require.NoError(t, s.SaveSnapshot(i-1, 1, nil))
+	require.NoError(t, s.Recycle(i))
+	require.Len(t, filesOn(disk, ".spare"), 2)
+	require.Len(t, segmentsOn(disk), 1)
+	require.NoError(t, s.Close())
+}
+
+func TestAFailedFillOfTheActiveSegmentStopsTheLog(t *testing.T) {
+	disk := faultdisk.New(1)
+	o := options(disk)
+	o.SegmentBytes = 4 << 20
+	s, err := segment.Create(disk, dir, o, bootstrap())
+	require.NoError(t, err)
+	for i := uint64(2); i < 20; i++ {
+		write(t, s, synced(entry(i, 1, 20_000)))
+	}
+	disk.FailNth(faultdisk.Datasync, 1, syscall.EIO)
+	_, err = s.Prepare()
+	require.ErrorIs(t, err, syscall.EIO)
+	_, err = s.Write(synced(entry(20, 1, 10)))
+	require.ErrorIs(t, err, syscall.EIO, "the sync that failed may have been of the log's own bytes")
+}
+
+func TestRecyclingBesideReadersAndTheWriter(t *testing.T) {
+	s, err := segment.Create(segment.OS(), t.TempDir()+"/log", segment.Options{SegmentBytes: 64 << 10}, bootstrap())
+	require.NoError(t, err)
+	const last = 3000
+	var others sync.WaitGroup
+	for range 2 {
+		others.Go(func() {
+			for s.LastIndex() < last {
+				cursor, err := s.NewCursor(s.StartOffset())
+				if err != nil {
+					continue // trimmed meanwhile
+				}
+				for {
+					frames, err := cursor.Next(1<<40, 10_000)
+					if err != nil {
+						if !trimmed(err) {
+							t.Error(err)
+						}
+						break
+					}
+					if len(frames) == 0 {
+						break
+					}
+					for _, f := range frames {
+						if record.Checksum(f.Payload) != f.CRC {
+							t.Error("a frame of a recycled file")
+						}
+					}
+				}
+				cursor.Close()
+				if _, err := s.OffsetAtTime(1500); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	others.Go(func() {
+		for s.LastIndex() < last {
+			at := s.LastIndex()
+			term, err := s.Term(at)
+			if err == nil {
+				err = s.SaveSnapshot(at, term, nil)
+			}
+			if err == nil {
+				err = s.Recycle(at)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := uint64(2); i <= last; i += 20 {
+		write(t, s, synced(entries(i, i+20, 1, 500)...))
+	}
+	others.Wait()
+	require.NoError(t, s.Close())
+}
+
+func TestASyncTakesAtLeastItsDelay(t *testing.T) {
+	disk := faultdisk.New(1)
+	o := options(disk)
+	o.SyncDelay = 3 * time.Millisecond
+	s, err := segment.Create(disk, dir, o, bootstrap())
+	require.NoError(t, err)
+	begin := time.Now()
+	write(t, s, synced(entry(2, 1, 10)))
+	require.GreaterOrEqual(t, time.Since(begin), o.SyncDelay)
+	require.NoError(t, s.Close())
+}
+
+func TestOneWriteIsOneCallAndAtMostOneSync(t *testing.T) {
+	disk := faultdisk.New(1)
+	s := create(t, disk)
+	calls := func() (int, int) { return disk.Calls(faultdisk.Write), disk.Calls(faultdisk.Datasync) }
+	writes, syncs := calls()
+	many := []segment.Write{
+		{Frames: entries(2, 8, 1, 100), MustSync: true, HardState: &segment.HardState{Term: 1, Commit: 2}},
+		{Frames: entries(8, 12, 1, 300), MustSync: true, HardState: &segment.HardState{Term: 1, Commit: 3}},
+	}
+	write(t, s, many)
+	moreWrites, moreSyncs := calls()
+	require.Equal(t, 1, moreWrites-writes)
+	require.Equal(t, 1, moreSyncs-syncs)
+	write(t, s, []segment.Write{{HardState: &segment.HardState{Term: 1, Commit: 9}}})
+	_, last := calls()
+	require.Equal(t, moreSyncs, last, "a commit index alone waits for nothing")
+	require.NoError(t, s.Close())
+}
+
+func TestAnotherProcessIsKeptOut(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	held, err := segment.OS().Lock(name)
+	require.NoError(t, err)
+	_, err = segment.OS().Lock(name)
+	require.ErrorContains(t, err, "another process")
+	require.NoError(t, held.Close())
+	again, err := segment.OS().Lock(name)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+func TestAReaderGoesOnBesideAReset(t *testing.T) {
+	disk := faultdisk.New(1)
+	s := create(t, disk)
+	write(t, s, synced(entries(2, 60, 1, 900)...))
+	cursor, err := s.NewCursor(0)
+	require.NoError(t, err)
+	require.NoError(t, s.Reset(500, 1, 4000, segment.HardState{Term: 1, Commit: 500}, nil))
+	for err == nil {
+		_, err = cursor.Next(1<<40, 1000)
+	}
+	require.True(t, trimmed(err), err)
+	cursor.Close()
+	require.NoError(t, s.Close())
+}
+
+func TestWriteFileDurablyLeavesTheOldOrTheNew(t *testing.T) {
+	for n := 1; ; n++ {
+		disk := faultdisk.New(uint64(n))
+		require.NoError(t, disk.MkdirAll("data"))
+		require.NoError(t, segment.WriteFileDurably(disk, "data/file", []byte("old")))
+		disk.StopAt(n)
+		err := segment.WriteFileDurably(disk, "data/file", []byte("new"))
+		disk.PowerCut(faultdisk.Some)
+		content := string(disk.Content("data/file"))
+		if err == nil {
+			require.Equal(t, "new", content)
+			return
+		}
+		require.Contains(t, []string{"old", "new"}, content)
+	}
+}
