@@ -7,7 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
@@ -88,6 +90,43 @@ func BenchmarkAppend(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkEcho is what a bare stream for each caller gives, with one request
+// outstanding: the limit of BenchmarkAppend with as many connections as callers.
+func BenchmarkEcho(b *testing.B) {
+	e := newEchoServer(b)
+	var builder record.Builder
+	require.NoError(b, builder.Add(record.Record{Value: make([]byte, 2048)}))
+	batch, err := builder.Finish(record.None)
+	require.NoError(b, err)
+	b.ReportAllocs()
+	var group sync.WaitGroup
+	const workers = 128
+	for range workers {
+		conn, err := grpc.NewClient("passthrough:///"+e.address,
+			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec)))
+		require.NoError(b, err)
+		defer conn.Close()
+		stream, err := conn.NewStream(b.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			strandlinev1.LogService_Append_FullMethodName)
+		require.NoError(b, err)
+		group.Go(func() {
+			var answer wire.AppendResponse
+			for range (b.N + workers - 1) / workers {
+				err := stream.SendMsg(&wire.AppendRequest{SessionID: 1, Batches: batch})
+				if err == nil {
+					err = stream.RecvMsg(&answer)
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "echos/s")
 }
 
 // BenchmarkSend is one caller that does not wait.

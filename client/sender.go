@@ -28,15 +28,14 @@ func (p *Producer) supervise() {
 		}
 		round, cancel := context.WithCancel(p.context)
 		p.beginRound(cancel)
-		if pause {
-			_ = pauses.wait(round, tried)
+		if !pause || pauses.wait(round, tried) == nil {
+			before := p.answered()
+			tried = p.serve(round)
+			if pause = p.answered() == before; !pause {
+				pauses = newPauses()
+			}
 		}
-		before := p.answered()
-		tried = p.serve(round)
 		cancel()
-		if pause = p.answered() == before; !pause {
-			pauses = newPauses()
-		}
 		p.repair(p.endRound(), tried)
 	}
 	p.fail(interruption{err: closed("producer")})
@@ -55,6 +54,13 @@ func (p *Producer) awaitWork() (there, waited bool) {
 		p.sleep(p.context, nil)
 	}
 	return false, waited
+}
+
+// answered is how many requests have been appended.
+func (p *Producer) answered() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts.requestRecords.Count
 }
 
 // serve sends on one stream until the round ends; the interruption tells why it
@@ -155,53 +161,6 @@ func (p *Producer) take(round context.Context, stream grpc.ClientStream) *reques
 		}
 	}
 	return nil
-}
-
-// rest waits for something to send. Meanwhile a caller may take the sending
-// goroutine's turn; it must have given it back when rest returns.
-func (p *Producer) rest(round context.Context, stream grpc.ClientStream) {
-	p.idle = stream
-	p.sleep(round, nil)
-	p.idle = nil
-	for p.direct {
-		p.sleep(context.Background(), nil)
-	}
-}
-
-// largestDirect bounds what a caller sends itself, in bytes. It is less than
-// what any flow-control window has left when nothing is in flight, so the
-// caller does not wait for the network.
-const largestDirect = 32 << 10
-
-// goDirect tells whether a caller that is going to wait for r may send it
-// itself, and takes the sending goroutine's turn then. That is the way of a
-// caller alone on its connection: it saves waking a goroutine. Where several
-// share one, they are gathered. The mutex is held.
-func (p *Producer) goDirect(r *request) (stream grpc.ClientStream) {
-	if p.idle == nil || !p.sleeping || len(p.window.flight) > 0 || len(p.queue) > 0 ||
-		p.woken > r.count || p.options.linger > 0 || r.size > largestDirect {
-		return nil
-	}
-	p.seal(r)
-	p.sleeping, p.direct = false, true
-	return p.idle
-}
-
-// sendDirect sends a request in the sending goroutine's turn.
-func (p *Producer) sendDirect(r *request, stream grpc.ClientStream) {
-	i := p.put(r, stream)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.direct = false
-	if i.err != nil {
-		p.interruptLocked(i)
-	}
-	if p.idle == nil {
-		p.rouse() // the round has ended: rest waits for the turn
-		return
-	}
-	p.sleeping = true
-	p.nudge()
 }
 
 // candidate is the oldest request that is not in the window, or nil.

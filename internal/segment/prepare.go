@@ -14,6 +14,11 @@ import (
 // filled with zeros ahead of the writer, off its path, as far ahead as the log
 // is busy: the active segment a little for an idle log, the whole next
 // segment for one that fills a segment without a pause.
+//
+// Zeros take bandwidth of the same disk: 0.6 us a KiB, where growth costs a
+// sync 30 us and 0.3 us a KiB. From writes of about 90 KiB on, growing is the
+// cheaper way, and a log that makes such writes is not filled ahead. Recycled
+// files cost neither.
 
 const (
 	// fillMin is kept filled in the active segment and in the spare of an idle
@@ -24,6 +29,8 @@ const (
 	// kickBytes are written between two looks at what is to be filled. It is
 	// small beside fillMin, and lone appends do not wake another goroutine.
 	kickBytes = 32 << 10
+	// fillBelow is the average size of writes below which filling pays.
+	fillBelow = 64 << 10
 	// footerRoom is filled behind SegmentBytes.
 	footerRoom = 64 << 10
 	// sparesMax are kept; more recycled segments than that are removed.
@@ -53,7 +60,8 @@ type spare struct {
 // filler knows how busy the log is.
 type filler struct {
 	position atomic.Int64 // of the writer in the active segment
-	window   atomic.Int64 // bytes written since the log was last idle, at most a segment's
+	recent   atomic.Int64 // bytes written since the log was last idle, at most a segment's
+	average  atomic.Int64 // bytes of a write, lately
 	unkicked int64        // bytes written since the last kick; the writer's own
 
 	wake, quit, done chan struct{} // nil with Options.Manual
@@ -61,7 +69,8 @@ type filler struct {
 
 func (f *filler) wrote(bytes, position, most int64) {
 	f.position.Store(position)
-	f.window.Store(min(most, f.window.Load()+bytes))
+	f.recent.Store(min(most, f.recent.Load()+bytes))
+	f.average.Store((7*f.average.Load() + bytes) / 8)
 	if f.unkicked += bytes; f.unkicked >= kickBytes {
 		f.unkicked = 0
 		f.kick()
@@ -76,7 +85,7 @@ func (f *filler) kick() {
 }
 
 // shrink is called when the log has fallen idle.
-func (f *filler) shrink() { f.window.Store(0) }
+func (f *filler) shrink() { f.recent.Store(0) }
 
 // startFiller starts the goroutine that prepares. stopFiller waits for it.
 func (s *Store) startFiller() {
@@ -120,7 +129,10 @@ func (s *Store) Prepare() (more bool, err error) {
 	if more, err = s.prepareSpare(); more || err != nil {
 		return more, err
 	}
-	ahead := s.filler.position.Load() + max(s.filler.window.Load(), min(fillMin, s.options.SegmentBytes))
+	if s.filler.average.Load() >= fillBelow {
+		return false, nil
+	}
+	ahead := s.filler.position.Load() + max(s.filler.recent.Load(), min(fillMin, s.options.SegmentBytes))
 	full := s.options.SegmentBytes + footerRoom
 	if more, err = s.fillActive(min(ahead, full)); more || err != nil {
 		return more, err

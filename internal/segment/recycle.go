@@ -98,7 +98,7 @@ func (s *Store) spareOf(seg *segment, others int) *spare {
 	s.spares.mu.Lock()
 	defer s.spares.mu.Unlock()
 	enough := s.options.SegmentBytes / 2
-	if s.filler.window.Load() < enough || seg.size < enough || len(s.spares.kept)+others >= sparesMax {
+	if s.filler.recent.Load() < enough || seg.size < enough || len(s.spares.kept)+others >= sparesMax {
 		return nil
 	}
 	return &spare{path: s.sparePath(), filled: seg.size}

@@ -177,7 +177,7 @@ func (s *scanner) lookBehind() error {
 			continue
 		}
 		if at == s.position {
-			s.torn = false
+			s.torn = true
 		}
 		h, err := parseFrameHeader(b, at, s.header.salt)
 		if err != nil {

@@ -47,5 +47,6 @@ func TestAFrameIsValidInOnePlaceOnly(t *testing.T) {
 	require.Error(t, s.bad)
 	require.Equal(t, int64(len(content)), s.position)
 	require.NoError(t, s.lookBehind())
-	require.False(t, s.corrupt, "copies of frames vouch for nothing")
+	require.False(t, s.corrupt)
+	require.Zero(t, s.lastIndex, "none of the copies is taken for a frame")
 }

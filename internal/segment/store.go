@@ -127,19 +127,15 @@ type segment struct {
 	terms  []termRun // nil until they are needed
 	index  *index    // nil unless the segment is in use or has no footer
 	file   File      // nil unless the segment is in use
+	footer bool      // the index can be read from a footer
 	users  int       // cursors and calls under way; one more for the active segment
-	gone   bool      // no longer in the log; the last user removes the file
-	// removed: it is gone, and so is its file.
-	removed bool
-	end     uint64 // one beyond the last entry that counts; of the active segment: index.next
-	size    int64  // of the file
+	end    uint64    // one beyond the last entry that counts; of the active segment: index.next
+	size   int64     // of the file
+	// gone: it has left the log. The last user removes the file, unless it
+	// was removed already.
+	gone, removed bool
 
 	filled atomic.Int64 // blocks up to here are allocated: writing there does not grow the file
-	footer bool         // the index can be read from a footer
-}
-
-func segmentName(ordinal, first uint64) string {
-	return fmt.Sprintf("%020d-%020d.seg", ordinal, first)
 }
 
 // Create makes a new log in dir, durable when it returns. It refuses with

@@ -26,7 +26,7 @@ var rooms = map[string][]string{
 	"internal/node":     {"internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
 	"internal/testkit":  {"internal/segment", "internal/record"},
-	"internal/tidy":     {},
+	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
 	"bench":             {"client", "internal/record"},
 	"cmd/strandline":    {"client", "bench", "internal/node", "internal/door", "internal/record"},

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// watch is the producer's clock: it ends rounds that take too long and renews
+// the lease of a session that is idle.
+func (p *Producer) watch() {
+	beat := time.Second
+	if p.options.timeout > 0 {
+		beat = min(beat, p.options.timeout/4)
+	}
+	if !p.options.withoutSession {
+		beat = min(beat, p.options.lease/12)
+	}
+	ticker := time.NewTicker(max(beat, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.context.Done():
+			return
+		case now := <-ticker.C:
+			p.timeOut(now)
+			p.keepSession(now)
+		}
+	}
+}
+
+// timeOut ends the round if the oldest record has waited too long.
+func (p *Producer) timeOut(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	oldest := p.candidate()
+	for _, r := range p.window.flight {
+		if !r.failed {
+			oldest = r
+			break
+		}
+	}
+	if p.options.timeout > 0 && oldest != nil && now.Sub(oldest.accepted) > p.options.timeout {
+		p.interruptLocked(interruption{err: &Error{
+			Reason: ErrTimedOut.Reason, Message: "no answer within " + p.options.timeout.String(), Retryable: true,
+		}})
+	}
+}
+
+// keepSession renews the lease if a third of it has passed without an answer.
+func (p *Producer) keepSession(now time.Time) {
+	p.mu.Lock()
+	session, due := p.session, now.Sub(p.lastSign) > p.options.lease/3
+	p.mu.Unlock()
+	if session.ID == 0 || !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.context, p.options.lease/3)
+	defer cancel()
+	err := p.client.Admin().KeepSession(ctx, p.log, session.ID)
+	p.mu.Lock()
+	current := p.session.ID == session.ID
+	if err == nil && current {
+		p.lastSign = now
+	}
+	p.mu.Unlock()
+	if e := fromRPC(err); err != nil && current && e.endsSession() {
+		p.interrupt(interruption{err: e})
+	}
+}
+
+// stop lets the producer accept nothing more.
+func (p *Producer) stop(err *Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended == nil {
+		ended := *err
+		ended.Outcome = NotInLog
+		p.ended = &ended
+	}
+}
+
+// forgetSession makes the next round open a new one.
+func (p *Producer) forgetSession() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.session, p.next = Session{}, 0
+}
+
+// renewSession opens a session if there is none.
+func (p *Producer) renewSession(ctx context.Context) error {
+	p.mu.Lock()
+	needed := p.session.ID == 0 && !p.options.withoutSession
+	p.mu.Unlock()
+	if !needed {
+		return nil
+	}
+	session, err := p.client.Admin().OpenSession(ctx, p.log, p.options.lease)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.session, p.next, p.lastSign = session, 0, time.Now()
+	return nil
+}

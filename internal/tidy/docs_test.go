@@ -1,0 +1,75 @@
+package tidy
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+)
+
+var (
+	testName = regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	link     = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+)
+
+func TestEveryTestThatADocumentNamesExists(t *testing.T) {
+	tests := map[string]bool{}
+	for _, text := range files(t, "_test.go") {
+		for _, found := range testFunc.FindAllStringSubmatch(text, -1) {
+			tests[found[1]] = true
+		}
+	}
+	for path, text := range files(t, ".md") {
+		for _, found := range testName.FindAllStringSubmatch(text, -1) {
+			require.True(t, tests[found[1]], "%s names %s, which does not exist", path, found[1])
+		}
+	}
+}
+
+func TestEveryLinkBetweenDocumentsLeadsSomewhere(t *testing.T) {
+	for path, text := range files(t, ".md") {
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(path), found[1]))
+			require.NoError(t, err, "%s links to %s", path, found[1])
+		}
+	}
+}
+
+func TestTheTableOfErrorsIsThatOfTheCode(t *testing.T) {
+	text, err := os.ReadFile("../../docs/errors.md")
+	require.NoError(t, err)
+	yes := map[bool]string{true: "yes", false: "no"}
+	inLog := map[record.Outcome]string{record.NotInLog: "no", record.MaybeInLog: "maybe", record.InLog: "yes"}
+	for _, reason := range record.Reasons() {
+		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| `%s` \\| [A-Z_]+ \\| %s \\| %s \\|", reason, yes[reason.Retryable()], inLog[reason.Outcome()]))
+		require.Regexp(t, row, string(text))
+	}
+}
+
+// files returns the tracked text files with a suffix, by path.
+func files(t *testing.T, suffix string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	require.NoError(t, filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 2:
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(path, suffix):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		found[path] = string(text)
+		return err
+	}))
+	return found
+}
