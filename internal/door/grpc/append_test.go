@@ -318,6 +318,8 @@ func TestAnAppendInFlightOutlivesAClientThatGoesAway(t *testing.T) {
 	p := <-held
 	c.cancel()
 	require.Equal(t, codes.Canceled, status.Code(c.end()))
+	// The stream is gone before the log has decided.
+	d.server.Stop(context.Background())
 	require.NotZero(t, d.server.Budget.Used())
 	p.done(at(0, 1))
 	require.Zero(t, d.server.Budget.Used())

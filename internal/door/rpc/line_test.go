@@ -21,9 +21,9 @@ func joined(t *testing.T, l *Line[int], values ...int) []*Place[int] {
 }
 
 func TestAnswersAreTakenInTheOrderOfRequests(t *testing.T) {
-	const requests = 1000
-	l := NewLine[int](16)
-	unanswered := make(chan *Place[int], 16)
+	const requests, limit = 1000, 16
+	l := NewLine[int](limit)
+	unanswered := make(chan *Place[int])
 	var workers sync.WaitGroup
 	workers.Go(func() {
 		for v := range requests {
@@ -35,32 +35,23 @@ func TestAnswersAreTakenInTheOrderOfRequests(t *testing.T) {
 		l.Close()
 		close(unanswered)
 	})
-	// Four answer at their own pace, each out of order.
-	for range 4 {
-		workers.Go(func() {
-			var held []*Place[int]
-			for p := range unanswered {
-				held = append(held, p)
-				if rand.IntN(2) == 0 {
-					rand.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
-					for _, p := range held {
-						l.Answer(p)
-					}
-					held = nil
-				}
-				// The line is never full of requests that nobody will answer.
-				if len(held) == 3 {
-					for _, p := range held {
-						l.Answer(p)
-					}
-					held = nil
-				}
-			}
-			for _, p := range held {
+	workers.Go(func() {
+		// As many as the line holds, so that the first is always among them.
+		window := make([]*Place[int], 0, limit)
+		answer := func() {
+			rand.Shuffle(len(window), func(i, j int) { window[i], window[j] = window[j], window[i] })
+			for _, p := range window {
 				l.Answer(p)
 			}
-		})
-	}
+			window = window[:0]
+		}
+		for p := range unanswered {
+			if window = append(window, p); len(window) == limit {
+				answer()
+			}
+		}
+		answer()
+	})
 	for want := range requests {
 		v, ok := l.Next()
 		require.True(t, ok)
