@@ -40,7 +40,7 @@ const (
 	// writeBuffer is how much is gathered for one write to a socket. Frames of
 	// long reads fill it; answers to appends are flushed as soon as there are
 	// no more of them.
-	writeBuffer = 128 << 10
+	writeBuffer = 32 << 10
 	readBuffer  = 32 << 10
 
 	// minPing is how often a client may ping, with or without streams open.
