@@ -18,7 +18,10 @@ const (
 	DefaultInFlightBytes = 256 << 20
 
 	// MaxRequestBytes bounds one message of an append stream. gRPC refuses a
-	// larger one with RESOURCE_EXHAUSTED before it is received.
+	// larger one with RESOURCE_EXHAUSTED before it is received. gRPC holds a
+	// message until all of it is there, and only then can the budget hold the
+	// stream up: what is half received is bounded by this limit times the
+	// streams that are open, not by the budget.
 	MaxRequestBytes = 64 << 20
 
 	// MaxCallBytes bounds every other message a client sends: names, offsets
@@ -37,9 +40,8 @@ const (
 	streamWindow     = 4 << 20
 	connectionWindow = 16 << 20
 
-	// writeBuffer is how much is gathered for one write to a socket. Frames of
-	// long reads fill it; answers to appends are flushed as soon as there are
-	// no more of them.
+	// What is gathered for one write to a socket, and read from one at once.
+	// Reads of long frames measured no faster with 128, 256 or 512 KiB.
 	writeBuffer = 32 << 10
 	readBuffer  = 32 << 10
 
