@@ -24,7 +24,7 @@ func newBenchAppends(c *cli) *cobra.Command {
 		span        limit.Span
 		log         string
 		stored      durability
-		keep        = size(2 << 30)
+		keep        = size(256 << 20)
 		withLimits  *bool
 	)
 	command := &cobra.Command{

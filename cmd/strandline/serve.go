@@ -8,6 +8,8 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
+
+	"strandline.dev/internal/node"
 )
 
 // defaultData is where a node keeps its logs unless told otherwise.
@@ -47,6 +49,8 @@ exit code 0, within 10 s.`,
 	flags.StringVar(&s.grpc, "grpc", defaultGRPCAddress, "`address` of the gRPC port; port 0 takes any that is free")
 	flags.StringVar(&s.http, "http", defaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
+	s.minFree = node.DefaultMinFree
+	flags.Var((*size)(&s.minFree), "min-free", "how much of the disk stays free: below, appends are refused")
 	flags.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
 	flags.Var(&style, "log-format", "text or json")
 	flags.Var((*duration)(&s.syncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")

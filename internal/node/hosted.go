@@ -33,6 +33,8 @@ type hosted struct {
 	lost    record.Offset
 	ceiling atomic.Int64
 
+	unretained atomic.Int64 // bytes written since retention was looked at
+
 	closing sync.Once
 }
 
@@ -122,6 +124,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 	wrote := func(bytes, entries int, took time.Duration) {
 		n.metrics.wrote(l.Name, bytes, entries, took)
 		n.wrote(bytes)
+		n.wroteTo(h, bytes)
 	}
 	r, err := replica.Start(replica.Options{ID: l.Replica, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote, Volatile: h.config.Load().Durability == Memory})
 	if err != nil {

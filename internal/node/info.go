@@ -55,7 +55,7 @@ func (n *Node) describe(h *hosted) Info {
 	free, total := n.space.known()
 	i := Info{
 		Name: h.name, ID: h.id, Config: *h.config.Load(), Created: h.created,
-		BytesFree: free, BytesTotal: total, Problem: h.problem(),
+		Full: n.space.full.Load() && h.onDisk(), BytesFree: free, BytesTotal: total, Problem: h.problem(),
 	}
 	if h.replica == nil {
 		return i

@@ -9,6 +9,11 @@ import (
 	"strandline.dev/internal/replica"
 )
 
+// retainAfter is how many bytes a log with a limit of size writes before
+// retention is looked at again. A log that writes several segments a second
+// then gets each one back in time to use its file again.
+const retainAfter = 32 << 20
+
 // retentionEvery is how often retention is looked at. With the tick before
 // and the command after it, a record outlives its retention by less than 2 s.
 const retentionEvery = time.Second
@@ -18,11 +23,13 @@ const retentionEvery = time.Second
 type keeper struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	// grown asks for a look at retention before the next second is over.
+	grown chan struct{}
 }
 
 func (k *keeper) start(n *Node) {
 	ctx, cancel := context.WithCancel(context.Background())
-	k.cancel = cancel
+	k.cancel, k.grown = cancel, make(chan struct{}, 1)
 	k.running.Go(func() { n.keepTime(ctx) })
 	k.running.Go(func() { n.keepRetention(ctx) })
 }
@@ -61,6 +68,7 @@ func (n *Node) keepRetention(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-n.keeper.grown:
 		}
 		for _, h := range *n.logs.Load() {
 			if h.replica == nil || h.id == catalogID || !h.replica.Status().Leading {
@@ -70,6 +78,19 @@ func (n *Node) keepRetention(ctx context.Context) {
 				n.logger.Warn("could not apply retention", "log", h.name, "error", err)
 			}
 		}
+	}
+}
+
+// wroteTo counts the bytes that a log has written since retention was looked
+// at.
+func (n *Node) wroteTo(h *hosted, bytes int) {
+	if h.config.Load().RetentionBytes == 0 || h.unretained.Add(int64(bytes)) < retainAfter {
+		return
+	}
+	h.unretained.Store(0)
+	select {
+	case n.keeper.grown <- struct{}{}:
+	default:
 	}
 }
 

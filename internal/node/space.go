@@ -57,8 +57,14 @@ func (n *Node) watchSpace() {
 func (n *Node) tellFull() {
 	full := n.space.full.Load()
 	for _, h := range *n.logs.Load() {
-		if h.replica != nil && h.id != catalogID && h.config.Load().Durability == Disk {
+		if h.replica != nil && h.onDisk() {
 			h.replica.SetFull(full)
 		}
 	}
+}
+
+// onDisk: appends of the log need room on the disk. The catalog may use the
+// reserve.
+func (h *hosted) onDisk() bool {
+	return h.id != catalogID && h.config.Load().Durability == Disk
 }

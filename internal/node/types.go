@@ -59,6 +59,7 @@ type Info struct {
 	LeaderTerm   uint64
 	Leader       string // address of the leader's gRPC door; empty: unknown
 	Sealed       bool
+	Full         bool   // appends are refused for lack of room
 	Problem      string // empty, or why the log cannot be served here
 }
 

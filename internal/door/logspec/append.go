@@ -130,6 +130,9 @@ func (s *appendStream) receive() error {
 		if refusal == nil {
 			refusal = c.encode()
 		}
+		if refusal == nil && c.append.Records == 0 {
+			refusal = s.probe()
+		}
 		if refusal != nil || c.append.Records == 0 {
 			c.settle(sequence.Answer{Refusal: refusal})
 			continue
@@ -137,6 +140,16 @@ func (s *appendStream) receive() error {
 		s.node.Append(anonymous, s.log, &c.append, c.settle)
 	}
 	return nil
+}
+
+// probe answers a request without proposals, with which a client finds out
+// whether there is room again.
+func (s *appendStream) probe() *record.Refusal {
+	info, err := s.node.KnownInfo(anonymous, s.log)
+	if err == nil && info.Full {
+		return record.Refuse(record.Full, "the disk is nearly full: discard, or wait")
+	}
+	return refusalOf(err)
 }
 
 // Admit implements rpc.Admission.

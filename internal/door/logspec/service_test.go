@@ -101,7 +101,7 @@ func (f *fakeNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
 	if f.created == 0 {
 		return node.Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
 	}
-	return node.Info{Start: f.start, End: f.end, BytesUsed: 10, BytesFree: 90}, nil
+	return node.Info{Start: f.start, End: f.end, BytesUsed: 10, BytesFree: 90, Full: f.refusal != nil && f.refusal.Reason == record.Full}, nil
 }
 
 func (f *fakeNode) Info(_ context.Context, c node.Caller, log string) (node.Info, error) {
@@ -318,8 +318,11 @@ func TestAFullLogIsToldBehindEarlierRepliesAndEndsTheStream(t *testing.T) {
 	require.True(t, c.receive().GetFull())
 	require.ErrorIs(t, c.end(), io.EOF)
 
-	n.refuse(nil)
 	n.held = nil
+	c = open(t, client)
+	c.send()
+	require.True(t, c.receive().GetFull(), "a probe finds out as well")
+	n.refuse(nil)
 	c = open(t, client)
 	c.send()
 	c.requireOK(1)
