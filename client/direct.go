@@ -28,7 +28,7 @@ const largestDirect = 32 << 10
 // share one, they are gathered. The mutex is held.
 func (p *Producer) goDirect(r *request) (stream grpc.ClientStream) {
 	if p.idle == nil || !p.sleeping || len(p.window.flight) > 0 || len(p.queue) > 0 ||
-		p.woken > r.count || p.options.linger > 0 || r.size > largestDirect {
+		p.expected() > r.count || p.options.linger > 0 || r.size > largestDirect {
 		return nil
 	}
 	p.seal(r)

@@ -60,6 +60,7 @@ type Producer struct {
 	message  wire.AppendRequest // belongs to whose turn it is
 	patience int                // of gather
 	woken    int                // callers that answers have woken since the last sealing
+	early    int                // records that were formed before the first of them was woken
 
 	session  Session // ID 0: to be opened
 	next     uint64  // sequence of the next record to be sealed, in session.Epoch

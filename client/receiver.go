@@ -56,6 +56,9 @@ func (p *Producer) leave(r *request) {
 	p.window.pop()
 	p.lastSign = now
 	if !r.failed {
+		if p.woken == 0 {
+			p.early = int(p.formed.Load())
+		}
 		p.woken += r.waiters
 		p.release(r.size)
 		if r.err == nil {

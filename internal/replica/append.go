@@ -25,11 +25,11 @@ func (c *Core) Append(r *Request) {
 }
 
 // propose gives the queue to the sequencer and what it accepts to Raft, as one
-// entry for all that waits, while fewer than maxFlights are on their way.
+// entry for all that waits.
 func (c *Core) propose() {
-	for c.office && len(c.queue) > 0 && len(c.flights) < maxFlights {
-		decided, taken := c.decide()
-		dropped := c.send(c.sequencer.Seal(c.now.Unix))
+	for c.office && len(c.queue) > 0 && c.mayFly() {
+		decided, taken, bytes := c.decide()
+		dropped := c.send(c.sequencer.Seal(c.now.Unix), bytes)
 		c.settle(decided, taken, dropped)
 		if dropped != 0 {
 			return // Raft takes nothing now; the next tick or message tries again
@@ -37,9 +37,24 @@ func (c *Core) propose() {
 	}
 }
 
+// mayFly reports whether another flight may begin. While one is being synced a
+// second one forms, but not before as much waits as is on its way: a second
+// flight with the first request that comes would leave all the others to a
+// third, and every append would wait for three syncs instead of two.
+func (c *Core) mayFly() bool {
+	switch n := len(c.flights); n {
+	case 0:
+		return true
+	case maxFlights:
+		return false
+	default:
+		return c.queued >= c.flights[n-1].bytes
+	}
+}
+
 // decide drains the queue into the sequencer until an entry is full.
-func (c *Core) decide() (decided []sequence.Answer, taken []*Request) {
-	n, bytes := 0, 0
+func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
+	n := 0
 	for n < len(c.queue) && bytes < record.EntryTargetBytes {
 		r := c.queue[n]
 		n++
@@ -55,19 +70,19 @@ func (c *Core) decide() (decided []sequence.Answer, taken []*Request) {
 	c.queue = c.queue[n:]
 	decided = c.decided
 	c.decided = c.decided[:0]
-	return decided, taken
+	return decided, taken, bytes
 }
 
-// send proposes drafts. It returns the first flight that Raft did not take, or
+// send proposes the drafts of a drain of so many bytes. It returns the first flight that Raft did not take, or
 // 0; that one and those after it are undone in the sequencer.
-func (c *Core) send(drafts []sequence.Draft) (dropped uint64) {
+func (c *Core) send(drafts []sequence.Draft, bytes int) (dropped uint64) {
 	for _, d := range drafts {
 		if err := c.raft.Propose(d.Data); err != nil {
 			c.logger.Debug("raft dropped a proposal", "error", err)
 			c.sequencer.Drop(d.Flight)
 			return d.Flight
 		}
-		c.flights = append(c.flights, flight{number: d.Flight, crc: d.CRC})
+		c.flights = append(c.flights, flight{number: d.Flight, crc: d.CRC, bytes: bytes})
 		c.unplaced++
 	}
 	return 0

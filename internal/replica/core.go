@@ -145,6 +145,7 @@ type flight struct {
 	number  uint64
 	index   uint64 // 0 until Raft has placed it
 	crc     uint32
+	bytes   int // of the appends that were drained with it
 	answers []Answered
 }
 

@@ -1,6 +1,11 @@
 package segment
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // sync makes all frames written so far durable. It is the only place where
 // the log waits for the disk on behalf of an append, and it is called by the
@@ -16,8 +21,17 @@ func (s *Store) sync() error {
 		return err
 	}
 	if s.options.SyncDelay > 0 {
-		time.Sleep(s.options.SyncDelay)
+		delay(s.options.SyncDelay)
 	}
 	s.synced = s.position
 	return nil
+}
+
+// delay waits as a slow disk would: in the kernel, where the runtime knows no
+// more of it than of an fdatasync. time.Sleep would also round up to the next
+// millisecond on an idle machine.
+func delay(d time.Duration) {
+	rest := unix.NsecToTimespec(int64(d))
+	for errors.Is(unix.Nanosleep(&rest, &rest), unix.EINTR) {
+	}
 }
