@@ -118,16 +118,17 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 		if r.done || r.next >= r.until {
 			return Chunk{}, io.EOF
 		}
-		frames, start, end, err := r.reader.Next(r.until, chunkBytes)
+		entries, err := r.reader.Next(r.until, chunkBytes)
 		if err != nil {
 			return Chunk{}, err
 		}
-		if len(frames) > 0 {
-			c, err := r.cut(frames)
+		start, end := entries.Start, entries.End
+		if len(entries.Frames) > 0 {
+			c, err := r.cut(entries.Frames)
 			if err != nil {
 				return Chunk{}, err
 			}
-			c.Start, c.End = start, end
+			c.Start, c.End, c.Release = start, end, entries.Release
 			if c.Count == 0 {
 				continue
 			}

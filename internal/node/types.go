@@ -112,4 +112,8 @@ type Chunk struct {
 	Bytes int // of all parts
 	// The log's committed bounds when the chunk was made.
 	Start, End record.Offset
+	// Release gives the memory of the parts back: nobody may look at them any
+	// more. It may be called once, by who has the only copy of the chunk, or
+	// not at all. Never nil.
+	Release func()
 }

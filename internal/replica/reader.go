@@ -17,11 +17,13 @@ type Reader struct {
 	cursor  segment.Cursor
 	// ahead brings the chunk at next while the user works on the one before;
 	// nil when no read is under way.
-	ahead chan chunk
+	ahead chan fetched
 }
 
-type chunk struct {
+// fetched is what a read of the tail or of segments gave.
+type fetched struct {
 	frames []segment.Frame
+	memory *[]byte // that the payloads lie in, if it is theirs alone
 	err    error
 }
 
@@ -33,29 +35,31 @@ func (r *Replica) NewReader(from record.Offset) *Reader {
 // Next returns the entries that hold records from the reader's position up to
 // until (exclusive), about maxBytes of them and at least one, and moves behind
 // them. The first may begin before the position. No frames and no error: there
-// is nothing to read now. The frames are valid until the next call; their
-// payloads stay.
-func (r *Reader) Next(until record.Offset, maxBytes int) (frames []segment.Frame, start, end record.Offset, err error) {
-	start, end, err = r.replica.tail.Bounds()
+// is nothing to read now.
+func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
+	start, end, err := r.replica.tail.Bounds()
+	c := Chunk{Start: start, End: end}
 	if err != nil {
-		return nil, start, end, err
+		return c, err
 	}
 	if r.next < start {
-		return nil, start, end, trimmed(r.next, start)
+		return c, trimmed(r.next, start)
 	}
 	until = min(until, end)
 	if r.next >= until {
-		return nil, start, end, nil
+		return c, nil
 	}
-	if frames, err = r.fetch(until, maxBytes); err != nil {
-		return nil, start, end, r.refuse(err, start)
+	got := r.fetch(until, maxBytes)
+	if got.err != nil {
+		return c, r.refuse(got.err, start)
 	}
-	last := &frames[len(frames)-1]
+	c.Frames, c.memory = got.frames, got.memory
+	last := &c.Frames[len(c.Frames)-1]
 	r.next = last.First + record.Offset(last.Count)
 	if r.cursor != nil && r.next < end {
 		r.readAhead(end, maxBytes)
 	}
-	return frames, start, end, nil
+	return c, nil
 }
 
 // Close waits for a read under way and lets go of the segment.
@@ -67,22 +71,22 @@ func (r *Reader) Close() {
 	r.closeCursor()
 }
 
-func (r *Reader) fetch(until record.Offset, maxBytes int) ([]segment.Frame, error) {
+func (r *Reader) fetch(until record.Offset, maxBytes int) fetched {
 	if r.ahead != nil {
-		c := <-r.ahead
+		got := <-r.ahead
 		r.ahead = nil
-		return c.frames, c.err
+		return got
 	}
 	frames, ok := r.replica.tail.read(r.frames[:0], r.next, until, maxBytes)
 	if ok {
 		r.closeCursor()
 		r.frames = frames
-		return frames, nil
+		return fetched{frames: frames}
 	}
 	if r.cursor == nil {
 		cursor, err := r.replica.log.NewCursor(r.next)
 		if err != nil {
-			return nil, err
+			return fetched{err: err}
 		}
 		r.cursor = cursor
 	}
@@ -90,14 +94,16 @@ func (r *Reader) fetch(until record.Offset, maxBytes int) ([]segment.Frame, erro
 }
 
 // readCursor takes the next frames that hold records from the cursor.
-func (r *Reader) readCursor(until record.Offset, maxBytes int) ([]segment.Frame, error) {
+func (r *Reader) readCursor(until record.Offset, maxBytes int) fetched {
+	memory := chunkMemory.Get().(*[]byte)
 	for {
+		r.cursor.Lend(*memory)
 		frames, err := r.cursor.Next(until, maxBytes)
-		if err != nil {
-			return nil, err
+		if err == nil && len(frames) == 0 {
+			err = errShort
 		}
-		if len(frames) == 0 {
-			return nil, errShort
+		if err != nil {
+			return fetched{err: err}
 		}
 		kept := frames[:0]
 		for _, f := range frames {
@@ -106,7 +112,7 @@ func (r *Reader) readCursor(until record.Offset, maxBytes int) ([]segment.Frame,
 			}
 		}
 		if len(kept) > 0 {
-			return kept, nil
+			return fetched{frames: kept, memory: memory}
 		}
 	}
 }
@@ -118,12 +124,9 @@ func (r *Reader) readAhead(until record.Offset, maxBytes int) {
 	if _, ok := r.replica.tail.read(nil, r.next, r.next+1, 0); ok {
 		return // what comes next is in memory
 	}
-	ahead := make(chan chunk, 1)
+	ahead := make(chan fetched, 1)
 	r.ahead = ahead
-	go func() {
-		frames, err := r.readCursor(until, maxBytes)
-		ahead <- chunk{frames, err}
-	}()
+	go func() { ahead <- r.readCursor(until, maxBytes) }()
 }
 
 func (r *Reader) closeCursor() {

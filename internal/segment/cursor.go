@@ -18,6 +18,8 @@ type cursor struct {
 	segment  *segment      // in use; nil: to be looked up by index
 	position int64         // of the next frame in segment; 0: unknown
 
+	lent []byte // memory for the next chunk
+
 	prefetched int64 // position in segment up to which the kernel was asked to read
 }
 
@@ -60,13 +62,17 @@ func (c *cursor) Close() {
 	}
 }
 
+func (c *cursor) Lend(memory []byte) { c.lent = memory }
+
 func (c *cursor) Next(limit record.Offset, maxBytes int) ([]Frame, error) {
 	for {
 		b, stop, ok, err := c.chunk(limit, maxBytes)
 		if err != nil || !ok {
 			return nil, err
 		}
-		if err := b.read(); err != nil {
+		memory := c.lent
+		c.lent = nil
+		if err := b.read(memory); err != nil {
 			return nil, err
 		}
 		frames, err := b.entries(c.index, stop, math.MaxInt, func(h *frameHeader) (skip, end bool) {
@@ -178,8 +184,13 @@ func (x *index) narrow(b *chunk, wanted func(*point) bool) {
 // maxChunk bounds one read, whatever was asked for, unless one frame is larger.
 const maxChunk = 64 << 20
 
-func (b *chunk) read() error {
-	b.data = make([]byte, b.end-b.begin)
+// read takes the chunk from the file, into memory if it fits there.
+func (b *chunk) read(memory []byte) error {
+	if size := b.end - b.begin; size <= int64(len(memory)) {
+		b.data = memory[:size]
+	} else {
+		b.data = make([]byte, size)
+	}
 	n, err := b.file.ReadAt(b.data, b.begin)
 	if err == io.EOF {
 		b.data = b.data[:n] // a frame is missing then, and is found missing
@@ -268,7 +279,7 @@ func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []Frame, err error)
 	b, stop := s.chunkAt(seg, lo, 0, min(seg.end, hi), int64(maxBytes))
 	seg.index.narrow(&b, func(p *point) bool { return p.index < stop })
 	s.mu.RUnlock()
-	if err := b.read(); err != nil {
+	if err := b.read(nil); err != nil {
 		return nil, err
 	}
 	frames, err = b.entries(lo, stop, maxBytes, func(*frameHeader) (skip, end bool) { return false, false })

@@ -103,7 +103,7 @@ func readAll(t *testing.T, x *index, h *header, content []byte) {
 	s := &Store{options: Options{Logger: slog.New(slog.DiscardHandler)}}
 	for i := h.first; i < x.next; {
 		b, stop := s.chunkAt(seg, i, 0, x.next, 100)
-		if err := b.read(); err != nil {
+		if err := b.read(nil); err != nil {
 			t.Fatal(err)
 		}
 		frames, err := b.entries(i, stop, math.MaxInt, func(*frameHeader) (bool, bool) { return false, false })

@@ -101,6 +101,9 @@ type Cursor interface {
 	// beyond the cursor. The frames alias one buffer, which is the caller's
 	// from then on.
 	Next(limit record.Offset, maxBytes int) ([]Frame, error)
+	// Lend gives memory that the next call of Next may read into, if it is
+	// large enough, instead of allocating: the frames alias it then.
+	Lend(memory []byte)
 	Close()
 }
 

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"slices"
+	"sync/atomic"
+
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -16,8 +19,11 @@ type ReadFrame struct {
 	End, Start int64 // of the log
 
 	// Parts are runs of whole batches to send. SendMsg references them, even
-	// after it has returned: they must never change.
+	// after it has returned: they must not change before Sent is called.
 	Parts [][]byte
+	// Sent, if set, is called when gRPC has no more use for Parts. It is not
+	// called if a part is so small that gRPC does not count its uses.
+	Sent func()
 	// Batches are what was received, in one piece. RecvMsg copies them into the
 	// memory that Batches already has, if that is large enough: a reader that
 	// passes the same frame again allocates nothing, and what it took from the
@@ -42,10 +48,40 @@ func (m *ReadFrame) encode() (mem.BufferSlice, error) {
 	head = protowire.AppendVarint(head, uint64(size))
 	out := make(mem.BufferSlice, 0, 1+len(m.Parts))
 	out = append(out, mem.SliceBuffer(head))
-	for _, part := range m.Parts {
-		out = append(out, mem.SliceBuffer(part))
+	if m.Sent == nil || slices.ContainsFunc(m.Parts, uncounted) {
+		for _, part := range m.Parts {
+			out = append(out, mem.SliceBuffer(part))
+		}
+		return out, nil
+	}
+	uses := &uses{sent: m.Sent}
+	uses.left.Store(int32(len(m.Parts)))
+	for i := range m.Parts {
+		out = append(out, mem.NewBuffer(&m.Parts[i], uses))
 	}
 	return out, nil
+}
+
+// uncounted: gRPC does not call back for what is too small to be pooled.
+func uncounted(part []byte) bool { return mem.IsBelowBufferPoolingThreshold(cap(part)) }
+
+// uses is the pool that gRPC believes parts to come from. It counts those that
+// come back.
+type uses struct {
+	left atomic.Int32
+	sent func()
+}
+
+// Get is never called: nothing is taken from here.
+func (u *uses) Get(length int) *[]byte {
+	b := make([]byte, length)
+	return &b
+}
+
+func (u *uses) Put(*[]byte) {
+	if u.left.Add(-1) == 0 {
+		u.sent()
+	}
 }
 
 func (m *ReadFrame) decode(c *cursor) error {

@@ -104,7 +104,7 @@ func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {
 
 func (s *readStream) sendBatches(c node.Chunk) error {
 	return s.stream.SendMsg(&wire.ReadFrame{
-		First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End), Parts: c.Parts,
+		First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End), Parts: c.Parts, Sent: c.Release,
 	})
 }
 
