@@ -54,6 +54,21 @@ func TestTheTableOfErrorsIsThatOfTheCode(t *testing.T) {
 	}
 }
 
+func TestTheREADMEsProgramIsTheExampleThatIsCompiled(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	example, err := os.ReadFile("../../client/example_test.go")
+	require.NoError(t, err)
+	_, body, _ := strings.Cut(string(example), "func Example() {\n")
+	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(readme))
+	require.NotNil(t, shown)
+	require.Equal(t, withoutIndent(body), withoutIndent(shown[1]+"}\n"))
+}
+
+func withoutIndent(text string) string {
+	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "")
+}
+
 // files returns the tracked text files with a suffix, by path.
 func files(t *testing.T, suffix string) map[string]string {
 	t.Helper()
