@@ -128,36 +128,24 @@ func (c *catalog) catchUp(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the catalog: %w", err)
 		}
-		for _, part := range chunk.Parts {
-			if err := c.fold(part); err != nil {
-				return err
-			}
+		if err := c.fold(chunk); err != nil {
+			return err
 		}
 		c.next = chunk.First + record.Offset(chunk.Count)
 	}
 }
 
-func (c *catalog) fold(run []byte) error {
-	for len(run) > 0 {
-		batch, rest, err := record.Split(run)
+func (c *catalog) fold(chunk Chunk) error {
+	for r, err := range chunk.Records {
 		if err != nil {
 			return fmt.Errorf("read the catalog: %w", err)
 		}
-		run = rest
-		for r, err := range batch.Records {
-			if err != nil {
-				return fmt.Errorf("read the catalog: %w", err)
-			}
-			if r.Offset < c.next {
-				continue
-			}
-			var change catalogChange
-			if err := json.Unmarshal(r.Value, &change); err != nil {
-				return fmt.Errorf("read change %d of the catalog: %w", r.Offset, err)
-			}
-			if err := c.state.fold(change); err != nil {
-				return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
-			}
+		var change catalogChange
+		if err := json.Unmarshal(r.Value, &change); err != nil {
+			return fmt.Errorf("read change %d of the catalog: %w", r.Offset, err)
+		}
+		if err := c.state.fold(change); err != nil {
+			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
 	}
 	return nil

@@ -99,21 +99,3 @@ type ReadRequest struct {
 	UntilTime  int64         // exclusive, unix ms; 0: no limit
 	Follow     bool          // wait at the tail
 }
-
-// Chunk is a run of committed records as stored.
-type Chunk struct {
-	// The records asked for are [First, First+Count).
-	First record.Offset
-	Count int
-	// Parts are runs of whole batches, in order and contiguous: the first
-	// batch may begin below First, the last may end beyond First+Count. They
-	// are shared with other readers: never change them.
-	Parts [][]byte
-	Bytes int // of all parts
-	// The log's committed bounds when the chunk was made.
-	Start, End record.Offset
-	// Release gives the memory of the parts back: nobody may look at them any
-	// more. It may be called once, by who has the only copy of the chunk, or
-	// not at all. Never nil.
-	Release func()
-}

@@ -79,27 +79,12 @@ type replies struct {
 }
 
 func (f *replies) send(c node.Chunk) error {
-	end := c.First + record.Offset(c.Count)
-	for _, run := range c.Parts {
-		for len(run) > 0 {
-			batch, rest, err := record.Split(run)
-			if err != nil {
-				return record.Refuse(record.Corrupt, "stored batch at offset %d: %v", c.First, err)
-			}
-			run = rest
-			for r, err := range batch.Records {
-				switch {
-				case err != nil:
-					return err
-				case r.Offset < c.First:
-					continue
-				case r.Offset >= end:
-					return f.flush()
-				}
-				if err := f.add(r); err != nil {
-					return err
-				}
-			}
+	for r, err := range c.Records {
+		if err != nil {
+			return err
+		}
+		if err := f.add(r); err != nil {
+			return err
 		}
 	}
 	return f.flush()

@@ -1,0 +1,48 @@
+package node
+
+import "strandline.dev/internal/record"
+
+// Chunk is a run of committed records as stored.
+type Chunk struct {
+	// The records asked for are [First, First+Count).
+	First record.Offset
+	Count int
+	// Parts are runs of whole batches, in order and contiguous: the first
+	// batch may begin below First, the last may end beyond First+Count. They
+	// are shared with other readers: never change them.
+	Parts [][]byte
+	Bytes int // of all parts
+	// The log's committed bounds when the chunk was made.
+	Start, End record.Offset
+	// Release gives the memory of the parts back: nobody may look at them any
+	// more. It may be called once, by who has the only copy of the chunk, or
+	// not at all. Never nil in a chunk of Reader.Next.
+	Release func()
+}
+
+// Records yields the records asked for, and nothing behind an error. It is an
+// iter.Seq2. Their bytes alias the parts, unless their batch is compressed.
+func (c *Chunk) Records(yield func(record.Record, error) bool) {
+	end := c.First + record.Offset(c.Count)
+	for _, run := range c.Parts {
+		for len(run) > 0 {
+			batch, rest, err := record.Split(run)
+			if err != nil {
+				yield(record.Record{}, record.Refuse(record.Corrupt, "stored batch at offset %d: %v", c.First, err))
+				return
+			}
+			run = rest
+			for r, err := range batch.Records {
+				switch {
+				case err != nil:
+					yield(r, err)
+					return
+				case r.Offset < c.First:
+					continue
+				case r.Offset >= end || !yield(r, nil):
+					return
+				}
+			}
+		}
+	}
+}
