@@ -6,7 +6,8 @@ import (
 )
 
 // CommandKind names what a command entry changes. Numbers are for ever: they
-// are on disk. 32 to 63 are reserved for trim holds, 64 to 95 for filters.
+// are on disk. 32 to 63 are reserved for trim holds, 64 to 95 for filters,
+// 96 to 127 for chain checks, 128 to 159 for acknowledgement timing.
 type CommandKind uint16
 
 const (

@@ -332,7 +332,7 @@ type AppendRequest struct {
 	// Append only if the log ends exactly here, counting what is in flight.
 	ExpectedEnd *int64 `protobuf:"varint,7,opt,name=expected_end,json=expectedEnd,proto3,oneof" json:"expected_end,omitempty"`
 	// All records of the request become durable together or not at all. Such a
-	// request is at most 16 MiB.
+	// request has to fit one entry: docs/limits.md.
 	Atomic bool `protobuf:"varint,8,opt,name=atomic,proto3" json:"atomic,omitempty"`
 	// Whole record batches of format v2, one after the other: what our own
 	// client libraries send. Either this or records.
