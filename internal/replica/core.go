@@ -172,7 +172,7 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 		applied: index, commit: hard.Commit, term: hard.Term,
 	}
 	c.storage = &storage{tail: c.tail, log: log, last: last, lastTerm: lastTerm, hard: hard, conf: conf}
-	c.raft, err = raft.NewRawNode(&raft.Config{
+	config := &raft.Config{
 		ID: id, ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
 		Storage: c.storage, Applied: index, AsyncStorageWrites: true,
 		MaxSizePerMsg:            1 << 20,
@@ -182,17 +182,32 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 		CheckQuorum:              true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe,
 		DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: raftLogger{logger},
+	}
+	c.protect(func() {
+		if c.raft, err = raft.NewRawNode(config); err == nil && c.soleVoter() {
+			err = c.raft.Campaign() // nobody else can lead: do not wait for an election timeout
+		}
 	})
+	if c.failed != nil {
+		return nil, c.failed
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
-	if len(conf.GetVoters()) == 1 && conf.GetVoters()[0] == id {
-		// Nobody else can lead: do not wait for an election timeout.
-		if err := c.raft.Campaign(); err != nil {
-			return nil, fmt.Errorf("campaign: %w", err)
-		}
-	}
 	return c, nil
+}
+
+// protect runs f, which calls Raft. Raft panics when its log cannot be read: a
+// disk that fails ends this replica, and not the process with all the others.
+// No other panic is held up. Raft is not called again after a failure.
+func (c *Core) protect(f func()) {
+	defer func() {
+		if c.storage.broken != nil {
+			_ = recover()
+			c.Fail(record.Refuse(record.StorageFailed, "the log cannot be read: %v", c.storage.broken))
+		}
+	}()
+	f()
 }
 
 // SetNow tells the time. The owner calls it before each round of inputs.
@@ -200,7 +215,10 @@ func (c *Core) SetNow(now Now) { c.now = now }
 
 // Tick is a lapse of TickMillis.
 func (c *Core) Tick() {
-	c.raft.Tick()
+	if c.failed != nil {
+		return
+	}
+	c.protect(c.raft.Tick)
 	c.confirm.tick()
 	if c.idle++; c.idle == idleTicks {
 		c.tail.evict(c.applied+1, 0)
@@ -227,7 +245,12 @@ func (c *Core) soleVoter() bool {
 }
 
 // Step takes a message of a peer.
-func (c *Core) Step(m *raftpb.Message) error { return c.raft.Step(m) }
+func (c *Core) Step(m *raftpb.Message) (err error) {
+	if c.failed == nil {
+		c.protect(func() { err = c.raft.Step(m) })
+	}
+	return err
+}
 
 // Written tells that a write, and all before it, are durable. Rolled are the
 // first indexes of the segments it began.
@@ -238,7 +261,7 @@ func (c *Core) Written(w Write, rolled []uint64) {
 			c.out.Messages = append(c.out.Messages, m)
 			continue
 		}
-		if err := c.raft.Step(m); err != nil {
+		if err := c.Step(m); err != nil {
 			c.logger.Debug("raft refused a storage response", "error", err)
 		}
 	}
@@ -263,18 +286,24 @@ func (c *Core) Failed() *record.Refusal { return c.failed }
 // is valid until the next call.
 func (c *Core) Advance() *Output {
 	c.given.clear()
-	for c.failed == nil {
-		c.propose()
-		c.askConfirmation()
-		if !c.raft.HasReady() {
-			break
-		}
-		c.handle(c.raft.Ready())
+	if c.failed == nil {
+		c.protect(c.advance)
 	}
 	c.wakeAwaiting()
 	c.drained()
 	c.out, c.given = c.given, c.out
 	return &c.given
+}
+
+func (c *Core) advance() {
+	for c.failed == nil {
+		c.propose()
+		c.askConfirmation()
+		if !c.raft.HasReady() {
+			return
+		}
+		c.handle(c.raft.Ready())
+	}
 }
 
 func (c *Core) handle(rd raft.Ready) {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -221,6 +222,23 @@ func TestAFailedDiskAnswersEverythingThatWaits(t *testing.T) {
 	}
 	_, _, err := b.core.tail.Bounds()
 	require.ErrorIs(t, err, &record.Refusal{Reason: record.StorageFailed})
+}
+
+// unreadable is a log whose entries cannot be read.
+type unreadable struct{ segment.Log }
+
+func (unreadable) Entries(uint64, uint64, int) ([]segment.Frame, error) {
+	return nil, errors.New("input/output error")
+}
+
+func TestALogThatCannotBeReadEndsTheReplicaAndNotTheProcess(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "a"))
+	b.settle()
+	_, err := newCore(1, unreadable{b.log}, b.log.HardState(), slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, &record.Refusal{Reason: record.StorageFailed})
+	require.ErrorContains(t, err, "input/output error")
 }
 
 func TestARestartFindsEverythingDurable(t *testing.T) {

@@ -22,6 +22,9 @@ type storage struct {
 	lastTerm uint64
 	hard     segment.HardState
 	conf     *raftpb.ConfState
+	// broken is why the log could not be read. Raft knows no such error and
+	// panics; see Core.protect.
+	broken error
 }
 
 func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
@@ -35,7 +38,7 @@ func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 	}
 	frames, err := s.log.Entries(lo, hi, int(min(maxBytes, math.MaxInt)))
 	if err != nil {
-		return nil, raftError(err)
+		return nil, s.raftError(err)
 	}
 	entries := make([]*raftpb.Entry, len(frames))
 	for i, f := range frames {
@@ -54,7 +57,7 @@ func (s *storage) Term(index uint64) (uint64, error) {
 		return e.GetTerm(), nil
 	}
 	term, err := s.log.Term(index)
-	return term, raftError(err)
+	return term, s.raftError(err)
 }
 
 func (s *storage) LastIndex() (uint64, error) { return s.last, nil }
@@ -65,13 +68,17 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	return nil, raft.ErrSnapshotTemporarilyUnavailable
 }
 
-// raftError gives Raft the two errors that it knows how to live with.
-func raftError(err error) error {
+// raftError gives Raft the two errors that it knows how to live with, and keeps
+// any other.
+func (s *storage) raftError(err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, segment.ErrTrimmed):
 		return raft.ErrCompacted
 	case errors.Is(err, segment.ErrUnavailable):
 		return raft.ErrUnavailable
 	}
+	s.broken = err
 	return err
 }
