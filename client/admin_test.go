@@ -96,6 +96,7 @@ func TestEveryReasonOfTheServerHasAName(t *testing.T) {
 		client.ErrSequenceGap, client.ErrOutcomeForgotten, client.ErrFenced, client.ErrEndMismatch, client.ErrNotLeader,
 		client.ErrFull, client.ErrBusy, client.ErrSealed, client.ErrOutcomeUnknown, client.ErrStorageFailed,
 		client.ErrCorrupt, client.ErrDataLost, client.ErrShuttingDown, client.ErrUnsupported,
+		client.ErrStale, client.ErrNoNode, client.ErrNotMember,
 	}
 	for i, reason := range record.Reasons() {
 		require.True(t, errors.Is(known[i], &client.Error{Reason: reason.String()}), reason.String())

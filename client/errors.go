@@ -106,6 +106,9 @@ var (
 	ErrDataLost         = reason(record.DataLost)
 	ErrShuttingDown     = reason(record.ShuttingDown)
 	ErrUnsupported      = reason(record.Unsupported)
+	ErrStale            = reason(record.Stale)
+	ErrNoNode           = reason(record.NoNode)
+	ErrNotMember        = reason(record.NotMember)
 )
 
 // The reasons that this package gives itself.

@@ -1,6 +1,14 @@
 package node
 
-import "strandline.dev/internal/record"
+import (
+	"math"
+	"time"
+
+	"strandline.dev/internal/record"
+)
+
+// UnknownAge is that of a replica which has not heard from a leader yet.
+const UnknownAge time.Duration = math.MaxInt64
 
 // Chunk is a run of committed records as stored.
 type Chunk struct {
@@ -14,6 +22,9 @@ type Chunk struct {
 	Bytes int // of all parts
 	// The log's committed bounds when the chunk was made.
 	Start, End record.Offset
+	// Age is how old the knowledge of End may be: 0 on the leader, UnknownAge
+	// where nothing has been confirmed yet.
+	Age time.Duration
 	// Release gives the memory of the parts back: nobody may look at them any
 	// more. It may be called once, by who has the only copy of the chunk, or
 	// not at all. Never nil in a chunk of Reader.Next.

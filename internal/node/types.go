@@ -98,4 +98,26 @@ type ReadRequest struct {
 	Until      record.Offset // exclusive; NoOffset: no limit
 	UntilTime  int64         // exclusive, unix ms; 0: no limit
 	Follow     bool          // wait at the tail
+
+	// What a replica that does not lead must make sure of before it answers.
+	Consistency Consistency
+	AtLeast     record.Offset // ConsistencyAtLeast: wait until the end reaches it
+	MaxAge      time.Duration // ConsistencyBounded: refused with STALE beyond it
 }
+
+// Consistency says how fresh a read has to be on a replica that may lag.
+type Consistency uint8
+
+const (
+	// ConsistencyAny: whatever this replica knows to be committed.
+	ConsistencyAny Consistency = iota
+	// ConsistencyLinearizable: everything acknowledged before the read began.
+	ConsistencyLinearizable
+	// ConsistencyAtLeast: the committed end known here is at least an offset;
+	// the read waits for it.
+	ConsistencyAtLeast
+	// ConsistencyBounded: what is served was the whole log at most MaxAge ago.
+	// The read is refused, at its beginning and at any time later, when the
+	// bound cannot be kept.
+	ConsistencyBounded
+)

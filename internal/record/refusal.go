@@ -30,6 +30,9 @@ const (
 	DataLost                           // a memory log lost its quorum; offsets below are gone
 	ShuttingDown                       // the node is going away
 	Unsupported                        // this version cannot do that
+	Stale                              // this replica cannot keep the bound that the read asks for
+	NoNode                             // no node of that name, or one that is not what the call needs
+	NotMember                          // this node waits to be admitted to a cluster
 	reasonEnd
 )
 
@@ -75,6 +78,9 @@ var facts = [reasonEnd]struct {
 	DataLost:         {"DATA_LOST", false, NotInLog},
 	ShuttingDown:     {"SHUTTING_DOWN", true, NotInLog},
 	Unsupported:      {"UNSUPPORTED", false, NotInLog},
+	Stale:            {"STALE", true, NotInLog},
+	NoNode:           {"NO_NODE", false, NotInLog},
+	NotMember:        {"NOT_MEMBER", true, NotInLog},
 }
 
 // Reasons lists every reason, for tables that must be complete.

@@ -45,6 +45,9 @@ var statusCodes = map[record.Reason]codes.Code{
 	record.DataLost:         codes.DataLoss,
 	record.ShuttingDown:     codes.Unavailable,
 	record.Unsupported:      codes.Unimplemented,
+	record.Stale:            codes.Unavailable,
+	record.NoNode:           codes.FailedPrecondition,
+	record.NotMember:        codes.Unavailable,
 }
 
 var outcomeNames = [...]string{record.NotInLog: "not_in_log", record.MaybeInLog: "maybe_in_log", record.InLog: "in_log"}

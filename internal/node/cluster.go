@@ -1,0 +1,100 @@
+package node
+
+import (
+	"context"
+
+	"strandline.dev/internal/record"
+)
+
+// ClusterStatus is what the cluster looks like from here. Where a node does
+// not answer, what was known last or nothing is told.
+type ClusterStatus struct {
+	ClusterID string
+	Nodes     []NodeStatus // by id
+	Logs      []LogStatus  // by name, the catalog among them
+}
+
+// NodeStatus is one node of the cluster.
+type NodeStatus struct {
+	ID         uint64
+	Name       string
+	Address    string // of its gRPC door, which is the one for other nodes too
+	Alive      bool   // it answered just now
+	Version    string // of the program it runs; empty: unknown
+	BytesFree  int64
+	BytesTotal int64
+}
+
+// LogStatus is one log with all its replicas.
+type LogStatus struct {
+	Name       string
+	ID         uint64
+	Leader     string // name of the node; empty: none known
+	Term       uint64
+	Start, End record.Offset // as the leader knows them
+	Replicas   []ReplicaStatus
+	// Healthy: there is a leader, and every replica votes and keeps up.
+	Healthy bool
+}
+
+// ReplicaStatus is one replica of a log.
+type ReplicaStatus struct {
+	Replica uint64
+	Node    string
+	Role    ReplicaRole
+	End     record.Offset // of what it has stored, as the leader knows
+	Lag     int64         // records behind the leader
+	State   ReplicaState
+	Problem string // empty, or why it does not serve
+}
+
+// ReplicaRole says what a replica's voice counts.
+type ReplicaRole string
+
+const (
+	Voter   ReplicaRole = "voter"
+	Learner ReplicaRole = "learner" // catches up and does not count yet
+	Leaving ReplicaRole = "leaving" // on its way out
+)
+
+// ReplicaState says how a replica follows its leader.
+type ReplicaState string
+
+const (
+	Leads       ReplicaState = "leader"
+	Replicating ReplicaState = "replicating"
+	Probing     ReplicaState = "probing"  // the leader looks for where it stands
+	Snapshot    ReplicaState = "snapshot" // it needs less than there is: start and sessions are on their way
+	Unreachable ReplicaState = "unreachable"
+	Unknown     ReplicaState = "unknown" // nobody leads, so nobody knows
+)
+
+// InitCluster forms a cluster of this node and those named in its Peers. It is
+// done once in the life of a cluster.
+func (n *Node) InitCluster(ctx context.Context, _ Caller) (clusterID string, err error) {
+	return "", errNotYet
+}
+
+// ClusterStatus asks every node and tells what they know.
+func (n *Node) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus, error) {
+	return ClusterStatus{}, errNotYet
+}
+
+// AddNode admits the node that waits at an address. It gets replicas of the
+// catalog; logs are put there by ReplaceNode, or when they are created.
+func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) error { return errNotYet }
+
+// RemoveNode takes a node out of the cluster. Its replicas must have been moved
+// (ReplaceNode) unless the logs keep their number of replicas without it.
+func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error { return errNotYet }
+
+// ReplaceNode moves all replicas of a node, dead or alive, to another one, and
+// takes it out of the cluster when they have caught up there. It returns when
+// the move has been decided; ClusterStatus shows how far it is.
+func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) error { return errNotYet }
+
+// TransferLeader hands the leadership of a log to the replica on a node, and
+// returns when it leads.
+func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) error { return errNotYet }
+
+var errNotYet = record.Refuse(record.Unsupported, "this node is alone")
