@@ -141,8 +141,14 @@ func (t *toFollower) elsewhere(tried *peer, _ *Error) {
 
 func (t *toFollower) width(*Error) int { return max(t.found, len(t.peers.addresses)) }
 
-// knownInfo asks a node what it knows of a log, without its asking others.
+// knownInfo asks a node what it knows of a log, without its asking others. That
+// takes no longer than connecting may.
 func knownInfo(ctx context.Context, peer *peer, log string) (*strandlinev1.LogInfo, error) {
-	answer, err := strandlinev1.NewLogServiceClient(peer.conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: log, AllowStale: true})
+	patient, cancel := context.WithTimeout(ctx, connectPatience)
+	defer cancel()
+	answer, err := strandlinev1.NewLogServiceClient(peer.conn).GetInfo(patient, &strandlinev1.GetInfoRequest{Log: log, AllowStale: true})
+	if err != nil && patient.Err() != nil && ctx.Err() == nil {
+		err = unreachable(NotInLog, peer.address+" does not answer for now")
+	}
 	return answer.GetInfo(), err
 }
