@@ -113,7 +113,9 @@ func (a *appended) failure() error {
 // sent by then is still waited for, for a while.
 func (c *cli) append(ctx context.Context, log string, source source, options ...client.ProducerOption) (*appended, error) {
 	result := &appended{}
-	connection, err := c.connect()
+	waiting := &waitNotice{cli: c}
+	defer waiting.stop()
+	connection, err := c.connect(client.OnTrouble(waiting.trouble))
 	if err != nil {
 		return result, err
 	}

@@ -24,8 +24,8 @@ const (
 )
 
 // connect prepares a client for the servers named by the flags.
-func (c *cli) connect() (*client.Client, error) {
-	connection, err := client.Dial(c.servers, c.clientOptions()...)
+func (c *cli) connect(more ...client.Option) (*client.Client, error) {
+	connection, err := client.Dial(c.servers, append(c.clientOptions(), more...)...)
 	return connection, c.explainDial(err)
 }
 

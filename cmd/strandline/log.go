@@ -120,7 +120,7 @@ func replicas(i client.LogInfo) string {
 	case i.Config.Replicas > 0:
 		return counted(int64(i.Config.Replicas), "replica")
 	}
-	return "replicas by default"
+	return "number unknown"
 }
 
 // counted is a number of things, in words that fit it.

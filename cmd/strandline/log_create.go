@@ -47,7 +47,11 @@ with 5 that of two.`,
 					return changing(err)
 				}
 				return c.show(newLogJSON(info), func(out io.Writer) {
-					fmt.Fprintf(out, "created log %s (%v, %s)\n", info.Name, info.Config.Durability, replicas(info))
+					fmt.Fprintf(out, "created log %s (%v", info.Name, info.Config.Durability)
+					if copies > 0 {
+						fmt.Fprintf(out, ", %s", replicas(info))
+					}
+					fmt.Fprintln(out, ")")
 				})
 			})
 		},

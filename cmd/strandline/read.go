@@ -135,7 +135,9 @@ func (f *readFlags) options(command *cobra.Command) []client.ReaderOption {
 
 // read copies records to the output until there are no more to come.
 func (c *cli) read(ctx context.Context, log string, options []client.ReaderOption, want readFlags) error {
-	connection, err := c.connect()
+	waiting := &waitNotice{cli: c}
+	defer waiting.stop()
+	connection, err := c.connect(client.OnTrouble(waiting.trouble))
 	if err != nil {
 		return err
 	}
