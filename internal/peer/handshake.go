@@ -69,9 +69,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if e.ByUs {
-		return fmt.Sprintf("node %d (%s) was refused: %s", e.Node.ID, e.Node.Name, e.Reason)
+		return fmt.Sprintf("node %v was refused: %s", e.Node, e.Reason)
 	}
-	return fmt.Sprintf("refused by node %d (%s): %s", e.Node.ID, e.Node.Name, e.Reason)
+	return fmt.Sprintf("refused by node %v: %s", e.Node, e.Reason)
 }
 
 func (o opening) hello() Hello {
