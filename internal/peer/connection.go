@@ -30,6 +30,7 @@ type connection struct {
 	mesh    *Mesh
 	conn    net.Conn
 	from    NodeID // the other node; 0 if it is in no cluster
+	dialled string // the address, if this side dialled
 	asking  bool   // only calls are allowed
 	queue   *queue
 	timed   *timedReader

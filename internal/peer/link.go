@@ -21,7 +21,8 @@ type link struct {
 	node    atomic.Pointer[Node]
 	context context.Context // ends when the node is removed
 	end     context.CancelCauseFunc
-	moved   chan struct{} // holds one when the address has changed
+	moved   chan struct{}                      // holds one when the address has changed
+	abandon atomic.Pointer[context.CancelFunc] // ends the attempt to dial
 	current atomic.Pointer[connection]
 	traffic traffic
 
@@ -56,6 +57,9 @@ func (l *link) become(node Node) {
 	if before.Address == node.Address {
 		return
 	}
+	if abandon := l.abandon.Load(); abandon != nil {
+		(*abandon)()
+	}
 	l.disconnect(errMoved)
 	select {
 	case l.moved <- struct{}{}:
@@ -85,6 +89,9 @@ func (l *link) carry(c *connection) {
 	// looks after it has set one: one of both closes it.
 	if l.context.Err() != nil {
 		c.close(context.Cause(l.context))
+	}
+	if c.dialled != "" && c.dialled != l.node.Load().Address { // likewise
+		c.close(errMoved)
 	}
 	l.changed(true, false)
 	l.told.Unlock()
@@ -169,17 +176,19 @@ func (l *link) keepConnected() {
 
 // dialAndCarry returns nil if there was a connection.
 func (l *link) dialAndCarry() error {
-	node := *l.node.Load()
 	ctx, cancel := context.WithTimeout(l.context, l.mesh.pace.handshake)
 	defer cancel()
+	l.abandon.Store(&cancel) // before the address is read: a change is seen or cancels
+	node := *l.node.Load()
 	conn, err := l.mesh.options.Dial(ctx, node.Address)
 	if err != nil {
 		return err
 	}
-	c, err := l.mesh.open(l.context, conn, false, func(theirs opening) verdict { return l.judge(node, theirs) })
+	c, err := l.mesh.open(ctx, conn, false, func(theirs opening) verdict { return l.judge(node, theirs) })
 	if err != nil {
 		return err
 	}
+	c.dialled = node.Address
 	l.carry(c)
 	return nil
 }

@@ -307,3 +307,43 @@ func TestANodeThatMovesIsDialledAtItsNewAddressAndOneRemovedIsNot(t *testing.T) 
 	require.Equal(t, change{2, false, false}, next(t, a.changes))
 	require.False(t, a.Send(2, 1, 1, true, nil))
 }
+
+func TestAnAddressThatChangesWhileItIsDialledIsAbandonedAtOnce(t *testing.T) {
+	dialling := make(chan struct{}, 1)
+	a := newMember(t, 1, func(o *Options) {
+		o.pace.handshake = time.Hour
+		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			if address == "black hole" {
+				dialling <- struct{}{}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	})
+	b := newMember(t, 2)
+	a.SetNodes([]Node{{2, "c", "black hole"}})
+	b.SetNodes([]Node{a.node})
+	a.Identify("cluster", a.node)
+	b.Identify("cluster", b.node)
+	next(t, dialling)
+	a.SetNodes([]Node{b.node})
+	require.True(t, next(t, b.changes).up)
+}
+
+func TestANodeThatReadsNothingFillsItsQueueAndNoMore(t *testing.T) {
+	b := newMember(t, 2)
+	b.Identify("cluster", b.node)
+	b.SetNodes([]Node{{1, "a", "127.0.0.1:1"}})
+	conn := dialAs(t, b, 1)
+	defer conn.Close()
+	require.True(t, next(t, b.changes).up)
+	message := net.Buffers{make([]byte, 1<<20)}
+	sent := 0
+	for ; sent < 1000 && b.Send(1, 1, 1, false, message); sent++ {
+	}
+	require.Less(t, sent, 1000)
+	require.LessOrEqual(t, b.Stats()[0].Queued, int64(bulkQueueBytes))
+	require.True(t, b.Send(1, 1, 1, true, message), "the urgent lane has room of its own")
+	b.Close() // returns though the writer is stuck in the kernel
+}
