@@ -31,7 +31,7 @@ func (s *Store) Recycle(below uint64) error {
 	if _, err := s.headerOf(oldest); err != nil {
 		return fmt.Errorf("recycle below entry %d: %w", below, err)
 	}
-	unused := s.dropFront(drop, oldest)
+	unused := s.dropFront(drop, oldest.first)
 	return errors.Join(s.retire(unused), s.dropSnapshots())
 }
 
@@ -53,9 +53,10 @@ func (s *Store) hasSnapshot(index uint64) bool {
 	return found
 }
 
-// dropFront takes the first n segments out of the log, and returns those that
-// nobody uses.
-func (s *Store) dropFront(n int, oldest *segment) (unused []*segment) {
+// dropFront takes the first n segments out of the log, so that it begins at the
+// entry first, and returns those that nobody uses. The segment that begins there
+// may be hidden by now: a write superseded its first entry.
+func (s *Store) dropFront(n int, first uint64) (unused []*segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seg := range s.segments[:n] {
@@ -65,7 +66,7 @@ func (s *Store) dropFront(n int, oldest *segment) (unused []*segment) {
 		}
 	}
 	s.segments = append([]*segment(nil), s.segments[n:]...)
-	for s.live[0] != oldest {
+	for s.live[0].first < first {
 		s.live = s.live[1:]
 	}
 	return unused
