@@ -237,6 +237,9 @@ func (m *Memory) SaveSnapshot(index, term uint64, data []byte) error {
 	if m.closed {
 		return ErrClosed
 	}
+	if index+1 < m.first {
+		return nil // nobody can go on from there any more
+	}
 	saved := memorySnapshot{index, term, slices.Clone(data)}
 	at, found := slices.BinarySearchFunc(m.snapshots, index, func(s memorySnapshot, i uint64) int {
 		switch {
