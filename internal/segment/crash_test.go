@@ -368,15 +368,19 @@ func TestAnInterruptedResetLeavesTheOldLogOrTheNew(t *testing.T) {
 		"among entries of another term": 30,
 	} {
 		for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
-			t.Run(fmt.Sprint(name, "/", remains), func(t *testing.T) { interruptedReset(t, index, remains) })
+			t.Run(fmt.Sprint(name, "/", remains), func(t *testing.T) {
+				for seed := range uint64(8) {
+					interruptedReset(t, seed, index, remains)
+				}
+			})
 		}
 	}
 }
 
-func interruptedReset(t *testing.T, index uint64, remains faultdisk.Remains) {
+func interruptedReset(t *testing.T, seed, index uint64, remains faultdisk.Remains) {
 	t.Helper()
 	for n := 1; ; n++ {
-		disk := faultdisk.New(uint64(n))
+		disk := faultdisk.New(seed<<32 + uint64(n))
 		s := create(t, disk)
 		old := entries(2, 40, 1, 900)
 		result := write(t, s, synced(old...))

@@ -138,6 +138,18 @@ func TestADamagedBaseIsNamed(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+func TestASnapshotFromWhichTheLogDoesNotGoOnIsNotLoaded(t *testing.T) {
+	disk := faultdisk.New(1)
+	s, starts := manySegments(t, disk)
+	last := starts[len(starts)-1]
+	require.NoError(t, s.Recycle(last))
+	require.Len(t, filesOn(disk, ".snap"), 2)
+	disk.FlipBit(snapshotFile(last-1), 50)
+	_, _, _, err := s.LoadSnapshot()
+	require.ErrorIs(t, err, segment.ErrNoSnapshot)
+	require.NoError(t, s.Close())
+}
+
 func TestASnapshotBehindTheEndTellsThatEntriesAreMissing(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, _ := manySegments(t, disk)
