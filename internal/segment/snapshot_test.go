@@ -35,24 +35,31 @@ func requireBase(t *testing.T, s *segment.Store) {
 func TestAnInterruptedRecycleLeavesASnapshotForTheStartOfTheLog(t *testing.T) {
 	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
 		t.Run(remains.String(), func(t *testing.T) {
-			for n := 1; ; n++ {
-				disk := faultdisk.New(uint64(n))
-				s, starts := manySegments(t, disk)
-				disk.StopAt(n)
-				err := s.Recycle(starts[3])
-				disk.PowerCut(remains)
-				s = open(t, disk)
-				requireBase(t, s)
-				for _, name := range filesOn(disk, ".snap") {
-					require.GreaterOrEqual(t, name, snapshotFile(s.FirstIndex()-1), "it serves nobody")
-				}
-				require.NoError(t, s.Close())
-				if err == nil {
-					require.Greater(t, n, 5)
-					return
-				}
+			for seed := range uint64(8) {
+				interruptedRecycle(t, seed, remains)
 			}
 		})
+	}
+}
+
+func interruptedRecycle(t *testing.T, seed uint64, remains faultdisk.Remains) {
+	t.Helper()
+	for n := 1; ; n++ {
+		disk := faultdisk.New(seed<<32 + uint64(n))
+		s, starts := manySegments(t, disk)
+		disk.StopAt(n)
+		err := s.Recycle(starts[3])
+		disk.PowerCut(remains)
+		s = open(t, disk)
+		requireBase(t, s)
+		for _, name := range filesOn(disk, ".snap") {
+			require.GreaterOrEqual(t, name, snapshotFile(s.FirstIndex()-1), "it serves nobody")
+		}
+		require.NoError(t, s.Close())
+		if err == nil {
+			require.Greater(t, n, 5)
+			return
+		}
 	}
 }
 
