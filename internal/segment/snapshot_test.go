@@ -24,7 +24,7 @@ func manySegments(t *testing.T, disk *faultdisk.Disk) (s *segment.Store, starts 
 	return s, result.Rolled
 }
 
-func requireBase(t *testing.T, s *segment.Store) {
+func requireBase(t *testing.T, s segment.Log) {
 	t.Helper()
 	index, _, data, err := s.LoadBase()
 	require.NoError(t, err, "the log begins at entry %d", s.FirstIndex())
@@ -187,6 +187,19 @@ func TestAResetLeavesNoOtherSnapshot(t *testing.T) {
 	s = open(t, disk)
 	requireBase(t, s)
 	require.NoError(t, s.Close())
+}
+
+// Commands have hardly any payload, and occupy memory all the same.
+func TestALogInMemoryOfSmallEntriesIsRecycledInSmallSteps(t *testing.T) {
+	m := segment.NewMemory(bootstrap())
+	const last = 200_000
+	for i := uint64(2); i <= last; i++ {
+		saveStarts(t, m, write(t, m, synced(segment.Frame{Index: i, Term: 1})))
+	}
+	require.NoError(t, m.Recycle(last))
+	require.Less(t, m.Bytes(), int64(5<<20))
+	requireBase(t, m)
+	require.NoError(t, m.Close())
 }
 
 // An owner that takes snapshots aside may come with one after the log was reset
