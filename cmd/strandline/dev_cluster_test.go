@@ -39,9 +39,8 @@ func dev(t *testing.T, data string) (*process, []served, clusterJSON) {
 	return &process{t: t, data: data, command: command, grpc: announced.Nodes[0].GRPC}, announced.Nodes, announced.Cluster
 }
 
-func TestDevFormsAClusterOnceAndGoesOnWithIt(t *testing.T) {
-	data := t.TempDir()
-	p, nodes, cluster := dev(t, data)
+func TestDevIsAClusterOfThreeNodes(t *testing.T) {
+	p, nodes, cluster := dev(t, t.TempDir())
 	require.NotEmpty(t, cluster.Cluster)
 	require.Len(t, cluster.Nodes, len(devNames))
 	p.must("", "log", "create", "orders", "--replicas", "3")
@@ -58,10 +57,18 @@ func TestDevFormsAClusterOnceAndGoesOnWithIt(t *testing.T) {
 		require.Equal(t, all, p.must("", "read", "orders", "--consistency", "at-least=5"), "from node %s", n.Node)
 	}
 	require.Equal(t, exitOK, p.terminate())
+}
+
+func TestDevGoesOnWithTheClusterThatItFormed(t *testing.T) {
+	data := t.TempDir()
+	p, _, cluster := dev(t, data)
+	p.must("", "log", "create", "orders", "--replicas", "3")
+	p.must("one\ntwo\n", "append", "orders")
+	require.Equal(t, exitOK, p.terminate())
 
 	p, _, again := dev(t, data)
 	require.Equal(t, cluster.Cluster, again.Cluster)
-	require.Equal(t, all, p.must("", "read", "orders"))
+	require.Equal(t, "one\ntwo\n", p.must("", "read", "orders"))
 	require.Equal(t, exitOK, p.terminate())
 }
 
