@@ -59,19 +59,6 @@ func TestDevIsAClusterOfThreeNodes(t *testing.T) {
 	require.Equal(t, exitOK, p.terminate())
 }
 
-func TestDevGoesOnWithTheClusterThatItFormed(t *testing.T) {
-	data := t.TempDir()
-	p, _, cluster := dev(t, data)
-	p.must("", "log", "create", "orders", "--replicas", "3")
-	p.must("one\ntwo\n", "append", "orders")
-	require.Equal(t, exitOK, p.terminate())
-
-	p, _, again := dev(t, data)
-	require.Equal(t, cluster.Cluster, again.Cluster)
-	require.Equal(t, "one\ntwo\n", p.must("", "read", "orders"))
-	require.Equal(t, exitOK, p.terminate())
-}
-
 func TestDevThatIsInterruptedBeforeItsClusterFormedEndsCleanly(t *testing.T) {
 	data := t.TempDir()
 	command := program(t, "dev", "--data", data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
