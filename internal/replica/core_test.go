@@ -272,7 +272,7 @@ func TestALeaseThatRunsOutEndsTheSession(t *testing.T) {
 	b.command(record.Command{Kind: record.OpenSession, Session: 7, Lease: 1000})
 	b.settle()
 	require.Equal(t, 1, b.core.table.OpenSessions())
-	for range 15 {
+	for range 30 {
 		b.now.Monotonic += TickMillis
 		b.core.SetNow(b.now)
 		b.core.Tick()

@@ -32,6 +32,20 @@ func (c *Core) stop() {
 	}
 }
 
+// whenOutOfOffice calls done once this replica does not lead, or the handover
+// was given up.
+func (c *Core) whenOutOfOffice(done func()) { c.leaving = append(c.leaving, done) }
+
+func (c *Core) wakeLeaving() {
+	if c.leading && c.failed == nil && c.handover.to != 0 {
+		return
+	}
+	for _, done := range c.leaving {
+		done()
+	}
+	c.leaving = nil
+}
+
 // whenInOffice calls done once this replica takes appends, or has failed.
 func (c *Core) whenInOffice(done func()) { c.awaiting = append(c.awaiting, done) }
 
@@ -49,5 +63,6 @@ func (c *Core) status() Status {
 	return Status{
 		Leader: c.leader, Term: c.term, Leading: c.office, Writer: c.table.Writer(),
 		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Failed: c.failed,
+		Known: c.confirm.known, Alone: c.soleVoter(),
 	}
 }
