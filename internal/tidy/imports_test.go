@@ -25,7 +25,7 @@ var rooms = map[string][]string{
 	"internal/replica":  {"internal/sequence", "internal/segment", "internal/record"},
 	"internal/node":     {"internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
-	"internal/testkit":  {"internal/testkit/proxy", "client", "internal/segment", "internal/record"},
+	"internal/testkit":  {"internal/testkit/proxy", "client", "api", "internal/segment", "internal/record"},
 	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
 	"bench":             {"client", "internal/testkit/proxy", "internal/record"},

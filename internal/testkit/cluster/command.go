@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Command runs the program with arguments and returns what it printed. It must
+// succeed.
+func (c *Cluster) Command(args ...string) string {
+	c.t.Helper()
+	ctx, cancel := withPatience()
+	defer cancel()
+	out, err := c.run(ctx, args...)
+	require.NoError(c.t, err)
+	return out
+}
+
+// Admin runs a command of "cluster" with the addresses of all nodes.
+func (c *Cluster) Admin(verb string, args ...string) string {
+	c.t.Helper()
+	return c.Command(append([]string{"cluster", verb, "--server", c.servers()}, args...)...)
+}
+
+// run is for commands that may fail.
+func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, c.program, args...)
+	command.Dir = c.home
+	command.Env = append(os.Environ(), "HOME="+c.home)
+	command.SysProcAttr = attributes()
+	var out, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &out, &stderr
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("strandline %s: %w: %s%s", strings.Join(args, " "), err, out.String(), stderr.String())
+	}
+	return out.String(), nil
+}
