@@ -53,8 +53,8 @@ func (c *Core) Confirm(done func(*record.Refusal)) {
 // askConfirmation starts a ReadIndex if somebody waits and none is under way.
 func (c *Core) askConfirmation() {
 	q := &c.confirm
-	if len(q.waiting) == 0 || len(q.asked) > 0 || c.leader == 0 {
-		return
+	if len(q.waiting) == 0 || len(q.asked) > 0 || c.leader == 0 || c.leading && !c.office {
+		return // before office a leader does not know what has committed
 	}
 	q.asked, q.waiting = q.waiting, nil
 	q.number++

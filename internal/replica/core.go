@@ -45,6 +45,10 @@ type Core struct {
 
 	commit  uint64 // newest index known committed
 	applied uint64 // newest index folded into the table
+	// jump is the index of the newest fast-forward that has committed. It moves
+	// start and end together, so nothing behind it is shown before it has been
+	// applied.
+	jump uint64
 	// starts are first indexes of segments whose snapshot is not taken yet.
 	starts []uint64
 
@@ -431,7 +435,11 @@ func (c *Core) Fail(reason *record.Refusal) {
 	}
 	c.failed = reason
 	c.tail.fail(reason)
-	c.leaveOffice(reason, reason)
+	unknown := reason
+	if unknown.Reason.Outcome() != record.MaybeInLog {
+		unknown = record.Refuse(record.OutcomeUnknown, "this replica stopped before the append was committed; it may be in the log: %v", reason)
+	}
+	c.leaveOffice(reason, unknown)
 	c.leading, c.leader = false, 0
 }
 
@@ -445,9 +453,6 @@ func (c *Core) Advance() *Output {
 	if c.failed == nil {
 		c.protect(c.advance)
 	}
-	c.wakeAwaiting()
-	c.wakeLeaving()
-	c.drained()
 	for _, lo := range c.storage.feed.wanted {
 		c.out.Feeds = append(c.out.Feeds, Feed{lo, c.applied + 1})
 	}
@@ -637,11 +642,18 @@ func (c *Core) commitTo(commit uint64) {
 		n++
 	}
 	c.flights = append(c.flights[:0], c.flights[n:]...)
+	if c.jump > c.applied {
+		return
+	}
 	end := record.Offset(0)
 	for i := from; i <= commit; i++ {
 		e, ok := c.tail.at(i)
-		if !ok || e.end != e.first+record.Offset(e.count) {
-			break // a fast-forward shows start and end together, once applied
+		if !ok {
+			break
+		}
+		if e.end != e.first+record.Offset(e.count) {
+			c.jump = i
+			break
 		}
 		end = e.end
 	}

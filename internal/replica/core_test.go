@@ -44,6 +44,7 @@ func (b *bench) open(hard segment.HardState) {
 func (b *bench) step() {
 	b.core.SetNow(b.now)
 	out := b.core.Advance()
+	b.core.wake()
 	b.pending = append(b.pending, out.Writes...)
 	for _, a := range out.Answers {
 		a.Done(a.Answer)

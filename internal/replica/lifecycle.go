@@ -8,6 +8,14 @@ func (c *Core) whenDrained(done func()) {
 	c.draining = append(c.draining, done)
 }
 
+// wake calls those who wait for a state that has been reached. The owner does
+// so after each Advance, once it has shown its status to others.
+func (c *Core) wake() {
+	c.wakeAwaiting()
+	c.wakeLeaving()
+	c.drained()
+}
+
 // drained calls those who wait for the core to be empty.
 func (c *Core) drained() {
 	if len(c.draining) == 0 || (c.failed == nil && (len(c.queue) > 0 || len(c.flights) > 0)) {

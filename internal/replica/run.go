@@ -135,7 +135,8 @@ func (r *Replica) Tick() {
 // SetFull tells whether the disk has no room for more records.
 func (r *Replica) SetFull(full bool) {
 	if r.full.Swap(full) != full {
-		r.post(input{do: func(c *Core) { c.SetFull(full) }})
+		// What is told last counts, in whatever order it is posted.
+		r.post(input{do: func(c *Core) { c.SetFull(r.full.Load()) }})
 	}
 }
 
@@ -260,9 +261,11 @@ func (r *Replica) loop(core *Core) {
 		for i := range inputs {
 			r.take(core, &inputs[i])
 		}
-		r.perform(core.Advance())
-		clear(inputs)
+		out := core.Advance()
 		r.publish(core)
+		core.wake()
+		r.perform(out)
+		clear(inputs)
 		if core.stopping {
 			r.mu.Lock()
 			r.stopped = core.failed
@@ -273,6 +276,7 @@ func (r *Replica) loop(core *Core) {
 				r.take(core, &left[i])
 			}
 			r.perform(core.Advance())
+			core.wake()
 			return
 		}
 	}

@@ -73,6 +73,7 @@ func (c *trio) step(id uint64) {
 	}
 	m.core.SetNow(c.now)
 	out := m.core.Advance()
+	m.core.wake()
 	m.pending = append(m.pending, out.Writes...)
 	for _, message := range out.Messages {
 		c.send(id, message)
