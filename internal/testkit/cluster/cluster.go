@@ -62,7 +62,10 @@ func Start(t T, options Options) *Cluster {
 		n.awaitListening()
 	}
 	if options.Nodes > 1 {
-		c.Command("cluster", "init", "--server", c.nodes[0].grpc)
+		ctx, cancel := withPatience()
+		defer cancel()
+		_, err := c.nodes[0].client.Admin().InitCluster(ctx)
+		require.NoError(t, err, "form the cluster")
 	}
 	c.AwaitHealthy()
 	return c
@@ -97,9 +100,11 @@ func (c *Cluster) Join(name string) *Node {
 	n := c.addNode(name)
 	n.belongs = []string{"--join", c.nodes[i].grpc}
 	n.Start()
-	c.Admin("add-node", name, n.grpc)
-	c.await("node "+name+" to be admitted", func(s Status) string {
-		if node := s.Node(name); node == nil || !node.Alive {
+	ctx, cancel := withPatience()
+	defer cancel()
+	require.NoError(c.t, c.Client().Admin().AddNode(ctx, name, n.grpc), "admit node %s", name)
+	c.await("node "+name+" to be admitted", func(s *client.ClusterStatus) string {
+		if node := findNode(s, name); node == nil || !node.Alive {
 			return "it is not among the nodes that are alive"
 		}
 		return ""
@@ -114,10 +119,11 @@ func (c *Cluster) Forget(name string) {
 	n := c.Node(name)
 	require.False(c.t, n.Running(), "node %s runs", name)
 	c.nodes = slices.DeleteFunc(c.nodes, func(other *Node) bool { return other == n })
+	_ = n.client.Close()
 	_ = n.log.Close()
 }
 
-// Client is one of all nodes, closed at the end of the test.
+// Client is a new one of all nodes there are now, closed at the end of the test.
 func (c *Cluster) Client(opts ...client.Option) *client.Client {
 	c.t.Helper()
 	all, err := client.Dial(c.Addresses(), opts...)
@@ -126,15 +132,17 @@ func (c *Cluster) Client(opts ...client.Option) *client.Client {
 	return all
 }
 
-// CreateLog makes a log of as many replicas as there are nodes, three at most,
-// and waits until it is healthy. Flags are those of "log create".
-func (c *Cluster) CreateLog(name string, flags ...string) {
+// CreateLog makes a log, of three replicas unless config says otherwise, and
+// waits until it is healthy.
+func (c *Cluster) CreateLog(name string, config client.LogConfig) {
 	c.t.Helper()
-	replicas := "3"
-	if len(c.nodes) < 3 {
-		replicas = "1"
+	if config.Replicas == 0 {
+		config.Replicas = min(3, len(c.nodes))
 	}
-	c.Command(append([]string{"log", "create", name, "--replicas", replicas, "--server", c.servers()}, flags...)...)
+	ctx, cancel := withPatience()
+	defer cancel()
+	_, err := c.Client().Admin().CreateLog(ctx, name, config)
+	require.NoError(c.t, err, "create log %s", name)
 	c.AwaitHealthy()
 }
 
@@ -161,9 +169,12 @@ func (c *Cluster) addNode(name string) *Node {
 	log, err := os.Create(filepath.Join(c.home, name+".log"))
 	require.NoError(c.t, err)
 	c.hosts++
+	address := c.subnet.address(c.hosts, 7171)
+	alone, err := client.Dial([]string{address}, client.WithRetryTime(0))
+	require.NoError(c.t, err)
 	n := &Node{
 		cluster: c, name: name, log: log, data: filepath.Join(c.home, name),
-		grpc: c.subnet.address(c.hosts, 7171), http: c.subnet.address(c.hosts, 7271),
+		grpc: address, http: c.subnet.address(c.hosts, 7271), client: alone,
 	}
 	c.nodes = append(c.nodes, n)
 	return n
@@ -204,9 +215,6 @@ func (c *Cluster) shutDown() {
 		_ = n.log.Close()
 	}
 }
-
-// servers are the addresses as flags of the program take them.
-func (c *Cluster) servers() string { return strings.Join(c.Addresses(), ",") }
 
 // tail is the end of a text, so many lines of it.
 func tail(text string, lines int) string {

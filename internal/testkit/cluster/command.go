@@ -11,21 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Command runs the program with arguments and returns what it printed. It must
-// succeed.
+// Command runs a command of the program against all nodes and returns what it
+// printed. It must succeed.
 func (c *Cluster) Command(args ...string) string {
 	c.t.Helper()
 	ctx, cancel := withPatience()
 	defer cancel()
-	out, err := c.run(ctx, args...)
+	out, err := c.run(ctx, append(args, "--server", strings.Join(c.Addresses(), ","))...)
 	require.NoError(c.t, err)
 	return out
-}
-
-// Admin runs a command of "cluster" with the addresses of all nodes.
-func (c *Cluster) Admin(verb string, args ...string) string {
-	c.t.Helper()
-	return c.Command(append([]string{"cluster", verb, "--server", c.servers()}, args...)...)
 }
 
 // run is for commands that may fail.

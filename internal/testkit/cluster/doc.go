@@ -4,7 +4,7 @@
 // what was promised to it.
 //
 //	c := cluster.Start(t, cluster.Options{Nodes: 3})
-//	c.CreateLog("orders")
+//	c.CreateLog("orders", client.LogConfig{})
 //	l := c.Load(cluster.LoadOptions{Log: "orders"})
 //	l.Await(1000)
 //	c.Node(c.AwaitLeader("orders")).Kill()

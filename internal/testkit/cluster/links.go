@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func (c *Cluster) way(from, to string) *proxy.Proxy {
 	return p
 }
 
-// others are the first nodes but one.
+// others are the names of those that formed the cluster, but one.
 func (c *Cluster) others(name string) []string {
 	var others []string
 	for l := range c.links {
@@ -112,5 +113,6 @@ func (c *Cluster) others(name string) []string {
 			others = append(others, l.to)
 		}
 	}
+	slices.Sort(others)
 	return others
 }

@@ -48,8 +48,13 @@ func (c *Cluster) Load(o LoadOptions) *Load {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Load{cluster: c, options: o, stop: stop, pace: newPace()}
 	c.t.Cleanup(func() {
-		// A test that has failed must not wait for answers that never come.
 		stop()
+		if c.t.Failed() {
+			// The answers that are missing may never come.
+			for _, w := range l.writers {
+				_ = w.client.Close()
+			}
+		}
 		l.running.Wait()
 	})
 	for i := range o.Writers {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
 )
 
 // startTime bounds how long a node has until it listens, under the race
@@ -30,11 +32,10 @@ type Node struct {
 	grpc    string
 	http    string
 	data    string
+	client  *client.Client // of this node alone, to ask for what it knows
 	log     *os.File
-	// peers and join are the flags that tell it where the others are; flags are
-	// the test's own.
-	belongs []string
-	flags   []string
+	belongs []string // flags that tell it where the others are
+	flags   []string // the test's own
 	process *process // nil before the first start
 	paused  bool
 }
@@ -169,6 +170,7 @@ func (n *Node) note(what string) {
 // shutDown is the end of the test: it tells how a node ended that nobody told
 // to.
 func (n *Node) shutDown() {
+	_ = n.client.Close()
 	if n.process == nil {
 		return
 	}

@@ -2,121 +2,76 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
 )
 
-// Status is what "cluster status --json" prints.
-type Status struct {
-	Cluster string       `json:"cluster"`
-	Nodes   []NodeStatus `json:"nodes"`
-	Logs    []LogStatus  `json:"logs"`
-}
-
-// NodeStatus is one node as another knows it.
-type NodeStatus struct {
-	ID      uint64 `json:"id"`
-	Name    string `json:"name"`
-	Address string `json:"address"`
-	Alive   bool   `json:"alive"`
-}
-
-// LogStatus is one log with all its replicas.
-type LogStatus struct {
-	Name     string          `json:"name"`
-	ID       uint64          `json:"id"`
-	Leader   string          `json:"leader"` // node; empty: unknown
-	Term     uint64          `json:"term"`
-	Start    int64           `json:"start"`
-	End      int64           `json:"end"`
-	Healthy  bool            `json:"healthy"`
-	Replicas []ReplicaStatus `json:"replicas"`
-}
-
-// ReplicaStatus is one replica of a log.
-type ReplicaStatus struct {
-	Replica uint64 `json:"replica"`
-	Node    string `json:"node"`
-	Role    string `json:"role"` // voter, learner, leaving
-	End     int64  `json:"end"`
-	Lag     int64  `json:"lag"`
-	State   string `json:"state"`
-	Problem string `json:"problem"`
-}
-
-// Node is the node of a name, or nil.
-func (s Status) Node(name string) *NodeStatus {
-	if i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Name == name }); i >= 0 {
-		return &s.Nodes[i]
-	}
-	return nil
-}
-
-// Log is the log of a name, or nil.
-func (s Status) Log(name string) *LogStatus {
-	if i := slices.IndexFunc(s.Logs, func(l LogStatus) bool { return l.Name == name }); i >= 0 {
-		return &s.Logs[i]
-	}
-	return nil
-}
+// statusTime bounds how long a node has to tell what it knows.
+const statusTime = 5 * time.Second
 
 // Status asks every node that runs, each for itself, and joins what they say:
 // of each log the leadership of the highest term that anybody knows. A node
 // that is cut off believes in an old one.
-func (c *Cluster) Status() (Status, error) {
-	var joined Status
-	reached := false
-	var failures error
-	for _, n := range c.nodes {
-		if !n.Running() || n.paused {
-			continue
-		}
-		s, err := c.statusOf(n)
-		if err != nil {
-			failures = errors.Join(failures, err)
-			continue
-		}
-		if !reached {
-			joined, reached = s, true
-			continue
-		}
+func (c *Cluster) Status() (client.ClusterStatus, error) {
+	answers, failures := c.askAll()
+	if len(answers) == 0 {
+		return client.ClusterStatus{}, errors.Join(errors.New("no node tells the status of the cluster"), failures)
+	}
+	joined := answers[0]
+	for _, s := range answers[1:] {
 		for _, log := range s.Logs {
-			if known := joined.Log(log.Name); known == nil {
+			if known := findLog(&joined, log.Name); known == nil {
 				joined.Logs = append(joined.Logs, log)
 			} else if log.Term > known.Term || log.Term == known.Term && known.Leader == "" {
 				*known = log
 			}
 		}
 	}
-	if !reached {
-		return Status{}, errors.Join(errors.New("no node tells the status of the cluster"), failures)
-	}
 	return joined, nil
 }
 
-func (c *Cluster) statusOf(n *Node) (Status, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+// askAll gives the answers that came, in the order of the nodes.
+func (c *Cluster) askAll() (answers []client.ClusterStatus, failures error) {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
 	defer cancel()
-	out, err := c.run(ctx, "cluster", "status", "--server", n.grpc, "--json")
-	if err != nil {
-		return Status{}, err
+	said := make([]client.ClusterStatus, len(c.nodes))
+	failed := make([]error, len(c.nodes))
+	var asking sync.WaitGroup
+	for i, n := range c.nodes {
+		if !n.Running() || n.paused {
+			failed[i] = fmt.Errorf("node %s does not run", n.name)
+			continue
+		}
+		asking.Go(func() {
+			var err error
+			if said[i], err = n.client.Admin().ClusterStatus(ctx); err != nil {
+				failed[i] = fmt.Errorf("node %s: %w", n.name, err)
+			}
+		})
 	}
-	var s Status
-	return s, json.Unmarshal([]byte(out), &s)
+	asking.Wait()
+	for i, s := range said {
+		if failed[i] == nil {
+			answers = append(answers, s)
+		}
+	}
+	return answers, errors.Join(failed...)
 }
 
-// Leader is the node that leads a log, or "".
+// Leader is the node that leads a log; "": nobody does, or nobody tells.
 func (c *Cluster) Leader(log string) string {
 	s, err := c.Status()
 	if err != nil {
 		return ""
 	}
-	if l := s.Log(log); l != nil {
+	if l := findLog(&s, log); l != nil {
 		return l.Leader
 	}
 	return ""
@@ -127,8 +82,8 @@ func (c *Cluster) Leader(log string) string {
 func (c *Cluster) AwaitLeader(log string, not ...string) string {
 	c.t.Helper()
 	leader := ""
-	c.await(fmt.Sprintf("a leader of %s, not %v", log, not), func(s Status) string {
-		l := s.Log(log)
+	c.await(fmt.Sprintf("a leader of %s, not %v", log, not), func(s *client.ClusterStatus) string {
+		l := findLog(s, log)
 		if l == nil || l.Leader == "" {
 			return "nobody leads it"
 		}
@@ -144,9 +99,9 @@ func (c *Cluster) AwaitLeader(log string, not ...string) string {
 // every log is healthy: it has a leader, and all its replicas vote and keep up.
 func (c *Cluster) AwaitHealthy() {
 	c.t.Helper()
-	c.await("a healthy cluster", func(s Status) string {
+	c.await("a healthy cluster", func(s *client.ClusterStatus) string {
 		for _, n := range c.nodes {
-			if known := s.Node(n.name); n.Running() && (known == nil || !known.Alive) {
+			if known := findNode(s, n.name); n.Running() && (known == nil || !known.Alive) {
 				return "node " + n.name + " is not alive to the others"
 			}
 		}
@@ -162,15 +117,40 @@ func (c *Cluster) AwaitHealthy() {
 	})
 }
 
-// await asks for the status until missing has nothing to say about it.
-func (c *Cluster) await(what string, missing func(Status) string) {
+// AwaitReplicas waits until voters on these nodes hold the log, and nobody
+// else.
+func (c *Cluster) AwaitReplicas(log string, nodes ...string) {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	slices.Sort(nodes)
+	c.await(fmt.Sprintf("replicas of %s on %v", log, nodes), func(s *client.ClusterStatus) string {
+		l := findLog(s, log)
+		if l == nil {
+			return "the log is not there"
+		}
+		var voters []string
+		for _, r := range l.Replicas {
+			if r.Role != client.Voter {
+				return fmt.Sprintf("replica %d on %s: %s", r.Replica, r.Node, r.Role)
+			}
+			voters = append(voters, r.Node)
+		}
+		slices.Sort(voters)
+		if !slices.Equal(voters, nodes) {
+			return fmt.Sprintf("they are on %v", voters)
+		}
+		return ""
+	})
+}
+
+// await asks for the status until missing has nothing to say about it.
+func (c *Cluster) await(what string, missing func(*client.ClusterStatus) string) {
+	c.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		s, err := c.Status()
 		gap := ""
 		if err != nil {
 			gap = err.Error()
-		} else if gap = missing(s); gap == "" {
+		} else if gap = missing(&s); gap == "" {
 			return
 		}
 		require.True(c.t, time.Now().Before(deadline), "waited %s for %s: %s", patience, what, gap)
@@ -179,4 +159,20 @@ func (c *Cluster) await(what string, missing func(Status) string) {
 				"node %s ended by itself while the test waited for %s", n.name, what)
 		}
 	}
+}
+
+// findNode is the node of a name in a status, or nil.
+func findNode(s *client.ClusterStatus, name string) *client.NodeStatus {
+	if i := slices.IndexFunc(s.Nodes, func(n client.NodeStatus) bool { return n.Name == name }); i >= 0 {
+		return &s.Nodes[i]
+	}
+	return nil
+}
+
+// findLog is the log of a name in a status, or nil.
+func findLog(s *client.ClusterStatus, name string) *client.LogStatus {
+	if i := slices.IndexFunc(s.Logs, func(l client.LogStatus) bool { return l.Name == name }); i >= 0 {
+		return &s.Logs[i]
+	}
+	return nil
 }
