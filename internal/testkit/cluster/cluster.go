@@ -59,7 +59,7 @@ func Start(t T, options Options) *Cluster {
 		n.launch()
 	}
 	for _, n := range c.nodes {
-		n.awaitListening()
+		n.awaitServing()
 	}
 	if options.Nodes > 1 {
 		ctx, cancel := withPatience()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,8 @@ func (c *Cluster) Command(args ...string) string {
 
 // run is for commands that may fail.
 func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
+	runtime.LockOSThread() // see launch
+	defer runtime.UnlockOSThread()
 	command := exec.CommandContext(ctx, c.program, args...)
 	command.Dir = c.home
 	command.Env = append(os.Environ(), "HOME="+c.home)

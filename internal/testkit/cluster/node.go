@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,7 @@ import (
 	"strandline.dev/client"
 )
 
-// startTime bounds how long a node has until it listens, under the race
+// startTime bounds how long a node has until it serves, under the race
 // detector on a busy machine.
 const startTime = time.Minute
 
@@ -58,11 +57,12 @@ func (n *Node) SetFlags(flags ...string) { n.flags = flags }
 // Running tells whether there is a process; a paused one counts.
 func (n *Node) Running() bool { return n.process != nil && n.process.running() }
 
-// Start begins a life of the node and waits until it listens.
+// Start begins a life of the node and waits until it serves, or
+// waits for a cluster.
 func (n *Node) Start() {
 	n.cluster.t.Helper()
 	n.launch()
-	n.awaitListening()
+	n.awaitServing()
 }
 
 // Kill ends the node with SIGKILL.
@@ -134,26 +134,27 @@ func (n *Node) launch() {
 	require.False(t, n.Running(), "node %s runs already", n.name)
 	require.NoError(t, os.MkdirAll(n.data, 0o755))
 	args := slices.Concat([]string{
-		"serve", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http,
+		"serve", "--json", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http,
 	}, n.belongs, n.cluster.options.Flags, n.flags)
 	n.note("started: strandline " + strings.Join(args, " "))
-	var err error
-	n.process, err = launch(n.cluster.program, args, filepath.Dir(n.data), n.log)
+	process, err := launch(n.cluster.program, args, filepath.Dir(n.data), n.log)
 	require.NoError(t, err, "start node %s", n.name)
+	n.process = process
 }
 
-func (n *Node) awaitListening() {
+// awaitServing waits until the node has announced itself on its standard
+// output, which is when it serves, or waits for a cluster.
+func (n *Node) awaitServing() {
 	t := n.cluster.t
 	t.Helper()
-	for deadline := time.Now().Add(startTime); ; {
-		socket, err := net.Dial("tcp", n.grpc)
-		if err == nil {
-			_ = socket.Close()
+	for deadline := time.Now().Add(startTime); ; time.Sleep(2 * time.Millisecond) {
+		announced, err := n.process.announced()
+		require.NoError(t, err)
+		if announced {
 			return
 		}
-		require.True(t, n.process.running(), "node %s ended before it listened", n.name)
-		require.True(t, time.Now().Before(deadline), "node %s does not listen: %v", n.name, err)
-		time.Sleep(5 * time.Millisecond)
+		require.True(t, n.process.running(), "node %s ended before it served", n.name)
+		require.True(t, time.Now().Before(deadline), "node %s does not serve", n.name)
 	}
 }
 

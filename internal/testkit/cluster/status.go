@@ -95,8 +95,12 @@ func (c *Cluster) AwaitLeader(log string, not ...string) string {
 	return leader
 }
 
-// AwaitHealthy waits until every node that runs is alive to the others and
-// every log is healthy: it has a leader, and all its replicas vote and keep up.
+// catalogVoters is how many nodes vote on the catalog, if there are so many.
+const catalogVoters = 5
+
+// AwaitHealthy waits until every node that runs is alive to the others, every
+// log is healthy (it has a leader, and all its replicas vote and keep up), and
+// the catalog has spread to as many nodes as it should.
 func (c *Cluster) AwaitHealthy() {
 	c.t.Helper()
 	c.await("a healthy cluster", func(s *client.ClusterStatus) string {
@@ -105,8 +109,9 @@ func (c *Cluster) AwaitHealthy() {
 				return "node " + n.name + " is not alive to the others"
 			}
 		}
-		if len(s.Logs) == 0 {
-			return "there is no log, not even the catalog"
+		catalog := findLog(s, "_catalog")
+		if catalog == nil || len(catalog.Replicas) < min(catalogVoters, len(s.Nodes)) {
+			return fmt.Sprintf("the catalog is on too few of %d nodes: %+v", len(s.Nodes), catalog)
 		}
 		for _, log := range s.Logs {
 			if !log.Healthy {
