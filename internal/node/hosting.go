@@ -62,7 +62,11 @@ func (n *Node) unhost(h *hosted) {
 		n.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
 	}
 	n.metrics.forget(h.name)
-	if err := n.forgetReplica(h.id, h.replicaID); err != nil {
+	err := n.forgetReplica(h.id, h.replicaID)
+	if err == nil {
+		err = n.disk.RemoveAll(n.logDir(h.id))
+	}
+	if err != nil {
 		n.logger.Error("could not remove the files of a log that has left this node; the next start tries again",
 			"log", h.name, "error", err)
 	}

@@ -78,8 +78,9 @@ func (n *Node) admit(hello peer.Hello) error {
 }
 
 func (n *Node) refusedBy(other peer.Node, reason string) {
-	n.logger.Error("another node refuses this one", "node", other.Name, "address", other.Address, "reason", reason)
-	n.refusal.Store(&reason)
+	if before := n.refusal.Swap(&reason); before == nil || *before != reason {
+		n.logger.Error("another node refuses this one", "node", other.Name, "address", other.Address, "reason", reason)
+	}
 }
 
 func (n *Node) deliver(from peer.NodeID, log, replica uint64, message []byte) {
@@ -171,16 +172,20 @@ func (n *Node) addressOf(h *hosted, replica uint64) string {
 func (n *Node) connect(state *catalogState) {
 	var nodes []peer.Node
 	for _, other := range state.nodes() {
-		address := other.Address
-		if mine, ok := n.options.Peers[other.Name]; ok {
-			address = mine
-		}
-		nodes = append(nodes, peer.Node{ID: other.ID, Name: other.Name, Address: address})
+		nodes = append(nodes, peer.Node{ID: other.ID, Name: other.Name, Address: n.reach(other)})
 	}
 	if !slices.Equal(nodes, n.connected) {
 		n.connected = nodes
 		n.mesh.SetNodes(nodes)
 	}
+}
+
+// reach is the address at which this node reaches another one.
+func (n *Node) reach(other catalogNode) string {
+	if mine, ok := n.options.Peers[other.Name]; ok {
+		return mine
+	}
+	return other.Address
 }
 
 // envelope is how answers travel: a refusal stays one.

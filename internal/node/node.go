@@ -47,7 +47,9 @@ type Node struct {
 	// changing is held by whoever hosts, unhosts or closes logs.
 	changing  sync.Mutex
 	connected []peer.Node // as the mesh was told last
-	closed    bool
+	// askedAround is when askAround last asked; the shaper's own.
+	askedAround time.Time
+	closed      bool
 
 	keeper keeper
 }
@@ -179,6 +181,9 @@ func (n *Node) begin() error {
 	n.mesh.Identify(me.ClusterID, n.peerNode())
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
+	if err := host.replica.AwaitReplay(ctx); err != nil {
+		return fmt.Errorf("open catalog: %w", err)
+	}
 	if host.replica.Status().Alone {
 		if err := n.beginAlone(ctx); err != nil {
 			return err
@@ -211,7 +216,7 @@ func (n *Node) beginAlone(ctx context.Context) error {
 		return err
 	}
 	for _, h := range *n.logs.Load() {
-		if h.problem() != nil || !h.replica.Status().Alone {
+		if h.problem() != nil || h.replica.AwaitReplay(ctx) != nil || !h.replica.Status().Alone {
 			continue
 		}
 		// A log that cannot be served is told by Ready; the others go on.
@@ -288,10 +293,8 @@ func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
 		return n.notMember()
 	}
-	if reason := n.refusal.Load(); reason != nil {
-		if _, known := n.catalog.Load().shown.Load().Nodes[n.me.Load().NodeID]; !known {
-			return fmt.Errorf("another node refuses this one: %s", *reason)
-		}
+	if reason := n.refusal.Load(); reason != nil && !n.neighbours.anyUp() {
+		return fmt.Errorf("another node refuses this one: %s", *reason)
 	}
 	for _, h := range *n.logs.Load() {
 		if problem := h.problem(); problem != nil {

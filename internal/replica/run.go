@@ -72,7 +72,7 @@ type Status struct {
 	// Known is when, in Replica.Monotonic, it was asked for the newest time
 	// that turned out to be known here completely; 0: never.
 	Known int64
-	Alone bool // the only voter
+	Alone bool // the only voter; true only once the log has been replayed
 	// Members are never changed in place.
 	Members
 }
@@ -212,6 +212,21 @@ var errNoHeir = record.Refuse(record.NotLeader, "no other replica can take over 
 
 // Full tells whether more records are refused for lack of room.
 func (r *Replica) Full() bool { return r.full.Load() }
+
+// AwaitReplay waits until this replica has applied all that it knew to be
+// committed when it began: from then on Status tells its true configuration.
+func (r *Replica) AwaitReplay(ctx context.Context) error {
+	done := make(chan struct{})
+	if refusal := r.Do(func(c *Core) { c.whenReplayed(func() { close(done) }) }); refusal != nil {
+		return refusal
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // AwaitOffice waits until this replica takes appends.
 func (r *Replica) AwaitOffice(ctx context.Context) error {
