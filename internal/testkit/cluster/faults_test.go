@@ -71,6 +71,7 @@ func TestAllKilledAtOnceComeBackWithEverything(t *testing.T) {
 		l.Await(100)
 	}
 	healthyAgain(c, l)
+	require.Zero(t, l.Stop().FailedCalls())
 }
 
 func TestAPausedLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
@@ -162,6 +163,19 @@ func TestARollingRestartLosesAndFailsNothing(t *testing.T) {
 		c.AwaitHealthy()
 		l.Await(100)
 		t.Logf("node %s restarted: %s without acks", n.Name(), l.Gap().Round(time.Millisecond))
+	}
+	healthyAgain(c, l)
+	require.Zero(t, l.Stop().FailedCalls())
+}
+
+// A stop may come at any moment of a start.
+func TestANodeStoppedAsSoonAsItServesExitsZero(t *testing.T) {
+	c, l := underLoad(t)
+	for range 3 {
+		for _, n := range c.Nodes() {
+			n.Restart()
+			n.Restart()
+		}
 	}
 	healthyAgain(c, l)
 	require.Zero(t, l.Stop().FailedCalls())
