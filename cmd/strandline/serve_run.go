@@ -111,8 +111,8 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	go func() { failed <- grpcServer.Serve(clients) }()
 	go func() { failed <- n.ServePeers(peers) }()
 	go func() { failed <- httpServer.Serve(taken.http) }()
-	s.logger.Info("serving", "node", s.name, "grpc", grpcAddress, "http", httpAddress, "data", s.data)
-	err = announce(served{Node: s.name, GRPC: grpcAddress, HTTP: httpAddress, Data: s.data, Waiting: n.ClusterID() == ""})
+	s.logger.Info("serving", "node", n.Name(), "grpc", grpcAddress, "http", httpAddress, "data", s.data)
+	err = announce(served{Node: n.Name(), GRPC: grpcAddress, HTTP: httpAddress, Data: s.data, Waiting: n.ClusterID() == ""})
 	running := 3
 	if err == nil {
 		select {

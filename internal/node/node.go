@@ -307,6 +307,14 @@ func (n *Node) Ready() error {
 	return nil
 }
 
+// Name is what the cluster calls this node, or will.
+func (n *Node) Name() string {
+	if me := n.me.Load(); me.member() {
+		return me.Name
+	}
+	return n.options.Name
+}
+
 // ClusterID names the cluster that the node is a member of; empty: it waits.
 func (n *Node) ClusterID() string { return n.me.Load().ClusterID }
 

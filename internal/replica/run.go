@@ -79,7 +79,7 @@ type Status struct {
 
 func (s *Status) same(o *Status) bool {
 	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.Writer == o.Writer &&
-		s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
+		s.Alone == o.Alone && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && s.Changing == o.Changing
 }
 
