@@ -381,3 +381,28 @@ func TestAReplicaWhoseFilesAreGoneIsNotMadeAgainFromNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, info.Problem, "replace this node")
 }
+
+func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "before")
+	c.stop("c")
+	for _, move := range [][2]string{{"a", "d"}, {"b", "e"}} {
+		from, to := move[0], move[1]
+		c.start(to, []string{c.addresses[from]})
+		c.eventually(to+" is a member", func() bool { return c.nodes[to].ClusterID() != "" })
+		require.NoError(t, c.nodes[to].ReplaceNode(t.Context(), anyone, from, to))
+		c.eventually(from+" is out", func() bool {
+			status, err := c.nodes[to].ClusterStatus(t.Context(), anyone)
+			return err == nil && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == from })
+		})
+		c.stop(from)
+	}
+	c.append("orders", "meanwhile")
+	c.start("c", nil)
+	c.healthy()
+	texts, err := c.values("c", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	require.NoError(t, err)
+	require.Equal(t, []string{"before", "meanwhile"}, texts)
+}

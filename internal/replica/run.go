@@ -149,21 +149,22 @@ func (r *Replica) SetFull(full bool) {
 	}
 }
 
-// Step takes a message from another replica, which it may keep. An error names
-// what is wrong with it; the message is dropped then.
-func (r *Replica) Step(message []byte) error {
+// Step takes a message from another replica, which it may keep, and tells from
+// which one it is. An error names what is wrong with the message, which is
+// dropped then.
+func (r *Replica) Step(message []byte) (sender uint64, err error) {
 	m, err := decodeMessage(message)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !fromPeers(m.GetType()) || m.GetTo() != r.options.ID {
-		return fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
+		return 0, fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
 	}
 	if err := checkEntries(m); err != nil {
-		return err
+		return 0, err
 	}
 	r.post(input{message: m})
-	return nil
+	return m.GetFrom(), nil
 }
 
 // PeerLost tells that the connection to another replica is gone: what was sent
