@@ -606,3 +606,33 @@ func TestAReplicaThatCameLaterIsANewLearnerInAnOldSnapshot(t *testing.T) {
 	require.ElementsMatch(t, wanted, c.all[4].core.members().Voters)
 	c.requireEnd(20)
 }
+
+func TestAnIdleLogDrowsesUntilSomethingHappens(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	idle := func() {
+		for range drowsyAfter + electionTicks {
+			c.tick()
+		}
+		for id, m := range c.all {
+			require.True(t, m.down || m.core.Drowsy(), "replica %d", id)
+		}
+	}
+	idle()
+	c.append(l, values(t, "one"))
+	c.settle()
+	for id, m := range c.all {
+		require.False(t, m.core.Drowsy(), "replica %d", id)
+	}
+	idle()
+	c.all[l].down = true
+	for id, m := range c.all {
+		if id != l {
+			m.core.PeerGone(l)
+			require.False(t, m.core.Drowsy(), "the loss of a node wakes replica %d", id)
+		}
+	}
+	c.tick()
+	c.tick()
+	require.NotEqual(t, l, c.leader(l), "nobody waits for an election timeout")
+}
