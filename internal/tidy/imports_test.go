@@ -28,7 +28,7 @@ var rooms = map[string][]string{
 	"internal/testkit":  {"internal/segment", "internal/record"},
 	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
-	"bench":             {"client", "internal/record"},
+	"bench":             {"client", "internal/record", "internal/testkit/proxy"},
 	"cmd/strandline":    {"client", "bench", "internal/node", "internal/door", "internal/record"},
 }
 
