@@ -1,0 +1,130 @@
+// Package driver reaches systems under test for the workloads: Strandline by
+// its Go client, and whatever speaks the Kafka protocol by franz-go, by Sarama
+// or by fetch requests without a client library around them.
+package driver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"strandline.dev/bench/workload"
+)
+
+// Address names a system under test and the library that talks to it:
+//
+//	strandline://HOST:PORT[,HOST:PORT...]
+//	kafka://HOST:PORT[,HOST:PORT...][?client=franz|sarama|fetch]
+type Address struct {
+	Scheme string // strandline or kafka
+	Nodes  []string
+	Client string // of the kafka scheme; the default is franz
+	// Name is what tables call it; empty: made from the rest.
+	Name string
+}
+
+const (
+	Strandline = "strandline"
+	Kafka      = "kafka"
+)
+
+// ParseAddress reads an Address.
+func ParseAddress(text string) (Address, error) {
+	a := Address{}
+	u, err := url.Parse(strings.ReplaceAll(text, ",", "%2C")) // several ports are no URL
+	if err != nil {
+		// url.Parse says much about ports; what is needed is one sentence.
+		u = &url.URL{}
+		var rest, query string
+		u.Scheme, rest, _ = strings.Cut(text, "://")
+		u.Host, query, _ = strings.Cut(rest, "?")
+		u.RawQuery = query
+	}
+	a.Scheme = u.Scheme
+	if a.Scheme != Strandline && a.Scheme != Kafka {
+		return a, fmt.Errorf("%q begins with neither strandline:// nor kafka://", text)
+	}
+	a.Nodes = strings.Split(strings.ReplaceAll(u.Host, "%2C", ","), ",")
+	for _, node := range a.Nodes {
+		if _, _, err := net.SplitHostPort(node); err != nil {
+			return a, fmt.Errorf("%q: %q is not HOST:PORT", text, node)
+		}
+	}
+	query := u.Query()
+	for key := range query {
+		if key != "client" && key != "name" {
+			return a, fmt.Errorf("%q: %q is unknown: client and name are known", text, key)
+		}
+	}
+	a.Client, a.Name = query.Get("client"), query.Get("name")
+	if a.Scheme == Strandline && a.Client != "" {
+		return a, fmt.Errorf("%q: client is for kafka:// only", text)
+	}
+	if a.Scheme == Kafka && a.Client == "" {
+		a.Client = clientFranz
+	}
+	return a, nil
+}
+
+// Label is what tables call the system.
+func (a Address) Label() string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return a.Scheme
+}
+
+// Dial connects to a node. It is how a benchmark puts a slow link between a
+// client and its servers.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Options are what all systems know.
+type Options struct {
+	Dial Dial // nil: directly
+	// Insecure allows Strandline's nodes beyond this machine.
+	Insecure bool
+}
+
+func (o Options) dial() Dial {
+	if o.Dial != nil {
+		return o.Dial
+	}
+	return new(net.Dialer).DialContext
+}
+
+// Open prepares for a system. Close it.
+func Open(a Address, o Options) (workload.System, error) {
+	if a.Scheme == Strandline {
+		return newStrandline(a.Nodes, o)
+	}
+	library, known := libraries[a.Client]
+	if !known {
+		return nil, fmt.Errorf("client %q is unknown: %s are known", a.Client, strings.Join(Clients(), ", "))
+	}
+	return NewKafka(a.Nodes, o, library)
+}
+
+// Clients lists the libraries for the Kafka protocol that this program has.
+func Clients() []string {
+	var names []string
+	for name := range libraries {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+const (
+	clientFranz  = "franz"
+	clientSarama = "sarama"
+	clientFetch  = "fetch"
+)
+
+var libraries = map[string]Library{
+	clientFranz:  franz{},
+	clientSarama: saramaLibrary{},
+	clientFetch:  fetchLibrary{},
+}
