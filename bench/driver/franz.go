@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ func (franz) Sender(at Topic, s workload.Sending) (workload.Sender, error) {
 		kgo.DefaultProduceTopic(at.Name),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(s.Linger),
-		kgo.MaxBufferedRecords(bufferedMost), kgo.MaxBufferedBytes(bufferedBytes),
+		kgo.MaxBufferedRecords(bufferedMost), kgo.MaxBufferedBytes(cmp.Or(s.BufferBytes, bufferedBytes)),
 	}
 	if s.RequestRecords > 0 {
 		return nil, fmt.Errorf("requests of so many records: %w by franz-go, which counts bytes", workload.ErrUnsupported)

@@ -154,6 +154,9 @@ func producerOptions(s workload.Sending) ([]client.ProducerOption, error) {
 	if s.InFlight > 0 {
 		options = append(options, client.MaxInFlightRequests(s.InFlight))
 	}
+	if s.BufferBytes > 0 {
+		options = append(options, client.BufferBytes(s.BufferBytes))
+	}
 	switch {
 	case s.RequestRecords == 1:
 		options = append(options, client.MaxRequestBytes(1)) // a larger record goes alone

@@ -88,6 +88,7 @@ type Sending struct {
 	RequestBytes   int
 	RequestRecords int
 	Linger         time.Duration
+	BufferBytes    int    // accepted and without an answer at most; 0: the library decides
 	Compression    string // none, gzip, snappy, lz4, zstd; empty: none
 	Acks           Acks
 	Once           Once
