@@ -5,6 +5,8 @@ package driver
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -84,19 +86,43 @@ type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 // Options are what all systems know.
 type Options struct {
 	Dial Dial // nil: directly
+	// TLS encrypts connections to Kafka; nil: they are not.
+	TLS *tls.Config
 	// Insecure allows Strandline's nodes beyond this machine.
 	Insecure bool
 }
 
+// dial connects as the options say, encrypted or not.
 func (o Options) dial() Dial {
-	if o.Dial != nil {
-		return o.Dial
+	plain := o.Dial
+	if plain == nil {
+		plain = new(net.Dialer).DialContext
 	}
-	return new(net.Dialer).DialContext
+	if o.TLS == nil {
+		return plain
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := plain(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		config := o.TLS.Clone()
+		if config.ServerName == "" {
+			config.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		secure := tls.Client(conn, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return secure, nil
+	}
 }
 
 // Open prepares for a system. Close it.
 func Open(a Address, o Options) (workload.System, error) {
+	if a.Scheme == Strandline && o.TLS != nil {
+		return nil, fmt.Errorf("TLS: %w by Strandline's client yet", workload.ErrUnsupported)
+	}
 	if a.Scheme == Strandline {
 		return newStrandline(a.Nodes, o)
 	}

@@ -104,8 +104,8 @@ func Mixed(s Subject, r workload.MixedResult) Row {
 		{"deliver_p50_us", limit.Microseconds(r.Deliver, 50)},
 		{"deliver_p99_us", limit.Microseconds(r.Deliver, 99)},
 		{"boot_mib_per_s", r.BootReads.MiBPerSecond()},
-		{"boot_reads", r.Boots},
-		{"trims", r.Trims},
+		{"boot_reads", float64(r.Boots)},
+		{"trims", float64(r.Trims)},
 		{"tails_checked", r.Tails},
 	}...)
 }
