@@ -20,12 +20,15 @@ import (
 //
 //	strandline://HOST:PORT[,HOST:PORT...]
 //	kafka://HOST:PORT[,HOST:PORT...][?client=franz|sarama|fetch]
+//
+// Both take name=... and disk=..., which tables show.
 type Address struct {
 	Scheme string // strandline or kafka
 	Nodes  []string
 	Client string // of the kafka scheme; the default is franz
-	// Name is what tables call it; empty: made from the rest.
-	Name string
+	// Name is what tables call it, and Disk what they say of its disk; empty:
+	// made from the rest, and "as it is".
+	Name, Disk string
 }
 
 const (
@@ -36,37 +39,34 @@ const (
 // ParseAddress reads an Address.
 func ParseAddress(text string) (Address, error) {
 	a := Address{}
-	u, err := url.Parse(strings.ReplaceAll(text, ",", "%2C")) // several ports are no URL
+	// Several ports are no URL to net/url, so only the query is parsed there.
+	scheme, rest, _ := strings.Cut(text, "://")
+	hosts, options, _ := strings.Cut(rest, "?")
+	query, err := url.ParseQuery(options)
 	if err != nil {
-		// url.Parse says much about ports; what is needed is one sentence.
-		u = &url.URL{}
-		var rest, query string
-		u.Scheme, rest, _ = strings.Cut(text, "://")
-		u.Host, query, _ = strings.Cut(rest, "?")
-		u.RawQuery = query
+		return a, fmt.Errorf("%q: %w", text, err)
 	}
-	a.Scheme = u.Scheme
+	a.Scheme = scheme
 	if a.Scheme != Strandline && a.Scheme != Kafka {
 		return a, fmt.Errorf("%q begins with neither strandline:// nor kafka://", text)
 	}
-	a.Nodes = strings.Split(strings.ReplaceAll(u.Host, "%2C", ","), ",")
+	a.Nodes = strings.Split(strings.TrimSuffix(hosts, "/"), ",")
 	for _, node := range a.Nodes {
 		if _, _, err := net.SplitHostPort(node); err != nil {
 			return a, fmt.Errorf("%q: %q is not HOST:PORT", text, node)
 		}
 	}
-	query := u.Query()
 	for key := range query {
-		if key != "client" && key != "name" {
-			return a, fmt.Errorf("%q: %q is unknown: client and name are known", text, key)
+		if !slices.Contains([]string{"client", "name", "disk"}, key) {
+			return a, fmt.Errorf("%q: %q is unknown: client, name and disk are known", text, key)
 		}
 	}
-	a.Client, a.Name = query.Get("client"), query.Get("name")
+	a.Client, a.Name, a.Disk = query.Get("client"), query.Get("name"), query.Get("disk")
 	if a.Scheme == Strandline && a.Client != "" {
 		return a, fmt.Errorf("%q: client is for kafka:// only", text)
 	}
 	if a.Scheme == Kafka && a.Client == "" {
-		a.Client = clientFranz
+		a.Client = ClientFranz
 	}
 	return a, nil
 }
@@ -144,13 +144,14 @@ func Clients() []string {
 }
 
 const (
-	clientFranz  = "franz"
-	clientSarama = "sarama"
-	clientFetch  = "fetch"
+	// The libraries for the Kafka protocol.
+	ClientFranz  = "franz"
+	ClientSarama = "sarama"
+	ClientFetch  = "fetch"
 )
 
 var libraries = map[string]Library{
-	clientFranz:  franz{},
-	clientSarama: saramaLibrary{},
-	clientFetch:  fetchLibrary{},
+	ClientFranz:  franz{},
+	ClientSarama: saramaLibrary{},
+	ClientFetch:  fetchLibrary{},
 }

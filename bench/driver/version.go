@@ -7,11 +7,11 @@ func Describe(a Address) string {
 	switch a.Client {
 	case "":
 		return "Go client"
-	case clientFranz:
+	case ClientFranz:
 		return "franz-go " + moduleVersion("github.com/twmb/franz-go")
-	case clientSarama:
+	case ClientSarama:
 		return "Sarama " + moduleVersion("github.com/IBM/sarama")
-	case clientFetch:
+	case ClientFetch:
 		return "bare fetch requests"
 	}
 	return a.Client

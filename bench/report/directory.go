@@ -85,6 +85,9 @@ func OpenDirectory(path string) (*Directory, error) {
 	return &Directory{path: path, file: file, encoder: json.NewEncoder(file), names: map[string]int{}}, nil
 }
 
+// Path is where the directory is.
+func (d *Directory) Path() string { return d.path }
+
 // Environment implements Writer.
 func (d *Directory) Environment(e Environment) error {
 	return d.encoder.Encode(line{Environment: e.Row()})

@@ -54,14 +54,13 @@ type Subject struct {
 	driver.Address
 	driver.Options
 	Version string // of the system; may be empty
-	Disk    string // as it is, or how much slower
 	Files   string // the directory of its files, if they are on this machine
 	Log     workload.LogConfig
 }
 
 // describe is the subject as rows say it, once there is a log.
 func (s Subject) describe(target workload.Target) report.Subject {
-	d := report.Subject{System: s.Label(), Client: driver.Describe(s.Address), Durability: "unknown", Disk: s.Disk}
+	d := report.Subject{System: s.Label(), Client: driver.Describe(s.Address), Durability: "unknown", Disk: s.Address.Disk}
 	if s.Version != "" {
 		d.System += " " + s.Version
 	}

@@ -30,28 +30,65 @@ type serveSettings struct {
 	minFree    int64
 	syncDelay  time.Duration
 	logger     *slog.Logger
+	membership
 }
 
-// serve runs a node until ctx ends or a port fails, and then stops it: the
-// doors first, which answers what is in flight, then the node. announce is
-// called once everything listens.
-func (s serveSettings) serve(ctx context.Context, announce func(grpc, http, data string) error) error {
-	tuneRuntime()
+// ports are what a node listens on.
+type ports struct {
+	grpc, http net.Listener
+}
+
+func (p ports) close() {
+	for _, port := range []net.Listener{p.grpc, p.http} {
+		if port != nil {
+			_ = port.Close()
+		}
+	}
+}
+
+// served is where a node that runs is found.
+type served struct {
+	Node string `json:"node"`
+	GRPC string `json:"grpc"`
+	HTTP string `json:"http"`
+	Data string `json:"data"`
+	// Waiting: it belongs to no cluster yet.
+	Waiting bool `json:"waiting"`
+}
+
+// serve runs a node until ctx ends or a port fails, and then stops it.
+// announce is called once everything listens.
+func (s serveSettings) serve(ctx context.Context, announce func(served) error) error {
 	// Both ports are taken before any data is touched, so that a second server
 	// started by mistake does nothing.
-	grpcPort, err := net.Listen("tcp", s.grpc)
+	taken, err := s.listen()
 	if err != nil {
-		return takenPort(err, "--grpc")
+		return err
 	}
-	defer grpcPort.Close()
-	httpPort, err := net.Listen("tcp", s.http)
-	if err != nil {
-		return takenPort(err, "--http")
-	}
-	defer httpPort.Close()
-	grpcAddress, httpAddress := grpcPort.Addr().String(), httpPort.Addr().String()
+	return s.serveOn(ctx, taken, announce)
+}
 
-	n, err := node.Open(node.Options{DataDir: s.data, GRPCAddress: grpcAddress, MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger})
+func (s serveSettings) listen() (ports, error) {
+	var taken ports
+	var err error
+	if taken.grpc, err = net.Listen("tcp", s.grpc); err != nil {
+		return ports{}, takenPort(err, "--grpc")
+	}
+	if taken.http, err = net.Listen("tcp", s.http); err != nil {
+		taken.close()
+		return ports{}, takenPort(err, "--http")
+	}
+	return taken, nil
+}
+
+// serveOn is serve on ports that are open, which it closes. It stops the doors
+// first, which answers what is in flight, then the node.
+func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(served) error) error {
+	tuneRuntime()
+	defer taken.close()
+	grpcAddress, httpAddress := taken.grpc.Addr().String(), taken.http.Addr().String()
+
+	n, err := node.Open(s.options(grpcAddress))
 	if err != nil {
 		return err
 	}
@@ -64,10 +101,10 @@ func (s serveSettings) serve(ctx context.Context, announce func(grpc, http, data
 	}
 
 	failed := make(chan error, 2)
-	go func() { failed <- grpcServer.Serve(grpcPort) }()
-	go func() { failed <- httpServer.Serve(httpPort) }()
-	s.logger.Info("serving", "grpc", grpcAddress, "http", httpAddress, "data", s.data)
-	err = announce(grpcAddress, httpAddress, s.data)
+	go func() { failed <- grpcServer.Serve(taken.grpc) }()
+	go func() { failed <- httpServer.Serve(taken.http) }()
+	s.logger.Info("serving", "node", s.name, "grpc", grpcAddress, "http", httpAddress, "data", s.data)
+	err = announce(served{Node: s.name, GRPC: grpcAddress, HTTP: httpAddress, Data: s.data, Waiting: n.ClusterID() == ""})
 	running := 2
 	if err == nil {
 		select {
@@ -88,6 +125,18 @@ func (s serveSettings) serve(ctx context.Context, announce func(grpc, http, data
 	err = first(err, n.Close(deadline))
 	s.logger.Info("stopped")
 	return err
+}
+
+// options are those of the node that listens at an address.
+func (s serveSettings) options(address string) node.Options {
+	if s.advertise != "" {
+		address = s.advertise
+	}
+	return node.Options{
+		DataDir: s.data, Name: s.name, GRPCAddress: address,
+		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
+		MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger,
+	}
 }
 
 // tuneRuntime sets what suits a server whose goroutines wait in fdatasync. An

@@ -20,6 +20,7 @@ var rooms = map[string][]string{
 	"api":               {},
 	"internal/record":   {},
 	"internal/wire":     {"api"},
+	"internal/peer":     {},
 	"internal/segment":  {"internal/record"},
 	"internal/sequence": {"internal/record"},
 	"internal/replica":  {"internal/sequence", "internal/segment", "internal/record"},
