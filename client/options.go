@@ -13,12 +13,13 @@ type clientOptions struct {
 	insecure  bool
 	retryTime time.Duration
 	dial      dialFunc // nil: directly
+	onTrouble func(log string, err error)
 }
 
 type dialFunc func(ctx context.Context, address string) (net.Conn, error)
 
 func defaultClientOptions() clientOptions {
-	return clientOptions{retryTime: 5 * time.Second}
+	return clientOptions{retryTime: 5 * time.Second, onTrouble: func(string, error) {}}
 }
 
 // WithInsecure allows connections without TLS to addresses other than
@@ -37,6 +38,13 @@ func WithRetryTime(d time.Duration) Option {
 // given to Dial, or what a node called itself or another one.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(o *clientOptions) { o.dial = dial }
+}
+
+// OnTrouble calls f whenever a Producer or Reader could not go on, and tries
+// again, with the log and the reason; and with nil when it goes on. Calls come
+// from any goroutine, and f must return soon.
+func OnTrouble(f func(log string, err error)) Option {
+	return func(o *clientOptions) { o.onTrouble = f }
 }
 
 // ProducerOption changes how a Producer sends.

@@ -41,6 +41,8 @@ What is measured is a --target, or several; without one it is the log at
 
 With --json, every line is one object: an environment, a benchmark, a limit or a
 ratio. With --out, everything is kept in a directory, for "bench report".`,
+		Example: `  strandline bench appends --connections 1,128 --with-limits
+  strandline bench limits --json`,
 	},
 		newBenchAll(c),
 		newBenchAppends(c),
@@ -147,6 +149,14 @@ func spanFlags(flags *pflag.FlagSet, s *limit.Span, standard limit.Span) {
 	*s = standard
 	flags.Var((*duration)(&s.Warmup), "warmup", "time before each measurement begins to count")
 	flags.Var((*duration)(&s.Duration), "duration", "time that each measurement counts")
+}
+
+// checkSpan refuses to measure for no time at all.
+func checkSpan(command *cobra.Command, s limit.Span) error {
+	if s.Duration <= 0 {
+		return misused(command, "--duration %v: nothing can be measured in no time", duration(s.Duration))
+	}
+	return nil
 }
 
 // limitsFlag belongs to a benchmark that can measure limits beside itself.

@@ -35,7 +35,10 @@ func (f *matrixFlags) register(flags *pflag.FlagSet) {
 }
 
 // load is what the flags ask for; standard is the list of options unless told.
-func (f *matrixFlags) load(standard string) (suite.Matrix, error) {
+func (f *matrixFlags) load(command *cobra.Command, standard string) (suite.Matrix, error) {
+	if err := checkSpan(command, f.span); err != nil {
+		return suite.Matrix{}, err
+	}
 	m := suite.Matrix{Matrix: workload.Matrix{Samples: workload.Samples(), Span: f.span, Check: f.check}}
 	text := standard
 	if f.options != "" {
@@ -91,7 +94,7 @@ read back, compared with what was sent, and deleted.`,
 				_, err := c.out.Write([]byte(workload.DefaultConfigurations))
 				return err
 			}
-			load, err := matrix.load(workload.DefaultConfigurations)
+			load, err := matrix.load(command, workload.DefaultConfigurations)
 			if err != nil {
 				return misused(command, "%w", err)
 			}
@@ -126,7 +129,7 @@ trimmed meanwhile, so nothing is read back.`,
   strandline bench retention --retention 1h,1s --duration 30s`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			load, err := matrix.load(twoModes)
+			load, err := matrix.load(command, twoModes)
 			if err != nil {
 				return misused(command, "%w", err)
 			}
@@ -168,7 +171,7 @@ their files are; &disk=WORDS tells the tables.`,
   strandline bench ramdisk --target "strandline://127.0.0.1:7171?disk=tmpfs"`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			load, err := matrix.load(twoModes)
+			load, err := matrix.load(command, twoModes)
 			if err != nil {
 				return misused(command, "%w", err)
 			}

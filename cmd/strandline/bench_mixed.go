@@ -29,6 +29,9 @@ order.`,
 		Example: "  strandline bench mixed --duration 30s --out results\n  strandline bench mixed --boots 0 --trim-every 0s",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkSpan(command, span); err != nil {
+				return err
+			}
 			load.ValueBytes, load.TrimEvery = int(value), time.Duration(trimEvery)
 			load.Warmup, load.Duration = span.Warmup, span.Duration
 			return c.onSubjects(command, common, targets, 0, func(b *bench, s suite.Subject) error {

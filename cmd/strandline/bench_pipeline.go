@@ -58,7 +58,10 @@ has a log of its own, which is deleted.`,
 				},
 			}
 			sending := &load.Pipeline.Sending
-			var err error
+			err := checkSpan(command, span)
+			if err != nil {
+				return err
+			}
 			if sending.Acks, err = workload.ParseAcks(acks); err != nil {
 				return misused(command, "--acks: %w", err)
 			}

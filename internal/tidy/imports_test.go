@@ -24,7 +24,7 @@ var rooms = map[string][]string{
 	"internal/segment":  {"internal/record"},
 	"internal/sequence": {"internal/record"},
 	"internal/replica":  {"internal/sequence", "internal/segment", "internal/record"},
-	"internal/node":     {"internal/replica", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/node":     {"internal/peer", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
 	"internal/testkit":  {"internal/testkit/proxy", "client", "internal/segment", "internal/record"},
 	"internal/tidy":     {"internal/record"},
@@ -33,7 +33,7 @@ var rooms = map[string][]string{
 
 	// A link between processes, which the harness and the benchmarks share.
 	"internal/testkit/proxy": {},
-	"cmd/strandline":         {"client", "bench", "internal/node", "internal/door", "internal/record"},
+	"cmd/strandline":         {"client", "bench", "internal/node", "internal/peer", "internal/door", "internal/record"},
 }
 
 func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
