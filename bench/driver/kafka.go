@@ -232,7 +232,7 @@ func (t *kafkaTopic) Durability() string {
 	if _, told := t.configs[flushMessages]; !told {
 		return "as the server decides, " + majority(t.replicas)
 	}
-	return fmt.Sprintf("no fsync (Kafka's default), %s of %d", t.configs[minInSync], t.replicas)
+	return fmt.Sprintf("no fsync (Kafka's default), at least %s of %d", t.configs[minInSync], t.replicas)
 }
 
 func (t *kafkaTopic) at() Topic { return Topic{Brokers: t.brokers, Name: t.name, Dial: t.dial} }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"strandline.dev/bench/process"
@@ -26,7 +27,9 @@ type Config struct {
 // Cluster is a Kafka that runs.
 type Cluster struct {
 	Addresses []string // of the brokers, host:port
-	processes []*process.Process
+
+	mu        sync.Mutex
+	processes map[int]*process.Process // by the broker's place
 }
 
 const (
@@ -55,27 +58,36 @@ func Start(ctx context.Context, c Config) (*Cluster, error) {
 		return nil, err
 	}
 	brokers, controllers := ports[:c.Brokers], ports[c.Brokers:]
-	cluster := &Cluster{Addresses: brokers}
+	cluster := &Cluster{Addresses: brokers, processes: map[int]*process.Process{}}
+	// A virtual machine for each, to format and then to serve: all at once.
+	errs := make([]error, c.Brokers)
+	var starting sync.WaitGroup
 	for i := range brokers {
-		directory := filepath.Join(c.Directory, "broker-"+strconv.Itoa(i+1))
-		properties := filepath.Join(directory, "server.properties")
-		err := errors.Join(
-			os.MkdirAll(directory, 0o755),
-			os.WriteFile(properties, []byte(serverProperties(i, brokers, controllers, filepath.Join(directory, "data"))), 0o644),
-			c.format(ctx, properties))
-		if err == nil {
-			err = cluster.run(c, i, directory, properties)
-		}
-		if err != nil {
-			cluster.Stop()
-			return nil, err
-		}
+		starting.Go(func() { errs[i] = cluster.prepareAndRun(ctx, c, i, brokers, controllers) })
 	}
-	if err := cluster.awaitListening(ctx); err != nil {
+	starting.Wait()
+	err = errors.Join(errs...)
+	if err == nil {
+		err = cluster.awaitListening(ctx)
+	}
+	if err != nil {
 		cluster.Stop()
 		return nil, err
 	}
 	return cluster, nil
+}
+
+func (k *Cluster) prepareAndRun(ctx context.Context, c Config, i int, brokers, controllers []string) error {
+	directory := filepath.Join(c.Directory, "broker-"+strconv.Itoa(i+1))
+	properties := filepath.Join(directory, "server.properties")
+	err := errors.Join(
+		os.MkdirAll(directory, 0o755),
+		os.WriteFile(properties, []byte(serverProperties(i, brokers, controllers, filepath.Join(directory, "data"))), 0o644),
+		c.format(ctx, properties))
+	if err != nil {
+		return err
+	}
+	return k.run(c, i, directory, properties)
 }
 
 func (c Config) format(ctx context.Context, properties string) error {
@@ -95,10 +107,13 @@ func (k *Cluster) run(c Config, i int, directory, properties string) error {
 			"SLOWSYNC_US="+strconv.FormatInt(c.SyncDelay.Microseconds(), 10))
 	}
 	p, err := process.Start(fmt.Sprintf("Kafka broker %d", i+1), filepath.Join(directory, "output"), command)
-	if err == nil {
-		k.processes = append(k.processes, p)
+	if err != nil {
+		return err
 	}
-	return err
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.processes[i] = p
+	return nil
 }
 
 // awaitListening returns when every broker takes connections.

@@ -52,6 +52,7 @@ type line struct {
 type Curve struct {
 	Benchmark string       `json:"benchmark"`
 	Kind      CurveKind    `json:"kind"`
+	Group     string       `json:"group"` // curves of one group share a chart
 	Name      string       `json:"name"`
 	Points    [][2]float64 `json:"points"`
 	Events    []Mark       `json:"events,omitempty"`
@@ -107,18 +108,18 @@ var curvePoints = []float64{1, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99
 
 // Latency keeps a histogram of latencies: as a curve, and as a file for
 // HdrHistogram's tools, in microseconds.
-func (d *Directory) Latency(benchmark, name string, h *hdrhistogram.Histogram) error {
+func (d *Directory) Latency(benchmark, group, name string, h *hdrhistogram.Histogram) error {
 	if h.TotalCount() == 0 {
 		return nil
 	}
-	c := Curve{Benchmark: benchmark, Kind: Percentiles, Name: name}
+	c := Curve{Benchmark: benchmark, Kind: Percentiles, Group: group, Name: name}
 	for _, q := range curvePoints {
 		c.Points = append(c.Points, [2]float64{q, limit.Microseconds(h, q)})
 	}
 	if err := d.Curve(c); err != nil {
 		return err
 	}
-	base := fileName(benchmark + " " + name)
+	base := fileName(benchmark + " " + group + " " + name)
 	d.names[base]++
 	if n := d.names[base]; n > 1 {
 		base += "-" + strconv.Itoa(n)

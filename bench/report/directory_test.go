@@ -28,7 +28,7 @@ func results(t *testing.T) string {
 	}
 	h := limit.NewHistogram()
 	limit.Observe(h, time.Millisecond)
-	require.NoError(t, d.Latency("appends", subject.Name(), h))
+	require.NoError(t, d.Latency("appends", "fsync", subject.Name(), h))
 	require.NoError(t, d.Curve(Curve{Benchmark: "mixed", Kind: OverTime, Name: "Strandline", Points: [][2]float64{{1, 200}, {2, 300}}, Events: []Mark{{1.5, "trim"}}}))
 	require.NoError(t, d.Close())
 	return path
@@ -70,7 +70,7 @@ func TestADirectoryBecomesAPageThatStandsAlone(t *testing.T) {
 	require.NoError(t, err)
 	var document strings.Builder
 	require.NoError(t, r.Markdown(&document, "# Measured\n", "charts"))
-	require.Contains(t, document.String(), "](charts/appends-as-it-is.svg)")
+	require.Contains(t, document.String(), "](charts/appends-replicas-1-disk-as-it-is.svg)")
 	require.Contains(t, document.String(), "| Strandline | Go client | fsync, 1 of 1 |")
 }
 

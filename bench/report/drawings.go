@@ -20,27 +20,29 @@ type Drawing struct {
 func (r Results) Drawings() []Drawing {
 	var all []Drawing
 	add := func(file, title string, svg string) { all = append(all, Drawing{file + ".svg", title, svg}) }
-	for _, disk := range distinct(r.of("appends"), "disk") {
-		rows := where(r.of("appends"), "disk", disk)
-		if series := r.lines(where(rows, "loop", "closed"), "connections", "appends_per_s", "system", "client", "durability"); len(series) > 0 {
+	closed := where(r.of("appends"), "loop", "closed")
+	for _, place := range distinctBy(closed, placeOf) {
+		rows := whereBy(closed, placeOf, place)
+		if series := r.lines(rows, "connections", "appends_per_s", "system", "client", "durability"); len(series) > 0 {
 			l := chart.Lines{
-				Title:    "Appends against connections, disk: " + disk,
+				Title:    "Appends against connections, " + place,
 				Subtitle: "The same workers spread over more connections, one request outstanding on each; bars: the runs' spread",
 				X:        "connections", Y: "appends/s", XScale: chart.Log, YScale: chart.Log,
 				XTicks: ticks(series), Series: series,
 			}
-			add("appends-"+fileName(disk), l.Title, l.SVG())
+			add("appends-"+fileName(place), l.Title, l.SVG())
 		}
 	}
 	for _, benchmark := range []string{"appends", "pipeline", "mixed"} {
-		if series := r.curves(benchmark, Percentiles); len(series) > 0 {
+		for _, group := range r.groups(benchmark, Percentiles) {
+			series := r.curves(benchmark, Percentiles, group)
 			l := chart.Lines{
-				Title:    "Latency percentiles: " + benchmark,
+				Title:    "Latency percentiles: " + benchmark + ", " + group,
 				Subtitle: "From the call, or the time in the schedule, to the acknowledgement",
 				X:        "percentile", Y: "us", XScale: chart.Tail, YScale: chart.Log,
 				XTicks: []float64{1, 50, 90, 99, 99.9, 99.99, 100}, Series: series,
 			}
-			add("latency-"+benchmark, l.Title, l.SVG())
+			add("latency-"+fileName(benchmark+" "+group), l.Title, l.SVG())
 		}
 	}
 	if series := r.lines(r.of("pipeline"), "round_trip_ms", "records_per_s", "system", "client", "durability", "in_flight"); len(series) > 0 {
@@ -98,20 +100,31 @@ func (r Results) Drawings() []Drawing {
 func (r Results) of(benchmark string) []Row { return where(r.Rows, "benchmark", benchmark) }
 
 func where(rows []Row, name, value string) []Row {
+	return whereBy(rows, func(r Row) string { return r.Text(name) }, value)
+}
+
+func whereBy(rows []Row, of func(Row) string, value string) []Row {
 	var some []Row
 	for _, row := range rows {
-		if row.Text(name) == value {
+		if of(row) == value {
 			some = append(some, row)
 		}
 	}
 	return some
 }
 
-// distinct are the values of a column in the order of their first row.
-func distinct(rows []Row, name string) []string {
+// placeOf is what is worth comparing in one chart: the replicas, as the last
+// word of what an acknowledgement rests on tells them, and the disk.
+func placeOf(r Row) string {
+	durability := r.Text("durability")
+	return "replicas: " + durability[strings.LastIndex(durability, " ")+1:] + ", disk: " + r.Text("disk")
+}
+
+// distinctBy are the values of rows in the order of their first row.
+func distinctBy(rows []Row, of func(Row) string) []string {
 	var all []string
 	for _, row := range rows {
-		if v := row.Text(name); !slices.Contains(all, v) {
+		if v := of(row); !slices.Contains(all, v) {
 			all = append(all, v)
 		}
 	}
@@ -207,10 +220,21 @@ func (r Results) perRun(benchmark, figure string) []chart.Series {
 	return series
 }
 
-func (r Results) curves(benchmark string, kind CurveKind) []chart.Series {
+// groups are the charts that a benchmark's curves make.
+func (r Results) groups(benchmark string, kind CurveKind) []string {
+	var all []string
+	for _, c := range r.Curves {
+		if c.Benchmark == benchmark && c.Kind == kind && !slices.Contains(all, c.Group) {
+			all = append(all, c.Group)
+		}
+	}
+	return all
+}
+
+func (r Results) curves(benchmark string, kind CurveKind, group string) []chart.Series {
 	var all []chart.Series
 	for _, c := range r.Curves {
-		if c.Benchmark != benchmark || c.Kind != kind {
+		if c.Benchmark != benchmark || c.Kind != kind || c.Group != group {
 			continue
 		}
 		s := chart.Series{Name: c.Name}

@@ -9,13 +9,15 @@ import (
 
 	"strandline.dev/bench/driver"
 	"strandline.dev/bench/limit"
+	"strandline.dev/bench/report"
 	"strandline.dev/bench/workload"
 )
 
 // Plan is how much All measures of everything.
 type Plan struct {
 	Appends    Appends
-	Repeats    int // of appends and of the matrix
+	WarmUp     time.Duration // of each system, before anything is measured
+	Repeats    int           // of appends and of the matrix
 	OpenRate   float64
 	Reads      Reads
 	Pipeline   Pipeline
@@ -36,6 +38,7 @@ func DefaultPlan() Plan {
 			Appends:     workload.Appends{Workers: 128, ValueBytes: 2 << 10, Span: limit.Span{Warmup: 400 * time.Millisecond, Duration: 1200 * time.Millisecond}},
 			Connections: []int{1, 2, 8, 32, 128}, Log: "bench-appends",
 		},
+		WarmUp:   6 * time.Second,
 		Repeats:  3,
 		OpenRate: 2000,
 		Reads: Reads{
@@ -67,7 +70,7 @@ func DefaultPlan() Plan {
 // too little to rely on a figure.
 func QuickPlan() Plan {
 	p := DefaultPlan()
-	p.Repeats = 1
+	p.Repeats, p.WarmUp = 1, 2*time.Second
 	p.Appends.Connections = []int{1, 128}
 	p.Appends.Span = limit.Span{Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond}
 	p.Reads.Records = 128 << 10
@@ -77,6 +80,7 @@ func QuickPlan() Plan {
 	p.Matrix = configured("mode=sync,async acks=-1,0\nmode=async compression=zstd bytes=500000 flush=100ms", 100*time.Millisecond, 400*time.Millisecond)
 	p.Two = configured("mode=sync,async acks=-1", 100*time.Millisecond, 400*time.Millisecond)
 	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 3*time.Second, time.Second
+	p.Mixed.Keep = 1000
 	return p
 }
 
@@ -126,9 +130,29 @@ func (r *allRun) place(ctx context.Context, p Place, do func(context.Context, *R
 			return err
 		}
 		defer running.Stop()
+		if err := r.warmUp(ctx, running, p); err != nil {
+			return err
+		}
 		do(ctx, running, p)
 		return nil
 	})
+}
+
+// warmUp has every system append for a while, unmeasured: a virtual machine for
+// Java compiles what it runs only then.
+func (r *allRun) warmUp(ctx context.Context, running *Running, p Place) error {
+	s := *r.suite
+	s.Writer, s.Directory, s.Repeats = report.Nowhere{}, nil, 1
+	load := r.plan.Appends
+	load.Span = limit.Span{Duration: r.plan.WarmUp / 2}
+	load.Connections = []int{1, 32}
+	for _, subject := range r.subjects(running, p, workload.Synced, driver.ClientFranz) {
+		subject.Log.RetentionBytes = keepBytes
+		if _, err := s.Appends(ctx, subject, load); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // try keeps an error for the end, unless nothing is to be done any more.

@@ -24,7 +24,7 @@ func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[in
 	rates := make(map[int]float64, len(a.Connections))
 	err := s.withLog(ctx, subject, a.Log, func(target workload.Target, d report.Subject) error {
 		for _, n := range a.Connections {
-			rate, err := s.appendsOver(ctx, target, d, a, n)
+			rate, err := s.appendsOver(ctx, target, subject.group(d), d, a, n)
 			rates[n] = rate
 			if err := s.skip(err, "appends", d, fmt.Sprintf("connections=%d", n)); err != nil {
 				return err
@@ -35,7 +35,7 @@ func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[in
 	return rates, err
 }
 
-func (s *Suite) appendsOver(ctx context.Context, target workload.Target, d report.Subject, a Appends, connections int) (float64, error) {
+func (s *Suite) appendsOver(ctx context.Context, target workload.Target, group string, d report.Subject, a Appends, connections int) (float64, error) {
 	var (
 		rows   []report.Row
 		failed error
@@ -46,7 +46,7 @@ func (s *Suite) appendsOver(ctx context.Context, target workload.Target, d repor
 		bar := s.Bar(label("appends", d, setting, i, s.repeats()), (a.Warmup + a.Duration).Milliseconds(), Milliseconds)
 		result, err := a.Run(ctx, target, connections, bar)
 		bar.Close()
-		if result.Count > 0 {
+		if err == nil || result.Count > 0 {
 			rows = append(rows, report.Appends(d, result))
 			all.Merge(result.Latency)
 		}
@@ -61,21 +61,21 @@ func (s *Suite) appendsOver(ctx context.Context, target workload.Target, d repor
 	rate := 0.0
 	if len(rows) > 0 {
 		rate, _ = report.Median(rows, "appends_per_s").Number("appends_per_s")
-		if err := s.appendsLatency(d, a, connections, all); err != nil {
+		if err := s.appendsLatency(group, d, a, connections, all); err != nil {
 			return rate, err
 		}
 	}
 	return rate, failed
 }
 
-func (s *Suite) appendsLatency(d report.Subject, a Appends, connections int, all *hdrhistogram.Histogram) error {
-	name := fmt.Sprintf("%s, %d connections", d.Name(), connections)
+func (s *Suite) appendsLatency(group string, d report.Subject, a Appends, connections int, all *hdrhistogram.Histogram) error {
+	name := fmt.Sprintf("%s, %s, connections: %d", d.System, d.Client, connections)
 	if a.PerSecond > 0 {
-		name += fmt.Sprintf(", open loop of %.0f/s", a.PerSecond)
+		group += fmt.Sprintf(", %.0f/s on a schedule", a.PerSecond)
 	}
 	// A chart of all connection counts would be a tangle: the ends will do.
 	if connections != a.Connections[0] && connections != a.Connections[len(a.Connections)-1] {
 		return nil
 	}
-	return s.latency("appends", name, all)
+	return s.latency("appends", group, name, all)
 }

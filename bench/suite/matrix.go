@@ -62,7 +62,7 @@ func (s *Suite) configurations(ctx context.Context, benchmark string, subject Su
 				defer bar.Close()
 				defer followClock(bar)()
 				result, err := m.Run(ctx, target, c, i)
-				if result.Count > 0 {
+				if err == nil || result.Count > 0 {
 					rows = append(rows, report.Configured(benchmark, d, setting, result))
 				}
 				return err

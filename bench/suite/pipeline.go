@@ -98,11 +98,11 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 			s.Line("%s", progressLine(now, counter))
 		})
 		counts, broken := counter.Counts()
-		if result.Count > 0 {
+		if err == nil || result.Count > 0 {
 			row = report.Pipeline(d, roundTrip, limitName(inFlight), result, counts, counter.Latency())
 			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, subject, counts.Most)})
 			if run == 0 {
-				err = errors.Join(err, s.latency("pipeline", d.Name()+", "+setting, result.Latency))
+				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.System+", "+d.Client+", in flight: "+limitName(inFlight), result.Latency))
 			}
 		}
 		return errors.Join(err, broken)

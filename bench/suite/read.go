@@ -121,7 +121,7 @@ func (s *Suite) readTimes(ctx context.Context, target workload.Target, d report.
 		bar := s.Bar(label("read", d, fmt.Sprintf("readers: %d, %s", readers, cache), i, s.repeats()), r.Records, Records)
 		result, err := r.Run(ctx, target, readers, bar)
 		bar.Close()
-		if result.Records > 0 {
+		if err == nil || result.Records > 0 {
 			rows = append(rows, report.Read(d, result, cache))
 		}
 		if failed = err; err != nil {

@@ -75,6 +75,15 @@ func (s Subject) describe(target workload.Target) report.Subject {
 	return d
 }
 
+// group says which subjects are worth comparing in one chart.
+func (s Subject) group(d report.Subject) string {
+	stored := s.Log.Durability
+	if stored == "" {
+		stored = workload.Synced
+	}
+	return fmt.Sprintf("%s, replicas: %d, disk: %s", stored, max(s.Log.Replicas, 1), d.Disk)
+}
+
 // cleanTime bounds what is done after a measurement, also after Ctrl-C.
 const cleanTime = 20 * time.Second
 
@@ -136,11 +145,11 @@ func (s *Suite) row(r report.Row) error {
 	return s.Writer.Row(r)
 }
 
-func (s *Suite) latency(benchmark, name string, h *hdrhistogram.Histogram) error {
+func (s *Suite) latency(benchmark, group, name string, h *hdrhistogram.Histogram) error {
 	if s.Directory == nil {
 		return nil
 	}
-	return s.Directory.Latency(benchmark, name, h)
+	return s.Directory.Latency(benchmark, group, name, h)
 }
 
 // skip tells of a measurement that a system has no way to do. Any other error

@@ -64,6 +64,8 @@ type benchFlags struct {
 	csv  string
 	keep string     // --out
 	span limit.Span // of each single limit
+
+	fleetDisk string // where systems that the benchmark starts have their files; empty: it starts none
 }
 
 func (f *benchFlags) register(flags *pflag.FlagSet) {
@@ -203,7 +205,7 @@ func (c *cli) startBench(ctx context.Context, flags benchFlags, repeats int) (*b
 		b.directory = directory
 		b.writer = report.Both(b.writer, directory)
 	}
-	if b.data == "" && isDirectory(defaultData) {
+	if b.data == "" && b.fleetDisk == "" && isDirectory(defaultData) {
 		b.data = defaultData
 	}
 	b.suite = &suite.Suite{
@@ -239,6 +241,9 @@ func (b *bench) finish(err error) error {
 // environment looks at the machine and measures what a sync costs.
 func (b *bench) environment() (report.Environment, error) {
 	directory, remark := b.data, ""
+	if b.fleetDisk != "" {
+		directory = b.fleetDisk
+	}
 	if directory == "" {
 		directory, remark = ".", ", which may not be the server's disk (--data)"
 	}

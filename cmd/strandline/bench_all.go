@@ -104,6 +104,7 @@ beside the newest; without the flag it is built if the sources are here:
 				plan.RAM = ram
 			}
 			ctx := command.Context()
+			common.fleetDisk = os.TempDir()
 			started, err := fleet.fleet(ctx, c)
 			if err != nil {
 				return err

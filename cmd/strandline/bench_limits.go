@@ -108,6 +108,9 @@ func (b *bench) diskLimits() error {
 
 // segments lists the server's files, or nothing if they are out of reach.
 func (b *bench) segments() ([]string, error) {
+	if b.fleetDisk != "" {
+		return nil, nil // nothing is there yet
+	}
 	if b.data == "" {
 		b.note("the server's files are out of reach: give --data to measure reading them")
 		return nil, nil
