@@ -80,7 +80,7 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 		d = described
 		throughLink := subject.Options
 		throughLink.Dial = far.dial
-		system, err := driver.Open(subject.Address, throughLink)
+		system, err := s.open(subject.Address, throughLink)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"strandline.dev/bench/driver"
 	"strandline.dev/bench/limit"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/workload"
@@ -26,7 +25,7 @@ type Reads struct {
 // readers, from the cache.
 func (s *Suite) Reads(ctx context.Context, subject Subject, r Reads, others ...Subject) (map[int]float64, error) {
 	rates := make(map[int]float64, len(r.Readers))
-	system, err := driver.Open(subject.Address, subject.Options)
+	system, err := s.open(subject.Address, subject.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (s *Suite) Reads(ctx context.Context, subject Subject, r Reads, others ...S
 
 // readBy reads a log that is there by another client.
 func (s *Suite) readBy(ctx context.Context, subject Subject, r Reads, files []string, cache report.Cache) error {
-	system, err := driver.Open(subject.Address, subject.Options)
+	system, err := s.open(subject.Address, subject.Options)
 	if err != nil {
 		return err
 	}

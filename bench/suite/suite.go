@@ -31,7 +31,17 @@ type Suite struct {
 	// Line shows a line that is no result: progress, or what is left out.
 	Line func(format string, args ...any)
 
+	// Open reaches a subject; nil: driver.Open.
+	Open func(driver.Address, driver.Options) (workload.System, error)
+
 	logs int // made for one measurement each
+}
+
+func (s *Suite) open(a driver.Address, o driver.Options) (workload.System, error) {
+	if s.Open != nil {
+		return s.Open(a, o)
+	}
+	return driver.Open(a, o)
 }
 
 // Bar is the progress of one measurement.
@@ -90,7 +100,7 @@ const cleanTime = 20 * time.Second
 // withLog calls do with a log, which is made if it is not there, and then
 // deleted afterwards.
 func (s *Suite) withLog(ctx context.Context, subject Subject, name string, do func(workload.Target, report.Subject) error) (err error) {
-	system, err := driver.Open(subject.Address, subject.Options)
+	system, err := s.open(subject.Address, subject.Options)
 	if err != nil {
 		return err
 	}
