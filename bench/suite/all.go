@@ -99,7 +99,7 @@ func configured(list string, warmup, duration time.Duration) Matrix {
 // measurement that goes wrong is told and the next one begun; the error tells
 // of all of them. When the context ends, so does All.
 func (s *Suite) All(ctx context.Context, f Fleet, p Plan, others Others) error {
-	run := &allRun{suite: s, fleet: f, plan: p, others: others}
+	run := &allRun{suite: s, fleet: f, plan: p, others: others, begin: time.Now()}
 	run.place(ctx, Place{Nodes: 1}, run.one)
 	run.place(ctx, Place{Nodes: 1, SyncDelay: p.SlowDisk}, run.appends)
 	if p.Three {
@@ -117,6 +117,7 @@ type allRun struct {
 	fleet  Fleet
 	plan   Plan
 	others Others
+	begin  time.Time
 	failed []error
 }
 
@@ -124,7 +125,7 @@ type allRun struct {
 func (r *allRun) place(ctx context.Context, p Place, do func(context.Context, *Running, Place)) {
 	what := fmt.Sprintf("nodes of each system: %d, disk %s", p.Nodes, p.disk())
 	r.try(ctx, what, func() error {
-		r.suite.Line("starting, %s", what)
+		r.suite.Line("%v: starting, %s", time.Since(r.begin).Round(time.Second), what)
 		running, err := r.fleet.Start(ctx, p)
 		if err != nil {
 			return err
@@ -133,6 +134,7 @@ func (r *allRun) place(ctx context.Context, p Place, do func(context.Context, *R
 		if err := r.warmUp(ctx, running, p); err != nil {
 			return err
 		}
+		r.suite.Line("everything runs after %v", time.Since(r.begin).Round(time.Second))
 		do(ctx, running, p)
 		return nil
 	})
@@ -160,7 +162,10 @@ func (r *allRun) try(ctx context.Context, what string, do func() error) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err := do(); err != nil {
+	begin := time.Now()
+	err := do()
+	r.suite.Line("%s: %v", what, time.Since(begin).Round(100*time.Millisecond))
+	if err != nil {
 		r.suite.Line("FAILED: %s: %v", what, err)
 		r.failed = append(r.failed, fmt.Errorf("%s: %w", what, err))
 	}

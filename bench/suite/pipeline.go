@@ -100,7 +100,7 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 		counts, broken := counter.Counts()
 		if err == nil || result.Count > 0 {
 			row = report.Pipeline(d, roundTrip, limitName(inFlight), result, counts, counter.Latency())
-			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, subject, counts.Most)})
+			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts.Most)})
 			if run == 0 {
 				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.System+", "+d.Client+", in flight: "+limitName(inFlight), result.Latency))
 			}
@@ -113,10 +113,15 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 // automaticMost is how many requests Strandline's automatic window allows.
 const automaticMost = 64
 
-// kept compares what was on the wire with what was allowed.
-func kept(inFlight int, subject Subject, most int) string {
+// kept compares what was on the wire of one connection with what was allowed.
+// Kafka's clients count by connection. Strandline's count by producer, and each
+// partition has one.
+func kept(inFlight, partitions int, subject Subject, most int) string {
 	if inFlight == 0 && subject.Scheme == driver.Strandline {
 		inFlight = automaticMost
+	}
+	if subject.Scheme == driver.Strandline {
+		inFlight *= max(partitions, 1)
 	}
 	switch {
 	case inFlight == 0 || subject.TLS != nil:

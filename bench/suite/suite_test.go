@@ -119,9 +119,10 @@ func TestTheProgressLineHasItsForm(t *testing.T) {
 }
 
 func TestALimitThatWasExceededIsSaid(t *testing.T) {
-	require.Equal(t, "no: 6 of 5", kept(5, subject, 6))
-	require.Equal(t, "yes", kept(0, subject, automaticMost))
+	require.Equal(t, "no: 6 of 5", kept(5, 1, subject, 6))
+	require.Equal(t, "yes", kept(0, 0, subject, automaticMost))
+	require.Equal(t, "yes", kept(5, 2, subject, 10), "a producer for each partition")
 	kafka := subject
 	kafka.Scheme = "kafka"
-	require.Equal(t, "no limit known", kept(0, kafka, 1000))
+	require.Equal(t, "no limit known", kept(0, 1, kafka, 1000))
 }
