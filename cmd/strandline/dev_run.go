@@ -112,7 +112,7 @@ func (d devSettings) run(ctx context.Context, announce func([]served, client.Clu
 		left--
 		return err
 	}()
-	if ctx.Err() != nil && errors.Is(err, client.ErrCancelled) {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil // ended before they were a cluster
 	}
 	stop()

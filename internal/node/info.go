@@ -21,11 +21,19 @@ func (n *Node) Info(ctx context.Context, c Caller, log string) (Info, error) {
 
 // KnownInfo describes a log as far as this node knows, without asking others.
 func (n *Node) KnownInfo(_ Caller, log string) (Info, error) {
-	h := (*n.logs.Load())[log]
-	if h == nil {
+	if h := (*n.logs.Load())[log]; h != nil {
+		return n.describe(h), nil
+	}
+	c := n.catalog.Load()
+	if c == nil {
+		return Info{}, n.notMember()
+	}
+	state := c.shown.Load()
+	l, ok := state.Logs[log]
+	if !ok {
 		return Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
 	}
-	return n.describe(h), nil
+	return n.describeElsewhere(l, state), nil
 }
 
 // Watch returns when the log's start or end differs from what since tells, or

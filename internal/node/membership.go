@@ -212,7 +212,10 @@ func (n *Node) takeIn(ctx context.Context, q joinRequest) (joinAnswer, error) {
 	a := joinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
 	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
 		known, ok := s.node(q.Name)
+		_, begun := s.Nodes[me.NodeID]
 		switch {
+		case !begun:
+			return catalogChange{}, n.notMember() // the newcomer would not know whom to talk to
 		case q.Name == "" || q.Address == "" || q.Token == "":
 			return catalogChange{}, record.Refuse(record.Invalid, "a node without name, address or token")
 		case ok && known.Token == q.Token:

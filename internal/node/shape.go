@@ -37,6 +37,7 @@ func (n *Node) followCatalog(ctx context.Context) {
 		}
 		select {
 		case <-changed:
+		case <-n.strangers.met:
 		case <-n.renewals.wanted():
 			if err := n.renewMemory(ctx); err != nil && ctx.Err() == nil {
 				n.logger.Warn("memory logs wait for new replicas", "error", err)
