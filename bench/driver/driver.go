@@ -150,6 +150,16 @@ const (
 	ClientFetch  = "fetch"
 )
 
+// Register adds a library that this module does not have, under the name that
+// addresses call it by. It is for the init function of a package that is built
+// in: see bench/librdkafka.
+func Register(name, description string, l Library) {
+	libraries[name], registered[name] = l, description
+}
+
+// registered are the descriptions of libraries that were added.
+var registered = map[string]string{}
+
 var libraries = map[string]Library{
 	ClientFranz:  franz{},
 	ClientSarama: saramaLibrary{},

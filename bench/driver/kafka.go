@@ -28,19 +28,22 @@ type Topic struct {
 	Brokers []string
 	Name    string
 	Dial    Dial
+	// Linked: Dial leads over a link that a benchmark measures.
+	Linked bool
 }
 
 // kafka is a cluster of brokers, by one of the libraries.
 type kafka struct {
 	brokers []string
 	dial    Dial
+	linked  bool
 	library Library
 	shared  *kgo.Client // for what is not measured
 }
 
 // NewKafka prepares for a cluster. It connects when something is asked for.
 func NewKafka(brokers []string, o Options, library Library) (workload.System, error) {
-	k := &kafka{brokers: brokers, dial: o.dial(), library: library}
+	k := &kafka{brokers: brokers, dial: o.dial(), linked: o.Dial != nil, library: library}
 	var err error
 	k.shared, err = kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.Dialer(k.dial))
 	if err != nil {
@@ -235,7 +238,9 @@ func (t *kafkaTopic) Durability() string {
 	return fmt.Sprintf("no fsync (Kafka's default), at least %s of %d", t.configs[minInSync], t.replicas)
 }
 
-func (t *kafkaTopic) at() Topic { return Topic{Brokers: t.brokers, Name: t.name, Dial: t.dial} }
+func (t *kafkaTopic) at() Topic {
+	return Topic{Brokers: t.brokers, Name: t.name, Dial: t.dial, Linked: t.linked}
+}
 
 func (t *kafkaTopic) Sender(_ context.Context, s workload.Sending) (workload.Sender, error) {
 	return t.library.Sender(t.at(), s)

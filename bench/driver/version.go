@@ -14,7 +14,7 @@ func Describe(a Address) string {
 	case ClientFetch:
 		return "bare fetch requests"
 	}
-	return a.Client
+	return registered[a.Client]
 }
 
 // moduleVersion is the version of a module in this program.
