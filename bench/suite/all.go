@@ -28,6 +28,8 @@ type Plan struct {
 	SlowDisk   time.Duration // how much longer a sync takes in the slow runs
 	RAM        string        // directory in memory; empty: none
 	Three      bool          // three nodes as well
+	// ThreeSyncedOnly leaves out what is not synced on three nodes.
+	ThreeSyncedOnly bool
 }
 
 // DefaultPlan takes less than 15 minutes with Kafka on two processors.
@@ -35,7 +37,7 @@ func DefaultPlan() Plan {
 	const day = 24 * time.Hour
 	return Plan{
 		Appends: Appends{
-			Appends:     workload.Appends{Workers: 128, ValueBytes: 2 << 10, Span: limit.Span{Warmup: 400 * time.Millisecond, Duration: 1200 * time.Millisecond}},
+			Appends:     workload.Appends{Workers: 128, ValueBytes: 2 << 10, Span: limit.Span{Warmup: 250 * time.Millisecond, Duration: 800 * time.Millisecond}},
 			Connections: []int{1, 2, 8, 32, 128}, Log: "bench-appends",
 		},
 		WarmUp:   6 * time.Second,
@@ -49,12 +51,12 @@ func DefaultPlan() Plan {
 			Pipeline: workload.Pipeline{
 				Records: 1_000_000, ValueBytes: 1000, Check: true,
 				Sending: workload.Sending{RequestBytes: 500_000, Linger: 100 * time.Millisecond},
-				Span:    limit.Span{Warmup: time.Second, Duration: 3 * time.Second},
+				Span:    limit.Span{Warmup: 800 * time.Millisecond, Duration: 2 * time.Second},
 			},
 			RoundTrips: []time.Duration{0, time.Millisecond, 70 * time.Millisecond, 140 * time.Millisecond},
 			InFlight:   []int{1, 5, 0},
 		},
-		Matrix:     configured(workload.DefaultConfigurations, 250*time.Millisecond, time.Second),
+		Matrix:     configured(workload.DefaultConfigurations, 200*time.Millisecond, 600*time.Millisecond),
 		Two:        configured("mode=sync,async acks=-1", 250*time.Millisecond, 1500*time.Millisecond),
 		Retentions: []time.Duration{7 * day, time.Minute, 5 * time.Second},
 		Mixed: workload.Mixed{
@@ -70,13 +72,14 @@ func DefaultPlan() Plan {
 // too little to rely on a figure.
 func QuickPlan() Plan {
 	p := DefaultPlan()
-	p.Repeats, p.WarmUp = 1, 2*time.Second
+	p.Repeats, p.WarmUp = 1, time.Second
+	p.ThreeSyncedOnly = true
 	p.Appends.Connections = []int{1, 128}
 	p.Appends.Span = limit.Span{Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond}
 	p.Reads.Records = 128 << 10
 	p.Pipeline.RoundTrips = []time.Duration{0, 140 * time.Millisecond}
 	p.Pipeline.InFlight = []int{5, 0}
-	p.Pipeline.Span = limit.Span{Warmup: 600 * time.Millisecond, Duration: 1200 * time.Millisecond}
+	p.Pipeline.Span = limit.Span{Warmup: 500 * time.Millisecond, Duration: time.Second}
 	p.Matrix = configured("mode=sync,async acks=-1,0\nmode=async compression=zstd bytes=500000 flush=100ms", 100*time.Millisecond, 400*time.Millisecond)
 	p.Two = configured("mode=sync,async acks=-1", 100*time.Millisecond, 400*time.Millisecond)
 	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 3*time.Second, time.Second
@@ -199,8 +202,8 @@ const keepBytes = 256 << 20
 func (r *allRun) appends(ctx context.Context, running *Running, p Place) {
 	defer r.repeated()()
 	for _, stored := range []workload.Durability{workload.Synced, workload.Unsynced} {
-		if stored == workload.Unsynced && p.SyncDelay > 0 {
-			continue // it would not notice
+		if stored == workload.Unsynced && (p.SyncDelay > 0 || p.Nodes > 1 && r.plan.ThreeSyncedOnly) {
+			continue // it would not notice the delay
 		}
 		for _, subject := range r.subjects(running, p, stored, driver.ClientFranz, driver.ClientSarama) {
 			subject.Log.RetentionBytes = keepBytes

@@ -126,7 +126,7 @@ func (w Pipeline) Run(ctx context.Context, target Target, interval time.Duration
 // buffer is room for what is in flight and for the requests that form behind
 // it, and no more: what has been accepted must be sent before a run can end.
 func (w Pipeline) buffer() int {
-	const automatic, least = 32 << 20, 2 << 20
+	const automatic, least = 24 << 20, 2 << 20
 	if w.Sending.InFlight == 0 || w.Sending.RequestBytes == 0 {
 		return automatic
 	}

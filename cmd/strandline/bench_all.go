@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"strandline.dev/bench/kafka"
+	"strandline.dev/bench/limit"
 	"strandline.dev/bench/suite"
 )
 
@@ -121,6 +122,9 @@ beside the newest; without the flag it is built if the sources are here:
 			if older != "" {
 				others = suite.Others{{Name: "Sarama 1.45.2", Program: older}}
 			}
+			if quick {
+				run.span = quickSpan
+			}
 			begin := time.Now()
 			err = errors.Join(run.limits(), run.suite.All(ctx, started, plan, others))
 			c.say("%v", time.Since(begin).Round(time.Second))
@@ -138,6 +142,9 @@ beside the newest; without the flag it is built if the sources are here:
 	common.span = defaultSpan
 	return command
 }
+
+// quickSpan is for the limits of --quick.
+var quickSpan = limit.Span{Warmup: 100 * time.Millisecond, Duration: 500 * time.Millisecond}
 
 // buildOlderSarama builds this program with the older Sarama if it is run in
 // its own sources, and returns where; nothing if it cannot.
