@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,6 +62,27 @@ func TestWhatALibraryCannotDoIsSaidAndNotDone(t *testing.T) {
 	require.Error(t, err)
 	_, err = fetchLibrary{}.Sender(at, workload.Sending{})
 	require.ErrorIs(t, err, workload.ErrUnsupported)
+}
+
+func TestSettingsSayWhatAnAcknowledgementRestsOn(t *testing.T) {
+	config := workload.LogConfig{Durability: workload.Synced, Replicas: 3, Retention: time.Minute, RetentionBytes: 64 << 20}
+	require.Equal(t, map[string]string{
+		"flush.messages": "1", "min.insync.replicas": "2",
+		"retention.ms": "60000", "segment.ms": "12000", "retention.bytes": "67108864", "segment.bytes": "16777216",
+	}, kafkaSettings(config))
+	require.Equal(t, map[string]string{
+		"strandline.durability": "disk", "retention.ms": "60000", "retention.bytes": "67108864",
+	}, doorSettings(config))
+	require.Empty(t, kafkaSettings(workload.LogConfig{Durability: workload.Unsynced}), "Kafka's defaults are left alone")
+
+	topic := kafkaTopic{replicas: 3, configs: map[string]string{"flush.messages": "1", "min.insync.replicas": "2"}}
+	require.Equal(t, "fsync (flush.messages=1), 2 of 3", topic.Durability())
+	topic.configs = map[string]string{"flush.messages": "9223372036854775807", "min.insync.replicas": "1"}
+	require.Equal(t, "no fsync (Kafka's default), at least 1 of 3", topic.Durability())
+	topic.configs = map[string]string{"strandline.durability": "disk"}
+	require.Equal(t, "fsync, 2 of 3", topic.Durability())
+	topic.configs = nil
+	require.Equal(t, "as the server decides, 2 of 3", topic.Durability())
 }
 
 // batch is one of format v2 with the offsets [first, first+count).

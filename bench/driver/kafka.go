@@ -61,47 +61,88 @@ func (k *kafka) Close() error {
 const requestTime = 30 * time.Second
 
 func (k *kafka) Create(ctx context.Context, name string, config workload.LogConfig) error {
+	err := k.create(ctx, name, config, kafkaSettings(config))
+	if errors.Is(err, kerr.InvalidConfig) {
+		// Strandline's door has a name of its own for what Kafka makes of
+		// several settings, and refuses those.
+		err = k.create(ctx, name, config, doorSettings(config))
+	}
+	if err != nil {
+		return fmt.Errorf("create topic %s: %w", name, err)
+	}
+	return k.awaitLeaders(ctx, name)
+}
+
+func (k *kafka) create(ctx context.Context, name string, config workload.LogConfig, settings map[string]string) error {
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic = name
 	topic.NumPartitions = int32(max(config.Partitions, 1))
 	topic.ReplicationFactor = int16(max(config.Replicas, 1))
-	set := func(name, value string) {
+	for name, value := range settings {
 		c := kmsg.NewCreateTopicsRequestTopicConfig()
 		c.Name, c.Value = name, &value
 		topic.Configs = append(topic.Configs, c)
-	}
-	if config.Durability != workload.Unsynced {
-		set(flushMessages, "1")
-		set(minInSync, strconv.Itoa(max(config.Replicas, 1)/2+1))
-	}
-	if config.Retention > 0 {
-		set("retention.ms", strconv.FormatInt(config.Retention.Milliseconds(), 10))
-		set("segment.ms", strconv.FormatInt(max(config.Retention/5, time.Second).Milliseconds(), 10))
-	}
-	if config.RetentionBytes > 0 {
-		set("retention.bytes", strconv.FormatInt(config.RetentionBytes, 10))
-		set("segment.bytes", strconv.FormatInt(max(config.RetentionBytes/4, 1<<20), 10))
 	}
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = int32(requestTime.Milliseconds())
 	request.Topics = append(request.Topics, topic)
 	response, err := request.RequestWith(ctx, k.shared)
 	if err != nil {
-		return fmt.Errorf("create topic %s: %w", name, err)
+		return err
 	}
 	for _, t := range response.Topics {
 		if err := answer(t.ErrorCode, t.ErrorMessage); err != nil {
-			return fmt.Errorf("create topic %s: %w", name, err)
+			return err
 		}
 	}
-	return k.awaitLeaders(ctx, name)
+	return nil
 }
 
-// The topic's properties that say what an acknowledgement rests on.
+// The topic's properties that say what an acknowledgement rests on: Kafka's,
+// and that of Strandline's door.
 const (
-	flushMessages = "flush.messages"
-	minInSync     = "min.insync.replicas"
+	flushMessages  = "flush.messages"
+	minInSync      = "min.insync.replicas"
+	doorDurability = "strandline.durability"
 )
+
+// kafkaSettings are the properties of a topic as Kafka knows them.
+func kafkaSettings(config workload.LogConfig) map[string]string {
+	settings := retentionSettings(config)
+	if config.Durability != workload.Unsynced {
+		settings[flushMessages] = "1"
+		settings[minInSync] = strconv.Itoa(max(config.Replicas, 1)/2 + 1)
+	}
+	// Only whole segments are removed, so they must be shorter than what is kept.
+	if config.Retention > 0 {
+		settings["segment.ms"] = strconv.FormatInt(max(config.Retention/5, time.Second).Milliseconds(), 10)
+	}
+	if config.RetentionBytes > 0 {
+		settings["segment.bytes"] = strconv.FormatInt(max(config.RetentionBytes/4, 1<<20), 10)
+	}
+	return settings
+}
+
+// doorSettings are the same as Strandline's door knows them.
+func doorSettings(config workload.LogConfig) map[string]string {
+	settings := retentionSettings(config)
+	settings[doorDurability] = "disk"
+	if config.Durability == workload.Unsynced {
+		settings[doorDurability] = "memory"
+	}
+	return settings
+}
+
+func retentionSettings(config workload.LogConfig) map[string]string {
+	settings := map[string]string{}
+	if config.Retention > 0 {
+		settings["retention.ms"] = strconv.FormatInt(config.Retention.Milliseconds(), 10)
+	}
+	if config.RetentionBytes > 0 {
+		settings["retention.bytes"] = strconv.FormatInt(config.RetentionBytes, 10)
+	}
+	return settings
+}
 
 // answer is what a broker said, as an error.
 func answer(code int16, message *string) error {
@@ -229,6 +270,12 @@ type kafkaTopic struct {
 func (t *kafkaTopic) Close() error { return nil }
 
 func (t *kafkaTopic) Durability() string {
+	switch t.configs[doorDurability] {
+	case "disk":
+		return "fsync, " + majority(t.replicas)
+	case "memory":
+		return "memory, no disk, " + majority(t.replicas)
+	}
 	if t.configs[flushMessages] == "1" {
 		return fmt.Sprintf("fsync (flush.messages=1), %s of %d", t.configs[minInSync], t.replicas)
 	}

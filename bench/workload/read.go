@@ -85,6 +85,9 @@ func checkFirst(ctx context.Context, target Target, values *values) error {
 		return err
 	}
 	defer reader.Close()
+	if _, blind := reader.(BlockReader); blind {
+		return nil
+	}
 	run, err := reader.Next(ctx)
 	if err != nil {
 		return fmt.Errorf("read the first record: %w", err)
