@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -124,6 +126,26 @@ func TestBenchResultsBecomeAReport(t *testing.T) {
 	}
 	require.FileExists(t, strings.TrimSuffix(document, ".md")+"/matrix.svg")
 	require.Empty(t, p.must("", "log", "list", "--json"), "nothing is left behind")
+}
+
+func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
+	p := serve(t, t.TempDir())
+	results := filepath.Join(t.TempDir(), "results")
+	command := program(t, "bench", "appends", "--connections", "1,2", "--warmup", "0s", "--duration", "1h",
+		"--out", results, "--data", p.data, "--json", "--server", p.grpc)
+	var out bytes.Buffer
+	command.Stdout = &out
+	require.NoError(t, command.Start())
+	require.Eventually(t, func() bool {
+		listed := rows(t, p.must("", "log", "list", "--json"))
+		return len(listed) == 1 && listed[0]["end_offset"].(float64) > 0
+	}, time.Minute, 10*time.Millisecond, "nothing is appended")
+	require.NoError(t, command.Process.Signal(os.Interrupt))
+	require.Error(t, command.Wait())
+	require.Equal(t, exitInterrupted, command.ProcessState.ExitCode())
+	require.Equal(t, map[string]bool{"appends": true}, figures(rows(t, out.String()), "benchmark"))
+	require.FileExists(t, filepath.Join(results, "report.html"))
+	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
 }
 
 func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
