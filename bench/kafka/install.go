@@ -50,6 +50,16 @@ func Fetch(ctx context.Context, directory, version string) (Installation, error)
 	return in, nil
 }
 
+// Java names the virtual machine that brokers run on.
+func Java(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "java", "-version").CombinedOutput()
+	if err != nil {
+		return "an unknown Java"
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(first)
+}
+
 // classPath is everything that was fetched.
 func (in Installation) classPath() string { return filepath.Join(in.Directory, "lib", "*") }
 

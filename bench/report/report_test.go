@@ -89,7 +89,7 @@ cat,6300
 }
 
 func TestTheEnvironmentStandsAboveEveryTable(t *testing.T) {
-	e := Environment{Machine: "2 x some CPU", Disk: "/data (ext4)", Fdatasync: limit.SyncCost{Synced: limit.NewHistogram()}, Log: "orders, disk"}
+	e := Environment{Machine: "2 x some CPU", Disk: "/data (ext4)", Fdatasync: limit.SyncCost{Synced: limit.NewHistogram()}, Software: "Strandline 1.2"}
 	limit.Observe(e.Fdatasync.Synced, 60*time.Microsecond)
 	var out strings.Builder
 	w := Table(&out)
@@ -97,7 +97,7 @@ func TestTheEnvironmentStandsAboveEveryTable(t *testing.T) {
 	write(t, w)
 	require.Equal(t, `machine   2 x some CPU
 disk      /data (ext4), write + fdatasync of 2 KiB p50 60 us, p99 60 us
-log       orders, disk
+software  Strandline 1.2
 
 `, out.String())
 }

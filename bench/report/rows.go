@@ -162,7 +162,7 @@ type Environment struct {
 	Machine   string // processors, kernel, Go
 	Disk      string // the directory that was measured, its file system
 	Fdatasync limit.SyncCost
-	Log       string // the log and its durability; empty if no log takes part
+	Software  string // what is measured and by what, with versions
 }
 
 // Row is the environment as JSON tells it.
@@ -172,7 +172,7 @@ func (e Environment) Row() Row {
 		{"disk", e.Disk},
 		{"fdatasync_2kib_p50_us", limit.Microseconds(e.Fdatasync.Synced, 50)},
 		{"fdatasync_2kib_p99_us", limit.Microseconds(e.Fdatasync.Synced, 99)},
-		{"log", e.Log},
+		{"software", e.Software},
 	}
 }
 
@@ -188,6 +188,6 @@ func (e Environment) String() string {
 	line("disk", e.Disk+", write + fdatasync of 2 KiB p50 "+
 		format(limit.Microseconds(e.Fdatasync.Synced, 50))+" us, p99 "+
 		format(limit.Microseconds(e.Fdatasync.Synced, 99))+" us")
-	line("log", e.Log)
+	line("software", e.Software)
 	return b.String()
 }

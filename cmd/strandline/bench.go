@@ -65,7 +65,8 @@ type benchFlags struct {
 	keep string     // --out
 	span limit.Span // of each single limit
 
-	fleetDisk string // where systems that the benchmark starts have their files; empty: it starts none
+	fleetDisk     string // where systems that the benchmark starts have their files; empty: it starts none
+	fleetSoftware string // what else it starts, with versions
 }
 
 func (f *benchFlags) register(flags *pflag.FlagSet) {
@@ -260,6 +261,7 @@ func (b *bench) environment() (report.Environment, error) {
 		Machine:   limit.Machine(),
 		Disk:      fmt.Sprintf("%s (%s)%s", directory, disk.FileSystem, remark),
 		Fdatasync: cost,
+		Software:  "strandline " + readVersion().Version + b.fleetSoftware,
 	}, err
 }
 

@@ -59,6 +59,14 @@ func (f *fleetFlags) fleet(ctx context.Context, c *cli) (suite.Fleet, error) {
 	return fleet, err
 }
 
+// software is what is started beside Strandline.
+func (f *fleetFlags) software(ctx context.Context) string {
+	if !f.withKafka {
+		return ""
+	}
+	return ", Apache Kafka " + f.version + " on " + kafka.Java(ctx)
+}
+
 func newBenchAll(c *cli) *cobra.Command {
 	var (
 		common  benchFlags
@@ -110,6 +118,7 @@ beside the newest; without the flag it is built if the sources are here:
 			if err != nil {
 				return err
 			}
+			common.fleetSoftware = fleet.software(ctx)
 			run, err := c.startBench(ctx, common, 1)
 			if err != nil {
 				return err

@@ -180,7 +180,7 @@ their files are; &disk=WORDS tells the tables.`,
 					return b.suite.RAMDisk(b.ctx, s, load)
 				})
 			}
-			common.fleetDisk = disk
+			common.fleetDisk, common.fleetSoftware = disk, fleet.software(command.Context())
 			run, err := c.startBenchOn(command, &common, targets)
 			if err != nil {
 				return err
