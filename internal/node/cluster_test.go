@@ -289,7 +289,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 	}
 	c.stop("c")
 	c.start("d", []string{c.addresses["a"]})
-	c.eventually("d is a member", func() bool { return c.nodes["d"].ClusterID() != "" })
+	c.eventually("d is a member", func() bool { return c.nodes["d"].catalog.Load() != nil })
 	require.NoError(t, c.nodes["b"].ReplaceNode(t.Context(), anyone, "c", "d"))
 	c.eventually("c is out", func() bool {
 		status := c.healthy()
@@ -391,7 +391,7 @@ func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
 	for _, move := range [][2]string{{"a", "d"}, {"b", "e"}} {
 		from, to := move[0], move[1]
 		c.start(to, []string{c.addresses[from]})
-		c.eventually(to+" is a member", func() bool { return c.nodes[to].ClusterID() != "" })
+		c.eventually(to+" is a member", func() bool { return c.nodes[to].catalog.Load() != nil })
 		require.NoError(t, c.nodes[to].ReplaceNode(t.Context(), anyone, from, to))
 		c.eventually(from+" is out", func() bool {
 			status, err := c.nodes[to].ClusterStatus(t.Context(), anyone)

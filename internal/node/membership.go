@@ -314,6 +314,9 @@ func (n *Node) awaitMembers(ctx context.Context, names []string) error {
 			return nil
 		}
 		if pause(ctx, changePause); ctx.Err() != nil {
+			if missing == "" {
+				return record.Refuse(record.Busy, "the cluster is formed, but not all of its nodes hold the catalog yet: see `strandline cluster status`")
+			}
 			return record.Refuse(record.Busy, "the cluster is formed, but node %q has not come yet; it will be admitted when it does", missing)
 		}
 	}

@@ -235,14 +235,15 @@ func (n *Node) beginAlone(ctx context.Context) error {
 // Close finishes what is in flight until ctx ends and closes every log.
 func (n *Node) Close(ctx context.Context) error {
 	n.changing.Lock()
-	defer n.changing.Unlock()
-	if n.closed {
-		return nil
-	}
+	closed := n.closed
 	n.closed = true
 	n.changing.Unlock()
+	if closed {
+		return nil
+	}
+	// From here nobody hosts or unhosts any more, and those who answer other
+	// nodes are not waited for with the lock held.
 	n.keeper.stop()
-	n.changing.Lock()
 	var closing sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error

@@ -389,7 +389,7 @@ func (c *Core) SetFull(full bool) {
 // Quiet reports that ticks would change nothing: the log has one voter, leads
 // itself, and nothing waits.
 func (c *Core) Quiet() bool {
-	return c.office && c.soleVoter() && len(c.queue) == 0 && len(c.flights) == 0 &&
+	return c.office && c.soleVoter() && len(c.storage.conf.GetLearners()) == 0 && len(c.queue) == 0 && len(c.flights) == 0 &&
 		c.confirm.empty() && c.table.OpenSessions() == 0 && c.idle >= idleTicks
 }
 

@@ -26,14 +26,14 @@ var rooms = map[string][]string{
 	"internal/replica":  {"internal/sequence", "internal/segment", "internal/record"},
 	"internal/node":     {"internal/peer", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
-	"internal/testkit":  {"internal/testkit/proxy", "client", "internal/segment", "internal/record"},
+	"internal/testkit":  {"internal/testkit/proxy", "client", "api", "internal/segment", "internal/record"},
 	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
 	"bench":             {"client", "internal/testkit/proxy", "internal/record"},
+	"cmd/strandline":    {"client", "bench", "internal/node", "internal/peer", "internal/door", "internal/record"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"internal/testkit/proxy": {},
-	"cmd/strandline":         {"client", "bench", "internal/node", "internal/peer", "internal/door", "internal/record"},
 }
 
 func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
