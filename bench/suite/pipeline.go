@@ -100,6 +100,7 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 		counts, broken := counter.Counts()
 		if err == nil || result.Count > 0 {
 			row = report.Pipeline(d, roundTrip, limitName(inFlight), result, counts, counter.Latency())
+			row = append(row, report.Field{Name: "of_window", Value: ofWindow(load, roundTrip, result, counts)})
 			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts.Most)})
 			if run == 0 {
 				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.System+", "+d.Client+", in flight: "+limitName(inFlight), result.Latency))
@@ -108,6 +109,17 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 		return errors.Join(err, broken)
 	})
 	return row, d, err
+}
+
+// ofWindow is the throughput on the wire over what the window allows: so many
+// requests of so many bytes in each round trip. 0 if there is no such limit.
+func ofWindow(p workload.Pipeline, roundTrip time.Duration, r workload.PipelineResult, c wire.Counts) float64 {
+	if p.Sending.InFlight == 0 || p.Sending.RequestBytes == 0 || roundTrip == 0 || r.Acked == 0 {
+		return 0
+	}
+	bytesPerRecord := float64(c.Up) / float64(r.Acked)
+	window := float64(p.Sending.InFlight*p.Sending.RequestBytes) / roundTrip.Seconds()
+	return r.PerSecond() * bytesPerRecord / window
 }
 
 // automaticMost is how many requests Strandline's automatic window allows.

@@ -118,6 +118,14 @@ func TestTheProgressLineHasItsForm(t *testing.T) {
 		`1 total req\. in flight$`, line)
 }
 
+func TestThroughputIsComparedWithTheWindow(t *testing.T) {
+	p := workload.Pipeline{Sending: workload.Sending{InFlight: 5, RequestBytes: 1000}}
+	r := workload.PipelineResult{Acked: 400, Rate: limit.Rate{Count: 200, Elapsed: time.Second}}
+	require.InDelta(t, 0.5, ofWindow(p, 100*time.Millisecond, r, wire.Counts{Up: 400 * 125}), 1e-9, "200 records of 125 bytes a second, of 5 times 1000 bytes every 100 ms")
+	p.Sending.InFlight = 0
+	require.Zero(t, ofWindow(p, 100*time.Millisecond, r, wire.Counts{Up: 1}))
+}
+
 func TestALimitThatWasExceededIsSaid(t *testing.T) {
 	require.Equal(t, "no: 6 of 5", kept(5, 1, subject, 6))
 	require.Equal(t, "yes", kept(0, 0, subject, automaticMost))
