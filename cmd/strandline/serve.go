@@ -23,8 +23,8 @@ func newServe(c *cli) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
-		Long: `Run a node: logs over gRPC (strandline.v1 and logspec), metrics and health over
-HTTP. An acknowledged record is on disk. The data directory is made if it is not
+		Long: `Run a node: logs over gRPC (strandline.v1 and logspec) and as topics over the
+Kafka protocol, metrics and health over HTTP. An acknowledged record is on disk. The data directory is made if it is not
 there; no other process can use it at the same time.
 
 Nothing is encrypted yet, so addresses beyond this machine are refused unless
@@ -35,7 +35,7 @@ exit code 0, within 10 s.`,
   strandline serve --grpc 0.0.0.0:7171 --insecure`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			for _, address := range []string{s.grpc, s.http} {
+			for _, address := range []string{s.grpc, s.kafka, s.http} {
 				if err := checkListen(address, c.insecure); err != nil {
 					return usageError{err, command.CommandPath()}
 				}
@@ -47,6 +47,7 @@ exit code 0, within 10 s.`,
 	flags := command.Flags()
 	flags.StringVar(&s.data, "data", defaultData, "data `directory`")
 	flags.StringVar(&s.grpc, "grpc", defaultGRPCAddress, "`address` of the gRPC port; port 0 takes any that is free")
+	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; port 0 takes any that is free")
 	flags.StringVar(&s.http, "http", defaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree
@@ -76,19 +77,20 @@ func checkListen(address string, insecure bool) error {
 }
 
 // announce tells where the node is and what to try first.
-func (c *cli) announce(grpc, http, data string) error {
+func (c *cli) announce(grpc, kafka, http, data string) error {
 	object := struct {
-		GRPC string `json:"grpc"`
-		HTTP string `json:"http"`
-		Data string `json:"data"`
-	}{grpc, http, data}
+		GRPC  string `json:"grpc"`
+		Kafka string `json:"kafka"`
+		HTTP  string `json:"http"`
+		Data  string `json:"data"`
+	}{grpc, kafka, http, data}
 	return c.show(object, func(out io.Writer) {
 		me := invocation()
 		server := ""
 		if grpc != defaultGRPCAddress {
 			server = " --server " + grpc
 		}
-		fields(out, "gRPC", grpc, "HTTP", "http://"+http+"/metrics", "data", data)
+		fields(out, "gRPC", grpc, "Kafka", kafka, "HTTP", "http://"+http+"/metrics", "data", data)
 		fmt.Fprintf(out, `
 Try, in another terminal:
 

@@ -12,6 +12,7 @@ import (
 
 	grpcdoor "strandline.dev/internal/door/grpc"
 	httpdoor "strandline.dev/internal/door/http"
+	kafkadoor "strandline.dev/internal/door/kafka"
 	logspecdoor "strandline.dev/internal/door/logspec"
 	"strandline.dev/internal/door/rpc"
 	"strandline.dev/internal/node"
@@ -25,6 +26,7 @@ const stopTime = 9 * time.Second
 type serveSettings struct {
 	data       string
 	grpc, http string
+	kafka      string
 	logspecLog string
 	pprof      bool
 	minFree    int64
@@ -35,7 +37,7 @@ type serveSettings struct {
 // serve runs a node until ctx ends or a port fails, and then stops it: the
 // doors first, which answers what is in flight, then the node. announce is
 // called once everything listens.
-func (s serveSettings) serve(ctx context.Context, announce func(grpc, http, data string) error) error {
+func (s serveSettings) serve(ctx context.Context, announce func(grpc, kafka, http, data string) error) error {
 	tuneRuntime()
 	// Both ports are taken before any data is touched, so that a second server
 	// started by mistake does nothing.
@@ -49,6 +51,11 @@ func (s serveSettings) serve(ctx context.Context, announce func(grpc, http, data
 		return takenPort(err, "--http")
 	}
 	defer httpPort.Close()
+	kafkaPort, err := net.Listen("tcp", s.kafka)
+	if err != nil {
+		return takenPort(err, "--kafka")
+	}
+	defer kafkaPort.Close()
 	grpcAddress, httpAddress := grpcPort.Addr().String(), httpPort.Addr().String()
 
 	n, err := node.Open(node.Options{DataDir: s.data, GRPCAddress: grpcAddress, MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger})
@@ -58,17 +65,20 @@ func (s serveSettings) serve(ctx context.Context, announce func(grpc, http, data
 	grpcServer := rpc.New(rpc.Options{Logger: s.logger})
 	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
 	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)
-	httpServer, err := httpdoor.New(n, httpdoor.Options{Profiles: s.pprof, Logger: s.logger, Collectors: grpcServer.Metrics()})
+	kafkaServer := kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Logger: s.logger})
+	collectors := append(grpcServer.Metrics(), kafkaServer.Metrics()...)
+	httpServer, err := httpdoor.New(n, httpdoor.Options{Profiles: s.pprof, Logger: s.logger, Collectors: collectors})
 	if err != nil {
 		return errors.Join(err, n.Close(ctx))
 	}
 
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	go func() { failed <- grpcServer.Serve(grpcPort) }()
 	go func() { failed <- httpServer.Serve(httpPort) }()
-	s.logger.Info("serving", "grpc", grpcAddress, "http", httpAddress, "data", s.data)
-	err = announce(grpcAddress, httpAddress, s.data)
-	running := 2
+	go func() { failed <- kafkaServer.Serve(kafkaPort) }()
+	s.logger.Info("serving", "grpc", grpcAddress, "kafka", kafkaPort.Addr(), "http", httpAddress, "data", s.data)
+	err = announce(grpcAddress, kafkaPort.Addr().String(), httpAddress, s.data)
+	running := 3
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -80,6 +90,7 @@ func (s serveSettings) serve(ctx context.Context, announce func(grpc, http, data
 	s.logger.Info("stopping")
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
+	kafkaServer.Stop(deadline)
 	grpcServer.Stop(deadline)
 	httpServer.Stop(deadline)
 	for range running {

@@ -12,10 +12,10 @@ import (
 // refusal is certain. It is called from the log's own goroutine, or before
 // Append returns, and must not block. Appends of one goroutine to one log keep
 // their order.
-func (n *Node) Append(_ Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
+func (n *Node) Append(c Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
 	h, refusal := n.serving(log)
-	if refusal == nil && h.id == catalogID {
-		refusal = record.Refuse(record.Invalid, "log %q belongs to the system", log)
+	if refusal == nil {
+		refusal = refuseSystem(c, log)
 	}
 	if refusal == nil {
 		refusal = h.roomFor(a)

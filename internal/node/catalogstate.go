@@ -39,6 +39,8 @@ type catalogConfig struct {
 	RetentionMs    int64  `json:"retention_ms,omitempty"`
 	RetentionBytes int64  `json:"retention_bytes,omitempty"`
 	Replicas       int    `json:"replicas,omitempty"`
+	Topic          string `json:"topic,omitempty"`
+	Partition      int32  `json:"partition,omitempty"`
 }
 
 // catalogChange is one record of the catalog; exactly one field is set.
@@ -95,14 +97,14 @@ func (s *catalogState) list() []catalogLog {
 func encodeConfig(c Config) catalogConfig {
 	return catalogConfig{
 		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),
-		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas,
+		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
 	}
 }
 
 func (c catalogConfig) decode() Config {
 	out := Config{
 		Retention:      time.Duration(c.RetentionMs) * time.Millisecond,
-		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas,
+		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
 	}
 	if c.Durability == Memory.String() {
 		out.Durability = Memory

@@ -22,10 +22,9 @@ const maxLogs = 10_000
 var validName = regexp.MustCompile(`^[A-Za-z0-9.-][A-Za-z0-9._-]{0,199}$`)
 
 // CreateLog makes a log and answers when it takes appends.
-func (n *Node) CreateLog(ctx context.Context, _ Caller, name string, config Config) (Info, error) {
-	if !validName.MatchString(name) || name == "." || name == ".." {
-		return Info{}, record.Refuse(record.Invalid,
-			"%q is no name for a log: 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with _", name)
+func (n *Node) CreateLog(ctx context.Context, c Caller, name string, config Config) (Info, error) {
+	if r := checkName(c, name, config); r != nil {
+		return Info{}, r
 	}
 	if err := checkConfig(config); err != nil {
 		return Info{}, err
@@ -110,6 +109,7 @@ func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config C
 	if config.Durability != h.config.Load().Durability {
 		return Info{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
 	}
+	config.Topic, config.Partition = h.config.Load().Topic, h.config.Load().Partition
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	err := n.catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
@@ -128,18 +128,21 @@ func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config C
 }
 
 // DeleteLog removes a log with all its records.
-func (n *Node) DeleteLog(ctx context.Context, _ Caller, name string) error {
+func (n *Node) DeleteLog(ctx context.Context, c Caller, name string) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	h := (*n.logs.Load())[name]
-	if h != nil && h.id == catalogID {
-		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
+	if r := refuseSystem(c, name); r != nil {
+		return r
 	}
 	var gone catalogLog
 	err := n.catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
 		l, ok := s.Logs[name]
 		if !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
+		}
+		if r := s.refuseOrphans(name); r != nil {
+			return catalogChange{}, r
 		}
 		gone = l
 		return catalogChange{Delete: name}, nil

@@ -10,13 +10,14 @@ import (
 // disk space follows segment by segment. A trim beyond the end is refused
 // unless fastForward lets it move the log on. Trimming below the start changes
 // nothing and is no error.
-func (n *Node) Trim(ctx context.Context, _ Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
+func (n *Node) Trim(ctx context.Context, caller Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
 	h, refusal := n.serving(log)
+	if refusal == nil {
+		refusal = refuseSystem(caller, log)
+	}
 	switch {
 	case refusal != nil:
 		return 0, 0, refusal
-	case h.id == catalogID:
-		return 0, 0, record.Refuse(record.Invalid, "log %q belongs to the system", log)
 	case before < 0:
 		return 0, 0, record.Refuse(record.Invalid, "offset %d is below 0", before)
 	case before > maxOffset:
