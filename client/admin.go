@@ -66,6 +66,16 @@ type LogInfo struct {
 	Leader       string // address of the leader's gRPC door; empty: unknown
 	Sealed       bool   // takes no more appends
 	Problem      string // empty, or why the log cannot be served
+
+	// Replicas tells who holds the log, by node, as far as known.
+	Replicas []ReplicaAddress
+}
+
+// ReplicaAddress is where one replica of a log can be reached.
+type ReplicaAddress struct {
+	Node    string
+	Address string // of its gRPC door
+	Leader  bool
 }
 
 // CreateLog creates a log and returns when it takes appends. It is not tried
@@ -215,6 +225,9 @@ func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
 	}
 	if w.Created != nil {
 		info.Created = w.Created.AsTime()
+	}
+	for _, r := range w.Replicas {
+		info.Replicas = append(info.Replicas, ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader})
 	}
 	return info
 }

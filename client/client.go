@@ -70,10 +70,15 @@ const (
 // call makes one unary call to the node that leads log, looking for that node
 // for as long as WithRetryTime allows.
 func (c *Client) call(ctx context.Context, log string, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
+	return c.callOn(ctx, toLeader{c.peers, log}, again, do)
+}
+
+// callOn is call on another route.
+func (c *Client) callOn(ctx context.Context, on route, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
 	deadline := time.Now().Add(c.options.retryTime)
-	tries := newPauses()
-	for {
-		peer, err := c.peers.connect(ctx, log)
+	pauses := newPauses()
+	for tries := 1; ; tries++ {
+		peer, err := on.connect(ctx)
 		reached := err == nil
 		if reached {
 			if err = do(ctx, peer.conn); err == nil {
@@ -88,12 +93,15 @@ func (c *Client) call(ctx context.Context, log string, again repetition, do func
 		if !failure.Retryable || failure.Reason == ErrFull.Reason || lost && again == once {
 			return failure
 		}
-		c.peers.lookElsewhere(log, peer, failure.Leader)
-		triedAll := tries.count+1 >= len(c.peers.addresses)
-		if triedAll && time.Now().Add(tries.next()).After(deadline) {
+		width := 1
+		if failure.elsewhere() {
+			on.elsewhere(peer, failure)
+			width = on.width(failure)
+		}
+		if tries >= width && time.Now().Add(pauses.next()).After(deadline) {
 			return failure
 		}
-		if err := tries.wait(ctx, peer); err != nil {
+		if err := pauses.between(ctx, peer, width); err != nil {
 			return cancelled(ctx, failure.Outcome)
 		}
 	}

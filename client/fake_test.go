@@ -38,6 +38,7 @@ type fakeServer struct {
 	strandlinev1.UnimplementedLogServiceServer
 	strandlinev1.UnimplementedSessionServiceServer
 	strandlinev1.UnimplementedCatalogServiceServer
+	strandlinev1.UnimplementedClusterServiceServer
 
 	address  string
 	server   *grpc.Server
@@ -51,6 +52,8 @@ type fakeServer struct {
 	keep    func() error
 	resolve func(*strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error)
 	leader  string
+	// describe changes what GetInfo answers, or refuses.
+	describe func(*strandlinev1.GetInfoRequest, *strandlinev1.LogInfo) error
 
 	mu          sync.Mutex
 	requests    int
@@ -63,6 +66,7 @@ type fakeServer struct {
 	kept        int
 	opened      uint64
 	closed      []uint64
+	changes     [][]string // of the cluster
 	sessions    map[uint64]*fakeSession
 	end         int64
 	batches     []record.Batch
@@ -115,6 +119,7 @@ func (f *fakeServer) start(t testing.TB, address string) {
 	f.register(f.server)
 	strandlinev1.RegisterSessionServiceServer(f.server, f)
 	strandlinev1.RegisterCatalogServiceServer(f.server, f)
+	strandlinev1.RegisterClusterServiceServer(f.server, f)
 	go f.server.Serve(listener)
 }
 
@@ -338,13 +343,19 @@ func (f *fakeServer) Resolve(_ context.Context, q *strandlinev1.ResolveRequest) 
 	return &strandlinev1.ResolveResponse{State: strandlinev1.ResolveState_RESOLVE_STATE_NEVER, Epoch: s.epoch}, nil
 }
 
-func (f *fakeServer) GetInfo(context.Context, *strandlinev1.GetInfoRequest) (*strandlinev1.GetInfoResponse, error) {
+func (f *fakeServer) GetInfo(_ context.Context, q *strandlinev1.GetInfoRequest) (*strandlinev1.GetInfoResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &strandlinev1.GetInfoResponse{Info: &strandlinev1.LogInfo{
+	info := &strandlinev1.LogInfo{
 		Name: "orders", EndOffset: f.end, Leader: f.address,
 		Config: &strandlinev1.LogConfig{Durability: strandlinev1.Durability_DURABILITY_MEMORY, Retention: durationpb.New(time.Minute)},
-	}}, nil
+	}
+	if f.describe != nil {
+		if err := f.describe(q, info); err != nil {
+			return nil, err
+		}
+	}
+	return &strandlinev1.GetInfoResponse{Info: info}, nil
 }
 
 func (f *fakeServer) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {

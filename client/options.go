@@ -156,6 +156,10 @@ type readerOptions struct {
 	untilTime  time.Time
 	follow     bool
 	heartbeat  time.Duration
+	freshness  freshness
+	atLeast    int64
+	maxAge     time.Duration
+	follower   bool
 }
 
 type readFrom uint8

@@ -23,8 +23,24 @@ type peers struct {
 	mu     sync.Mutex
 	closed bool
 	known  map[string]*peer // by address
-	leads  map[string]string
+	leads  map[string]*lead // by log
 }
+
+// lead is who is believed to lead a log.
+type lead struct {
+	address string
+	told    bool // by a node; else it is only the next to be asked
+	turn    int  // of the dialled addresses, where to look when nobody knows
+	hops    int  // hints followed in a row
+	moved   time.Time
+}
+
+// maxHops bounds the hints that are followed in a row before a dialled address
+// is tried again: nodes that know too little can point at each other.
+const maxHops = 2
+
+// hopsForgotten is how long a lead lasts before hints are believed again.
+const hopsForgotten = time.Second
 
 // peer is one node.
 type peer struct {
@@ -38,7 +54,7 @@ type peer struct {
 func newPeers(addresses []string, insecure bool) *peers {
 	return &peers{
 		addresses: addresses, insecure: insecure,
-		known: make(map[string]*peer), leads: make(map[string]string),
+		known: make(map[string]*peer), leads: make(map[string]*lead),
 	}
 }
 
@@ -55,9 +71,28 @@ func (p *peers) close() {
 // to it is up. With an error that is not nil nothing has been sent; the peer
 // is nil only if it could not even be tried.
 func (p *peers) connect(ctx context.Context, log string) (*peer, error) {
-	peer, err := p.leader(log)
+	p.mu.Lock()
+	address := p.lead(log).address
+	p.mu.Unlock()
+	return p.connectTo(ctx, address)
+}
+
+// connectPatience is how long a node may take to take a connection while there
+// are others to try: some round trips between continents. The connecting goes
+// on behind it.
+const connectPatience = time.Second
+
+// connectTo is connect for one node.
+func (p *peers) connectTo(ctx context.Context, address string) (*peer, error) {
+	peer, err := p.at(address)
 	if err != nil {
 		return nil, err
+	}
+	patient := ctx
+	if len(p.addresses) > 1 {
+		var cancel context.CancelFunc
+		patient, cancel = context.WithTimeout(ctx, connectPatience)
+		defer cancel()
 	}
 	for {
 		state := peer.conn.GetState()
@@ -71,22 +106,22 @@ func (p *peers) connect(ctx context.Context, log string) (*peer, error) {
 		case connectivity.Idle:
 			peer.conn.Connect()
 		}
-		if !peer.conn.WaitForStateChange(ctx, state) {
+		switch {
+		case peer.conn.WaitForStateChange(patient, state):
+		case ctx.Err() == nil:
+			return peer, unreachable(NotInLog, address+" takes no connection for now")
+		default:
 			return peer, cancelled(ctx, NotInLog)
 		}
 	}
 }
 
-func (p *peers) leader(log string) (*peer, error) {
+// at returns the node at an address.
+func (p *peers) at(address string) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, closed("client")
-	}
-	address, ok := p.leads[log]
-	if !ok {
-		address = p.addresses[0]
-		p.leads[log] = address
 	}
 	if known, ok := p.known[address]; ok {
 		return known, nil
@@ -99,39 +134,74 @@ func (p *peers) leader(log string) (*peer, error) {
 	return made, nil
 }
 
-// prefer remembers who is said to lead log.
-func (p *peers) prefer(log, address string) {
-	if address == "" || checkAddress(address, p.insecure) != nil {
-		return
+// lead is what is known of a log's leader. The mutex is held.
+func (p *peers) lead(log string) *lead {
+	l, ok := p.leads[log]
+	if !ok {
+		l = &lead{address: p.addresses[0]}
+		p.leads[log] = l
 	}
+	return l
+}
+
+// told tells whether a node has said who leads log, and nothing has spoken
+// against it since.
+func (p *peers) told(log string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.leads[log] = address
+	return p.lead(log).told
+}
+
+// prefer remembers who is said to lead log.
+func (p *peers) prefer(log, address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usable(address) {
+		l := p.lead(log)
+		l.address, l.told = address, true
+	}
+}
+
+// usable tells whether a hint is worth following: a node that just could not
+// be reached is not. The mutex is held.
+func (p *peers) usable(hint string) bool {
+	if hint == "" || checkAddress(hint, p.insecure) != nil {
+		return false
+	}
+	known, ok := p.known[hint]
+	return !ok || known.conn.GetState() != connectivity.TransientFailure
 }
 
 // lookElsewhere is told that the node tried last does not serve log. The next
-// one is whom it named, or else the next address in turn. Of callers that tried
-// the same node in vain only the first moves on.
+// one is whom it named, or else the next dialled address in turn. Of callers
+// that tried the same node in vain only the first moves on.
 func (p *peers) lookElsewhere(log string, tried *peer, hint string) {
 	if tried == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.leads[log] != tried.address {
+	l := p.lead(log)
+	if l.address != tried.address {
 		return
 	}
-	if hint != "" && hint != tried.address && checkAddress(hint, p.insecure) == nil {
-		p.leads[log] = hint
+	now := time.Now()
+	if now.Sub(l.moved) > hopsForgotten {
+		l.hops = 0
+	}
+	l.moved = now
+	if hint != tried.address && l.hops < maxHops && p.usable(hint) {
+		l.address, l.told = hint, true
+		l.hops++
 		return
 	}
-	next := 0
-	for i, address := range p.addresses {
-		if address == tried.address {
-			next = (i + 1) % len(p.addresses)
+	l.told, l.hops = false, 0
+	for range p.addresses {
+		l.turn = (l.turn + 1) % len(p.addresses)
+		if l.address = p.addresses[l.turn]; l.address != tried.address {
+			return
 		}
 	}
-	p.leads[log] = p.addresses[next]
 }
 
 // Windows and buffers as BenchmarkRead wants them, on two cores over loopback:
@@ -157,7 +227,7 @@ func dial(address string) (*peer, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithContextDialer(p.dial),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),

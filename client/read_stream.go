@@ -59,28 +59,31 @@ func (s *readStream) receive(ctx context.Context, f *wire.ReadFrame) error {
 	return err
 }
 
-// brokenStreams bounds how often in a row a server that can be reached may
-// break a stream before its first frame.
+// brokenStreams bounds how often in a row servers that can be reached may break
+// a stream before its first frame, without saying that another try may help.
 const brokenStreams = 10
 
 // trouble is what a reader has had since its last frame.
 type trouble struct {
 	began  time.Time
 	count  int // failures
-	broken int // of those, on a stream that was open
+	broken int // of those, on a stream that was open, for no reason told
 	pauses pauses
 }
 
 func noTrouble() trouble { return trouble{pauses: newPauses()} }
 
-// worthAnother tells whether to open another stream. A reader that has had a
-// frame waits for its server for ever; one that has not, for the retry time.
-func (t *trouble) worthAnother(failure *Error, reached, placed bool, retryTime time.Duration) bool {
+// worthAnother tells whether to open another stream: on each of width nodes, and
+// then again. A reader that has had a frame waits for its servers for ever; one
+// that has not, or whose bound no replica keeps, for the retry time.
+func (t *trouble) worthAnother(failure *Error, reached, placed bool, width int, retryTime time.Duration) bool {
 	if t.count++; t.count == 1 {
 		t.began = time.Now()
 	}
-	if reached {
+	told := failure.Retryable && failure.Reason != ErrUnreachable.Reason
+	if reached && !told {
 		t.broken++
 	}
-	return failure.again() && t.broken <= brokenStreams && (placed || time.Since(t.began) < retryTime)
+	patient := placed && failure.Reason != ErrStale.Reason
+	return t.broken <= brokenStreams && (patient || t.count < width || time.Since(t.began) < retryTime)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -16,16 +17,23 @@ import (
 
 // Reader reads the records of one log in order, each once. The server pushes
 // batches as they are stored; the Reader checks their checksums, and cuts them
-// where the read begins and ends. When the connection breaks it goes on at the
-// next offset on another. It belongs to one goroutine.
+// where the read begins and ends. When the connection breaks, or the node can
+// no longer serve it, it goes on at the next offset on another. It belongs to
+// one goroutine.
+//
+// Which node it reads from is a matter of its options. By default that is the
+// leader, and the read includes everything acknowledged before it began.
 type Reader struct {
 	client  *Client
 	log     string
 	options readerOptions
+	route   route
 
 	next   int64 // offset of the next record; unplaced: known with the first frame
 	placed bool  // a frame has come
 	end    int64 // of the log, as told last
+	age    time.Duration
+	hasAge bool
 	read   int64 // records given
 	took   int64 // bytes of batches received
 
@@ -51,7 +59,10 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 	for _, opt := range opts {
 		opt(&o)
 	}
-	r := &Reader{client: c, log: log, options: o, next: unplaced, trouble: noTrouble()}
+	if o.freshness == atLeast && o.atLeast < 0 || o.freshness == bounded && o.maxAge <= 0 {
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a bound of a read's freshness is negative, or no staleness at all is allowed"}
+	}
+	r := &Reader{client: c, log: log, options: o, route: o.route(c.peers, log), next: unplaced, trouble: noTrouble()}
 	switch o.from {
 	case fromOffset:
 		if o.offset < 0 {
@@ -61,13 +72,28 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 	case fromTail:
 		// Asking first gives the tail a fixed place, which a broken connection
 		// cannot move.
-		info, err := c.Admin().Info(ctx, log)
+		end, err := r.tail(ctx)
 		if err != nil {
 			return nil, err
 		}
-		r.next, r.end = info.End, info.End
+		r.next, r.end = end, end
 	}
 	return r, nil
+}
+
+// tail is the end of the log: the one that the node to be read from knows, if
+// that is enough.
+func (r *Reader) tail(ctx context.Context) (end int64, err error) {
+	if r.options.freshness != anyReplica {
+		info, err := r.client.Admin().Info(ctx, r.log)
+		return info.End, err
+	}
+	err = r.client.callOn(ctx, r.route, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: r.log, AllowStale: true})
+		end = answer.GetInfo().GetEndOffset()
+		return err
+	})
+	return end, err
 }
 
 // Next returns the next record. At the end of what was asked for the error is
@@ -106,8 +132,13 @@ func (r *Reader) NextBatch(ctx context.Context) ([]Record, error) {
 // reading begins at the start or a time.
 func (r *Reader) Offset() int64 { return r.next }
 
-// End is the committed end of the log as the server told it last.
+// End is the committed end of the log as far as servers have told it.
 func (r *Reader) End() int64 { return r.end }
+
+// Age is how old the knowledge of End was when the newest frame was made: 0 from
+// a leader. It is not known before the first frame, and while the node read from
+// has not heard from a leader.
+func (r *Reader) Age() (age time.Duration, known bool) { return r.age, r.hasAge }
 
 // Close ends the read. Records that it gave must not be used after.
 func (r *Reader) Close() error {
@@ -204,23 +235,39 @@ func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 	reached := r.stream != nil
 	r.hangUp()
 	failure := fromRPC(err)
-	if failure.elsewhere() {
-		r.client.peers.lookElsewhere(r.log, peer, failure.Leader)
+	width := 1
+	move := failure.elsewhere() || r.onlyHere(failure)
+	if move {
+		r.route.elsewhere(peer, failure)
+		width = r.route.width(failure)
 	}
-	if !r.trouble.worthAnother(failure, reached, r.placed, r.client.options.retryTime) {
+	if !move && !failure.again() || !r.trouble.worthAnother(failure, reached, r.placed, width, r.client.options.retryTime) {
 		r.failure = failure
 		return r.failure
 	}
-	if r.trouble.count > 1 && r.trouble.pauses.wait(ctx, peer) != nil {
+	if r.trouble.count > 1 && r.trouble.pauses.between(ctx, peer, width) != nil {
 		return cancelled(ctx, NotInLog)
 	}
 	return nil
 }
 
+// onlyHere tells of a refusal that is final where it came from, whether another
+// replica may do better: one that lags behind what this reader has seen, or
+// whose copy is damaged.
+func (r *Reader) onlyHere(failure *Error) bool {
+	switch failure.Reason {
+	case ErrOffsetBeyondEnd.Reason:
+		return r.next != unplaced && r.next <= r.end
+	case ErrCorrupt.Reason:
+		return r.route.width(failure) > 1
+	}
+	return false
+}
+
 // receive fills the frame, from a new stream if there is none.
 func (r *Reader) receive(ctx context.Context) (*peer, error) {
 	if r.stream == nil {
-		peer, err := r.client.peers.connect(ctx, r.log)
+		peer, err := r.route.connect(ctx)
 		if err != nil {
 			return peer, err
 		}
@@ -245,7 +292,9 @@ func (r *Reader) take() error {
 	if f.First > r.next || f.First < 0 || f.Count < 0 || f.First > math.MaxInt64-int64(f.Count) {
 		return &Error{Reason: ErrCorrupt.Reason, Message: "received a frame that does not follow the one before"}
 	}
-	r.end, r.placed = f.End, true
+	// Another replica may know less: what was committed once stays so.
+	r.end, r.placed = max(r.end, f.End), true
+	r.age, r.hasAge = f.Age, f.HasAge
 	if f.Count == 0 {
 		return nil
 	}
@@ -275,6 +324,7 @@ func (r *Reader) request() *strandlinev1.ReadRequest {
 	default:
 		q.From = &strandlinev1.ReadRequest_Position{Position: strandlinev1.ReadPosition_READ_POSITION_START}
 	}
+	o.askFor(q)
 	if o.maxRecords > 0 {
 		q.MaxRecords = o.maxRecords - r.read
 	}

@@ -17,7 +17,7 @@ import (
 // that left behind, and begins again. One turn of it is a round.
 func (p *Producer) supervise() {
 	var tried *peer
-	pauses, pause := newPauses(), false
+	pauses, pause, width := newPauses(), false, 1
 	for {
 		there, waited := p.awaitWork()
 		if !there {
@@ -28,7 +28,7 @@ func (p *Producer) supervise() {
 		}
 		round, cancel := context.WithCancel(p.context)
 		p.beginRound(cancel)
-		if !pause || pauses.wait(round, tried) == nil {
+		if !pause || pauses.between(round, tried, width) == nil {
 			before := p.answered()
 			tried = p.serve(round)
 			if pause = p.answered() == before; !pause {
@@ -36,7 +36,11 @@ func (p *Producer) supervise() {
 			}
 		}
 		cancel()
-		p.repair(p.endRound(), tried)
+		i := p.endRound()
+		if width = 1; i.err != nil && i.err.elsewhere() {
+			width = toLeader{p.client.peers, p.log}.width(i.err)
+		}
+		p.repair(i, tried)
 	}
 	p.fail(interruption{err: closed("producer")})
 }

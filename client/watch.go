@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// watch is the producer's clock: it ends rounds that take too long and renews
-// the lease of a session that is idle.
+// watch is the producer's clock: it ends rounds that take too long, leaves a
+// leader that has fallen silent, and renews the lease of a session that is idle.
 func (p *Producer) watch() {
 	beat := time.Second
 	if p.options.timeout > 0 {
@@ -23,6 +23,7 @@ func (p *Producer) watch() {
 			return
 		case now := <-ticker.C:
 			p.timeOut(now)
+			p.suspect(now)
 			p.keepSession(now)
 		}
 	}

@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	defaultGRPCAddress  = "127.0.0.1:7171"
-	defaultKafkaAddress = "127.0.0.1:9092"
-	defaultHTTPAddress  = "127.0.0.1:7271"
+	defaultGRPCAddress = "127.0.0.1:7171"
+	defaultHTTPAddress = "127.0.0.1:7271"
 
 	// retryTime bridges a server that is just starting or a change of leader,
 	// but a person who forgot the server should hear so at once.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,27 +28,42 @@ func newServe(c *cli) *cobra.Command {
 Kafka protocol, metrics and health over HTTP. An acknowledged record is on disk. The data directory is made if it is not
 there; no other process can use it at the same time.
 
+Alone, a new node is a cluster of one. With --peers it waits until the nodes named
+there are formed into a cluster, once, by "strandline cluster init"; with --join
+it waits until "strandline cluster add-node" admits it to one that runs. Clients
+and other nodes use the same port. A node that belongs to a cluster keeps its
+name, and finds the others again by itself.
+
 Nothing is encrypted yet, so addresses beyond this machine are refused unless
 --insecure is given. SIGTERM or Ctrl-C finishes what is in flight and ends with
 exit code 0, within 10 s.`,
 		Example: `  strandline serve
   strandline serve --data /var/lib/strandline --log-format json
-  strandline serve --grpc 0.0.0.0:7171 --insecure`,
+  strandline serve --grpc 0.0.0.0:7171 --insecure
+  strandline serve --node-name a --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
+  strandline serve --node-name d --join 127.0.0.1:7171 --grpc 127.0.0.1:7174 --http 127.0.0.1:7274`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			for _, address := range []string{s.grpc, s.kafka, s.http} {
+			if err := s.settleMembership(command.Flags().Changed("grpc"), c.insecure); err != nil {
+				return usageError{err, command.CommandPath()}
+			}
+			if err := checkListenKafka(s.kafka, c.insecure); err != nil {
+				return usageError{err, command.CommandPath()}
+			}
+			for _, address := range []string{s.grpc, s.http} {
 				if err := checkListen(address, c.insecure); err != nil {
 					return usageError{err, command.CommandPath()}
 				}
 			}
 			s.logger = style.logger(c.err)
-			return s.serve(command.Context(), c.announce)
+			return s.serve(command.Context(), func(at served) error { return c.announce(at, s.membership) })
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&s.data, "data", defaultData, "data `directory`")
-	flags.StringVar(&s.grpc, "grpc", defaultGRPCAddress, "`address` of the gRPC port; port 0 takes any that is free")
-	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; port 0 takes any that is free")
+	s.membership.register(flags)
+	flags.StringVar(&s.grpc, "grpc", defaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 takes any that is free")
+	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
 	flags.StringVar(&s.http, "http", defaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree
@@ -77,30 +93,43 @@ func checkListen(address string, insecure bool) error {
 }
 
 // announce tells where the node is and what to try first.
-func (c *cli) announce(grpc, kafka, http, data string) error {
-	object := struct {
-		GRPC  string `json:"grpc"`
-		Kafka string `json:"kafka"`
-		HTTP  string `json:"http"`
-		Data  string `json:"data"`
-	}{grpc, kafka, http, data}
-	return c.show(object, func(out io.Writer) {
-		me := invocation()
-		server := ""
-		if grpc != defaultGRPCAddress {
-			server = " --server " + grpc
-		}
-		fields(out, "gRPC", grpc, "Kafka", kafka, "HTTP", "http://"+http+"/metrics", "data", data)
-		fmt.Fprintf(out, `
+func (c *cli) announce(at served, m membership) error {
+	return c.show(at, func(out io.Writer) {
+		fields(out, "node", at.Node, "gRPC", at.GRPC, "Kafka", at.Kafka, "HTTP", "http://"+at.HTTP+"/metrics", "data", at.Data)
+		me, server := invocation(), serverFlag(at.GRPC)
+		switch {
+		case at.Waiting && len(m.join) > 0:
+			fmt.Fprintf(out, `
+It waits to be admitted to the cluster. In another terminal:
+
+  %s cluster add-node %s %s --server %s
+`, me, at.Node, m.reachedAt(at.GRPC), m.join[0])
+		case at.Waiting:
+			fmt.Fprintf(out, `
+It waits for its cluster to be formed. Start the other nodes, and then, once and
+on any of them:
+
+  %s cluster init%s
+`, me, server)
+		default:
+			fmt.Fprintf(out, `
 Try, in another terminal:
 
   %[1]s log create orders%[2]s
   echo hello | %[1]s append orders%[2]s
   %[1]s read orders --from-start%[2]s
-
-Ctrl-C ends it.
 `, me, server)
+		}
+		fmt.Fprint(out, "\nCtrl-C ends it.\n")
 	})
+}
+
+// serverFlag is what a suggested command needs to find a server.
+func serverFlag(addresses ...string) string {
+	if len(addresses) == 1 && addresses[0] == defaultGRPCAddress {
+		return ""
+	}
+	return " --server " + strings.Join(addresses, ",")
 }
 
 // logStyle is how the server's own log is written.

@@ -12,7 +12,6 @@ import (
 
 	grpcdoor "strandline.dev/internal/door/grpc"
 	httpdoor "strandline.dev/internal/door/http"
-	kafkadoor "strandline.dev/internal/door/kafka"
 	logspecdoor "strandline.dev/internal/door/logspec"
 	"strandline.dev/internal/door/rpc"
 	"strandline.dev/internal/node"
@@ -32,52 +31,93 @@ type serveSettings struct {
 	minFree    int64
 	syncDelay  time.Duration
 	logger     *slog.Logger
+	membership
 }
 
-// serve runs a node until ctx ends or a port fails, and then stops it: the
-// doors first, which answers what is in flight, then the node. announce is
-// called once everything listens.
-func (s serveSettings) serve(ctx context.Context, announce func(grpc, kafka, http, data string) error) error {
-	tuneRuntime()
-	// Both ports are taken before any data is touched, so that a second server
-	// started by mistake does nothing.
-	grpcPort, err := net.Listen("tcp", s.grpc)
-	if err != nil {
-		return takenPort(err, "--grpc")
-	}
-	defer grpcPort.Close()
-	httpPort, err := net.Listen("tcp", s.http)
-	if err != nil {
-		return takenPort(err, "--http")
-	}
-	defer httpPort.Close()
-	kafkaPort, err := net.Listen("tcp", s.kafka)
-	if err != nil {
-		return takenPort(err, "--kafka")
-	}
-	defer kafkaPort.Close()
-	grpcAddress, httpAddress := grpcPort.Addr().String(), httpPort.Addr().String()
+// ports are what a node listens on.
+type ports struct {
+	grpc, http net.Listener
+	kafka      net.Listener // nil: none
+}
 
-	n, err := node.Open(node.Options{DataDir: s.data, GRPCAddress: grpcAddress, MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger})
+func (p ports) close() {
+	for _, port := range []net.Listener{p.grpc, p.http, p.kafka} {
+		if port != nil {
+			_ = port.Close()
+		}
+	}
+}
+
+// served is where a node that runs is found.
+type served struct {
+	Node string `json:"node"`
+	GRPC string `json:"grpc"`
+	HTTP string `json:"http"`
+	// Kafka is "none" where there is no such port.
+	Kafka string `json:"kafka"`
+	Data  string `json:"data"`
+	// Waiting: it belongs to no cluster yet.
+	Waiting bool `json:"waiting"`
+}
+
+// serve runs a node until ctx ends or a port fails, and then stops it.
+// announce is called once everything listens.
+func (s serveSettings) serve(ctx context.Context, announce func(served) error) error {
+	// All ports are taken before any data is touched, so that a second server
+	// started by mistake does nothing.
+	taken, err := s.listen()
+	if err != nil {
+		return err
+	}
+	return s.serveOn(ctx, taken, announce)
+}
+
+func (s serveSettings) listen() (ports, error) {
+	var taken ports
+	var err error
+	if taken.grpc, err = net.Listen("tcp", s.grpc); err != nil {
+		return ports{}, takenPort(err, "--grpc")
+	}
+	if taken.http, err = net.Listen("tcp", s.http); err != nil {
+		taken.close()
+		return ports{}, takenPort(err, "--http")
+	}
+	if taken.kafka, err = listenKafka(s.kafka); err != nil {
+		taken.close()
+		return ports{}, err
+	}
+	return taken, nil
+}
+
+// serveOn is serve on ports that are open, which it closes. It stops the doors
+// first, which answers what is in flight, then the node.
+func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(served) error) error {
+	tuneRuntime()
+	defer taken.close()
+	grpcAddress, httpAddress := taken.grpc.Addr().String(), taken.http.Addr().String()
+
+	n, err := node.Open(s.options(grpcAddress))
 	if err != nil {
 		return err
 	}
 	grpcServer := rpc.New(rpc.Options{Logger: s.logger})
 	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
 	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)
-	kafkaServer := kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Logger: s.logger})
-	collectors := append(grpcServer.Metrics(), kafkaServer.Metrics()...)
+	kafka := newKafkaPort(n, taken.kafka, s.logger)
+	collectors := append(grpcServer.Metrics(), kafka.metrics()...)
 	httpServer, err := httpdoor.New(n, httpdoor.Options{Profiles: s.pprof, Logger: s.logger, Collectors: collectors})
 	if err != nil {
 		return errors.Join(err, n.Close(ctx))
 	}
 
 	failed := make(chan error, 3)
-	go func() { failed <- grpcServer.Serve(grpcPort) }()
-	go func() { failed <- httpServer.Serve(httpPort) }()
-	go func() { failed <- kafkaServer.Serve(kafkaPort) }()
-	s.logger.Info("serving", "grpc", grpcAddress, "kafka", kafkaPort.Addr(), "http", httpAddress, "data", s.data)
-	err = announce(grpcAddress, kafkaPort.Addr().String(), httpAddress, s.data)
+	stopped, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() { failed <- grpcServer.Serve(taken.grpc) }()
+	go func() { failed <- httpServer.Serve(taken.http) }()
+	go func() { failed <- kafka.serve(stopped) }()
+	s.logger.Info("serving", "node", s.name, "grpc", grpcAddress, "kafka", kafka.address(), "http", httpAddress, "data", s.data)
+	err = announce(served{Node: s.name, GRPC: grpcAddress, HTTP: httpAddress, Kafka: kafka.address(), Data: s.data, Waiting: n.ClusterID() == ""})
 	running := 3
 	if err == nil {
 		select {
@@ -90,7 +130,8 @@ func (s serveSettings) serve(ctx context.Context, announce func(grpc, kafka, htt
 	s.logger.Info("stopping")
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	kafkaServer.Stop(deadline)
+	stop()
+	kafka.stop(deadline)
 	grpcServer.Stop(deadline)
 	httpServer.Stop(deadline)
 	for range running {
@@ -99,6 +140,18 @@ func (s serveSettings) serve(ctx context.Context, announce func(grpc, kafka, htt
 	err = first(err, n.Close(deadline))
 	s.logger.Info("stopped")
 	return err
+}
+
+// options are those of the node that listens at an address.
+func (s serveSettings) options(address string) node.Options {
+	if s.advertise != "" {
+		address = s.advertise
+	}
+	return node.Options{
+		DataDir: s.data, Name: s.name, GRPCAddress: address,
+		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
+		MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger,
+	}
 }
 
 // tuneRuntime sets what suits a server whose goroutines wait in fdatasync. An

@@ -126,7 +126,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		n.wrote(bytes)
 		n.wroteTo(h, bytes)
 	}
-	r, err := replica.Start(replica.Options{ID: l.Replica, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote, Volatile: h.config.Load().Durability == Memory})
+	r, err := replica.Start(replica.Options{ID: l.Replica, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote})
 	if err != nil {
 		_ = h.log.Close()
 		return fmt.Errorf("start replica: %w", err)

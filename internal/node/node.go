@@ -43,8 +43,23 @@ type Node struct {
 type Options struct {
 	// DataDir holds everything the node keeps. Required.
 	DataDir string
-	// GRPCAddress is where other nodes' clients find this one's gRPC door.
+	// Name is what the cluster calls this node; it is unique there and never
+	// used again. It is read when the data directory is new; later it must be
+	// the same or empty. Default DefaultName.
+	Name string
+	// GRPCAddress is where clients and other nodes find this one: HOST:PORT of
+	// the port that serves gRPC and the nodes' own traffic.
 	GRPCAddress string
+	// Peers are the nodes to form a cluster with, this one among them: names,
+	// and the addresses at which THIS node reaches them.
+	Peers map[string]string
+	// Join are addresses of nodes of a running cluster, to be admitted by. The
+	// node waits until AddNode is called there.
+	Join []string
+	// FormAlone lets an empty data directory become a cluster of this node
+	// alone, at once. Without it such a node waits for InitCluster (Peers) or
+	// AddNode (Join).
+	FormAlone bool
 	// MinFree is how many bytes of the disk stay free: below, appends are
 	// refused with FULL. Default DefaultMinFree.
 	MinFree int64
@@ -58,6 +73,10 @@ type Options struct {
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }
+
+// DefaultName is the name of a node that was given none: enough where there is
+// one node, and the same after the machine was renamed.
+const DefaultName = "node1"
 
 // DefaultMinFree leaves room for commands, snapshots and hard state of every
 // log, and for an operator to look around.

@@ -68,6 +68,18 @@ type Info struct {
 	Sealed       bool
 	Full         bool   // appends are refused for lack of room
 	Problem      string // empty, or why the log cannot be served here
+
+	// Age is how old the knowledge of End may be, as in Chunk.
+	Age time.Duration
+	// Replicas tells who holds the log, by node, as far as known.
+	Replicas []InfoReplica
+}
+
+// InfoReplica is where one replica of a log can be reached.
+type InfoReplica struct {
+	Node    string // name
+	Address string // of its gRPC door
+	Leader  bool
 }
 
 // Session is an append session as opened.

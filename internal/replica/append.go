@@ -14,7 +14,7 @@ func (c *Core) Append(r *Request) {
 	case c.closed || len(c.draining) > 0:
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.ShuttingDown, "this node is shutting down")})
 	case !c.leading:
-		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.NotLeader, "this replica does not lead the log")})
+		c.answer(r.Done, sequence.Answer{Refusal: c.notLeader()})
 	case c.queued > maxQueuedBytes:
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})
 	default:
@@ -41,15 +41,39 @@ func (c *Core) propose() {
 // second one forms, but not before as much waits as is on its way: a second
 // flight with the first request that comes would leave all the others to a
 // third, and every append would wait for three syncs instead of two.
+//
+// Across slow links what is on this disk already waits for the network alone.
+// Then others follow without waiting for it, up to a window of bytes.
 func (c *Core) mayFly() bool {
-	switch n := len(c.flights); n {
-	case 0:
-		return true
-	case maxFlights:
+	n := len(c.flights)
+	switch {
+	case c.handover.to != 0:
 		return false
-	default:
-		return c.queued >= c.flights[n-1].bytes
+	case n == 0:
+		return true
+	case c.far:
+		return c.undurable() < maxFlights && c.flying() < windowBytes
+	case n >= maxFlights:
+		return false
 	}
+	return c.queued >= c.flights[n-1].bytes
+}
+
+// undurable counts the flights that are not on this disk yet.
+func (c *Core) undurable() int {
+	n := len(c.flights)
+	for n > 0 && c.flights[n-1].durable == 0 {
+		n--
+	}
+	return len(c.flights) - n
+}
+
+// flying is how many bytes of appends are uncommitted.
+func (c *Core) flying() (bytes int) {
+	for i := range c.flights {
+		bytes += c.flights[i].bytes
+	}
+	return bytes
 }
 
 // decide drains the queue into the sequencer until an entry is full.
@@ -103,7 +127,7 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint6
 		case a.Refusal != nil:
 			// It rests on committed state only, but another leader may have
 			// gone further by now.
-			c.confirm.add(func(r *record.Refusal) {
+			c.confirm.addOffice(func(r *record.Refusal) {
 				if r != nil {
 					a.Refusal = r
 				}

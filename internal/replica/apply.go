@@ -27,11 +27,6 @@ func (c *Core) apply(m *raftpb.Message) {
 	c.tail.evict(min(c.applied, c.durable())+1, tailBytes)
 	if c.table.Start() > start {
 		c.out.Recycle = c.table.Start()
-		if c.volatile {
-			if err := c.snapshot(); err != nil {
-				c.Fail(record.Refuse(record.Corrupt, "snapshot: %v", err))
-			}
-		}
 	}
 }
 
@@ -52,6 +47,7 @@ func (c *Core) applyEntry(e *raftpb.Entry) error {
 		}
 	}
 	c.applied = e.GetIndex()
+	c.storage.applied = c.applied
 	if c.leading && !c.office && e.GetTerm() == c.term {
 		c.office = true
 		c.sequencer.TakeOffice(int32(c.term), c.now.Monotonic)
@@ -82,6 +78,9 @@ func (c *Core) applyConfiguration(e *raftpb.Entry) error {
 			return fmt.Errorf("decode configuration change: %w", err)
 		}
 		change = many
+	}
+	if change.AsV2().LeaveJoint() && len(c.storage.conf.GetVotersOutgoing()) == 0 {
+		return nil // the snapshot that this replica began with had left already
 	}
 	c.storage.conf = c.raft.ApplyConfChange(change)
 	return nil

@@ -9,20 +9,32 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// confirmations are questions that rest on still being the leader: answers
-// from committed state only, linearizable reads. All that gather while one
-// ReadIndex is on its way share the next.
+// confirmations are questions to the leader, whoever it is: how far has the log
+// committed? All that gather while one ReadIndex is on its way share the next.
 type confirmations struct {
-	waiting []func(*record.Refusal) // not asked for yet
-	asked   []func(*record.Refusal) // resting on the ReadIndex called number
-	ready   []confirmed             // answered by Raft, waiting to be applied
+	waiting []question  // not asked for yet
+	asked   []question  // resting on the ReadIndex called number
+	ready   []confirmed // answered by Raft, waiting to be applied
 	number  uint64
-	ticks   int // since asked; Raft forgets a ReadIndex without a word
+	sent    int64 // monotonic ms when asked
+	ticks   int   // since asked; Raft forgets a ReadIndex without a word
+	// known is when the newest question was sent whose answer has been applied,
+	// in monotonic ms: then at the latest all that is known here was all there
+	// was. 0: never.
+	known int64
+}
+
+// question is somebody who waits.
+type question struct {
+	done func(*record.Refusal)
+	// office: it rests on this replica leading, and ends with that.
+	office bool
 }
 
 type confirmed struct {
 	index uint64
-	done  []func(*record.Refusal)
+	sent  int64
+	asked []question
 }
 
 // Confirm calls done with nil once this replica has everything that was
@@ -32,7 +44,7 @@ func (c *Core) Confirm(done func(*record.Refusal)) {
 	case c.failed != nil:
 		done(c.failed)
 	case c.leader == 0:
-		done(record.Refuse(record.NotLeader, "the log has no leader at the moment"))
+		done(c.notLeader())
 	default:
 		c.confirm.add(done)
 	}
@@ -41,16 +53,25 @@ func (c *Core) Confirm(done func(*record.Refusal)) {
 // askConfirmation starts a ReadIndex if somebody waits and none is under way.
 func (c *Core) askConfirmation() {
 	q := &c.confirm
-	if len(q.waiting) == 0 || len(q.asked) > 0 {
-		return
+	if len(q.waiting) == 0 || len(q.asked) > 0 || c.leader == 0 || c.leading && !c.office {
+		return // before office a leader does not know what has committed
 	}
 	q.asked, q.waiting = q.waiting, nil
 	q.number++
 	q.ticks = 0
-	c.raft.ReadIndex(binary.LittleEndian.AppendUint64(nil, q.number))
+	q.sent = c.now.Monotonic
+	// The leader tells questions apart by nothing else than these bytes.
+	c.raft.ReadIndex(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, q.number), c.id))
 }
 
-func (q *confirmations) add(done func(*record.Refusal)) { q.waiting = append(q.waiting, done) }
+func (q *confirmations) add(done func(*record.Refusal)) {
+	q.waiting = append(q.waiting, question{done: done})
+}
+
+// addOffice adds what is true only as long as this replica leads.
+func (q *confirmations) addOffice(done func(*record.Refusal)) {
+	q.waiting = append(q.waiting, question{done: done, office: true})
+}
 
 func (q *confirmations) empty() bool {
 	return len(q.waiting) == 0 && len(q.asked) == 0 && len(q.ready) == 0
@@ -66,8 +87,8 @@ func (q *confirmations) tick() {
 // read takes Raft's answers; one to an older question counts for nothing.
 func (q *confirmations) read(states []raft.ReadState) {
 	for _, s := range states {
-		if len(s.RequestCtx) == 8 && binary.LittleEndian.Uint64(s.RequestCtx) == q.number && len(q.asked) > 0 {
-			q.ready = append(q.ready, confirmed{s.Index, q.asked})
+		if len(s.RequestCtx) == 16 && binary.LittleEndian.Uint64(s.RequestCtx) == q.number && len(q.asked) > 0 {
+			q.ready = append(q.ready, confirmed{s.Index, q.sent, q.asked})
 			q.asked = nil
 		}
 	}
@@ -76,22 +97,41 @@ func (q *confirmations) read(states []raft.ReadState) {
 // release calls those whose index has been applied.
 func (q *confirmations) release(applied uint64) {
 	for len(q.ready) > 0 && q.ready[0].index <= applied {
-		done := q.ready[0].done
+		r := q.ready[0]
 		q.ready = q.ready[1:]
-		for _, d := range done {
-			d(nil)
+		q.known = max(q.known, r.sent)
+		for _, a := range r.asked {
+			a.done(nil)
+		}
+	}
+}
+
+// endTerm refuses what rested on leading. Others are asked again.
+func (q *confirmations) endTerm(r *record.Refusal) {
+	all := q.all()
+	*q = confirmations{number: q.number, known: q.known}
+	for _, a := range all {
+		if a.office {
+			a.done(r)
+		} else {
+			q.waiting = append(q.waiting, a)
 		}
 	}
 }
 
 // refuse answers everything with a refusal.
 func (q *confirmations) refuse(r *record.Refusal) {
+	all := q.all()
+	*q = confirmations{number: q.number, known: q.known}
+	for _, a := range all {
+		a.done(r)
+	}
+}
+
+func (q *confirmations) all() []question {
 	all := slices.Concat(q.waiting, q.asked)
-	for _, c := range q.ready {
-		all = append(all, c.done...)
+	for _, r := range q.ready {
+		all = append(all, r.asked...)
 	}
-	*q = confirmations{number: q.number}
-	for _, d := range all {
-		d(r)
-	}
+	return all
 }

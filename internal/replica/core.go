@@ -3,9 +3,11 @@ package replica
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -43,8 +45,10 @@ type Core struct {
 
 	commit  uint64 // newest index known committed
 	applied uint64 // newest index folded into the table
-	// volatile: the log is in memory, and a trim takes a snapshot.
-	volatile bool
+	// jump is the index of the newest fast-forward that has committed. It moves
+	// start and end together, so nothing behind it is shown before it has been
+	// applied.
+	jump uint64
 	// starts are first indexes of segments whose snapshot is not taken yet.
 	starts []uint64
 
@@ -54,12 +58,28 @@ type Core struct {
 	// office is true from the first committed entry of this leader's own term
 	// until leadership ends. Only then is the sequencer complete.
 	office bool
+	// eager: nobody has led this log yet, and this replica is the one to begin.
+	eager bool
+	alone int  // ticks without a leader
+	hurry int  // ticks until this replica campaigns, see PeerGone; 0: it does not
+	full  bool // the disk has no room for more records
+
+	// far: entries take much longer to their commit than to this disk, so the
+	// time between is the network's. See mayFly.
+	far       bool
+	handover  handover
+	slowness  slowness
+	reshaping uint64 // index of the newest change of the configuration
+	address   func(replica uint64) string
 
 	confirm confirmations
 	failed  *record.Refusal
 	idle    int // ticks without an append
 
+	snapshotTicks int // since followers with a snapshot were looked at
+
 	awaiting []func() // called once in office
+	leaving  []func() // called once a handover is over
 	draining []func() // called when nothing waits any more
 	closed   bool     // takes no more appends: the replica is shutting down
 	stopping bool     // the loop ends after this round
@@ -73,9 +93,17 @@ type Now struct {
 
 // Limits of a core, and why.
 const (
-	// maxFlights bounds the entries uncommitted at once: one syncing, one
-	// forming. More only makes the entries smaller (measured: -40 %).
+	// maxFlights bounds the entries that are not on this disk yet: one syncing,
+	// one forming. More only makes the entries smaller (measured: -40 %).
 	maxFlights = 2
+
+	// windowBytes bounds the appends uncommitted at once across slow links: a
+	// gigabit for half a second.
+	windowBytes = 64 << 20
+
+	// farMillis between a write here and its commit make a link slow: a
+	// follower's disk alone seldom takes so long.
+	farMillis = 5
 
 	// maxQueuedBytes bounds the appends that wait for a flight. The gRPC door
 	// holds back before; this is for programs that embed a node.
@@ -85,12 +113,15 @@ const (
 	tailBytes = 16 << 20
 
 	// TickMillis is the length of a tick.
-	TickMillis = 100
+	TickMillis = 50
 
+	// A follower that hears nothing for 500 to 1000 ms campaigns; it hears of
+	// an idle leader every 100 ms.
 	electionTicks  = 10
-	heartbeatTicks = 1
-	// idleTicks without an append drop the tail from memory.
-	idleTicks = 600
+	heartbeatTicks = 2
+	eagerTicks     = 6
+	// idleTicks without an append drop the tail from memory: a minute.
+	idleTicks = 1200
 )
 
 // Request is one append or command that waits for its answer.
@@ -116,18 +147,25 @@ type Output struct {
 	Messages  []*raftpb.Message
 	Answers   []Answered
 	Snapshots []Snapshot
+	// Feeds are ranges to be read from the log, see Fed.
+	Feeds []Feed
 	// Recycle, if not 0, says that no reader needs records below it any more.
 	Recycle record.Offset
 }
 
+// Feed is a range of entries [Lo, Hi) that a follower who lags needs.
+type Feed struct{ Lo, Hi uint64 }
+
 // Write is bytes to make durable. The core must be told with Written.
 type Write struct {
 	segment.Write
+	// install, if any, comes before the rest.
+	install   *install
 	responses []*raftpb.Message
 }
 
 // Waits reports whether something waits for the write to be durable.
-func (w *Write) Waits() bool { return w.MustSync || len(w.responses) > 0 }
+func (w *Write) Waits() bool { return w.MustSync || w.install != nil || len(w.responses) > 0 }
 
 // Answered is an answer on its way to who asked.
 type Answered struct {
@@ -145,7 +183,8 @@ type flight struct {
 	number  uint64
 	index   uint64 // 0 until Raft has placed it
 	crc     uint32
-	bytes   int // of the appends that were drained with it
+	bytes   int   // of the appends that were drained with it
+	durable int64 // monotonic ms when it was on this disk; 0: it is not yet
 	answers []Answered
 }
 
@@ -168,10 +207,13 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 	hard.Commit = max(hard.Commit, index)
 	c := &Core{
 		id: id, logger: logger, table: table, sequencer: sequence.New(table),
-		tail:    newTail(tailBytes, table.Start(), table.End()),
+		tail:    newTail(tailBytes, max(table.Start(), log.StartOffset()), table.End()),
+		address: func(uint64) string { return "" },
 		applied: index, commit: hard.Commit, term: hard.Term,
 	}
-	c.storage = &storage{tail: c.tail, log: log, last: last, lastTerm: lastTerm, hard: hard, conf: conf}
+	c.storage = &storage{
+		tail: c.tail, log: log, last: last, lastTerm: lastTerm, hard: hard, conf: conf, applied: index, logger: logger,
+	}
 	config := &raft.Config{
 		ID: id, ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
 		Storage: c.storage, Applied: index, AsyncStorageWrites: true,
@@ -220,16 +262,126 @@ func (c *Core) Tick() {
 	}
 	c.protect(c.raft.Tick)
 	c.confirm.tick()
+	c.handover.tick()
+	c.hurried()
+	c.lonely()
 	if c.idle++; c.idle == idleTicks {
 		c.tail.evict(c.applied+1, 0)
 	}
 	if !c.office {
 		return
 	}
+	c.retrySnapshots()
+	if c.slowness.tick(c.now.Monotonic, c.commit, c.durable()) && c.handOver(0) {
+		c.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", c.handover.to)
+		c.slowness = slowness{}
+	}
 	c.sequencer.Tick(c.now.Monotonic)
 	for _, id := range c.sequencer.Expired() {
 		c.queue = append(c.queue, &Request{Command: &record.Command{Kind: record.ExpireSession, Session: id}})
 	}
+}
+
+// campaign asks for leadership now instead of after an election timeout.
+func (c *Core) campaign() {
+	c.protect(func() {
+		if err := c.raft.Campaign(); err != nil {
+			c.logger.Debug("could not campaign", "error", err)
+		}
+	})
+}
+
+// PeerGone tells that a replica's process is gone for certain. If it led, the
+// others need not wait until they miss it.
+func (c *Core) PeerGone(replica uint64) {
+	if c.failed != nil || c.leading || c.leader != replica || !c.isVoter(c.id) {
+		return
+	}
+	c.protect(func() {
+		if err := c.raft.ForgetLeader(); err != nil {
+			c.logger.Debug("could not forget the leader", "error", err)
+		}
+	})
+	// One campaigns at once, the others a while later if it did not succeed.
+	for i, id := range c.heirs(replica) {
+		if id == c.id {
+			c.hurry = 1 + 3*i
+		}
+	}
+}
+
+// heirs are the voters that are left, in an order that all of them know.
+func (c *Core) heirs(gone uint64) (left []uint64) {
+	for _, id := range c.storage.conf.GetVoters() {
+		if id != gone {
+			left = append(left, id)
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// hurried campaigns when the ticks are over that PeerGone set.
+func (c *Core) hurried() {
+	if c.hurry == 0 {
+		return
+	}
+	if c.hurry--; c.hurry == 0 && c.leader == 0 {
+		c.campaign()
+	}
+}
+
+// lonely counts the ticks without a leader. Questions are refused when there
+// has been none for so long that the caller had better ask elsewhere.
+func (c *Core) lonely() {
+	if c.leader != 0 {
+		c.alone = 0
+		return
+	}
+	if c.eager && c.alone%eagerTicks == 0 {
+		c.campaign()
+	}
+	if c.alone++; c.alone%(4*electionTicks) == 0 {
+		c.confirm.refuse(c.notLeader())
+	}
+}
+
+// Unreachable tells that a message to a replica was not sent.
+func (c *Core) Unreachable(replica uint64) {
+	if c.failed == nil {
+		c.protect(func() { c.raft.ReportUnreachable(replica) })
+	}
+}
+
+// snapshotLost tells that a snapshot did not reach a replica.
+func (c *Core) snapshotLost(replica uint64) {
+	if c.failed == nil {
+		c.protect(func() { c.raft.ReportSnapshot(replica, raft.SnapshotFailure) })
+	}
+}
+
+// retrySnapshots lets Raft look anew at followers who were sent a snapshot: it
+// may have been lost on the way without a word, and nothing else follows it.
+func (c *Core) retrySnapshots() {
+	if c.snapshotTicks++; c.snapshotTicks < 4*electionTicks {
+		return
+	}
+	c.snapshotTicks = 0
+	var waiting []uint64
+	c.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if p.State == tracker.StateSnapshot {
+			waiting = append(waiting, id)
+		}
+	})
+	for _, id := range waiting {
+		c.snapshotLost(id)
+	}
+}
+
+// SetFull tells whether the disk has room for more records.
+func (c *Core) SetFull(full bool) {
+	c.full = full
+	c.sequencer.SetFull(full)
 }
 
 // Quiet reports that ticks would change nothing: the log has one voter, leads
@@ -244,11 +396,13 @@ func (c *Core) soleVoter() bool {
 	return len(voters) == 1 && voters[0] == c.id
 }
 
-// Step takes a message of a peer.
+// Step takes a message of a peer. A replica without room takes no entries, and
+// votes all the same.
 func (c *Core) Step(m *raftpb.Message) (err error) {
-	if c.failed == nil {
-		c.protect(func() { err = c.raft.Step(m) })
+	if c.failed != nil || c.full && m.GetType() == raftpb.MsgApp && len(m.Entries) > 0 {
+		return nil
 	}
+	c.protect(func() { err = c.raft.Step(m) })
 	return err
 }
 
@@ -256,6 +410,12 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 // first indexes of the segments it began.
 func (c *Core) Written(w Write, rolled []uint64) {
 	c.starts = append(c.starts, rolled...)
+	durable := c.durable()
+	for i := range c.flights {
+		if f := &c.flights[i]; f.durable == 0 && f.index != 0 && f.index <= durable {
+			f.durable = max(c.now.Monotonic, 1)
+		}
+	}
 	for _, m := range w.responses {
 		if m.GetTo() != c.id {
 			c.out.Messages = append(c.out.Messages, m)
@@ -275,7 +435,11 @@ func (c *Core) Fail(reason *record.Refusal) {
 	}
 	c.failed = reason
 	c.tail.fail(reason)
-	c.leaveOffice(reason, reason)
+	unknown := reason
+	if unknown.Reason.Outcome() != record.MaybeInLog {
+		unknown = record.Refuse(record.OutcomeUnknown, "this replica stopped before the append was committed; it may be in the log: %v", reason)
+	}
+	c.leaveOffice(reason, unknown)
 	c.leading, c.leader = false, 0
 }
 
@@ -289,8 +453,10 @@ func (c *Core) Advance() *Output {
 	if c.failed == nil {
 		c.protect(c.advance)
 	}
-	c.wakeAwaiting()
-	c.drained()
+	for _, lo := range c.storage.feed.wanted {
+		c.out.Feeds = append(c.out.Feeds, Feed{lo, c.applied + 1})
+	}
+	c.storage.feed.wanted = c.storage.feed.wanted[:0]
 	c.out, c.given = c.given, c.out
 	return &c.given
 }
@@ -298,6 +464,7 @@ func (c *Core) Advance() *Output {
 func (c *Core) advance() {
 	for c.failed == nil {
 		c.propose()
+		c.askHandover()
 		c.askConfirmation()
 		if !c.raft.HasReady() {
 			return
@@ -307,11 +474,16 @@ func (c *Core) advance() {
 }
 
 func (c *Core) handle(rd raft.Ready) {
+	if rd.SoftState != nil {
+		c.leader = rd.SoftState.Lead
+		if c.leader != 0 {
+			c.eager, c.hurry = false, 0
+		}
+	}
 	if rd.HardState != nil && rd.HardState.GetTerm() != c.term {
 		c.endTerm(rd.HardState.GetTerm())
 	}
 	if rd.SoftState != nil {
-		c.leader = rd.SoftState.Lead
 		if leading := rd.SoftState.RaftState == raft.StateLeader; leading != c.leading {
 			c.endTerm(c.term)
 			c.leading = leading
@@ -341,7 +513,9 @@ func (c *Core) handle(rd raft.Ready) {
 // endTerm drops what rested on leading until now.
 func (c *Core) endTerm(term uint64) {
 	c.term, c.leading = term, false
-	notLeader := record.Refuse(record.NotLeader, "this replica does not lead the log")
+	c.handover, c.slowness, c.far = handover{}, slowness{}, false
+	c.storage.feed.clear()
+	notLeader := c.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")
 	c.leaveOffice(notLeader, unknown)
 }
@@ -363,7 +537,11 @@ func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
 		c.answer(r.Done, sequence.Answer{Refusal: refused})
 	}
 	c.queue, c.queued = nil, 0
-	c.confirm.refuse(refused)
+	if c.failed != nil {
+		c.confirm.refuse(refused)
+	} else {
+		c.confirm.endTerm(refused)
+	}
 	if c.office {
 		c.office = false
 		c.sequencer.LeaveOffice()
@@ -373,6 +551,14 @@ func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
 // store turns Raft's wish to append into frames for the writer.
 func (c *Core) store(m *raftpb.Message) {
 	w := Write{responses: m.GetResponses()}
+	if s := m.GetSnapshot(); s.GetMetadata().GetIndex() > 0 {
+		hard := segment.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
+		var err error
+		if w.install, err = c.install(s, hard); err != nil {
+			c.Fail(record.Refuse(record.Corrupt, "the leader's snapshot cannot be read: %v", err))
+			return
+		}
+	}
 	if m.Term != nil || m.Vote != nil || m.Commit != nil {
 		hard := segment.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
 		w.MustSync = hard.Term != c.storage.hard.Term || hard.Vote != c.storage.hard.Vote
@@ -450,19 +636,38 @@ func (c *Core) commitTo(commit uint64) {
 	c.commit = commit
 	n := 0
 	for n < len(c.flights) && c.flights[n].index != 0 && c.flights[n].index <= commit {
+		d := c.flights[n].durable
+		c.far = d != 0 && c.now.Monotonic-d >= farMillis
 		c.out.Answers = append(c.out.Answers, c.flights[n].answers...)
 		n++
 	}
 	c.flights = append(c.flights[:0], c.flights[n:]...)
+	if c.jump > c.applied {
+		return
+	}
 	end := record.Offset(0)
 	for i := from; i <= commit; i++ {
 		e, ok := c.tail.at(i)
-		if !ok || e.end != e.first+record.Offset(e.count) {
-			break // a fast-forward shows start and end together, once applied
+		if !ok {
+			break
+		}
+		if e.end != e.first+record.Offset(e.count) {
+			c.jump = i
+			break
 		}
 		end = e.end
 	}
 	c.tail.publish(0, end)
+}
+
+// notLeader refuses what only the leader can do, and names it if it is known.
+func (c *Core) notLeader() *record.Refusal {
+	if c.leader == 0 || c.leader == c.id {
+		return record.Refuse(record.NotLeader, "the log has no leader at the moment")
+	}
+	r := record.Refuse(record.NotLeader, "another node leads the log")
+	r.Leader = c.address(c.leader)
+	return r
 }
 
 func (c *Core) answer(done func(sequence.Answer), a sequence.Answer) {
@@ -478,5 +683,6 @@ func (o *Output) clear() {
 	clear(o.Answers)
 	clear(o.Snapshots)
 	o.Writes, o.Messages, o.Answers, o.Snapshots = o.Writes[:0], o.Messages[:0], o.Answers[:0], o.Snapshots[:0]
+	o.Feeds = o.Feeds[:0]
 	o.Recycle = 0
 }

@@ -44,6 +44,7 @@ func (b *bench) open(hard segment.HardState) {
 func (b *bench) step() {
 	b.core.SetNow(b.now)
 	out := b.core.Advance()
+	b.core.wake()
 	b.pending = append(b.pending, out.Writes...)
 	for _, a := range out.Answers {
 		a.Done(a.Answer)
@@ -272,7 +273,7 @@ func TestALeaseThatRunsOutEndsTheSession(t *testing.T) {
 	b.command(record.Command{Kind: record.OpenSession, Session: 7, Lease: 1000})
 	b.settle()
 	require.Equal(t, 1, b.core.table.OpenSessions())
-	for range 15 {
+	for range 30 {
 		b.now.Monotonic += TickMillis
 		b.core.SetNow(b.now)
 		b.core.Tick()

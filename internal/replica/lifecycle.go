@@ -8,6 +8,14 @@ func (c *Core) whenDrained(done func()) {
 	c.draining = append(c.draining, done)
 }
 
+// wake calls those who wait for a state that has been reached. The owner does
+// so after each Advance, once it has shown its status to others.
+func (c *Core) wake() {
+	c.wakeAwaiting()
+	c.wakeLeaving()
+	c.drained()
+}
+
 // drained calls those who wait for the core to be empty.
 func (c *Core) drained() {
 	if len(c.draining) == 0 || (c.failed == nil && (len(c.queue) > 0 || len(c.flights) > 0)) {
@@ -32,6 +40,20 @@ func (c *Core) stop() {
 	}
 }
 
+// whenOutOfOffice calls done once this replica does not lead, or the handover
+// was given up.
+func (c *Core) whenOutOfOffice(done func()) { c.leaving = append(c.leaving, done) }
+
+func (c *Core) wakeLeaving() {
+	if c.leading && c.failed == nil && c.handover.to != 0 {
+		return
+	}
+	for _, done := range c.leaving {
+		done()
+	}
+	c.leaving = nil
+}
+
 // whenInOffice calls done once this replica takes appends, or has failed.
 func (c *Core) whenInOffice(done func()) { c.awaiting = append(c.awaiting, done) }
 
@@ -49,5 +71,6 @@ func (c *Core) status() Status {
 	return Status{
 		Leader: c.leader, Term: c.term, Leading: c.office, Writer: c.table.Writer(),
 		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Failed: c.failed,
+		Known: c.confirm.known, Alone: c.soleVoter(),
 	}
 }

@@ -2,7 +2,9 @@ package replica
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,11 +45,16 @@ type Options struct {
 	Log       segment.Log
 	HardState segment.HardState
 	Logger    *slog.Logger
-	// Volatile is set for a log in memory, which keeps no segments: each trim
-	// takes the snapshot that lets it forget.
-	Volatile bool
-	// Send takes messages for other replicas; nil for a log with one.
-	Send func([]*raftpb.Message)
+	// Eager lets this replica of a new log campaign without waiting for an
+	// election timeout.
+	Eager bool
+	// Send hands a message for another replica over, as parts to be sent one
+	// after the other, which nobody changes. It must not block; false: the
+	// message is lost, which Raft bears. May be nil for a log with one replica.
+	Send func(to uint64, urgent bool, message net.Buffers) bool
+	// Address tells where the clients of a replica's node go. It must not
+	// block. May be nil.
+	Address func(replica uint64) string
 	// Wrote is told of each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
@@ -62,6 +69,10 @@ type Status struct {
 	OpenSessions int
 	Sealed       bool
 	Failed       *record.Refusal
+	// Known is when, in Replica.Monotonic, it was asked for the newest time
+	// that turned out to be known here completely; 0: never.
+	Known int64
+	Alone bool // the only voter
 }
 
 // input is one thing for the loop to look at.
@@ -70,6 +81,7 @@ type input struct {
 	do      func(*Core)
 	group   []Write
 	rolled  []uint64
+	message *raftpb.Message
 }
 
 // Start recovers a core from the log and runs it.
@@ -78,7 +90,10 @@ func Start(o Options) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	core.volatile = o.Volatile
+	core.eager = o.Eager
+	if o.Address != nil {
+		core.address = o.Address
+	}
 	r := &Replica{
 		options: o, log: o.Log, tail: core.tail, logger: o.Logger,
 		started: time.Now(), wake: make(chan struct{}, 1), writer: newWriter(o.Log),
@@ -120,9 +135,59 @@ func (r *Replica) Tick() {
 // SetFull tells whether the disk has no room for more records.
 func (r *Replica) SetFull(full bool) {
 	if r.full.Swap(full) != full {
-		r.post(input{do: func(c *Core) { c.sequencer.SetFull(full) }})
+		// What is told last counts, in whatever order it is posted.
+		r.post(input{do: func(c *Core) { c.SetFull(r.full.Load()) }})
 	}
 }
+
+// Step takes a message from another replica, which it may keep. An error names
+// what is wrong with it; the message is dropped then.
+func (r *Replica) Step(message []byte) error {
+	m, err := decodeMessage(message)
+	if err != nil {
+		return err
+	}
+	if !fromPeers(m.GetType()) || m.GetTo() != r.options.ID {
+		return fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
+	}
+	if err := checkEntries(m); err != nil {
+		return err
+	}
+	r.post(input{message: m})
+	return nil
+}
+
+// Monotonic is the time on this replica's own clock, in ms.
+func (r *Replica) Monotonic() int64 { return time.Since(r.started).Milliseconds() }
+
+// HandOver lets another replica lead, 0 the one that has most. It returns once
+// this one does not lead any more, or when ctx ends.
+func (r *Replica) HandOver(ctx context.Context, to uint64) error {
+	began := make(chan bool, 1)
+	if refusal := r.Do(func(c *Core) { began <- c.handOver(to) }); refusal != nil {
+		return refusal
+	}
+	select {
+	case ok := <-began:
+		if !ok {
+			return errNoHeir
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ended := make(chan struct{})
+	if refusal := r.Do(func(c *Core) { c.whenOutOfOffice(func() { close(ended) }) }); refusal != nil {
+		return refusal
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errNoHeir = record.Refuse(record.NotLeader, "no other replica can take over at the moment")
 
 // AwaitOffice waits until this replica takes appends.
 func (r *Replica) AwaitOffice(ctx context.Context) error {
@@ -196,9 +261,11 @@ func (r *Replica) loop(core *Core) {
 		for i := range inputs {
 			r.take(core, &inputs[i])
 		}
-		r.perform(core.Advance())
-		clear(inputs)
+		out := core.Advance()
 		r.publish(core)
+		core.wake()
+		r.perform(out)
+		clear(inputs)
 		if core.stopping {
 			r.mu.Lock()
 			r.stopped = core.failed
@@ -209,6 +276,7 @@ func (r *Replica) loop(core *Core) {
 				r.take(core, &left[i])
 			}
 			r.perform(core.Advance())
+			core.wake()
 			return
 		}
 	}
@@ -220,6 +288,10 @@ func (r *Replica) take(core *Core, in *input) {
 		core.Append(in.request)
 	case in.do != nil:
 		in.do(core)
+	case in.message != nil:
+		if err := core.Step(in.message); err != nil {
+			r.logger.Debug("raft refused a message", "type", in.message.GetType(), "error", err)
+		}
 	default:
 		for i := range in.group {
 			core.Written(in.group[i], in.rolled)
@@ -233,8 +305,11 @@ func (r *Replica) perform(out *Output) {
 	if len(out.Writes) > 0 {
 		r.writer.enqueue(out.Writes)
 	}
-	if len(out.Messages) > 0 && r.options.Send != nil {
-		r.options.Send(out.Messages)
+	for _, m := range out.Messages {
+		r.send(m)
+	}
+	for _, f := range out.Feeds {
+		r.feed(f)
 	}
 	for _, a := range out.Answers {
 		a.Done(a.Answer)
@@ -242,6 +317,46 @@ func (r *Replica) perform(out *Output) {
 	if len(out.Snapshots) > 0 || out.Recycle > 0 {
 		r.maintain(slices.Clone(out.Snapshots))
 	}
+}
+
+func (r *Replica) send(m *raftpb.Message) {
+	if r.options.Send == nil {
+		return
+	}
+	to := m.GetTo()
+	snapshot := m.GetType() == raftpb.MsgSnap
+	parts, err := encodeMessage(m, r.checksum)
+	if err != nil {
+		r.logger.Error("could not encode a message", "error", err)
+		return
+	}
+	if !r.options.Send(to, urgent(m), parts) {
+		// Told in the next round: the core is busy with this one.
+		r.post(input{do: func(c *Core) { c.Unreachable(to) }})
+		if snapshot {
+			r.post(input{do: func(c *Core) { c.snapshotLost(to) }})
+		}
+	}
+}
+
+// checksum of an entry is known while it is in the tail.
+func (r *Replica) checksum(e *raftpb.Entry) uint32 {
+	if t, ok := r.tail.at(e.GetIndex()); ok && t.Entry == e {
+		return t.crc
+	}
+	return record.Checksum(e.Data)
+}
+
+// feed reads a range for a follower who lags.
+func (r *Replica) feed(f Feed) {
+	r.running.Go(func() {
+		frames, err := r.log.Entries(f.Lo, f.Hi, feedBytes)
+		if err != nil {
+			r.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
+		}
+		entries := entriesOf(frames)
+		r.post(input{do: func(c *Core) { c.Fed(f.Lo, entries) }})
+	})
 }
 
 func (r *Replica) wrote(group []Write, rolled []uint64, took time.Duration) {

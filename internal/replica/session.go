@@ -28,7 +28,7 @@ func (c *Core) Resolve(id record.SessionID, epoch record.Epoch, number record.Se
 		done(Resolution{}, r)
 		return
 	}
-	c.confirm.add(func(r *record.Refusal) {
+	c.confirm.addOffice(func(r *record.Refusal) {
 		if r == nil {
 			r = c.notServing()
 		}
@@ -46,7 +46,7 @@ func (c *Core) notServing() *record.Refusal {
 	case c.failed != nil:
 		return c.failed
 	case !c.office:
-		return record.Refuse(record.NotLeader, "this replica does not lead the log")
+		return c.notLeader()
 	}
 	return nil
 }

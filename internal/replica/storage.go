@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"log/slog"
 	"math"
 
 	"go.etcd.io/raft/v3"
@@ -11,8 +12,8 @@ import (
 )
 
 // storage shows the tail and the segments to Raft as one log. All its methods
-// run on the core's loop; only a range that has left memory is read from disk
-// here, which happens while a replica starts.
+// run on the core's loop; entries are read from disk here only while a replica
+// starts. What a follower who lags needs is read aside, see feed.
 type storage struct {
 	tail *Tail
 	log  segment.Log
@@ -22,6 +23,9 @@ type storage struct {
 	lastTerm uint64
 	hard     segment.HardState
 	conf     *raftpb.ConfState
+	applied  uint64 // as the core's
+	feed     feed
+	logger   *slog.Logger
 	// broken is why the log could not be read. Raft knows no such error and
 	// panics; see Core.protect.
 	broken error
@@ -32,21 +36,37 @@ func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	return &raftpb.HardState{Term: new(h.Term), Vote: new(h.Vote), Commit: new(h.Commit)}, s.conf, nil
 }
 
+// Entries are in memory, or this replica has to apply them since it has just
+// started. All other ranges are for a follower who lags.
 func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 	if entries, ok := s.tail.slice(lo, hi, maxBytes); ok {
 		return entries, nil
+	}
+	if lo < s.log.FirstIndex() {
+		s.feed.missed = false
+		return nil, raft.ErrCompacted
+	}
+	if lo <= s.applied {
+		if entries, ok := s.feed.take(lo, min(hi, s.applied+1), maxBytes); ok {
+			return entries, nil
+		}
+		return nil, raft.ErrCompacted
 	}
 	frames, err := s.log.Entries(lo, hi, int(min(maxBytes, math.MaxInt)))
 	if err != nil {
 		return nil, s.raftError(err)
 	}
+	return entriesOf(frames), nil
+}
+
+func entriesOf(frames []segment.Frame) []*raftpb.Entry {
 	entries := make([]*raftpb.Entry, len(frames))
 	for i, f := range frames {
 		entries[i] = &raftpb.Entry{
 			Type: raftpb.EntryType(f.Type).Enum(), Term: new(f.Term), Index: new(f.Index), Data: f.Payload,
 		}
 	}
-	return entries, nil
+	return entries
 }
 
 func (s *storage) Term(index uint64) (uint64, error) {
@@ -57,6 +77,9 @@ func (s *storage) Term(index uint64) (uint64, error) {
 		return e.GetTerm(), nil
 	}
 	term, err := s.log.Term(index)
+	if err != nil {
+		s.feed.missed = false
+	}
 	return term, s.raftError(err)
 }
 
@@ -64,9 +87,21 @@ func (s *storage) LastIndex() (uint64, error) { return s.last, nil }
 
 func (s *storage) FirstIndex() (uint64, error) { return s.log.FirstIndex(), nil }
 
+// Snapshot is asked for when Entries or Term had nothing.
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
-	return nil, raft.ErrSnapshotTemporarilyUnavailable
+	if s.feed.missed {
+		s.feed.missed = false
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	snapshot, err := s.baseSnapshot()
+	if err != nil {
+		s.logger.Warn("no snapshot for a follower at the moment", "error", err)
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	return snapshot, nil
 }
+
+var errMidChange = errors.New("the configuration is being changed")
 
 // raftError gives Raft the two errors that it knows how to live with, and keeps
 // any other.

@@ -81,6 +81,16 @@ func (t *Tail) evict(below uint64, limit int) {
 	t.entries = t.entries[n:]
 }
 
+// reset forgets all entries: the log goes on at an offset, which nobody has
+// read beyond.
+func (t *Tail) reset(at record.Offset) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.entries, t.bytes = nil, 0
+	t.start, t.end = max(t.start, at), max(t.end, at)
+	t.wake()
+}
+
 // publish moves the bounds forward and wakes those who wait for it.
 func (t *Tail) publish(start, end record.Offset) {
 	t.mu.Lock()

@@ -106,16 +106,25 @@ func (w *writer) flush() bool {
 
 func (w *writer) write(group []Write) bool {
 	begin := time.Now()
-	writes := make([]segment.Write, len(group))
+	writes := make([]segment.Write, 0, len(group))
+	var rolled []uint64
 	for i := range group {
-		writes[i] = group[i].Write
+		if s := group[i].install; s != nil {
+			// What came before lies below the snapshot, and goes.
+			writes, rolled = writes[:0], nil
+			if err := w.log.Reset(s.index, s.term, s.start, s.hard, s.data); err != nil {
+				w.failed(err)
+				return false
+			}
+		}
+		writes = append(writes, group[i].Write)
 	}
 	result, err := w.log.Write(writes)
 	if err != nil {
 		w.failed(err)
 		return false
 	}
-	w.done(group, result.Rolled, time.Since(begin))
+	w.done(group, append(rolled, result.Rolled...), time.Since(begin))
 	return true
 }
 

@@ -86,6 +86,15 @@ func write(t *testing.T, log segment.Log, ws []segment.Write) segment.Result {
 	return result
 }
 
+// saveStarts saves a snapshot for each segment that a write began, as the
+// owner of a log does.
+func saveStarts(t *testing.T, log segment.Log, result segment.Result) {
+	t.Helper()
+	for _, first := range result.Rolled {
+		require.NoError(t, log.SaveSnapshot(first-1, 1, fmt.Append(nil, "state at ", first-1)))
+	}
+}
+
 // create makes a log on a new disk.
 func create(t *testing.T, disk *faultdisk.Disk) *segment.Store {
 	t.Helper()

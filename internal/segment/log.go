@@ -59,15 +59,21 @@ type Log interface {
 	Bytes() int64
 
 	// Recycle drops entries below the index below, in steps of whole
-	// segments, as far as a durable snapshot covers them.
+	// segments, up to one whose start has a durable snapshot.
 	Recycle(below uint64) error
 
 	// SaveSnapshot keeps data as the state after the entry (index, term). It
-	// is durable when it returns. The two newest are kept.
+	// is durable when it returns. Kept are the two newest, and all that belong
+	// to the start of a segment which is still there.
 	SaveSnapshot(index, term uint64, data []byte) error
 
 	// LoadSnapshot returns the newest valid snapshot.
 	LoadSnapshot() (index, term uint64, data []byte, err error)
+
+	// LoadBase returns the snapshot that belongs to the entry before
+	// FirstIndex: what somebody needs who wants all the entries that are kept,
+	// and has none before them. ErrNoSnapshot if there is none.
+	LoadBase() (index, term uint64, data []byte, err error)
 
 	// Reset replaces the whole log by a snapshot: the next entry is index+1,
 	// its first offset start. A crash leaves either the old log or the new.

@@ -10,7 +10,8 @@ import (
 )
 
 // Memory is a Log without a disk, for logs of durability class memory: it is
-// gone with the process. Recycle frees single entries, not whole segments.
+// gone with the process. What is a segment on disk is a run of stepBytes here:
+// a snapshot is wanted at its start, and Recycle frees whole ones.
 type Memory struct {
 	mu        sync.RWMutex
 	frames    []Frame  // without gaps; the first is first
@@ -21,7 +22,8 @@ type Memory struct {
 	bytes     uint64        // payload of all entries since creation
 	conf      []byte
 	hard      HardState
-	snapshots []memorySnapshot // rising; the newest two
+	step      uint64           // bytes when the newest step began
+	snapshots []memorySnapshot // rising
 	closed    bool
 }
 
@@ -30,8 +32,13 @@ type memorySnapshot struct {
 	data        []byte
 }
 
-// frameCost is what an entry occupies besides its payload.
-const frameCost = 80
+const (
+	// frameCost is what an entry occupies besides its payload.
+	frameCost = 80
+	// stepBytes is what a trimmed log may keep in vain: small beside what a
+	// busy log holds, and large enough for snapshots to be rare.
+	stepBytes = 4 << 20
+)
 
 // NewMemory makes an empty log that starts from b.
 func NewMemory(b Bootstrap) *Memory {
@@ -50,9 +57,14 @@ func (m *Memory) Write(ws []Write) (Result, error) {
 	if err := check(ws, m.first, m.next()); err != nil {
 		return Result{}, err
 	}
+	var result Result
 	for i := range ws {
 		for _, f := range ws[i].Frames {
 			m.cut(f.Index)
+			if m.bytes-m.step >= stepBytes {
+				m.step = m.bytes
+				result.Rolled = append(result.Rolled, f.Index)
+			}
 			m.frames = append(m.frames, f)
 			m.before = append(m.before, m.bytes)
 			m.bytes += uint64(len(f.Payload))
@@ -61,13 +73,14 @@ func (m *Memory) Write(ws []Write) (Result, error) {
 			m.hard = *ws[i].HardState
 		}
 	}
-	return Result{}, nil
+	return result, nil
 }
 
 // cut forgets the entries from i on.
 func (m *Memory) cut(i uint64) {
 	if at := int(i - m.first); at < len(m.frames) {
 		m.bytes = m.before[at]
+		m.step = min(m.step, m.bytes)
 		clear(m.frames[at:])
 		m.frames, m.before = m.frames[:at], m.before[:at]
 	}
@@ -202,10 +215,15 @@ func (m *Memory) Recycle(below uint64) error {
 	if m.closed {
 		return ErrClosed
 	}
-	below = min(below, m.snapshots[len(m.snapshots)-1].index+1, m.next())
+	base := 0
+	for base+1 < len(m.snapshots) && m.snapshots[base+1].index < min(below, m.next()) {
+		base++
+	}
+	below = m.snapshots[base].index + 1
 	if below <= m.first {
 		return nil
 	}
+	m.snapshots = slices.Delete(m.snapshots, 0, base)
 	n := int(below - m.first)
 	m.term, m.start, m.first = m.frames[n-1].Term, m.offset(n), below
 	clear(m.frames[:n]) // lets go of the payloads
@@ -234,8 +252,20 @@ func (m *Memory) SaveSnapshot(index, term uint64, data []byte) error {
 		return nil
 	}
 	m.snapshots = slices.Insert(m.snapshots, at, saved)
-	m.snapshots = slices.Delete(m.snapshots, 0, max(0, len(m.snapshots)-snapshotsKept))
 	return nil
+}
+
+func (m *Memory) LoadBase() (index, term uint64, data []byte, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return 0, 0, nil, ErrClosed
+	}
+	base := m.snapshots[0]
+	if base.index+1 != m.first {
+		return 0, 0, nil, ErrNoSnapshot
+	}
+	return base.index, base.term, slices.Clone(base.data), nil
 }
 
 func (m *Memory) LoadSnapshot() (index, term uint64, data []byte, err error) {
@@ -254,7 +284,7 @@ func (m *Memory) Reset(index, term uint64, start record.Offset, hs HardState, sn
 	if m.closed {
 		return ErrClosed
 	}
-	m.frames, m.before, m.bytes = nil, nil, 0
+	m.frames, m.before, m.bytes, m.step = nil, nil, 0, 0
 	m.first, m.term, m.start, m.hard = index+1, term, start, hs
 	m.snapshots = []memorySnapshot{{index, term, slices.Clone(snapshot)}}
 	return nil

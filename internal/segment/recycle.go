@@ -3,9 +3,11 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
-// Recycle takes whole segments from the front of the log. Their files become
+// Recycle takes whole segments from the front of the log, up to one whose
+// start has a snapshot: without it nobody could begin there. Their files become
 // spares if the log is busy enough to want them soon, and are removed
 // otherwise. A segment with readers leaves the log now and its file with the
 // last of them.
@@ -14,20 +16,11 @@ func (s *Store) Recycle(below uint64) error {
 		return err
 	}
 	s.mu.RLock()
-	if n := len(s.snapshots); n == 0 {
-		below = 0
-	} else {
-		below = min(below, s.snapshots[n-1]+1)
-	}
 	drop := 0
-	for drop < len(s.segments)-1 && s.segments[drop].end <= below {
-		drop++
-	}
 	var oldest *segment // live after the drop
-	for _, seg := range s.live {
-		if drop < len(s.segments) && seg.ordinal >= s.segments[drop].ordinal {
-			oldest = seg
-			break
+	for n := 1; n < len(s.segments) && s.segments[n-1].end <= below; n++ {
+		if next := s.liveFrom(s.segments[n].ordinal); s.hasSnapshot(next.first - 1) {
+			drop, oldest = n, next
 		}
 	}
 	s.mu.RUnlock()
@@ -38,7 +31,26 @@ func (s *Store) Recycle(below uint64) error {
 	if _, err := s.headerOf(oldest); err != nil {
 		return fmt.Errorf("recycle below entry %d: %w", below, err)
 	}
-	return s.retire(s.dropFront(drop, oldest))
+	unused := s.dropFront(drop, oldest)
+	return errors.Join(s.retire(unused), s.dropSnapshots())
+}
+
+// liveFrom returns the first live segment of an ordinal or above. The caller
+// holds mu.
+func (s *Store) liveFrom(ordinal uint64) *segment {
+	for _, seg := range s.live {
+		if seg.ordinal >= ordinal {
+			return seg
+		}
+	}
+	return s.active
+}
+
+// hasSnapshot tells whether there is one of the state after an entry. The
+// caller holds mu.
+func (s *Store) hasSnapshot(index uint64) bool {
+	_, found := slices.BinarySearch(s.snapshots, index)
+	return found
 }
 
 // dropFront takes the first n segments out of the log, and returns those that

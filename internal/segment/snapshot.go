@@ -32,8 +32,8 @@ const (
 //	48  data
 //
 // It gets its name when it is durable, so a bad one is not what a crash left
-// behind. There are two: if the newer is damaged the older serves as well, as
-// long as the log reaches back to it.
+// behind. There are at least two: if the newer is damaged the older serves as
+// well, as long as the log reaches back to it.
 func encodeSnapshot(index, term uint64, data []byte) []byte {
 	b := make([]byte, snapshotHeaderSize, snapshotHeaderSize+len(data))
 	binary.LittleEndian.PutUint64(b, snapshotMagic)
@@ -87,7 +87,22 @@ func (s *Store) SaveSnapshot(index, term uint64, data []byte) error {
 	if at, found := slices.BinarySearch(s.snapshots, index); !found {
 		s.snapshots = slices.Insert(s.snapshots, at, index)
 	}
-	extra := max(0, len(s.snapshots)-snapshotsKept)
+	s.mu.Unlock()
+	return s.dropSnapshots()
+}
+
+// dropSnapshots removes those that belong to no segment any more, except the
+// newest.
+func (s *Store) dropSnapshots() error {
+	s.mu.Lock()
+	first := uint64(0)
+	if len(s.live) > 0 {
+		first = s.live[0].first
+	}
+	extra := 0
+	for extra < len(s.snapshots)-snapshotsKept && s.snapshots[extra]+1 < first {
+		extra++
+	}
 	drop := slices.Clone(s.snapshots[:extra])
 	s.snapshots = slices.Delete(s.snapshots, 0, extra)
 	s.mu.Unlock()
@@ -97,6 +112,20 @@ func (s *Store) SaveSnapshot(index, term uint64, data []byte) error {
 		}
 	}
 	return nil
+}
+
+func (s *Store) LoadBase() (index, term uint64, data []byte, err error) {
+	if err := s.failed(); err != nil {
+		return 0, 0, nil, err
+	}
+	s.mu.RLock()
+	base := s.live[0].first - 1
+	_, found := slices.BinarySearch(s.snapshots, base)
+	s.mu.RUnlock()
+	if !found {
+		return 0, 0, nil, ErrNoSnapshot
+	}
+	return s.newestSnapshot([]uint64{base})
 }
 
 func (s *Store) LoadSnapshot() (index, term uint64, data []byte, err error) {

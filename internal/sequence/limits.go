@@ -49,7 +49,7 @@ const (
 	// TickMs is how far apart calls of Tick are meant to be. Twice that
 	// without a call is taken for a pause of the process, not for silence of
 	// the clients, and counts as one tick.
-	TickMs = 100
+	TickMs = 50
 
 	// maxExpiredAtOnce bounds the expiry commands of one tick, so that a
 	// hundred thousand leases that run out together do not hold up appends.

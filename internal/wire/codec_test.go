@@ -3,10 +3,12 @@ package wire_test
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
@@ -75,6 +77,16 @@ func pairs() []pair {
 			}},
 		},
 		{"a heartbeat", &wire.ReadFrame{First: 9, End: 9, Start: 2}, &strandlinev1.ReadResponse{FirstOffset: 9, EndOffset: 9, StartOffset: 2}},
+		{
+			"a heartbeat of a leader",
+			&wire.ReadFrame{First: 9, HasAge: true},
+			&strandlinev1.ReadResponse{FirstOffset: 9, Age: &durationpb.Duration{}},
+		},
+		{
+			"a frame of a follower",
+			&wire.ReadFrame{First: 9, Count: 4, Parts: [][]byte{long}, Batches: long, Age: 3*time.Second + 7, HasAge: true},
+			&strandlinev1.ReadResponse{FirstOffset: 9, RecordCount: 4, Batches: long, Age: &durationpb.Duration{Seconds: 3, Nanos: 7}},
+		},
 		{
 			"a frame",
 			&wire.ReadFrame{First: 9, Count: 4, End: 1 << 50, Start: 2, Parts: [][]byte{long[:1], {}, long[1:40000], long[40000:]}, Batches: long},
@@ -200,6 +212,9 @@ func fuzz(f *testing.F, ours func() any, generated func() proto.Message) {
 		switch w := want.(type) {
 		case *strandlinev1.ReadResponse:
 			w.Records = nil // left to the generated type: see ReadFrame
+			if w.Age != nil {
+				w.Age = durationpb.New(max(w.Age.AsDuration(), 0))
+			}
 		case *strandlinev1.AppendResponse:
 			if w.Result == nil {
 				w.Result = &strandlinev1.AppendResponse_Refused{Refused: &strandlinev1.Refusal{}}
@@ -251,8 +266,12 @@ func toGenerated(ours any) proto.Message {
 		return appended(&strandlinev1.Appended{FirstOffset: m.FirstOffset, EndOffset: m.EndOffset, Ranges: m.Ranges, Duplicate: m.Duplicate})
 	default:
 		m2 := ours.(*wire.ReadFrame)
-		return &strandlinev1.ReadResponse{
+		g := &strandlinev1.ReadResponse{
 			FirstOffset: m2.First, RecordCount: m2.Count, EndOffset: m2.End, StartOffset: m2.Start, Batches: m2.Batches,
 		}
+		if m2.HasAge {
+			g.Age = durationpb.New(m2.Age)
+		}
+		return g
 	}
 }

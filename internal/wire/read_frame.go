@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -17,6 +19,10 @@ type ReadFrame struct {
 	First      int64 // offset of the first record
 	Count      int32 // records; 0: a heartbeat
 	End, Start int64 // of the log
+	// Age is how old the knowledge of End may be, at least 0; HasAge is false
+	// where that is unknown.
+	Age    time.Duration
+	HasAge bool
 
 	// Parts are runs of whole batches to send. SendMsg references them, even
 	// after it has returned: they must not change before Sent is called.
@@ -42,24 +48,46 @@ func (m *ReadFrame) encode() (mem.BufferSlice, error) {
 	head = appendVarint(head, 3, uint64(m.End))
 	head = appendVarint(head, 4, uint64(m.Start))
 	if size == 0 {
-		return mem.BufferSlice{mem.SliceBuffer(head)}, nil
+		return mem.BufferSlice{mem.SliceBuffer(m.appendAge(head))}, nil
 	}
 	head = protowire.AppendTag(head, 6, protowire.BytesType)
 	head = protowire.AppendVarint(head, uint64(size))
-	out := make(mem.BufferSlice, 0, 1+len(m.Parts))
-	out = append(out, mem.SliceBuffer(head))
+	withHead := len(head)
+	head = m.appendAge(head)
+	age := head[withHead:]
+	out := make(mem.BufferSlice, 0, 2+len(m.Parts))
+	out = append(out, mem.SliceBuffer(head[:withHead]))
 	if m.Sent == nil || slices.ContainsFunc(m.Parts, uncounted) {
 		for _, part := range m.Parts {
 			out = append(out, mem.SliceBuffer(part))
 		}
-		return out, nil
+		return appendPart(out, age), nil
 	}
 	uses := &uses{sent: m.Sent}
 	uses.left.Store(int32(len(m.Parts)))
 	for i := range m.Parts {
 		out = append(out, mem.NewBuffer(&m.Parts[i], uses))
 	}
-	return out, nil
+	return appendPart(out, age), nil
+}
+
+// appendAge appends field 10, which stands behind the batches.
+func (m *ReadFrame) appendAge(b []byte) []byte {
+	if !m.HasAge {
+		return b
+	}
+	var age [maxDuration]byte
+	inner := appendVarint(age[:0], 1, uint64(m.Age/time.Second))
+	inner = appendVarint(inner, 2, uint64(m.Age%time.Second))
+	b = protowire.AppendTag(b, 10, protowire.BytesType)
+	return protowire.AppendBytes(b, inner)
+}
+
+func appendPart(out mem.BufferSlice, part []byte) mem.BufferSlice {
+	if len(part) == 0 {
+		return out
+	}
+	return append(out, mem.SliceBuffer(part))
 }
 
 // uncounted: gRPC does not call back for what is too small to be pooled.
@@ -96,6 +124,9 @@ func (m *ReadFrame) decode(c *cursor) error {
 			var v uint64
 			v, err = c.varint()
 			m.setNumber(number, v)
+		case number == 10 && kind == protowire.BytesType && !m.HasAge:
+			m.Age, err = c.duration()
+			m.HasAge = true
 		default:
 			err = errUnusual
 		}
@@ -104,6 +135,37 @@ func (m *ReadFrame) decode(c *cursor) error {
 		}
 	}
 	return nil
+}
+
+// maxDuration is the most that a google.protobuf.Duration takes, encoded the
+// way everybody does.
+const maxDuration = 2 * (1 + 10)
+
+// duration reads a google.protobuf.Duration that is not negative.
+func (c *cursor) duration() (time.Duration, error) {
+	n, err := c.length()
+	if err != nil || n > maxDuration {
+		return 0, errUnusual
+	}
+	var encoded [maxDuration]byte
+	rest := encoded[:n]
+	c.copy(rest)
+	var parts [3]uint64 // seconds and nanoseconds, by their field numbers
+	for len(rest) > 0 {
+		number, kind, tag := protowire.ConsumeTag(rest)
+		if tag < 0 || kind != protowire.VarintType || number > 2 {
+			return 0, errUnusual
+		}
+		value, size := protowire.ConsumeVarint(rest[tag:])
+		if size < 0 {
+			return 0, errUnusual
+		}
+		parts[number], rest = value, rest[tag+size:]
+	}
+	if parts[1] >= uint64(math.MaxInt64/time.Second) || parts[2] >= uint64(time.Second) {
+		return 0, errUnusual
+	}
+	return time.Duration(parts[1])*time.Second + time.Duration(parts[2]), nil
 }
 
 func (m *ReadFrame) setNumber(number protowire.Number, v uint64) {
@@ -125,6 +187,7 @@ func (m *ReadFrame) take(from proto.Message) {
 	g := from.(*strandlinev1.ReadResponse)
 	*m = ReadFrame{
 		First: g.FirstOffset, Count: g.RecordCount, End: g.EndOffset, Start: g.StartOffset,
+		Age: max(g.Age.AsDuration(), 0), HasAge: g.Age != nil,
 		Batches: append(m.Batches[:0], g.Batches...),
 	}
 }

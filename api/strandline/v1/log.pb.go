@@ -130,6 +130,59 @@ func (ReadPosition) EnumDescriptor() ([]byte, []int) {
 	return file_strandline_v1_log_proto_rawDescGZIP(), []int{1}
 }
 
+// ReadConsistency says how fresh a read has to be.
+type ReadConsistency int32
+
+const (
+	// The same as READ_CONSISTENCY_LINEARIZABLE.
+	ReadConsistency_READ_CONSISTENCY_UNSPECIFIED ReadConsistency = 0
+	// Whatever the answering replica knows to be committed. It needs no leader.
+	ReadConsistency_READ_CONSISTENCY_ANY ReadConsistency = 1
+	// Everything that was acknowledged before the read began.
+	ReadConsistency_READ_CONSISTENCY_LINEARIZABLE ReadConsistency = 2
+)
+
+// Enum value maps for ReadConsistency.
+var (
+	ReadConsistency_name = map[int32]string{
+		0: "READ_CONSISTENCY_UNSPECIFIED",
+		1: "READ_CONSISTENCY_ANY",
+		2: "READ_CONSISTENCY_LINEARIZABLE",
+	}
+	ReadConsistency_value = map[string]int32{
+		"READ_CONSISTENCY_UNSPECIFIED":  0,
+		"READ_CONSISTENCY_ANY":          1,
+		"READ_CONSISTENCY_LINEARIZABLE": 2,
+	}
+)
+
+func (x ReadConsistency) Enum() *ReadConsistency {
+	p := new(ReadConsistency)
+	*p = x
+	return p
+}
+
+func (x ReadConsistency) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReadConsistency) Descriptor() protoreflect.EnumDescriptor {
+	return file_strandline_v1_log_proto_enumTypes[2].Descriptor()
+}
+
+func (ReadConsistency) Type() protoreflect.EnumType {
+	return &file_strandline_v1_log_proto_enumTypes[2]
+}
+
+func (x ReadConsistency) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReadConsistency.Descriptor instead.
+func (ReadConsistency) EnumDescriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{2}
+}
+
 // Durability says what an acknowledgement rests on.
 type Durability int32
 
@@ -167,11 +220,11 @@ func (x Durability) String() string {
 }
 
 func (Durability) Descriptor() protoreflect.EnumDescriptor {
-	return file_strandline_v1_log_proto_enumTypes[2].Descriptor()
+	return file_strandline_v1_log_proto_enumTypes[3].Descriptor()
 }
 
 func (Durability) Type() protoreflect.EnumType {
-	return &file_strandline_v1_log_proto_enumTypes[2]
+	return &file_strandline_v1_log_proto_enumTypes[3]
 }
 
 func (x Durability) Number() protoreflect.EnumNumber {
@@ -180,7 +233,7 @@ func (x Durability) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Durability.Descriptor instead.
 func (Durability) EnumDescriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{2}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{3}
 }
 
 // Record is one record. Its offset is where it stands in the log.
@@ -751,7 +804,16 @@ type ReadRequest struct {
 	Format ReadFormat `protobuf:"varint,10,opt,name=format,proto3,enum=strandline.v1.ReadFormat" json:"format,omitempty"`
 	// With follow, a frame without records is sent after this long without
 	// others; it carries the end. Unset: 5 s; the least is 100 ms.
-	Heartbeat     *durationpb.Duration `protobuf:"bytes,11,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	Heartbeat *durationpb.Duration `protobuf:"bytes,11,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	// What a replica must make sure of before it answers, as it may lag behind
+	// its leader. Unset: READ_CONSISTENCY_LINEARIZABLE.
+	//
+	// Types that are valid to be assigned to Consistency:
+	//
+	//	*ReadRequest_Level
+	//	*ReadRequest_AtLeastOffset
+	//	*ReadRequest_MaxAge
+	Consistency   isReadRequest_Consistency `protobuf_oneof:"consistency"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,6 +938,40 @@ func (x *ReadRequest) GetHeartbeat() *durationpb.Duration {
 	return nil
 }
 
+func (x *ReadRequest) GetConsistency() isReadRequest_Consistency {
+	if x != nil {
+		return x.Consistency
+	}
+	return nil
+}
+
+func (x *ReadRequest) GetLevel() ReadConsistency {
+	if x != nil {
+		if x, ok := x.Consistency.(*ReadRequest_Level); ok {
+			return x.Level
+		}
+	}
+	return ReadConsistency_READ_CONSISTENCY_UNSPECIFIED
+}
+
+func (x *ReadRequest) GetAtLeastOffset() int64 {
+	if x != nil {
+		if x, ok := x.Consistency.(*ReadRequest_AtLeastOffset); ok {
+			return x.AtLeastOffset
+		}
+	}
+	return 0
+}
+
+func (x *ReadRequest) GetMaxAge() *durationpb.Duration {
+	if x != nil {
+		if x, ok := x.Consistency.(*ReadRequest_MaxAge); ok {
+			return x.MaxAge
+		}
+	}
+	return nil
+}
+
 type isReadRequest_From interface {
 	isReadRequest_From()
 }
@@ -899,6 +995,31 @@ func (*ReadRequest_Time) isReadRequest_From() {}
 
 func (*ReadRequest_Position) isReadRequest_From() {}
 
+type isReadRequest_Consistency interface {
+	isReadRequest_Consistency()
+}
+
+type ReadRequest_Level struct {
+	Level ReadConsistency `protobuf:"varint,40,opt,name=level,proto3,enum=strandline.v1.ReadConsistency,oneof"`
+}
+
+type ReadRequest_AtLeastOffset struct {
+	// The read waits until the committed end known here is at least this.
+	AtLeastOffset int64 `protobuf:"varint,41,opt,name=at_least_offset,json=atLeastOffset,proto3,oneof"`
+}
+
+type ReadRequest_MaxAge struct {
+	// What is served was the whole log at most this long ago. Where that cannot
+	// be kept, at the beginning or later, the read is refused with STALE.
+	MaxAge *durationpb.Duration `protobuf:"bytes,42,opt,name=max_age,json=maxAge,proto3,oneof"`
+}
+
+func (*ReadRequest_Level) isReadRequest_Consistency() {}
+
+func (*ReadRequest_AtLeastOffset) isReadRequest_Consistency() {}
+
+func (*ReadRequest_MaxAge) isReadRequest_Consistency() {}
+
 // ReadResponse is one frame of a read.
 type ReadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -914,7 +1035,10 @@ type ReadResponse struct {
 	// READ_FORMAT_RECORDS.
 	Records []*Record `protobuf:"bytes,5,rep,name=records,proto3" json:"records,omitempty"`
 	// READ_FORMAT_BATCHES: whole batches, one after the other.
-	Batches       []byte `protobuf:"bytes,6,opt,name=batches,proto3" json:"batches,omitempty"`
+	Batches []byte `protobuf:"bytes,6,opt,name=batches,proto3" json:"batches,omitempty"`
+	// How old the knowledge of the end may be: 0 on the leader; unset: unknown,
+	// as the answering replica has not heard from a leader yet.
+	Age           *durationpb.Duration `protobuf:"bytes,10,opt,name=age,proto3" json:"age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -987,6 +1111,13 @@ func (x *ReadResponse) GetRecords() []*Record {
 func (x *ReadResponse) GetBatches() []byte {
 	if x != nil {
 		return x.Batches
+	}
+	return nil
+}
+
+func (x *ReadResponse) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
 	}
 	return nil
 }
@@ -1419,7 +1550,9 @@ type LogInfo struct {
 	// Takes no more appends.
 	Sealed bool `protobuf:"varint,13,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	// Empty, or why this log cannot be served here.
-	Problem       string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
+	// Who holds the log, as far as known, by node: a read may go to any of them.
+	Replicas      []*ReplicaAddress `protobuf:"bytes,15,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1552,6 +1685,76 @@ func (x *LogInfo) GetProblem() string {
 	return ""
 }
 
+func (x *LogInfo) GetReplicas() []*ReplicaAddress {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+// ReplicaAddress tells where a replica of a log can be reached.
+type ReplicaAddress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the node.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Of its gRPC door.
+	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Leader        bool   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaAddress) Reset() {
+	*x = ReplicaAddress{}
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaAddress) ProtoMessage() {}
+
+func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaAddress.ProtoReflect.Descriptor instead.
+func (*ReplicaAddress) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ReplicaAddress) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ReplicaAddress) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ReplicaAddress) GetLeader() bool {
+	if x != nil {
+		return x.Leader
+	}
+	return false
+}
+
 // LogConfig is what a log is created with and can be changed to.
 type LogConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1569,7 +1772,7 @@ type LogConfig struct {
 
 func (x *LogConfig) Reset() {
 	*x = LogConfig{}
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1784,7 @@ func (x *LogConfig) String() string {
 func (*LogConfig) ProtoMessage() {}
 
 func (x *LogConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1797,7 @@ func (x *LogConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogConfig.ProtoReflect.Descriptor instead.
 func (*LogConfig) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LogConfig) GetDurability() Durability {
@@ -1678,7 +1881,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"5\n" +
 	"\vOffsetRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x03R\x03end\"\xea\x03\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\"\x97\x05\n" +
 	"\vReadRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x18\n" +
 	"\x06offset\x18\x02 \x01(\x03H\x00R\x06offset\x120\n" +
@@ -1687,15 +1890,19 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\vmax_records\x18\x05 \x01(\x03R\n" +
 	"maxRecords\x12\x1b\n" +
 	"\tmax_bytes\x18\x06 \x01(\x03R\bmaxBytes\x12&\n" +
-	"\funtil_offset\x18\a \x01(\x03H\x01R\vuntilOffset\x88\x01\x01\x129\n" +
+	"\funtil_offset\x18\a \x01(\x03H\x02R\vuntilOffset\x88\x01\x01\x129\n" +
 	"\n" +
 	"until_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tuntilTime\x12\x16\n" +
 	"\x06follow\x18\t \x01(\bR\x06follow\x121\n" +
 	"\x06format\x18\n" +
 	" \x01(\x0e2\x19.strandline.v1.ReadFormatR\x06format\x127\n" +
-	"\theartbeat\x18\v \x01(\v2\x19.google.protobuf.DurationR\theartbeatB\x06\n" +
-	"\x04fromB\x0f\n" +
-	"\r_until_offsetJ\x04\b\x14\x10<\"\xe7\x01\n" +
+	"\theartbeat\x18\v \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x126\n" +
+	"\x05level\x18( \x01(\x0e2\x1e.strandline.v1.ReadConsistencyH\x01R\x05level\x12(\n" +
+	"\x0fat_least_offset\x18) \x01(\x03H\x01R\ratLeastOffset\x124\n" +
+	"\amax_age\x18* \x01(\v2\x19.google.protobuf.DurationH\x01R\x06maxAgeB\x06\n" +
+	"\x04fromB\r\n" +
+	"\vconsistencyB\x0f\n" +
+	"\r_until_offsetJ\x04\b\x14\x10(J\x04\b+\x10<\"\x94\x02\n" +
 	"\fReadResponse\x12!\n" +
 	"\ffirst_offset\x18\x01 \x01(\x03R\vfirstOffset\x12!\n" +
 	"\frecord_count\x18\x02 \x01(\x05R\vrecordCount\x12\x1d\n" +
@@ -1703,8 +1910,9 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"end_offset\x18\x03 \x01(\x03R\tendOffset\x12!\n" +
 	"\fstart_offset\x18\x04 \x01(\x03R\vstartOffset\x12/\n" +
 	"\arecords\x18\x05 \x03(\v2\x15.strandline.v1.RecordR\arecords\x12\x18\n" +
-	"\abatches\x18\x06 \x01(\fR\abatchesJ\x04\b\n" +
-	"\x10(\"`\n" +
+	"\abatches\x18\x06 \x01(\fR\abatches\x12+\n" +
+	"\x03age\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x03ageJ\x04\b\v\x10(\"`\n" +
 	"\vTrimRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x03R\x06before\x12!\n" +
@@ -1731,7 +1939,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\vwriter_term\x18\x01 \x01(\x04R\n" +
 	"writerTerm\x12\x1d\n" +
 	"\n" +
-	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\xc6\x03\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\x81\x04\n" +
 	"\aLogInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x120\n" +
@@ -1752,7 +1960,12 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"leaderTerm\x12\x16\n" +
 	"\x06leader\x18\f \x01(\tR\x06leader\x12\x16\n" +
 	"\x06sealed\x18\r \x01(\bR\x06sealed\x12\x18\n" +
-	"\aproblem\x18\x0e \x01(\tR\aproblem\"\xc4\x01\n" +
+	"\aproblem\x18\x0e \x01(\tR\aproblem\x129\n" +
+	"\breplicas\x18\x0f \x03(\v2\x1d.strandline.v1.ReplicaAddressR\breplicas\"V\n" +
+	"\x0eReplicaAddress\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06leader\x18\x03 \x01(\bR\x06leader\"\xc4\x01\n" +
 	"\tLogConfig\x129\n" +
 	"\n" +
 	"durability\x18\x01 \x01(\x0e2\x19.strandline.v1.DurabilityR\n" +
@@ -1768,7 +1981,11 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\fReadPosition\x12\x1d\n" +
 	"\x19READ_POSITION_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13READ_POSITION_START\x10\x01\x12\x16\n" +
-	"\x12READ_POSITION_TAIL\x10\x02*T\n" +
+	"\x12READ_POSITION_TAIL\x10\x02*p\n" +
+	"\x0fReadConsistency\x12 \n" +
+	"\x1cREAD_CONSISTENCY_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14READ_CONSISTENCY_ANY\x10\x01\x12!\n" +
+	"\x1dREAD_CONSISTENCY_LINEARIZABLE\x10\x02*T\n" +
 	"\n" +
 	"Durability\x12\x1a\n" +
 	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -1796,73 +2013,79 @@ func file_strandline_v1_log_proto_rawDescGZIP() []byte {
 	return file_strandline_v1_log_proto_rawDescData
 }
 
-var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_strandline_v1_log_proto_goTypes = []any{
 	(ReadFormat)(0),               // 0: strandline.v1.ReadFormat
 	(ReadPosition)(0),             // 1: strandline.v1.ReadPosition
-	(Durability)(0),               // 2: strandline.v1.Durability
-	(*Record)(nil),                // 3: strandline.v1.Record
-	(*Header)(nil),                // 4: strandline.v1.Header
-	(*AppendRequest)(nil),         // 5: strandline.v1.AppendRequest
-	(*AppendResponse)(nil),        // 6: strandline.v1.AppendResponse
-	(*Appended)(nil),              // 7: strandline.v1.Appended
-	(*Refusal)(nil),               // 8: strandline.v1.Refusal
-	(*OffsetRange)(nil),           // 9: strandline.v1.OffsetRange
-	(*ReadRequest)(nil),           // 10: strandline.v1.ReadRequest
-	(*ReadResponse)(nil),          // 11: strandline.v1.ReadResponse
-	(*TrimRequest)(nil),           // 12: strandline.v1.TrimRequest
-	(*TrimResponse)(nil),          // 13: strandline.v1.TrimResponse
-	(*GetInfoRequest)(nil),        // 14: strandline.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),       // 15: strandline.v1.GetInfoResponse
-	(*WatchInfoRequest)(nil),      // 16: strandline.v1.WatchInfoRequest
-	(*WatchInfoResponse)(nil),     // 17: strandline.v1.WatchInfoResponse
-	(*AcquireWriterRequest)(nil),  // 18: strandline.v1.AcquireWriterRequest
-	(*AcquireWriterResponse)(nil), // 19: strandline.v1.AcquireWriterResponse
-	(*LogInfo)(nil),               // 20: strandline.v1.LogInfo
-	(*LogConfig)(nil),             // 21: strandline.v1.LogConfig
-	nil,                           // 22: strandline.v1.Refusal.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(ReadConsistency)(0),          // 2: strandline.v1.ReadConsistency
+	(Durability)(0),               // 3: strandline.v1.Durability
+	(*Record)(nil),                // 4: strandline.v1.Record
+	(*Header)(nil),                // 5: strandline.v1.Header
+	(*AppendRequest)(nil),         // 6: strandline.v1.AppendRequest
+	(*AppendResponse)(nil),        // 7: strandline.v1.AppendResponse
+	(*Appended)(nil),              // 8: strandline.v1.Appended
+	(*Refusal)(nil),               // 9: strandline.v1.Refusal
+	(*OffsetRange)(nil),           // 10: strandline.v1.OffsetRange
+	(*ReadRequest)(nil),           // 11: strandline.v1.ReadRequest
+	(*ReadResponse)(nil),          // 12: strandline.v1.ReadResponse
+	(*TrimRequest)(nil),           // 13: strandline.v1.TrimRequest
+	(*TrimResponse)(nil),          // 14: strandline.v1.TrimResponse
+	(*GetInfoRequest)(nil),        // 15: strandline.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),       // 16: strandline.v1.GetInfoResponse
+	(*WatchInfoRequest)(nil),      // 17: strandline.v1.WatchInfoRequest
+	(*WatchInfoResponse)(nil),     // 18: strandline.v1.WatchInfoResponse
+	(*AcquireWriterRequest)(nil),  // 19: strandline.v1.AcquireWriterRequest
+	(*AcquireWriterResponse)(nil), // 20: strandline.v1.AcquireWriterResponse
+	(*LogInfo)(nil),               // 21: strandline.v1.LogInfo
+	(*ReplicaAddress)(nil),        // 22: strandline.v1.ReplicaAddress
+	(*LogConfig)(nil),             // 23: strandline.v1.LogConfig
+	nil,                           // 24: strandline.v1.Refusal.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
 }
 var file_strandline_v1_log_proto_depIdxs = []int32{
-	23, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
-	4,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
-	3,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
-	7,  // 3: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
-	8,  // 4: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
-	9,  // 5: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
-	22, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
-	23, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
+	25, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
+	5,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
+	4,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
+	8,  // 3: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
+	9,  // 4: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
+	10, // 5: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
+	24, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
+	25, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
 	1,  // 8: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
-	23, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
+	25, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
 	0,  // 10: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
-	24, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
-	3,  // 12: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
-	20, // 13: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
-	24, // 14: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
-	20, // 15: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
-	21, // 16: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
-	23, // 17: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
-	2,  // 18: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
-	24, // 19: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
-	5,  // 20: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
-	10, // 21: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
-	12, // 22: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
-	14, // 23: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
-	16, // 24: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
-	18, // 25: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
-	6,  // 26: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
-	11, // 27: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
-	13, // 28: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
-	15, // 29: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
-	17, // 30: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
-	19, // 31: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	26, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
+	2,  // 12: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
+	26, // 13: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
+	4,  // 14: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
+	26, // 15: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
+	21, // 16: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
+	26, // 17: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
+	21, // 18: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
+	23, // 19: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
+	25, // 20: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
+	22, // 21: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
+	3,  // 22: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
+	26, // 23: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
+	6,  // 24: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
+	11, // 25: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
+	13, // 26: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
+	15, // 27: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
+	17, // 28: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
+	19, // 29: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
+	7,  // 30: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
+	12, // 31: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
+	14, // 32: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
+	16, // 33: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
+	18, // 34: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
+	20, // 35: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
+	30, // [30:36] is the sub-list for method output_type
+	24, // [24:30] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_log_proto_init() }
@@ -1881,14 +2104,17 @@ func file_strandline_v1_log_proto_init() {
 		(*ReadRequest_Offset)(nil),
 		(*ReadRequest_Time)(nil),
 		(*ReadRequest_Position)(nil),
+		(*ReadRequest_Level)(nil),
+		(*ReadRequest_AtLeastOffset)(nil),
+		(*ReadRequest_MaxAge)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_log_proto_rawDesc), len(file_strandline_v1_log_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   20,
+			NumEnums:      4,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

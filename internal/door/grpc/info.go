@@ -12,7 +12,7 @@ import (
 )
 
 func encodeInfo(i node.Info) *strandlinev1.LogInfo {
-	return &strandlinev1.LogInfo{
+	out := &strandlinev1.LogInfo{
 		Name:         i.Name,
 		Id:           i.ID,
 		Config:       encodeConfig(i.Config),
@@ -28,6 +28,10 @@ func encodeInfo(i node.Info) *strandlinev1.LogInfo {
 		Sealed:       i.Sealed,
 		Problem:      i.Problem,
 	}
+	for _, r := range i.Replicas {
+		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader})
+	}
+	return out
 }
 
 func encodeConfig(c node.Config) *strandlinev1.LogConfig {

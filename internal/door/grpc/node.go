@@ -32,6 +32,13 @@ type Node interface {
 	ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error)
 	ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
 	DeleteLog(ctx context.Context, c node.Caller, name string) error
+
+	InitCluster(ctx context.Context, c node.Caller) (clusterID string, err error)
+	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
+	AddNode(ctx context.Context, c node.Caller, name, address string) error
+	RemoveNode(ctx context.Context, c node.Caller, name string) error
+	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
+	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
 }
 
 // Reader is a node.Reader.
@@ -46,6 +53,7 @@ func Register(s *rpc.Server, n Node) {
 	strandlinev1.RegisterLogServiceServer(s, &logService{server: s, node: n})
 	strandlinev1.RegisterSessionServiceServer(s, &sessionService{node: n})
 	strandlinev1.RegisterCatalogServiceServer(s, &catalogService{node: n})
+	strandlinev1.RegisterClusterServiceServer(s, &clusterService{node: n})
 }
 
 // Verbs are those of a real node.

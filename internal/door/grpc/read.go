@@ -104,7 +104,8 @@ func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {
 
 func (s *readStream) sendBatches(c node.Chunk) error {
 	return s.stream.SendMsg(&wire.ReadFrame{
-		First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End), Parts: c.Parts, Sent: c.Release,
+		First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
+		Age: c.Age, HasAge: c.Age != node.UnknownAge, Parts: c.Parts, Sent: c.Release,
 	})
 }
 
@@ -113,7 +114,9 @@ func (s *readStream) sendHeartbeat() error {
 	if err != nil {
 		return err
 	}
-	return s.stream.SendMsg(&wire.ReadFrame{First: int64(s.next), Start: int64(info.Start), End: int64(info.End)})
+	return s.stream.SendMsg(&wire.ReadFrame{
+		First: int64(s.next), Start: int64(info.Start), End: int64(info.End), Age: info.Age, HasAge: info.Age != node.UnknownAge,
+	})
 }
 
 // decodeRead turns a request into the node's terms.
@@ -149,6 +152,9 @@ func decodeRead(q *strandlinev1.ReadRequest) (node.ReadRequest, *record.Refusal)
 			r.From.Kind = node.FromTail
 		}
 	}
+	if refusal := decodeConsistency(q, &r); refusal != nil {
+		return r, refusal
+	}
 	h := q.GetHeartbeat()
 	switch {
 	case r.MaxRecords < 0 || r.MaxBytes < 0:
@@ -161,6 +167,36 @@ func decodeRead(q *strandlinev1.ReadRequest) (node.ReadRequest, *record.Refusal)
 		return r, record.Refuse(record.Unsupported, "format %v or position %v is unknown here", q.GetFormat(), q.GetPosition())
 	}
 	return r, nil
+}
+
+// decodeConsistency turns what the client wants to be sure of into the node's
+// terms. A client that says nothing gets what is hardest to misunderstand.
+func decodeConsistency(q *strandlinev1.ReadRequest, r *node.ReadRequest) *record.Refusal {
+	r.Consistency = node.ConsistencyLinearizable
+	switch c := q.GetConsistency().(type) {
+	case *strandlinev1.ReadRequest_Level:
+		switch c.Level {
+		case strandlinev1.ReadConsistency_READ_CONSISTENCY_ANY:
+			r.Consistency = node.ConsistencyAny
+		case strandlinev1.ReadConsistency_READ_CONSISTENCY_UNSPECIFIED, strandlinev1.ReadConsistency_READ_CONSISTENCY_LINEARIZABLE:
+		default:
+			return record.Refuse(record.Unsupported, "consistency %v is unknown here", c.Level)
+		}
+	case *strandlinev1.ReadRequest_AtLeastOffset:
+		r.Consistency, r.AtLeast = node.ConsistencyAtLeast, record.Offset(c.AtLeastOffset)
+		if r.AtLeast < 0 {
+			return record.Refuse(record.Invalid, "at least offset %d is below 0", r.AtLeast)
+		}
+	case *strandlinev1.ReadRequest_MaxAge:
+		if err := c.MaxAge.CheckValid(); err != nil {
+			return record.Refuse(record.Invalid, "maximum age: %v", err)
+		}
+		r.Consistency, r.MaxAge = node.ConsistencyBounded, c.MaxAge.AsDuration()
+		if r.MaxAge <= 0 {
+			return record.Refuse(record.Invalid, "a maximum age of %v: it is above 0; ask for a linearizable read instead", r.MaxAge)
+		}
+	}
+	return nil
 }
 
 // known tells whether an enumeration names a value: proto3 lets others pass.

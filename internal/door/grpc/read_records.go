@@ -3,6 +3,7 @@ package grpcdoor
 import (
 	"strings"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
@@ -26,6 +27,10 @@ type recordFrames struct {
 
 func (f *recordFrames) send(c node.Chunk) error {
 	f.frame.StartOffset, f.frame.EndOffset = int64(c.Start), int64(c.End)
+	f.frame.Age = nil
+	if c.Age != node.UnknownAge {
+		f.frame.Age = durationpb.New(c.Age)
+	}
 	for r, err := range c.Records {
 		if err != nil {
 			return err

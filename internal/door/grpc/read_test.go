@@ -62,7 +62,7 @@ func TestBatchesAreSentAsTheyAreStored(t *testing.T) {
 	close(n.chunks)
 	var f wire.ReadFrame
 	require.NoError(t, c.RecvMsg(&f))
-	require.Equal(t, wire.ReadFrame{First: 11, Count: 2, Start: 5, End: 1000, Batches: join(one, two)}, f)
+	require.Equal(t, wire.ReadFrame{First: 11, Count: 2, Start: 5, End: 1000, HasAge: true, Batches: join(one, two)}, f)
 	require.ErrorIs(t, c.RecvMsg(&f), io.EOF)
 }
 
@@ -151,6 +151,29 @@ func TestDecodedFramesStaySmallHoweverLargeTheBatch(t *testing.T) {
 	require.EqualValues(t, count, next)
 }
 
+func TestEveryFrameTellsHowOldItsKnowledgeIs(t *testing.T) {
+	for _, format := range []strandlinev1.ReadFormat{strandlinev1.ReadFormat_READ_FORMAT_RECORDS, strandlinev1.ReadFormat_READ_FORMAT_BATCHES} {
+		n := newFakeNode()
+		n.info.Age = time.Minute
+		c := serve(t, n, rpc.Options{}).read(t, &strandlinev1.ReadRequest{Format: format, Follow: true})
+		<-n.reads
+		require.Equal(t, time.Minute, receive(t, c).Age.AsDuration(), "of a heartbeat")
+		for age, want := range map[time.Duration]*durationpb.Duration{
+			0: {}, 1500 * time.Millisecond: {Seconds: 1, Nanos: 5e8}, node.UnknownAge: nil,
+		} {
+			chunk := chunkOf(10, 1, batchOf(t, 10, "a"))
+			chunk.Age = age
+			n.chunks <- chunk
+			got := receive(t, c)
+			for got.RecordCount == 0 {
+				got = receive(t, c)
+			}
+			require.Equal(t, want == nil, got.Age == nil)
+			require.Equal(t, want.AsDuration(), got.Age.AsDuration())
+		}
+	}
+}
+
 func TestAReadThatFollowsShowsSignsOfLife(t *testing.T) {
 	n := newFakeNode()
 	n.info = node.Info{Start: 3, End: 7}
@@ -210,27 +233,38 @@ func TestAReadRequestIsPassedOnAsItIs(t *testing.T) {
 	}{
 		"nothing": {
 			&strandlinev1.ReadRequest{},
-			node.ReadRequest{From: node.From{Kind: node.FromStart}, Until: node.NoOffset},
+			node.ReadRequest{From: node.From{Kind: node.FromStart}, Until: node.NoOffset, Consistency: node.ConsistencyLinearizable},
 		},
 		"an offset and limits": {
 			&strandlinev1.ReadRequest{
 				From: &strandlinev1.ReadRequest_Offset{Offset: 8}, MaxRecords: 1, MaxBytes: 2,
 				UntilOffset: proto.Int64(0), UntilTime: second,
+				Consistency: &strandlinev1.ReadRequest_Level{Level: strandlinev1.ReadConsistency_READ_CONSISTENCY_ANY},
 			},
 			node.ReadRequest{
 				From: node.From{Kind: node.FromOffset, Offset: 8}, MaxRecords: 1, MaxBytes: 2, Until: 0, UntilTime: 1000,
 			},
 		},
 		"a time": {
-			&strandlinev1.ReadRequest{From: &strandlinev1.ReadRequest_Time{Time: second}},
-			node.ReadRequest{From: node.From{Kind: node.FromTime, Time: 1000}, Until: node.NoOffset},
+			&strandlinev1.ReadRequest{
+				From:        &strandlinev1.ReadRequest_Time{Time: second},
+				Consistency: &strandlinev1.ReadRequest_AtLeastOffset{AtLeastOffset: 7},
+			},
+			node.ReadRequest{
+				From: node.From{Kind: node.FromTime, Time: 1000}, Until: node.NoOffset,
+				Consistency: node.ConsistencyAtLeast, AtLeast: 7,
+			},
 		},
 		"the tail": {
 			&strandlinev1.ReadRequest{
 				From:   &strandlinev1.ReadRequest_Position{Position: strandlinev1.ReadPosition_READ_POSITION_TAIL},
 				Follow: true, UntilTime: new(timestamppb.Timestamp),
+				Consistency: &strandlinev1.ReadRequest_MaxAge{MaxAge: durationpb.New(time.Second)},
 			},
-			node.ReadRequest{From: node.From{Kind: node.FromTail}, Until: node.NoOffset, UntilTime: 1, Follow: true},
+			node.ReadRequest{
+				From: node.From{Kind: node.FromTail}, Until: node.NoOffset, UntilTime: 1, Follow: true,
+				Consistency: node.ConsistencyBounded, MaxAge: time.Second,
+			},
 		},
 	} {
 		got, refusal := decodeRead(row.request)
@@ -250,6 +284,10 @@ func TestAReadThatMakesNoSenseIsRefused(t *testing.T) {
 		"bad until time":   {UntilTime: bad},
 		"bad heartbeat":    {Heartbeat: &durationpb.Duration{Seconds: 1, Nanos: -1}},
 		"unknown format":   {Format: 77},
+		"negative end":     {Consistency: &strandlinev1.ReadRequest_AtLeastOffset{AtLeastOffset: -1}},
+		"no age":           {Consistency: &strandlinev1.ReadRequest_MaxAge{MaxAge: new(durationpb.Duration)}},
+		"bad age":          {Consistency: &strandlinev1.ReadRequest_MaxAge{MaxAge: &durationpb.Duration{Seconds: 1, Nanos: -1}}},
+		"unknown level":    {Consistency: &strandlinev1.ReadRequest_Level{Level: 77}},
 		"unknown position": {From: &strandlinev1.ReadRequest_Position{Position: 77}},
 	} {
 		_, refusal := decodeRead(q)

@@ -1,0 +1,207 @@
+package client
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+)
+
+// ClusterStatus is what a cluster looks like to the node that was asked. Where
+// another does not answer, what was known last or nothing is told.
+type ClusterStatus struct {
+	ClusterID string
+	Nodes     []NodeStatus // by id
+	Logs      []LogStatus  // by name, the catalog among them
+}
+
+// Healthy tells whether every node answers and every log is healthy.
+func (s ClusterStatus) Healthy() bool {
+	for _, n := range s.Nodes {
+		if !n.Alive {
+			return false
+		}
+	}
+	for _, l := range s.Logs {
+		if !l.Healthy {
+			return false
+		}
+	}
+	return len(s.Logs) > 0
+}
+
+// NodeStatus is one node of a cluster.
+type NodeStatus struct {
+	ID         uint64
+	Name       string
+	Address    string // of its gRPC door
+	Alive      bool   // it answered just now
+	Version    string // of the program it runs; empty: unknown
+	BytesFree  int64
+	BytesTotal int64
+}
+
+// LogStatus is one log with all its replicas.
+type LogStatus struct {
+	Name       string
+	ID         uint64
+	Leader     string // name of a node; empty: none is known
+	Term       uint64
+	Start, End int64 // offsets in [Start, End) can be read, as the leader knows
+	// Healthy: there is a leader, and every replica votes and keeps up.
+	Healthy  bool
+	Replicas []ReplicaStatus
+}
+
+// ReplicaStatus is one replica of a log.
+type ReplicaStatus struct {
+	Replica uint64
+	Node    string
+	Role    ReplicaRole
+	End     int64 // of what it has stored, as the leader knows
+	Lag     int64 // records behind the leader
+	State   ReplicaState
+	Problem string // empty, or why it does not serve
+}
+
+// ReplicaRole says what a replica's voice counts.
+type ReplicaRole string
+
+const (
+	Voter       ReplicaRole = "voter"
+	Learner     ReplicaRole = "learner" // catches up and does not count yet
+	Leaving     ReplicaRole = "leaving" // on its way out
+	UnknownRole ReplicaRole = "unknown" // one that this client has no word for
+)
+
+// ReplicaState says how a replica follows its leader.
+type ReplicaState string
+
+const (
+	Leads        ReplicaState = "leader"
+	Replicating  ReplicaState = "replicating"
+	Probing      ReplicaState = "probing"  // the leader looks for where it stands
+	Snapshot     ReplicaState = "snapshot" // it needs less than there is: the start is on its way
+	Unreachable  ReplicaState = "unreachable"
+	UnknownState ReplicaState = "unknown" // nobody leads, so nobody knows
+)
+
+// InitCluster forms a cluster of the first node dialled that waits for it, and
+// the peers that it was started with. It is done once in the life of a cluster,
+// and not tried again when its answer is lost.
+func (a *Admin) InitCluster(ctx context.Context) (clusterID string, err error) {
+	err = a.cluster(ctx, &toDialled{peers: a.client.peers}, once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+		answer, err := c.InitCluster(ctx, &strandlinev1.InitClusterRequest{})
+		clusterID = answer.GetClusterId()
+		return err
+	})
+	return clusterID, err
+}
+
+// ClusterStatus tells what the first dialled node that answers knows of all
+// nodes and logs, after asking the others.
+func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
+	var answer *strandlinev1.GetClusterStatusResponse
+	err := a.cluster(ctx, &toDialled{peers: a.client.peers}, repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
+		answer, err = c.GetClusterStatus(ctx, &strandlinev1.GetClusterStatusRequest{})
+		return err
+	})
+	return fromClusterStatus(answer), err
+}
+
+// AddNode admits a node, under a name never used in this cluster, that waits at
+// an address. Like the other changes of a cluster it is not tried again when
+// its answer is lost: ClusterStatus tells what became of it.
+func (a *Admin) AddNode(ctx context.Context, name, address string) error {
+	return a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+		_, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: name, Address: address})
+		return err
+	})
+}
+
+// RemoveNode takes a node out of the cluster for ever.
+func (a *Admin) RemoveNode(ctx context.Context, name string) error {
+	return a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+		_, err := c.RemoveNode(ctx, &strandlinev1.RemoveNodeRequest{Name: name})
+		return err
+	})
+}
+
+// ReplaceNode moves all replicas of a node, dead or alive, to another one and
+// then takes it out of the cluster. It returns when that has been decided;
+// ClusterStatus shows how far it is.
+func (a *Admin) ReplaceNode(ctx context.Context, name, with string) error {
+	return a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+		_, err := c.ReplaceNode(ctx, &strandlinev1.ReplaceNodeRequest{Name: name, With: with})
+		return err
+	})
+}
+
+// TransferLeader hands the leadership of a log to the replica on a node, and
+// returns when that one leads.
+func (a *Admin) TransferLeader(ctx context.Context, log, to string) error {
+	return a.cluster(ctx, toLeader{a.client.peers, log}, repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+		_, err := c.TransferLeader(ctx, &strandlinev1.TransferLeaderRequest{Log: log, To: to})
+		return err
+	})
+}
+
+func (a *Admin) toCatalog() route { return toLeader{a.client.peers, catalog} }
+
+func (a *Admin) cluster(ctx context.Context, on route, again repetition, do func(context.Context, strandlinev1.ClusterServiceClient) error) error {
+	return a.client.callOn(ctx, on, again, func(ctx context.Context, conn *grpc.ClientConn) error {
+		return do(ctx, strandlinev1.NewClusterServiceClient(conn))
+	})
+}
+
+func fromClusterStatus(w *strandlinev1.GetClusterStatusResponse) ClusterStatus {
+	s := ClusterStatus{ClusterID: w.GetClusterId()}
+	for _, n := range w.GetNodes() {
+		s.Nodes = append(s.Nodes, NodeStatus{
+			ID: n.Id, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
+			BytesFree: n.BytesFree, BytesTotal: n.BytesTotal,
+		})
+	}
+	for _, l := range w.GetLogs() {
+		log := LogStatus{
+			Name: l.Name, ID: l.Id, Leader: l.Leader, Term: l.Term, Start: l.StartOffset, End: l.EndOffset, Healthy: l.Healthy,
+		}
+		for _, r := range l.Replicas {
+			log.Replicas = append(log.Replicas, ReplicaStatus{
+				Replica: r.Replica, Node: r.Node, Role: roleOf(r.Role), End: r.EndOffset, Lag: r.Lag,
+				State: stateOf(r.State), Problem: r.Problem,
+			})
+		}
+		s.Logs = append(s.Logs, log)
+	}
+	return s
+}
+
+func roleOf(w strandlinev1.ReplicaRole) ReplicaRole {
+	switch w {
+	case strandlinev1.ReplicaRole_REPLICA_ROLE_VOTER:
+		return Voter
+	case strandlinev1.ReplicaRole_REPLICA_ROLE_LEARNER:
+		return Learner
+	case strandlinev1.ReplicaRole_REPLICA_ROLE_LEAVING:
+		return Leaving
+	}
+	return UnknownRole
+}
+
+func stateOf(w strandlinev1.ReplicaState) ReplicaState {
+	switch w {
+	case strandlinev1.ReplicaState_REPLICA_STATE_LEADER:
+		return Leads
+	case strandlinev1.ReplicaState_REPLICA_STATE_REPLICATING:
+		return Replicating
+	case strandlinev1.ReplicaState_REPLICA_STATE_PROBING:
+		return Probing
+	case strandlinev1.ReplicaState_REPLICA_STATE_SNAPSHOT:
+		return Snapshot
+	case strandlinev1.ReplicaState_REPLICA_STATE_UNREACHABLE:
+		return Unreachable
+	}
+	return UnknownState
+}

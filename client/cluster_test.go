@@ -1,0 +1,92 @@
+package client_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/client"
+	"strandline.dev/internal/record"
+)
+
+func (f *fakeServer) InitCluster(context.Context, *strandlinev1.InitClusterRequest) (*strandlinev1.InitClusterResponse, error) {
+	return &strandlinev1.InitClusterResponse{ClusterId: "c1"}, nil
+}
+
+func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
+	return &strandlinev1.GetClusterStatusResponse{
+		ClusterId: "c1",
+		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3}},
+		Logs: []*strandlinev1.LogStatus{{
+			Name: "orders", Id: 3, Leader: "a", Term: 5, StartOffset: 10, EndOffset: 100, Healthy: true,
+			Replicas: []*strandlinev1.ReplicaStatus{
+				{Replica: 7, Node: "a", Role: strandlinev1.ReplicaRole_REPLICA_ROLE_VOTER, EndOffset: 100, State: strandlinev1.ReplicaState_REPLICA_STATE_LEADER},
+				{Replica: 8, Node: "b", Role: 77, EndOffset: 90, Lag: 10, State: 77, Problem: "of tomorrow"},
+			},
+		}},
+	}, nil
+}
+
+func (f *fakeServer) AddNode(_ context.Context, q *strandlinev1.AddNodeRequest) (*strandlinev1.AddNodeResponse, error) {
+	return &strandlinev1.AddNodeResponse{}, f.changeCluster("add", q.Name, q.Address)
+}
+
+func (f *fakeServer) RemoveNode(_ context.Context, q *strandlinev1.RemoveNodeRequest) (*strandlinev1.RemoveNodeResponse, error) {
+	return &strandlinev1.RemoveNodeResponse{}, f.changeCluster("remove", q.Name)
+}
+
+func (f *fakeServer) ReplaceNode(_ context.Context, q *strandlinev1.ReplaceNodeRequest) (*strandlinev1.ReplaceNodeResponse, error) {
+	return &strandlinev1.ReplaceNodeResponse{}, f.changeCluster("replace", q.Name, q.With)
+}
+
+func (f *fakeServer) TransferLeader(_ context.Context, q *strandlinev1.TransferLeaderRequest) (*strandlinev1.TransferLeaderResponse, error) {
+	return &strandlinev1.TransferLeaderResponse{}, f.changeCluster("transfer", q.Log, q.To)
+}
+
+// changeCluster remembers a change, or names the node that takes it.
+func (f *fakeServer) changeCluster(words ...string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.leader != "" {
+		return refuse(record.NotLeader, "leader", f.leader)
+	}
+	f.changes = append(f.changes, words)
+	return nil
+}
+
+func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
+	asked, leader := newFakeServer(t), newFakeServer(t)
+	asked.leader = leader.address
+	admin := asked.client(t).Admin()
+	require.NoError(t, admin.AddNode(t.Context(), "d", "127.0.0.4:7171"))
+	require.NoError(t, admin.RemoveNode(t.Context(), "c"))
+	require.NoError(t, admin.ReplaceNode(t.Context(), "a", "d"))
+	require.NoError(t, admin.TransferLeader(t.Context(), "orders", "b"))
+	require.Equal(t, [][]string{{"add", "d", "127.0.0.4:7171"}, {"remove", "c"}, {"replace", "a", "d"}, {"transfer", "orders", "b"}}, leader.changes)
+	id, err := admin.InitCluster(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "c1", id)
+}
+
+func TestAClusterIsShownAsTheServerKnowsIt(t *testing.T) {
+	f := newFakeServer(t)
+	got, err := f.client(t).Admin().ClusterStatus(t.Context())
+	require.NoError(t, err)
+	require.True(t, got.Healthy())
+	require.Equal(t, client.ClusterStatus{
+		ClusterID: "c1",
+		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3}},
+		Logs: []client.LogStatus{{
+			Name: "orders", ID: 3, Leader: "a", Term: 5, Start: 10, End: 100, Healthy: true,
+			Replicas: []client.ReplicaStatus{
+				{Replica: 7, Node: "a", Role: client.Voter, End: 100, State: client.Leads},
+				{Replica: 8, Node: "b", Role: client.UnknownRole, End: 90, Lag: 10, State: client.UnknownState, Problem: "of tomorrow"},
+			},
+		}},
+	}, got)
+	got.Nodes[0].Alive = false
+	require.False(t, got.Healthy())
+	require.False(t, client.ClusterStatus{}.Healthy())
+}

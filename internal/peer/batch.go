@@ -1,0 +1,79 @@
+package peer
+
+import (
+	"io"
+	"net"
+)
+
+const (
+	// copyBelow is the size under which copying a piece is cheaper than handing
+	// it to the kernel by itself.
+	copyBelow    = 1 << 10
+	scratchBytes = 256 << 10
+)
+
+// batch is what one writev takes: headers and small pieces, copied one behind
+// the other, and references to large ones.
+type batch struct {
+	bytes   int
+	pieces  [][]byte // the last may be a run of scratch that still grows
+	scratch []byte   // never moves: its capacity is fixed
+	growing bool     // the last piece is the end of scratch
+}
+
+func newBatch() *batch {
+	return &batch{scratch: make([]byte, 0, scratchBytes+headerSize)}
+}
+
+// hasRoom for another header of the lane. The place of the last one is kept
+// for the bulk lane.
+func (b *batch) hasRoom(in lane) bool {
+	limit := scratchBytes
+	if in == bulk {
+		limit += headerSize
+	}
+	return len(b.scratch)+headerSize <= limit
+}
+
+// header adds a header; there must be room.
+func (b *batch) header(h header) {
+	at := len(b.scratch)
+	b.scratch = h.append(b.scratch)
+	b.copied(at)
+}
+
+// add adds a piece of payload.
+func (b *batch) add(piece []byte) {
+	switch {
+	case len(piece) == 0:
+	case len(piece) < copyBelow && len(b.scratch)+len(piece) <= scratchBytes:
+		at := len(b.scratch)
+		b.scratch = append(b.scratch, piece...)
+		b.copied(at)
+	default:
+		b.pieces = append(b.pieces, piece)
+		b.bytes += len(piece)
+		b.growing = false
+	}
+}
+
+// copied makes what was put into scratch, from position at, part of the pieces.
+func (b *batch) copied(at int) {
+	b.bytes += len(b.scratch) - at
+	if b.growing {
+		last := &b.pieces[len(b.pieces)-1]
+		*last = (*last)[:len(*last)+len(b.scratch)-at]
+		return
+	}
+	b.pieces = append(b.pieces, b.scratch[at:])
+	b.growing = true
+}
+
+// writeTo writes all and empties the batch, so that it keeps no message alive.
+func (b *batch) writeTo(w io.Writer) (int64, error) {
+	rest := net.Buffers(b.pieces)
+	n, err := rest.WriteTo(w)
+	clear(b.pieces)
+	b.bytes, b.pieces, b.scratch, b.growing = 0, b.pieces[:0], b.scratch[:0], false
+	return n, err
+}

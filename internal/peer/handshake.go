@@ -1,0 +1,195 @@
+package peer
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"time"
+)
+
+// magic begins every connection between nodes, in both directions. Neither
+// HTTP nor TLS begins with its first byte.
+const magic = "\xf5STRAND\n"
+
+// The handshake is the same in both directions and in every version of the
+// protocol, so that different versions can tell each other what is wrong. Each
+// side sends its opening without waiting for the other's:
+//
+//	 0  8 bytes  magic
+//	 8  u32      version
+//	12  u32      length of the rest, at most 4 KiB
+//	16  u32      CRC-32C of the rest
+//	20  JSON     opening
+//
+// Having judged the other's opening, it sends its verdict:
+//
+//	0  u8   0 welcome, 1 refused, 2 not yet: the same may be welcome later
+//	1  u32  length of the reason, at most 16 KiB
+//	5  u32  CRC-32C of the reason
+//	9  the reason, UTF-8
+//
+// Frames follow once both are welcome; otherwise both close.
+type opening struct {
+	Cluster string `json:"cluster,omitempty"`
+	Node    Node   `json:"node"`
+	// Ask: this connection carries calls of who dialled, no messages, and is not
+	// the one between these two nodes.
+	Ask bool `json:"ask,omitempty"`
+
+	version uint32
+}
+
+type judgement uint8
+
+const (
+	welcome judgement = 0
+	refused judgement = 1
+	notYet  judgement = 2
+)
+
+type verdict struct {
+	judgement judgement
+	reason    string
+}
+
+// RefusedError says why a connection was not opened. A later attempt may
+// succeed, if someone does what Reason says.
+type RefusedError struct {
+	Node   Node // who is at the other end
+	ByUs   bool // this node refused the other
+	Reason string
+
+	notYet bool // nothing is wrong, it only is too early
+}
+
+func (e *RefusedError) Error() string {
+	if e.ByUs {
+		return fmt.Sprintf("node %d (%s) was refused: %s", e.Node.ID, e.Node.Name, e.Reason)
+	}
+	return fmt.Sprintf("refused by node %d (%s): %s", e.Node.ID, e.Node.Name, e.Reason)
+}
+
+func (o opening) hello() Hello {
+	return Hello{Version: o.version, Cluster: o.Cluster, Node: o.Node}
+}
+
+// shakeHands exchanges openings and verdicts. An error of type *RefusedError
+// is a verdict, others are the connection's.
+func shakeHands(conn net.Conn, from *bufio.Reader, mine opening, judge func(theirs opening) verdict, within time.Duration) (opening, error) {
+	_ = conn.SetDeadline(time.Now().Add(within)) // fails only on what is closed; then the next write fails too
+	if _, err := conn.Write(mine.encode()); err != nil {
+		return opening{}, fmt.Errorf("send opening: %w", err)
+	}
+	theirs, err := readOpening(from)
+	if err != nil {
+		return opening{}, fmt.Errorf("read opening: %w", err)
+	}
+	ours := judgeVersion(theirs)
+	if ours.judgement == welcome {
+		ours = judge(theirs)
+	}
+	if _, err := conn.Write(ours.encode()); err != nil {
+		return theirs, fmt.Errorf("send verdict: %w", err)
+	}
+	other, err := readVerdict(from)
+	switch {
+	case err == nil && other.judgement != welcome:
+		return theirs, &RefusedError{Node: theirs.Node, Reason: other.reason, notYet: other.judgement == notYet}
+	case ours.judgement != welcome:
+		return theirs, &RefusedError{Node: theirs.Node, ByUs: true, Reason: ours.reason, notYet: ours.judgement == notYet}
+	case err != nil:
+		return theirs, fmt.Errorf("read verdict: %w", err)
+	}
+	return theirs, conn.SetDeadline(time.Time{})
+}
+
+func judgeVersion(theirs opening) verdict {
+	if theirs.version == Version {
+		return verdict{}
+	}
+	return verdict{refused, fmt.Sprintf("protocol version %d is needed here, the other side speaks version %d: run the same release of Strandline on all nodes of a cluster", Version, theirs.version)}
+}
+
+func (o opening) encode() []byte {
+	body, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	out := append([]byte(magic), make([]byte, 12)...)
+	binary.LittleEndian.PutUint32(out[8:], o.version)
+	binary.LittleEndian.PutUint32(out[12:], uint32(len(body)))
+	binary.LittleEndian.PutUint32(out[16:], crc32.Checksum(body, castagnoli))
+	return append(out, body...)
+}
+
+func readOpening(from io.Reader) (opening, error) {
+	var head [20]byte
+	if _, err := io.ReadFull(from, head[:]); err != nil {
+		return opening{}, err
+	}
+	if string(head[:8]) != magic {
+		return opening{}, fmt.Errorf("%q is not how a Strandline node begins: the address is another program's", head[:8])
+	}
+	body, err := readChecked(from, head[12:], maxHello)
+	if err != nil {
+		return opening{}, err
+	}
+	var o opening
+	if err := json.Unmarshal(body, &o); err != nil {
+		return opening{}, err
+	}
+	o.version = binary.LittleEndian.Uint32(head[8:])
+	return o, nil
+}
+
+func (v verdict) encode() []byte {
+	reason := cut(v.reason)
+	out := append([]byte{byte(v.judgement)}, make([]byte, 8)...)
+	binary.LittleEndian.PutUint32(out[1:], uint32(len(reason)))
+	binary.LittleEndian.PutUint32(out[5:], crc32.Checksum([]byte(reason), castagnoli))
+	return append(out, reason...)
+}
+
+func readVerdict(from io.Reader) (verdict, error) {
+	var head [9]byte
+	if _, err := io.ReadFull(from, head[:]); err != nil {
+		return verdict{}, err
+	}
+	reason, err := readChecked(from, head[1:], maxReason)
+	if err != nil {
+		return verdict{}, err
+	}
+	if head[0] > byte(notYet) {
+		return verdict{}, fmt.Errorf("unknown verdict %d", head[0])
+	}
+	return verdict{judgement(head[0]), string(reason)}, nil
+}
+
+// readChecked reads what a length and a CRC-32C announce.
+func readChecked(from io.Reader, announced []byte, limit uint32) ([]byte, error) {
+	length := binary.LittleEndian.Uint32(announced)
+	if length > limit {
+		return nil, fmt.Errorf("%d bytes announced, at most %d are allowed", length, limit)
+	}
+	body := make([]byte, length)
+	if _, err := io.ReadFull(from, body); err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(announced[4:]) {
+		return nil, errors.New("the CRC does not match")
+	}
+	return body, nil
+}
+
+// cut shortens a text that goes to another node.
+func cut(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return text[:maxReason-3] + "..."
+}

@@ -1,0 +1,64 @@
+package peer
+
+import "time"
+
+// Version of the protocol between nodes. Nodes of different versions refuse
+// each other.
+const Version = 1
+
+// MaxMessage is the most bytes of one message, and of a call's request or
+// answer with its kind. It has room for the largest entry and what goes with it.
+const MaxMessage = 24 << 20
+
+const (
+	// maxPart bounds the payload of one frame: a larger message is sent in
+	// parts, so that urgent ones get in between, and a receiver allocates no
+	// more than this by a frame's claim.
+	maxPart = 1 << 20
+	// batchBytes is what one writev takes, give or take a part. An urgent
+	// message waits for one such batch at most before it is in the kernel.
+	batchBytes = 1 << 20
+
+	// A node's queue is bounded to 128 MiB in all: enough to fill 140 ms at 7
+	// Gbit/s. Each lane has a share of its own, so that a follower that
+	// swallows no more entries still gets its heartbeats. The urgent lane's
+	// share holds one message of the greatest size.
+	urgentQueueBytes = MaxMessage
+	bulkQueueBytes   = 128<<20 - urgentQueueBytes
+	// laneMessages bounds the messages in a lane, against many tiny ones.
+	laneMessages = 1 << 17
+
+	// urgentCall is the size to which a call or answer travels in the urgent
+	// lane: a question about state must not wait behind entries.
+	urgentCall = 64 << 10
+	maxKind    = 255 // bytes of a call's kind
+
+	// Calls under way for one connection, on the side that answers. More are
+	// answered with an error.
+	maxAnswering      = 256
+	maxAnsweringBytes = 64 << 20
+
+	maxHello  = 4 << 10  // bytes of JSON
+	maxReason = 16 << 10 // bytes of a refusal's or error's text; more is cut
+
+	// maxVisitors bounds connections that are in their handshake or only ask.
+	// More are closed at once.
+	maxVisitors = 256
+)
+
+// pace holds the times of a mesh. Tests make them short.
+type pace struct {
+	ping      time.Duration // a side that wrote nothing for so long writes a ping
+	silence   time.Duration // a connection without a byte received for so long is closed
+	handshake time.Duration // dialling or shaking hands, each
+	backoff   time.Duration // first wait before dialling again; doubles
+	backoffTo time.Duration
+}
+
+var usualPace = pace{
+	ping:      250 * time.Millisecond,
+	silence:   1500 * time.Millisecond,
+	handshake: 3 * time.Second,
+	backoff:   20 * time.Millisecond,
+	backoffTo: time.Second,
+}

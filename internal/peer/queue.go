@@ -1,0 +1,172 @@
+package peer
+
+import (
+	"net"
+	"sync"
+)
+
+// queue holds what waits for a connection's writer, in two lanes.
+type queue struct {
+	wake chan struct{} // holds one while there may be something to take
+
+	mu     sync.Mutex
+	room   sync.Cond // something was taken, or the queue was closed
+	closed bool
+	lanes  [lanes]line
+}
+
+// line is one lane's messages in order.
+type line struct {
+	items []outgoing
+	head  int   // items in front of it are taken
+	bytes int64 // of the items from head, as far as they are not taken
+	limit int64
+}
+
+// outgoing is a message of which the bytes from (piece, offset) are still to
+// be sent.
+type outgoing struct {
+	header  header // length and rest are set for each part
+	message net.Buffers
+	left    int
+	piece   int
+	offset  int
+}
+
+func newQueue() *queue {
+	q := &queue{wake: make(chan struct{}, 1)}
+	q.room.L = &q.mu
+	q.lanes[bulk].limit = bulkQueueBytes
+	q.lanes[urgent].limit = urgentQueueBytes
+	return q
+}
+
+// put queues a message, if its lane has room.
+func (q *queue) put(h header, message net.Buffers) bool {
+	item := newOutgoing(h, message)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.putLocked(item)
+}
+
+// putWhenRoom waits until the message's lane has room. False: the queue is closed.
+func (q *queue) putWhenRoom(h header, message net.Buffers) bool {
+	item := newOutgoing(h, message)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.closed {
+		if q.putLocked(item) {
+			return true
+		}
+		q.room.Wait()
+	}
+	return false
+}
+
+func (q *queue) putLocked(item outgoing) bool {
+	l := &q.lanes[item.header.lane]
+	if q.closed || l.len() >= laneMessages || l.bytes+item.weight() > l.limit && l.len() > 0 {
+		return false
+	}
+	l.items = append(l.items, item)
+	l.bytes += item.weight()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// take fills the batch: urgent messages first, then others, but at least one
+// part of those, as otherwise a flood of urgent ones would starve them.
+func (q *queue) take(b *batch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lanes[urgent].take(b, urgent, batchBytes)
+	q.lanes[bulk].take(b, bulk, max(batchBytes, b.bytes+1))
+	if q.lanes[urgent].len()+q.lanes[bulk].len() > 0 {
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
+	}
+	q.room.Broadcast()
+}
+
+func (q *queue) bytes() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lanes[bulk].bytes + q.lanes[urgent].bytes
+}
+
+// close drops what is queued.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.lanes = [lanes]line{}
+	q.room.Broadcast()
+}
+
+func (l *line) len() int { return len(l.items) - l.head }
+
+// take moves parts to the batch while that has less than limit bytes.
+func (l *line) take(b *batch, name lane, limit int) {
+	for l.len() > 0 && b.bytes < limit && b.hasRoom(name) {
+		item := &l.items[l.head]
+		before := item.weight()
+		item.takePart(b)
+		if item.left > 0 {
+			l.bytes -= before - item.weight()
+			continue
+		}
+		l.bytes -= before
+		*item = outgoing{}
+		l.head++
+	}
+	switch {
+	case l.len() == 0:
+		l.items, l.head = l.items[:0], 0
+		if cap(l.items) > 1024 { // a burst is over
+			l.items = nil
+		}
+	case l.head > len(l.items)/2:
+		n := copy(l.items, l.items[l.head:])
+		clear(l.items[n:])
+		l.items, l.head = l.items[:n], 0
+	}
+}
+
+func newOutgoing(h header, message net.Buffers) outgoing {
+	return outgoing{header: h, message: message, left: size(message)}
+}
+
+// weight in the queue: a message without bytes is not free.
+func (o *outgoing) weight() int64 { return int64(o.left) + headerSize }
+
+// takePart moves the next part to the batch.
+func (o *outgoing) takePart(b *batch) {
+	length := min(o.left, maxPart)
+	o.left -= length
+	o.header.length, o.header.rest = uint32(length), uint32(o.left)
+	b.header(o.header)
+	for length > 0 {
+		piece := o.message[o.piece][o.offset:]
+		if len(piece) > length {
+			piece = piece[:length]
+			o.offset += length
+		} else {
+			o.piece, o.offset = o.piece+1, 0
+		}
+		b.add(piece)
+		length -= len(piece)
+	}
+}
+
+func size(message net.Buffers) int {
+	n := 0
+	for _, piece := range message {
+		n += len(piece)
+	}
+	return n
+}

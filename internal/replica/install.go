@@ -1,0 +1,71 @@
+package replica
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+// A follower that needs entries which the leader has trimmed gets a snapshot.
+// It holds no records, only the state at the place where the leader's log
+// begins now: end of the log, sessions, configuration. The entries follow.
+
+// install is a snapshot that replaces the whole log of this replica.
+type install struct {
+	index, term uint64
+	start       record.Offset
+	hard        segment.HardState
+	data        []byte
+}
+
+// install takes a snapshot over. From here the core lives after it; the files
+// follow when the writer comes to it, and until then nobody hears of it.
+func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*install, error) {
+	meta := s.GetMetadata()
+	_, table, err := decodeState(s.GetData())
+	if err != nil {
+		return nil, err
+	}
+	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(meta.GetConfState())
+	if err != nil {
+		return nil, fmt.Errorf("encode configuration: %w", err)
+	}
+	c.logger.Info("the leader has trimmed what this replica lacks; it goes on behind",
+		"index", meta.GetIndex(), "offset", int64(table.End()))
+	c.table, c.sequencer = table, sequence.New(table)
+	c.sequencer.SetFull(c.full)
+	c.applied, c.commit = meta.GetIndex(), max(c.commit, meta.GetIndex())
+	c.storage.applied = c.applied
+	c.starts = nil
+	c.storage.conf = meta.GetConfState()
+	c.storage.last, c.storage.lastTerm = meta.GetIndex(), meta.GetTerm()
+	c.storage.hard = hard
+	c.tail.reset(table.End())
+	return &install{
+		index: meta.GetIndex(), term: meta.GetTerm(), start: table.End(), hard: hard,
+		data: encodeState(conf, table.Snapshot(nil)),
+	}, nil
+}
+
+// baseSnapshot is what a follower without the oldest entries gets. Its index
+// may lie before that follower was a member, so it tells the configuration of
+// now; the changes in between are applied once more and lead to the same. Only
+// out of the middle of a joint change there is no way to do so.
+func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
+	index, term, data, err := s.log.LoadBase()
+	if err != nil {
+		return nil, err
+	}
+	if len(s.conf.GetVotersOutgoing()) > 0 {
+		return nil, errMidChange
+	}
+	return &raftpb.Snapshot{
+		Data:     data,
+		Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(term), ConfState: proto.CloneOf(s.conf)},
+	}, nil
+}

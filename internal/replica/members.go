@@ -1,0 +1,152 @@
+package replica
+
+import (
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"strandline.dev/internal/record"
+)
+
+// Members are the replicas of a log as its Raft configuration tells.
+type Members struct {
+	Voters, Learners []uint64
+	// Changing: between two configurations; both must agree to everything.
+	Changing bool
+}
+
+func (c *Core) members() Members {
+	conf := c.storage.conf
+	m := Members{
+		Voters: slices.Clone(conf.GetVoters()), Learners: slices.Clone(conf.GetLearners()),
+		Changing: len(conf.GetVotersOutgoing()) > 0,
+	}
+	return m
+}
+
+func (c *Core) isVoter(id uint64) bool { return slices.Contains(c.storage.conf.GetVoters(), id) }
+
+func (c *Core) isMember(id uint64) bool {
+	return c.isVoter(id) || slices.Contains(c.storage.conf.GetLearners(), id) ||
+		slices.Contains(c.storage.conf.GetVotersOutgoing(), id)
+}
+
+// Reshape takes one step towards a configuration with exactly the wanted
+// voters, and reports true when there is nothing left to do. New ones are
+// learners until they have caught up; then all that have to come and go do so
+// in one joint change. Only the leader can, and one that is not wanted hands
+// over first.
+func (c *Core) Reshape(wanted []uint64) (done bool) {
+	conf := c.storage.conf
+	if !c.office || c.failed != nil || len(conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
+		return false
+	}
+	var change raftpb.ConfChangeV2
+	step := func(kind raftpb.ConfChangeType, id uint64) {
+		change.Changes = append(change.Changes, &raftpb.ConfChangeSingle{Type: kind.Enum(), NodeId: new(id)})
+	}
+	ready := true
+	for _, id := range wanted {
+		switch {
+		case c.isVoter(id):
+		case !slices.Contains(conf.GetLearners(), id):
+			step(raftpb.ConfChangeAddLearnerNode, id)
+			ready = false
+		case c.caughtUp(id):
+			step(raftpb.ConfChangeAddNode, id)
+		default:
+			ready = false
+		}
+	}
+	if ready {
+		for _, id := range slices.Concat(conf.GetVoters(), conf.GetLearners()) {
+			if !slices.Contains(wanted, id) {
+				step(raftpb.ConfChangeRemoveNode, id)
+			}
+		}
+	} else {
+		// Learners join one after the other; nobody is promoted before all can
+		// be, so that nobody has to leave twice.
+		n := slices.IndexFunc(change.Changes, func(s *raftpb.ConfChangeSingle) bool {
+			return s.GetType() == raftpb.ConfChangeAddLearnerNode
+		})
+		if n < 0 {
+			return false
+		}
+		change.Changes = change.Changes[n : n+1]
+	}
+	switch {
+	case len(change.Changes) == 0:
+		return true
+	case ready && !slices.Contains(wanted, c.id) && c.handOver(c.heir(wanted)):
+		return false
+	}
+	c.proposeChange(&change)
+	return false
+}
+
+// heir is a wanted voter that can lead instead of this replica, or 0: then the
+// best of all others is.
+func (c *Core) heir(wanted []uint64) (best uint64) {
+	most := uint64(0)
+	c.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if slices.Contains(wanted, id) && kind == raft.ProgressTypePeer && p.RecentActive && p.Match >= most {
+			best, most = id, p.Match
+		}
+	})
+	return best
+}
+
+// proposeChange proposes a change; it is in force when it has been applied.
+func (c *Core) proposeChange(change *raftpb.ConfChangeV2) {
+	if err := c.raft.ProposeConfChange(change); err != nil {
+		c.logger.Debug("raft dropped a change of the configuration", "error", err)
+		return
+	}
+	// Raft gives it the next index. It is not matched with what comes out: a
+	// bound below which not to try again is all that is needed.
+	c.reshaping = c.storage.last + uint64(c.unplaced) + 1
+	c.logger.Info("changing the configuration", "change", change.String())
+}
+
+// caughtUp reports whether a learner lacks no more than is on its way at any
+// time.
+func (c *Core) caughtUp(id uint64) (yes bool) {
+	c.raft.WithProgress(func(other uint64, _ raft.ProgressType, p tracker.Progress) {
+		if other == id {
+			yes = p.RecentActive && p.State == tracker.StateReplicate && p.Match+caughtUpLag >= c.storage.last
+		}
+	})
+	return yes
+}
+
+// caughtUpLag is about what is in flight on a busy log, in entries.
+const caughtUpLag = 64
+
+// Peer is how far another replica follows this leader.
+type Peer struct {
+	Replica uint64
+	Learner bool
+	Active  bool // heard of within an election timeout
+	State   string
+	End     record.Offset // of what it has stored
+}
+
+// Peers tells of all replicas, as their leader knows.
+func (c *Core) Peers() []Peer {
+	if !c.leading || c.failed != nil {
+		return nil
+	}
+	var peers []Peer
+	c.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		peer := Peer{Replica: id, Learner: kind == raft.ProgressTypeLearner, Active: p.RecentActive || id == c.id, State: p.State.String()}
+		if end, _, err := c.before(max(p.Match, 1) + 1); err == nil {
+			peer.End = end
+		}
+		peers = append(peers, peer)
+	})
+	slices.SortFunc(peers, func(a, b Peer) int { return int(int64(a.Replica) - int64(b.Replica)) })
+	return peers
+}
