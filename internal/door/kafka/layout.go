@@ -3,7 +3,6 @@ package kafkadoor
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -90,14 +89,12 @@ func parseVersion(text string) int16 {
 
 var errLayout = errors.New("a length or a count goes beyond the request")
 
-// check proves that data is one request of this layout, whole and nothing else.
+// check proves that data begins with one request of this layout, whole. What
+// follows it is nobody's concern: librdkafka sends a byte too many now and then.
 func (l layout) check(data []byte, version int16, flexible bool) error {
 	w := walk{rest: data, version: version, flexible: flexible}
 	if !w.fields(l, true) {
 		return errLayout
-	}
-	if len(w.rest) > 0 {
-		return fmt.Errorf("%d bytes follow the request", len(w.rest))
 	}
 	return nil
 }

@@ -50,6 +50,27 @@ func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadR
 	return r, nil
 }
 
+// What changes the catalog is carried through, whether the client waits for it
+// or not: what is half done would have to be noticed and put right by others.
+
+func (v verbs) CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
+	defer cancel()
+	return v.Node.CreateLog(ctx, c, name, config)
+}
+
+func (v verbs) ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
+	defer cancel()
+	return v.Node.ConfigureLog(ctx, c, name, config)
+}
+
+func (v verbs) DeleteLog(ctx context.Context, c node.Caller, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
+	defer cancel()
+	return v.Node.DeleteLog(ctx, c, name)
+}
+
 var (
 	// anonymous is every caller, until callers are told apart.
 	anonymous node.Caller
