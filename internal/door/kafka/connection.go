@@ -101,18 +101,16 @@ func (c *connection) receive() error {
 		if err != nil {
 			return err
 		}
-		c.server.metrics.received(q.api)
-		if q.api.key == produceKey {
-			if err := q.produce(); err != nil {
-				return err
-			}
-			continue
-		}
-		if !c.line.Join(&q.place) {
+		switch {
+		case q.api.key == produceKey:
+			q.produce()
+		case c.line.Join(&q.place):
+			c.line.Answer(&q.place) // its turn may come
+		default:
 			q.abandon()
 			return nil
 		}
-		c.line.Answer(&q.place) // its turn may come
+		c.server.metrics.received(q.api)
 	}
 	return nil
 }

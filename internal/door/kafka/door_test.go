@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -162,6 +163,11 @@ func (c *raw) closed() {
 	c.Helper()
 	_, err := c.Read(make([]byte, 1))
 	require.ErrorIs(c, err, io.EOF)
+}
+
+// received counts the requests of a kind that wait for their answer or got it.
+func (d *door) received(key int16) int {
+	return int(testutil.ToFloat64(apis[key].counter(d.server.metrics)))
 }
 
 // batchOf builds one batch.

@@ -37,9 +37,8 @@ const (
 )
 
 // produce hands the batches of a request to their logs and puts the call into
-// the line. With acks=0 there is no answer, so it gets no place in it; an error
-// means that the connection has to end.
-func (q *call) produce() error {
+// the line. With acks=0 there is no answer, so it gets no place in it.
+func (q *call) produce() {
 	p := &produced{call: q, request: q.request.(*kmsg.ProduceRequest)}
 	q.produced, q.request = p, nil
 	n := 0
@@ -50,7 +49,7 @@ func (q *call) produce() error {
 	p.waiting.Store(int32(n) + 1)
 	if p.request.Acks != acksNone && !q.connection.line.Join(&q.place) {
 		q.frame.release(q.connection.server.requests)
-		return nil
+		return
 	}
 	at := 0
 	for i := range p.request.Topics {
@@ -62,7 +61,6 @@ func (q *call) produce() error {
 		}
 	}
 	p.settled()
-	return nil
 }
 
 // hand checks the batch for one partition and gives it to its log.
