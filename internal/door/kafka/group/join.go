@@ -192,7 +192,10 @@ func (m *member) describe(j *Join) {
 // rebalance asks all members to join anew.
 func (g *Group) rebalance(now int64) {
 	for _, m := range g.members {
-		m.answerSync(Synced{Err: kerr.RebalanceInProgress})
+		if m.sync != nil {
+			m.alive(now) // it could not beat while it waited
+			m.answerSync(Synced{Err: kerr.RebalanceInProgress})
+		}
 	}
 	g.state, g.latest = Joining, 0
 	g.deadline = now
