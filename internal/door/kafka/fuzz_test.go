@@ -38,19 +38,3 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
-
-// FuzzLayout: what a layout accepts, kmsg decodes.
-func FuzzLayout(f *testing.F) {
-	f.Add(int16(3), int16(9), []byte{2, 0, 1, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, key, version int16, data []byte) {
-		a := apis[key]
-		if a == nil || version < a.min || version > a.max {
-			return
-		}
-		q := kmsg.RequestForKey(key)
-		q.SetVersion(version)
-		if a.layout.check(data, version, q.IsFlexible()) == nil {
-			require.NoError(t, q.ReadFrom(data))
-		}
-	})
-}
