@@ -11,8 +11,9 @@
 // one are batched while a request is in flight. A Reader belongs to one
 // goroutine. Every error is an *Error, or io.EOF at the end of a read.
 //
-// Start with Producer (producer.go) and Reader (reader.go); peers.go finds the
-// node that leads a log.
+// Start with Producer (producer.go) and Reader (reader.go). route.go says which
+// node is asked, and peers.go what is known of who leads a log. Give Dial the
+// addresses of all nodes: any one that is up is enough.
 package client
 
 import (

@@ -16,13 +16,9 @@ type ClusterStatus struct {
 	Logs      []LogStatus  // by name, the catalog among them
 }
 
-// Healthy tells whether every node answers and every log is healthy.
+// Healthy tells whether there are logs and every one of them is healthy. A node
+// that is down and holds no replica is no matter.
 func (s ClusterStatus) Healthy() bool {
-	for _, n := range s.Nodes {
-		if !n.Alive {
-			return false
-		}
-	}
 	for _, l := range s.Logs {
 		if !l.Healthy {
 			return false

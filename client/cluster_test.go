@@ -86,7 +86,7 @@ func TestAClusterIsShownAsTheServerKnowsIt(t *testing.T) {
 			},
 		}},
 	}, got)
-	got.Nodes[0].Alive = false
+	got.Logs[0].Healthy = false
 	require.False(t, got.Healthy())
 	require.False(t, client.ClusterStatus{}.Healthy())
 }

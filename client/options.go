@@ -10,10 +10,11 @@ type Option func(*clientOptions)
 type clientOptions struct {
 	insecure  bool
 	retryTime time.Duration
+	onTrouble func(log string, err error)
 }
 
 func defaultClientOptions() clientOptions {
-	return clientOptions{retryTime: 5 * time.Second}
+	return clientOptions{retryTime: 5 * time.Second, onTrouble: func(string, error) {}}
 }
 
 // WithInsecure allows connections without TLS to addresses other than
@@ -25,6 +26,13 @@ func WithInsecure() Option { return func(o *clientOptions) { o.insecure = true }
 // address once.
 func WithRetryTime(d time.Duration) Option {
 	return func(o *clientOptions) { o.retryTime = d }
+}
+
+// OnTrouble calls f whenever a Producer or Reader could not go on, and tries
+// again, with the log and the reason; and with nil when it goes on. Calls come
+// from any goroutine, and f must return soon.
+func OnTrouble(f func(log string, err error)) Option {
+	return func(o *clientOptions) { o.onTrouble = f }
 }
 
 // ProducerOption changes how a Producer sends.

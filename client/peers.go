@@ -163,9 +163,14 @@ func (p *peers) prefer(log, address string) {
 }
 
 // usable tells whether a hint is worth following: a node that just could not
-// be reached is not. The mutex is held.
+// be reached is not, nor is "here" of a node that knows no address of its own.
+// The mutex is held.
 func (p *peers) usable(hint string) bool {
 	if hint == "" || checkAddress(hint, p.insecure) != nil {
+		return false
+	}
+	host, _, _ := net.SplitHostPort(hint)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return false
 	}
 	known, ok := p.known[hint]

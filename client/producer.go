@@ -66,6 +66,7 @@ type Producer struct {
 	next     uint64  // sequence of the next record to be sealed, in session.Epoch
 	lastSign time.Time
 
+	troubled     bool               // nothing has been appended since a round failed
 	interruption interruption       // why the stream has to end, if it has to
 	cancelRound  context.CancelFunc // ends the stream; see supervise
 	counts       counts

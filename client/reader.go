@@ -213,7 +213,10 @@ func (r *Reader) fetch(ctx context.Context) error {
 	peer, err := r.receive(ctx)
 	switch {
 	case err == nil:
-		r.trouble = noTrouble()
+		if r.trouble.count > 0 {
+			r.client.options.onTrouble(r.log, nil)
+			r.trouble = noTrouble()
+		}
 		r.failure = r.take()
 	case ctx.Err() != nil:
 		r.hangUp()
@@ -245,6 +248,7 @@ func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 		r.failure = failure
 		return r.failure
 	}
+	r.client.options.onTrouble(r.log, failure)
 	if r.trouble.count > 1 && r.trouble.pauses.between(ctx, peer, width) != nil {
 		return cancelled(ctx, NotInLog)
 	}

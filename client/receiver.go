@@ -14,6 +14,7 @@ import (
 // requests out of the window.
 func (p *Producer) receive(stream grpc.ClientStream) interruption {
 	var answer wire.AppendResponse
+	progress := false
 	for {
 		if err := stream.RecvMsg(&answer); err == io.EOF {
 			return interruption{err: unreachable(MaybeInLog, "the server ended the stream")}
@@ -36,6 +37,10 @@ func (p *Producer) receive(stream grpc.ClientStream) interruption {
 			p.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: InLog})
 		default:
 			p.settle(r, answer.FirstOffset, nil)
+			if !progress {
+				progress = true
+				p.noteProgress()
+			}
 		}
 	}
 }

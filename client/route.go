@@ -52,7 +52,7 @@ func (t readLeader) connect(ctx context.Context) (*peer, error) {
 		return peer, err
 	}
 	info, err := knownInfo(ctx, peer, t.log)
-	if err != nil || info.GetLeader() == peer.address {
+	if err != nil {
 		return peer, nil // which answers the read, or says why it does not
 	}
 	t.peers.prefer(t.log, info.GetLeader())

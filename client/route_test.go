@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -282,4 +284,56 @@ func TestALeaderThatFallsSilentIsLeftForTheNextOne(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"one"}, next.values(t))
 	require.NoError(t, p.Close(t.Context()))
+}
+
+// troubles collects what OnTrouble is told, without repetitions.
+type troubles struct {
+	mu   sync.Mutex
+	told []error
+}
+
+func (l *troubles) note(_ string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.told); n == 0 || !errors.Is(l.told[n-1], err) {
+		l.told = append(l.told, err)
+	}
+}
+
+func TestTroubleIsToldAndSoIsItsEnd(t *testing.T) {
+	f := newFakeServer(t)
+	f.decide = func(n int, _ *wire.AppendRequest) fate {
+		if n > 0 && n < 4 {
+			return fate{refuse: record.NotLeader}
+		}
+		return fate{}
+	}
+	var l troubles
+	c := dial(t, []*fakeServer{f}, client.OnTrouble(l.note))
+	p, err := c.Producer(t.Context(), "orders")
+	require.NoError(t, err)
+	for range 3 {
+		_, err = p.Append(t.Context(), []byte("v"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.Close(t.Context()))
+	require.Len(t, l.told, 2)
+	require.ErrorIs(t, l.told[0], client.ErrNotLeader)
+	require.NoError(t, l.told[1])
+
+	l.told = nil
+	f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
+		if n < 3 {
+			return refuse(record.ShuttingDown)
+		}
+		return f.serve(q, s, func() error { return nil })
+	}
+	r := readerOf(t, c)
+	for range 3 {
+		_, err := r.Next(t.Context())
+		require.NoError(t, err)
+	}
+	require.Len(t, l.told, 2)
+	require.ErrorIs(t, l.told[0], client.ErrShuttingDown)
+	require.NoError(t, l.told[1])
 }

@@ -40,6 +40,7 @@ func (p *Producer) supervise() {
 		if width = 1; i.err != nil && i.err.elsewhere() {
 			width = toLeader{p.client.peers, p.log}.width(i.err)
 		}
+		p.noteTrouble(i.err)
 		p.repair(i, tried)
 	}
 	p.fail(interruption{err: closed("producer")})
@@ -58,6 +59,28 @@ func (p *Producer) awaitWork() (there, waited bool) {
 		p.sleep(p.context, nil)
 	}
 	return false, waited
+}
+
+// noteTrouble tells that a round failed which will be repeated.
+func (p *Producer) noteTrouble(err *Error) {
+	if p.context.Err() != nil || err == nil || !err.again() {
+		return
+	}
+	p.mu.Lock()
+	p.troubled = true
+	p.mu.Unlock()
+	p.client.options.onTrouble(p.log, err)
+}
+
+// noteProgress tells that trouble is over.
+func (p *Producer) noteProgress() {
+	p.mu.Lock()
+	over := p.troubled
+	p.troubled = false
+	p.mu.Unlock()
+	if over {
+		p.client.options.onTrouble(p.log, nil)
+	}
 }
 
 // answered is how many requests have been appended.

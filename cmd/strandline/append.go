@@ -113,7 +113,9 @@ func (a *appended) failure() error {
 // sent by then is still waited for, for a while.
 func (c *cli) append(ctx context.Context, log string, source source, options ...client.ProducerOption) (*appended, error) {
 	result := &appended{}
-	connection, err := c.connect()
+	waiting := &waitNotice{cli: c}
+	defer waiting.stop()
+	connection, err := c.connect(client.OnTrouble(waiting.trouble))
 	if err != nil {
 		return result, err
 	}
@@ -180,8 +182,15 @@ func (c *cli) showAppended(log string, a *appended, failed error) error {
 			fmt.Fprintf(out, "appended nothing to %s\n", log)
 			return
 		}
-		fmt.Fprintf(out, "appended %d records to %s, offsets %d to %d\n", a.count, log, a.first, a.last)
+		fmt.Fprintf(out, "appended %s to %s, %s\n", counted(a.count, "record"), log, offsets(a.first, a.last))
 	})
+}
+
+func offsets(first, last int64) string {
+	if first == last {
+		return fmt.Sprintf("offset %d", first)
+	}
+	return fmt.Sprintf("offsets %d to %d", first, last)
 }
 
 // first is the first error that is one.

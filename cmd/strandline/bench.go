@@ -27,6 +27,8 @@ measures that as well and prints the ratios. Ctrl-C prints what there is by then
 
 With --json, every line is one object: an environment, a benchmark, a limit or a
 ratio.`,
+		Example: `  strandline bench appends --connections 1,128 --with-limits
+  strandline bench limits --json`,
 	},
 		newBenchAppends(c),
 		newBenchRead(c),
@@ -52,6 +54,14 @@ func spanFlags(flags *pflag.FlagSet, s *limit.Span, standard limit.Span) {
 	*s = standard
 	flags.Var((*duration)(&s.Warmup), "warmup", "time before each measurement begins to count")
 	flags.Var((*duration)(&s.Duration), "duration", "time that each measurement counts")
+}
+
+// checkSpan refuses to measure for no time at all.
+func checkSpan(command *cobra.Command, s limit.Span) error {
+	if s.Duration <= 0 {
+		return misused(command, "--duration %v: nothing can be measured in no time", duration(s.Duration))
+	}
+	return nil
 }
 
 // limitsFlag belongs to a benchmark that can measure limits beside itself.

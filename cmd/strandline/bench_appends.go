@@ -42,6 +42,9 @@ and deleted at the end if it was created.`,
   strandline bench appends --json | jq 'select(.benchmark)'`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkSpan(command, span); err != nil {
+				return err
+			}
 			for _, n := range connections {
 				if n < 1 || n > workers {
 					return misused(command, "--connections %d: 1 to --workers %d", n, workers)

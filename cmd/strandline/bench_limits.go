@@ -41,6 +41,9 @@ The far end is a process of its own, as a server is.`,
 		Example: "  strandline bench limits\n  strandline bench limits --json --duration 5s",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkSpan(command, common.span); err != nil {
+				return err
+			}
 			run, err := c.startBench(command.Context(), common, "")
 			if err != nil {
 				return err

@@ -17,15 +17,15 @@ const (
 
 	// retryTime bridges a server that is just starting or a change of leader,
 	// but a person who forgot the server should hear so at once.
-	retryTime = time.Second
+	retryTime = 2 * time.Second
 
 	// completionTime is how long a shell may hang on the tab key.
 	completionTime = 300 * time.Millisecond
 )
 
 // connect prepares a client for the servers named by the flags.
-func (c *cli) connect() (*client.Client, error) {
-	connection, err := client.Dial(c.servers, c.clientOptions()...)
+func (c *cli) connect(more ...client.Option) (*client.Client, error) {
+	connection, err := client.Dial(c.servers, append(c.clientOptions(), more...)...)
 	return connection, c.explainDial(err)
 }
 
@@ -47,6 +47,16 @@ func (c *cli) explainDial(err error) error {
 		usageError{fmt.Errorf("--server %s is not HOST:PORT of this machine", strings.Join(c.servers, ",")), "strandline"},
 		"to use a server beyond this machine, although nothing is encrypted yet: --insecure",
 	}
+}
+
+// suggest is a command to type next, with what it needs to find the same
+// servers.
+func (c *cli) suggest(command string) string {
+	suggestion := invocation() + " " + command + serverFlag(c.servers...)
+	if c.insecure {
+		suggestion += " --insecure"
+	}
+	return suggestion
 }
 
 // withAdmin calls do with the verbs of a connected client.

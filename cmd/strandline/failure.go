@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"strandline.dev/client"
 )
 
@@ -62,8 +64,32 @@ type hintedError struct {
 
 func (e hintedError) Unwrap() error { return e.error }
 
+// asked is what a command line was about: what a hint must repeat.
+type asked struct {
+	server string // flags that find the same servers; empty: none are needed
+	log    string // empty: none
+}
+
+// askedOf reads it from a command that has run.
+func (c *cli) askedOf(command *cobra.Command) asked {
+	var a asked
+	if len(c.servers) > 0 {
+		a.server = serverFlag(c.servers...)
+	}
+	if c.insecure {
+		a.server += " --insecure"
+	}
+	switch words := strings.Fields(command.Use); {
+	case len(words) > 1 && words[1] == "LOG":
+		a.log = command.Flags().Arg(0)
+	case command.Flags().Lookup("log") != nil:
+		a.log = command.Flag("log").Value.String()
+	}
+	return a
+}
+
 // describe turns the error of a command into what is printed and returned.
-func describe(ctx context.Context, err error) failure {
+func describe(ctx context.Context, err error, about asked) failure {
 	f := failure{code: exitFailed, message: err.Error()}
 	var (
 		usage  usageError
@@ -75,7 +101,7 @@ func describe(ctx context.Context, err error) failure {
 		f.code = exitUsage
 		f.hint = "see: " + usage.command + " --help"
 	case errors.As(err, &remote):
-		f.describeRemote(remote, errors.As(err, new(changeError)))
+		f.describeRemote(remote, errors.As(err, new(changeError)), about)
 	}
 	if errors.As(err, &hinted) {
 		f.hint = hinted.hint
@@ -90,13 +116,13 @@ func describe(ctx context.Context, err error) failure {
 	return f
 }
 
-func (f *failure) describeRemote(e *client.Error, change bool) {
+func (f *failure) describeRemote(e *client.Error, change bool, about asked) {
 	f.reason, f.message, f.retry = e.Reason, e.Message, e.Retryable
-	f.hint = hintFor(e)
+	f.hint = hintFor(e, about)
 	f.code = exitRefused
 	switch e.Reason {
 	case client.ErrUnreachable.Reason, client.ErrTimedOut.Reason, client.ErrCancelled.Reason,
-		client.ErrShuttingDown.Reason, client.ErrNotLeader.Reason:
+		client.ErrShuttingDown.Reason, client.ErrNotLeader.Reason, client.ErrNotMember.Reason:
 		f.code = exitUnreachable
 	}
 	if e.Reason == client.ErrUnreachable.Reason {
@@ -108,32 +134,45 @@ func (f *failure) describeRemote(e *client.Error, change bool) {
 	f.outcome = e.Outcome.String()
 	if e.Outcome == client.MaybeInLog {
 		f.code = exitUnknown
-		f.hint = "the answer was lost: look at the log before trying again"
+		f.hint = "the answer was lost: look before trying again"
 	}
 }
 
 // hintFor says what to do about an error, in commands that can be typed.
-func hintFor(e *client.Error) string {
+func hintFor(e *client.Error, about asked) string {
 	me := invocation()
+	command := func(words string) string { return me + " " + words + about.server }
+	log, name := about.log, about.log
+	if log == "" {
+		log, name = "LOG", "NAME"
+	}
 	switch e.Reason {
 	case client.ErrUnreachable.Reason:
 		return "to start a server here: " + me + " serve\nto use another one: --server HOST:PORT"
 	case client.ErrLogNotFound.Reason:
-		return "to see the logs: " + me + " log list\nto create one: " + me + " log create NAME"
+		return "to see the logs: " + command("log list") + "\nto create it: " + command("log create "+name)
 	case client.ErrLogExists.Reason:
-		return "to see it: " + me + " log list"
+		return "to see it: " + command("log info "+log)
 	case client.ErrOffsetTrimmed.Reason:
 		return fmt.Sprintf("the log begins at offset %d: --from %d, or --from-start", e.Start, e.Start)
 	case client.ErrOffsetBeyondEnd.Reason:
 		return fmt.Sprintf("the log ends at offset %d", e.End)
 	case client.ErrSessionNotFound.Reason, client.ErrSessionExpired.Reason:
-		return "to open a session: " + me + " session open LOG"
+		return "to open a session: " + command("session open "+log)
 	case client.ErrFenced.Reason:
-		return fmt.Sprintf("writer term %d holds the log now; to take it over: %s writer acquire LOG", e.WriterTerm, me)
+		return fmt.Sprintf("writer term %d holds the log now; to take it over: %s", e.WriterTerm, command("writer acquire "+log))
 	case client.ErrFull.Reason:
-		return "make room on the server's disk, or: " + me + " log trim LOG --before OFFSET"
+		return "make room on the server's disk, or: " + command("log trim "+log+" --before OFFSET")
 	case client.ErrCorrupt.Reason:
 		return "the damaged file is kept and named in the server's log; see docs/durability.md"
+	case client.ErrNotLeader.Reason:
+		return "to see who leads, and what is missing: " + command("cluster status")
+	case client.ErrStale.Reason:
+		return "to allow more: --consistency max-age=...; to see how far replicas are: " + command("cluster status")
+	case client.ErrNoNode.Reason:
+		return "to see the nodes: " + command("cluster status")
+	case client.ErrNotMember.Reason:
+		return "it waits for its cluster: " + command("cluster init") + ", if it was started with --peers\nor: " + me + " cluster add-node NODE ADDRESS --server ONE-OF-THE-CLUSTER, if with --join"
 	}
 	return ""
 }

@@ -30,7 +30,7 @@ func TestExitCodesTellScriptsWhatHappened(t *testing.T) {
 		"no leader":                       {client.ErrNotLeader, exitUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.code, describe(t.Context(), c.err).code)
+			require.Equal(t, c.code, describe(t.Context(), c.err, asked{}).code)
 		})
 	}
 }
@@ -38,19 +38,35 @@ func TestExitCodesTellScriptsWhatHappened(t *testing.T) {
 func TestAnInterruptIsNotTheServersFault(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f := describe(ctx, ctx.Err())
+	f := describe(ctx, ctx.Err(), asked{})
 	require.Equal(t, exitInterrupted, f.code)
 	require.Equal(t, "interrupted", f.message)
 
 	lost := changing(&client.Error{Reason: client.ErrCancelled.Reason, Outcome: client.MaybeInLog})
-	require.Equal(t, exitUnknown, describe(ctx, lost).code, "what is unknown stays unknown")
+	require.Equal(t, exitUnknown, describe(ctx, lost, asked{}).code, "what is unknown stays unknown")
 }
 
 func TestHintsAreCommandsThatCanBeTyped(t *testing.T) {
 	trimmed := &client.Error{Reason: client.ErrOffsetTrimmed.Reason, Start: 42}
-	require.Contains(t, describe(t.Context(), trimmed).hint, "--from 42")
-	require.Contains(t, describe(t.Context(), client.ErrLogNotFound).hint, "log create NAME")
-	require.Contains(t, describe(t.Context(), client.ErrUnreachable).hint, " serve")
+	require.Contains(t, describe(t.Context(), trimmed, asked{}).hint, "--from 42")
+	require.Contains(t, describe(t.Context(), client.ErrLogNotFound, asked{}).hint, "log create NAME")
+	require.Contains(t, describe(t.Context(), client.ErrUnreachable, asked{}).hint, " serve")
+}
+
+func TestHintsRepeatTheServerAndTheLog(t *testing.T) {
+	o := execute(t, nil, "", "log", "info", "orders", "--server", "127.0.0.1:1,127.0.0.1:2", "--json")
+	require.Equal(t, exitUnreachable, o.code)
+	about := asked{server: " --server 127.0.0.1:1,127.0.0.1:2", log: "orders"}
+	hint := describe(t.Context(), client.ErrLogNotFound, about).hint
+	require.Contains(t, hint, "log list --server 127.0.0.1:1,127.0.0.1:2")
+	require.Contains(t, hint, "log create orders --server")
+
+	c := &cli{}
+	root := newRoot(c)
+	command, rest, err := root.Find([]string{"log", "info", "orders", "--server", "127.0.0.1:1,127.0.0.1:2"})
+	require.NoError(t, err)
+	require.NoError(t, command.ParseFlags(rest))
+	require.Equal(t, about, c.askedOf(command))
 }
 
 func TestWhoeverTypedGoRunIsToldToTypeItAgain(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,8 @@ func newLog(c *cli) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "log",
 		Short: "Create, list, change, trim and delete logs",
+		Example: `  strandline log create orders --retention 7d
+  strandline log list`,
 	},
 		newLogCreate(c),
 		newLogList(c),
@@ -31,6 +34,7 @@ type logJSON struct {
 	Durability     string  `json:"durability"`
 	RetentionS     float64 `json:"retention_s"`
 	RetentionBytes int64   `json:"retention_bytes"`
+	Replicas       int     `json:"replicas"`
 	Created        string  `json:"created"`
 	StartOffset    int64   `json:"start_offset"`
 	EndOffset      int64   `json:"end_offset"`
@@ -48,6 +52,7 @@ func newLogJSON(i client.LogInfo) logJSON {
 	return logJSON{
 		Log: i.Name, ID: i.ID,
 		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
+		Replicas:    i.Config.Replicas,
 		Created:     i.Created.UTC().Format(time.RFC3339),
 		StartOffset: i.Start, EndOffset: i.End,
 		BytesUsed: i.BytesUsed, BytesFree: i.BytesFree,
@@ -64,7 +69,8 @@ func (c *cli) showLog(i client.LogInfo) error {
 			"log", i.Name,
 			"durability", promise(i.Config.Durability),
 			"retention", retention(i.Config),
-			"offsets", fmt.Sprintf("[%d, %d), %d records", i.Start, i.End, i.End-i.Start),
+			"replicas", replicas(i),
+			"offsets", fmt.Sprintf("[%d, %d), %s", i.Start, i.End, counted(i.End-i.Start, "record")),
 			"space", fmt.Sprintf("%v used, %v free", size(i.BytesUsed), size(i.BytesFree)),
 			"writer term", i.WriterTerm,
 			"sessions", fmt.Sprintf("%d open", i.OpenSessions),
@@ -100,6 +106,29 @@ func retention(config client.LogConfig) string {
 	default:
 		return fmt.Sprintf("trimmed after %v or beyond %v", age, bytes)
 	}
+}
+
+// replicas tells how many copies there are and, if known, where.
+func replicas(i client.LogInfo) string {
+	var nodes []string
+	for _, r := range i.Replicas {
+		nodes = append(nodes, r.Node)
+	}
+	switch {
+	case len(nodes) > 0:
+		return counted(int64(len(nodes)), "replica") + " on " + strings.Join(nodes, ", ")
+	case i.Config.Replicas > 0:
+		return counted(int64(i.Config.Replicas), "replica")
+	}
+	return "number unknown"
+}
+
+// counted is a number of things, in words that fit it.
+func counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func orUnknown(s string) string {

@@ -15,6 +15,7 @@ func newLogCreate(c *cli) *cobra.Command {
 		age    duration
 		bytes  size
 		stored durability
+		copies int
 	)
 	command := &cobra.Command{
 		Use:   "create LOG",
@@ -22,17 +23,23 @@ func newLogCreate(c *cli) *cobra.Command {
 		Long: `Create a log. A name is 1 to 200 characters out of a-z A-Z 0-9 . _ - and does
 not begin with "_". Durability is what an acknowledgement rests on: "disk" means
 fsynced on a majority of replicas, "memory" means in the memory of a majority;
-it cannot be changed later.`,
+it cannot be changed later. With 3 replicas a log survives the loss of one node,
+with 5 that of two.`,
 		Example: `  strandline log create orders
   strandline log create orders --retention 1m --retention-bytes 10GiB
+  strandline log create orders --replicas 3
   strandline log create scratch --durability memory`,
 		Args:              named("LOG"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("replicas") && copies < 1 {
+				return misused(command, "--replicas %d: at least 1, and no more than there are nodes", copies)
+			}
 			config := client.LogConfig{
 				Durability:     client.Durability(stored),
 				Retention:      time.Duration(age),
 				RetentionBytes: int64(bytes),
+				Replicas:       copies,
 			}
 			return c.withAdmin(func(admin *client.Admin) error {
 				info, err := admin.CreateLog(command.Context(), args[0], config)
@@ -40,13 +47,18 @@ it cannot be changed later.`,
 					return changing(err)
 				}
 				return c.show(newLogJSON(info), func(out io.Writer) {
-					fmt.Fprintf(out, "created log %s (%v)\n", info.Name, info.Config.Durability)
+					fmt.Fprintf(out, "created log %s (%v", info.Name, info.Config.Durability)
+					if copies > 0 {
+						fmt.Fprintf(out, ", %s", replicas(info))
+					}
+					fmt.Fprintln(out, ")")
 				})
 			})
 		},
 	}
 	flags := command.Flags()
 	flags.Var(&stored, "durability", "disk or memory")
+	flags.IntVar(&copies, "replicas", 0, "how many `nodes` hold the log (default: 3, or all if there are fewer)")
 	retentionFlags(flags, &age, &bytes)
 	completeWords(command, "durability", "disk", "memory")
 	return command

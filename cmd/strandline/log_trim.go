@@ -23,6 +23,9 @@ the log is to go on there: for moving a live system from another log.`,
 		Example: `  strandline log trim orders --before 1000
   strandline log trim orders --before 5000000 --fast-forward`,
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := notNegative(command, "before"); err != nil {
+				return err
+			}
 			return c.withAdmin(func(admin *client.Admin) error {
 				start, end, err := admin.Trim(command.Context(), args[0], before, fastForward)
 				if err != nil {

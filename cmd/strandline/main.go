@@ -40,11 +40,11 @@ func run(c *cli, args []string) int {
 
 	root := newRoot(c)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
-	f := describe(ctx, err)
+	f := describe(ctx, err, c.askedOf(command))
 	f.print(c)
 	return f.code
 }

@@ -48,7 +48,7 @@ func (s *serveSettings) settleMembership(grpcGiven, insecure bool) error {
 	if len(s.peers) > 0 && len(s.join) > 0 {
 		return errors.New("--peers forms a new cluster and --join enters one that runs: give one of them")
 	}
-	for _, address := range slices.Concat(slices.Collect(maps.Values(s.peers)), s.join) {
+	for _, address := range slices.Concat(slices.Sorted(maps.Values(s.peers)), s.join) {
 		if err := checkReachable(address, insecure); err != nil {
 			return err
 		}

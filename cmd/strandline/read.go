@@ -26,12 +26,24 @@ func newRead(c *cli) *cobra.Command {
 Without --from, --from-start, --tail or --since, reading begins at the oldest
 record that is still there. It ends at the end of the log, or at the first limit
 reached; with --follow it waits for more at the end. Ctrl-C ends --follow with
-exit code 0.`,
+exit code 0.
+
+Reading is linearizable: it includes everything acknowledged before it began.
+With --consistency it may be otherwise, and then the first of --server that
+serves is read from, whether it leads or not:
+
+  any             what that node knows to be committed; needs no leader
+  at-least=N      at least up to offset N: waits until the node has heard of it
+  max-age=500ms   what is served was the whole log at most that long ago`,
 		Example: `  strandline read orders --from 0 --count 10
   strandline read orders --tail --follow
   strandline read orders --since 5m -o json | jq .value
+  strandline read orders --follow --from-follower --consistency max-age=1s
   strandline read orders -o raw | strandline append copy -i raw`,
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := notNegative(command, "from", "until", "count"); err != nil {
+				return err
+			}
 			if c.json {
 				want.output = formatJSON
 			}
@@ -59,6 +71,8 @@ type readFlags struct {
 	untilTime moment
 	follow    bool
 	output    format
+	fresh     consistency
+	follower  bool
 }
 
 func (f *readFlags) register(command *cobra.Command) {
@@ -74,6 +88,9 @@ func (f *readFlags) register(command *cobra.Command) {
 	flags.Int64Var(&f.until, "until", 0, "stop before this `offset`")
 	flags.Var(&f.untilTime, "until-time", "stop before the first record appended at or after this time")
 	flags.VarP(&f.output, "output", "o", "text, json or raw")
+	flags.Var(&f.fresh, "consistency", "linearizable, any, at-least=OFFSET or max-age=500ms (default linearizable)")
+	flags.BoolVar(&f.follower, "from-follower", false, "read from a replica that does not lead, as long as there is one")
+	completeWords(command, "consistency", "linearizable", "any", "at-least=", "max-age=")
 	command.MarkFlagsMutuallyExclusive("from", "from-start", "tail", "since")
 	completeWords(command, "output", "text", "json", "raw")
 }
@@ -107,12 +124,20 @@ func (f *readFlags) options(command *cobra.Command) []client.ReaderOption {
 	if f.follow {
 		o = append(o, client.Follow())
 	}
+	if f.follower {
+		o = append(o, client.PreferFollower())
+	}
+	if f.fresh.option != nil {
+		o = append(o, f.fresh.option)
+	}
 	return o
 }
 
 // read copies records to the output until there are no more to come.
 func (c *cli) read(ctx context.Context, log string, options []client.ReaderOption, want readFlags) error {
-	connection, err := c.connect()
+	waiting := &waitNotice{cli: c}
+	defer waiting.stop()
+	connection, err := c.connect(client.OnTrouble(waiting.trouble))
 	if err != nil {
 		return err
 	}

@@ -172,20 +172,28 @@ func TestAFixedKeyGoesToEveryRecord(t *testing.T) {
 
 func TestWrongJSONNamesItsLine(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"value":"a","value_base64":"YQ=="}`:         "value is there twice",
-		`{"val":"a"}`:                                 "unknown field",
-		`{"value":"a"} {}`:                            "more than one JSON value",
-		`{"value_base64":"%"}`:                        "base64",
-		"{\"value\":\"\xff\"}":                        "not UTF-8",
-		`{"headers":[{"value":"a"}]}`:                 "a header without a key",
-		`[]`:                                          "cannot unmarshal array",
-		`{"value":"a"`:                                "unexpected EOF",
-		`{"timestamp":"yesterday","value":"a"}`:       "parsing time",
+		`{"value":"a","value_base64":"YQ=="}`:   "value is there twice",
+		`{"val":"a"}`:                           "unknown field",
+		`{"value":"a"} {}`:                      "more than one JSON value",
+		`{"value_base64":"%"}`:                  "base64",
+		"{\"value\":\"\xff\"}":                  "not UTF-8",
+		`{"headers":[{"value":"a"}]}`:           "a header without a key",
+		`[]`:                                    "a record is a JSON object; here is: array",
+		`{"key":7}`:                             "key is a text; here is: number",
+		`{"headers":[{"key":7}]}`:               "key is a text; here is: number",
+		`{"headers":7}`:                         "headers is a list; here is: number",
+		`{"offset":"1"}`:                        "offset is a whole number; here is: string",
+		`{"value_base64":7}`:                    "value_base64 is a text in base64; here is: number",
+		`{value:1}`:                             "not JSON",
+		`{"value":"a"`:                          "the JSON object is not whole",
+		`{"timestamp":"yesterday","value":"a"}`: "is not like 2030-01-31T08:00:00Z",
 		`{"key_base64":"YQ==","key":"a","value":"a"}`: "key is there twice",
 	} {
 		_, err := readAll(formatJSON, strings.NewReader("{\"value\":\"fine\"}\n\n"+line+"\n"))
 		require.ErrorContains(t, err, want, line)
 		require.ErrorContains(t, err, "line 3", line)
+		require.NotContains(t, err.Error(), "JSON.", "no names of our own types: %s", line)
+		require.NotContains(t, err.Error(), "Go ", line)
 	}
 }
 

@@ -3,10 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -164,12 +167,56 @@ func parseRecord(line []byte) (client.Record, error) {
 	decoder.DisallowUnknownFields()
 	var object recordJSON
 	if err := decoder.Decode(&object); err != nil {
-		return client.Record{}, err
+		return client.Record{}, plainJSON(err)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return client.Record{}, errors.New("more than one JSON value")
 	}
 	return object.record()
+}
+
+// plainJSON tells what is wrong with a line in terms of the line.
+func plainJSON(err error) error {
+	var (
+		kind   *json.UnmarshalTypeError
+		syntax *json.SyntaxError
+		moment *time.ParseError
+		base64 base64.CorruptInputError
+	)
+	switch {
+	case errors.As(err, &kind) && kind.Field == "":
+		return fmt.Errorf("a record is a JSON object; here is: %s", kind.Value)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s is %s; here is: %s", kind.Field, jsonKind(kind.Type), kind.Value)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("not JSON: %w, at byte %d", err, syntax.Offset)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON object is not whole")
+	case errors.As(err, &moment):
+		return fmt.Errorf("timestamp %s is not like 2030-01-31T08:00:00Z", moment.Value)
+	case errors.As(err, &base64):
+		return fmt.Errorf("what stands in key_base64 or value_base64 is not base64, from its byte %d on", int64(base64))
+	}
+	if field, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
+		return fmt.Errorf("unknown field %s: a record has offset, timestamp, timestamp_ms, key, key_base64, value, value_base64 and headers", field)
+	}
+	return err
+}
+
+// jsonKind is what a field takes, in words of JSON.
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Int64:
+		return "a whole number"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "a text in base64"
+		}
+		return "a list"
+	}
+	return "an object"
 }
 
 // toStored and fromStored change between the public record and the one that a

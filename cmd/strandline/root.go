@@ -11,6 +11,7 @@ import (
 const rootHelp = `Strandline is a replicated write-ahead log: append records, get offsets, read
 them back in one order, for ever.
 
+  strandline dev                                  three nodes in one process, to try
   strandline serve                                a node on this machine
   strandline log create orders                    a log
   echo hello | strandline append orders           a record
@@ -50,12 +51,14 @@ func newRoot(c *cli) *cobra.Command {
 	flags.BoolVar(&c.json, "json", false, "write results and errors as JSON, one object a line")
 
 	root.AddCommand(
+		newDev(c),
 		newServe(c),
 		newLog(c),
 		newAppend(c),
 		newRead(c),
 		newSession(c),
 		newWriter(c),
+		newCluster(c),
 		newDoctor(c),
 		newBench(c),
 		newVersion(c),
@@ -120,7 +123,7 @@ func markUsageErrors(command *cobra.Command) {
 	// Cobra checks these after PersistentPreRun, which is right, because a
 	// setting can be what is required. Checked here they can be marked.
 	command.PreRunE = func(command *cobra.Command, _ []string) error {
-		return mark(command, errors.Join(command.ValidateRequiredFlags(), command.ValidateFlagGroups()))
+		return mark(command, checkFlagGroups(command))
 	}
 }
 

@@ -25,8 +25,9 @@ func newServe(c *cli) *cobra.Command {
 		Use:   "serve",
 		Short: "Run a node",
 		Long: `Run a node: logs over gRPC (strandline.v1 and logspec) and as topics over the
-Kafka protocol, metrics and health over HTTP. An acknowledged record is on disk. The data directory is made if it is not
-there; no other process can use it at the same time.
+Kafka protocol, metrics and health over HTTP. An acknowledged record is on disk.
+The data directory is made if it is not there; no other process can use it at the
+same time.
 
 Alone, a new node is a cluster of one. With --peers it waits until the nodes named
 there are formed into a cluster, once, by "strandline cluster init"; with --join

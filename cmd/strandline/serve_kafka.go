@@ -37,6 +37,23 @@ func checkListenKafka(address string, insecure bool) error {
 	return checkListen(address, insecure)
 }
 
+// kafkaReachedAt is the address of the Kafka port that clients of other nodes
+// are told; empty: none. A port on all interfaces is reached where the gRPC
+// port is.
+func (s serveSettings) kafkaReachedAt(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil || !isWildcard(host) {
+		return l.Addr().String()
+	}
+	if reached, _, err := net.SplitHostPort(s.reachedAt(s.grpc)); err == nil {
+		host = reached
+	}
+	return net.JoinHostPort(host, port)
+}
+
 // kafkaPort is the Kafka door of a node; one without a listener does nothing.
 type kafkaPort struct {
 	listener net.Listener

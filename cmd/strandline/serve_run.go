@@ -15,11 +15,15 @@ import (
 	logspecdoor "strandline.dev/internal/door/logspec"
 	"strandline.dev/internal/door/rpc"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/peer"
 )
 
 // stopTime is how long a node has to finish what is in flight. With what comes
 // after it stays under the 10 s that are promised.
 const stopTime = 9 * time.Second
+
+// handoverTime is how long others have to take over.
+const handoverTime = 2 * time.Second
 
 // serveSettings is what "serve" was asked to do.
 type serveSettings struct {
@@ -96,7 +100,9 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	defer taken.close()
 	grpcAddress, httpAddress := taken.grpc.Addr().String(), taken.http.Addr().String()
 
-	n, err := node.Open(s.options(grpcAddress))
+	options := s.options(grpcAddress)
+	options.KafkaAddress = s.kafkaReachedAt(taken.kafka)
+	n, err := node.Open(options)
 	if err != nil {
 		return err
 	}
@@ -110,15 +116,19 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 		return errors.Join(err, n.Close(ctx))
 	}
 
-	failed := make(chan error, 3)
+	// Clients and other nodes come in by one port.
+	peers, clients := peer.Split(taken.grpc)
+	defer peers.Close()
+	failed := make(chan error, 4)
 	stopped, stop := context.WithCancel(context.Background())
 	defer stop()
-	go func() { failed <- grpcServer.Serve(taken.grpc) }()
+	go func() { failed <- grpcServer.Serve(clients) }()
+	go func() { failed <- n.ServePeers(peers) }()
 	go func() { failed <- httpServer.Serve(taken.http) }()
 	go func() { failed <- kafka.serve(stopped) }()
 	s.logger.Info("serving", "node", s.name, "grpc", grpcAddress, "kafka", kafka.address(), "http", httpAddress, "data", s.data)
 	err = announce(served{Node: s.name, GRPC: grpcAddress, HTTP: httpAddress, Kafka: kafka.address(), Data: s.data, Waiting: n.ClusterID() == ""})
-	running := 3
+	running := 4
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -130,14 +140,20 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	s.logger.Info("stopping")
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
+	// Others lead before this node stops to answer; it still talks to them
+	// until its logs are closed.
+	handover, cancelHandover := context.WithTimeout(deadline, handoverTime)
+	n.HandOver(handover)
+	cancelHandover()
 	stop()
 	kafka.stop(deadline)
 	grpcServer.Stop(deadline)
 	httpServer.Stop(deadline)
+	err = first(err, n.Close(deadline))
+	_ = peers.Close()
 	for range running {
 		err = first(err, <-failed)
 	}
-	err = first(err, n.Close(deadline))
 	s.logger.Info("stopped")
 	return err
 }
@@ -150,7 +166,7 @@ func (s serveSettings) options(address string) node.Options {
 	return node.Options{
 		DataDir: s.data, Name: s.name, GRPCAddress: address,
 		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
-		MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger,
+		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger,
 	}
 }
 

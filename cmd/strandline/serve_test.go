@@ -35,7 +35,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	o := p.run(nil, "read", "orders")
 	require.Equal(t, exitRefused, o.code)
 	require.Contains(t, o.err, "LOG_NOT_FOUND")
-	require.Contains(t, o.err, "log create NAME")
+	require.Contains(t, o.err, "log create orders --server")
 
 	p.must("", "log", "create", "orders")
 	o = p.run(nil, "log", "create", "orders", "--json")
@@ -165,6 +165,7 @@ func TestSessionsAndWritersFromTheShell(t *testing.T) {
 	p.must("", "session", "keep", "orders", id)
 	require.Contains(t, p.must("", "session", "resolve", "orders", id, "--sequence", "0"), "not now")
 	require.Contains(t, p.must("", "session", "resolve", "orders", id, "--sequence", "0", "--final"), "never")
+	require.Contains(t, p.must("", "session", "resolve", "orders", "999", "--sequence", "0"), "if session 999 was not opened in this log, it never was in it")
 	p.must("", "session", "close", "orders", id)
 	require.Equal(t, exitRefused, p.run(nil, "session", "keep", "orders", id).code)
 

@@ -20,6 +20,8 @@ func newSession(c *cli) *cobra.Command {
 epoch and a sequence, and a duplicate gets the first answer back. Client
 libraries open one by themselves; these commands are for looking into one and
 for programs without a library.`,
+		Example: `  strandline session open orders --lease 5m
+  strandline session resolve orders 17 --sequence 41`,
 	},
 		newSessionOpen(c),
 		newSessionResolve(c),
@@ -72,7 +74,8 @@ func newSessionResolve(c *cli) *cobra.Command {
   pending     it is on its way; ask again
   not now     it is not in the log, but a request still under way may bring it
   never       it is not in the log and never will be
-  forgotten   it is too old: the log no longer knows
+  forgotten   the log no longer knows: the client has had its answer, or the
+              session ended more than 24 h ago, or there never was one
 
 --final makes "never" of "not now": the session's epoch ends.`,
 		Example: "  strandline session resolve orders 17 --epoch 0 --sequence 41\n  strandline session resolve orders 17 --sequence 41 --final",
@@ -89,7 +92,7 @@ func newSessionResolve(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.showResolution(r)
+				return c.showResolution(args[0], id, r)
 			})
 		},
 	}
@@ -101,7 +104,7 @@ func newSessionResolve(c *cli) *cobra.Command {
 	return c.oneSession(command)
 }
 
-func (c *cli) showResolution(r client.Resolution) error {
+func (c *cli) showResolution(log string, session uint64, r client.Resolution) error {
 	object := struct {
 		State  string `json:"state"`
 		Offset *int64 `json:"offset,omitempty"`
@@ -113,6 +116,12 @@ func (c *cli) showResolution(r client.Resolution) error {
 	return c.show(object, func(out io.Writer) {
 		if r.State == client.Committed {
 			fmt.Fprintf(out, "committed at offset %d\n", r.Offset)
+			return
+		}
+		if r.State == client.Forgotten && r.Epoch == 0 {
+			// The log keeps nothing of a session that it cannot tell from one
+			// that never was.
+			fmt.Fprintf(out, "forgotten: log %s knows nothing of this record; if session %d was not opened in this log, it never was in it\n", log, session)
 			return
 		}
 		fmt.Fprintf(out, "%v (the session is in epoch %d)\n", r.State, r.Epoch)

@@ -11,8 +11,9 @@ import (
 
 func newWriter(c *cli) *cobra.Command {
 	return group(&cobra.Command{
-		Use:   "writer",
-		Short: "Acquire the writer term of a log",
+		Use:     "writer",
+		Short:   "Acquire the writer term of a log",
+		Example: "  strandline writer acquire orders",
 	},
 		newWriterAcquire(c),
 	)

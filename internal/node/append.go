@@ -1,7 +1,6 @@
 package node
 
 import (
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/sequence"
 )
@@ -13,12 +12,9 @@ import (
 // Append returns, and must not block. Appends of one goroutine to one log keep
 // their order.
 func (n *Node) Append(c Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
-	h, refusal := n.serving(log)
+	h, refusal := n.logFor(c, log)
 	if refusal == nil {
-		refusal = refuseSystem(c, log)
-	}
-	if refusal == nil {
-		refusal = h.roomFor(a)
+		refusal = h.roomFor(a.Records)
 	}
 	if refusal != nil {
 		done(sequence.Answer{Refusal: refusal})
@@ -30,18 +26,3 @@ func (n *Node) Append(c Caller, log string, a *sequence.Append, done func(sequen
 func (h *hosted) append(a *sequence.Append, done func(sequence.Answer)) {
 	h.replica.Append(&replica.Request{Append: a, Done: done})
 }
-
-// roomFor refuses what a memory log has no offsets reserved for.
-func (h *hosted) roomFor(a *sequence.Append) *record.Refusal {
-	if h.config.Load().Durability != Memory {
-		return nil
-	}
-	_, end, _ := h.replica.Tail().Bounds()
-	if int64(end)+memoryMargin+int64(a.Records) > h.ceiling.Load() {
-		return record.Refuse(record.Busy, "log %q waits for offsets to be reserved", h.name)
-	}
-	return nil
-}
-
-// memoryMargin covers what is in flight and not in the readable end yet.
-const memoryMargin = 1 << 28

@@ -2,11 +2,13 @@ package node
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/record"
@@ -21,81 +23,141 @@ const (
 	// written anew as a whole and trimmed, so that opening a node does not
 	// take longer with its age.
 	checkpointEvery = 1000
+
+	// changeTimeout bounds a change of the catalog, which goes on when its
+	// caller has left: half a change would be seen by nobody.
+	changeTimeout = 30 * time.Second
+
+	// changePause lies between two tries while the catalog has no leader.
+	changePause = 50 * time.Millisecond
 )
 
-// catalog is the cluster's list of logs. Its truth is log 0: every record is
-// one catalogChange in JSON, and the state is what the changes add up to.
-// Changes are conditional appends, so two that were decided on the same state
-// never both land.
+// catalog is the cluster's list of logs and nodes. Its truth is log 0: every
+// record is one catalogChange in JSON, and the state is what the changes add up
+// to. Changes are conditional appends, so two that were decided on the same
+// state never both land. Any node can decide one; the leader of log 0 appends
+// it.
 type catalog struct {
 	node *Node
 	host *hosted
+	// shown is the newest state that was folded. It is never changed.
+	shown atomic.Pointer[catalogState]
 
+	// mu is held over a whole change.
 	mu    sync.Mutex
 	state catalogState
 	next  record.Offset // the first record not folded yet
+	// awaited is the id of the change that is being made; landed: it was folded.
+	awaited string
+	landed  bool
 }
 
-// openCatalog recovers the catalog's replica and folds its records.
-func openCatalog(n *Node) (*catalog, error) {
-	c := &catalog{node: n, state: newCatalogState()}
-	c.host = n.host(catalogLog{ID: catalogID, Name: catalogName, Replica: n.identity.CatalogReplica})
-	n.addLog(c.host)
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	if err := c.host.awaitOffice(ctx); err != nil {
-		return nil, fmt.Errorf("open catalog: %w", err)
+func newCatalog(n *Node, host *hosted) *catalog {
+	c := &catalog{node: n, host: host, state: newCatalogState()}
+	for _, seed := range n.me.Load().Seeds {
+		c.state.Nodes[seed.ID] = seed
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c, c.catchUp(ctx)
+	c.show()
+	return c
 }
 
-// openTimeout bounds how long a log may take to be ready after recovery.
-const openTimeout = time.Minute
-
-// snapshot returns the logs as of now, linearizably.
-func (c *catalog) snapshot(ctx context.Context) ([]catalogLog, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.catchUp(ctx); err != nil {
-		return nil, err
-	}
-	return c.state.list(), nil
+func (c *catalog) show() {
+	state := c.state.clone()
+	c.shown.Store(&state)
 }
 
-// change decides on the newest state and records what decide returns. It tries
-// again when another change came first.
+// change decides on the newest state and records what decide returns, nothing
+// if that has no effect. It tries again when another change came first, and
+// while the catalog has no leader. It outlives ctx: once proposed, a change is
+// seen through.
 func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
+	defer cancel()
+	err := c.record(ctx, decide)
+	if err == nil {
+		c.node.rehost()
+	}
+	return err
+}
+
+func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		if err := c.catchUp(ctx); err != nil {
-			return err
-		}
-		change, err := decide(&c.state)
-		if err != nil {
-			return err
-		}
-		err = c.append(ctx, change)
-		if errors.Is(err, &record.Refusal{Reason: record.EndMismatch}) {
+		err := c.try(ctx, decide)
+		var r *record.Refusal
+		var d decided
+		switch {
+		case err == nil:
+			c.checkpoint(ctx)
+			return nil
+		case errors.As(err, &d):
+			return d.error
+		case errors.Is(err, errAgain) || errors.As(err, &r) && r.Reason == record.EndMismatch:
 			continue
-		}
-		if err != nil {
-			return fmt.Errorf("change the catalog: %w", err)
-		}
-		if err := c.catchUp(ctx); err != nil {
+		case c.host.problem() != nil:
+			return err // it will not get better
+		case ctx.Err() != nil:
+			return record.Refuse(record.OutcomeUnknown, "the catalog has no majority of nodes for %v; the change may still happen: %v", changeTimeout, err)
+		case errors.As(err, &r) && !r.Reason.Retryable(), r == nil && !errors.Is(err, context.DeadlineExceeded):
 			return err
 		}
-		return c.checkpoint(ctx)
+		pause(ctx, changePause)
 	}
 }
 
-func (c *catalog) append(ctx context.Context, change catalogChange) error {
+// errAgain: the change did not land, and may be decided anew at once.
+var errAgain = errors.New("the change did not land")
+
+func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
+	if err := c.catchUp(ctx); err != nil {
+		return err
+	}
+	change, err := decide(&c.state)
+	if err != nil {
+		return decided{err}
+	}
+	if change.nothing() {
+		return nil
+	}
+	change.ID = rand.Text()
+	c.awaited, c.landed = change.ID, false
 	value, err := json.Marshal(change)
 	if err != nil {
 		return fmt.Errorf("encode change: %w", err)
 	}
+	proposed := c.propose(ctx, c.next, value)
+	// Only the log itself tells whether a change has landed.
+	if err := c.catchUp(ctx); err != nil {
+		return err
+	}
+	switch {
+	case c.landed:
+		return nil
+	case proposed == nil:
+		return errAgain
+	}
+	return proposed
+}
+
+// decided is an error of decide, which is final.
+type decided struct{ error }
+
+// propose appends a change at the leader, if the catalog ends at an offset.
+func (c *catalog) propose(ctx context.Context, end record.Offset, value []byte) error {
+	s := c.host.replica.Status()
+	if s.Leading {
+		return c.appendAt(ctx, end, value)
+	}
+	node := c.node.nodeOf(c.host, s.Leader)
+	if node == 0 {
+		return record.Refuse(record.NotLeader, "the catalog has no leader at the moment")
+	}
+	return c.node.call(ctx, node, askCatalogAppend, catalogAppend{End: end, Value: value}, nil)
+}
+
+// appendAt appends one record to the catalog, here, if it ends at an offset.
+func (c *catalog) appendAt(ctx context.Context, end record.Offset, value []byte) error {
 	var b record.Builder
 	b.Reset(nil)
 	if err := b.Add(record.Record{Timestamp: time.Now().UnixMilli(), Value: value}); err != nil {
@@ -105,24 +167,48 @@ func (c *catalog) append(ctx context.Context, change catalogChange) error {
 	if err != nil {
 		return err
 	}
-	return c.host.appendAt(ctx, c.next, batch)
+	return c.host.appendAt(ctx, end, batch)
 }
 
-// catchUp folds every record that is committed now.
+// catchUp folds every record that is committed now, anywhere.
 func (c *catalog) catchUp(ctx context.Context) error {
-	if err := c.host.confirm(ctx); err != nil {
+	confirm, cancel := context.WithTimeout(ctx, changeTimeout/10)
+	defer cancel()
+	if err := c.host.confirm(confirm); err != nil {
 		return err
 	}
+	return c.foldKnown(ctx)
+}
+
+// refresh makes the state linearizable: it holds every change that was made
+// before.
+func (c *catalog) refresh(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.catchUp(ctx)
+}
+
+// learn folds what has become known here, without asking others.
+func (c *catalog) learn(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.foldKnown(ctx)
+}
+
+func (c *catalog) foldKnown(ctx context.Context) error {
 	start, end, err := c.host.replica.Tail().Bounds()
 	if err != nil {
 		return err
 	}
-	c.next = max(c.next, start)
-	reader := &Reader{host: c.host, next: c.next, until: end, reader: c.host.replica.NewReader(c.next)}
+	if c.next = max(c.next, start); c.next >= end {
+		return nil
+	}
+	reader := &Reader{host: c.host, next: c.next, until: end, internal: true, reader: c.host.replica.NewReader(c.next)}
 	defer reader.Close()
 	for {
 		chunk, err := reader.Next(ctx)
 		if err == io.EOF {
+			c.show()
 			return nil
 		}
 		if err != nil {
@@ -147,29 +233,30 @@ func (c *catalog) fold(chunk Chunk) error {
 		if err := c.state.fold(change); err != nil {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
+		c.landed = c.landed || change.ID == c.awaited
 	}
 	return nil
 }
 
 // checkpoint writes the whole state as one change and trims those before, once
-// in a while.
-func (c *catalog) checkpoint(ctx context.Context) error {
+// in a while. If it fails the next change tries again.
+func (c *catalog) checkpoint(ctx context.Context) {
 	start, _, err := c.host.replica.Tail().Bounds()
-	if err != nil || c.next-start < checkpointEvery {
-		return err
+	if err != nil || c.next-start < checkpointEvery || !c.host.replica.Status().Leading {
+		return
 	}
 	whole := c.state.clone()
+	value, err := json.Marshal(catalogChange{ID: rand.Text(), Checkpoint: &whole})
 	at := c.next
-	if err := c.append(ctx, catalogChange{Checkpoint: &whole}); err != nil {
-		if errors.Is(err, &record.Refusal{Reason: record.EndMismatch}) {
-			return nil // somebody else is changing it; the next change tries again
-		}
-		return fmt.Errorf("checkpoint the catalog: %w", err)
+	if err == nil {
+		err = c.appendAt(ctx, at, value)
 	}
-	if _, err := c.host.command(ctx, record.Command{Kind: record.Trim, Offset: at}); err != nil {
-		return fmt.Errorf("trim the catalog: %w", err)
+	if err == nil {
+		_, err = c.host.command(ctx, record.Command{Kind: record.Trim, Offset: at})
 	}
-	return nil
+	if err != nil {
+		c.node.logger.Warn("could not write a checkpoint of the catalog; the next change tries again", "error", err)
+	}
 }
 
 // reserveSessions takes count session ids for this node.
@@ -188,4 +275,14 @@ func (h *hosted) appendAt(ctx context.Context, end record.Offset, batch record.B
 	}
 	_, err := h.await(ctx, func(done func(sequence.Answer)) { h.append(a, done) })
 	return err
+}
+
+// pause waits for d, or less when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,10 +12,27 @@ import (
 
 // catalogState is what the catalog's changes add up to.
 type catalogState struct {
-	Logs        map[string]catalogLog `json:"logs"` // by name
-	NextLog     uint64                `json:"next_log"`
-	NextReplica uint64                `json:"next_replica"`
-	NextSession record.SessionID      `json:"next_session"`
+	Logs        map[string]catalogLog  `json:"logs"`  // by name
+	Nodes       map[uint64]catalogNode `json:"nodes"` // by id
+	Gone        map[uint64]string      `json:"gone"`  // names of nodes that were removed, by id
+	NextLog     uint64                 `json:"next_log"`
+	NextNode    uint64                 `json:"next_node"`
+	NextReplica uint64                 `json:"next_replica"`
+	NextSession record.SessionID       `json:"next_session"`
+}
+
+// catalogNode is one node of the cluster.
+type catalogNode struct {
+	ID      uint64 `json:"id"`
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Kafka   string `json:"kafka,omitempty"` // of its Kafka door; empty: none
+	// Token is what the node called itself by when it asked to be admitted: who
+	// asks again with it has not heard the answer.
+	Token   string `json:"token"`
+	Catalog uint64 `json:"catalog_replica"`
+	// Leaving: its replicas are being moved elsewhere.
+	Leaving bool `json:"leaving,omitempty"`
 }
 
 // catalogLog is one log as the catalog knows it.
@@ -25,12 +41,26 @@ type catalogLog struct {
 	Name    string        `json:"name"`
 	Config  catalogConfig `json:"config"`
 	Created int64         `json:"created_ms"`
-	// Replica is the id of the log's replica: one for each incarnation of its
-	// data, never used again.
-	Replica uint64 `json:"replica"`
-	// Lost and Ceiling belong to memory logs, see hosted.
+	// Founders are the replicas that the log began with, as voters. All
+	// replicas start from the state that names them.
+	Founders []uint64 `json:"founders"`
+	// Replicas are those that the log should have; its leader brings Raft's
+	// configuration there. The first is to lead a new log.
+	Replicas []catalogReplica `json:"replicas"`
+	// Leaving are replicas that Raft's configuration may still hold.
+	Leaving []catalogReplica `json:"leaving,omitempty"`
+	// Lost and Ceiling belong to memory logs, see memory.go.
 	Lost    record.Offset `json:"lost,omitempty"`
 	Ceiling int64         `json:"ceiling,omitempty"`
+}
+
+// catalogReplica is one incarnation of a log's data. Its id is never used
+// again.
+type catalogReplica struct {
+	ID   uint64 `json:"id"`
+	Node uint64 `json:"node"`
+	// New: it has not been a voter yet.
+	New bool `json:"new,omitempty"`
 }
 
 // catalogConfig is Config as it is stored.
@@ -43,55 +73,128 @@ type catalogConfig struct {
 	Partition      int32  `json:"partition,omitempty"`
 }
 
-// catalogChange is one record of the catalog; exactly one field is set.
+// catalogChange is one record of the catalog. All its parts take effect
+// together.
 type catalogChange struct {
-	Put        *catalogLog      `json:"put,omitempty"`        // a log is new or different
-	Delete     string           `json:"delete,omitempty"`     // name of a log
+	// ID tells whoever proposed it that it has landed.
+	ID         string           `json:"change"`
+	Put        []catalogLog     `json:"put,omitempty"`        // logs that are new or different
+	Delete     []string         `json:"delete,omitempty"`     // names of logs
+	Node       []catalogNode    `json:"node,omitempty"`       // nodes that are new or different
+	Gone       []uint64         `json:"gone,omitempty"`       // nodes that left
 	Sessions   record.SessionID `json:"sessions,omitempty"`   // all ids below are taken
 	Checkpoint *catalogState    `json:"checkpoint,omitempty"` // everything so far
+}
+
+// nothing: the change has no effect and need not be recorded.
+func (c *catalogChange) nothing() bool {
+	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone) == 0 && c.Sessions == 0 && c.Checkpoint == nil
 }
 
 var errUnknownChange = errors.New("unknown kind of change; a newer version wrote it")
 
 func newCatalogState() catalogState {
-	return catalogState{Logs: map[string]catalogLog{}, NextLog: 1, NextReplica: 2, NextSession: 1}
+	return catalogState{
+		Logs: map[string]catalogLog{}, Nodes: map[uint64]catalogNode{}, Gone: map[uint64]string{},
+		NextLog: 1, NextNode: 2, NextReplica: 2, NextSession: 1,
+	}
 }
 
 func (s *catalogState) fold(c catalogChange) error {
-	switch {
-	case c.Put != nil:
-		s.Logs[c.Put.Name] = *c.Put
-		s.NextLog = max(s.NextLog, c.Put.ID+1)
-		s.NextReplica = max(s.NextReplica, c.Put.Replica+1)
-	case c.Delete != "":
-		if _, ok := s.Logs[c.Delete]; !ok {
-			return fmt.Errorf("deletes log %q, which there is not", c.Delete)
-		}
-		delete(s.Logs, c.Delete)
-	case c.Sessions != 0:
-		s.NextSession = max(s.NextSession, c.Sessions)
-	case c.Checkpoint != nil:
-		*s = c.Checkpoint.clone()
-	default:
+	if c.nothing() {
 		return errUnknownChange
 	}
+	if c.Checkpoint != nil {
+		*s = c.Checkpoint.clone()
+	}
+	for _, l := range c.Put {
+		s.Logs[l.Name] = l
+		s.NextLog = max(s.NextLog, l.ID+1)
+		for _, r := range l.Replicas {
+			s.NextReplica = max(s.NextReplica, r.ID+1)
+		}
+	}
+	for _, name := range c.Delete {
+		delete(s.Logs, name)
+	}
+	for _, n := range c.Node {
+		s.Nodes[n.ID] = n
+		s.NextNode = max(s.NextNode, n.ID+1)
+		s.NextReplica = max(s.NextReplica, n.Catalog+1)
+	}
+	for _, id := range c.Gone {
+		s.Gone[id] = s.Nodes[id].Name
+		delete(s.Nodes, id)
+	}
+	s.NextSession = max(s.NextSession, c.Sessions)
 	return nil
 }
 
+// clone copies the maps; what they hold is never changed in place.
 func (s *catalogState) clone() catalogState {
-	out := *s
-	out.Logs = maps.Clone(s.Logs)
-	if out.Logs == nil {
-		out.Logs = map[string]catalogLog{}
-	}
+	fresh, out := newCatalogState(), *s
+	maps.Copy(fresh.Logs, s.Logs)
+	maps.Copy(fresh.Nodes, s.Nodes)
+	maps.Copy(fresh.Gone, s.Gone)
+	out.Logs, out.Nodes, out.Gone = fresh.Logs, fresh.Nodes, fresh.Gone
 	return out
 }
 
-// list returns the logs by name.
-func (s *catalogState) list() []catalogLog {
-	logs := slices.Collect(maps.Values(s.Logs))
-	slices.SortFunc(logs, func(a, b catalogLog) int { return cmp.Compare(a.Name, b.Name) })
-	return logs
+// node finds a node by its name.
+func (s *catalogState) node(name string) (catalogNode, bool) {
+	for _, n := range s.Nodes {
+		if n.Name == name {
+			return n, true
+		}
+	}
+	return catalogNode{}, false
+}
+
+// nodes are all, by id.
+func (s *catalogState) nodes() []catalogNode {
+	return slices.SortedFunc(maps.Values(s.Nodes), func(a, b catalogNode) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// catalogVoters is how many nodes at the most vote on the catalog: more would
+// make each change slower and the cluster no safer. The others follow it.
+const catalogVoters = 5
+
+// catalogMembers are the replicas that the catalog itself should have.
+func (s *catalogState) catalogMembers() (voters, learners []uint64) {
+	for _, n := range s.nodes() {
+		switch {
+		case n.Leaving:
+		case len(voters) < catalogVoters:
+			voters = append(voters, n.Catalog)
+		default:
+			learners = append(learners, n.Catalog)
+		}
+	}
+	return voters, learners
+}
+
+// on returns the log's replica on a node: one it should have, or one leaving.
+func (l *catalogLog) on(node uint64) (catalogReplica, bool) {
+	for _, r := range slices.Concat(l.Replicas, l.Leaving) {
+		if r.Node == node {
+			return r, true
+		}
+	}
+	return catalogReplica{}, false
+}
+
+// wanted are the ids of the replicas that the log should have.
+func (l *catalogLog) wanted() []uint64 {
+	ids := make([]uint64, len(l.Replicas))
+	for i, r := range l.Replicas {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+// settled: the log has the replicas that it should have.
+func (l *catalogLog) settled() bool {
+	return len(l.Leaving) == 0 && !slices.ContainsFunc(l.Replicas, func(r catalogReplica) bool { return r.New })
 }
 
 func encodeConfig(c Config) catalogConfig {

@@ -1,10 +1,6 @@
 package node
 
-import (
-	"context"
-
-	"strandline.dev/internal/record"
-)
+import "strandline.dev/internal/record"
 
 // ClusterStatus is what the cluster looks like from here. Where a node does
 // not answer, what was known last or nothing is told.
@@ -68,33 +64,3 @@ const (
 	Unreachable ReplicaState = "unreachable"
 	Unknown     ReplicaState = "unknown" // nobody leads, so nobody knows
 )
-
-// InitCluster forms a cluster of this node and those named in its Peers. It is
-// done once in the life of a cluster.
-func (n *Node) InitCluster(ctx context.Context, _ Caller) (clusterID string, err error) {
-	return "", errNotYet
-}
-
-// ClusterStatus asks every node and tells what they know.
-func (n *Node) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus, error) {
-	return ClusterStatus{}, errNotYet
-}
-
-// AddNode admits the node that waits at an address. It gets replicas of the
-// catalog; logs are put there by ReplaceNode, or when they are created.
-func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) error { return errNotYet }
-
-// RemoveNode takes a node out of the cluster. Its replicas must have been moved
-// (ReplaceNode) unless the logs keep their number of replicas without it.
-func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error { return errNotYet }
-
-// ReplaceNode moves all replicas of a node, dead or alive, to another one, and
-// takes it out of the cluster when they have caught up there. It returns when
-// the move has been decided; ClusterStatus shows how far it is.
-func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) error { return errNotYet }
-
-// TransferLeader hands the leadership of a log to the replica on a node, and
-// returns when it leads.
-func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) error { return errNotYet }
-
-var errNotYet = record.Refuse(record.Unsupported, "this node is alone")

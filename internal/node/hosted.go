@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -21,8 +23,10 @@ type hosted struct {
 	id      uint64
 	created int64 // unix ms
 	config  atomic.Pointer[Config]
-	replica *replica.Replica // nil when the log cannot be served
-	log     segment.Log
+	// replicaID is that of the replica on this node.
+	replicaID uint64
+	replica   *replica.Replica // nil when the log cannot be served
+	log       segment.Log
 
 	// unserved says why the log cannot be served since it was opened; empty
 	// for one that can.
@@ -35,22 +39,23 @@ type hosted struct {
 
 	unretained atomic.Int64 // bytes written since retention was looked at
 
+	readers atomic.Int64 // reads under way that tell how old their knowledge is
+	asking  atomic.Bool  // a question to the leader is under way for them
+
+	// shaped is the state of the catalog and the term for which this log has
+	// the replicas that it should have; the shaper's own.
+	shaped     *catalogState
+	shapedTerm uint64
+
 	closing sync.Once
 }
 
-// memoryBlock is how many offsets a memory log reserves in the catalog ahead
-// of use: an hour at a million records a second.
-const memoryBlock = 1 << 32
-
-// problem is empty, or why the log cannot be served.
-func (h *hosted) problem() string {
+// problem is nil, or why the log cannot be served.
+func (h *hosted) problem() *record.Refusal {
 	if h.unserved != "" {
-		return h.unserved
+		return record.Refuse(record.Corrupt, "log %q cannot be served here: %s", h.name, h.unserved)
 	}
-	if f := h.replica.Status().Failed; f != nil {
-		return f.Error()
-	}
-	return ""
+	return h.replica.Status().Failed
 }
 
 func (h *hosted) close(ctx context.Context) (err error) {
@@ -81,19 +86,31 @@ func (n *Node) segmentOptions(logger *slog.Logger) segment.Options {
 	return segment.Options{SegmentBytes: n.options.SegmentBytes, SyncDelay: n.options.SyncDelay, Logger: logger}
 }
 
-// createDisk makes the files of a new replica that is the log's only voter.
-func (n *Node) createDisk(log, id uint64) (*segment.Store, error) {
-	b, err := replica.Bootstrap([]uint64{id})
-	if err != nil {
-		return nil, err
+// makeReplica makes the files of a new replica, which begins as all of its log
+// do, and enters it as made. What an interrupted try left is removed.
+func (n *Node) makeReplica(log, id uint64, founders []uint64) error {
+	dir := n.replicaDir(log, id)
+	if err := n.disk.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove an unfinished replica: %w", err)
 	}
-	return segment.Create(n.disk, n.replicaDir(log, id), n.segmentOptions(n.logger.With("log", log)), b)
+	b, err := replica.Bootstrap(founders)
+	if err != nil {
+		return err
+	}
+	store, err := segment.Create(n.disk, dir, n.segmentOptions(n.logger.With("log", log)), b)
+	if err != nil {
+		return err
+	}
+	if err := store.Close(); err != nil {
+		return err
+	}
+	return n.made.add(id)
 }
 
-// host opens what the catalog tells of a log. A log that cannot be opened is
-// hosted too, with the reason, so that the others are served.
-func (n *Node) host(l catalogLog) *hosted {
-	h := &hosted{name: l.Name, id: l.ID, created: l.Created, lost: l.Lost}
+// host opens the replica that the catalog puts on this node. One that cannot
+// be opened is hosted too, with the reason, so that the others are served.
+func (n *Node) host(l catalogLog, id uint64) *hosted {
+	h := &hosted{name: l.Name, id: l.ID, created: l.Created, lost: l.Lost, replicaID: id}
 	config := l.Config.decode()
 	h.config.Store(&config)
 	h.ceiling.Store(l.Ceiling)
@@ -105,40 +122,75 @@ func (n *Node) host(l catalogLog) *hosted {
 }
 
 func (n *Node) startReplica(h *hosted, l catalogLog) error {
-	logger := n.logger.With("log", l.Name)
-	var hard segment.HardState
-	switch h.config.Load().Durability {
-	case Memory:
-		b, err := replica.Bootstrap([]uint64{l.Replica})
-		if err != nil {
-			return err
-		}
-		h.log, hard = segment.NewMemory(b), b.HardState
-	default:
-		store, err := segment.Open(n.disk, n.replicaDir(l.ID, l.Replica), n.segmentOptions(logger))
-		if err != nil {
-			return err
-		}
-		h.log, hard = store, store.HardState()
+	logger := n.logger.With("log", l.Name, "replica", h.replicaID)
+	hard, err := n.openLog(h, l, logger)
+	if err != nil {
+		return err
 	}
 	wrote := func(bytes, entries int, took time.Duration) {
 		n.metrics.wrote(l.Name, bytes, entries, took)
 		n.wrote(bytes)
 		n.wroteTo(h, bytes)
 	}
-	r, err := replica.Start(replica.Options{ID: l.Replica, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote})
+	h.replica, err = replica.Start(replica.Options{
+		ID: h.replicaID, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote,
+		// The first founder begins a new log; the others would only be in its way.
+		Eager: l.Founders[0] == h.replicaID && h.log.LastIndex()+1 == h.log.FirstIndex(),
+		Send: func(to uint64, urgent bool, message net.Buffers) bool {
+			return n.send(h, to, urgent, message)
+		},
+		Address: func(id uint64) string { return n.addressOf(h, id) },
+	})
 	if err != nil {
 		_ = h.log.Close()
 		return fmt.Errorf("start replica: %w", err)
 	}
-	h.replica = r
 	return nil
 }
 
-// awaitOffice waits until the log takes appends.
-func (h *hosted) awaitOffice(ctx context.Context) error {
-	if h.unserved != "" {
-		return record.Refuse(record.Corrupt, "log %q cannot be served: %s", h.name, h.unserved)
+func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.HardState, error) {
+	if h.config.Load().Durability == Memory {
+		b, err := replica.Bootstrap(l.Founders)
+		if err != nil {
+			return segment.HardState{}, err
+		}
+		h.log = segment.NewMemory(b)
+		return b.HardState, n.made.add(h.replicaID)
 	}
-	return h.replica.AwaitOffice(ctx)
+	if !n.made.has(h.replicaID) {
+		if err := n.makeReplica(l.ID, h.replicaID, l.Founders); err != nil {
+			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
+		}
+	}
+	store, err := segment.Open(n.disk, n.replicaDir(l.ID, h.replicaID), n.segmentOptions(logger))
+	if errors.Is(err, segment.ErrNoLog) {
+		return segment.HardState{}, fmt.Errorf("the files of this replica are gone: %w; replace this node (strandline cluster replace-node), or bring them back", err)
+	}
+	if err != nil {
+		return segment.HardState{}, err
+	}
+	h.log = store
+	return store.HardState(), nil
+}
+
+// awaitLeader waits until the log has a leader that takes appends, here or
+// elsewhere.
+func (h *hosted) awaitLeader(ctx context.Context) error {
+	if problem := h.problem(); problem != nil {
+		return problem
+	}
+	if h.replica.Status().Alone {
+		return h.replica.AwaitOffice(ctx)
+	}
+	for {
+		// The answer to a question rests on a leader in office.
+		err := h.confirm(ctx)
+		if err == nil || !errors.Is(err, &record.Refusal{Reason: record.NotLeader}) {
+			return err
+		}
+		pause(ctx, changePause)
+		if ctx.Err() != nil {
+			return record.Refuse(record.NotLeader, "log %q has no leader yet", h.name)
+		}
+	}
 }

@@ -55,7 +55,10 @@ func (n *Node) describe(h *hosted) Info {
 	free, total := n.space.known()
 	i := Info{
 		Name: h.name, ID: h.id, Config: *h.config.Load(), Created: h.created,
-		Full: n.space.full.Load() && h.onDisk(), BytesFree: free, BytesTotal: total, Problem: h.problem(),
+		BytesFree: free, BytesTotal: total, Age: UnknownAge,
+	}
+	if problem := h.problem(); problem != nil {
+		i.Problem = problem.Error()
 	}
 	if h.replica == nil {
 		return i
@@ -63,9 +66,44 @@ func (n *Node) describe(h *hosted) Info {
 	s := h.replica.Status()
 	i.Start, i.End, _ = h.replica.Tail().Bounds()
 	i.BytesUsed = h.log.Bytes()
+	i.Full = h.onDisk() && h.replica.Full()
 	i.Writer, i.OpenSessions, i.LeaderTerm, i.Sealed = s.Writer, s.OpenSessions, s.Term, s.Sealed
-	if s.Leading {
+	i.Age = h.age()
+	switch {
+	case s.Leading:
 		i.Leader = n.options.GRPCAddress
+	case s.Leader != 0:
+		i.Leader = n.addressOf(h, s.Leader)
+	}
+	if c := n.catalog.Load(); c != nil {
+		i.Replicas = replicasOf(c.shown.Load(), h.name, i.Leader)
 	}
 	return i
+}
+
+// describeElsewhere describes a log that this node does not hold.
+func (n *Node) describeElsewhere(l catalogLog, state *catalogState) Info {
+	free, total := n.space.known()
+	return Info{
+		Name: l.Name, ID: l.ID, Config: l.Config.decode(), Created: l.Created,
+		BytesFree: free, BytesTotal: total, Age: UnknownAge, Replicas: replicasOf(state, l.Name, ""),
+	}
+}
+
+// replicasOf tells who holds a log; the catalog is held by all.
+func replicasOf(state *catalogState, log, leader string) []InfoReplica {
+	var replicas []InfoReplica
+	add := func(node catalogNode) {
+		replicas = append(replicas, InfoReplica{Node: node.Name, Address: node.Address, Leader: leader != "" && node.Address == leader})
+	}
+	if log == catalogName {
+		for _, node := range state.nodes() {
+			add(node)
+		}
+		return replicas
+	}
+	for _, r := range state.Logs[log].Replicas {
+		add(state.Nodes[r.Node])
+	}
+	return replicas
 }

@@ -18,44 +18,68 @@ const retainAfter = 32 << 20
 // and the command after it, a record outlives its retention by less than 2 s.
 const retentionEvery = time.Second
 
+// retainTime bounds one look at the retention of one log, so that one that
+// hangs does not stop the others.
+const retainTime = 5 * time.Second
+
 // keeper is the node's clock: one goroutine ticks the replicas and watches
 // the disk, another applies retention, whose look-ups may read the disk.
 type keeper struct {
+	ctx     context.Context // ends with stop
 	cancel  context.CancelFunc
+	mu      sync.Mutex // running.Add against running.Wait
+	stopped bool
 	running sync.WaitGroup
 	// grown asks for a look at retention before the next second is over.
 	grown chan struct{}
 }
 
 func (k *keeper) start(n *Node) {
-	ctx, cancel := context.WithCancel(context.Background())
-	k.cancel, k.grown = cancel, make(chan struct{}, 1)
-	k.running.Go(func() { n.keepTime(ctx) })
-	k.running.Go(func() { n.keepRetention(ctx) })
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	k.grown = make(chan struct{}, 1)
+	k.run(n.keepTime)
+	k.run(n.keepRetention)
+}
+
+// run lets f run until stop, which waits for it.
+func (k *keeper) run(f func(context.Context)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.stopped {
+		k.running.Go(func() { f(k.ctx) })
+	}
 }
 
 func (k *keeper) stop() {
-	if k.cancel != nil {
-		k.cancel()
-		k.running.Wait()
+	if k.cancel == nil {
+		return
 	}
+	k.mu.Lock()
+	k.stopped = true
+	k.mu.Unlock()
+	k.cancel()
+	k.running.Wait()
 }
 
 func (n *Node) keepTime(ctx context.Context) {
 	tick := time.NewTicker(replica.TickMillis * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for ticks := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		n.watchSpace()
-		n.tellFull() // a log that was created meanwhile has not heard yet
 		for _, h := range *n.logs.Load() {
 			if h.replica != nil {
 				h.replica.Tick()
+				h.refreshAge()
 			}
+		}
+		if ticks++; ticks%gossipTicks == 0 {
+			n.watchSpace()
+			n.gossip()
+			n.tellFull()
 		}
 	}
 }
@@ -74,7 +98,10 @@ func (n *Node) keepRetention(ctx context.Context) {
 			if h.replica == nil || h.id == catalogID || !h.replica.Status().Leading {
 				continue
 			}
-			if err := n.retain(ctx, h); err != nil && ctx.Err() == nil {
+			limited, cancel := context.WithTimeout(ctx, retainTime)
+			err := n.retain(limited, h)
+			cancel()
+			if err != nil && ctx.Err() == nil {
 				n.logger.Warn("could not apply retention", "log", h.name, "error", err)
 			}
 		}
@@ -98,7 +125,7 @@ func (n *Node) wroteTo(h *hosted, bytes int) {
 func (n *Node) retain(ctx context.Context, h *hosted) error {
 	config := h.config.Load()
 	if config.Durability == Memory {
-		if err := n.reserveMemory(ctx, h); err != nil {
+		if err := n.reserveMemory(ctx, h, 0); err != nil {
 			return err
 		}
 	}

@@ -1,13 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,56 +20,139 @@ const maxLogs = 10_000
 var validName = regexp.MustCompile(`^[A-Za-z0-9.-][A-Za-z0-9._-]{0,199}$`)
 
 // CreateLog makes a log and answers when it takes appends.
-func (n *Node) CreateLog(ctx context.Context, c Caller, name string, config Config) (Info, error) {
-	if r := checkName(c, name, config); r != nil {
+func (n *Node) CreateLog(ctx context.Context, caller Caller, name string, config Config) (Info, error) {
+	if r := checkName(caller, name); r != nil {
 		return Info{}, r
 	}
 	if err := checkConfig(config); err != nil {
 		return Info{}, err
 	}
-	n.changing.Lock()
-	defer n.changing.Unlock()
-	if n.closed {
-		return Info{}, record.Refuse(record.ShuttingDown, "this node is shutting down")
+	c := n.catalog.Load()
+	if c == nil {
+		return Info{}, n.notMember()
 	}
-	var created catalogLog
-	err := n.catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
-		if _, ok := s.Logs[name]; ok {
-			return catalogChange{}, record.Refuse(record.LogExists, "there is a log %q already", name)
+	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		created, refusal := n.newLog(s, name, config)
+		if refusal != nil {
+			return catalogChange{}, refusal
 		}
-		if len(s.Logs) >= maxLogs {
-			return catalogChange{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
-		}
-		created = catalogLog{
-			ID: s.NextLog, Name: name, Config: encodeConfig(config),
-			Created: time.Now().UnixMilli(), Replica: s.NextReplica,
-		}
-		if config.Durability == Memory {
-			created.Ceiling = memoryBlock
-			return catalogChange{Put: &created}, nil
-		}
-		// The files come first: a log that the catalog names is never made
-		// from nothing again. Files that it does not name are removed when
-		// the node opens.
-		if err := n.removeReplica(created); err != nil {
-			return catalogChange{}, err
-		}
-		store, err := n.createDisk(created.ID, created.Replica)
-		if err != nil {
-			return catalogChange{}, refuseStorage(fmt.Errorf("create log %s: %w", name, err))
-		}
-		return catalogChange{Put: &created}, store.Close()
+		return catalogChange{Put: []catalogLog{created}}, nil
 	})
 	if err != nil {
 		return Info{}, err
 	}
-	h := n.host(created)
-	n.addLog(h)
-	if err := h.awaitOffice(ctx); err != nil {
-		return Info{}, err
-	}
-	return n.describe(h), nil
+	return n.created(ctx, name)
 }
+
+// newLog plans a log that the catalog does not have yet.
+func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, *record.Refusal) {
+	if _, ok := s.Logs[name]; ok {
+		return catalogLog{}, record.Refuse(record.LogExists, "there is a log %q already", name)
+	}
+	if len(s.Logs) >= maxLogs {
+		return catalogLog{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
+	}
+	created := catalogLog{ID: s.NextLog, Name: name, Config: encodeConfig(config), Created: time.Now().UnixMilli()}
+	nodes, refusal := n.place(s, config.Replicas, created.ID)
+	if refusal != nil {
+		return catalogLog{}, refusal
+	}
+	created.Config.Replicas = len(nodes)
+	for i, node := range nodes {
+		r := catalogReplica{ID: s.NextReplica + uint64(i), Node: node}
+		created.Replicas = append(created.Replicas, r)
+		created.Founders = append(created.Founders, r.ID)
+	}
+	if config.Durability == Memory {
+		created.Ceiling = memoryBlock
+	}
+	return created, nil
+}
+
+// created waits until a new log takes appends, wherever it is.
+func (n *Node) created(ctx context.Context, name string) (Info, error) {
+	if h := (*n.logs.Load())[name]; h != nil {
+		if err := h.awaitLeader(ctx); err != nil {
+			return Info{}, err
+		}
+		return n.describe(h), nil
+	}
+	c := n.catalog.Load()
+	l, ok := c.shown.Load().Logs[name]
+	if !ok {
+		return Info{}, record.Refuse(record.LogNotFound, "log %q was deleted again", name)
+	}
+	var err error
+	for _, r := range l.Replicas {
+		if err = n.call(ctx, r.Node, askReady, name, nil); err == nil {
+			break
+		}
+	}
+	return n.describeElsewhere(l, c.shown.Load()), err
+}
+
+// awaitLog answers another node once a log takes appends. The change that
+// created it may be on its way here.
+func (n *Node) awaitLog(ctx context.Context, name string) error {
+	if err := n.catalog.Load().refresh(ctx); err != nil {
+		return err
+	}
+	n.rehost()
+	h, refusal := n.serving(name)
+	if refusal != nil {
+		return refusal
+	}
+	return h.awaitLeader(ctx)
+}
+
+// defaultReplicas is how many nodes hold a log that does not say, if there are
+// so many.
+const defaultReplicas = 3
+
+// place chooses the nodes of a new log: those that answer, then those with the
+// fewest replicas. The first, which is to lead, changes from log to log.
+func (n *Node) place(s *catalogState, replicas int, log uint64) ([]uint64, *record.Refusal) {
+	load := map[uint64]int{}
+	for _, l := range s.Logs {
+		for _, r := range l.Replicas {
+			load[r.Node]++
+		}
+	}
+	var nodes []uint64
+	for _, node := range s.nodes() {
+		if !node.Leaving {
+			nodes = append(nodes, node.ID)
+		}
+	}
+	if replicas == 0 {
+		replicas = min(defaultReplicas, len(nodes))
+	}
+	if replicas > len(nodes) || len(nodes) == 0 {
+		return nil, record.Refuse(record.Invalid,
+			"%d replicas asked for, and the cluster has %d nodes: add nodes, or ask for fewer", replicas, len(nodes))
+	}
+	me := n.me.Load().NodeID
+	down := func(id uint64) int {
+		if id == me || n.neighbours.up(id) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(nodes, func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(load[a], load[b]))
+	})
+	nodes = nodes[:replicas]
+	slices.Sort(nodes)
+	first := int(log % uint64(replicas))
+	nodes = slices.Concat(nodes[first:], nodes[:first])
+	// A log is not begun by a node that does not answer.
+	slices.SortStableFunc(nodes, func(a, b uint64) int { return cmp.Compare(down(a), down(b)) })
+	return nodes, nil
+}
+
+// maxReplicas is more than anybody needs: each makes an append a little slower,
+// and five survive the loss of any two.
+const maxReplicas = 7
 
 func checkConfig(c Config) error {
 	switch {
@@ -79,148 +160,98 @@ func checkConfig(c Config) error {
 		return record.Refuse(record.Invalid, "retention and replicas cannot be negative")
 	case c.Retention > 0 && c.Retention < time.Second:
 		return record.Refuse(record.Invalid, "a retention of %v is below the least, 1s", c.Retention)
-	case c.Replicas > 1:
-		return record.Refuse(record.Unsupported, "%d replicas asked for: this node is alone, so a log has 1", c.Replicas)
+	case c.Replicas > maxReplicas:
+		return record.Refuse(record.Invalid, "%d replicas asked for, the most is %d", c.Replicas, maxReplicas)
 	}
 	return nil
 }
 
-// ListLogs describes all logs, by name; with internal the system's too.
-func (n *Node) ListLogs(_ context.Context, _ Caller, internal bool) ([]Info, error) {
-	logs := *n.logs.Load()
-	infos := make([]Info, 0, len(logs))
-	for _, name := range slices.Sorted(maps.Keys(logs)) {
-		if internal || !strings.HasPrefix(name, "_") {
-			infos = append(infos, n.describe(logs[name]))
+// ListLogs describes all logs of the cluster, by name; with internal the
+// system's too. Of a log that this node does not hold it tells what the catalog
+// knows.
+func (n *Node) ListLogs(ctx context.Context, _ Caller, internal bool) ([]Info, error) {
+	c := n.catalog.Load()
+	if c == nil {
+		return nil, n.notMember()
+	}
+	if err := c.refresh(ctx); err != nil {
+		n.logger.Debug("listing logs without the catalog's leader", "error", err)
+	} else {
+		n.rehost()
+	}
+	state, hosted := c.shown.Load(), *n.logs.Load()
+	infos := make([]Info, 0, len(state.Logs)+1)
+	if internal {
+		infos = append(infos, n.describe(c.host))
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
+		switch h := hosted[name]; {
+		case strings.HasPrefix(name, "_") && !internal:
+		case h != nil:
+			infos = append(infos, n.describe(h))
+		default:
+			infos = append(infos, n.describeElsewhere(state.Logs[name], state))
 		}
 	}
 	return infos, nil
 }
 
-// ConfigureLog changes a log's retention. Durability stays as created.
+// ConfigureLog changes a log's retention. Durability and the number of replicas
+// stay as created.
 func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config Config) (Info, error) {
-	h, refusal := n.serving(name)
-	if refusal != nil {
-		return Info{}, refusal
+	c := n.catalog.Load()
+	if c == nil {
+		return Info{}, n.notMember()
 	}
 	if err := checkConfig(config); err != nil {
 		return Info{}, err
 	}
-	if config.Durability != h.config.Load().Durability {
-		return Info{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
-	}
-	config.Topic, config.Partition = h.config.Load().Topic, h.config.Load().Partition
-	n.changing.Lock()
-	defer n.changing.Unlock()
-	err := n.catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
 		l, ok := s.Logs[name]
 		if !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
 		}
-		l.Config = encodeConfig(config)
-		return catalogChange{Put: &l}, nil
+		config.Topic, config.Partition = l.Config.Topic, l.Config.Partition
+		changed := encodeConfig(config)
+		if changed.Durability != l.Config.Durability {
+			return catalogChange{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
+		}
+		if changed.Replicas == 0 {
+			changed.Replicas = l.Config.Replicas
+		}
+		if changed.Replicas != l.Config.Replicas {
+			return catalogChange{}, record.Refuse(record.Unsupported, "the number of replicas of a log cannot be changed yet; make a new log and copy")
+		}
+		l.Config = changed
+		return catalogChange{Put: []catalogLog{l}}, nil
 	})
 	if err != nil {
 		return Info{}, err
 	}
-	h.config.Store(&config)
-	return n.describe(h), nil
+	if h := (*n.logs.Load())[name]; h != nil {
+		return n.describe(h), nil
+	}
+	state := c.shown.Load()
+	return n.describeElsewhere(state.Logs[name], state), nil
 }
 
-// DeleteLog removes a log with all its records.
-func (n *Node) DeleteLog(ctx context.Context, c Caller, name string) error {
-	n.changing.Lock()
-	defer n.changing.Unlock()
-	h := (*n.logs.Load())[name]
-	if r := refuseSystem(c, name); r != nil {
-		return r
+// DeleteLog removes a log with all its records. Its files go on each node as
+// that hears of it.
+func (n *Node) DeleteLog(ctx context.Context, _ Caller, name string) error {
+	c := n.catalog.Load()
+	if c == nil {
+		return n.notMember()
 	}
-	var gone catalogLog
-	err := n.catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
-		l, ok := s.Logs[name]
-		if !ok {
+	if isSystem(name) {
+		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
+	}
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		if _, ok := s.Logs[name]; !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
 		}
 		if r := s.refuseOrphans(name); r != nil {
 			return catalogChange{}, r
 		}
-		gone = l
-		return catalogChange{Delete: name}, nil
+		return catalogChange{Delete: []string{name}}, nil
 	})
-	if err != nil {
-		return err
-	}
-	// From here the log is gone, whatever happens to its files: what a crash
-	// leaves of them is removed when the node opens.
-	n.removeLog(name)
-	n.metrics.forget(name)
-	if h != nil {
-		if err := h.close(ctx); err != nil {
-			n.logger.Warn("a deleted log did not close cleanly", "log", name, "error", err)
-		}
-	}
-	return n.removeReplica(gone)
-}
-
-func (n *Node) removeReplica(l catalogLog) error {
-	if err := n.disk.RemoveAll(n.logDir(l.ID)); err != nil {
-		return refuseStorage(fmt.Errorf("remove files of log %s: %w", l.Name, err))
-	}
-	return nil
-}
-
-// openLogs hosts every log of the catalog and removes files of logs that it
-// does not name.
-func (n *Node) openLogs() error {
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	logs, err := n.catalog.snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	if err := n.removeOrphans(logs); err != nil {
-		return err
-	}
-	for i := range logs {
-		if logs[i].Config.decode().Durability == Memory {
-			if err := n.renewMemory(ctx, &logs[i]); err != nil {
-				return err
-			}
-		}
-		n.addLog(n.host(logs[i]))
-	}
-	for _, l := range logs {
-		h := (*n.logs.Load())[l.Name]
-		if h.unserved != "" {
-			continue
-		}
-		if err := h.awaitOffice(ctx); err != nil {
-			return fmt.Errorf("open log %s: %w", l.Name, err)
-		}
-		if err := h.moveTo(ctx, l.Lost); err != nil {
-			return fmt.Errorf("open log %s: %w", l.Name, err)
-		}
-	}
-	return nil
-}
-
-func (n *Node) removeOrphans(logs []catalogLog) error {
-	known := map[string]bool{strconv.Itoa(catalogID): true}
-	for _, l := range logs {
-		known[strconv.FormatUint(l.ID, 10)] = true
-	}
-	dirs, err := n.disk.ListDirs(n.logsDir())
-	if err != nil {
-		return fmt.Errorf("list logs on disk: %w", err)
-	}
-	for _, dir := range dirs {
-		if known[dir] {
-			continue
-		}
-		n.logger.Info("removing files of a log that is not in the catalog", "directory", dir)
-		if err := n.disk.RemoveAll(filepath.Join(n.logsDir(), dir)); err != nil {
-			return fmt.Errorf("remove files of log %s: %w", dir, err)
-		}
-	}
-	return nil
 }

@@ -2,52 +2,130 @@ package node
 
 import (
 	"context"
+	"slices"
 
 	"strandline.dev/internal/record"
 )
 
-// renewMemory begins a new generation of a memory log, whose records went with
-// the process that held them. It goes on at the reserved ceiling, so that no
-// offset is used twice, and the next block is reserved before it is served.
-func (n *Node) renewMemory(ctx context.Context, l *catalogLog) error {
-	return n.catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
-		now := s.Logs[l.Name]
-		now.Lost = record.Offset(now.Ceiling)
-		now.Ceiling += memoryBlock
-		now.Replica = s.NextReplica
-		*l = now
-		return catalogChange{Put: &now}, nil
+// A memory log lives in the memory of its replicas. A process that begins again
+// has lost its part, so its replica gets a new id and learns from the others.
+// When a majority is lost so is the log: it goes on in a new generation, whose
+// replicas know nothing of the old one. So that no offset is used twice, appends
+// stay below a ceiling that the catalog has reserved, and the new generation
+// begins there.
+
+const (
+	// memoryBlock is how many offsets a memory log reserves in the catalog
+	// ahead of use: an hour at a million records a second.
+	memoryBlock = 1 << 32
+
+	// memoryMargin covers what is in flight and not in the readable end yet.
+	memoryMargin = 1 << 28
+
+	// maxMemoryOffset is how far a memory log can be fast-forwarded. Each loss
+	// of a majority moves it a block further, for ever.
+	maxMemoryOffset record.Offset = 1 << 60
+)
+
+// renewals tells that memory replicas of an earlier process are to be replaced.
+type renewals struct{ wake chan struct{} }
+
+func (r *renewals) want() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *renewals) wanted() <-chan struct{} { return r.wake }
+
+// renewMemory gives every memory log a new replica on this node for the one
+// that went with an earlier process.
+func (n *Node) renewMemory(ctx context.Context) error {
+	me := n.me.Load().NodeID
+	return n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+		var change catalogChange
+		next := s.NextReplica
+		for _, l := range s.Logs {
+			r, here := l.on(me)
+			hosted := (*n.logs.Load())[l.Name]
+			if !here || l.Config.decode().Durability != Memory || !n.made.has(r.ID) || hosted != nil && hosted.replicaID == r.ID {
+				continue
+			}
+			next = l.renew(r.ID, next)
+			change.Put = append(change.Put, l)
+		}
+		return change, nil
 	})
 }
 
-// moveTo lets a new generation begin at an offset.
-func (h *hosted) moveTo(ctx context.Context, start record.Offset) error {
-	if start == 0 {
-		return nil
+// renew replaces a replica that has lost its memory; next is the first free
+// replica id, and the one after those that were used is returned.
+func (l *catalogLog) renew(lost, next uint64) uint64 {
+	l.Replicas = slices.Clone(l.Replicas)
+	holders := 0
+	for i := range l.Replicas {
+		r := &l.Replicas[i]
+		if r.ID == lost {
+			if !r.New {
+				l.Leaving = append(slices.Clone(l.Leaving), *r)
+			}
+			r.ID, r.New = next, true
+			next++
+		}
+		if !r.New {
+			holders++
+		}
 	}
-	_, err := h.command(ctx, record.Command{Kind: record.Trim, Offset: start, Flags: record.FlagFastForward})
-	return err
+	l.Leaving = slices.DeleteFunc(slices.Clone(l.Leaving), func(r catalogReplica) bool { return r.ID == lost && r.New })
+	if 2*holders > len(l.Replicas) {
+		return next
+	}
+	l.Lost = record.Offset(l.Ceiling)
+	l.Ceiling += memoryBlock
+	l.Leaving, l.Founders = nil, nil
+	for i := range l.Replicas {
+		r := &l.Replicas[i]
+		r.ID, r.New = next, false
+		l.Founders = append(l.Founders, next)
+		next++
+	}
+	return next
 }
 
-// reserveMemory moves a memory log's ceiling up when half of the block below
-// it is used.
-func (n *Node) reserveMemory(ctx context.Context, h *hosted) error {
+// reserveMemory moves a memory log's ceiling up when half of the block below it
+// is used, or so that an offset lies below it.
+func (n *Node) reserveMemory(ctx context.Context, h *hosted, offset record.Offset) error {
 	_, end, err := h.replica.Tail().Bounds()
+	end = max(end, offset)
 	if err != nil || int64(end)+memoryBlock/2 < h.ceiling.Load() {
 		return err
 	}
 	var ceiling int64
-	err = n.catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err = n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
 		l, ok := s.Logs[h.name]
-		if !ok {
+		if !ok || l.ID != h.id {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", h.name)
 		}
 		l.Ceiling = max(l.Ceiling, int64(end)) + memoryBlock
 		ceiling = l.Ceiling
-		return catalogChange{Put: &l}, nil
+		return catalogChange{Put: []catalogLog{l}}, nil
 	})
 	if err == nil {
 		h.ceiling.Store(ceiling)
 	}
 	return err
+}
+
+// roomFor refuses what a memory log has no offsets reserved for, and what comes
+// before a new generation has moved on.
+func (h *hosted) roomFor(records int) *record.Refusal {
+	if h.config.Load().Durability != Memory {
+		return nil
+	}
+	_, end, _ := h.replica.Tail().Bounds()
+	if end < h.lost || int64(end)+memoryMargin+int64(records) > h.ceiling.Load() {
+		return record.Refuse(record.Busy, "log %q waits for offsets to be reserved", h.name)
+	}
+	return nil
 }

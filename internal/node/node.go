@@ -2,39 +2,52 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
 
-// Node hosts the logs of one data directory.
+// Node hosts replicas of logs in one data directory, and is a member of a
+// cluster, or waits to become one.
 type Node struct {
-	options  Options
-	disk     segment.FS
-	logger   *slog.Logger
-	identity identity
-	lock     io.Closer
+	options Options
+	disk    segment.FS
+	logger  *slog.Logger
+	lock    io.Closer
+	made    *replicaList
 
-	catalog  *catalog
-	sessions sessionIDs
-	space    space
-	metrics  *metrics
+	// me is never nil; it becomes that of a member once.
+	me atomic.Pointer[identity]
+	// catalog is nil until the node is a member.
+	catalog    atomic.Pointer[catalog]
+	invitation atomic.Pointer[invitation]
+	refusal    atomic.Pointer[string] // why another node refused this one
 
-	// logs by name, replaced as a whole when one is created or deleted, so
-	// that the append path takes no lock.
+	mesh       *peer.Mesh
+	neighbours neighbours
+	sessions   sessionIDs
+	renewals   renewals
+	space      space
+	metrics    *metrics
+
+	// logs by name and id, replaced as a whole when one comes or goes, so that
+	// the append path takes no lock.
 	logs atomic.Pointer[map[string]*hosted]
-	// changing is held by whoever creates, deletes or closes logs.
-	changing sync.Mutex
-	closed   bool
+	byID atomic.Pointer[map[uint64]*hosted]
+	// changing is held by whoever hosts, unhosts or closes logs.
+	changing  sync.Mutex
+	connected []peer.Node // as the mesh was told last
+	closed    bool
 
 	keeper keeper
 }
@@ -50,6 +63,9 @@ type Options struct {
 	// GRPCAddress is where clients and other nodes find this one: HOST:PORT of
 	// the port that serves gRPC and the nodes' own traffic.
 	GRPCAddress string
+	// KafkaAddress is where Kafka's clients find this node: HOST:PORT; empty:
+	// nowhere.
+	KafkaAddress string
 	// Peers are the nodes to form a cluster with, this one among them: names,
 	// and the addresses at which THIS node reaches them.
 	Peers map[string]string
@@ -68,6 +84,8 @@ type Options struct {
 	// SyncDelay is slept after each real fdatasync, to see what a slower disk
 	// would do. For benchmarks.
 	SyncDelay time.Duration
+	// Version of the program, for others to see.
+	Version string
 	// Disk defaults to the operating system's.
 	Disk segment.FS
 	// Logger defaults to slog.Default.
@@ -94,8 +112,14 @@ func Open(o Options) (*Node, error) {
 	if o.MinFree == 0 {
 		o.MinFree = DefaultMinFree
 	}
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
 	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics()}
+	n.me.Store(&identity{})
 	n.logs.Store(&map[string]*hosted{})
+	n.byID.Store(&map[uint64]*hosted{})
+	n.renewals.wake = make(chan struct{}, 1)
 	if err := n.open(); err != nil {
 		_ = n.Close(context.Background())
 		return nil, err
@@ -112,31 +136,97 @@ func (n *Node) open() error {
 		return fmt.Errorf("lock data directory %s: %w; is another strandline running on it?", n.options.DataDir, err)
 	}
 	n.lock = lock
-	if n.identity, err = loadIdentity(n.disk, n.options.DataDir, n.newIdentity); err != nil {
+	id, err := loadIdentity(n.disk, n.options.DataDir)
+	if err != nil {
 		return err
 	}
+	if n.made, err = loadReplicaList(n.disk, n.options.DataDir); err != nil {
+		return err
+	}
+	if id.member() && n.options.Name != DefaultName && n.options.Name != id.Name {
+		return fmt.Errorf("%s belongs to node %q, not %q: a node keeps its name", n.options.DataDir, id.Name, n.options.Name)
+	}
+	n.startNetwork()
 	n.space.observe(n.disk, n.options.DataDir, n.options.MinFree)
 	n.keeper.start(n)
-	if n.catalog, err = openCatalog(n); err != nil {
-		return err
+	switch {
+	case id.member():
+		n.me.Store(&id)
+	case n.options.FormAlone:
+		if err := n.formAlone(); err != nil {
+			return err
+		}
+	default:
+		n.keeper.run(n.seek)
+		return nil
 	}
-	return n.openLogs()
+	return n.begin()
 }
 
-// newIdentity forms a cluster of this node alone: its catalog is created here.
-func (n *Node) newIdentity() (identity, error) {
-	id := identity{Format: formatVersion, ClusterID: rand.Text(), NodeID: 1, CatalogReplica: 1}
-	// A crash before node.json is written leaves a catalog that nobody refers
-	// to; it is empty, so it goes.
-	dir := n.replicaDir(catalogID, id.CatalogReplica)
-	if err := n.disk.RemoveAll(dir); err != nil {
-		return id, fmt.Errorf("remove unfinished catalog: %w", err)
+// openTimeout bounds how long a node that is alone may take to be ready.
+const openTimeout = time.Minute
+
+// begin lets a member take part. A node that is alone serves its logs when
+// begin returns; one among others does so as soon as it finds them.
+func (n *Node) begin() error {
+	me := n.me.Load()
+	host := n.host(catalogLog{ID: catalogID, Name: catalogName, Founders: me.CatalogVoters}, me.CatalogReplica)
+	if host.unserved != "" {
+		return fmt.Errorf("open catalog: %s", host.unserved)
 	}
-	h, err := n.createDisk(catalogID, id.CatalogReplica)
-	if err != nil {
-		return id, fmt.Errorf("create catalog: %w", err)
+	c := newCatalog(n, host)
+	n.changing.Lock()
+	n.addLog(host)
+	n.catalog.Store(c)
+	n.changing.Unlock()
+	n.mesh.Identify(me.ClusterID, n.peerNode())
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	if host.replica.Status().Alone {
+		if err := n.beginAlone(ctx); err != nil {
+			return err
+		}
+	} else if err := c.learn(ctx); err != nil {
+		return fmt.Errorf("open catalog: %w", err)
 	}
-	return id, h.Close()
+	n.rehost()
+	n.keeper.run(n.followCatalog)
+	n.keeper.run(n.shapeLogs)
+	return nil
+}
+
+func (n *Node) beginAlone(ctx context.Context) error {
+	c := n.catalog.Load()
+	if err := c.host.replica.AwaitOffice(ctx); err != nil {
+		return fmt.Errorf("open catalog: %w", err)
+	}
+	if err := c.refresh(ctx); err != nil {
+		return fmt.Errorf("open catalog: %w", err)
+	}
+	if err := n.introduce(ctx); err != nil {
+		return err
+	}
+	if err := n.removeOrphans(c.shown.Load()); err != nil {
+		return err
+	}
+	n.rehost()
+	if err := n.renewMemory(ctx); err != nil {
+		return err
+	}
+	for _, h := range *n.logs.Load() {
+		if h.problem() != nil || !h.replica.Status().Alone {
+			continue
+		}
+		// A log that cannot be served is told by Ready; the others go on.
+		err := h.replica.AwaitOffice(ctx)
+		if err == nil {
+			err = h.goOnBehind(ctx, h.lost)
+		}
+		if err != nil {
+			n.logger.Error("a log cannot be served", "log", h.name, "error", err)
+		}
+	}
+	return nil
 }
 
 // Close finishes what is in flight until ctx ends and closes every log.
@@ -147,7 +237,9 @@ func (n *Node) Close(ctx context.Context) error {
 		return nil
 	}
 	n.closed = true
+	n.changing.Unlock()
 	n.keeper.stop()
+	n.changing.Lock()
 	var closing sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error
@@ -168,56 +260,119 @@ func (n *Node) Close(ctx context.Context) error {
 	if h := logs[catalogName]; h != nil {
 		failures = append(failures, h.close(ctx))
 	}
+	if n.mesh != nil {
+		n.mesh.Close()
+	}
 	if n.lock != nil {
 		failures = append(failures, n.lock.Close())
 	}
 	return errors.Join(failures...)
 }
 
+// HandOver lets other nodes lead the logs that this one leads: the first step of
+// a stop that nobody notices. It returns when that has happened or ctx ends.
+func (n *Node) HandOver(ctx context.Context) {
+	var handing sync.WaitGroup
+	for _, h := range *n.logs.Load() {
+		if h.replica == nil || !h.replica.Status().Leading || h.replica.Status().Alone {
+			continue
+		}
+		handing.Go(func() {
+			if err := h.replica.HandOver(ctx, 0); err != nil {
+				n.logger.Warn("could not hand a log over", "log", h.name, "error", err)
+			}
+		})
+	}
+	handing.Wait()
+}
+
 // Ready is nil when the node serves all its logs, or tells which it does not.
 func (n *Node) Ready() error {
-	for _, h := range *n.logs.Load() {
-		if problem := h.problem(); problem != "" {
-			return fmt.Errorf("log %s: %s", h.name, problem)
+	if n.catalog.Load() == nil {
+		return n.notMember()
+	}
+	if reason := n.refusal.Load(); reason != nil {
+		if _, known := n.catalog.Load().shown.Load().Nodes[n.me.Load().NodeID]; !known {
+			return fmt.Errorf("another node refuses this one: %s", *reason)
 		}
-		if !h.replica.Status().Leading {
-			return fmt.Errorf("log %s has no leader yet", h.name)
+	}
+	for _, h := range *n.logs.Load() {
+		if problem := h.problem(); problem != nil {
+			return fmt.Errorf("log %s: %w", h.name, problem)
+		}
+		if s := h.replica.Status(); s.Leader == 0 || s.Alone && !s.Leading {
+			return fmt.Errorf("log %s has no leader at the moment", h.name)
 		}
 	}
 	return nil
 }
 
-// ClusterID names the cluster that the data directory belongs to.
-func (n *Node) ClusterID() string { return n.identity.ClusterID }
+// ClusterID names the cluster that the node is a member of; empty: it waits.
+func (n *Node) ClusterID() string { return n.me.Load().ClusterID }
 
-// serving finds a hosted log that can be served.
+// serving finds a log that this node can serve.
 func (n *Node) serving(name string) (*hosted, *record.Refusal) {
 	h := (*n.logs.Load())[name]
 	if h == nil {
-		return nil, record.Refuse(record.LogNotFound, "there is no log %q", name)
+		return nil, n.notHere(name)
 	}
-	if problem := h.problem(); problem != "" {
-		return nil, record.Refuse(record.Corrupt, "log %q cannot be served: %s", name, problem)
+	if problem := h.problem(); problem != nil {
+		return nil, problem
 	}
 	return h, nil
 }
 
-// addLog and removeLog replace the map of logs; changing is held.
-func (n *Node) addLog(h *hosted) {
-	logs := map[string]*hosted{}
-	for name, other := range *n.logs.Load() {
-		logs[name] = other
+// userLog finds a log that is not the system's own.
+func (n *Node) userLog(name string) (*hosted, *record.Refusal) {
+	h, refusal := n.serving(name)
+	if refusal == nil && isSystem(name) {
+		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
+	return h, refusal
+}
+
+// notHere refuses what only a node with a replica of the log can do, and names
+// one.
+func (n *Node) notHere(name string) *record.Refusal {
+	c := n.catalog.Load()
+	if c == nil {
+		return n.notMember()
+	}
+	state := c.shown.Load()
+	l, ok := state.Logs[name]
+	if !ok {
+		return record.Refuse(record.LogNotFound, "there is no log %q", name)
+	}
+	r := record.Refuse(record.NotLeader, "this node does not hold log %q", name)
+	for _, at := range l.Replicas {
+		if at.Node == n.me.Load().NodeID {
+			return record.Refuse(record.NotLeader, "log %q is being opened on this node", name)
+		}
+		if n.neighbours.up(at.Node) && r.Leader == "" {
+			r.Leader = state.Nodes[at.Node].Address
+		}
+	}
+	return r
+}
+
+// addLog and removeLog replace the maps of logs; changing is held.
+func (n *Node) addLog(h *hosted) {
+	logs := maps.Clone(*n.logs.Load())
 	logs[h.name] = h
-	n.logs.Store(&logs)
+	n.showLogs(logs)
 }
 
 func (n *Node) removeLog(name string) {
-	logs := map[string]*hosted{}
-	for other, h := range *n.logs.Load() {
-		if other != name {
-			logs[other] = h
-		}
+	logs := maps.Clone(*n.logs.Load())
+	delete(logs, name)
+	n.showLogs(logs)
+}
+
+func (n *Node) showLogs(logs map[string]*hosted) {
+	byID := make(map[uint64]*hosted, len(logs))
+	for _, h := range logs {
+		byID[h.id] = h
 	}
 	n.logs.Store(&logs)
+	n.byID.Store(&byID)
 }

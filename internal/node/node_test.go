@@ -24,7 +24,7 @@ var anyone = Caller{}
 
 func open(t *testing.T, dir string) *Node {
 	t.Helper()
-	n, err := Open(Options{DataDir: dir, SegmentBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(Options{FormAlone: true, DataDir: dir, SegmentBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
 	return n
@@ -272,7 +272,7 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, logs, 2)
 	require.Equal(t, "a", logs[0].Name)
-	require.Equal(t, Config{Retention: time.Hour}, logs[1].Config)
+	require.Equal(t, Config{Retention: time.Hour, Replicas: 1}, logs[1].Config)
 
 	require.NoError(t, n.DeleteLog(t.Context(), anyone, "b"))
 	_, err = n.Info(t.Context(), anyone, "b")
@@ -297,7 +297,7 @@ func TestTheSystemsLogsAreNotForUsers(t *testing.T) {
 func TestASecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	_, err := Open(Options{DataDir: dir})
+	_, err := Open(Options{FormAlone: true, DataDir: dir})
 	require.ErrorContains(t, err, "is another strandline running on it?")
 }
 
@@ -360,17 +360,17 @@ func TestTheCatalogIsWrittenAnewOnceInAWhile(t *testing.T) {
 	n := open(t, dir)
 	create(t, n, "orders", Config{})
 	for range checkpointEvery + 5 {
-		_, err := n.catalog.reserveSessions(t.Context(), 1)
+		_, err := n.catalog.Load().reserveSessions(t.Context(), 1)
 		require.NoError(t, err)
 	}
-	start, end, err := n.catalog.host.replica.Tail().Bounds()
+	start, end, err := n.catalog.Load().host.replica.Tail().Bounds()
 	require.NoError(t, err)
 	require.Less(t, end-start, record.Offset(checkpointEvery))
 	require.NoError(t, n.Close(t.Context()))
 
 	n = open(t, dir)
 	require.Empty(t, read(t, n, "orders", everything))
-	first, err := n.catalog.reserveSessions(t.Context(), 1)
+	first, err := n.catalog.Load().reserveSessions(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, record.SessionID(1+checkpointEvery+5), first)
 }

@@ -32,7 +32,7 @@ type client struct {
 }
 
 func openOn(disk *faultdisk.Disk) (*Node, error) {
-	return Open(Options{DataDir: "data", SegmentBytes: 64 << 10, MinFree: -1, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	return Open(Options{FormAlone: true, DataDir: "data", SegmentBytes: 64 << 10, MinFree: -1, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // append sends the client's next record, or again the one it knows nothing of.
@@ -232,7 +232,7 @@ func TestAFailedWriteOrSyncEndsTheLogAndARestartGoesOn(t *testing.T) {
 func TestAFullDiskRefusesAppendsAndTrimmingBringsThemBack(t *testing.T) {
 	disk := faultdisk.New(1)
 	disk.Capacity(8 << 20)
-	n, err := Open(Options{DataDir: "data", SegmentBytes: 256 << 10, MinFree: 4 << 20, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(Options{FormAlone: true, DataDir: "data", SegmentBytes: 256 << 10, MinFree: 4 << 20, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	create(t, n, "orders", Config{})

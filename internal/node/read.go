@@ -27,6 +27,8 @@ type Reader struct {
 	until   record.Offset // exclusive; math.MaxInt64: none
 	bytes   int64         // given so far
 	done    bool
+	// internal: the node's own, which does not ask how old its knowledge is.
+	internal bool
 }
 
 // Read begins a read. ctx bounds finding the place to begin; the Reader's own
@@ -36,10 +38,14 @@ func (n *Node) Read(ctx context.Context, _ Caller, log string, q ReadRequest) (*
 	if refusal != nil {
 		return nil, refusal
 	}
+	if err := h.makeSure(ctx, &q); err != nil {
+		return nil, err
+	}
 	first, err := h.locate(ctx, q.From)
 	if err != nil {
 		return nil, err
 	}
+	h.readers.Add(1)
 	r := &Reader{host: h, request: q, first: first, next: first, until: math.MaxInt64}
 	if q.Until >= 0 {
 		r.until = q.Until
@@ -118,6 +124,9 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 		if r.done || r.next >= r.until {
 			return Chunk{}, io.EOF
 		}
+		if err := r.host.fresh(&r.request); err != nil {
+			return Chunk{}, err
+		}
 		entries, err := r.reader.Next(r.until, chunkBytes)
 		if err != nil {
 			return Chunk{}, err
@@ -128,7 +137,7 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 			if err != nil {
 				return Chunk{}, err
 			}
-			c.Start, c.End, c.Release = start, end, entries.Release
+			c.Start, c.End, c.Release, c.Age = start, end, entries.Release, r.host.age()
 			if c.Count == 0 {
 				continue
 			}
@@ -143,6 +152,7 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 		}
 		select {
 		case <-changed:
+		case <-r.tooOld():
 		case <-ctx.Done():
 			return Chunk{}, ctx.Err()
 		}
@@ -150,7 +160,12 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 }
 
 // Close lets go of what the reader holds.
-func (r *Reader) Close() { r.reader.Close() }
+func (r *Reader) Close() {
+	r.reader.Close()
+	if !r.internal {
+		r.host.readers.Add(-1)
+	}
+}
 
 // cut takes from whole entries the batches that the limits leave.
 func (r *Reader) cut(frames []segment.Frame) (Chunk, error) {

@@ -19,7 +19,7 @@ const (
 
 // OpenSession begins an append session on a log. lease 0 means DefaultLease.
 func (n *Node) OpenSession(ctx context.Context, _ Caller, log string, lease time.Duration) (Session, error) {
-	h, refusal := n.serving(log)
+	h, refusal := n.userLog(log)
 	if refusal != nil {
 		return Session{}, refusal
 	}
@@ -29,7 +29,7 @@ func (n *Node) OpenSession(ctx context.Context, _ Caller, log string, lease time
 	if lease < MinLease || lease > MaxLease {
 		return Session{}, record.Refuse(record.Invalid, "a lease of %v is not between %v and %v", lease, MinLease, MaxLease)
 	}
-	id, err := n.sessions.next(ctx, n.catalog)
+	id, err := n.sessions.next(ctx, n.catalog.Load())
 	if err != nil {
 		return Session{}, err
 	}
@@ -42,7 +42,7 @@ func (n *Node) OpenSession(ctx context.Context, _ Caller, log string, lease time
 
 // KeepSession renews a session's lease, as every append does.
 func (n *Node) KeepSession(ctx context.Context, _ Caller, log string, id record.SessionID) error {
-	h, refusal := n.serving(log)
+	h, refusal := n.userLog(log)
 	if refusal != nil {
 		return refusal
 	}
@@ -56,7 +56,7 @@ func (n *Node) KeepSession(ctx context.Context, _ Caller, log string, id record.
 
 // CloseSession ends a session: its appends are refused from then on.
 func (n *Node) CloseSession(ctx context.Context, _ Caller, log string, id record.SessionID) error {
-	h, refusal := n.serving(log)
+	h, refusal := n.userLog(log)
 	if refusal != nil {
 		return refusal
 	}
@@ -68,7 +68,7 @@ func (n *Node) CloseSession(ctx context.Context, _ Caller, log string, id record
 // epoch. With final a record that is not in the log never will be: the epoch
 // is ended first.
 func (n *Node) Resolve(ctx context.Context, _ Caller, log string, id record.SessionID, epoch record.Epoch, number record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
-	h, refusal := n.serving(log)
+	h, refusal := n.userLog(log)
 	if refusal != nil {
 		return sequence.Outcome{}, 0, refusal
 	}

@@ -53,13 +53,26 @@ func (n *Node) watchSpace() {
 	n.tellFull()
 }
 
-// tellFull tells every log on disk, except the catalog, whether it is full.
+// tellFull tells every log on disk, except the catalog, whether to take more
+// records. A leader stops when its own disk is full, or those of so many others
+// that no majority has room.
 func (n *Node) tellFull() {
-	full := n.space.full.Load()
+	own := n.space.full.Load()
 	for _, h := range *n.logs.Load() {
-		if h.replica != nil && h.onDisk() {
-			h.replica.SetFull(full)
+		if h.replica == nil || !h.onDisk() {
+			continue
 		}
+		full := own
+		if s := h.replica.Status(); !own && s.Leading && !s.Alone {
+			without := 0
+			for _, r := range s.Voters {
+				if n.neighbours.full(n.nodeOf(h, r)) {
+					without++
+				}
+			}
+			full = 2*(len(s.Voters)-without) <= len(s.Voters)
+		}
+		h.replica.SetFull(full)
 	}
 }
 

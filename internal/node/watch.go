@@ -21,10 +21,6 @@ func (n *Node) Bounds(_ Caller, log string) (Bounds, error) {
 	if refusal != nil {
 		return Bounds{}, refusal
 	}
-	return h.bounds()
-}
-
-func (h *hosted) bounds() (Bounds, error) {
 	s := h.replica.Status()
 	start, end, err := h.replica.Tail().Bounds()
 	return Bounds{ID: h.id, Start: start, End: end, Term: s.Term, Leading: s.Leading}, err
@@ -44,8 +40,9 @@ func (n *Node) Changed(_ Caller, log string, since Bounds) (<-chan struct{}, err
 // ReserveSession takes a session id that no session has or will ever get. It
 // opens nothing: the first append of a Kafka producer does.
 func (n *Node) ReserveSession(ctx context.Context, _ Caller) (record.SessionID, error) {
-	return n.sessions.next(ctx, n.catalog)
+	c := n.catalog.Load()
+	if c == nil {
+		return 0, n.notMember()
+	}
+	return n.sessions.next(ctx, c)
 }
-
-// ID is the number of this node in its cluster.
-func (n *Node) ID() uint64 { return n.identity.NodeID }

@@ -10,7 +10,7 @@ import (
 // the log at that moment: every append of an older writer that is in the log
 // lies below it, and no other will ever be.
 func (n *Node) AcquireWriter(ctx context.Context, _ Caller, log string) (record.WriterTerm, record.Offset, error) {
-	h, refusal := n.serving(log)
+	h, refusal := n.userLog(log)
 	if refusal != nil {
 		return 0, 0, refusal
 	}

@@ -69,9 +69,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if e.ByUs {
-		return fmt.Sprintf("node %d (%s) was refused: %s", e.Node.ID, e.Node.Name, e.Reason)
+		return fmt.Sprintf("node %v was refused: %s", e.Node, e.Reason)
 	}
-	return fmt.Sprintf("refused by node %d (%s): %s", e.Node.ID, e.Node.Name, e.Reason)
+	return fmt.Sprintf("refused by node %v: %s", e.Node, e.Reason)
 }
 
 func (o opening) hello() Hello {
@@ -89,7 +89,7 @@ func shakeHands(conn net.Conn, from *bufio.Reader, mine opening, judge func(thei
 	if err != nil {
 		return opening{}, fmt.Errorf("read opening: %w", err)
 	}
-	ours := judgeVersion(theirs)
+	ours := judgeVersion(mine.version, theirs.version)
 	if ours.judgement == welcome {
 		ours = judge(theirs)
 	}
@@ -108,11 +108,11 @@ func shakeHands(conn net.Conn, from *bufio.Reader, mine opening, judge func(thei
 	return theirs, conn.SetDeadline(time.Time{})
 }
 
-func judgeVersion(theirs opening) verdict {
-	if theirs.version == Version {
+func judgeVersion(mine, theirs uint32) verdict {
+	if mine == theirs {
 		return verdict{}
 	}
-	return verdict{refused, fmt.Sprintf("protocol version %d is needed here, the other side speaks version %d: run the same release of Strandline on all nodes of a cluster", Version, theirs.version)}
+	return verdict{refused, fmt.Sprintf("protocol version %d is needed here, the other side speaks version %d: run the same release of Strandline on all nodes of a cluster", mine, theirs)}
 }
 
 func (o opening) encode() []byte {

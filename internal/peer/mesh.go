@@ -3,9 +3,12 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // NodeID is the number of a node in its cluster. 0 is no node.
@@ -17,6 +20,8 @@ type Node struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 }
+
+func (n Node) String() string { return fmt.Sprintf("%d (%s)", n.ID, n.Name) }
 
 // Hello is what each side tells of itself when a connection opens.
 type Hello struct {
@@ -65,43 +70,117 @@ type Mesh struct {
 	options Options
 	log     *slog.Logger
 	pace    pace
+	notices notices
+	version uint32 // Version, but in tests
 
 	context  context.Context // ends with Close
-	end      context.CancelFunc
-	visitors chan struct{} // holds one for each connection that is no link's
+	end      context.CancelCauseFunc
+	visitors chan struct{} // holds one for each incoming connection without a link
 
-	mu      sync.Mutex // guards what follows, and tasks.Add against Close
+	links atomic.Pointer[map[NodeID]*link] // replaced, never changed
+
+	mu      sync.Mutex // guards what follows, and starting tasks against Close
 	tasks   sync.WaitGroup
 	closed  bool
 	cluster string
 	self    Node
-	nodes   []Node
+	nodes   []Node // what SetNodes was told
 }
 
 // New makes a mesh without connections.
 func New(options Options) *Mesh {
-	return &Mesh{options: options}
+	m := &Mesh{options: options, log: options.Logger, pace: options.pace, version: Version, visitors: make(chan struct{}, maxVisitors)}
+	if m.options.Dial == nil {
+		m.options.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	if m.pace == (pace{}) {
+		m.pace = usualPace
+	}
+	m.context, m.end = context.WithCancelCause(context.Background())
+	m.links.Store(&map[NodeID]*link{})
+	return m
 }
 
 // Identify says who this node is. Before it is called with an id, the mesh can
 // only Ask and be asked. Another id or cluster than before ends all connections.
-func (m *Mesh) Identify(cluster string, self Node) {}
+func (m *Mesh) Identify(cluster string, self Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cluster != cluster || m.self.ID != self.ID {
+		for _, l := range *m.links.Load() {
+			l.close(errOtherSelf)
+		}
+		m.links.Store(&map[NodeID]*link{})
+	}
+	m.cluster, m.self = cluster, self
+	m.arrange()
+}
 
 // SetNodes says which nodes to be connected with; self among them is ignored.
 // It may change at any time: a connection to a node that is gone from the list,
 // or has another address there, is closed.
-func (m *Mesh) SetNodes(nodes []Node) {}
+func (m *Mesh) SetNodes(nodes []Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.nodes = slices.Clone(nodes)
+	m.arrange()
+}
 
-// Accept takes an incoming connection. It does not block.
-func (m *Mesh) Accept(conn net.Conn) {}
+// arrange makes the links those of the nodes. It is called with mu held.
+func (m *Mesh) arrange() {
+	if m.closed || m.self.ID == 0 {
+		return
+	}
+	before, links := *m.links.Load(), map[NodeID]*link{}
+	for _, node := range m.nodes {
+		switch l := before[node.ID]; {
+		case node.ID == 0 || node.ID == m.self.ID:
+		case links[node.ID] != nil: // listed twice
+		case l != nil:
+			l.become(node)
+			links[node.ID] = l
+		default:
+			l = m.newLink(node)
+			links[node.ID] = l
+			if m.self.ID < node.ID {
+				m.tasks.Go(l.keepConnected)
+			}
+		}
+	}
+	m.links.Store(&links)
+	for id, l := range before {
+		if links[id] == nil {
+			l.close(errRemoved)
+		}
+	}
+}
 
 // Send queues a message for a replica of another node and never blocks. False:
-// the message is dropped, as there is no connection, or the queue is full, or
-// it exceeds MaxMessage. True promises nothing: it may be lost with the
-// connection. Urgent messages overtake others; within a lane order is kept.
-// The bytes are shared, not copied, and must never change.
-func (m *Mesh) Send(to NodeID, log, replica uint64, urgent bool, message net.Buffers) bool {
-	return false
+// the message is dropped, as there is no connection, or the queue is full (128
+// MiB, of which 24 are for urgent ones), or it exceeds MaxMessage. True promises
+// nothing: it may be lost with the connection. Urgent messages overtake others;
+// within a lane order is kept. The bytes are shared, not copied, and must never
+// change.
+func (m *Mesh) Send(to NodeID, log, replica uint64, urgently bool, message net.Buffers) bool {
+	l := m.link(to)
+	if l == nil {
+		return false
+	}
+	h := header{kind: messageFrame, log: log, replica: replica}
+	if urgently {
+		h.lane = urgent
+	}
+	c := l.current.Load()
+	if c == nil || size(message) > MaxMessage || !c.queue.put(h, message) {
+		l.traffic.dropped.Add(1)
+		return false
+	}
+	return true
 }
 
 // Call asks a connected node and waits for its answer. An error of its Answer
@@ -109,14 +188,56 @@ func (m *Mesh) Send(to NodeID, log, replica uint64, urgent bool, message net.Buf
 // sent; after ErrConnectionLost, or when ctx ends, the other side may have
 // answered, or may still.
 func (m *Mesh) Call(ctx context.Context, to NodeID, kind string, request []byte) ([]byte, error) {
-	return nil, nil
+	l := m.link(to)
+	if l == nil {
+		return nil, ErrNotConnected
+	}
+	c := l.current.Load()
+	if c == nil {
+		return nil, ErrNotConnected
+	}
+	return c.call(ctx, kind, request)
 }
 
-// Ask is Call over a short connection to an address. It needs no cluster, and
-// may ask this node itself. A refusal of the other side is a *RefusedError.
-func (m *Mesh) Ask(ctx context.Context, address, kind string, request []byte) ([]byte, error) {
-	return nil, nil
+// Close ends all connections and waits for all that runs, functions of Options
+// included.
+func (m *Mesh) Close() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.end(ErrClosed)
+	m.tasks.Wait()
 }
 
-// Close ends all connections and waits for all that runs.
-func (m *Mesh) Close() {}
+func (m *Mesh) link(to NodeID) *link { return (*m.links.Load())[to] }
+
+// start runs a task that Close waits for. False: the mesh is closed.
+func (m *Mesh) start(task func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.tasks.Go(task)
+	}
+	return !m.closed
+}
+
+func (m *Mesh) identity() (cluster string, self Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cluster, m.self
+}
+
+func (m *Mesh) opening(ask bool) opening {
+	cluster, self := m.identity()
+	return opening{Cluster: cluster, Node: self, Ask: ask, version: m.version}
+}
+
+func (m *Mesh) admit(theirs opening) verdict {
+	if m.options.Admit == nil {
+		return verdict{}
+	}
+	if err := m.options.Admit(theirs.hello()); err != nil {
+		return verdict{refused, err.Error()}
+	}
+	return verdict{}
+}

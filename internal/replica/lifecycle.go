@@ -71,6 +71,6 @@ func (c *Core) status() Status {
 	return Status{
 		Leader: c.leader, Term: c.term, Leading: c.office, Writer: c.table.Writer(),
 		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Failed: c.failed,
-		Known: c.confirm.known, Alone: c.soleVoter(),
+		Known: c.confirm.known, Alone: c.soleVoter(), Members: c.members(),
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Members are the replicas of a log as its Raft configuration tells.
+// Members are the replicas of a log as its Raft configuration tells. The lists
+// are shared and never changed.
 type Members struct {
 	Voters, Learners []uint64
 	// Changing: between two configurations; both must agree to everything.
@@ -19,11 +20,7 @@ type Members struct {
 
 func (c *Core) members() Members {
 	conf := c.storage.conf
-	m := Members{
-		Voters: slices.Clone(conf.GetVoters()), Learners: slices.Clone(conf.GetLearners()),
-		Changing: len(conf.GetVotersOutgoing()) > 0,
-	}
-	return m
+	return Members{Voters: conf.GetVoters(), Learners: conf.GetLearners(), Changing: len(conf.GetVotersOutgoing()) > 0}
 }
 
 func (c *Core) isVoter(id uint64) bool { return slices.Contains(c.storage.conf.GetVoters(), id) }
@@ -34,11 +31,11 @@ func (c *Core) isMember(id uint64) bool {
 }
 
 // Reshape takes one step towards a configuration with exactly the wanted
-// voters, and reports true when there is nothing left to do. New ones are
-// learners until they have caught up; then all that have to come and go do so
-// in one joint change. Only the leader can, and one that is not wanted hands
-// over first.
-func (c *Core) Reshape(wanted []uint64) (done bool) {
+// voters and learners, and reports true when there is nothing left to do. New
+// voters are learners until they have caught up; then all that have to come and
+// go do so in one joint change. Only the leader can, and one that is not wanted
+// hands over first.
+func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	conf := c.storage.conf
 	if !c.office || c.failed != nil || len(conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
 		return false
@@ -60,9 +57,15 @@ func (c *Core) Reshape(wanted []uint64) (done bool) {
 			ready = false
 		}
 	}
+	for _, id := range learners {
+		if !c.isMember(id) {
+			step(raftpb.ConfChangeAddLearnerNode, id)
+			ready = false
+		}
+	}
 	if ready {
 		for _, id := range slices.Concat(conf.GetVoters(), conf.GetLearners()) {
-			if !slices.Contains(wanted, id) {
+			if !slices.Contains(wanted, id) && !slices.Contains(learners, id) {
 				step(raftpb.ConfChangeRemoveNode, id)
 			}
 		}

@@ -73,6 +73,14 @@ type Status struct {
 	// that turned out to be known here completely; 0: never.
 	Known int64
 	Alone bool // the only voter
+	// Members are never changed in place.
+	Members
+}
+
+func (s *Status) same(o *Status) bool {
+	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.Writer == o.Writer &&
+		s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
+		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && s.Changing == o.Changing
 }
 
 // input is one thing for the loop to look at.
@@ -99,6 +107,7 @@ func Start(o Options) (*Replica, error) {
 		started: time.Now(), wake: make(chan struct{}, 1), writer: newWriter(o.Log),
 	}
 	r.status.Store(&Status{})
+	r.publish(core)
 	r.writer.done = r.wrote
 	r.writer.failed = r.writeFailed
 	r.running.Add(2)
@@ -157,6 +166,18 @@ func (r *Replica) Step(message []byte) error {
 	return nil
 }
 
+// PeerLost tells that the connection to another replica is gone: what was sent
+// may be lost. Refused: its process is gone too.
+func (r *Replica) PeerLost(other uint64, refused bool) {
+	r.post(input{do: func(c *Core) {
+		c.Unreachable(other)
+		c.snapshotLost(other)
+		if refused {
+			c.PeerGone(other)
+		}
+	}})
+}
+
 // Monotonic is the time on this replica's own clock, in ms.
 func (r *Replica) Monotonic() int64 { return time.Since(r.started).Milliseconds() }
 
@@ -188,6 +209,9 @@ func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 }
 
 var errNoHeir = record.Refuse(record.NotLeader, "no other replica can take over at the moment")
+
+// Full tells whether more records are refused for lack of room.
+func (r *Replica) Full() bool { return r.full.Load() }
 
 // AwaitOffice waits until this replica takes appends.
 func (r *Replica) AwaitOffice(ctx context.Context) error {
@@ -418,7 +442,7 @@ func (r *Replica) recycle() error {
 
 func (r *Replica) publish(core *Core) {
 	now := core.status()
-	if now != *r.status.Load() {
+	if !now.same(r.status.Load()) {
 		r.status.Store(&now)
 	}
 	r.quiet.Store(core.Quiet())

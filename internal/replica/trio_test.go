@@ -405,7 +405,7 @@ func TestAReplicaIsReplacedInOneJointChange(t *testing.T) {
 	c.add(4, []uint64{1, 2, 3})
 	for i := 0; ; i++ {
 		require.Less(t, i, 100)
-		done := c.all[l].core.Reshape(wanted)
+		done := c.all[l].core.Reshape(wanted, nil)
 		c.step(l)
 		c.tick()
 		if done {
@@ -432,7 +432,7 @@ func TestALeaderThatIsNotWantedHandsOverBeforeItLeaves(t *testing.T) {
 	for i := 0; ; i++ {
 		require.Less(t, i, 100)
 		lead := c.leader()
-		done := c.all[lead].core.Reshape(wanted)
+		done := c.all[lead].core.Reshape(wanted, nil)
 		c.step(lead)
 		c.tick()
 		if done {

@@ -362,33 +362,54 @@ func TestATornTailOnAFullDiskIsFollowedByTheSpare(t *testing.T) {
 }
 
 func TestAnInterruptedResetLeavesTheOldLogOrTheNew(t *testing.T) {
-	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
-		for n := 1; ; n++ {
-			disk := faultdisk.New(uint64(n))
-			s := create(t, disk)
-			old := entries(2, 40, 1, 900)
-			write(t, s, synced(old...))
-			disk.StopAt(n)
-			err := s.Reset(1000, 5, record.Offset(9000), segment.HardState{Term: 6, Commit: 1000}, []byte("new state"))
-			if err == nil {
-				break
-			}
-			disk.PowerCut(remains)
-			s = open(t, disk)
-			index, _, data, err := s.LoadSnapshot()
-			require.NoError(t, err)
-			if s.FirstIndex() == 2 {
-				requireEntries(t, s, old)
-				require.Equal(t, uint64(1), index)
-			} else {
-				require.Equal(t, uint64(1001), s.FirstIndex())
-				require.Equal(t, record.Offset(9000), s.StartOffset())
-				require.Equal(t, uint64(1000), index)
-				require.Equal(t, []byte("new state"), data)
-				require.Len(t, segmentsOn(disk), 1)
-				requireEntries(t, s, nil)
-			}
-			require.NoError(t, s.Close())
+	for name, index := range map[string]uint64{
+		"far above the last entry": 1000,
+		// The log has entries there, but of a leader that lost its office.
+		"among entries of another term": 30,
+	} {
+		for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
+			t.Run(fmt.Sprint(name, "/", remains), func(t *testing.T) {
+				for seed := range uint64(8) {
+					interruptedReset(t, seed, index, remains)
+				}
+			})
 		}
+	}
+}
+
+func interruptedReset(t *testing.T, seed, index uint64, remains faultdisk.Remains) {
+	t.Helper()
+	for n := 1; ; n++ {
+		disk := faultdisk.New(seed<<32 + uint64(n))
+		s := create(t, disk)
+		old := entries(2, 40, 1, 900)
+		result := write(t, s, synced(old...))
+		require.NoError(t, s.SaveSnapshot(result.Rolled[0]-1, 1, []byte("old state")))
+		disk.StopAt(n)
+		err := s.Reset(index, 5, record.Offset(9000), segment.HardState{Term: 6, Commit: index}, []byte("new state"))
+		if err == nil {
+			break
+		}
+		disk.PowerCut(remains)
+		s = open(t, disk)
+		found, _, data, err := s.LoadSnapshot()
+		require.NoError(t, err)
+		base, _, _, err := s.LoadBase()
+		require.NoError(t, err)
+		require.Equal(t, s.FirstIndex()-1, base)
+		if s.FirstIndex() == 2 {
+			requireEntries(t, s, old)
+			require.Equal(t, result.Rolled[0]-1, found, "stopped at operation %d", n)
+		} else {
+			require.Equal(t, index+1, s.FirstIndex())
+			require.Equal(t, record.Offset(9000), s.StartOffset())
+			require.Equal(t, index, found)
+			require.Equal(t, []byte("new state"), data)
+			require.Len(t, segmentsOn(disk), 1)
+			require.Len(t, filesOn(disk, ".snap"), 1, "what came before the reset is gone")
+			requireEntries(t, s, nil)
+		}
+		require.Empty(t, filesOn(disk, ".tmp"))
+		require.NoError(t, s.Close())
 	}
 }

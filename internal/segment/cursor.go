@@ -28,21 +28,35 @@ type cursor struct {
 const prefetchDistance = 8 << 20
 
 func (s *Store) NewCursor(from record.Offset) (Cursor, error) {
-	if err := s.failed(); err != nil {
-		return nil, err
+	for {
+		if err := s.failed(); err != nil {
+			return nil, err
+		}
+		live := s.liveSegments() // before the start is asked for: it begins there or below
+		if start := s.StartOffset(); from < start {
+			return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, start, ErrTrimmed)
+		}
+		c, err := s.cursorIn(live, from)
+		if err == nil {
+			return c, nil
+		}
+		if !errors.Is(err, ErrTrimmed) {
+			return nil, fmt.Errorf("find offset %d: %w", from, err)
+		}
+		// A segment was recycled between the two steps; from may well be in
+		// what is left.
 	}
-	live := s.liveSegments()
-	if start := s.StartOffset(); from < start {
-		return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, start, ErrTrimmed)
-	}
+}
+
+func (s *Store) cursorIn(live []*segment, from record.Offset) (*cursor, error) {
 	before := func(p *point) bool { return p.offset < from }
 	k, err := s.lastBefore(live, before)
 	if err != nil {
-		return nil, fmt.Errorf("find offset %d: %w", from, err)
+		return nil, err
 	}
 	seg := live[k]
 	if err := s.useSegment(seg); err != nil {
-		return nil, fmt.Errorf("find offset %d: %w", from, err)
+		return nil, err
 	}
 	c := &cursor{store: s, from: from, index: seg.first, segment: seg}
 	s.mu.RLock()

@@ -10,10 +10,7 @@ import (
 // WriteFileDurably replaces the file name by data: after a crash it holds
 // either what it held before or all of data. It is durable on return.
 func WriteFileDurably(disk FS, name string, data []byte) error {
-	temporary := name + ".tmp"
-	if err := disk.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
+	temporary := name + temporarySuffix
 	if err := writeSynced(disk, temporary, data); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -26,7 +23,13 @@ func WriteFileDurably(disk FS, name string, data []byte) error {
 	return nil
 }
 
+const temporarySuffix = ".tmp"
+
+// writeSynced makes a file with durable content; its name is not durable yet.
 func writeSynced(disk FS, name string, data []byte) error {
+	if err := disk.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	file, err := disk.Create(name)
 	if err != nil {
 		return err

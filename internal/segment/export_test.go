@@ -3,6 +3,9 @@ package segment
 // HeaderSize is where the first frame of a segment begins.
 const HeaderSize = headerSize
 
+// MakeDirs is MkdirAll of OS on other directories.
+var MakeDirs = makeDirs
+
 // Stored is a frame as found in a file.
 type Stored struct {
 	Position, Size int64

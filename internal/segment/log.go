@@ -59,12 +59,13 @@ type Log interface {
 	Bytes() int64
 
 	// Recycle drops entries below the index below, in steps of whole
-	// segments, up to one whose start has a durable snapshot.
+	// segments, up to one whose start has a durable and valid snapshot.
 	Recycle(below uint64) error
 
 	// SaveSnapshot keeps data as the state after the entry (index, term). It
-	// is durable when it returns. Kept are the two newest, and all that belong
-	// to the start of a segment which is still there.
+	// is durable when it returns; the entry has to be before. Kept are the two
+	// newest, and all that belong to the start of a segment which is still
+	// there. One from which the log does not go on any more is not kept.
 	SaveSnapshot(index, term uint64, data []byte) error
 
 	// LoadSnapshot returns the newest valid snapshot.
@@ -72,7 +73,8 @@ type Log interface {
 
 	// LoadBase returns the snapshot that belongs to the entry before
 	// FirstIndex: what somebody needs who wants all the entries that are kept,
-	// and has none before them. ErrNoSnapshot if there is none.
+	// and has none before them. ErrNoSnapshot if there is none, a *CorruptError
+	// if it is damaged; the next Recycle begins the log at another.
 	LoadBase() (index, term uint64, data []byte, err error)
 
 	// Reset replaces the whole log by a snapshot: the next entry is index+1,

@@ -23,6 +23,7 @@ type Memory struct {
 	conf      []byte
 	hard      HardState
 	step      uint64           // bytes when the newest step began
+	stepFirst uint64           // index of its first entry
 	snapshots []memorySnapshot // rising
 	closed    bool
 }
@@ -35,15 +36,15 @@ type memorySnapshot struct {
 const (
 	// frameCost is what an entry occupies besides its payload.
 	frameCost = 80
-	// stepBytes is what a trimmed log may keep in vain: small beside what a
-	// busy log holds, and large enough for snapshots to be rare.
+	// stepBytes, of Bytes, is what a trimmed log may keep in vain: small beside
+	// what a busy log holds, and large enough for snapshots to be rare.
 	stepBytes = 4 << 20
 )
 
 // NewMemory makes an empty log that starts from b.
 func NewMemory(b Bootstrap) *Memory {
 	return &Memory{
-		first: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState, conf: slices.Clone(b.ConfState),
+		first: b.Index + 1, stepFirst: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState, conf: slices.Clone(b.ConfState),
 		snapshots: []memorySnapshot{{b.Index, b.Term, slices.Clone(b.Snapshot)}},
 	}
 }
@@ -61,8 +62,8 @@ func (m *Memory) Write(ws []Write) (Result, error) {
 	for i := range ws {
 		for _, f := range ws[i].Frames {
 			m.cut(f.Index)
-			if m.bytes-m.step >= stepBytes {
-				m.step = m.bytes
+			if m.bytes-m.step+(f.Index-m.stepFirst)*frameCost >= stepBytes {
+				m.step, m.stepFirst = m.bytes, f.Index
 				result.Rolled = append(result.Rolled, f.Index)
 			}
 			m.frames = append(m.frames, f)
@@ -80,7 +81,7 @@ func (m *Memory) Write(ws []Write) (Result, error) {
 func (m *Memory) cut(i uint64) {
 	if at := int(i - m.first); at < len(m.frames) {
 		m.bytes = m.before[at]
-		m.step = min(m.step, m.bytes)
+		m.step, m.stepFirst = min(m.step, m.bytes), min(m.stepFirst, i)
 		clear(m.frames[at:])
 		m.frames, m.before = m.frames[:at], m.before[:at]
 	}
@@ -237,6 +238,9 @@ func (m *Memory) SaveSnapshot(index, term uint64, data []byte) error {
 	if m.closed {
 		return ErrClosed
 	}
+	if index+1 < m.first {
+		return nil // nobody can go on from there any more
+	}
 	saved := memorySnapshot{index, term, slices.Clone(data)}
 	at, found := slices.BinarySearchFunc(m.snapshots, index, func(s memorySnapshot, i uint64) int {
 		switch {
@@ -285,7 +289,7 @@ func (m *Memory) Reset(index, term uint64, start record.Offset, hs HardState, sn
 		return ErrClosed
 	}
 	m.frames, m.before, m.bytes, m.step = nil, nil, 0, 0
-	m.first, m.term, m.start, m.hard = index+1, term, start, hs
+	m.first, m.stepFirst, m.term, m.start, m.hard = index+1, index+1, term, start, hs
 	m.snapshots = []memorySnapshot{{index, term, slices.Clone(snapshot)}}
 	return nil
 }

@@ -62,24 +62,43 @@ func (osFS) List(dir string) ([]FileInfo, error) {
 	return files, nil
 }
 
-// MkdirAll syncs the parent of every level that it adds: a directory is a name
-// in its parent, and a log whose directory a power cut takes away is lost
-// however well its files were synced.
 func (o osFS) MkdirAll(dir string) error {
-	err := os.Mkdir(dir, 0o755)
-	if errors.Is(err, os.ErrExist) {
-		return nil
+	return makeDirs(dir, exists, func(dir string) error { return os.Mkdir(dir, 0o755) }, o.SyncDir)
+}
+
+func exists(dir string) (bool, error) {
+	_, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	if errors.Is(err, os.ErrNotExist) {
-		if err := o.MkdirAll(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		err = os.Mkdir(dir, 0o755)
-	}
+	return err == nil, err
+}
+
+// makeDirs syncs the parent of every level that it adds, before the next: a
+// directory is a name in its parent, and a log whose directory a power cut
+// takes away is lost however well its files were synced. The lowest level that
+// was there already may have been made by a process that was killed before it
+// synced; all above it are durable.
+func makeDirs(dir string, exists func(string) (bool, error), mkdir, sync func(string) error) error {
+	parent := filepath.Dir(dir)
+	there, err := exists(dir)
 	if err != nil {
 		return err
 	}
-	return o.SyncDir(filepath.Dir(dir))
+	if there {
+		err := sync(parent)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // we may not read the parent: whoever made dir gave it to us
+		}
+		return err
+	}
+	if err := makeDirs(parent, exists, mkdir, sync); err != nil {
+		return err
+	}
+	if err := mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return sync(parent)
 }
 
 func (osFS) ListDirs(dir string) ([]string, error) {

@@ -209,6 +209,10 @@ func (s *Store) fillSpare(to int64) (more bool, err error) {
 // fillActive brings the filled part of the active segment nearer to to. It
 // has a handle of its own: the kernel reports a failed write-back once to
 // each handle, and the writer's sync must not miss one.
+//
+// The file may belong to another segment by the time it is open. While the
+// segment is the active one and spares.mu is held it cannot: somebody has to
+// take it as a spare first.
 func (s *Store) fillActive(to int64) (more bool, err error) {
 	s.mu.RLock()
 	active := s.active
@@ -224,6 +228,10 @@ func (s *Store) fillActive(to int64) (more bool, err error) {
 	}
 	defer file.Close()
 	s.spares.mu.Lock()
+	if !s.isActive(active) {
+		s.spares.mu.Unlock()
+		return false, nil
+	}
 	filled = active.filled.Load()
 	n := min(to-filled, fillStep)
 	if n > 0 {
@@ -242,6 +250,12 @@ func (s *Store) fillActive(to int64) (more bool, err error) {
 		return false, s.fail(fmt.Errorf("fill %s: %w", active.path, err))
 	}
 	return filled+n < to, nil
+}
+
+func (s *Store) isActive(seg *segment) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.active == seg
 }
 
 // fullestSpare may be nil. The caller holds spares.mu.

@@ -65,6 +65,9 @@ func (s *Store) recover() error {
 	if err := s.removeLeftover(leftover, found.temporary); err != nil {
 		return err
 	}
+	if err := s.dropSnapshots(); err != nil {
+		return err
+	}
 	return s.adoptSpares(found.spares)
 }
 
@@ -74,7 +77,7 @@ type files struct {
 	segments  []*segment // by ordinal
 	snapshots []uint64   // rising
 	spares    []FileInfo
-	resets    []string
+	resets    []*segment
 	temporary []string
 }
 
@@ -104,7 +107,10 @@ func (s *Store) list() (*files, error) {
 				s.spares.number = max(s.spares.number, number)
 			}
 		case "reset":
-			found.resets = append(found.resets, info.Name)
+			if seg, ok := parseSegmentName(stem); ok {
+				seg.path = filepath.Join(s.dir, info.Name)
+				found.resets = append(found.resets, seg)
+			}
 		case "snap.tmp":
 			found.temporary = append(found.temporary, info.Name)
 		}
@@ -220,20 +226,23 @@ func (s *Store) settle(sc *scanner) error {
 	return nil
 }
 
-// recoverSnapshots finds the newest valid snapshot. Without one that the log
-// reaches there is nothing to begin from, and segments below a gap that it
-// does not cover are missed.
+// recoverSnapshots finds the newest valid snapshot. Without one there is
+// nothing to begin from, segments below a gap that it does not cover are
+// missed, and so are entries that the log does not have and a snapshot covers.
 func (s *Store) recoverSnapshots(snapshots []uint64, leftover []*segment) error {
-	// One above the last entry is left by a Reset that did not get far.
-	last := s.LastIndex()
-	reached, _ := slices.BinarySearch(snapshots, last+1)
-	index, _, _, err := s.newestSnapshot(snapshots[:reached])
+	if n, last := len(snapshots), s.LastIndex(); n > 0 && snapshots[n-1] > last {
+		return &CorruptError{
+			File: s.snapshotPath(snapshots[n-1]), FirstIndex: last + 1, LastIndex: snapshots[n-1],
+			Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", last),
+		}
+	}
+	index, _, _, err := s.newestSnapshot(snapshots)
 	first := s.live[0].first
 	switch {
-	case errors.Is(err, ErrNoSnapshot) && reached > 0:
+	case errors.Is(err, ErrNoSnapshot) && len(snapshots) > 0:
+		newest := snapshots[len(snapshots)-1]
 		return &CorruptError{
-			File: s.snapshotPath(snapshots[reached-1]), FirstIndex: 1, LastIndex: snapshots[reached-1],
-			Detail: "no snapshot is valid",
+			File: s.snapshotPath(newest), FirstIndex: 1, LastIndex: newest, Detail: "no snapshot is valid",
 		}
 	case errors.Is(err, ErrNoSnapshot) || err == nil && index+1 < first:
 		detail := "no snapshot covers what is missing before it"

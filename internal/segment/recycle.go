@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 )
 
@@ -15,24 +16,53 @@ func (s *Store) Recycle(below uint64) error {
 	if err := s.failed(); err != nil {
 		return err
 	}
-	s.mu.RLock()
-	drop := 0
-	var oldest *segment // live after the drop
-	for n := 1; n < len(s.segments) && s.segments[n-1].end <= below; n++ {
-		if next := s.liveFrom(s.segments[n].ordinal); s.hasSnapshot(next.first - 1) {
-			drop, oldest = n, next
-		}
-	}
-	s.mu.RUnlock()
-	if drop == 0 {
-		return nil
+	drop, oldest, err := s.front(below)
+	if err != nil || drop == 0 {
+		return err
 	}
 	// Everyone may ask for the first index, its term and offset at any time.
 	if _, err := s.headerOf(oldest); err != nil {
 		return fmt.Errorf("recycle below entry %d: %w", below, err)
 	}
-	unused := s.dropFront(drop, oldest)
+	unused := s.dropFront(drop, oldest.first)
 	return errors.Join(s.retire(unused), s.dropSnapshots())
+}
+
+// front returns how many segments may go, and the live one that is the oldest
+// after that. Its snapshot is read: once the segments before are gone there is
+// no other to begin with.
+func (s *Store) front(below uint64) (drop int, oldest *segment, err error) {
+	for {
+		drop = 0
+		s.mu.RLock()
+		for n := 1; n < len(s.segments) && s.segments[n-1].end <= below; n++ {
+			if next := s.liveFrom(s.segments[n].ordinal); s.hasSnapshot(next.first - 1) {
+				drop, oldest = n, next
+			}
+		}
+		s.mu.RUnlock()
+		if drop == 0 {
+			return 0, nil, nil
+		}
+		_, _, err := s.readSnapshot(oldest.first - 1)
+		if err == nil {
+			return drop, oldest, nil
+		}
+		if !errors.As(err, new(*CorruptError)) && !errors.Is(err, fs.ErrNotExist) {
+			return 0, nil, fmt.Errorf("recycle below entry %d: %w", below, err)
+		}
+		s.options.Logger.Error("snapshot cannot be used, recycling less", "error", err)
+		s.forgetSnapshot(oldest.first - 1)
+	}
+}
+
+// forgetSnapshot leaves a file that is there, for people to look at.
+func (s *Store) forgetSnapshot(index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, found := slices.BinarySearch(s.snapshots, index); found {
+		s.snapshots = slices.Delete(s.snapshots, at, at+1)
+	}
 }
 
 // liveFrom returns the first live segment of an ordinal or above. The caller
@@ -53,9 +83,10 @@ func (s *Store) hasSnapshot(index uint64) bool {
 	return found
 }
 
-// dropFront takes the first n segments out of the log, and returns those that
-// nobody uses.
-func (s *Store) dropFront(n int, oldest *segment) (unused []*segment) {
+// dropFront takes the first n segments out of the log, so that it begins at the
+// entry first, and returns those that nobody uses. The segment that begins there
+// may be hidden by now: a write superseded its first entry.
+func (s *Store) dropFront(n int, first uint64) (unused []*segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seg := range s.segments[:n] {
@@ -64,8 +95,9 @@ func (s *Store) dropFront(n int, oldest *segment) (unused []*segment) {
 			unused = append(unused, seg)
 		}
 	}
+	s.leaving = append(s.leaving, s.segments[:n]...)
 	s.segments = append([]*segment(nil), s.segments[n:]...)
-	for s.live[0] != oldest {
+	for s.live[0].first < first {
 		s.live = s.live[1:]
 	}
 	return unused
@@ -98,6 +130,9 @@ func (s *Store) retire(segments []*segment) error {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return fmt.Errorf("recycle: %w", err)
 	}
+	s.mu.Lock()
+	s.leaving = slices.DeleteFunc(s.leaving, func(seg *segment) bool { return slices.Contains(segments, seg) })
+	s.mu.Unlock()
 	s.spares.mu.Lock()
 	defer s.spares.mu.Unlock()
 	s.spares.kept = append(s.spares.kept, recycled...)

@@ -3,7 +3,8 @@ package segment
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io/fs"
+	"slices"
 	"strings"
 
 	"strandline.dev/internal/record"
@@ -13,11 +14,12 @@ const resetSuffix = ".reset"
 
 // Reset goes through states that recovery tells apart by names alone:
 //
-//  1. The snapshot is saved. The old log does not reach its index, or reaches
-//     it with the same state, so until step 2 it changes nothing.
+//  1. The snapshot is made, under the name of one that is being written: the
+//     old log may have another entry at its index, and must not take it for
+//     its own.
 //  2. The new first segment is made under a name of its own. If that name is
 //     found after a crash, recovery goes on from here.
-//  3. The old segments are removed.
+//  3. The snapshot gets its name; the old segments and snapshots are removed.
 //  4. The new segment gets its name.
 func (s *Store) Reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error {
 	if err := s.failed(); err != nil {
@@ -30,12 +32,15 @@ func (s *Store) Reset(index, term uint64, start record.Offset, hs HardState, sna
 }
 
 func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error {
-	if err := s.SaveSnapshot(index, term, snapshot); err != nil {
+	if err := writeSynced(s.fs, s.snapshotPath(index)+temporarySuffix, encodeSnapshot(index, term, snapshot)); err != nil {
+		return err
+	}
+	if err := s.fs.SyncDir(s.dir); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.hard = hs
-	old := s.segments
+	old, snapshots := s.segments, slices.Clone(s.snapshots)
 	s.mu.Unlock()
 	active := s.active
 	begun, err := s.begin(&header{
@@ -44,50 +49,55 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 	if err != nil {
 		return err
 	}
-	paths := make([]string, len(old))
-	for i, seg := range old {
-		paths[i] = seg.path
-	}
-	if begun.path, err = s.replaceBy(begun.path, paths); err != nil {
+	if begun.path, err = s.replaceBy(begun, old, snapshots); err != nil {
 		return errors.Join(err, begun.file.Close())
 	}
 	s.mu.Lock()
 	for _, seg := range old {
 		seg.gone, seg.removed = true, true
 	}
-	s.segments, s.live = nil, nil
+	s.segments, s.live, s.snapshots = nil, nil, []uint64{index}
 	s.activate(begun)
 	s.mu.Unlock()
 	return s.release(active)
 }
 
-// replaceBy removes the segments and gives the reset file its name as one.
-func (s *Store) replaceBy(reset string, segments []string) (name string, err error) {
-	for _, path := range segments {
-		if err := s.fs.Remove(path); err != nil {
-			return reset, err
+// replaceBy gives the snapshot of a Reset its name, removes segments and all
+// other snapshots, and returns the name of a segment, which it gives to begun.
+func (s *Store) replaceBy(begun *segment, segments []*segment, snapshots []uint64) (name string, err error) {
+	path := s.snapshotPath(begun.first - 1)
+	// After a crash it may have its name already.
+	if err := s.fs.Rename(path+temporarySuffix, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return begun.path, err
+	}
+	for _, seg := range segments {
+		if err := s.fs.Remove(seg.path); err != nil {
+			return begun.path, err
+		}
+	}
+	for _, index := range snapshots {
+		if index == begun.first-1 {
+			continue
+		}
+		if err := s.fs.Remove(s.snapshotPath(index)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return begun.path, err
 		}
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {
-		return reset, err
+		return begun.path, err
 	}
-	name = strings.TrimSuffix(reset, resetSuffix) + ".seg"
-	if err := s.fs.Rename(reset, name); err != nil {
-		return reset, err
+	name = strings.TrimSuffix(begun.path, resetSuffix) + ".seg"
+	if err := s.fs.Rename(begun.path, name); err != nil {
+		return begun.path, err
 	}
 	return name, s.fs.SyncDir(s.dir)
 }
 
 // finishReset goes on where a crash interrupted Reset.
 func (s *Store) finishReset(found *files) error {
-	paths := make([]string, len(found.segments))
-	for i, seg := range found.segments {
-		paths[i] = seg.path
-	}
-	_, err := s.replaceBy(filepath.Join(s.dir, found.resets[0]), paths)
-	if err != nil {
+	if _, err := s.replaceBy(found.resets[0], found.segments, found.snapshots); err != nil {
 		return fmt.Errorf("finish reset: %w", err)
 	}
-	s.options.Logger.Info("finished an interrupted reset", "file", found.resets[0])
+	s.options.Logger.Info("finished an interrupted reset", "file", found.resets[0].path)
 	return nil
 }

@@ -80,6 +80,9 @@ func (s *Store) SaveSnapshot(index, term uint64, data []byte) error {
 	if err := s.failed(); err != nil {
 		return err
 	}
+	if s.beginsAbove(index) {
+		return nil
+	}
 	if err := WriteFileDurably(s.fs, s.snapshotPath(index), encodeSnapshot(index, term, data)); err != nil {
 		return err
 	}
@@ -91,13 +94,25 @@ func (s *Store) SaveSnapshot(index, term uint64, data []byte) error {
 	return s.dropSnapshots()
 }
 
+// beginsAbove reports whether nobody can go on from index, since the log begins
+// further up: a snapshot that was taken before a Reset may be saved after it.
+func (s *Store) beginsAbove(index uint64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.live) > 0 && index+1 < s.live[0].first
+}
+
 // dropSnapshots removes those that belong to no segment any more, except the
-// newest.
+// newest. A segment whose name may be there after a crash counts: it is the
+// front of the log again then.
 func (s *Store) dropSnapshots() error {
 	s.mu.Lock()
 	first := uint64(0)
 	if len(s.live) > 0 {
 		first = s.live[0].first
+	}
+	for _, seg := range s.leaving {
+		first = min(first, seg.first)
 	}
 	extra := 0
 	for extra < len(s.snapshots)-snapshotsKept && s.snapshots[extra]+1 < first {
@@ -118,14 +133,20 @@ func (s *Store) LoadBase() (index, term uint64, data []byte, err error) {
 	if err := s.failed(); err != nil {
 		return 0, 0, nil, err
 	}
-	s.mu.RLock()
-	base := s.live[0].first - 1
-	_, found := slices.BinarySearch(s.snapshots, base)
-	s.mu.RUnlock()
-	if !found {
-		return 0, 0, nil, ErrNoSnapshot
+	for {
+		s.mu.RLock()
+		base := s.live[0].first - 1
+		found := s.hasSnapshot(base)
+		s.mu.RUnlock()
+		if !found {
+			return 0, 0, nil, ErrNoSnapshot
+		}
+		term, data, err := s.readSnapshot(base)
+		if errors.Is(err, fs.ErrNotExist) && s.FirstIndex()-1 != base {
+			continue // recycled between the two steps
+		}
+		return base, term, data, err
 	}
-	return s.newestSnapshot([]uint64{base})
 }
 
 func (s *Store) LoadSnapshot() (index, term uint64, data []byte, err error) {
@@ -133,7 +154,9 @@ func (s *Store) LoadSnapshot() (index, term uint64, data []byte, err error) {
 		return 0, 0, nil, err
 	}
 	s.mu.RLock()
-	snapshots := slices.Clone(s.snapshots)
+	// From one below the first entry the log does not go on.
+	reached, _ := slices.BinarySearch(s.snapshots, s.live[0].first-1)
+	snapshots := slices.Clone(s.snapshots[reached:])
 	s.mu.RUnlock()
 	return s.newestSnapshot(snapshots)
 }
@@ -142,22 +165,32 @@ func (s *Store) LoadSnapshot() (index, term uint64, data []byte, err error) {
 // stays where it is, for people to look at.
 func (s *Store) newestSnapshot(snapshots []uint64) (index, term uint64, data []byte, err error) {
 	for _, candidate := range slices.Backward(snapshots) {
-		path := s.snapshotPath(candidate)
-		b, err := s.fs.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		term, data, err := s.readSnapshot(candidate)
+		switch {
+		case err == nil:
+			return candidate, term, data, nil
+		case errors.As(err, new(*CorruptError)):
+			s.options.Logger.Error("snapshot is corrupt, trying the one before", "error", err)
+		case !errors.Is(err, fs.ErrNotExist):
+			return 0, 0, nil, err
 		}
-		if err != nil {
-			return 0, 0, nil, fmt.Errorf("read snapshot: %w", err)
-		}
-		index, term, data, err := parseSnapshot(b)
-		if err == nil && index != candidate {
-			err = fmt.Errorf("snapshot of entry %d", index)
-		}
-		if err == nil {
-			return index, term, data, nil
-		}
-		s.options.Logger.Error("snapshot is corrupt, trying the one before", "file", path, "error", err)
 	}
 	return 0, 0, nil, ErrNoSnapshot
+}
+
+// readSnapshot answers a *CorruptError for one that is not valid.
+func (s *Store) readSnapshot(index uint64) (term uint64, data []byte, err error) {
+	path := s.snapshotPath(index)
+	b, err := s.fs.ReadFile(path)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	found, term, data, err := parseSnapshot(b)
+	if err == nil && found != index {
+		err = fmt.Errorf("snapshot of entry %d", found)
+	}
+	if err != nil {
+		return 0, nil, &CorruptError{File: path, FirstIndex: 1, LastIndex: index, Detail: err.Error()}
+	}
+	return term, data, nil
 }

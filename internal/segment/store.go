@@ -71,7 +71,7 @@ type Bootstrap struct {
 //	<index>.snap                   snapshots: the state after the entry index
 //	<number>.spare                 zero-filled or recycled files: segments to be
 //	<ordinal>-<first index>.reset  a segment that is about to replace all others, see Reset
-//	<name>.tmp                     a snapshot being written
+//	<index>.snap.tmp               a snapshot being written, or that of a Reset under way
 //
 // All numbers have 20 decimal digits. The first index alone would not name a
 // segment: after a torn tail, and when an entry supersedes the first of a
@@ -92,6 +92,9 @@ type Store struct {
 	// index: a later segment hides all before it that begin at its first
 	// index or above.
 	live []*segment
+	// leaving are those that were recycled while their names may still be
+	// there: they have readers, or could not be removed.
+	leaving []*segment
 	// active is the last of segments and of live. Only the writer changes it,
 	// so the writer reads it without mu.
 	active    *segment
@@ -304,8 +307,8 @@ func (s *Store) SetConfState(conf []byte) error {
 	return nil
 }
 
-// Bytes is the size of the files of all segments. Snapshots and spares are
-// not counted: they are a constant, the log is not.
+// Bytes is the size of the files of all segments. Spares are not counted, there
+// are few; nor are snapshots, one for each segment and small beside it.
 func (s *Store) Bytes() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

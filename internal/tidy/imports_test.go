@@ -20,16 +20,17 @@ var rooms = map[string][]string{
 	"api":               {},
 	"internal/record":   {},
 	"internal/wire":     {"api"},
+	"internal/peer":     {},
 	"internal/segment":  {"internal/record"},
 	"internal/sequence": {"internal/record"},
 	"internal/replica":  {"internal/sequence", "internal/segment", "internal/record"},
-	"internal/node":     {"internal/replica", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/node":     {"internal/peer", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
 	"internal/testkit":  {"internal/segment", "internal/record"},
 	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
 	"bench":             {"client", "internal/record"},
-	"cmd/strandline":    {"client", "bench", "internal/node", "internal/door", "internal/record"},
+	"cmd/strandline":    {"client", "bench", "internal/node", "internal/peer", "internal/door", "internal/record"},
 }
 
 func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {

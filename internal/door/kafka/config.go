@@ -137,13 +137,13 @@ func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeCon
 		var err error
 		switch asked.ResourceType {
 		case kmsg.ConfigResourceTypeTopic:
-			var t topic
-			if t, err = q.connection.server.topic(asked.ResourceName); err == nil {
-				out.Configs = describeTopicConfigs(&t, asked.ConfigNames, m.IncludeDocumentation)
+			var t node.Topic
+			if t, err = q.topic(asked.ResourceName); err == nil {
+				out.Configs = describeTopicConfigs(&t.Partitions[0].Config, asked.ConfigNames, m.IncludeDocumentation)
 			}
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
 			// A node is configured where it is started; nothing of it is shown.
-			if id := strconv.Itoa(int(q.self().id)); asked.ResourceName != id && asked.ResourceName != "" {
+			if id := strconv.Itoa(int(q.brokers().self)); asked.ResourceName != id && asked.ResourceName != "" {
 				err = refuse(kerr.InvalidRequest, fmt.Sprintf("this is broker %s, not %q", id, asked.ResourceName))
 			}
 		default:
@@ -161,8 +161,7 @@ const (
 	sourceDefault = kmsg.ConfigSourceDefaultConfig
 )
 
-func describeTopicConfigs(t *topic, names []string, documented bool) []kmsg.DescribeConfigsResponseResourceConfig {
-	config := &t.partitions[0].Config
+func describeTopicConfigs(config *node.Config, names []string, documented bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	var all []kmsg.DescribeConfigsResponseResourceConfig
 	for i := range topicConfigs {
 		c := &topicConfigs[i]
@@ -201,12 +200,11 @@ func (q *call) alterConfigs(asked *kmsg.IncrementalAlterConfigsRequestResource, 
 	if asked.ResourceType != kmsg.ConfigResourceTypeTopic {
 		return refuse(kerr.InvalidRequest, fmt.Sprintf("settings of %v cannot be changed through this port", asked.ResourceType))
 	}
-	s := q.connection.server
-	t, err := s.topic(asked.ResourceName)
+	t, err := q.topic(asked.ResourceName)
 	if err != nil {
 		return err
 	}
-	config := t.partitions[0].Config
+	config := t.Partitions[0].Config
 	for _, change := range asked.Configs {
 		value := change.Value
 		switch change.Op {
@@ -226,10 +224,5 @@ func (q *call) alterConfigs(asked *kmsg.IncrementalAlterConfigsRequestResource, 
 	if validateOnly {
 		return nil
 	}
-	for _, l := range t.partitions {
-		if _, err := s.node.ConfigureLog(q.connection.ctx, anonymous, l.Name, config); err != nil {
-			return err
-		}
-	}
-	return nil
+	return q.connection.server.node.ConfigureTopic(q.connection.ctx, anonymous, t.Name, config)
 }

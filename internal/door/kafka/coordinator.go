@@ -47,9 +47,9 @@ func (c *coordinator) now() int64 { return time.Since(c.started).Milliseconds() 
 
 // found makes the log of the offsets, if it is not there.
 func (c *coordinator) found(ctx context.Context) error {
-	_, err := c.server.node.KnownInfo(system, offsetsLog)
+	_, err := c.server.node.Bounds(system, offsetsLog)
 	if !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
-		return err
+		return nil // what else is wrong will show where it matters
 	}
 	_, err = c.server.node.CreateLog(ctx, system, offsetsLog, node.Config{})
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
@@ -62,7 +62,8 @@ func (c *coordinator) found(ctx context.Context) error {
 func (c *coordinator) ready(ctx context.Context) error {
 	b, err := c.server.node.Bounds(system, offsetsLog)
 	switch {
-	case errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
+	case errors.Is(err, &record.Refusal{Reason: record.LogNotFound}), errors.Is(err, &record.Refusal{Reason: record.NotLeader}):
+		c.resign()
 		return kerr.NotCoordinator
 	case err != nil:
 		return kerr.CoordinatorNotAvailable
@@ -80,7 +81,9 @@ func (c *coordinator) ready(ctx context.Context) error {
 	}
 	c.resign()
 	if err := c.offsets.catchUp(ctx); err != nil {
-		c.server.logger.Warn("could not load the offsets of consumer groups", "error", err)
+		if ctx.Err() == nil {
+			c.server.logger.Warn("could not load the offsets of consumer groups", "error", err)
+		}
 		return kerr.CoordinatorLoadInProgress
 	}
 	c.mu.Lock()

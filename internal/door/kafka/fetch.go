@@ -23,7 +23,9 @@ type fetch struct {
 	parts   []fetchPart // in the order of the request
 	bytes   int         // of records in parts
 	failed  bool        // a part has an error, which the client should hear of
-	charged int64       // taken from the budget of answers
+	// redirected: a part is better read elsewhere; there is nothing to wait for.
+	redirected bool
+	charged    int64 // taken from the budget of answers
 	// readers stand behind what is sent, and done gives the memory of chunks
 	// back that are used up; both wait until it is sent.
 	readers []*standing
@@ -35,6 +37,7 @@ type fetchPart struct {
 	log    string
 	bounds node.Bounds
 	code   int16
+	nearer int32 // the broker to read from instead, or noBroker
 	runs   [][]byte
 	bytes  int
 }
@@ -71,7 +74,7 @@ func (f *fetch) collect() {
 	defer cancel()
 	for {
 		f.gather(f.call.connection.ctx)
-		if f.failed || f.bytes >= int(f.request.MinBytes) || f.limit() == 0 || ctx.Err() != nil {
+		if f.failed || f.redirected || f.bytes >= int(f.request.MinBytes) || f.limit() == 0 || ctx.Err() != nil {
 			return
 		}
 		if f.bytes > 0 {
@@ -98,14 +101,14 @@ func (f *fetch) limit() int {
 
 // gather fills all parts anew.
 func (f *fetch) gather(ctx context.Context) {
-	f.bytes, f.failed = 0, false
+	f.bytes, f.failed, f.redirected = 0, false, false
 	at := 0
 	for i := range f.request.Topics {
 		t := &f.request.Topics[i]
 		for j := range t.Partitions {
 			part := &f.parts[at]
 			at++
-			*part = fetchPart{}
+			*part = fetchPart{nearer: noBroker}
 			if err := f.fill(ctx, part, t.Topic, &t.Partitions[j]); err != nil {
 				part.code, part.runs, part.bytes, f.failed = codeOf(err), nil, 0, true
 			}
@@ -128,8 +131,15 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 		return err
 	}
 	at := record.Offset(p.FetchOffset)
-	if at < part.bounds.Start || at > part.bounds.End {
+	switch {
+	case at < part.bounds.Start, at > part.bounds.End && part.bounds.Leading:
 		return kerr.OffsetOutOfRange
+	case at > part.bounds.End:
+		return nil // the leader may know more: it comes, or the client asks there
+	}
+	if part.nearer = f.nearer(log, part.bounds); part.nearer != noBroker {
+		f.redirected = true
+		return nil
 	}
 	limit := min(f.limit(), int(p.PartitionMaxBytes))
 	if at == part.bounds.End || limit <= 0 && f.bytes > 0 {
@@ -145,6 +155,26 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	}
 	f.readers = append(f.readers, r)
 	return nil
+}
+
+// nearer is the broker in the client's rack, if that holds the log and is not
+// this one: what a leader tells those who would rather read elsewhere.
+func (f *fetch) nearer(log string, b node.Bounds) int32 {
+	if f.request.Rack == "" || !b.Leading {
+		return noBroker
+	}
+	brokers := f.call.brokers()
+	l, err := f.call.connection.server.node.KnownInfo(anonymous, log)
+	if err != nil {
+		return noBroker
+	}
+	_, up := brokers.replicas(&l)
+	for _, id := range up {
+		if other, ok := brokers.find(id); ok && other.rack == f.request.Rack && id != brokers.self {
+			return id
+		}
+	}
+	return noBroker
 }
 
 // chunkCost is what a chunk takes of the budget of answers.

@@ -74,7 +74,7 @@ func (a *fetchAnswer) partition(number int32, p *fetchPart) {
 	}
 	a.count(0)
 	if a.version >= 11 {
-		a.int32(-1)
+		a.int32(p.nearer)
 	}
 	if a.flexible {
 		a.out = binary.AppendUvarint(a.out, uint64(p.bytes)+1)

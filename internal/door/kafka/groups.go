@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/door/kafka/group"
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 )
 
@@ -30,42 +31,44 @@ func (q *call) findCoordinator(m *kmsg.FindCoordinatorRequest) *kmsg.FindCoordin
 	if m.Version < 4 {
 		keys = []string{m.CoordinatorKey}
 	}
-	err := q.coordinates(m.CoordinatorType)
+	b, err := q.coordinator(m.CoordinatorType)
+	if err != nil {
+		b = broker{id: noBroker, port: noBroker}
+	}
 	for _, key := range keys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
-		c.Key, c.NodeID, c.Port = key, -1, -1
+		c.Key, c.NodeID, c.Host, c.Port = key, b.id, b.host, b.port
 		c.ErrorCode, c.ErrorMessage = codeOf(err), detailOf(err)
-		if err == nil {
-			b := q.self()
-			c.NodeID, c.Host, c.Port = b.id, b.host, b.port
-		}
 		r.Coordinators = append(r.Coordinators, c)
-		r.ErrorCode, r.ErrorMessage, r.NodeID, r.Host, r.Port = c.ErrorCode, c.ErrorMessage, c.NodeID, c.Host, c.Port
 	}
-	if m.Version >= 4 {
-		r.ErrorCode, r.ErrorMessage = 0, nil
-	}
+	r.NodeID, r.Host, r.Port = b.id, b.host, b.port
+	r.ErrorCode, r.ErrorMessage = codeOf(err), detailOf(err)
 	return r
 }
 
-// coordinates returns nil where this node coordinates what is asked for.
-func (q *call) coordinates(kind int8) error {
+// coordinator is the node that leads the log of the offsets. The log is made
+// when it is asked for first.
+func (q *call) coordinator(kind int8) (broker, error) {
 	switch kind {
 	case coordinatesGroups:
 	case coordinatesTransactions:
 		// The one code that every client takes for final.
-		return refuse(kerr.TransactionalIDAuthorizationFailed, "there are no transactions here")
+		return broker{}, refuse(kerr.TransactionalIDAuthorizationFailed, "there are no transactions here")
 	default:
-		return refuse(kerr.InvalidRequest, "only groups are coordinated here")
+		return broker{}, refuse(kerr.InvalidRequest, "only groups are coordinated here")
 	}
-	groups := q.connection.server.groups
-	if err := groups.found(q.connection.ctx); err != nil {
-		return err
+	if err := q.connection.server.groups.found(q.connection.ctx); err != nil {
+		return broker{}, refuse(kerr.CoordinatorNotAvailable, err.Error())
 	}
-	if err := groups.ready(q.connection.ctx); err != nil {
-		return refuse(kerr.CoordinatorNotAvailable, err.Error())
+	brokers := q.brokers()
+	l, err := q.connection.server.node.KnownInfo(system, offsetsLog)
+	if err != nil {
+		l = node.Info{Name: offsetsLog}
 	}
-	return nil
+	if b, ok := brokers.find(brokers.leader(&l)); ok {
+		return b, nil
+	}
+	return broker{}, refuse(kerr.CoordinatorNotAvailable, "the log of consumer offsets has no leader at the moment")
 }
 
 func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
@@ -232,11 +235,11 @@ func (q *call) offsetCommit(m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitRespo
 }
 
 func (q *call) checkCommit(at partition, p *kmsg.OffsetCommitRequestTopicPartition) error {
-	log, ok := logOf(at.topic, at.number)
-	if !ok {
-		return kerr.UnknownTopicOrPartition
+	t, err := q.topic(at.topic)
+	if err == nil && int(at.number) >= len(t.Partitions) || at.number < 0 {
+		err = kerr.UnknownTopicOrPartition
 	}
-	if _, err := q.connection.server.node.KnownInfo(anonymous, log); err != nil {
+	if err != nil {
 		return err
 	}
 	if len(text(p.Metadata)) > maxCommitMetadata {

@@ -53,9 +53,6 @@ const (
 	// share of the budget.
 	receiveTime = 30 * time.Second
 
-	// changeTime bounds how long a change of the catalog may take.
-	changeTime = 8 * time.Second
-
 	// A client that takes nothing of its answer for sendTime is cut off.
 	sendTime = time.Minute
 

@@ -11,8 +11,9 @@ import (
 // Node is what the door asks of a node. See node.Node for what each verb
 // promises.
 type Node interface {
-	ID() uint64
 	ClusterID() string
+	Members() (members []node.Member, self uint64)
+	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
 
 	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
 	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
@@ -23,11 +24,14 @@ type Node interface {
 	Changed(c node.Caller, log string, since node.Bounds) (<-chan struct{}, error)
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)
-
 	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
-	ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error)
-	ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
-	DeleteLog(ctx context.Context, c node.Caller, name string) error
+
+	Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error)
+	Topics(ctx context.Context, c node.Caller) ([]node.Topic, error)
+	CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config) (node.Topic, error)
+	AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32) error
+	ConfigureTopic(ctx context.Context, c node.Caller, name string, config node.Config) error
+	DeleteTopic(ctx context.Context, c node.Caller, name string) error
 }
 
 // Reader is a node.Reader.
@@ -48,27 +52,6 @@ func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadR
 		return nil, err
 	}
 	return r, nil
-}
-
-// What changes the catalog is carried through, whether the client waits for it
-// or not: what is half done would have to be noticed and put right by others.
-
-func (v verbs) CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
-	defer cancel()
-	return v.Node.CreateLog(ctx, c, name, config)
-}
-
-func (v verbs) ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
-	defer cancel()
-	return v.Node.ConfigureLog(ctx, c, name, config)
-}
-
-func (v verbs) DeleteLog(ctx context.Context, c node.Caller, name string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
-	defer cancel()
-	return v.Node.DeleteLog(ctx, c, name)
 }
 
 var (

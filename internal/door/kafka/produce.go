@@ -6,7 +6,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -219,13 +218,4 @@ func refusalOf(err error) *record.Refusal {
 		return r
 	}
 	return record.Refuse(record.Invalid, "%v", err)
-}
-
-// logOf names the log that holds a partition, and reports whether there can be
-// one: the system's own logs are no topics, nor are partitions.
-func logOf(topic string, partition int32) (log string, ok bool) {
-	if !visible(topic) || partition < 0 {
-		return "", false
-	}
-	return node.PartitionLog(topic, partition), true
 }

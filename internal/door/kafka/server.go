@@ -25,6 +25,7 @@ type Server struct {
 	inflating chan struct{}
 	readers   *standingReaders
 	groups    *coordinator
+	status    clusterStatus
 	metrics   *metrics
 
 	stopping context.Context

@@ -1,7 +1,6 @@
 package kafkadoor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -18,11 +17,11 @@ func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRespo
 		asked := &m.Topics[i]
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic = asked.Topic
-		t, err := q.createTopic(asked, m.ValidateOnly)
+		config, count, err := q.createTopic(asked, m.ValidateOnly)
 		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
 		if err == nil {
-			out.NumPartitions, out.ReplicationFactor = int32(len(t.partitions)), 1
-			for _, c := range describeTopicConfigs(&t, nil, false) {
+			out.NumPartitions, out.ReplicationFactor = count, int16(config.Replicas)
+			for _, c := range describeTopicConfigs(&config, nil, false) {
 				shown := kmsg.NewCreateTopicsResponseTopicConfig()
 				shown.Name, shown.Value, shown.ReadOnly, shown.Source = c.Name, c.Value, c.ReadOnly, int8(c.Source)
 				out.Configs = append(out.Configs, shown)
@@ -33,42 +32,35 @@ func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRespo
 	return r
 }
 
-// createTopic makes the logs of a topic. Partition 0 comes last: with it the
-// topic is there, whole. What an earlier creation or deletion that was not
-// finished left behind is removed first.
-func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (topic, error) {
-	s, ctx := q.connection.server, q.connection.ctx
-	t := topic{name: asked.Topic}
+// createTopic tells what the topic is like that it made, or would have made.
+func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (node.Config, int32, error) {
 	config, count, err := planTopic(asked)
 	if err != nil {
-		return t, err
+		return config, 0, err
 	}
-	switch _, err := s.topic(asked.Topic); {
+	switch _, err := q.topic(asked.Topic); {
 	case err == nil:
-		return t, refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
+		return config, 0, refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
 	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
-		return t, err
+		return config, 0, err
+	}
+	members, _ := q.connection.server.node.Members()
+	if config.Replicas > len(members) {
+		return config, 0, refuse(kerr.InvalidReplicationFactor,
+			fmt.Sprintf("%d replicas asked for, and the cluster has %d nodes", config.Replicas, len(members)))
 	}
 	if validateOnly {
-		for i := range count {
-			t.partitions = append(t.partitions, node.Info{Name: node.PartitionLog(asked.Topic, int32(i)), Config: config})
-		}
-		return t, nil
+		return config, count, nil
 	}
-	if err := s.deletePartitions(ctx, asked.Topic, 1); err != nil {
-		return t, err
+	t, err := q.connection.server.node.CreateTopic(q.connection.ctx, anonymous, asked.Topic, count, config)
+	if err != nil {
+		return config, 0, err
 	}
-	t.partitions = make([]node.Info, count)
-	for i := count - 1; i >= 0; i-- {
-		if t.partitions[i], err = s.createPartition(ctx, asked.Topic, int32(i), config); err != nil {
-			return t, err
-		}
-	}
-	return t, nil
+	return t.Partitions[0].Config, count, nil
 }
 
 // planTopic checks what a topic is to be like.
-func planTopic(asked *kmsg.CreateTopicsRequestTopic) (config node.Config, count int, err error) {
+func planTopic(asked *kmsg.CreateTopicsRequestTopic) (config node.Config, count int32, err error) {
 	if !topicName.MatchString(asked.Topic) {
 		return config, 0, refuse(kerr.InvalidTopicException,
 			fmt.Sprintf("%q is no name for a topic: 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with _", asked.Topic))
@@ -76,7 +68,7 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic) (config node.Config, count 
 	if len(asked.ReplicaAssignment) > 0 {
 		return config, 0, refuse(kerr.InvalidReplicaAssignment, "replicas are placed by the cluster: give a number of partitions and of replicas")
 	}
-	count = int(asked.NumPartitions)
+	count = asked.NumPartitions
 	if asked.NumPartitions == -1 {
 		count = 1
 	}
@@ -97,53 +89,17 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic) (config node.Config, count 
 	return config, count, nil
 }
 
-func (s *Server) createPartition(ctx context.Context, topic string, partition int32, config node.Config) (node.Info, error) {
-	config.Topic, config.Partition = "", 0
-	if partition > 0 {
-		config.Topic, config.Partition = topic, partition
-	}
-	l, err := s.node.CreateLog(ctx, anonymous, node.PartitionLog(topic, partition), config)
-	if errors.Is(err, &record.Refusal{Reason: record.Unsupported}) {
-		return l, refuse(kerr.InvalidReplicationFactor, *detailOf(err))
-	}
-	return l, err
-}
-
-// deletePartitions deletes the logs of a topic from a partition on, the last
-// one first.
-func (s *Server) deletePartitions(ctx context.Context, name string, from int32) error {
-	logs, err := s.node.ListLogs(ctx, anonymous, false)
-	if err != nil {
-		return err
-	}
-	most := int32(-1)
-	there := map[int32]bool{}
-	for i := range logs {
-		if topic, p := logs[i].TopicOf(); topic == name && p >= from {
-			there[p], most = true, max(most, p)
-		}
-	}
-	for p := most; p >= from; p-- {
-		if !there[p] {
-			continue
-		}
-		log := node.PartitionLog(name, p)
-		s.readers.forget(log)
-		if err := s.node.DeleteLog(ctx, anonymous, log); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
 	r := kmsg.NewPtrDeleteTopicsResponse()
 	for _, name := range m.TopicNames {
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic = &name
-		_, err := q.connection.server.topic(name)
+		t, err := q.topic(name)
 		if err == nil {
-			err = q.connection.server.deletePartitions(q.connection.ctx, name, 0)
+			err = q.connection.server.node.DeleteTopic(q.connection.ctx, anonymous, name)
+		}
+		for _, l := range t.Partitions {
+			q.connection.server.readers.forget(l.Name)
 		}
 		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
 		r.Topics = append(r.Topics, out)
@@ -164,9 +120,8 @@ func (q *call) createPartitions(m *kmsg.CreatePartitionsRequest) *kmsg.CreatePar
 }
 
 func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
-	s := q.connection.server
-	t, err := s.topic(asked.Topic)
-	have := int32(len(t.partitions))
+	t, err := q.topic(asked.Topic)
+	have := int32(len(t.Partitions))
 	switch {
 	case err != nil:
 		return err
@@ -179,12 +134,7 @@ func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateO
 	case validateOnly:
 		return nil
 	}
-	for p := have; p < asked.Count; p++ {
-		if _, err := s.createPartition(q.connection.ctx, asked.Topic, p, t.partitions[0].Config); err != nil {
-			return err
-		}
-	}
-	return nil
+	return q.connection.server.node.AddPartitions(q.connection.ctx, anonymous, asked.Topic, asked.Count)
 }
 
 // deleteRecords trims. Offset -1 stands for the end.
@@ -229,44 +179,40 @@ func (q *call) trim(topic string, partition int32, before record.Offset) (record
 	return start, err
 }
 
+// describeLogDirs tells of the logs that this node holds: the data directory is
+// all that there is.
 func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLogDirsResponse {
+	s := q.connection.server
 	r := kmsg.NewPtrDescribeLogDirsResponse()
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = "data", -1, -1
-	all, err := q.connection.server.topics(q.connection.ctx)
+	all, err := s.node.Topics(q.connection.ctx, anonymous)
 	dir.ErrorCode = codeOf(err)
 	wanted := map[string][]int32{}
 	for _, t := range m.Topics {
 		wanted[t.Topic] = t.Partitions
 	}
 	for i := range all {
-		partitions, asked := wanted[all[i].name]
+		partitions, asked := wanted[all[i].Name]
 		if m.Topics != nil && !asked {
 			continue
 		}
 		out := kmsg.NewDescribeLogDirsResponseDirTopic()
-		out.Topic = all[i].name
-		for number, l := range all[i].partitions {
+		out.Topic = all[i].Name
+		for number, l := range all[i].Partitions {
 			dir.TotalBytes, dir.UsableBytes = l.BytesTotal, l.BytesFree
-			if m.Topics != nil && !contains(partitions, int32(number)) {
+			_, err := s.node.KnownInfo(anonymous, l.Name)
+			if err != nil || len(partitions) > 0 && !contains(partitions, int32(number)) {
 				continue
 			}
 			p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
 			p.Partition, p.Size = int32(number), l.BytesUsed
 			out.Partitions = append(out.Partitions, p)
 		}
-		dir.Topics = append(dir.Topics, out)
+		if len(out.Partitions) > 0 {
+			dir.Topics = append(dir.Topics, out)
+		}
 	}
 	r.Dirs = append(r.Dirs, dir)
 	return r
-}
-
-// contains reports whether a partition is asked for; none given means all.
-func contains(partitions []int32, p int32) bool {
-	for _, other := range partitions {
-		if other == p {
-			return true
-		}
-	}
-	return len(partitions) == 0
 }

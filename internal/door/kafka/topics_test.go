@@ -81,8 +81,6 @@ func TestNobodyCanTakeTheNameOfAPartitionOrOfTheSystem(t *testing.T) {
 		_, err := d.node.CreateLog(t.Context(), node.Caller{}, name, node.Config{})
 		require.ErrorIs(t, err, invalid, name)
 	}
-	_, err := d.node.CreateLog(t.Context(), node.Caller{}, "other/1", node.Config{Topic: "orders", Partition: 1})
-	require.ErrorIs(t, err, invalid)
 	for _, name := range []string{"orders/1", "_offsets", "", "with space", "."} {
 		q := kmsg.NewPtrCreateTopicsRequest()
 		topic := kmsg.NewCreateTopicsRequestTopic()
@@ -128,7 +126,7 @@ func TestTopicsAreCreatedOnlyAsTheyCanBe(t *testing.T) {
 	require.Equal(t, kerr.TopicAlreadyExists.Code, create(1, 1, false).ErrorCode)
 	info, err := d.node.KnownInfo(node.Caller{}, "orders")
 	require.NoError(t, err)
-	require.Equal(t, node.Config{Durability: node.Memory, Retention: time.Hour, RetentionBytes: 1_000_000}, info.Config)
+	require.Equal(t, node.Config{Durability: node.Memory, Retention: time.Hour, RetentionBytes: 1_000_000, Replicas: 1}, info.Config)
 }
 
 func TestSettingsAreShownAndChanged(t *testing.T) {
@@ -189,17 +187,6 @@ func TestADeletedTopicIsGoneAndItsNameFree(t *testing.T) {
 	d.create("orders", 1)
 	require.EqualValues(t, 0, d.appendDirectly("orders", batchOf(t, record.None, "new")))
 	require.Len(t, d.metadata("orders").Topics[0].Partitions, 1)
-}
-
-func TestWhatAnUnfinishedCreationLeftIsReplaced(t *testing.T) {
-	d := openNew(t)
-	_, err := d.node.CreateLog(t.Context(), node.Caller{}, "orders/2", node.Config{Topic: "orders", Partition: 2})
-	require.NoError(t, err)
-	require.Empty(t, d.metadata().Topics)
-	d.create("orders", 2)
-	require.Len(t, d.metadata("orders").Topics[0].Partitions, 2)
-	_, err = d.node.KnownInfo(node.Caller{}, "orders/2")
-	require.Error(t, err)
 }
 
 func TestDeleteRecordsTrims(t *testing.T) {

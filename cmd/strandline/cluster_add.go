@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+)
+
+func newClusterAddNode(c *cli) *cobra.Command {
+	return nodeArguments(&cobra.Command{
+		Use:   "add-node NODE ADDRESS",
+		Short: "Admit a node that was started with --join",
+		Long: `Admit a node that was started with --join and waits at an address. Its name must
+never have been used in this cluster. New logs may be put on it; those that are
+there stay where they are until "cluster replace-node" moves a node's replicas.`,
+		Example: "  strandline cluster add-node d 127.0.0.1:7174",
+		RunE: func(command *cobra.Command, args []string) error {
+			name, address := args[0], args[1]
+			if err := checkNodeName(name); err != nil {
+				return misused(command, "%w", err)
+			}
+			if err := checkReachable(address, c.insecure); err != nil {
+				return misused(command, "%w", err)
+			}
+			return c.withAdmin(func(admin *client.Admin) error {
+				if err := admin.AddNode(command.Context(), name, address); err != nil {
+					return changing(err)
+				}
+				object := struct {
+					Node    string `json:"node"`
+					Address string `json:"address"`
+				}{name, address}
+				return c.showChange(object, "added node %s at %s", name, address)
+			})
+		},
+	}, "NODE", "ADDRESS")
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+)
+
+// statusPause lies between two looks of --wait-healthy.
+const statusPause = 200 * time.Millisecond
+
+func newClusterStatus(c *cli) *cobra.Command {
+	var wait bool
+	timeout := duration(time.Minute)
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show all nodes, and of every log its leader and replicas",
+		Long: `Show all nodes, and of every log its leader, term and range, and each replica's
+role, end, lag and state. A log is healthy when it has a leader, and every
+replica votes and keeps up.
+
+--wait-healthy waits until every log is healthy, and ends with exit code 1 if
+that is not so in time.`,
+		Example: `  strandline cluster status
+  strandline cluster status --wait-healthy --timeout 5m
+  strandline cluster status --json | jq '.logs[] | select(.healthy | not)'`,
+		Args:              named(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if command.Flags().Changed("timeout") && !wait {
+				return misused(command, "--timeout is for --wait-healthy")
+			}
+			return c.withAdmin(func(admin *client.Admin) error {
+				if !wait {
+					status, err := admin.ClusterStatus(command.Context())
+					if err != nil {
+						return err
+					}
+					return c.showCluster(status)
+				}
+				status, err := waitHealthy(command.Context(), admin, time.Duration(timeout))
+				if len(status.Logs) > 0 {
+					err = errors.Join(err, c.showCluster(status))
+				}
+				return err
+			})
+		},
+	}
+	command.Flags().BoolVar(&wait, "wait-healthy", false, "wait until every log is healthy")
+	command.Flags().Var(&timeout, "timeout", "how long to wait")
+	return command
+}
+
+// waitHealthy looks until every log is healthy. It returns what it saw last.
+func waitHealthy(ctx context.Context, admin *client.Admin, timeout time.Duration) (client.ClusterStatus, error) {
+	late, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var seen client.ClusterStatus
+	var failed error
+	for {
+		status, err := admin.ClusterStatus(late)
+		var answered *client.Error
+		switch {
+		case err == nil && status.Healthy():
+			return status, nil
+		case err == nil:
+			seen, failed = status, nil
+		case errors.As(err, &answered) && answered.Retryable:
+			failed = err
+		case late.Err() == nil:
+			return seen, err
+		}
+		pause := time.NewTimer(statusPause)
+		select {
+		case <-pause.C:
+			continue
+		case <-late.Done():
+			pause.Stop()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return seen, ctx.Err()
+		case failed != nil:
+			return seen, failed
+		}
+		return seen, fmt.Errorf("not healthy after %v: %s", duration(timeout), unhealthy(seen))
+	}
+}
+
+func unhealthy(s client.ClusterStatus) string {
+	var names []string
+	for _, l := range s.Logs {
+		if !l.Healthy {
+			names = append(names, l.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "no log is known"
+	}
+	return strings.Join(names, ", ")
+}
+
+// clusterJSON is a cluster as --json shows it.
+type clusterJSON struct {
+	Cluster string           `json:"cluster"`
+	Nodes   []nodeJSON       `json:"nodes"`
+	Logs    []clusterLogJSON `json:"logs"`
+}
+
+type nodeJSON struct {
+	ID         uint64 `json:"id"`
+	Name       string `json:"name"`
+	Address    string `json:"address"`
+	Alive      bool   `json:"alive"`
+	Version    string `json:"version"`
+	BytesFree  int64  `json:"bytes_free"`
+	BytesTotal int64  `json:"bytes_total"`
+}
+
+type clusterLogJSON struct {
+	Name     string        `json:"name"`
+	ID       uint64        `json:"id"`
+	Leader   string        `json:"leader"`
+	Term     uint64        `json:"term"`
+	Start    int64         `json:"start"`
+	End      int64         `json:"end"`
+	Healthy  bool          `json:"healthy"`
+	Replicas []replicaJSON `json:"replicas"`
+}
+
+type replicaJSON struct {
+	Replica uint64 `json:"replica"`
+	Node    string `json:"node"`
+	Role    string `json:"role"`
+	End     int64  `json:"end"`
+	Lag     int64  `json:"lag"`
+	State   string `json:"state"`
+	Problem string `json:"problem"`
+}
+
+func newClusterJSON(s client.ClusterStatus) clusterJSON {
+	object := clusterJSON{Cluster: s.ClusterID, Nodes: []nodeJSON{}, Logs: []clusterLogJSON{}}
+	for _, n := range s.Nodes {
+		object.Nodes = append(object.Nodes, nodeJSON(n))
+	}
+	for _, l := range s.Logs {
+		log := clusterLogJSON{
+			Name: l.Name, ID: l.ID, Leader: l.Leader, Term: l.Term, Start: l.Start, End: l.End,
+			Healthy: l.Healthy, Replicas: []replicaJSON{},
+		}
+		for _, r := range l.Replicas {
+			log.Replicas = append(log.Replicas, replicaJSON{
+				Replica: r.Replica, Node: r.Node, Role: string(r.Role), End: r.End, Lag: r.Lag,
+				State: string(r.State), Problem: r.Problem,
+			})
+		}
+		object.Logs = append(object.Logs, log)
+	}
+	return object
+}
+
+func (c *cli) showCluster(s client.ClusterStatus) error {
+	return c.show(newClusterJSON(s), func(out io.Writer) {
+		fmt.Fprintf(out, "cluster %s\n\n", s.ClusterID)
+		nodes := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tVERSION")
+		for _, n := range s.Nodes {
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%v\t%v\t%s\n", n.Name, n.Address, yesNo(n.Alive), size(n.BytesFree), size(n.BytesTotal), orUnknown(n.Version))
+		}
+		nodes.Flush()
+		fmt.Fprintln(out)
+		showReplicas(out, s.Logs)
+	})
+}
+
+// showReplicas prints a line for each replica; what is the log's stands in the
+// first of them.
+func showReplicas(out io.Writer, logs []client.LogStatus) {
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "LOG\tHEALTHY\tLEADER\tTERM\tSTART\tEND\tREPLICA ON\tROLE\tEND\tLAG\tSTATE\tPROBLEM")
+	for _, l := range logs {
+		log := fmt.Sprintf("%s\t%s\t%s\t%d\t%d\t%d", l.Name, yesNo(l.Healthy), orUnknown(l.Leader), l.Term, l.Start, l.End)
+		for _, r := range l.Replicas {
+			fmt.Fprintf(columns, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", log, r.Node, r.Role, r.End, r.Lag, r.State, r.Problem)
+			log = "\t\t\t\t\t"
+		}
+		if len(l.Replicas) == 0 {
+			fmt.Fprintln(columns, log)
+		}
+	}
+	columns.Flush()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

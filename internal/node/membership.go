@@ -1,0 +1,423 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"strandline.dev/internal/peer"
+	"strandline.dev/internal/record"
+)
+
+// A node becomes a member of a cluster in one of three ways: it forms one of
+// its own (FormAlone, InitCluster), or it asks a member to be taken in, having
+// been told whom to ask by its options or by AddNode. The catalog gives it an
+// id and a replica of log 0, with which it begins.
+
+// joinRequest asks to be taken in.
+type joinRequest struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Token   string `json:"token"`
+}
+
+// joinAnswer is all that a node needs to begin.
+type joinAnswer struct {
+	ClusterID      string        `json:"cluster_id"`
+	NodeID         uint64        `json:"node_id"`
+	CatalogReplica uint64        `json:"catalog_replica"`
+	CatalogVoters  []uint64      `json:"catalog_voters"`
+	Nodes          []catalogNode `json:"nodes"`
+}
+
+// invitation tells a node that waits whom to ask.
+type invitation struct {
+	Name      string   `json:"name"`
+	Addresses []string `json:"addresses"`
+}
+
+// whoAnswer tells who a node is.
+type whoAnswer struct {
+	Name      string `json:"name"`
+	ClusterID string `json:"cluster_id"` // empty: it waits
+}
+
+// Times of joining.
+const (
+	seekEvery = 250 * time.Millisecond
+	askTime   = 3 * time.Second
+	formTime  = 15 * time.Second
+)
+
+func (n *Node) who() whoAnswer {
+	return whoAnswer{Name: n.options.Name, ClusterID: n.me.Load().ClusterID}
+}
+
+func (n *Node) notMember() *record.Refusal {
+	return record.Refuse(record.NotMember,
+		"node %q is in no cluster yet: form one with `strandline cluster init` on one of its nodes, or add this node with `strandline cluster add-node`", n.options.Name)
+}
+
+// formAlone makes a new data directory the first node of a new cluster.
+func (n *Node) formAlone() error {
+	id := identity{
+		Format: formatVersion, ClusterID: rand.Text(), NodeID: 1, Name: n.options.Name,
+		CatalogReplica: 1, CatalogVoters: []uint64{1},
+	}
+	return n.settleDown(id)
+}
+
+// settleDown makes what a member begins with. node.json comes last: a crash
+// before it leaves a node that is no member, and an empty catalog.
+func (n *Node) settleDown(id identity) error {
+	if err := n.refuseLeftovers(); err != nil {
+		return err
+	}
+	if err := n.makeReplica(catalogID, id.CatalogReplica, id.CatalogVoters); err != nil {
+		return fmt.Errorf("create catalog: %w", err)
+	}
+	if err := id.save(n.disk, n.options.DataDir); err != nil {
+		return err
+	}
+	n.me.Store(&id)
+	return nil
+}
+
+// refuseLeftovers keeps a data directory that has lost its node.json from being
+// taken for a new one.
+func (n *Node) refuseLeftovers() error {
+	logs, err := n.disk.ListDirs(n.logsDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list logs on disk: %w", err)
+	}
+	if slices.ContainsFunc(logs, func(dir string) bool { return dir != "0" }) {
+		return fmt.Errorf("%s holds logs and no node.json: bring node.json back from a copy, or move the logs away to begin anew", n.options.DataDir)
+	}
+	return nil
+}
+
+// token is what this node calls itself by until it is a member. It outlives
+// the process, so that a node which was taken in and has not heard so is not
+// taken for another one.
+func (n *Node) token() (string, error) {
+	path := filepath.Join(n.options.DataDir, "token")
+	data, err := n.disk.ReadFile(path)
+	switch {
+	case err == nil:
+		return strings.Trim(string(data), "\" \n"), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	token := rand.Text()
+	return token, saveJSON(n.disk, path, token)
+}
+
+// seek asks to be taken in until this node is a member.
+func (n *Node) seek(ctx context.Context) {
+	told := ""
+	for ctx.Err() == nil {
+		reason := n.seekOnce(ctx)
+		if n.me.Load().member() {
+			return
+		}
+		if reason != told {
+			told = reason
+			n.logger.Info("waiting to be admitted to a cluster", "node", n.options.Name, "last_answer", reason)
+		}
+		pause(ctx, seekEvery)
+	}
+}
+
+// seekOnce asks every address that is known, and tells what the last one said.
+func (n *Node) seekOnce(ctx context.Context) (reason string) {
+	token, err := n.token()
+	if err != nil {
+		return err.Error()
+	}
+	q := joinRequest{Name: n.options.Name, Address: n.options.GRPCAddress, Token: token}
+	for _, address := range n.seekAt() {
+		ask, cancel := context.WithTimeout(ctx, askTime)
+		var a joinAnswer
+		err := n.askAddress(ask, address, askJoin, q, &a)
+		cancel()
+		if err != nil {
+			if !errors.Is(err, &record.Refusal{Reason: record.NotMember}) {
+				reason = err.Error()
+			}
+			continue
+		}
+		id := identity{
+			Format: formatVersion, ClusterID: a.ClusterID, NodeID: a.NodeID, Name: n.options.Name,
+			CatalogReplica: a.CatalogReplica, CatalogVoters: a.CatalogVoters, Seeds: a.Nodes,
+		}
+		n.changing.Lock()
+		formed := n.me.Load().member()
+		if !formed && !n.closed {
+			err = n.settleDown(id)
+		}
+		n.changing.Unlock()
+		if err == nil && !formed {
+			err = n.begin()
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	return reason
+}
+
+// seekAt lists the addresses of nodes that may be members.
+func (n *Node) seekAt() []string {
+	addresses := slices.Clone(n.options.Join)
+	for _, name := range slices.Sorted(maps.Keys(n.options.Peers)) {
+		if name != n.options.Name {
+			addresses = append(addresses, n.options.Peers[name])
+		}
+	}
+	if more := n.invitation.Load(); more != nil {
+		addresses = append(addresses, more.Addresses...)
+	}
+	return addresses
+}
+
+func (n *Node) invited(q invitation) error {
+	switch {
+	case n.me.Load().member():
+		return record.Refuse(record.NoNode, "node %q belongs to cluster %s already", n.options.Name, n.me.Load().ClusterID)
+	case q.Name != n.options.Name:
+		return record.Refuse(record.NoNode, "the node at that address is called %q", n.options.Name)
+	}
+	n.invitation.Store(&q)
+	return nil
+}
+
+// takeIn admits a node that asks.
+func (n *Node) takeIn(ctx context.Context, q joinRequest) (joinAnswer, error) {
+	c := n.catalog.Load()
+	if c == nil {
+		return joinAnswer{}, n.notMember()
+	}
+	me := n.me.Load()
+	a := joinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
+	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		known, ok := s.node(q.Name)
+		switch {
+		case q.Name == "" || q.Address == "" || q.Token == "":
+			return catalogChange{}, record.Refuse(record.Invalid, "a node without name, address or token")
+		case ok && known.Token == q.Token:
+			a.NodeID, a.CatalogReplica = known.ID, known.Catalog
+			return catalogChange{}, nil
+		case ok:
+			return catalogChange{}, record.Refuse(record.NoNode,
+				"there is a node %q already, at %s. If its data is lost: start this one with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",
+				q.Name, known.Address, q.Name)
+		}
+		added := catalogNode{ID: s.NextNode, Name: q.Name, Address: q.Address, Token: q.Token, Catalog: s.NextReplica}
+		a.NodeID, a.CatalogReplica = added.ID, added.Catalog
+		return catalogChange{Node: []catalogNode{added}}, nil
+	})
+	a.Nodes = c.shown.Load().nodes()
+	return a, err
+}
+
+// introduce enters this node in the catalog if it is not there, or under an
+// address that it had before.
+func (n *Node) introduce(ctx context.Context) error {
+	me := n.me.Load()
+	c := n.catalog.Load()
+	same := func(s *catalogState) bool {
+		_, gone := s.Gone[me.NodeID]
+		node, known := s.Nodes[me.NodeID]
+		return gone || known && node.Address == n.options.GRPCAddress && node.Kafka == n.options.KafkaAddress
+	}
+	if same(c.shown.Load()) {
+		return nil
+	}
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		if same(s) {
+			return catalogChange{}, nil
+		}
+		node := s.Nodes[me.NodeID]
+		node.ID, node.Name, node.Catalog, node.Address = me.NodeID, me.Name, me.CatalogReplica, n.options.GRPCAddress
+		node.Kafka = n.options.KafkaAddress
+		return catalogChange{Node: []catalogNode{node}}, nil
+	})
+}
+
+// InitCluster forms a cluster of this node and those named in its Peers, and
+// returns when all of them are in. It is done once in the life of a cluster.
+func (n *Node) InitCluster(ctx context.Context, _ Caller) (clusterID string, err error) {
+	if n.me.Load().member() {
+		return "", record.Refuse(record.Invalid, "node %q belongs to cluster %s already", n.options.Name, n.me.Load().ClusterID)
+	}
+	for name, address := range n.options.Peers {
+		if name == n.options.Name {
+			continue
+		}
+		ask, cancel := context.WithTimeout(ctx, askTime)
+		var other whoAnswer
+		err := n.askAddress(ask, address, askWho, struct{}{}, &other)
+		cancel()
+		switch {
+		case err != nil:
+			return "", record.Refuse(record.NoNode, "node %q does not answer at %s: start it first. %v", name, address, err)
+		case other.Name != name:
+			return "", record.Refuse(record.NoNode, "the node at %s is called %q, not %q", address, other.Name, name)
+		case other.ClusterID != "":
+			return "", record.Refuse(record.NoNode, "node %q belongs to cluster %s already; this node will be admitted there", name, other.ClusterID)
+		}
+	}
+	n.changing.Lock()
+	if n.closed || n.me.Load().member() {
+		n.changing.Unlock()
+		return "", record.Refuse(record.Invalid, "this node has joined a cluster meanwhile, or is shutting down")
+	}
+	err = n.formAlone()
+	n.changing.Unlock()
+	if err == nil {
+		err = n.begin()
+	}
+	if err != nil {
+		return "", err
+	}
+	return n.me.Load().ClusterID, n.awaitMembers(ctx, slices.Collect(maps.Keys(n.options.Peers)))
+}
+
+// awaitMembers waits until nodes are members that vote on the catalog.
+func (n *Node) awaitMembers(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, formTime)
+	defer cancel()
+	c := n.catalog.Load()
+	for {
+		state := c.shown.Load()
+		missing := ""
+		for _, name := range names {
+			if _, ok := state.node(name); !ok {
+				missing = name
+			}
+		}
+		voters, _ := state.catalogMembers()
+		if missing == "" && len(c.host.replica.Status().Voters) == len(voters) {
+			return nil
+		}
+		if pause(ctx, changePause); ctx.Err() != nil {
+			return record.Refuse(record.Busy, "the cluster is formed, but node %q has not come yet; it will be admitted when it does", missing)
+		}
+	}
+}
+
+// AddNode admits the node that waits at an address, and returns when it is a
+// member. It gets a replica of the catalog; logs are put there when they are
+// created, or by ReplaceNode.
+func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) error {
+	c := n.catalog.Load()
+	if c == nil {
+		return n.notMember()
+	}
+	q := invitation{Name: name}
+	for _, node := range c.shown.Load().nodes() {
+		if node.Name == name && node.Address == address {
+			return nil
+		}
+		q.Addresses = append(q.Addresses, node.Address)
+	}
+	if err := n.askAddress(ctx, address, askInvite, q, nil); err != nil {
+		var r *record.Refusal
+		if errors.As(err, &r) {
+			return r
+		}
+		return record.Refuse(record.NoNode, "no node answers at %s: start it with `strandline serve --node-name %s --join %s`. %v",
+			address, name, n.options.GRPCAddress, err)
+	}
+	return n.awaitMembers(ctx, []string{name})
+}
+
+// RemoveNode takes a node out of the cluster, dead or alive. It is refused
+// while the node holds replicas: ReplaceNode moves them.
+func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
+	c := n.catalog.Load()
+	if c == nil {
+		return n.notMember()
+	}
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		node, ok := s.node(name)
+		if !ok {
+			return catalogChange{}, noNode(name, s)
+		}
+		for _, l := range s.Logs {
+			if _, here := l.on(node.ID); here {
+				return catalogChange{}, record.Refuse(record.NoNode,
+					"node %q holds a replica of log %q: move it with `strandline cluster replace-node %s --with OTHER` first", name, l.Name, name)
+			}
+		}
+		if len(s.Nodes) == 1 {
+			return catalogChange{}, record.Refuse(record.NoNode, "node %q is the only one", name)
+		}
+		node.Leaving = true
+		return catalogChange{Node: []catalogNode{node}}, nil
+	})
+}
+
+// ReplaceNode moves all replicas of a node, dead or alive, to another one, and
+// takes it out of the cluster when they have caught up there. It returns when
+// the move has been decided; ClusterStatus shows how far it is.
+func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) error {
+	c := n.catalog.Load()
+	if c == nil {
+		return n.notMember()
+	}
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		from, ok := s.node(dead)
+		if !ok {
+			return catalogChange{}, noNode(dead, s)
+		}
+		to, ok := s.node(with)
+		if !ok || to.Leaving || to.ID == from.ID {
+			return catalogChange{}, noNode(with, s)
+		}
+		from.Leaving = true
+		change := catalogChange{Node: []catalogNode{from}}
+		next := s.NextReplica
+		for _, l := range s.Logs {
+			at := slices.IndexFunc(l.Replicas, func(r catalogReplica) bool { return r.Node == from.ID })
+			if at < 0 {
+				continue
+			}
+			if _, taken := l.on(to.ID); taken {
+				return catalogChange{}, record.Refuse(record.NoNode, "node %q holds a replica of log %q already, and one node never holds two", with, l.Name)
+			}
+			l.Leaving = append(slices.Clone(l.Leaving), l.Replicas[at])
+			l.Replicas = slices.Clone(l.Replicas)
+			l.Replicas[at] = catalogReplica{ID: next, Node: to.ID, New: true}
+			next++
+			change.Put = append(change.Put, l)
+		}
+		return change, nil
+	})
+}
+
+func noNode(name string, s *catalogState) *record.Refusal {
+	var names []string
+	for _, node := range s.nodes() {
+		if !node.Leaving {
+			names = append(names, node.Name)
+		}
+	}
+	return record.Refuse(record.NoNode, "there is no other node %q that can be used; there are: %s", name, strings.Join(names, ", "))
+}
+
+// peerNode is this node as it says hello to others.
+func (n *Node) peerNode() peer.Node {
+	return peer.Node{ID: n.me.Load().NodeID, Name: n.me.Load().Name, Address: n.options.GRPCAddress}
+}

@@ -1,0 +1,88 @@
+package node
+
+import (
+	"encoding/json"
+	"net"
+	"sync"
+)
+
+// neighbours is what this node knows of the others at the moment.
+type neighbours struct {
+	mu   sync.Mutex
+	byID map[uint64]neighbour
+}
+
+type neighbour struct {
+	up   bool // there is a connection
+	news news
+}
+
+// news is what a node tells the others about once a second.
+type news struct {
+	Full bool `json:"full"` // its disk has no room for more records
+}
+
+// gossipTicks lie between two tellings: a second.
+const gossipTicks = 20
+
+func (n *neighbours) changed(id uint64, up bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	other := n.byID[id]
+	other.up = up
+	n.set(id, other)
+}
+
+func (n *neighbours) heard(id uint64, what news) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	other := n.byID[id]
+	other.news = what
+	n.set(id, other)
+}
+
+func (n *neighbours) set(id uint64, other neighbour) {
+	if n.byID == nil {
+		n.byID = map[uint64]neighbour{}
+	}
+	n.byID[id] = other
+}
+
+func (n *neighbours) up(id uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byID[id].up
+}
+
+func (n *neighbours) full(id uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byID[id].news.Full
+}
+
+// gossip tells all others how this node is.
+func (n *Node) gossip() {
+	c := n.catalog.Load()
+	if c == nil {
+		return
+	}
+	message, err := json.Marshal(news{Full: n.space.full.Load()})
+	if err != nil {
+		return
+	}
+	me := n.me.Load().NodeID
+	for id := range c.shown.Load().Nodes {
+		if id != me {
+			n.mesh.Send(id, gossipLog, 0, true, net.Buffers{message})
+		}
+	}
+}
+
+// hear takes another node's news. Some that cannot be read are of a newer
+// version, and say nothing to this one.
+func (n *Node) hear(from uint64, message []byte) {
+	var what news
+	if json.Unmarshal(message, &what) == nil {
+		n.neighbours.heard(from, what)
+	}
+}

@@ -1,0 +1,297 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"strandline.dev/internal/peer"
+	"strandline.dev/internal/record"
+)
+
+// What nodes ask each other. Requests and answers are JSON.
+const (
+	askWho           = "who"            // may be asked by anybody: is this node a member, and of what?
+	askJoin          = "join"           // by a node that is in no cluster: take me in
+	askInvite        = "invite"         // to a node that waits: ask these addresses to be taken in
+	askCatalogAppend = "append-catalog" // to the catalog's leader
+	askTransfer      = "transfer"       // to a log's leader: let that replica lead
+	askStatus        = "status"         // what do you know of yourself and of the logs you lead?
+	askReady         = "ready"          // to a node with a replica: answer when the log takes appends
+)
+
+// gossipLog is the log that a node's own news are addressed to.
+const gossipLog = 1<<64 - 1
+
+func (n *Node) startNetwork() {
+	n.mesh = peer.New(peer.Options{
+		Admit:   n.admit,
+		Deliver: n.deliver,
+		Answer:  n.answer,
+		Changed: n.peerChanged,
+		Refused: n.refusedBy,
+		Logger:  n.logger,
+	})
+}
+
+// ServePeers takes the connections of other nodes until l is closed.
+func (n *Node) ServePeers(l net.Listener) error {
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept a connection of another node: %w", err)
+		}
+		n.mesh.Accept(conn)
+	}
+}
+
+// admit judges a node that wants to talk to this one.
+func (n *Node) admit(hello peer.Hello) error {
+	me := n.me.Load()
+	if hello.Node.ID == 0 || !me.member() {
+		return nil // it can ask, and will hear
+	}
+	c := n.catalog.Load()
+	if hello.Cluster != me.ClusterID {
+		return fmt.Errorf("node %q belongs to cluster %s, this is %s: look at the addresses in --peers and --join, and at --data",
+			hello.Node.Name, hello.Cluster, me.ClusterID)
+	}
+	if c == nil {
+		return errors.New("this node is starting")
+	}
+	state := c.shown.Load()
+	if name, gone := state.Gone[hello.Node.ID]; gone {
+		return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
+	}
+	if known, ok := state.Nodes[hello.Node.ID]; !ok {
+		return fmt.Errorf("no node with id %d is known here yet", hello.Node.ID)
+	} else if known.Name != hello.Node.Name {
+		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
+	}
+	return nil
+}
+
+func (n *Node) refusedBy(other peer.Node, reason string) {
+	n.logger.Error("another node refuses this one", "node", other.Name, "address", other.Address, "reason", reason)
+	n.refusal.Store(&reason)
+}
+
+func (n *Node) deliver(from peer.NodeID, log, replica uint64, message []byte) {
+	if log == gossipLog {
+		n.hear(from, message)
+		return
+	}
+	h := (*n.byID.Load())[log]
+	if h == nil || h.replica == nil || h.replicaID != replica {
+		return // deleted, moved, or not known here yet: Raft tries again
+	}
+	if err := h.replica.Step(message); err != nil {
+		n.logger.Error("a message of another node cannot be used", "log", h.name, "from", from, "error", err)
+	}
+}
+
+// peerChanged tells the replicas what the connection to a node has become.
+func (n *Node) peerChanged(other peer.NodeID, up, refused bool) {
+	n.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
+	n.neighbours.changed(other, up)
+	if up {
+		return
+	}
+	for _, h := range *n.logs.Load() {
+		if r := n.replicaOn(h, other); r != 0 && h.replica != nil {
+			h.replica.PeerLost(r, refused)
+		}
+	}
+}
+
+// send hands a message of a replica to the node of another one.
+func (n *Node) send(h *hosted, to uint64, urgent bool, message net.Buffers) bool {
+	node := n.nodeOf(h, to)
+	return node != 0 && n.mesh.Send(node, h.id, to, urgent, message)
+}
+
+// nodeOf tells on which node a replica of a log is, or 0.
+func (n *Node) nodeOf(h *hosted, replica uint64) uint64 {
+	c := n.catalog.Load()
+	if c == nil || replica == 0 {
+		return 0
+	}
+	state := c.shown.Load()
+	if h.id == catalogID {
+		for id, node := range state.Nodes {
+			if node.Catalog == replica {
+				return id
+			}
+		}
+		return 0
+	}
+	l := state.Logs[h.name]
+	for _, list := range [][]catalogReplica{l.Replicas, l.Leaving} {
+		for _, r := range list {
+			if r.ID == replica {
+				return r.Node
+			}
+		}
+	}
+	return 0
+}
+
+// replicaOn is the replica of a log on a node, or 0.
+func (n *Node) replicaOn(h *hosted, node uint64) uint64 {
+	c := n.catalog.Load()
+	if c == nil {
+		return 0
+	}
+	state := c.shown.Load()
+	if h.id == catalogID {
+		return state.Nodes[node].Catalog
+	}
+	l := state.Logs[h.name]
+	r, _ := l.on(node)
+	return r.ID
+}
+
+// addressOf tells where clients find the node of a replica.
+func (n *Node) addressOf(h *hosted, replica uint64) string {
+	node := n.nodeOf(h, replica)
+	if node == 0 {
+		return ""
+	}
+	return n.catalog.Load().shown.Load().Nodes[node].Address
+}
+
+// connect tells the mesh which nodes there are, and where this node reaches
+// them.
+func (n *Node) connect(state *catalogState) {
+	var nodes []peer.Node
+	for _, other := range state.nodes() {
+		address := other.Address
+		if mine, ok := n.options.Peers[other.Name]; ok {
+			address = mine
+		}
+		nodes = append(nodes, peer.Node{ID: other.ID, Name: other.Name, Address: address})
+	}
+	if !slices.Equal(nodes, n.connected) {
+		n.connected = nodes
+		n.mesh.SetNodes(nodes)
+	}
+}
+
+// envelope is how answers travel: a refusal stays one.
+type envelope struct {
+	Refusal *record.Refusal `json:"refusal,omitempty"`
+	Answer  json.RawMessage `json:"answer,omitempty"`
+}
+
+// call asks another node, or this one, and decodes the answer.
+func (n *Node) call(ctx context.Context, node uint64, kind string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("encode request %s: %w", kind, err)
+	}
+	var reply []byte
+	if node == n.me.Load().NodeID {
+		reply, err = n.answer(ctx, node, kind, body)
+	} else {
+		reply, err = n.mesh.Call(ctx, node, kind, body)
+	}
+	switch {
+	case errors.Is(err, peer.ErrNotConnected), errors.Is(err, peer.ErrBusy):
+		return record.Refuse(record.Busy, "node %d cannot be reached now: %v", node, err)
+	case err != nil:
+		return record.Refuse(record.OutcomeUnknown, "node %d did not answer: %v", node, err)
+	}
+	return unwrap(reply, answer)
+}
+
+// askAddress asks whoever is at an address.
+func (n *Node) askAddress(ctx context.Context, address, kind string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("encode request %s: %w", kind, err)
+	}
+	reply, err := n.mesh.Ask(ctx, address, kind, body)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", address, err)
+	}
+	return unwrap(reply, answer)
+}
+
+func unwrap(reply []byte, answer any) error {
+	var e envelope
+	if err := json.Unmarshal(reply, &e); err != nil {
+		return fmt.Errorf("decode an answer of another node: %w", err)
+	}
+	if e.Refusal != nil {
+		return e.Refusal
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(e.Answer, answer); err != nil {
+		return fmt.Errorf("decode an answer of another node: %w", err)
+	}
+	return nil
+}
+
+// answer answers another node. What is refused travels as a refusal; other
+// errors as text.
+func (n *Node) answer(ctx context.Context, from peer.NodeID, kind string, request []byte) ([]byte, error) {
+	result, err := n.decideAnswer(ctx, from, kind, request)
+	var e envelope
+	if err != nil && !errors.As(err, &e.Refusal) {
+		return nil, err
+	}
+	if e.Refusal == nil && result != nil {
+		if e.Answer, err = json.Marshal(result); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(e)
+}
+
+func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, request []byte) (any, error) {
+	switch kind {
+	case askWho:
+		return n.who(), nil
+	case askJoin:
+		return answerTo(request, func(q joinRequest) (any, error) { return n.takeIn(ctx, q) })
+	case askInvite:
+		return answerTo(request, func(q invitation) (any, error) { return nil, n.invited(q) })
+	}
+	c := n.catalog.Load()
+	if c == nil || from == 0 {
+		return nil, n.notMember()
+	}
+	switch kind {
+	case askCatalogAppend:
+		return answerTo(request, func(q catalogAppend) (any, error) { return nil, c.appendAt(ctx, q.End, q.Value) })
+	case askTransfer:
+		return answerTo(request, func(q transferRequest) (any, error) { return nil, n.transferHere(ctx, q) })
+	case askReady:
+		return answerTo(request, func(log string) (any, error) { return nil, n.awaitLog(ctx, log) })
+	case askStatus:
+		return n.ownStatus(ctx), nil
+	}
+	return nil, record.Refuse(record.Unsupported, "this node does not know the question %q; it runs version %s", kind, n.options.Version)
+}
+
+func answerTo[Q any](request []byte, answer func(Q) (any, error)) (any, error) {
+	var q Q
+	if err := json.Unmarshal(request, &q); err != nil {
+		return nil, fmt.Errorf("decode request: %w", err)
+	}
+	return answer(q)
+}
+
+// catalogAppend is a change on its way to the catalog's leader.
+type catalogAppend struct {
+	End   record.Offset `json:"end"`
+	Value []byte        `json:"value"`
+}

@@ -1,0 +1,199 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+)
+
+// shapeEvery is how often leaders look whether their logs have the replicas
+// that they should have.
+const shapeEvery = 200 * time.Millisecond
+
+// followCatalog folds changes as they become known and hosts what they say.
+func (n *Node) followCatalog(ctx context.Context) {
+	c := n.catalog.Load()
+	tail := c.host.replica.Tail()
+	clean := false
+	for {
+		start, end, err := tail.Bounds()
+		if err != nil {
+			return // the catalog's replica has ended, which Ready tells
+		}
+		if err := c.learn(ctx); err != nil {
+			n.logger.Error("the catalog cannot be read", "error", err)
+			return
+		}
+		n.rehost()
+		if !clean {
+			clean = n.cleanUp(ctx)
+		}
+		changed := tail.Changed(start, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-n.renewals.wanted():
+			if err := n.renewMemory(ctx); err != nil && ctx.Err() == nil {
+				n.logger.Warn("memory logs wait for new replicas", "error", err)
+				pause(ctx, changePause)
+				n.renewals.want()
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// cleanUp removes what crashes have left, once the newest state is known.
+func (n *Node) cleanUp(ctx context.Context) bool {
+	c := n.catalog.Load()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := c.refresh(ctx); err != nil {
+		return false
+	}
+	n.rehost()
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	if err := n.removeOrphans(c.shown.Load()); err != nil {
+		n.logger.Warn("could not remove files that belong to no log", "error", err)
+	}
+	return true
+}
+
+// shapeLogs brings the replicas of the logs that this node leads to what the
+// catalog wants.
+func (n *Node) shapeLogs(ctx context.Context) {
+	tick := time.NewTicker(shapeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		state := n.catalog.Load().shown.Load()
+		for _, h := range *n.logs.Load() {
+			if h.replica == nil {
+				continue
+			}
+			s := h.replica.Status()
+			if !s.Leading || h.shaped == state && h.shapedTerm == s.Term {
+				continue
+			}
+			done, err := n.shape(ctx, h, state)
+			if err != nil && ctx.Err() == nil {
+				n.logger.Warn("could not bring a log to the replicas that it should have", "log", h.name, "error", err)
+			}
+			if done {
+				h.shaped, h.shapedTerm = state, s.Term
+			}
+		}
+		if err := n.introduce(ctx); err != nil && ctx.Err() == nil {
+			n.logger.Warn("could not enter this node's address in the catalog", "error", err)
+		}
+	}
+}
+
+// shape takes one step with one log. It reports true when there is no other.
+func (n *Node) shape(ctx context.Context, h *hosted, state *catalogState) (done bool, err error) {
+	if h.id == catalogID {
+		return n.shapeCatalog(ctx, h, state)
+	}
+	l, ok := state.Logs[h.name]
+	if !ok || l.ID != h.id {
+		return true, nil
+	}
+	if h.lost > 0 {
+		if err := h.goOnBehind(ctx, h.lost); err != nil {
+			return false, err
+		}
+	}
+	if done, err = h.reshape(ctx, l.wanted(), nil); err != nil || !done || l.settled() {
+		return done, err
+	}
+	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+		now, ok := s.Logs[h.name]
+		if !ok || now.ID != l.ID || !slices.Equal(now.Replicas, l.Replicas) || !slices.Equal(now.Leaving, l.Leaving) {
+			return catalogChange{}, nil // it has changed meanwhile; look again
+		}
+		now.Leaving = nil
+		now.Replicas = slices.Clone(now.Replicas)
+		for i := range now.Replicas {
+			now.Replicas[i].New = false
+		}
+		return catalogChange{Put: []catalogLog{now}}, nil
+	})
+}
+
+func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState) (done bool, err error) {
+	voters, learners := state.catalogMembers()
+	if len(voters) == 0 {
+		return false, nil // this node has not been entered yet
+	}
+	if done, err = h.reshape(ctx, voters, learners); err != nil || !done {
+		return done, err
+	}
+	var gone []uint64
+	for id, node := range state.Nodes {
+		if node.Leaving && !state.holds(id) {
+			gone = append(gone, id)
+		}
+	}
+	if len(gone) == 0 {
+		return !state.leaving(), nil
+	}
+	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+		gone = slices.DeleteFunc(gone, func(id uint64) bool { return !s.Nodes[id].Leaving || s.holds(id) })
+		return catalogChange{Gone: gone}, nil
+	})
+}
+
+// holds tells whether a node has, or may still have, a replica of a log.
+func (s *catalogState) holds(node uint64) bool {
+	for _, l := range s.Logs {
+		if _, here := l.on(node); here {
+			return true
+		}
+	}
+	return false
+}
+
+// leaving tells whether a node is on its way out.
+func (s *catalogState) leaving() bool {
+	for _, node := range s.Nodes {
+		if node.Leaving {
+			return true
+		}
+	}
+	return false
+}
+
+// reshape asks the log's core for one step.
+func (h *hosted) reshape(ctx context.Context, voters, learners []uint64) (done bool, err error) {
+	answer := make(chan bool, 1)
+	refusal := h.replica.Do(func(c *replica.Core) { answer <- c.Reshape(voters, learners) })
+	if refusal != nil {
+		return false, refusal
+	}
+	select {
+	case done = <-answer:
+		return done, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// goOnBehind lets the log continue at an offset, if it does not already.
+func (h *hosted) goOnBehind(ctx context.Context, start record.Offset) error {
+	if _, end, err := h.replica.Tail().Bounds(); err != nil || end >= start {
+		return err
+	}
+	_, err := h.command(ctx, record.Command{Kind: record.Trim, Offset: start, Flags: record.FlagFastForward})
+	return err
+}

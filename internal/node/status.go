@@ -1,0 +1,265 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+)
+
+// statusTime is how long a node may take to tell of itself before it counts as
+// not answering.
+const statusTime = 1500 * time.Millisecond
+
+// report is what a node tells of itself.
+type report struct {
+	Version    string               `json:"version"`
+	BytesFree  int64                `json:"bytes_free"`
+	BytesTotal int64                `json:"bytes_total"`
+	Logs       map[uint64]logReport `json:"logs"` // that it holds, by id
+}
+
+// logReport is what a node knows of a log that it holds.
+type logReport struct {
+	Leading    bool           `json:"leading"`
+	Term       uint64         `json:"term"`
+	Start, End record.Offset  `json:",omitempty"`
+	Voters     []uint64       `json:"voters"`
+	Learners   []uint64       `json:"learners"`
+	Peers      []replica.Peer `json:"peers,omitempty"` // of a leader
+	Problem    string         `json:"problem,omitempty"`
+}
+
+// ownStatus tells of this node and the logs that it holds.
+func (n *Node) ownStatus(ctx context.Context) report {
+	free, total := n.space.known()
+	r := report{Version: n.options.Version, BytesFree: free, BytesTotal: total, Logs: map[uint64]logReport{}}
+	for _, h := range *n.logs.Load() {
+		r.Logs[h.id] = h.report(ctx)
+	}
+	return r
+}
+
+func (h *hosted) report(ctx context.Context) logReport {
+	if problem := h.problem(); problem != nil {
+		return logReport{Problem: problem.Error()}
+	}
+	s := h.replica.Status()
+	l := logReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners}
+	l.Start, l.End, _ = h.replica.Tail().Bounds()
+	if !s.Leading {
+		return l
+	}
+	peers := make(chan []replica.Peer, 1)
+	if h.replica.Do(func(c *replica.Core) { peers <- c.Peers() }) == nil {
+		select {
+		case l.Peers = <-peers:
+		case <-ctx.Done():
+		}
+	}
+	return l
+}
+
+// ClusterStatus asks every node and tells what they know.
+func (n *Node) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus, error) {
+	c := n.catalog.Load()
+	if c == nil {
+		return ClusterStatus{}, n.notMember()
+	}
+	state := c.shown.Load()
+	reports := n.askAll(ctx, state)
+	out := ClusterStatus{ClusterID: n.ClusterID()}
+	for _, node := range state.nodes() {
+		r, alive := reports[node.ID]
+		out.Nodes = append(out.Nodes, NodeStatus{
+			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive,
+			Version: r.Version, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal,
+		})
+	}
+	out.Logs = append(out.Logs, n.logStatus(n.catalogAsLog(state), state, reports))
+	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
+		out.Logs = append(out.Logs, n.logStatus(state.Logs[name], state, reports))
+	}
+	return out, nil
+}
+
+func (n *Node) askAll(ctx context.Context, state *catalogState) map[uint64]report {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	reports := map[uint64]report{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for id := range state.Nodes {
+		asking.Go(func() {
+			var r report
+			if err := n.call(ctx, id, askStatus, struct{}{}, &r); err != nil {
+				n.logger.Debug("a node does not tell of itself", "node", id, "error", err)
+				return
+			}
+			mu.Lock()
+			reports[id] = r
+			mu.Unlock()
+		})
+	}
+	asking.Wait()
+	return reports
+}
+
+// catalogAsLog describes the catalog as it describes logs.
+func (n *Node) catalogAsLog(state *catalogState) catalogLog {
+	l := catalogLog{ID: catalogID, Name: catalogName}
+	for _, node := range state.nodes() {
+		r := catalogReplica{ID: node.Catalog, Node: node.ID}
+		if node.Leaving {
+			l.Leaving = append(l.Leaving, r)
+		} else {
+			l.Replicas = append(l.Replicas, r)
+		}
+	}
+	return l
+}
+
+func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]report) LogStatus {
+	out := LogStatus{Name: l.Name, ID: l.ID}
+	// Of two that think they lead, the one with the higher term does.
+	var leader logReport
+	for id, r := range reports {
+		if at := r.Logs[l.ID]; at.Leading && (out.Leader == "" || at.Term > leader.Term) {
+			leader, out.Leader = at, state.Nodes[id].Name
+		}
+	}
+	out.Term, out.Start, out.End = leader.Term, leader.Start, leader.End
+	out.Healthy = out.Leader != "" && l.settled()
+	for i, r := range slices.Concat(l.Replicas, l.Leaving) {
+		s := n.replicaStatus(l, r, leader, out.Leader, state, reports)
+		if i >= len(l.Replicas) {
+			s.Role = Leaving
+			out.Healthy = false
+		}
+		voter := s.Role == Voter || l.ID == catalogID && i >= catalogVoters
+		if !voter || s.Problem != "" || s.State != Leads && s.State != Replicating {
+			out.Healthy = false
+		}
+		out.Replicas = append(out.Replicas, s)
+	}
+	slices.SortFunc(out.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.Replica, b.Replica) })
+	return out
+}
+
+func (n *Node) replicaStatus(l catalogLog, r catalogReplica, leader logReport, leaderName string, state *catalogState, reports map[uint64]report) ReplicaStatus {
+	node := state.Nodes[r.Node].Name
+	s := ReplicaStatus{Replica: r.ID, Node: node, Role: Learner, State: Unknown}
+	own, answers := reports[r.Node]
+	at, holds := own.Logs[l.ID]
+	s.Problem = at.Problem
+	switch {
+	case !answers:
+		s.Problem = "the node does not answer"
+		s.State = Unreachable
+	case !holds:
+		s.Problem = "the node does not hold it yet"
+	}
+	s.End = at.End
+	if leaderName == "" {
+		if slices.Contains(at.Voters, r.ID) {
+			s.Role = Voter
+		}
+		return s
+	}
+	if slices.Contains(leader.Voters, r.ID) {
+		s.Role = Voter
+	}
+	for _, p := range leader.Peers {
+		if p.Replica != r.ID {
+			continue
+		}
+		s.End = p.End
+		switch {
+		case node == leaderName:
+			s.State, s.End = Leads, leader.End
+		case !p.Active || !answers:
+			s.State = Unreachable
+		case p.State == "StateReplicate":
+			s.State = Replicating
+		case p.State == "StateSnapshot":
+			s.State = Snapshot
+		default:
+			s.State = Probing
+		}
+	}
+	s.Lag = max(0, int64(leader.End-s.End))
+	return s
+}
+
+// transferRequest asks the leader of a log to let a node lead.
+type transferRequest struct {
+	Log  string `json:"log"`
+	Node uint64 `json:"node"`
+}
+
+// TransferLeader hands the leadership of a log to the replica on a node, and
+// returns when it leads.
+func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) error {
+	c := n.catalog.Load()
+	if c == nil {
+		return n.notMember()
+	}
+	state := c.shown.Load()
+	target, ok := state.node(to)
+	if !ok {
+		return noNode(to, state)
+	}
+	if l, ok := state.Logs[log]; log != catalogName && !ok {
+		return record.Refuse(record.LogNotFound, "there is no log %q", log)
+	} else if _, holds := l.on(target.ID); log != catalogName && !holds {
+		return record.Refuse(record.NoNode, "node %q holds no replica of log %q", to, log)
+	}
+	leader := n.leaderNode(ctx, log)
+	switch leader {
+	case 0:
+		return record.Refuse(record.NotLeader, "log %q has no leader at the moment", log)
+	case target.ID:
+		return nil
+	}
+	if err := n.call(ctx, leader, askTransfer, transferRequest{Log: log, Node: target.ID}, nil); err != nil {
+		return err
+	}
+	for n.leaderNode(ctx, log) != target.ID {
+		if pause(ctx, changePause); ctx.Err() != nil {
+			return record.Refuse(record.Busy, "node %q does not lead log %q yet", to, log)
+		}
+	}
+	return nil
+}
+
+// leaderNode finds the node that leads a log, or 0.
+func (n *Node) leaderNode(ctx context.Context, log string) uint64 {
+	if h := (*n.logs.Load())[log]; h != nil && h.replica != nil {
+		s := h.replica.Status()
+		if s.Leading {
+			return n.me.Load().NodeID
+		}
+		return n.nodeOf(h, s.Leader)
+	}
+	state := n.catalog.Load().shown.Load()
+	for id, r := range n.askAll(ctx, state) {
+		if r.Logs[state.Logs[log].ID].Leading {
+			return id
+		}
+	}
+	return 0
+}
+
+// transferHere lets another replica lead a log that this node leads.
+func (n *Node) transferHere(ctx context.Context, q transferRequest) error {
+	h, refusal := n.serving(q.Log)
+	if refusal != nil {
+		return refusal
+	}
+	return h.replica.HandOver(ctx, n.replicaOn(h, q.Node))
+}

@@ -1,0 +1,213 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Reasons of this side to close a connection.
+var (
+	errReplaced  = errors.New("a newer connection from the same node took its place")
+	errRemoved   = errors.New("the node is no longer to be connected with")
+	errMoved     = errors.New("the node has another address now")
+	errOtherSelf = errors.New("this node has another identity now")
+	errAsked     = errors.New("the question is answered")
+)
+
+// connection carries frames, both ways, between the end of its handshake and
+// close. One goroutine reads (run), one writes, and each call that is being
+// answered has one.
+type connection struct {
+	mesh    *Mesh
+	conn    net.Conn
+	from    NodeID // the other node; 0 if it is in no cluster
+	dialled string // the address, if this side dialled
+	asking  bool   // only calls are allowed
+	queue   *queue
+	timed   *timedReader
+	frames  frameReader
+	calls   calls
+	answers answers
+	traffic *traffic // the link's
+
+	context context.Context // ends with close
+	end     context.CancelCauseFunc
+	done    chan struct{} // closed when run has ended
+}
+
+// traffic counts bytes with their frames.
+type traffic struct{ sent, received, dropped atomic.Uint64 }
+
+func (m *Mesh) newConnection(timed *timedReader, buffered *bufio.Reader, from NodeID, asking bool) *connection {
+	c := &connection{mesh: m, conn: timed.conn, from: from, asking: asking, queue: newQueue(), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
+	c.frames.from = buffered
+	c.calls.waiting = map[uint64]chan reply{}
+	c.answers.running = map[uint64]context.CancelFunc{}
+	c.context, c.end = context.WithCancelCause(m.context)
+	return c
+}
+
+// count its bytes to those of a link; before run.
+func (c *connection) count(to *traffic) { c.traffic, c.timed.traffic = to, to }
+
+// run serves the connection until it ends and returns why. It takes the
+// calling goroutine for reading.
+func (c *connection) run() error {
+	stop := context.AfterFunc(c.context, func() { _ = c.conn.Close() })
+	defer stop()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		c.close(c.write())
+	}()
+	c.close(c.read())
+	<-written
+	c.queue.close()
+	_ = c.conn.Close()
+	close(c.done)
+	return context.Cause(c.context)
+}
+
+// close ends the connection. The first reason is kept.
+func (c *connection) close(reason error) {
+	c.end(reason)
+	c.queue.close()
+}
+
+// processGone: the reason says that the other side closed the connection, which
+// a process also does by dying, as against that nothing was heard of it.
+func processGone(reason error) bool {
+	return errors.Is(reason, io.EOF) || errors.Is(reason, io.ErrUnexpectedEOF) ||
+		errors.Is(reason, syscall.ECONNRESET) || errors.Is(reason, syscall.EPIPE)
+}
+
+func (c *connection) read() error {
+	for {
+		h, payload, err := c.frames.next()
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return fmt.Errorf("nothing was received for %v: %w", c.mesh.pace.silence, err)
+			}
+			return fmt.Errorf("receive: %w", err)
+		}
+		if err := c.receive(h, payload); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *connection) receive(h header, payload []byte) error {
+	switch h.kind {
+	case messageFrame:
+		if c.asking {
+			return fmt.Errorf("%w: a message where only calls are allowed", errBadFrame)
+		}
+		if deliver := c.mesh.options.Deliver; deliver != nil {
+			deliver(c.from, h.log, h.replica, payload)
+		}
+	case callFrame:
+		return c.answer(h.log, payload)
+	case cancelFrame:
+		c.answers.cancel(h.log)
+	case answerFrame:
+		c.calls.resolve(h.log, reply{payload: payload})
+	case failureFrame:
+		c.calls.resolve(h.log, reply{err: &RemoteError{Text: string(payload)}})
+	case pingFrame:
+	}
+	return nil
+}
+
+func (c *connection) write() error {
+	b := newBatch()
+	idle := time.NewTimer(c.mesh.pace.ping)
+	defer idle.Stop()
+	for {
+		select {
+		case <-c.context.Done():
+			return context.Cause(c.context)
+		case <-c.queue.wake:
+			c.queue.take(b)
+		case <-idle.C:
+			b.header(header{kind: pingFrame, lane: urgent})
+		}
+		n, err := b.writeTo(c.conn)
+		c.traffic.sent.Add(uint64(n))
+		if err != nil {
+			return fmt.Errorf("send: %w", err)
+		}
+		idle.Reset(c.mesh.pace.ping)
+	}
+}
+
+// timedReader ends a read that nothing comes for.
+type timedReader struct {
+	conn    net.Conn
+	head    []byte        // what was read from the connection before
+	silence time.Duration // 0: the connection's own deadline holds
+	traffic *traffic      // may be nil
+}
+
+func (r *timedReader) Read(b []byte) (int, error) {
+	if len(r.head) > 0 {
+		n := copy(b, r.head)
+		r.head = r.head[n:]
+		return n, nil
+	}
+	if r.silence > 0 {
+		if err := r.conn.SetReadDeadline(time.Now().Add(r.silence)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := r.conn.Read(b)
+	if r.traffic != nil {
+		r.traffic.received.Add(uint64(n))
+	}
+	return n, err
+}
+
+// calls are those of this side that wait for their answer.
+type calls struct {
+	mu      sync.Mutex
+	last    uint64
+	waiting map[uint64]chan reply
+}
+
+type reply struct {
+	payload []byte
+	err     error
+}
+
+func (s *calls) begin() (uint64, chan reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	answered := make(chan reply, 1)
+	s.waiting[s.last] = answered
+	return s.last, answered
+}
+
+func (s *calls) forget(number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, number)
+}
+
+// resolve hands the reply over, unless the caller waits no longer.
+func (s *calls) resolve(number uint64, r reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if answered := s.waiting[number]; answered != nil {
+		answered <- r
+		delete(s.waiting, number)
+	}
+}

@@ -1,0 +1,228 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// link is what this node has to do with one other: it keeps at most one
+// connection, and dials if this node's id is the lower one.
+type link struct {
+	mesh    *Mesh
+	node    atomic.Pointer[Node]
+	context context.Context // ends when the node is removed
+	end     context.CancelCauseFunc
+	moved   chan struct{}                      // holds one when the address has changed
+	abandon atomic.Pointer[context.CancelFunc] // ends the attempt to dial
+	current atomic.Pointer[connection]
+	traffic traffic
+
+	// told is held while current changes and Changed is called, so that Changed
+	// hears of everything in order.
+	told        sync.Mutex
+	toldRefused bool // since the node could last be reached
+}
+
+func (m *Mesh) newLink(node Node) *link {
+	l := &link{mesh: m, moved: make(chan struct{}, 1)}
+	l.node.Store(&node)
+	l.context, l.end = context.WithCancelCause(m.context)
+	return l
+}
+
+// close ends the link and its connection.
+func (l *link) close(reason error) {
+	l.end(reason)
+	l.disconnect(reason)
+}
+
+func (l *link) disconnect(reason error) {
+	if c := l.current.Load(); c != nil {
+		c.close(reason)
+	}
+}
+
+// become takes over what is new about the node.
+func (l *link) become(node Node) {
+	before := l.node.Swap(&node)
+	if before.Address == node.Address {
+		return
+	}
+	if abandon := l.abandon.Load(); abandon != nil {
+		(*abandon)()
+	}
+	l.disconnect(errMoved)
+	select {
+	case l.moved <- struct{}{}:
+	default:
+	}
+}
+
+// carry serves a connection until it ends. One that is there ends first, even
+// to its last delivery: it may be half-open, and who connected anew knows better.
+func (l *link) carry(c *connection) {
+	c.count(&l.traffic)
+	for {
+		l.told.Lock()
+		old := l.current.Load()
+		if old == nil {
+			break
+		}
+		l.told.Unlock()
+		old.close(errReplaced)
+		<-old.done
+		// Its carry has still to say that it is gone; told is free until then.
+		l.detach(old, errReplaced)
+	}
+	l.current.Store(c)
+	l.toldRefused = false
+	// Whoever closes the link does so before it looks for a connection, and this
+	// looks after it has set one: one of both closes it.
+	if l.context.Err() != nil {
+		c.close(context.Cause(l.context))
+	}
+	if c.dialled != "" && c.dialled != l.node.Load().Address { // likewise
+		c.close(errMoved)
+	}
+	l.changed(true, false)
+	l.told.Unlock()
+
+	l.mesh.notices.forget(l.node.Load().ID)
+	l.log().Info("connected with a node")
+	reason := c.run()
+	l.detach(c, reason)
+}
+
+// detach says that the connection is gone, unless that is known.
+func (l *link) detach(c *connection, reason error) {
+	l.told.Lock()
+	defer l.told.Unlock()
+	if !l.current.CompareAndSwap(c, nil) {
+		return
+	}
+	l.log().Info("lost the connection with a node", "reason", reason)
+	// Who dials will soon know whether somebody listens.
+	gone := !l.dials() && processGone(reason)
+	l.toldRefused = gone
+	l.changed(false, gone)
+}
+
+// changed is called with told held.
+func (l *link) changed(up, refused bool) {
+	if f := l.mesh.options.Changed; f != nil {
+		f(l.node.Load().ID, up, refused)
+	}
+}
+
+// nobodyListens says so, once for each loss.
+func (l *link) nobodyListens() {
+	l.told.Lock()
+	defer l.told.Unlock()
+	if l.toldRefused || l.current.Load() != nil {
+		return
+	}
+	l.toldRefused = true
+	l.changed(false, true)
+}
+
+func (l *link) dials() bool {
+	_, self := l.mesh.identity()
+	return self.ID < l.node.Load().ID
+}
+
+func (l *link) log() *slog.Logger {
+	node := l.node.Load()
+	return l.mesh.log.With("node", node.ID, "name", node.Name, "address", node.Address)
+}
+
+// keepConnected dials, again and again, until the link ends. After a loss it
+// does so at once, unless the connection was a short one.
+func (l *link) keepConnected() {
+	pace := l.mesh.pace
+	wait := time.Duration(0)
+	for l.context.Err() == nil {
+		began := time.Now()
+		err := l.dialAndCarry()
+		if err == nil && time.Since(began) > pace.backoffTo {
+			wait = 0
+			continue
+		}
+		if err != nil {
+			l.mesh.tell(*l.node.Load(), err)
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				l.nobodyListens()
+			}
+		}
+		wait = min(max(2*wait, pace.backoff), pace.backoffTo)
+		again := time.NewTimer(wait/2 + rand.N(wait))
+		select {
+		case <-l.context.Done():
+		case <-l.moved:
+			wait = 0
+		case <-again.C:
+		}
+		again.Stop()
+	}
+}
+
+// dialAndCarry returns nil if there was a connection.
+func (l *link) dialAndCarry() error {
+	ctx, cancel := context.WithTimeout(l.context, l.mesh.pace.handshake)
+	defer cancel()
+	l.abandon.Store(&cancel) // before the address is read: a change is seen or cancels
+	node := *l.node.Load()
+	conn, err := l.mesh.options.Dial(ctx, node.Address)
+	if err != nil {
+		return err
+	}
+	c, err := l.mesh.open(ctx, conn, false, func(theirs opening) verdict { return l.judge(node, theirs) })
+	if err != nil {
+		return err
+	}
+	c.dialled = node.Address
+	l.carry(c)
+	return nil
+}
+
+// judge who answered at the node's address.
+func (l *link) judge(node Node, theirs opening) verdict {
+	if theirs.Node.ID == 0 {
+		return verdict{notYet, fmt.Sprintf("node %v is expected at %s, and what answers there is in no cluster yet", node, node.Address)}
+	}
+	if v := l.mesh.admit(theirs); v.judgement != welcome {
+		return v
+	}
+	if theirs.Node.ID != node.ID {
+		return verdict{refused, fmt.Sprintf("node %v is expected at %s, not node %v: correct the address of one of them", node, node.Address, theirs.Node)}
+	}
+	return verdict{}
+}
+
+// open shakes hands over a new connection. Ctx ending closes it meanwhile.
+func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(opening) verdict) (*connection, error) {
+	var head []byte
+	if s, ok := conn.(*sorted); ok { // writev needs the connection itself
+		conn, head = s.Conn, s.head
+	}
+	tune(conn)
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	timed := &timedReader{conn: conn, head: head}
+	buffered := bufio.NewReaderSize(timed, 64<<10)
+	theirs, err := shakeHands(conn, buffered, m.opening(ask), judge, m.pace.handshake)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	timed.silence = m.pace.silence
+	return m.newConnection(timed, buffered, theirs.Node.ID, ask || theirs.Ask), nil
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package peer
+
+import "net"
+
+func tuneKernel(*net.TCPConn) {}

@@ -1,0 +1,114 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"net"
+)
+
+// Accept takes an incoming connection. It does not block.
+func (m *Mesh) Accept(conn net.Conn) {
+	select {
+	case m.visitors <- struct{}{}:
+	default:
+		_ = conn.Close()
+		return
+	}
+	if !m.start(func() { m.receiveVisitor(conn) }) {
+		<-m.visitors
+		_ = conn.Close()
+	}
+}
+
+// receiveVisitor finds out who comes, and serves the connection.
+func (m *Mesh) receiveVisitor(conn net.Conn) {
+	var theirs opening
+	var of *link
+	c, err := m.open(m.context, conn, false, func(o opening) (v verdict) {
+		theirs = o
+		v, of = m.judgeVisitor(o)
+		return v
+	})
+	switch {
+	case err != nil:
+		<-m.visitors
+		m.tell(theirs.Node, err)
+	case of != nil:
+		<-m.visitors
+		of.carry(c)
+	default:
+		_ = c.run() // who asks hears of it
+		<-m.visitors
+	}
+}
+
+// judgeVisitor returns the link too whose connection it will be, unless the
+// visitor only asks.
+func (m *Mesh) judgeVisitor(theirs opening) (verdict, *link) {
+	_, self := m.identity()
+	switch {
+	case theirs.Ask:
+		return m.judgeAsking(theirs), nil
+	case self.ID == 0:
+		return verdict{notYet, "this node is in no cluster yet"}, nil
+	case theirs.Node.ID == 0:
+		return verdict{refused, "a node that is in no cluster may only ask"}, nil
+	}
+	if v := m.admit(theirs); v.judgement != welcome {
+		return v, nil
+	}
+	of := m.link(theirs.Node.ID)
+	switch {
+	case theirs.Node.ID == self.ID:
+		return verdict{refused, fmt.Sprintf("%d is the id of the node that answers: an address given for another node leads to this one, or two nodes run on copies of one data directory; correct the address, or give one of them an empty directory", self.ID)}, nil
+	case theirs.Node.ID > self.ID:
+		return verdict{refused, fmt.Sprintf("node %v waits to be dialled by node %v, whose id is lower", theirs.Node, self)}, nil
+	case of == nil:
+		return verdict{notYet, fmt.Sprintf("node %v is not known here yet", theirs.Node)}, nil
+	}
+	return verdict{}, of
+}
+
+// judgeAsking judges either side of a connection for questions.
+func (m *Mesh) judgeAsking(theirs opening) verdict {
+	cluster, self := m.identity()
+	if theirs.Cluster == cluster && theirs.Node == self {
+		return verdict{} // it is this node
+	}
+	return m.admit(theirs)
+}
+
+// Ask is Call over a short connection to an address. It needs no cluster, and
+// may ask this node itself. A refusal, by either side, is a *RefusedError; then,
+// or if there is no connection, nothing was asked.
+func (m *Mesh) Ask(ctx context.Context, address, kind string, request []byte) ([]byte, error) {
+	c, err := m.openToAsk(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", address, err)
+	}
+	if !m.start(func() { _ = c.run() }) { // what ended it is told to the call
+		_ = c.conn.Close()
+		return nil, ErrClosed
+	}
+	defer func() {
+		c.close(errAsked)
+		<-c.done
+	}()
+	return c.call(ctx, kind, request)
+}
+
+func (m *Mesh) openToAsk(ctx context.Context, address string) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.pace.handshake)
+	defer cancel()
+	stop := context.AfterFunc(m.context, cancel)
+	defer stop()
+	conn, err := m.options.Dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.open(ctx, conn, true, m.judgeAsking)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return c, err
+}
