@@ -17,6 +17,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
 
@@ -32,8 +33,13 @@ type door struct {
 
 func open(t *testing.T, dir string, o Options) *door {
 	t.Helper()
+	return openOn(t, dir, o, nil)
+}
+
+func openOn(t *testing.T, dir string, o Options, disk segment.FS) *door {
+	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Logger: quiet})
+	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
 	require.NoError(t, err)
 	o.Logger = quiet
 	d := &door{T: t, node: n, server: New(Verbs(n), o)}

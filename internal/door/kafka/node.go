@@ -16,6 +16,7 @@ type Node interface {
 	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
 
 	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
+	AppendEarly(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
 	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error)

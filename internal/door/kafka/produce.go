@@ -16,6 +16,7 @@ type produced struct {
 	request *kmsg.ProduceRequest
 	parts   []producedPart // in the order of the request
 	waiting atomic.Int32   // parts without an answer, and one while they are handed over
+	holding atomic.Int32   // parts whose log may still look at the request's memory, and one as above
 }
 
 // producedPart is the batch for one partition. Nothing in it refers to the
@@ -25,14 +26,17 @@ type producedPart struct {
 	log    string
 	append sequence.Append
 	batch  [1]record.Batch
-	answer sequence.Answer
-	code   int16 // of what was refused before the log saw it
+	// answered is set by the one who writes answer and code.
+	answered atomic.Bool
+	answer   sequence.Answer
+	code     int16 // of what was refused before the log saw it
 }
 
 // Acks of a request.
 const (
-	acksNone = 0
-	acksAll  = -1
+	acksNone   = 0
+	acksLeader = 1
+	acksAll    = -1
 )
 
 // produce hands the batches of a request to their logs and puts the call into
@@ -46,6 +50,7 @@ func (q *call) produce() {
 	}
 	p.parts = make([]producedPart, n)
 	p.waiting.Store(int32(n) + 1)
+	p.holding.Store(int32(n) + 1)
 	if p.request.Acks != acksNone && !q.connection.line.Join(&q.place) {
 		q.frame.release(q.connection.server.requests)
 		return
@@ -60,6 +65,7 @@ func (q *call) produce() {
 		}
 	}
 	p.settled()
+	p.released()
 }
 
 // hand checks the batch for one partition and gives it to its log.
@@ -76,10 +82,15 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	}
 	if part.code != 0 {
 		p.settled()
+		p.released()
 		return
 	}
 	part.log = log
 	s.metrics.produced.Add(float64(len(records)))
+	if p.request.Acks == acksLeader {
+		s.node.AppendEarly(anonymous, log, &part.append, part.take, part.settle)
+		return
+	}
 	s.node.Append(anonymous, log, &part.append, part.settle)
 }
 
@@ -141,24 +152,39 @@ func (s *Server) checkBatch(b record.Batch) error {
 	return b.Check()
 }
 
-// settle takes the log's answer, from any goroutine.
+// settle takes the log's last word, from any goroutine.
 func (part *producedPart) settle(a sequence.Answer) {
+	part.take(a)
+	part.of.released()
+}
+
+// take takes the log's answer, the first if there are two: with acks=1 the log
+// tells when the records are written, and again when they are committed.
+func (part *producedPart) take(a sequence.Answer) {
+	if part.answered.Swap(true) {
+		return
+	}
 	part.answer = a
-	part.batch[0], part.append = nil, sequence.Append{}
 	if a.Refusal != nil {
 		part.code = refusalCode(a.Refusal)
 	}
 	part.of.settled()
 }
 
-// settled counts one part that has its answer. After the last, the memory of
-// the request goes back and the answer may leave.
+// released counts one part whose log is done with the memory of the request.
+func (p *produced) released() {
+	if p.holding.Add(-1) == 0 {
+		p.call.frame.release(p.call.connection.server.requests)
+	}
+}
+
+// settled counts one part that has its answer. After the last, the answer may
+// leave.
 func (p *produced) settled() {
 	if p.waiting.Add(-1) > 0 {
 		return
 	}
 	c := p.call.connection
-	p.call.frame.release(c.server.requests)
 	if p.request.Acks != acksNone {
 		c.line.Answer(&p.call.place)
 		return

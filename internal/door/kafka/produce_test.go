@@ -161,7 +161,7 @@ func TestWithoutAcksThereIsNoAnswerAndARefusalEndsTheConnection(t *testing.T) {
 	d.create("orders", 1)
 	c := d.raw()
 	c.send(produceRequest("orders", acksNone, batchOf(t, record.None, "a")))
-	require.Zero(t, c.produce("orders", 1, batchOf(t, record.None, "b")).ErrorCode)
+	require.Zero(t, c.produce("orders", acksAll, batchOf(t, record.None, "b")).ErrorCode)
 	require.Equal(t, 2, countRecords(t, d.stored("orders")))
 	c.send(produceRequest("missing", acksNone, batchOf(t, record.None, "c")))
 	c.closed()
