@@ -69,7 +69,7 @@ func (c *cli) showLog(i client.LogInfo) error {
 			"log", i.Name,
 			"durability", promise(i.Config.Durability),
 			"retention", retention(i.Config),
-			"replicas", replicas(i),
+			"held by", replicas(i),
 			"offsets", fmt.Sprintf("[%d, %d), %s", i.Start, i.End, counted(i.End-i.Start, "record")),
 			"space", fmt.Sprintf("%v used, %v free", size(i.BytesUsed), size(i.BytesFree)),
 			"writer term", i.WriterTerm,
@@ -120,7 +120,7 @@ func replicas(i client.LogInfo) string {
 	case i.Config.Replicas > 0:
 		return counted(int64(i.Config.Replicas), "replica")
 	}
-	return "number unknown"
+	return "unknown"
 }
 
 // counted is a number of things, in words that fit it.

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,14 +20,14 @@ import (
 // environment, so that the test does not meet a server of yours.
 func TestTheREADMEsCommandsWork(t *testing.T) {
 	blocks := shellBlocks(t, "../../README.md")
-	require.Equal(t, "go run ./cmd/strandline serve\n", blocks[0], "the first command starts a node")
+	require.Equal(t, "go run ./cmd/strandline dev\n", blocks[0], "the first command starts a cluster")
 	require.Equal(t, "go test ./...\n", blocks[len(blocks)-1], "the last one is what CI runs, and this test is part of it")
 
 	tree := copyTree(t, "../..")
 	address, web := freeAddress(t), freeAddress(t)
-	environ := append(os.Environ(), "STRANDLINE_SERVE_GRPC="+address, "STRANDLINE_SERVE_HTTP="+web, "STRANDLINE_SERVER="+address)
+	environ := append(os.Environ(), "STRANDLINE_DEV_GRPC="+address, "STRANDLINE_DEV_HTTP="+web, "STRANDLINE_SERVER="+address)
 
-	var said bytes.Buffer
+	var said lockedBuffer
 	server := shell(tree, environ, blocks[0])
 	server.Stdout, server.Stderr = &said, &said
 	// `go run` does not pass a signal on, so the whole group gets it.
@@ -36,13 +37,9 @@ func TestTheREADMEsCommandsWork(t *testing.T) {
 		_ = syscall.Kill(-server.Process.Pid, syscall.SIGTERM)
 		_ = server.Wait()
 	})
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	}, 2*time.Minute, 50*time.Millisecond, "the server did not start")
+	// Not before all three are a cluster, which is when a person goes on, too.
+	require.Eventually(t, func() bool { return strings.Contains(said.String(), "Ctrl-C ends all three.") },
+		2*time.Minute, 50*time.Millisecond, "the cluster did not form")
 
 	for _, block := range blocks[1 : len(blocks)-1] {
 		out, err := shell(tree, environ, block).CombinedOutput()
@@ -52,6 +49,24 @@ func TestTheREADMEsCommandsWork(t *testing.T) {
 	copied, err := shell(tree, environ, "./strandline read copy --from-start").Output()
 	require.NoError(t, err)
 	require.Equal(t, "third\n", string(copied), "the copy holds what the trim left")
+}
+
+// lockedBuffer is written by a process and read meanwhile.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")

@@ -19,7 +19,7 @@ const (
 
 // listenKafka takes the Kafka port, or none: nil.
 func listenKafka(address string) (net.Listener, error) {
-	if address == noKafka {
+	if address == noKafka || address == "" {
 		return nil, nil
 	}
 	l, err := net.Listen("tcp", address)

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"google.golang.org/grpc"
 
 	grpcdoor "strandline.dev/internal/door/grpc"
 	httpdoor "strandline.dev/internal/door/http"
@@ -126,8 +129,8 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	go func() { failed <- n.ServePeers(peers) }()
 	go func() { failed <- httpServer.Serve(taken.http) }()
 	go func() { failed <- kafka.serve(stopped) }()
-	s.logger.Info("serving", "node", s.name, "grpc", grpcAddress, "kafka", kafka.address(), "http", httpAddress, "data", s.data)
-	err = announce(served{Node: s.name, GRPC: grpcAddress, HTTP: httpAddress, Kafka: kafka.address(), Data: s.data, Waiting: n.ClusterID() == ""})
+	s.logger.Info("serving", "node", n.Name(), "grpc", grpcAddress, "kafka", kafka.address(), "http", httpAddress, "data", s.data)
+	err = announce(served{Node: n.Name(), GRPC: grpcAddress, HTTP: httpAddress, Kafka: kafka.address(), Data: s.data, Waiting: n.ClusterID() == ""})
 	running := 4
 	if err == nil {
 		select {
@@ -152,7 +155,10 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	err = first(err, n.Close(deadline))
 	_ = peers.Close()
 	for range running {
-		err = first(err, <-failed)
+		// A port that was closed before its server came to look is no failure.
+		if e := <-failed; !errors.Is(e, grpc.ErrServerStopped) && !errors.Is(e, net.ErrClosed) && !errors.Is(e, http.ErrServerClosed) {
+			err = first(err, e)
+		}
 	}
 	s.logger.Info("stopped")
 	return err

@@ -21,4 +21,3 @@ func (n *Node) AppendEarly(c Caller, log string, a *sequence.Append, written, do
 	}
 	h.replica.Append(&replica.Request{Append: a, Written: written, Done: done})
 }
-

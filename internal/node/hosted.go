@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -36,6 +37,10 @@ type hosted struct {
 	// and appends stay below ceiling, which the catalog has reserved.
 	lost    record.Offset
 	ceiling atomic.Int64
+
+	// strangers are nodes (uint64) of replicas (uint64) that the catalog as
+	// known here does not place.
+	strangers sync.Map
 
 	unretained atomic.Int64 // bytes written since retention was looked at
 
@@ -163,7 +168,7 @@ func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.Ha
 		}
 	}
 	store, err := segment.Open(n.disk, n.replicaDir(l.ID, h.replicaID), n.segmentOptions(logger))
-	if errors.Is(err, segment.ErrNoLog) {
+	if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
 		return segment.HardState{}, fmt.Errorf("the files of this replica are gone: %w; replace this node (strandline cluster replace-node), or bring them back", err)
 	}
 	if err != nil {
@@ -178,6 +183,9 @@ func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.Ha
 func (h *hosted) awaitLeader(ctx context.Context) error {
 	if problem := h.problem(); problem != nil {
 		return problem
+	}
+	if err := h.replica.AwaitReplay(ctx); err != nil {
+		return err
 	}
 	if h.replica.Status().Alone {
 		return h.replica.AwaitOffice(ctx)

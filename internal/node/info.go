@@ -21,11 +21,19 @@ func (n *Node) Info(ctx context.Context, c Caller, log string) (Info, error) {
 
 // KnownInfo describes a log as far as this node knows, without asking others.
 func (n *Node) KnownInfo(_ Caller, log string) (Info, error) {
-	h := (*n.logs.Load())[log]
-	if h == nil {
+	if h := (*n.logs.Load())[log]; h != nil {
+		return n.describe(h), nil
+	}
+	c := n.catalog.Load()
+	if c == nil {
+		return Info{}, n.notMember()
+	}
+	state := c.shown.Load()
+	l, ok := state.Logs[log]
+	if !ok {
 		return Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
 	}
-	return n.describe(h), nil
+	return n.describeElsewhere(l, state), nil
 }
 
 // Watch returns when the log's start or end differs from what since tells, or
@@ -64,11 +72,11 @@ func (n *Node) describe(h *hosted) Info {
 		return i
 	}
 	s := h.replica.Status()
+	i.Age = h.age() // before the end: it may only be told too old
 	i.Start, i.End, _ = h.replica.Tail().Bounds()
 	i.BytesUsed = h.log.Bytes()
 	i.Full = h.onDisk() && h.replica.Full()
 	i.Writer, i.OpenSessions, i.LeaderTerm, i.Sealed = s.Writer, s.OpenSessions, s.Term, s.Sealed
-	i.Age = h.age()
 	switch {
 	case s.Leading:
 		i.Leader = n.options.GRPCAddress

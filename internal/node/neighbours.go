@@ -54,6 +54,17 @@ func (n *neighbours) up(id uint64) bool {
 	return n.byID[id].up
 }
 
+func (n *neighbours) anyUp() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, other := range n.byID {
+		if other.up {
+			return true
+		}
+	}
+	return false
+}
+
 func (n *neighbours) full(id uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -35,6 +35,7 @@ type Node struct {
 
 	mesh       *peer.Mesh
 	neighbours neighbours
+	strangers  strangers
 	sessions   sessionIDs
 	renewals   renewals
 	space      space
@@ -120,6 +121,7 @@ func Open(o Options) (*Node, error) {
 	n.logs.Store(&map[string]*hosted{})
 	n.byID.Store(&map[uint64]*hosted{})
 	n.renewals.wake = make(chan struct{}, 1)
+	n.strangers.byID, n.strangers.met = map[uint64]peer.Node{}, make(chan struct{}, 1)
 	if err := n.open(); err != nil {
 		_ = n.Close(context.Background())
 		return nil, err
@@ -182,6 +184,9 @@ func (n *Node) begin() error {
 	n.mesh.Identify(me.ClusterID, n.peerNode())
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
+	if err := host.replica.AwaitReplay(ctx); err != nil {
+		return fmt.Errorf("open catalog: %w", err)
+	}
 	if host.replica.Status().Alone {
 		if err := n.beginAlone(ctx); err != nil {
 			return err
@@ -192,6 +197,7 @@ func (n *Node) begin() error {
 	n.rehost()
 	n.keeper.run(n.followCatalog)
 	n.keeper.run(n.shapeLogs)
+	n.keeper.run(n.askAround)
 	return nil
 }
 
@@ -214,7 +220,7 @@ func (n *Node) beginAlone(ctx context.Context) error {
 		return err
 	}
 	for _, h := range *n.logs.Load() {
-		if h.problem() != nil || !h.replica.Status().Alone {
+		if h.problem() != nil || h.replica.AwaitReplay(ctx) != nil || !h.replica.Status().Alone {
 			continue
 		}
 		// A log that cannot be served is told by Ready; the others go on.
@@ -232,14 +238,15 @@ func (n *Node) beginAlone(ctx context.Context) error {
 // Close finishes what is in flight until ctx ends and closes every log.
 func (n *Node) Close(ctx context.Context) error {
 	n.changing.Lock()
-	defer n.changing.Unlock()
-	if n.closed {
-		return nil
-	}
+	closed := n.closed
 	n.closed = true
 	n.changing.Unlock()
+	if closed {
+		return nil
+	}
+	// From here nobody hosts or unhosts any more, and those who answer other
+	// nodes are not waited for with the lock held.
 	n.keeper.stop()
-	n.changing.Lock()
 	var closing sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error
@@ -291,10 +298,8 @@ func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
 		return n.notMember()
 	}
-	if reason := n.refusal.Load(); reason != nil {
-		if _, known := n.catalog.Load().shown.Load().Nodes[n.me.Load().NodeID]; !known {
-			return fmt.Errorf("another node refuses this one: %s", *reason)
-		}
+	if reason := n.refusal.Load(); reason != nil && !n.neighbours.anyUp() {
+		return fmt.Errorf("another node refuses this one: %s", *reason)
 	}
 	for _, h := range *n.logs.Load() {
 		if problem := h.problem(); problem != nil {
@@ -305,6 +310,14 @@ func (n *Node) Ready() error {
 		}
 	}
 	return nil
+}
+
+// Name is what the cluster calls this node, or will.
+func (n *Node) Name() string {
+	if me := n.me.Load(); me.member() {
+		return me.Name
+	}
+	return n.options.Name
 }
 
 // ClusterID names the cluster that the node is a member of; empty: it waits.

@@ -23,9 +23,10 @@ func (n *Node) followCatalog(ctx context.Context) {
 		if err != nil {
 			return // the catalog's replica has ended, which Ready tells
 		}
-		if err := c.learn(ctx); err != nil {
-			n.logger.Error("the catalog cannot be read", "error", err)
-			return
+		if err := c.learn(ctx); err != nil && ctx.Err() == nil {
+			n.logger.Warn("the catalog could not be read; trying again", "error", err)
+			pause(ctx, changePause)
+			continue
 		}
 		n.rehost()
 		if !clean {
@@ -37,6 +38,7 @@ func (n *Node) followCatalog(ctx context.Context) {
 		}
 		select {
 		case <-changed:
+		case <-n.strangers.met:
 		case <-n.renewals.wanted():
 			if err := n.renewMemory(ctx); err != nil && ctx.Err() == nil {
 				n.logger.Warn("memory logs wait for new replicas", "error", err)

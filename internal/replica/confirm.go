@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
 )
 
 // confirmations are questions to the leader, whoever it is: how far has the log
@@ -40,13 +41,17 @@ type confirmed struct {
 // Confirm calls done with nil once this replica has everything that was
 // committed anywhere when Confirm was called, or with a refusal.
 func (c *Core) Confirm(done func(*record.Refusal)) {
+	// It leaves with the answers, when others see the state that it tells of.
+	answer := func(r *record.Refusal) {
+		c.answer(func(sequence.Answer) { done(r) }, sequence.Answer{})
+	}
 	switch {
 	case c.failed != nil:
-		done(c.failed)
+		answer(c.failed)
 	case c.leader == 0:
-		done(c.notLeader())
+		answer(c.notLeader())
 	default:
-		c.confirm.add(done)
+		c.confirm.add(answer)
 	}
 }
 

@@ -45,6 +45,7 @@ type Core struct {
 	// written is to be told of the write that is being made, see noticed.
 	written []func()
 
+	opened  uint64 // what was known to be committed when this core began
 	commit  uint64 // newest index known committed
 	applied uint64 // newest index folded into the table
 	// jump is the index of the newest fast-forward that has committed. It moves
@@ -80,11 +81,12 @@ type Core struct {
 
 	snapshotTicks int // since followers with a snapshot were looked at
 
-	awaiting []func() // called once in office
-	leaving  []func() // called once a handover is over
-	draining []func() // called when nothing waits any more
-	closed   bool     // takes no more appends: the replica is shutting down
-	stopping bool     // the loop ends after this round
+	awaiting  []func() // called once in office
+	leaving   []func() // called once a handover is over
+	replaying []func() // called once applied has reached opened
+	draining  []func() // called when nothing waits any more
+	closed    bool     // takes no more appends: the replica is shutting down
+	stopping  bool     // the loop ends after this round
 }
 
 // Now is the time as the owner of a core sees it.
@@ -216,7 +218,7 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 		id: id, logger: logger, table: table, sequencer: sequence.New(table),
 		tail:    newTail(tailBytes, max(table.Start(), log.StartOffset()), table.End()),
 		address: func(uint64) string { return "" },
-		applied: index, commit: hard.Commit, term: hard.Term,
+		applied: index, opened: hard.Commit, commit: hard.Commit, term: hard.Term,
 	}
 	c.storage = &storage{
 		tail: c.tail, log: log, last: last, lastTerm: lastTerm, hard: hard, conf: conf, applied: index, logger: logger,
@@ -394,7 +396,7 @@ func (c *Core) SetFull(full bool) {
 // Quiet reports that ticks would change nothing: the log has one voter, leads
 // itself, and nothing waits.
 func (c *Core) Quiet() bool {
-	return c.office && c.soleVoter() && len(c.queue) == 0 && len(c.flights) == 0 &&
+	return c.office && c.soleVoter() && len(c.storage.conf.GetLearners()) == 0 && len(c.queue) == 0 && len(c.flights) == 0 &&
 		c.confirm.empty() && c.table.OpenSessions() == 0 && c.idle >= idleTicks
 }
 

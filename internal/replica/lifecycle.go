@@ -11,6 +11,7 @@ func (c *Core) whenDrained(done func()) {
 // wake calls those who wait for a state that has been reached. The owner does
 // so after each Advance, once it has shown its status to others.
 func (c *Core) wake() {
+	c.wakeReplaying()
 	c.wakeAwaiting()
 	c.wakeLeaving()
 	c.drained()
@@ -44,6 +45,20 @@ func (c *Core) stop() {
 // was given up.
 func (c *Core) whenOutOfOffice(done func()) { c.leaving = append(c.leaving, done) }
 
+// whenReplayed calls done once all that was known to be committed at the start
+// has been applied, or the core has failed.
+func (c *Core) whenReplayed(done func()) { c.replaying = append(c.replaying, done) }
+
+func (c *Core) wakeReplaying() {
+	if c.applied < c.opened && c.failed == nil {
+		return
+	}
+	for _, done := range c.replaying {
+		done()
+	}
+	c.replaying = nil
+}
+
 func (c *Core) wakeLeaving() {
 	if c.leading && c.failed == nil && c.handover.to != 0 {
 		return
@@ -71,6 +86,6 @@ func (c *Core) status() Status {
 	return Status{
 		Leader: c.leader, Term: c.term, Leading: c.office, Writer: c.table.Writer(),
 		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Failed: c.failed,
-		Known: c.confirm.known, Alone: c.soleVoter(), Members: c.members(),
+		Known: c.confirm.known, Alone: c.soleVoter() && c.applied >= c.opened, Members: c.members(),
 	}
 }

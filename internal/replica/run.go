@@ -72,14 +72,14 @@ type Status struct {
 	// Known is when, in Replica.Monotonic, it was asked for the newest time
 	// that turned out to be known here completely; 0: never.
 	Known int64
-	Alone bool // the only voter
+	Alone bool // the only voter; true only once the log has been replayed
 	// Members are never changed in place.
 	Members
 }
 
 func (s *Status) same(o *Status) bool {
 	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.Writer == o.Writer &&
-		s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
+		s.Alone == o.Alone && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && s.Changing == o.Changing
 }
 
@@ -149,21 +149,22 @@ func (r *Replica) SetFull(full bool) {
 	}
 }
 
-// Step takes a message from another replica, which it may keep. An error names
-// what is wrong with it; the message is dropped then.
-func (r *Replica) Step(message []byte) error {
+// Step takes a message from another replica, which it may keep, and tells from
+// which one it is. An error names what is wrong with the message, which is
+// dropped then.
+func (r *Replica) Step(message []byte) (sender uint64, err error) {
 	m, err := decodeMessage(message)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !fromPeers(m.GetType()) || m.GetTo() != r.options.ID {
-		return fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
+		return 0, fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
 	}
 	if err := checkEntries(m); err != nil {
-		return err
+		return 0, err
 	}
 	r.post(input{message: m})
-	return nil
+	return m.GetFrom(), nil
 }
 
 // PeerLost tells that the connection to another replica is gone: what was sent
@@ -212,6 +213,21 @@ var errNoHeir = record.Refuse(record.NotLeader, "no other replica can take over 
 
 // Full tells whether more records are refused for lack of room.
 func (r *Replica) Full() bool { return r.full.Load() }
+
+// AwaitReplay waits until this replica has applied all that it knew to be
+// committed when it began: from then on Status tells its true configuration.
+func (r *Replica) AwaitReplay(ctx context.Context) error {
+	done := make(chan struct{})
+	if refusal := r.Do(func(c *Core) { c.whenReplayed(func() { close(done) }) }); refusal != nil {
+		return refusal
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // AwaitOffice waits until this replica takes appends.
 func (r *Replica) AwaitOffice(ctx context.Context) error {

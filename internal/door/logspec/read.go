@@ -48,6 +48,8 @@ func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStre
 		From:   node.From{Kind: node.FromOffset, Offset: record.Offset(index - 1)},
 		Until:  node.NoOffset,
 		Follow: true,
+		// Whoever was told of an append by another node sees it here.
+		Consistency: node.ConsistencyLinearizable,
 	})
 	if err != nil {
 		return err

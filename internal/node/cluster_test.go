@@ -1,0 +1,408 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/peer"
+	"strandline.dev/internal/record"
+)
+
+// cluster is nodes of one process that talk over loopback.
+type cluster struct {
+	t         *testing.T
+	addresses map[string]string
+	dirs      map[string]string
+	nodes     map[string]*Node
+	stops     map[string]func()
+}
+
+// newCluster starts nodes that wait, and forms a cluster of them.
+func newCluster(t *testing.T, names ...string) *cluster {
+	c := &cluster{
+		t: t, addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
+	}
+	for _, name := range names {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		c.addresses[name] = l.Addr().String()
+		require.NoError(t, l.Close())
+	}
+	for _, name := range names {
+		c.start(name, nil)
+	}
+	_, err := c.nodes[names[0]].InitCluster(t.Context(), anyone)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for name := range c.stops {
+			c.stop(name)
+		}
+	})
+	return c
+}
+
+// start runs a node; one that others do not list joins by an address.
+func (c *cluster) start(name string, join []string) {
+	c.t.Helper()
+	if c.dirs[name] == "" {
+		c.dirs[name] = c.t.TempDir()
+	}
+	address := c.addresses[name]
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", address)
+	require.NoError(c.t, err)
+	c.addresses[name] = l.Addr().String()
+	o := Options{
+		DataDir: c.dirs[name], Name: name, GRPCAddress: c.addresses[name], SegmentBytes: 1 << 20, Join: join,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	if join == nil {
+		o.Peers = c.addresses
+	}
+	n, err := Open(o)
+	require.NoError(c.t, err)
+	peers, others := peer.Split(l)
+	served := make(chan error, 1)
+	go func() { served <- n.ServePeers(peers) }()
+	c.nodes[name] = n
+	c.stops[name] = func() {
+		require.NoError(c.t, n.Close(context.Background()))
+		_, _ = peers.Close(), others.Close()
+		require.NoError(c.t, <-served)
+	}
+}
+
+func (c *cluster) stop(name string) {
+	c.t.Helper()
+	c.stops[name]()
+	delete(c.stops, name)
+	delete(c.nodes, name)
+}
+
+// eventually waits for what other goroutines bring about.
+func (c *cluster) eventually(what string, yes func() bool) {
+	c.t.Helper()
+	require.Eventually(c.t, yes, 20*time.Second, 5*time.Millisecond, what)
+}
+
+// leader waits for a node that leads a log, other than some.
+func (c *cluster) leader(log string, but ...string) (found string) {
+	c.t.Helper()
+	c.eventually(log+" is led", func() bool {
+		for name, n := range c.nodes {
+			h := (*n.logs.Load())[log]
+			if h != nil && h.problem() == nil && h.replica.Status().Leading && !slices.Contains(but, name) {
+				found = name
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (c *cluster) follower(log string) string {
+	leader := c.leader(log)
+	for name := range c.nodes {
+		if name != leader {
+			return name
+		}
+	}
+	c.t.Fatal("no follower")
+	return ""
+}
+
+// append goes to whoever leads until it is acknowledged.
+func (c *cluster) append(log string, texts ...string) (first record.Offset) {
+	c.t.Helper()
+	c.eventually("an append is acknowledged", func() bool {
+		a := appendTo(c.t, c.nodes[c.leader(log)], log, request(c.t, texts...))
+		first = a.First.First
+		return a.Refusal == nil
+	})
+	return first
+}
+
+// healthy waits until every log has all its replicas.
+func (c *cluster) healthy() (status ClusterStatus) {
+	c.t.Helper()
+	c.eventually("the cluster is healthy", func() bool {
+		for _, n := range c.nodes {
+			var err error
+			status, err = n.ClusterStatus(c.t.Context(), anyone)
+			return err == nil && !slices.ContainsFunc(status.Logs, func(l LogStatus) bool { return !l.Healthy })
+		}
+		return false
+	})
+	return status
+}
+
+func (c *cluster) values(name, log string, q ReadRequest) ([]string, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	defer cancel()
+	q.Until = NoOffset
+	r, err := c.nodes[name].Read(ctx, anyone, log, q)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var texts []string
+	for {
+		chunk, err := r.Next(ctx)
+		if err == io.EOF {
+			return texts, nil
+		}
+		if err != nil {
+			return texts, err
+		}
+		for got, err := range chunk.Records {
+			require.NoError(c.t, err)
+			texts = append(texts, string(got.Value))
+		}
+	}
+}
+
+func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	info, err := c.nodes["b"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	require.Equal(t, 3, info.Config.Replicas)
+	c.append("orders", "one")
+	c.append("orders", "two")
+	for name := range c.nodes {
+		texts, err := c.values(name, "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+		require.NoError(t, err)
+		require.Equal(t, []string{"one", "two"}, texts, name)
+		texts, err = c.values(name, "orders", ReadRequest{Consistency: ConsistencyAtLeast, AtLeast: 2})
+		require.NoError(t, err)
+		require.Len(t, texts, 2)
+	}
+	leader := c.leader("orders")
+	a := appendTo(t, c.nodes[c.follower("orders")], "orders", request(t, "three"))
+	require.Equal(t, record.NotLeader, a.Refusal.Reason)
+	require.Equal(t, c.addresses[leader], a.Refusal.Leader, "a follower names the leader")
+	status := c.healthy()
+	require.Len(t, status.Nodes, 3)
+}
+
+func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	session, err := c.nodes[c.leader("orders")].OpenSession(t.Context(), anyone, "orders", time.Hour)
+	require.NoError(t, err)
+	once := request(t, "once")
+	once.Session = session.ID
+	require.Nil(t, appendTo(t, c.nodes[c.leader("orders")], "orders", once).Refusal)
+
+	leader := c.leader("orders")
+	c.stop(leader)
+	c.append("orders", "after")
+	again := appendTo(t, c.nodes[c.leader("orders")], "orders", once)
+	require.Nil(t, again.Refusal)
+	require.True(t, again.Duplicate, "the next leader knows the session")
+	c.start(leader, nil)
+	c.healthy()
+
+	for name := range c.addresses {
+		c.stop(name)
+	}
+	for name := range c.addresses {
+		c.start(name, nil)
+	}
+	c.append("orders", "at last")
+	for name := range c.nodes {
+		texts, err := c.values(name, "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+		require.NoError(t, err)
+		require.Equal(t, []string{"once", "after", "at last"}, texts)
+	}
+}
+
+func TestAHandoverBeforeAStopRefusesNothingForLong(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "one")
+	leader := c.leader("orders")
+	c.nodes[leader].HandOver(t.Context())
+	next := c.leader("orders", leader)
+	require.False(t, (*c.nodes[leader].logs.Load())["orders"].replica.Status().Leading)
+	require.NoError(t, c.nodes[leader].TransferLeader(t.Context(), anyone, "orders", leader))
+	require.Equal(t, leader, c.leader("orders", next))
+}
+
+func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "one")
+	follower := c.follower("orders")
+	n := c.nodes[follower]
+	bounded := ReadRequest{Consistency: ConsistencyBounded, MaxAge: 300 * time.Millisecond, Until: NoOffset}
+	c.eventually("what is older than the bound is read", func() bool {
+		texts, err := c.values(follower, "orders", bounded)
+		require.NoError(t, err)
+		return slices.Equal(texts, []string{"one"})
+	})
+
+	bounded.Follow = true
+	r, err := n.Read(t.Context(), anyone, "orders", bounded)
+	require.NoError(t, err)
+	defer r.Close()
+	chunk, err := r.Next(t.Context())
+	require.NoError(t, err)
+	require.LessOrEqual(t, chunk.Age, bounded.MaxAge)
+	for name := range c.addresses {
+		if name != follower {
+			c.stop(name)
+		}
+	}
+	_, err = r.Next(t.Context())
+	requireReason(t, record.Stale, err)
+	bounded.Follow = false
+	_, err = n.Read(t.Context(), anyone, "orders", bounded)
+	requireReason(t, record.Stale, err)
+	texts, err := c.values(follower, "orders", ReadRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"one"}, texts, "whatever is known is still read")
+	_, err = n.Read(t.Context(), anyone, "orders", ReadRequest{Consistency: ConsistencyBounded, MaxAge: time.Millisecond})
+	requireReason(t, record.Invalid, err)
+}
+
+func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	for i := range 20 {
+		c.append("orders", fmt.Sprint("record ", i))
+	}
+	c.stop("c")
+	c.start("d", []string{c.addresses["a"]})
+	c.eventually("d is a member", func() bool { return c.nodes["d"].catalog.Load() != nil })
+	require.NoError(t, c.nodes["b"].ReplaceNode(t.Context(), anyone, "c", "d"))
+	c.eventually("c is out", func() bool {
+		status := c.healthy()
+		return len(status.Nodes) == 3 && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == "c" })
+	})
+	texts, err := c.values("d", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	require.NoError(t, err)
+	require.Len(t, texts, 20)
+
+	c.start("c", nil)
+	c.eventually("c hears that it was removed", func() bool {
+		reason := c.nodes["c"].refusal.Load()
+		return reason != nil && len(*reason) > 0
+	})
+	require.Contains(t, *c.nodes["c"].refusal.Load(), "was removed from the cluster")
+	require.Error(t, c.nodes["c"].Ready())
+}
+
+func TestANameIsTakenOnce(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	err = c.nodes["a"].askAddress(t.Context(), c.addresses["b"], askJoin, joinRequest{Name: "b", Address: "127.0.0.1:1", Token: "another"}, nil)
+	requireReason(t, record.NoNode, err)
+	require.ErrorContains(t, err, "replace-node b")
+}
+
+func TestANodeThatWaitsSaysSo(t *testing.T) {
+	n, err := Open(Options{DataDir: t.TempDir(), Name: "a", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close(context.Background())) }()
+	_, err = n.CreateLog(t.Context(), anyone, "orders", Config{})
+	requireReason(t, record.NotMember, err)
+	require.Equal(t, record.NotMember, appendTo(t, n, "orders", request(t, "x")).Refusal.Reason)
+	requireReason(t, record.NotMember, n.Ready())
+}
+
+func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
+	require.NoError(t, err)
+	c.append("orders", "kept")
+	for _, name := range []string{"a", "b", "c"} {
+		c.stop(name)
+		c.start(name, nil)
+		c.healthy()
+	}
+	texts, err := c.values(c.leader("orders"), "orders", ReadRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"kept"}, texts, "a rolling restart that waits for each learner loses nothing")
+
+	c.stop("a")
+	c.stop("b")
+	c.start("a", nil)
+	c.start("b", nil)
+	at := c.append("orders", "new")
+	require.Equal(t, record.Offset(memoryBlock), at, "no offset is used twice")
+	_, err = c.nodes[c.leader("orders")].Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 0}, Until: NoOffset})
+	requireReason(t, record.DataLost, err)
+}
+
+func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	seen := map[record.SessionID]bool{}
+	for _, n := range c.nodes {
+		id, err := n.sessions.next(t.Context(), n.catalog.Load())
+		require.NoError(t, err)
+		require.False(t, seen[id])
+		seen[id] = true
+	}
+}
+
+func TestAReplicaWhoseFilesAreGoneIsNotMadeAgainFromNothing(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "one")
+	h := (*c.nodes["c"].logs.Load())["orders"]
+	dir := c.nodes["c"].replicaDir(h.id, h.replicaID)
+	c.stop("c")
+	require.NoError(t, os.RemoveAll(dir))
+	c.start("c", nil)
+	c.eventually("the log is told to be lost here", func() bool {
+		info, err := c.nodes["c"].KnownInfo(anyone, "orders")
+		return err == nil && info.Problem != ""
+	})
+	info, err := c.nodes["c"].KnownInfo(anyone, "orders")
+	require.NoError(t, err)
+	require.Contains(t, info.Problem, "replace this node")
+}
+
+func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "before")
+	c.stop("c")
+	for _, move := range [][2]string{{"a", "d"}, {"b", "e"}} {
+		from, to := move[0], move[1]
+		c.start(to, []string{c.addresses[from]})
+		c.eventually(to+" is a member", func() bool { return c.nodes[to].catalog.Load() != nil })
+		require.NoError(t, c.nodes[to].ReplaceNode(t.Context(), anyone, from, to))
+		c.eventually(from+" is out", func() bool {
+			status, err := c.nodes[to].ClusterStatus(t.Context(), anyone)
+			return err == nil && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == from })
+		})
+		c.stop(from)
+	}
+	c.append("orders", "meanwhile")
+	c.start("c", nil)
+	c.healthy()
+	texts, err := c.values("c", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	require.NoError(t, err)
+	require.Equal(t, []string{"before", "meanwhile"}, texts)
+}
