@@ -23,6 +23,7 @@ type cluster struct {
 	bootstrap string // Kafka addresses, separated by commas
 	grpc      string
 	nodes     int
+	processes []*exec.Cmd // by node
 }
 
 var program = sync.OnceValues(func() (string, error) {
@@ -88,6 +89,7 @@ func (c *cluster) run(path string, args []string) {
 	stdout, err := command.StdoutPipe()
 	require.NoError(c, err)
 	require.NoError(c, command.Start())
+	c.processes = append(c.processes, command)
 	c.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()

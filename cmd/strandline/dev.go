@@ -61,7 +61,7 @@ func (c *cli) announceDev(nodes []served, status client.ClusterStatus) error {
 	}{nodes, newClusterJSON(status)}
 	return c.show(object, func(out io.Writer) {
 		columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(columns, "NODE\tGRPC\tHTTP\tDATA")
+		fmt.Fprintln(columns, "NODE\tGRPC\tKafka\tHTTP\tDATA")
 		var addresses []string
 		for _, n := range nodes {
 			fmt.Fprintf(columns, "%s\t%s\t%s\thttp://%s/metrics\t%s\n", n.Node, n.GRPC, n.Kafka, n.HTTP, n.Data)

@@ -32,6 +32,7 @@ type frame struct {
 	bytes   []byte
 	pooled  *[]byte
 	charged int64
+	budget  *rpc.Budget
 }
 
 var frames = sync.Pool{New: func() any {
@@ -49,17 +50,20 @@ func (q *call) admit(size int) error {
 	if q.api == nil {
 		return fmt.Errorf("request with key %d, which is not served", q.key)
 	}
-	cost := int64(size)
+	cost, budget := int64(size), q.connection.server.requests
 	if q.key != produceKey {
 		if size > MaxCallBytes {
 			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, MaxCallBytes)
 		}
-		cost *= callCost
+		budget = q.connection.server.calls
+		if cost *= callCost; q.key == fetchKey {
+			cost = int64(size) * fetchCost
+		}
 	}
-	if err := q.connection.server.requests.Acquire(q.connection.ctx, cost); err != nil {
+	if err := budget.Acquire(q.connection.ctx, cost); err != nil {
 		return err
 	}
-	q.frame.charged = cost
+	q.frame.charged, q.frame.budget = cost, budget
 	if size <= smallFrame || size > keptFrame {
 		q.frame.bytes = make([]byte, size)
 		return nil
@@ -163,17 +167,17 @@ func (q *call) beginResponse(out []byte, flexible bool) []byte {
 // settle does so instead.
 func (q *call) release() {
 	if q.produced == nil {
-		q.frame.release(q.connection.server.requests)
+		q.frame.release()
 	}
 }
 
 // abandon is release for a call that gets no answer.
 func (q *call) abandon() { q.release() }
 
-func (f *frame) release(b *rpc.Budget) {
+func (f *frame) release() {
 	if f.pooled != nil {
 		frames.Put(f.pooled)
 	}
-	b.Release(f.charged)
+	f.budget.Release(f.charged)
 	*f = frame{}
 }

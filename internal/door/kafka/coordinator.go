@@ -121,10 +121,10 @@ func (c *coordinator) with(ctx context.Context, id string, create bool, f func(g
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.groups[id]
+	if create && (c.bytes > maxGroupBytes || g == nil && len(c.groups) >= maxGroups) {
+		return kerr.GroupMaxSizeReached
+	}
 	if g == nil && create {
-		if len(c.groups) >= maxGroups || c.bytes > maxGroupBytes {
-			return kerr.GroupMaxSizeReached
-		}
 		g = group.New()
 		c.groups[id] = g
 	}

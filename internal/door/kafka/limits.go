@@ -8,10 +8,13 @@ const (
 	// DefaultMaxConnections: beyond it a new connection is closed at once.
 	DefaultMaxConnections = 10_000
 
-	// DefaultInFlightBytes bounds what requests that have been received, or
-	// are being received, and not answered take in memory, of all connections
-	// together.
+	// DefaultInFlightBytes bounds the Produce requests that have been received,
+	// or are being received, and not answered, of all connections together.
 	DefaultInFlightBytes = 256 << 20
+
+	// maxCallBytes is the same bound for all other requests, which may wait for
+	// long and must not keep producers waiting.
+	maxCallBytes = 256 << 20
 
 	// DefaultFetchBytes bounds what answers to Fetch hold beyond the first
 	// chunk of each. Where it is used up, answers are smaller.
@@ -23,9 +26,11 @@ const (
 	MaxProduceBytes = 64 << 20
 	MaxCallBytes    = 1 << 20
 
-	// callCost is how many bytes of memory one of a call's may become while it
-	// is decoded and answered.
-	callCost = 64
+	// callCost is how many bytes of memory one byte of a call may become while
+	// it is decoded and answered; a name of no letters in a list is the worst.
+	// Fetch, which waits, has nothing so small in its lists.
+	callCost  = 64
+	fetchCost = 16
 
 	// maxUnanswered bounds the requests of one connection that have been
 	// received and not answered. At the bound the connection is not read on.

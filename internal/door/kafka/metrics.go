@@ -40,8 +40,11 @@ func newMetrics(s *Server) *metrics {
 			Name: "strandline_kafka_connections", Help: "Connections that are open.",
 		}, func() float64 { return float64(s.open()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "strandline_kafka_in_flight_bytes", Help: "What requests that are not answered take of the budget.",
+			Name: "strandline_kafka_produce_in_flight_bytes", Help: "What Produce requests that are not answered take of their budget.",
 		}, func() float64 { return float64(s.requests.Used()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "strandline_kafka_call_bytes", Help: "What all other requests take of theirs.",
+		}, func() float64 { return float64(s.calls.Used()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "strandline_kafka_fetch_bytes", Help: "What answers to Fetch take of their budget.",
 		}, func() float64 { return float64(s.fetches.Used()) }),

@@ -18,8 +18,9 @@ type Server struct {
 	options Options
 	logger  *slog.Logger
 
-	// requests bounds the memory of requests, fetches that of answers.
-	requests, fetches *rpc.Budget
+	// requests bounds the memory of Produce requests, calls that of all others,
+	// and fetches that of answers to Fetch.
+	requests, calls, fetches *rpc.Budget
 	// inflating bounds how many compressed batches are looked into at once:
 	// each may take record.MaxInflatedBytes and more for a moment.
 	inflating chan struct{}
@@ -63,7 +64,7 @@ func New(n Node, o Options) *Server {
 	}
 	s := &Server{
 		node: n, options: o, logger: o.Logger,
-		requests: rpc.NewBudget(o.InFlightBytes), fetches: rpc.NewBudget(o.FetchBytes),
+		requests: rpc.NewBudget(o.InFlightBytes), calls: rpc.NewBudget(maxCallBytes), fetches: rpc.NewBudget(o.FetchBytes),
 		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		readers:   newStandingReaders(n),
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
