@@ -206,15 +206,29 @@ func (c *connection) respond(q *call, r kmsg.Response) error {
 	return err
 }
 
+// write sends the parts one after the other. A client may take as long as it
+// likes, as long as it takes sendPiece within sendTime.
 func (c *connection) write(parts ...[]byte) error {
-	if err := c.conn.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
-		return err
+	for len(parts) > 0 {
+		var piece net.Buffers
+		for size := 0; len(parts) > 0 && size < sendPiece; {
+			n := min(len(parts[0]), sendPiece-size)
+			piece = append(piece, parts[0][:n])
+			size += n
+			if parts[0] = parts[0][n:]; len(parts[0]) == 0 {
+				parts = parts[1:]
+			}
+		}
+		if err := c.conn.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
+			return err
+		}
+		if len(piece) == 1 {
+			if _, err := c.conn.Write(piece[0]); err != nil {
+				return err
+			}
+		} else if _, err := piece.WriteTo(c.conn); err != nil {
+			return err
+		}
 	}
-	if len(parts) == 1 {
-		_, err := c.conn.Write(parts[0])
-		return err
-	}
-	buffers := net.Buffers(parts)
-	_, err := buffers.WriteTo(c.conn)
-	return err
+	return nil
 }

@@ -58,8 +58,10 @@ const (
 	// share of the budget.
 	receiveTime = 30 * time.Second
 
-	// A client that takes nothing of its answer for sendTime is cut off.
-	sendTime = time.Minute
+	// A client that takes less of its answer than sendPiece in sendTime is cut
+	// off.
+	sendTime  = time.Minute
+	sendPiece = 1 << 20
 
 	// maxStandingReaders bounds the readers that wait for a Fetch to go on
 	// where they stand, and standingTime how long each waits: a reader holds
