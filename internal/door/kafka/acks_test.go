@@ -45,6 +45,8 @@ func TestAcksOfTheLeaderComeBeforeTheSyncAndShowNothingToReaders(t *testing.T) {
 	c := d.raw()
 
 	disk.gate.Lock()
+	open := sync.OnceFunc(disk.gate.Unlock)
+	defer open() // or a failed test could not close its node
 	p := c.produce("orders", acksLeader, batchOf(t, record.None, "a", "b"))
 	require.Zero(t, p.ErrorCode)
 	require.Zero(t, p.BaseOffset)
@@ -52,7 +54,7 @@ func TestAcksOfTheLeaderComeBeforeTheSyncAndShowNothingToReaders(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, b.End, "nothing is committed, so nobody sees it")
 	require.Empty(t, d.raw().fetch(fetchRequest(11, 0, 1, 1<<20, 0, "orders")).Topics[0].Partitions[0].RecordBatches)
-	disk.gate.Unlock()
+	open()
 
 	require.EqualValues(t, 2, c.produce("orders", acksAll, batchOf(t, record.None, "c")).BaseOffset)
 	require.Equal(t, 3, countRecords(t, d.stored("orders")))
