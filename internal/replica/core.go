@@ -62,10 +62,11 @@ type Core struct {
 	// until leadership ends. Only then is the sequencer complete.
 	office bool
 	// eager: nobody has led this log yet, and this replica is the one to begin.
-	eager bool
-	alone int  // ticks without a leader
-	hurry int  // ticks until this replica campaigns, see PeerGone; 0: it does not
-	full  bool // the disk has no room for more records
+	eager   bool
+	alone   int  // ticks without a leader
+	unheard int  // ticks since the leader was heard of
+	hurry   int  // ticks until this replica campaigns, see PeerGone; 0: it does not
+	full    bool // the disk has no room for more records
 
 	// far: entries take much longer to their commit than to this disk, so the
 	// time between is the network's. See mayFly.
@@ -284,6 +285,7 @@ func (c *Core) Tick() {
 	c.storage.feed.tick()
 	c.hurried()
 	c.lonely()
+	c.unanswered()
 	if c.idle++; c.idle == idleTicks {
 		c.tail.evict(c.applied+1, 0)
 	}
@@ -313,7 +315,6 @@ func (c *Core) campaign() {
 // PeerGone tells that a replica's process is gone for certain. If it led, the
 // others need not wait until they miss it.
 func (c *Core) PeerGone(replica uint64) {
-	c.stir()
 	if c.failed != nil || c.leading || c.leader != replica || !c.isVoter(c.id) {
 		return
 	}
@@ -366,6 +367,14 @@ func (c *Core) lonely() {
 	}
 }
 
+// unanswered refuses the questions of a replica that has heard nothing from the
+// leader for long. A learner never stops to believe in its leader by itself.
+func (c *Core) unanswered() {
+	if c.unheard++; !c.leading && c.unheard > 4*electionTicks && !c.confirm.empty() {
+		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
+	}
+}
+
 // Unreachable tells that a message to a replica was not sent.
 func (c *Core) Unreachable(replica uint64) {
 	if c.failed == nil {
@@ -404,9 +413,25 @@ func (c *Core) SetFull(full bool) {
 	c.sequencer.SetFull(full)
 }
 
+// has handles what Raft has taken in this round and reports whether the log
+// reaches index. A leader tells no follower of commits beyond what that one has
+// acknowledged.
+func (c *Core) has(index uint64) bool {
+	c.protect(c.advance)
+	return c.failed != nil || index <= c.storage.last
+}
+
 // stir tells that something happens. A follower and its leader stir together:
 // what one does reaches the other as a message that is no heartbeat.
 func (c *Core) stir() { c.calm = 0 }
+
+// stirBy tells that a replica's node came or went. Followers mind their leader
+// only: one that ticks fast while its leader does not would campaign.
+func (c *Core) stirBy(replica uint64) {
+	if c.leading || c.leader == replica {
+		c.stir()
+	}
+}
 
 // Drowsy reports that nothing has happened for a while, and nothing is due but
 // heartbeats: ticks may come more slowly.
@@ -431,6 +456,15 @@ func (c *Core) soleVoter() bool {
 // votes all the same.
 func (c *Core) Step(m *raftpb.Message) (err error) {
 	if c.failed != nil || c.full && m.GetType() == raftpb.MsgApp && len(m.Entries) > 0 {
+		return nil
+	}
+	if m.GetFrom() == c.leader {
+		c.unheard = 0
+	}
+	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.storage.last && !c.has(m.GetCommit()) {
+		c.Fail(record.Refuse(record.Corrupt,
+			"entries up to %d that this replica has acknowledged are gone, it ends at %d: replace this node (strandline cluster replace-node)",
+			m.GetCommit(), c.storage.last))
 		return nil
 	}
 	if t := m.GetType(); t != raftpb.MsgHeartbeat && t != raftpb.MsgHeartbeatResp && m.GetFrom() != c.id {
