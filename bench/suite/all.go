@@ -57,11 +57,11 @@ func DefaultPlan() Plan {
 			InFlight:   []int{1, 5, 0},
 		},
 		Matrix:     configured(workload.DefaultConfigurations, 200*time.Millisecond, 600*time.Millisecond),
-		Two:        configured("mode=sync,async acks=-1", 250*time.Millisecond, 1500*time.Millisecond),
+		Two:        configured("mode=sync,async acks=-1", 200*time.Millisecond, time.Second),
 		Retentions: []time.Duration{7 * day, time.Minute, 5 * time.Second},
 		Mixed: workload.Mixed{
 			Writers: 4, Workers: 32, ValueBytes: 1 << 10, Tails: 2, Boots: 1, TrimEvery: 2 * time.Second, Keep: 20_000,
-			Warmup: time.Second, Duration: 8 * time.Second,
+			Warmup: time.Second, Duration: 6 * time.Second,
 		},
 		SlowDisk: 2 * time.Millisecond,
 		Three:    true,
