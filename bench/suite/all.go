@@ -60,7 +60,7 @@ func DefaultPlan() Plan {
 		Two:        configured("mode=sync,async acks=-1", 200*time.Millisecond, time.Second),
 		Retentions: []time.Duration{7 * day, time.Minute, 5 * time.Second},
 		Mixed: workload.Mixed{
-			Writers: 4, Workers: 32, ValueBytes: 1 << 10, Tails: 2, Boots: 1, TrimEvery: 2 * time.Second, Keep: 20_000,
+			Writers: 4, Workers: 32, ValueBytes: 1 << 10, Tails: 2, Boots: 1, BootEvery: time.Second, TrimEvery: 2 * time.Second, Keep: 5000,
 			Warmup: time.Second, Duration: 6 * time.Second,
 		},
 		SlowDisk: 2 * time.Millisecond,
@@ -83,7 +83,7 @@ func QuickPlan() Plan {
 	p.Matrix = configured("mode=sync,async acks=-1,0\nmode=async compression=zstd bytes=500000 flush=100ms", 100*time.Millisecond, 400*time.Millisecond)
 	p.Two = configured("mode=sync,async acks=-1", 100*time.Millisecond, 400*time.Millisecond)
 	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 3*time.Second, time.Second
-	p.Mixed.Keep = 1000
+	p.Mixed.Keep, p.Mixed.BootEvery = 1000, 500*time.Millisecond
 	return p
 }
 
