@@ -60,6 +60,8 @@ type catalogReplica struct {
 	Node uint64 `json:"node"`
 	// New: it has not been a voter yet.
 	New bool `json:"new,omitempty"`
+	// Lost: it was in the memory of a process that is gone.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // catalogConfig is Config as it is stored.

@@ -49,6 +49,7 @@ type Node struct {
 	changing  sync.Mutex
 	connected []peer.Node // as the mesh was told last
 	closed    bool
+	forming   atomic.Bool // InitCluster makes this node a member
 
 	keeper keeper
 }
@@ -175,6 +176,10 @@ func (n *Node) begin() error {
 	}
 	c := newCatalog(n, host)
 	n.changing.Lock()
+	if n.closed {
+		n.changing.Unlock()
+		return errors.Join(record.Refuse(record.ShuttingDown, "this node is shutting down"), host.close(context.Background()))
+	}
 	n.addLog(host)
 	n.catalog.Store(c)
 	n.changing.Unlock()

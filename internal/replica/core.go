@@ -60,10 +60,11 @@ type Core struct {
 	// until leadership ends. Only then is the sequencer complete.
 	office bool
 	// eager: nobody has led this log yet, and this replica is the one to begin.
-	eager bool
-	alone int  // ticks without a leader
-	hurry int  // ticks until this replica campaigns, see PeerGone; 0: it does not
-	full  bool // the disk has no room for more records
+	eager   bool
+	alone   int  // ticks without a leader
+	unheard int  // ticks since the leader was heard of
+	hurry   int  // ticks until this replica campaigns, see PeerGone; 0: it does not
+	full    bool // the disk has no room for more records
 
 	// far: entries take much longer to their commit than to this disk, so the
 	// time between is the network's. See mayFly.
@@ -76,6 +77,7 @@ type Core struct {
 	confirm confirmations
 	failed  *record.Refusal
 	idle    int // ticks without an append
+	calm    int // ticks in which nothing happened at all
 
 	snapshotTicks int // since followers with a snapshot were looked at
 
@@ -122,6 +124,13 @@ const (
 	electionTicks  = 10
 	heartbeatTicks = 2
 	eagerTicks     = 6
+	// drowsyAfter ticks in which nothing happened the log is drowsy: only every
+	// drowsyEvery-th tick is still one. Ten seconds, and two ticks a second: a
+	// thousand idle logs then cost what a hundred did. Whatever happens wakes
+	// all replicas up, the loss of a node too, so that an idle log gets a new
+	// leader as fast as a busy one unless a disk dies silently under its leader.
+	drowsyAfter = 200
+	drowsyEvery = 10
 	// idleTicks without an append drop the tail from memory: a minute.
 	idleTicks = 1200
 )
@@ -262,11 +271,14 @@ func (c *Core) Tick() {
 	if c.failed != nil {
 		return
 	}
+	c.calm++
 	c.protect(c.raft.Tick)
 	c.confirm.tick()
 	c.handover.tick()
+	c.storage.feed.tick()
 	c.hurried()
 	c.lonely()
+	c.unanswered()
 	if c.idle++; c.idle == idleTicks {
 		c.tail.evict(c.applied+1, 0)
 	}
@@ -348,6 +360,14 @@ func (c *Core) lonely() {
 	}
 }
 
+// unanswered refuses the questions of a replica that has heard nothing from the
+// leader for long. A learner never stops to believe in its leader by itself.
+func (c *Core) unanswered() {
+	if c.unheard++; !c.leading && c.unheard > 4*electionTicks && !c.confirm.empty() {
+		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
+	}
+}
+
 // Unreachable tells that a message to a replica was not sent.
 func (c *Core) Unreachable(replica uint64) {
 	if c.failed == nil {
@@ -386,6 +406,33 @@ func (c *Core) SetFull(full bool) {
 	c.sequencer.SetFull(full)
 }
 
+// has handles what Raft has taken in this round and reports whether the log
+// reaches index. A leader tells no follower of commits beyond what that one has
+// acknowledged.
+func (c *Core) has(index uint64) bool {
+	c.protect(c.advance)
+	return c.failed != nil || index <= c.storage.last
+}
+
+// stir tells that something happens. A follower and its leader stir together:
+// what one does reaches the other as a message that is no heartbeat.
+func (c *Core) stir() { c.calm = 0 }
+
+// stirBy tells that a replica's node came or went. Followers mind their leader
+// only: one that ticks fast while its leader does not would campaign.
+func (c *Core) stirBy(replica uint64) {
+	if c.leading || c.leader == replica {
+		c.stir()
+	}
+}
+
+// Drowsy reports that nothing has happened for a while, and nothing is due but
+// heartbeats: ticks may come more slowly.
+func (c *Core) Drowsy() bool {
+	return c.calm >= drowsyAfter && c.leader != 0 && len(c.queue) == 0 && len(c.flights) == 0 && c.confirm.empty() &&
+		c.table.OpenSessions() == 0 && len(c.storage.conf.GetVotersOutgoing()) == 0
+}
+
 // Quiet reports that ticks would change nothing: the log has one voter, leads
 // itself, and nothing waits.
 func (c *Core) Quiet() bool {
@@ -403,6 +450,18 @@ func (c *Core) soleVoter() bool {
 func (c *Core) Step(m *raftpb.Message) (err error) {
 	if c.failed != nil || c.full && m.GetType() == raftpb.MsgApp && len(m.Entries) > 0 {
 		return nil
+	}
+	if m.GetFrom() == c.leader {
+		c.unheard = 0
+	}
+	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.storage.last && !c.has(m.GetCommit()) {
+		c.Fail(record.Refuse(record.Corrupt,
+			"entries up to %d that this replica has acknowledged are gone, it ends at %d: replace this node (strandline cluster replace-node)",
+			m.GetCommit(), c.storage.last))
+		return nil
+	}
+	if t := m.GetType(); t != raftpb.MsgHeartbeat && t != raftpb.MsgHeartbeatResp && m.GetFrom() != c.id {
+		c.stir()
 	}
 	c.protect(func() { err = c.raft.Step(m) })
 	return err
