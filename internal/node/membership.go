@@ -257,7 +257,7 @@ func (n *Node) introduce(ctx context.Context) error {
 	same := func(s *catalogState) bool {
 		_, gone := s.Gone[me.NodeID]
 		node, known := s.Nodes[me.NodeID]
-		return gone || known && node.Address == n.options.GRPCAddress
+		return gone || known && node.Address == n.options.GRPCAddress && node.Kafka == n.options.KafkaAddress
 	}
 	if same(c.shown.Load()) {
 		return nil
@@ -268,6 +268,7 @@ func (n *Node) introduce(ctx context.Context) error {
 		}
 		node := s.Nodes[me.NodeID]
 		node.ID, node.Name, node.Catalog, node.Address = me.NodeID, me.Name, me.CatalogReplica, n.options.GRPCAddress
+		node.Kafka = n.options.KafkaAddress
 		return catalogChange{Node: []catalogNode{node}}, nil
 	})
 }

@@ -42,6 +42,8 @@ type Core struct {
 	flights []flight
 	// How many of flights Raft has not given an index yet; they are the last.
 	unplaced int
+	// written is to be told of the write that is being made, see noticed.
+	written []func()
 
 	opened  uint64 // what was known to be committed when this core began
 	commit  uint64 // newest index known committed
@@ -142,6 +144,10 @@ type Request struct {
 	// Done gets the answer exactly once, on the core's loop; it must not
 	// block. May be nil.
 	Done func(sequence.Answer)
+	// Written, if not nil, is told the answer of an append that was accepted
+	// once this leader has written it, before it is durable; at most once, from
+	// any goroutine. It must not block. Done follows all the same.
+	Written func(sequence.Answer)
 }
 
 func (r *Request) bytes() int {
@@ -197,6 +203,7 @@ type flight struct {
 	bytes   int   // of the appends that were drained with it
 	durable int64 // monotonic ms when it was on this disk; 0: it is not yet
 	answers []Answered
+	written []func() // see Request.Written
 }
 
 // newCore opens a core on a recovered log.
@@ -640,6 +647,7 @@ func (c *Core) store(m *raftpb.Message) {
 		}
 		last := m.GetEntries()[len(entries)-1]
 		c.storage.last, c.storage.lastTerm = last.GetIndex(), last.GetTerm()
+		w.Written = c.noticed()
 	}
 	c.out.Writes = append(c.out.Writes, w)
 }
@@ -657,6 +665,7 @@ func (c *Core) describeAll(entries []*raftpb.Entry) ([]tailEntry, error) {
 		if c.unplaced > 0 && e.GetType() == raftpb.EntryNormal && len(e.Data) > 0 {
 			f := &c.flights[len(c.flights)-c.unplaced]
 			f.index, crc, ours = e.GetIndex(), f.crc, true
+			c.written, f.written = append(c.written, f.written...), nil
 			c.unplaced--
 		}
 		if !ours {
