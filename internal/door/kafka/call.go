@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -30,18 +31,29 @@ type call struct {
 // frame is the memory of a request, and what it took of the budget.
 type frame struct {
 	bytes   []byte
-	pooled  *[]byte
+	pooled  *[]byte    // nil: not to be used again
+	class   *sync.Pool // where pooled belongs
 	charged int64
 	budget  *rpc.Budget
 }
 
-var frames = sync.Pool{New: func() any {
-	b := make([]byte, keptFrame)
-	return &b
-}}
+// frames holds memory for Produce requests by size: smallFrame, twice that and
+// so on, and at last keptFrame.
+var frames [10]sync.Pool
 
-// smallFrame is what is not worth a place in the pool.
-const smallFrame = 32 << 10
+// frameClass is the place in frames of memory for so many bytes, and its size;
+// a request larger than keptFrame has none.
+func frameClass(size int) (class *sync.Pool, capacity int) {
+	if size > keptFrame {
+		return nil, size
+	}
+	n := bits.Len(uint(max(size, smallFrame)-1)) - bits.Len(smallFrame-1)
+	n = min(n, len(frames)-1)
+	if n == len(frames)-1 {
+		return &frames[n], keptFrame
+	}
+	return &frames[n], smallFrame << n
+}
 
 // admit takes what a request of so many bytes will cost out of the budget, and
 // memory for it.
@@ -50,13 +62,16 @@ func (q *call) admit(size int) error {
 	if q.api == nil {
 		return fmt.Errorf("request with key %d, which is not served", q.key)
 	}
-	cost, budget := int64(size), q.connection.server.requests
+	class, capacity := frameClass(size)
+	cost, budget := int64(capacity), q.connection.server.requests
 	if q.key != produceKey {
+		// Not worth it: they are small or rare.
+		class, capacity = nil, size
 		if size > MaxCallBytes {
 			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, MaxCallBytes)
 		}
 		budget = q.connection.server.calls
-		if cost *= callCost; q.key == fetchKey {
+		if cost = int64(size) * callCost; q.key == fetchKey {
 			cost = int64(size) * fetchCost
 		}
 	}
@@ -64,11 +79,16 @@ func (q *call) admit(size int) error {
 		return err
 	}
 	q.frame.charged, q.frame.budget = cost, budget
-	if size <= smallFrame || size > keptFrame {
+	if class == nil {
 		q.frame.bytes = make([]byte, size)
 		return nil
 	}
-	q.frame.pooled = frames.Get().(*[]byte)
+	q.frame.class = class
+	q.frame.pooled, _ = class.Get().(*[]byte)
+	if q.frame.pooled == nil {
+		memory := make([]byte, capacity)
+		q.frame.pooled = &memory
+	}
 	q.frame.bytes = (*q.frame.pooled)[:size]
 	return nil
 }
@@ -135,20 +155,22 @@ func (w *walk) skipped(n int) error {
 }
 
 // answer does the work, if the request is not one that a log has worked on
-// already, and sends the answer.
+// already, and sends the answer or leaves it to the connection's flush.
 func (q *call) answer() error {
 	c := q.connection
 	switch {
 	case q.produced != nil:
-		return q.answerProduce()
+		q.answerProduce()
 	case q.key == fetchKey:
 		return q.answerFetch()
 	case q.key == apiVersionsKey:
-		return c.respond(q, q.apiVersions())
+		c.respond(q, q.apiVersions())
+	default:
+		r := q.api.handle(q)
+		r.SetVersion(q.version)
+		c.respond(q, r)
 	}
-	r := q.api.handle(q)
-	r.SetVersion(q.version)
-	return c.respond(q, r)
+	return nil
 }
 
 // beginResponse appends room for the length, and the header of an answer. That
@@ -176,7 +198,7 @@ func (q *call) abandon() { q.release() }
 
 func (f *frame) release() {
 	if f.pooled != nil {
-		frames.Put(f.pooled)
+		f.class.Put(f.pooled)
 	}
 	f.budget.Release(f.charged)
 	*f = frame{}

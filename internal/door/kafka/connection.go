@@ -28,7 +28,13 @@ type connection struct {
 	conn   net.Conn
 	line   *rpc.Line[*call]
 	in     *bufio.Reader
-	out    []byte // scratch of answers
+	// out is what of the answers has not been sent: answers to appends that are
+	// ready at the same time leave together.
+	out []byte
+	// sendBy is when the connection's write deadline ends.
+	sendBy time.Time
+	// produced is the memory of the answer to a Produce.
+	produced kmsg.ProduceResponse
 	// ctx ends when the connection does, or when the server stops.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -146,11 +152,12 @@ func (c *connection) next() (*call, error) {
 
 // size reads the length of the next request.
 func (c *connection) size() (int, error) {
-	var prefix [4]byte
-	if _, err := io.ReadFull(c.in, prefix[:]); err != nil {
+	prefix, err := c.in.Peek(4)
+	if err != nil {
 		return 0, err
 	}
-	size := int(int32(binary.BigEndian.Uint32(prefix[:])))
+	size := int(int32(binary.BigEndian.Uint32(prefix)))
+	_, _ = c.in.Discard(len(prefix))
 	const headerMin = 8 // key, version and correlation id
 	if size < headerMin || size > MaxProduceBytes {
 		return 0, fmt.Errorf("a request of %d bytes; %d to %d are taken", size, headerMin, MaxProduceBytes)
@@ -179,36 +186,66 @@ func (c *connection) deadline(t time.Time) error {
 	return err
 }
 
-// answer sends the answers in order, until there are no more.
+// answer sends the answers in order, until there are no more. What is ready
+// leaves before anything that may wait.
 func (c *connection) answer() error {
 	for {
 		q, ok := c.line.Next()
 		if !ok {
 			return nil
 		}
-		err := q.answer()
+		var err error
+		if q.produced == nil {
+			err = c.flush()
+		}
+		if err == nil {
+			err = q.answer()
+		}
 		q.release()
+		if err == nil && (len(c.out) >= gatheredAnswers || !c.line.Ready()) {
+			err = c.flush()
+		}
 		if err != nil {
 			return err
 		}
 	}
 }
 
-// respond sends an answer of one piece.
-func (c *connection) respond(q *call, r kmsg.Response) error {
-	out := q.beginResponse(c.out[:0], r.IsFlexible())
-	out = r.AppendTo(out)
-	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
-	err := c.write(out)
-	if c.out = out; cap(out) > keptFrame {
+// respond puts an answer of one piece behind those that are not sent yet.
+func (c *connection) respond(q *call, r kmsg.Response) {
+	begin := len(c.out)
+	c.out = r.AppendTo(q.beginResponse(c.out, r.IsFlexible()))
+	binary.BigEndian.PutUint32(c.out[begin:], uint32(len(c.out)-begin-4))
+}
+
+// flush sends the answers that are not sent yet.
+func (c *connection) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	err := c.write(c.out)
+	c.emptied(c.out)
+	return err
+}
+
+// emptied keeps the memory of what was sent for the next answers, unless it is
+// much more than they usually need.
+func (c *connection) emptied(sent []byte) {
+	if c.out = sent[:0]; cap(sent) > keptFrame {
 		c.out = nil
 	}
-	return err
 }
 
 // write sends the parts one after the other. A client may take as long as it
 // likes, as long as it takes sendPiece within sendTime.
 func (c *connection) write(parts ...[]byte) error {
+	if len(parts) == 1 && len(parts[0]) <= sendPiece {
+		if err := c.sendInTime(); err != nil {
+			return err
+		}
+		_, err := c.conn.Write(parts[0])
+		return err
+	}
 	for len(parts) > 0 {
 		var piece net.Buffers
 		for size := 0; len(parts) > 0 && size < sendPiece; {
@@ -219,16 +256,23 @@ func (c *connection) write(parts ...[]byte) error {
 				parts = parts[1:]
 			}
 		}
-		if err := c.conn.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
+		if err := c.sendInTime(); err != nil {
 			return err
 		}
-		if len(piece) == 1 {
-			if _, err := c.conn.Write(piece[0]); err != nil {
-				return err
-			}
-		} else if _, err := piece.WriteTo(c.conn); err != nil {
+		if _, err := piece.WriteTo(c.conn); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sendInTime gives the next piece sendTime, and at most a second more: a
+// deadline costs as much as a small answer, so it is not set for each.
+func (c *connection) sendInTime() error {
+	now := time.Now()
+	if c.sendBy.Sub(now) >= sendTime {
+		return nil
+	}
+	c.sendBy = now.Add(sendTime + time.Second)
+	return c.conn.SetWriteDeadline(c.sendBy)
 }

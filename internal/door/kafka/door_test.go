@@ -173,7 +173,7 @@ func (c *raw) closed() {
 
 // received counts the requests of a kind that wait for their answer or got it.
 func (d *door) received(key int16) int {
-	return int(testutil.ToFloat64(apis[key].counter(d.server.metrics)))
+	return int(testutil.ToFloat64(d.server.metrics.byAPI[apis[key]]))
 }
 
 // batchOf builds one batch.

@@ -59,7 +59,8 @@ func (q *call) answerFetch() error {
 		// No sessions are handed out: every request tells all that it wants.
 		r := kmsg.NewPtrFetchResponse()
 		r.Version, r.ErrorCode = q.version, kerr.FetchSessionIDNotFound.Code
-		return q.connection.respond(q, r)
+		q.connection.respond(q, r)
+		return nil
 	}
 	f.parts = make([]fetchPart, n)
 	f.collect()

@@ -32,7 +32,7 @@ type gap struct {
 func (f *fetch) send() error {
 	c := f.call.connection
 	a := fetchAnswer{version: f.call.version, flexible: f.call.version >= 12}
-	a.out = f.call.beginResponse(c.out[:0], a.flexible)
+	a.out = f.call.beginResponse(c.out, a.flexible) // nothing is unsent: a Fetch may wait
 	a.int32(0)
 	if a.version >= 7 {
 		a.int16(0)
@@ -54,9 +54,7 @@ func (f *fetch) send() error {
 	binary.BigEndian.PutUint32(a.out, uint32(len(a.out)+a.records-4))
 	err := c.write(a.parts()...)
 	c.server.metrics.fetched.Add(float64(a.records))
-	if c.out = a.out; cap(a.out) > keptFrame {
-		c.out = nil
-	}
+	c.emptied(a.out)
 	return err
 }
 

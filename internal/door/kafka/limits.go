@@ -50,8 +50,20 @@ const (
 	// own memory.
 	readBuffer = 4 << 10
 
+	// gatheredAnswers is how many bytes of answers to appends, ready at the same
+	// time, are sent at once.
+	gatheredAnswers = 16 << 10
+
 	// keptFrame is the size up to which the memory of a request is used again.
 	keptFrame = 1<<20 + 64<<10
+
+	// smallFrame is the least memory that is kept for a request. Sizes
+	// from there to keptFrame double.
+	smallFrame = 4 << 10
+
+	// keptParts is how many topics and partitions an answer to Produce has at
+	// most for its memory to be used again.
+	keptParts = 16
 
 	// A request whose first bytes have come must be there within receiveTime
 	// and a second more for each MiB: while it is being received it holds its

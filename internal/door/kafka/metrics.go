@@ -8,6 +8,7 @@ import (
 // metrics of the Kafka port.
 type metrics struct {
 	requests   *prometheus.CounterVec
+	byAPI      map[*api]prometheus.Counter // of requests; not changed after newMetrics
 	refusals   *prometheus.CounterVec
 	produced   prometheus.Counter
 	fetched    prometheus.Counter
@@ -17,6 +18,7 @@ type metrics struct {
 
 func newMetrics(s *Server) *metrics {
 	m := &metrics{
+		byAPI: make(map[*api]prometheus.Counter, len(apis)),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "strandline_kafka_requests_total", Help: "Requests received, by kind.",
 		}, []string{"api"}),
@@ -50,7 +52,7 @@ func newMetrics(s *Server) *metrics {
 		}, func() float64 { return float64(s.fetches.Used()) }),
 	}
 	for _, a := range apis {
-		a.counter(m)
+		m.byAPI[a] = m.requests.WithLabelValues(a.name)
 	}
 	return m
 }
@@ -58,9 +60,7 @@ func newMetrics(s *Server) *metrics {
 // Metrics of the Kafka port, for a Prometheus registry.
 func (s *Server) Metrics() []prometheus.Collector { return s.metrics.all }
 
-func (a *api) counter(m *metrics) prometheus.Counter { return m.requests.WithLabelValues(a.name) }
-
-func (m *metrics) received(a *api) { a.counter(m).Inc() }
+func (m *metrics) received(a *api) { m.byAPI[a].Inc() }
 
 func (m *metrics) refused(code int16) {
 	name := "UNKNOWN_SERVER_ERROR"

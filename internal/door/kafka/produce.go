@@ -14,9 +14,10 @@ import (
 type produced struct {
 	call    *call
 	request *kmsg.ProduceRequest
-	parts   []producedPart // in the order of the request
-	waiting atomic.Int32   // parts without an answer, and one while they are handed over
-	holding atomic.Int32   // parts whose log may still look at the request's memory, and one as above
+	parts   []producedPart  // in the order of the request
+	one     [1]producedPart // what parts usually are
+	waiting atomic.Int32    // parts without an answer, and one while they are handed over
+	holding atomic.Int32    // parts whose log may still look at the request's memory, and one as above
 }
 
 // producedPart is the batch for one partition. Nothing in it refers to the
@@ -48,7 +49,9 @@ func (q *call) produce() {
 	for i := range p.request.Topics {
 		n += len(p.request.Topics[i].Partitions)
 	}
-	p.parts = make([]producedPart, n)
+	if p.parts = p.one[:]; n != len(p.one) {
+		p.parts = make([]producedPart, n)
+	}
 	p.waiting.Store(int32(n) + 1)
 	p.holding.Store(int32(n) + 1)
 	if p.request.Acks != acksNone && !q.connection.line.Join(&q.place) {
@@ -201,26 +204,37 @@ func (p *produced) settled() {
 	}
 }
 
-func (q *call) answerProduce() error {
+func (q *call) answerProduce() {
 	p := q.produced
-	r := kmsg.NewPtrProduceResponse()
+	r := &q.connection.produced
+	r.Default()
 	r.Version = q.version
-	r.Topics = make([]kmsg.ProduceResponseTopic, len(p.request.Topics))
+	r.Topics = again(r.Topics, len(p.request.Topics))
 	at := 0
 	for i := range p.request.Topics {
 		t := &p.request.Topics[i]
 		out := &r.Topics[i]
-		out.Default()
 		out.Topic = t.Topic
-		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
+		out.Partitions = again(out.Partitions, len(t.Partitions))
 		for j := range t.Partitions {
-			out.Partitions[j].Default()
+			out.Partitions[j] = kmsg.NewProduceResponseTopicPartition()
 			out.Partitions[j].Partition = t.Partitions[j].Partition
 			p.parts[at].describe(&out.Partitions[j])
 			at++
 		}
 	}
-	return q.connection.respond(q, r)
+	q.connection.respond(q, r)
+	if len(r.Topics)+at > keptParts {
+		*r = kmsg.ProduceResponse{}
+	}
+}
+
+// again is n elements in the memory of s, unless it is too small.
+func again[E any](s []E, n int) []E {
+	if n > cap(s) {
+		return make([]E, n)
+	}
+	return s[:n]
 }
 
 func (part *producedPart) describe(out *kmsg.ProduceResponseTopicPartition) {

@@ -96,6 +96,13 @@ func (l *Line[T]) Next() (value T, ok bool) {
 	}
 }
 
+// Ready reports whether Next would return an answer without waiting for one.
+func (l *Line[T]) Ready() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.broken && l.first != nil && l.first.answered
+}
+
 // Close ends joining: Next returns what is in the line, and then false.
 func (l *Line[T]) Close() {
 	l.mu.Lock()

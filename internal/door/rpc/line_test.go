@@ -125,3 +125,17 @@ func TestWhatIsLeftInABrokenLineCanBeTakenOut(t *testing.T) {
 	require.Empty(t, l.Rest())
 	l.Answer(places[1]) // too late, and no harm
 }
+
+func TestALineIsReadyWhenItsFirstHasAnAnswer(t *testing.T) {
+	l := NewLine[int](4)
+	require.False(t, l.Ready(), "nobody is in it")
+	places := joined(t, l, 1, 2)
+	l.Answer(places[1])
+	require.False(t, l.Ready(), "the answer of the second has to wait")
+	l.Answer(places[0])
+	require.True(t, l.Ready())
+	_, _ = l.Next()
+	require.True(t, l.Ready())
+	l.Break()
+	require.False(t, l.Ready())
+}

@@ -1,0 +1,67 @@
+package kafkadoor
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/record"
+)
+
+func TestMemoryForARequestIsNeverTooSmallNorMuchTooLarge(t *testing.T) {
+	for _, size := range []int{1, smallFrame - 1, smallFrame, smallFrame + 1, 3 * smallFrame, 512 << 10, 512<<10 + 1, keptFrame} {
+		class, capacity := frameClass(size)
+		require.NotNil(t, class, size)
+		require.GreaterOrEqual(t, capacity, size)
+		require.LessOrEqual(t, capacity, max(smallFrame, 2*size+keptFrame-1<<20), size)
+		again, same := frameClass(capacity)
+		require.Same(t, class, again, "%d and %d share memory", size, capacity)
+		require.Equal(t, capacity, same)
+	}
+	class, capacity := frameClass(keptFrame + 1)
+	require.Nil(t, class)
+	require.Equal(t, keptFrame+1, capacity)
+}
+
+func TestMemoryThatIsUsedAgainIsChargedInFull(t *testing.T) {
+	d := openNew(t)
+	c := &connection{server: d.server, ctx: context.Background()}
+	for _, size := range []int{100, 5000, 600 << 10, keptFrame + 1} {
+		q := &call{connection: c, key: produceKey}
+		require.NoError(t, q.admit(size))
+		require.Len(t, q.frame.bytes, size)
+		require.EqualValues(t, cap(q.frame.bytes), d.server.requests.Used())
+		q.release()
+		require.Zero(t, d.server.requests.Used())
+	}
+}
+
+func TestAnAnswerThatIsReadyDoesNotWaitForAFetchBehindIt(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	c := d.raw()
+	produce, idle := produceRequest("orders", acksAll, batchOf(t, record.None, "one")), idleFetch("orders", 1)
+	_, err := c.Write(append(append(c.frame(produce), c.frame(produce)...), c.frame(idle)...))
+	require.NoError(t, err)
+	// The fetch would wait for longer than the connection's own deadline.
+	for i := range int64(2) {
+		r, correlation := c.receive(produce)
+		require.EqualValues(t, i+1, correlation)
+		require.Equal(t, i, r.(*kmsg.ProduceResponse).Topics[0].Partitions[0].BaseOffset)
+	}
+}
+
+// idleFetch waits for more bytes than there will be.
+func idleFetch(topic string, from int64) *kmsg.FetchRequest {
+	q := kmsg.NewPtrFetchRequest()
+	q.Version, q.MaxWaitMillis, q.MinBytes, q.MaxBytes = 12, 3_600_000, 1<<20, 1<<20
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = from, 1<<20, -1
+	t.Partitions = append(t.Partitions, p)
+	q.Topics = append(q.Topics, t)
+	return q
+}
