@@ -34,7 +34,7 @@ func BenchmarkLeaderSlowDisk(b *testing.B) {
 		c.lead(leader.Name())
 		begin := time.Now()
 		// The answers that the change of leaders held up belong to nobody.
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
 		slow := w.during(func() {
 			for leads() == leader.Address() && time.Since(begin) < patience {
 				time.Sleep(20 * time.Millisecond)
@@ -45,7 +45,7 @@ func BenchmarkLeaderSlowDisk(b *testing.B) {
 		leader.Restart()
 		c.AwaitHealthy()
 		c.lead(leader.Name())
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
 		r.add(healthy, slow)
 	}
 	w.end()
