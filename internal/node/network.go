@@ -112,11 +112,13 @@ func (n *Node) deliver(from peer.NodeID, log, replica uint64, message []byte) {
 func (n *Node) peerChanged(other peer.NodeID, up, refused bool) {
 	n.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
 	n.neighbours.changed(other, up)
-	if up {
-		return
-	}
 	for _, h := range *n.logs.Load() {
-		if r := n.replicaOn(h, other); r != 0 && h.replica != nil {
+		r := n.replicaOn(h, other)
+		switch {
+		case r == 0 || h.replica == nil:
+		case up:
+			h.replica.Stir()
+		default:
 			h.replica.PeerLost(r, refused)
 		}
 	}

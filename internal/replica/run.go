@@ -29,6 +29,8 @@ type Replica struct {
 
 	status atomic.Pointer[Status]
 	quiet  atomic.Bool // ticks would change nothing
+	drowsy atomic.Bool // ticks may come more slowly
+	ticks  int         // calls of Tick
 	full   atomic.Bool // as last told by SetFull
 
 	mu      sync.Mutex
@@ -134,12 +136,18 @@ func (r *Replica) Append(q *Request) {
 // does not run f, when the replica has ended.
 func (r *Replica) Do(f func(*Core)) *record.Refusal { return r.post(input{do: f}) }
 
-// Tick tells the replica that TickMillis have passed.
+// Tick tells the replica that TickMillis have passed. It belongs to one
+// goroutine.
 func (r *Replica) Tick() {
-	if !r.quiet.Load() {
-		r.post(input{do: (*Core).Tick})
+	if r.ticks++; r.quiet.Load() || r.drowsy.Load() && r.ticks%drowsyEvery != 0 {
+		return
 	}
+	r.post(input{do: (*Core).Tick})
 }
+
+// Stir tells that something happened among the nodes: idle logs pay attention
+// for a while.
+func (r *Replica) Stir() { r.post(input{do: (*Core).stir}) }
 
 // SetFull tells whether the disk has no room for more records.
 func (r *Replica) SetFull(full bool) {
@@ -171,6 +179,7 @@ func (r *Replica) Step(message []byte) (sender uint64, err error) {
 // may be lost. Refused: its process is gone too.
 func (r *Replica) PeerLost(other uint64, refused bool) {
 	r.post(input{do: func(c *Core) {
+		c.stir()
 		c.Unreachable(other)
 		c.snapshotLost(other)
 		if refused {
@@ -462,4 +471,5 @@ func (r *Replica) publish(core *Core) {
 		r.status.Store(&now)
 	}
 	r.quiet.Store(core.Quiet())
+	r.drowsy.Store(core.Drowsy())
 }
