@@ -2,29 +2,32 @@ package cluster
 
 import (
 	"context"
-	"errors"
-	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"strandline.dev/client"
 )
 
-// What four readers that boot from followers, each from the start of the log,
+// readBytes is how much there is to read at first.
+const readBytes = 256 << 20
+
+// What four readers that boot from followers, each in a process of its own, from the start of the log,
 // again and again and as fast as they can, cost those who append: 16 callers,
 // 400 appends of 2 KiB per second, without and with readers in each iteration.
 //
 //	go test -run - -bench ReadersBoot -benchtime 5x ./internal/testkit/cluster
 func BenchmarkReadersBoot(b *testing.B) {
 	c, _, _ := figureCluster(b)
-	fill(b, c, 1<<30)
+	fill(b, c, readBytes)
 	w := startWaiters(b, c, 16, 400)
 	var r rounds
-	var read atomic.Int64
+	var boots atomic.Int64
 	busy := time.Duration(0)
 	for b.Loop() {
 		quiet := w.during(func() { time.Sleep(phase) })
@@ -33,9 +36,13 @@ func BenchmarkReadersBoot(b *testing.B) {
 		for range 4 {
 			reading.Go(func() {
 				for ctx.Err() == nil {
-					if err := boot(ctx, c.Addresses(), &read); err != nil && ctx.Err() == nil {
+					done, err := boot(ctx, c)
+					if err != nil {
 						b.Errorf("read: %v", err)
 						return
+					}
+					if done {
+						boots.Add(1)
 					}
 				}
 			})
@@ -49,31 +56,23 @@ func BenchmarkReadersBoot(b *testing.B) {
 	}
 	w.end()
 	r.report(b)
-	b.ReportMetric(float64(read.Load())/(1<<20)/busy.Seconds(), "read-MiB/s")
+	b.ReportMetric(float64(boots.Load())*(readBytes>>20)/busy.Seconds(), "read-MiB/s")
 }
 
-// boot reads the log from a follower to its end.
-func boot(ctx context.Context, addresses []string, read *atomic.Int64) error {
-	all, err := client.Dial(addresses)
-	if err != nil {
-		return err
+// boot reads the log from a follower to its end, in a process of its own. It
+// reports false if ctx ended first.
+func boot(ctx context.Context, c *Cluster) (bool, error) {
+	runtime.LockOSThread() // see launch
+	defer runtime.UnlockOSThread()
+	command := exec.CommandContext(ctx, c.program, "read", figureLog, "--from-follower", "-o", "raw",
+		"--server", strings.Join(c.Addresses(), ","))
+	command.Env = append(os.Environ(), "HOME="+c.home)
+	command.SysProcAttr = attributes()
+	err := command.Run() // what it prints goes nowhere
+	if ctx.Err() != nil {
+		return false, nil
 	}
-	defer all.Close()
-	r, err := all.Reader(ctx, figureLog, client.PreferFollower())
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	for {
-		batch, err := r.NextBatch(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		read.Add(int64(len(batch)) * figureBytes)
-	}
+	return err == nil, err
 }
 
 // fill appends so many bytes.
