@@ -35,8 +35,6 @@ func BenchmarkFarNodes(b *testing.B) {
 func benchmarkDistance(b *testing.B, delay func(c *Cluster, roundTrip time.Duration), roundTrip time.Duration) {
 	c, _, _ := figureCluster(b)
 	p := startPipeline(b, c)
-	// settle is how long rates and windows have to find each other.
-	const settle = time.Second
 	var near, far, ratios, late []float64
 	for b.Loop() {
 		delay(c, 0)

@@ -10,20 +10,22 @@ import (
 //
 //	go test -run - -bench Follower -benchtime 5x ./internal/testkit/cluster
 
-// phase is how long a state is measured in a round.
-const phase = 3 * time.Second
+// phase is how long a state is measured in a round, and settle how long it has
+// before: what waited has gone, and windows have found their size.
+const (
+	phase  = 3 * time.Second
+	settle = time.Second
+)
 
 func BenchmarkFollowerPaused(b *testing.B) {
 	c, _, follower := figureCluster(b)
 	w := startWaiters(b, c, 16, 400)
 	var r rounds
 	for b.Loop() {
-		healthy := w.during(func() { time.Sleep(phase) })
-		follower.Pause()
-		paused := w.during(func() { time.Sleep(phase) })
+		time.Sleep(settle)
+		r.measure(w, forPhase, follower.Pause, forPhase)
 		follower.Continue()
 		c.AwaitHealthy()
-		r.add(healthy, paused)
 	}
 	w.end()
 	r.report(b)
@@ -35,16 +37,19 @@ func BenchmarkFollowerSlowDisk(b *testing.B) {
 	w := startWaiters(b, c, 16, 400)
 	var r rounds
 	for b.Loop() {
-		healthy := w.during(func() { time.Sleep(phase) })
-		follower.SetFlags("--fsync-delay", "50ms")
-		follower.Restart()
-		c.AwaitHealthy()
-		slow := w.during(func() { time.Sleep(phase) })
+		time.Sleep(settle)
+		r.measure(w, forPhase, func() {
+			follower.SetFlags("--fsync-delay", "50ms")
+			follower.Restart()
+			c.AwaitHealthy()
+			time.Sleep(settle)
+		}, forPhase)
 		follower.SetFlags()
 		follower.Restart()
 		c.AwaitHealthy()
-		r.add(healthy, slow)
 	}
 	w.end()
 	r.report(b)
 }
+
+func forPhase() { time.Sleep(phase) }

@@ -104,6 +104,28 @@ func (w *waiters) end() {
 	w.running.Wait()
 }
 
+// timers is how late a bare timer is while f runs: what everything that waits
+// on this machine waits at the least. It says how far a figure is the machine's.
+func timers(f func()) (late latencies) {
+	ended := make(chan struct{})
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		for {
+			due := time.Now().Add(time.Millisecond)
+			select {
+			case <-time.After(time.Millisecond):
+				late = append(late, time.Since(due))
+			case <-ended:
+				return
+			}
+		}
+	})
+	f()
+	close(ended)
+	ticking.Wait()
+	return late
+}
+
 // quantile of the latencies, such as 0.99, in ms.
 func (l latencies) quantile(q float64) float64 {
 	sorted := slices.Sorted(slices.Values(l))
@@ -118,9 +140,17 @@ func (l latencies) quantile(q float64) float64 {
 type rounds struct {
 	healthy, faulty latencies
 	ratios          []float64 // of the p99 in each round
+	// Of bare timers, meanwhile.
+	healthyTimers, faultyTimers latencies
 }
 
-func (r *rounds) add(healthy, faulty latencies) {
+// measure runs both for as long as they measure, with prepare between them.
+func (r *rounds) measure(w *waiters, whenHealthy, prepare, whenFaulty func()) {
+	var healthy, faulty latencies
+	healthyTimers := timers(func() { healthy = w.during(whenHealthy) })
+	prepare()
+	faultyTimers := timers(func() { faulty = w.during(whenFaulty) })
+	r.healthyTimers, r.faultyTimers = append(r.healthyTimers, healthyTimers...), append(r.faultyTimers, faultyTimers...)
 	r.healthy, r.faulty = append(r.healthy, healthy...), append(r.faulty, faulty...)
 	r.ratios = append(r.ratios, faulty.quantile(0.99)/healthy.quantile(0.99))
 }
@@ -133,7 +163,8 @@ func (r *rounds) report(b *testing.B) {
 	b.ReportMetric(r.faulty.quantile(0.99), "p99-ms")
 	b.ReportMetric(r.faulty.quantile(0.99)/r.healthy.quantile(0.99), "p99-ratio")
 	b.ReportMetric(median(r.ratios), "median-ratio")
-	b.ReportMetric(float64(len(r.faulty))/float64(len(r.healthy)), "appends-ratio")
+	b.ReportMetric(r.healthyTimers.quantile(0.99), "healthy-timer-p99-ms")
+	b.ReportMetric(r.faultyTimers.quantile(0.99), "timer-p99-ms")
 	b.Logf("p99 ratio of each round: %.2f", r.ratios)
 }
 

@@ -28,35 +28,40 @@ func BenchmarkReadersBoot(b *testing.B) {
 	w := startWaiters(b, c, 16, 400)
 	var r rounds
 	var boots atomic.Int64
-	busy := time.Duration(0)
+	during := int64(0) // of boots, ended while it was measured
 	for b.Loop() {
-		quiet := w.during(func() { time.Sleep(phase) })
 		ctx, stop := context.WithCancel(context.Background())
 		var reading sync.WaitGroup
-		for range 4 {
-			reading.Go(func() {
-				for ctx.Err() == nil {
-					done, err := boot(ctx, c)
-					if err != nil {
-						b.Errorf("read: %v", err)
-						return
-					}
-					if done {
-						boots.Add(1)
-					}
-				}
-			})
-		}
-		begin := time.Now()
-		booting := w.during(func() { time.Sleep(phase) })
-		busy += time.Since(begin)
+		time.Sleep(settle)
+		r.measure(w, forPhase, func() {
+			for range 4 {
+				reading.Go(func() { bootAgainAndAgain(ctx, b, c, &boots) })
+			}
+			time.Sleep(settle)
+		}, func() {
+			before := boots.Load()
+			forPhase()
+			during += boots.Load() - before
+		})
 		stop()
 		reading.Wait()
-		r.add(quiet, booting)
 	}
 	w.end()
 	r.report(b)
-	b.ReportMetric(float64(boots.Load())*(readBytes>>20)/busy.Seconds(), "read-MiB/s")
+	b.ReportMetric(float64(during)*(readBytes>>20)/(float64(len(r.ratios))*phase.Seconds()), "read-MiB/s")
+}
+
+func bootAgainAndAgain(ctx context.Context, b *testing.B, c *Cluster, boots *atomic.Int64) {
+	for ctx.Err() == nil {
+		done, err := boot(ctx, c)
+		if err != nil {
+			b.Errorf("read: %v", err)
+			return
+		}
+		if done {
+			boots.Add(1)
+		}
+	}
 }
 
 // boot reads the log from a follower to its end, in a process of its own. It
