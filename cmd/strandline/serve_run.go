@@ -5,10 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"google.golang.org/grpc"
 
 	grpcdoor "strandline.dev/internal/door/grpc"
 	httpdoor "strandline.dev/internal/door/http"
@@ -135,7 +138,10 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	err = first(err, n.Close(deadline))
 	_ = peers.Close()
 	for range running {
-		err = first(err, <-failed)
+		// A port that was closed before its server came to look is no failure.
+		if e := <-failed; !errors.Is(e, grpc.ErrServerStopped) && !errors.Is(e, net.ErrClosed) && !errors.Is(e, http.ErrServerClosed) {
+			err = first(err, e)
+		}
 	}
 	s.logger.Info("stopped")
 	return err

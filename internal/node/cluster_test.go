@@ -289,7 +289,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 	}
 	c.stop("c")
 	c.start("d", []string{c.addresses["a"]})
-	c.eventually("d is a member", func() bool { return c.nodes["d"].ClusterID() != "" })
+	c.eventually("d is a member", func() bool { return c.nodes["d"].catalog.Load() != nil })
 	require.NoError(t, c.nodes["b"].ReplaceNode(t.Context(), anyone, "c", "d"))
 	c.eventually("c is out", func() bool {
 		status := c.healthy()
@@ -380,4 +380,29 @@ func TestAReplicaWhoseFilesAreGoneIsNotMadeAgainFromNothing(t *testing.T) {
 	info, err := c.nodes["c"].KnownInfo(anyone, "orders")
 	require.NoError(t, err)
 	require.Contains(t, info.Problem, "replace this node")
+}
+
+func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "before")
+	c.stop("c")
+	for _, move := range [][2]string{{"a", "d"}, {"b", "e"}} {
+		from, to := move[0], move[1]
+		c.start(to, []string{c.addresses[from]})
+		c.eventually(to+" is a member", func() bool { return c.nodes[to].catalog.Load() != nil })
+		require.NoError(t, c.nodes[to].ReplaceNode(t.Context(), anyone, from, to))
+		c.eventually(from+" is out", func() bool {
+			status, err := c.nodes[to].ClusterStatus(t.Context(), anyone)
+			return err == nil && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == from })
+		})
+		c.stop(from)
+	}
+	c.append("orders", "meanwhile")
+	c.start("c", nil)
+	c.healthy()
+	texts, err := c.values("c", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	require.NoError(t, err)
+	require.Equal(t, []string{"before", "meanwhile"}, texts)
 }

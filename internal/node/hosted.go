@@ -38,6 +38,10 @@ type hosted struct {
 	lost    record.Offset
 	ceiling atomic.Int64
 
+	// strangers are nodes (uint64) of replicas (uint64) that the catalog as
+	// known here does not place.
+	strangers sync.Map
+
 	unretained atomic.Int64 // bytes written since retention was looked at
 
 	readers atomic.Int64 // reads under way that tell how old their knowledge is

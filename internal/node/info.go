@@ -72,11 +72,11 @@ func (n *Node) describe(h *hosted) Info {
 		return i
 	}
 	s := h.replica.Status()
+	i.Age = h.age() // before the end: it may only be told too old
 	i.Start, i.End, _ = h.replica.Tail().Bounds()
 	i.BytesUsed = h.log.Bytes()
 	i.Full = h.onDisk() && h.replica.Full()
 	i.Writer, i.OpenSessions, i.LeaderTerm, i.Sealed = s.Writer, s.OpenSessions, s.Term, s.Sealed
-	i.Age = h.age()
 	switch {
 	case s.Leading:
 		i.Leader = n.options.GRPCAddress

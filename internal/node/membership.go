@@ -212,7 +212,10 @@ func (n *Node) takeIn(ctx context.Context, q joinRequest) (joinAnswer, error) {
 	a := joinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
 	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
 		known, ok := s.node(q.Name)
+		_, begun := s.Nodes[me.NodeID]
 		switch {
+		case !begun:
+			return catalogChange{}, n.notMember() // the newcomer would not know whom to talk to
 		case q.Name == "" || q.Address == "" || q.Token == "":
 			return catalogChange{}, record.Refuse(record.Invalid, "a node without name, address or token")
 		case ok && known.Token == q.Token:
@@ -311,6 +314,9 @@ func (n *Node) awaitMembers(ctx context.Context, names []string) error {
 			return nil
 		}
 		if pause(ctx, changePause); ctx.Err() != nil {
+			if missing == "" {
+				return record.Refuse(record.Busy, "the cluster is formed, but not all of its nodes hold the catalog yet: see `strandline cluster status`")
+			}
 			return record.Refuse(record.Busy, "the cluster is formed, but node %q has not come yet; it will be admitted when it does", missing)
 		}
 	}

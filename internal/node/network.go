@@ -69,9 +69,15 @@ func (n *Node) admit(hello peer.Hello) error {
 	if name, gone := state.Gone[hello.Node.ID]; gone {
 		return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
 	}
-	if known, ok := state.Nodes[hello.Node.ID]; !ok {
-		return fmt.Errorf("no node with id %d is known here yet", hello.Node.ID)
-	} else if known.Name != hello.Node.Name {
+	known, ok := state.Nodes[hello.Node.ID]
+	if !ok && hello.Node.ID >= state.NextNode {
+		n.strangers.meet(hello.Node)
+		return nil
+	}
+	if !ok {
+		return fmt.Errorf("no node with id %d is known here", hello.Node.ID)
+	}
+	if known.Name != hello.Node.Name {
 		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
 	}
 	return nil
@@ -92,8 +98,13 @@ func (n *Node) deliver(from peer.NodeID, log, replica uint64, message []byte) {
 	if h == nil || h.replica == nil || h.replicaID != replica {
 		return // deleted, moved, or not known here yet: Raft tries again
 	}
-	if err := h.replica.Step(message); err != nil {
+	sender, err := h.replica.Step(message)
+	if err != nil {
 		n.logger.Error("a message of another node cannot be used", "log", h.name, "from", from, "error", err)
+		return
+	}
+	if n.nodeOf(h, sender) == 0 {
+		h.strangers.Store(sender, from)
 	}
 }
 
@@ -101,11 +112,13 @@ func (n *Node) deliver(from peer.NodeID, log, replica uint64, message []byte) {
 func (n *Node) peerChanged(other peer.NodeID, up, refused bool) {
 	n.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
 	n.neighbours.changed(other, up)
-	if up {
-		return
-	}
 	for _, h := range *n.logs.Load() {
-		if r := n.replicaOn(h, other); r != 0 && h.replica != nil {
+		r := n.replicaOn(h, other)
+		switch {
+		case r == 0 || h.replica == nil:
+		case up:
+			h.replica.Stir()
+		default:
 			h.replica.PeerLost(r, refused)
 		}
 	}
@@ -130,7 +143,6 @@ func (n *Node) nodeOf(h *hosted, replica uint64) uint64 {
 				return id
 			}
 		}
-		return 0
 	}
 	l := state.Logs[h.name]
 	for _, list := range [][]catalogReplica{l.Replicas, l.Leaving} {
@@ -140,7 +152,9 @@ func (n *Node) nodeOf(h *hosted, replica uint64) uint64 {
 			}
 		}
 	}
-	return 0
+	node, _ := h.strangers.Load(replica)
+	id, _ := node.(uint64)
+	return id
 }
 
 // replicaOn is the replica of a log on a node, or 0.
@@ -174,6 +188,7 @@ func (n *Node) connect(state *catalogState) {
 	for _, other := range state.nodes() {
 		nodes = append(nodes, peer.Node{ID: other.ID, Name: other.Name, Address: n.reach(other)})
 	}
+	nodes = append(nodes, n.strangers.unknown(state)...)
 	if !slices.Equal(nodes, n.connected) {
 		n.connected = nodes
 		n.mesh.SetNodes(nodes)

@@ -35,6 +35,7 @@ type Node struct {
 
 	mesh       *peer.Mesh
 	neighbours neighbours
+	strangers  strangers
 	sessions   sessionIDs
 	renewals   renewals
 	space      space
@@ -47,9 +48,7 @@ type Node struct {
 	// changing is held by whoever hosts, unhosts or closes logs.
 	changing  sync.Mutex
 	connected []peer.Node // as the mesh was told last
-	// askedAround is when askAround last asked; the shaper's own.
-	askedAround time.Time
-	closed      bool
+	closed    bool
 
 	keeper keeper
 }
@@ -119,6 +118,7 @@ func Open(o Options) (*Node, error) {
 	n.logs.Store(&map[string]*hosted{})
 	n.byID.Store(&map[uint64]*hosted{})
 	n.renewals.wake = make(chan struct{}, 1)
+	n.strangers.byID, n.strangers.met = map[uint64]peer.Node{}, make(chan struct{}, 1)
 	if err := n.open(); err != nil {
 		_ = n.Close(context.Background())
 		return nil, err
@@ -194,6 +194,7 @@ func (n *Node) begin() error {
 	n.rehost()
 	n.keeper.run(n.followCatalog)
 	n.keeper.run(n.shapeLogs)
+	n.keeper.run(n.askAround)
 	return nil
 }
 
@@ -234,14 +235,15 @@ func (n *Node) beginAlone(ctx context.Context) error {
 // Close finishes what is in flight until ctx ends and closes every log.
 func (n *Node) Close(ctx context.Context) error {
 	n.changing.Lock()
-	defer n.changing.Unlock()
-	if n.closed {
-		return nil
-	}
+	closed := n.closed
 	n.closed = true
 	n.changing.Unlock()
+	if closed {
+		return nil
+	}
+	// From here nobody hosts or unhosts any more, and those who answer other
+	// nodes are not waited for with the lock held.
 	n.keeper.stop()
-	n.changing.Lock()
 	var closing sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error

@@ -127,6 +127,7 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 		if err := r.host.fresh(&r.request); err != nil {
 			return Chunk{}, err
 		}
+		age := r.host.age() // before the end is looked at: it may only be told too old
 		entries, err := r.reader.Next(r.until, chunkBytes)
 		if err != nil {
 			return Chunk{}, err
@@ -137,7 +138,7 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 			if err != nil {
 				return Chunk{}, err
 			}
-			c.Start, c.End, c.Release, c.Age = start, end, entries.Release, r.host.age()
+			c.Start, c.End, c.Release, c.Age = start, end, entries.Release, age
 			if c.Count == 0 {
 				continue
 			}

@@ -2,11 +2,9 @@ package node
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 )
@@ -14,9 +12,6 @@ import (
 // shapeEvery is how often leaders look whether their logs have the replicas
 // that they should have.
 const shapeEvery = 200 * time.Millisecond
-
-// askAroundEvery lies between two questions of a node that nobody talks to.
-const askAroundEvery = time.Second
 
 // followCatalog folds changes as they become known and hosts what they say.
 func (n *Node) followCatalog(ctx context.Context) {
@@ -28,9 +23,10 @@ func (n *Node) followCatalog(ctx context.Context) {
 		if err != nil {
 			return // the catalog's replica has ended, which Ready tells
 		}
-		if err := c.learn(ctx); err != nil {
-			n.logger.Error("the catalog cannot be read", "error", err)
-			return
+		if err := c.learn(ctx); err != nil && ctx.Err() == nil {
+			n.logger.Warn("the catalog could not be read; trying again", "error", err)
+			pause(ctx, changePause)
+			continue
 		}
 		n.rehost()
 		if !clean {
@@ -42,6 +38,7 @@ func (n *Node) followCatalog(ctx context.Context) {
 		}
 		select {
 		case <-changed:
+		case <-n.strangers.met:
 		case <-n.renewals.wanted():
 			if err := n.renewMemory(ctx); err != nil && ctx.Err() == nil {
 				n.logger.Warn("memory logs wait for new replicas", "error", err)
@@ -99,28 +96,8 @@ func (n *Node) shapeLogs(ctx context.Context) {
 				h.shaped, h.shapedTerm = state, s.Term
 			}
 		}
-		n.askAround(ctx)
 		if err := n.introduce(ctx); err != nil && ctx.Err() == nil {
 			n.logger.Warn("could not enter this node's address in the catalog", "error", err)
-		}
-	}
-}
-
-// askAround asks a node that is known what it thinks of this one, when no other
-// is connected: one that was removed is sought by nobody, and would not hear it.
-func (n *Node) askAround(ctx context.Context) {
-	state, me := n.catalog.Load().shown.Load(), n.me.Load().NodeID
-	for id, node := range state.Nodes {
-		if id == me || n.neighbours.anyUp() || time.Since(n.askedAround) < askAroundEvery {
-			continue
-		}
-		n.askedAround = time.Now()
-		ask, cancel := context.WithTimeout(ctx, askTime)
-		err := n.askAddress(ask, n.reach(node), askWho, struct{}{}, nil)
-		cancel()
-		var refused *peer.RefusedError
-		if errors.As(err, &refused) {
-			n.refusedBy(peer.Node{ID: id, Name: node.Name, Address: node.Address}, refused.Error())
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -70,4 +71,19 @@ func TestNothingBehindAFastForwardIsShownBeforeItIsApplied(t *testing.T) {
 	require.NotEmpty(t, c.all[follower].pending)
 	c.settle()
 	c.requireEnd(101)
+}
+
+func TestEntriesThatSupersedeOnesWhichLeftMemoryReplaceTheWholeTail(t *testing.T) {
+	tail := newTail(1<<20, 0, 0)
+	entry := func(index, term uint64) tailEntry {
+		return tailEntry{Entry: &raftpb.Entry{Index: new(index), Term: new(term), Data: []byte{1}}}
+	}
+	tail.append([]tailEntry{entry(10, 2), entry(11, 2)})
+	tail.append([]tailEntry{entry(7, 3)})
+	_, there := tail.at(10)
+	require.False(t, there)
+	got, there := tail.at(7)
+	require.True(t, there)
+	require.Equal(t, uint64(3), got.GetTerm())
+	require.Equal(t, 1, tail.bytes)
 }

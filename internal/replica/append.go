@@ -19,6 +19,7 @@ func (c *Core) Append(r *Request) {
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})
 	default:
 		c.idle = 0
+		c.stir()
 		c.queue = append(c.queue, r)
 		c.queued += r.bytes()
 	}

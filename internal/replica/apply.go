@@ -79,9 +79,6 @@ func (c *Core) applyConfiguration(e *raftpb.Entry) error {
 		}
 		change = many
 	}
-	if change.AsV2().LeaveJoint() && len(c.storage.conf.GetVotersOutgoing()) == 0 {
-		return nil // the snapshot that this replica began with had left already
-	}
 	c.storage.conf = c.raft.ApplyConfChange(change)
 	return nil
 }

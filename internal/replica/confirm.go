@@ -41,6 +41,7 @@ type confirmed struct {
 // Confirm calls done with nil once this replica has everything that was
 // committed anywhere when Confirm was called, or with a refusal.
 func (c *Core) Confirm(done func(*record.Refusal)) {
+	c.stir()
 	// It leaves with the answers, when others see the state that it tells of.
 	answer := func(r *record.Refusal) {
 		c.answer(func(sequence.Answer) { done(r) }, sequence.Answer{})

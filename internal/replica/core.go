@@ -76,6 +76,7 @@ type Core struct {
 	confirm confirmations
 	failed  *record.Refusal
 	idle    int // ticks without an append
+	calm    int // ticks in which nothing happened at all
 
 	snapshotTicks int // since followers with a snapshot were looked at
 
@@ -122,6 +123,13 @@ const (
 	electionTicks  = 10
 	heartbeatTicks = 2
 	eagerTicks     = 6
+	// drowsyAfter ticks in which nothing happened the log is drowsy: only every
+	// drowsyEvery-th tick is still one. Ten seconds, and two ticks a second: a
+	// thousand idle logs then cost what a hundred did. Whatever happens wakes
+	// all replicas up, the loss of a node too, so that an idle log gets a new
+	// leader as fast as a busy one unless a disk dies silently under its leader.
+	drowsyAfter = 200
+	drowsyEvery = 10
 	// idleTicks without an append drop the tail from memory: a minute.
 	idleTicks = 1200
 )
@@ -262,6 +270,7 @@ func (c *Core) Tick() {
 	if c.failed != nil {
 		return
 	}
+	c.calm++
 	c.protect(c.raft.Tick)
 	c.confirm.tick()
 	c.handover.tick()
@@ -296,6 +305,7 @@ func (c *Core) campaign() {
 // PeerGone tells that a replica's process is gone for certain. If it led, the
 // others need not wait until they miss it.
 func (c *Core) PeerGone(replica uint64) {
+	c.stir()
 	if c.failed != nil || c.leading || c.leader != replica || !c.isVoter(c.id) {
 		return
 	}
@@ -386,10 +396,21 @@ func (c *Core) SetFull(full bool) {
 	c.sequencer.SetFull(full)
 }
 
+// stir tells that something happens. A follower and its leader stir together:
+// what one does reaches the other as a message that is no heartbeat.
+func (c *Core) stir() { c.calm = 0 }
+
+// Drowsy reports that nothing has happened for a while, and nothing is due but
+// heartbeats: ticks may come more slowly.
+func (c *Core) Drowsy() bool {
+	return c.calm >= drowsyAfter && c.leader != 0 && len(c.queue) == 0 && len(c.flights) == 0 && c.confirm.empty() &&
+		c.table.OpenSessions() == 0 && len(c.storage.conf.GetVotersOutgoing()) == 0
+}
+
 // Quiet reports that ticks would change nothing: the log has one voter, leads
 // itself, and nothing waits.
 func (c *Core) Quiet() bool {
-	return c.office && c.soleVoter() && len(c.queue) == 0 && len(c.flights) == 0 &&
+	return c.office && c.soleVoter() && len(c.storage.conf.GetLearners()) == 0 && len(c.queue) == 0 && len(c.flights) == 0 &&
 		c.confirm.empty() && c.table.OpenSessions() == 0 && c.idle >= idleTicks
 }
 
@@ -403,6 +424,9 @@ func (c *Core) soleVoter() bool {
 func (c *Core) Step(m *raftpb.Message) (err error) {
 	if c.failed != nil || c.full && m.GetType() == raftpb.MsgApp && len(m.Entries) > 0 {
 		return nil
+	}
+	if t := m.GetType(); t != raftpb.MsgHeartbeat && t != raftpb.MsgHeartbeatResp && m.GetFrom() != c.id {
+		c.stir()
 	}
 	c.protect(func() { err = c.raft.Step(m) })
 	return err

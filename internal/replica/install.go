@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -53,19 +54,27 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*install, er
 }
 
 // baseSnapshot is what a follower without the oldest entries gets. Its index
-// may lie before that follower was a member, so it tells the configuration of
-// now; the changes in between are applied once more and lead to the same. Only
-// out of the middle of a joint change there is no way to do so.
+// may lie before that follower was a member, and Raft takes no snapshot that
+// does not name it; so members that came later are named as learners, which
+// they were before anything else. Voters are those of the snapshot's index: what
+// changed since is in the entries that follow.
 func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
 	index, term, data, err := s.log.LoadBase()
 	if err != nil {
 		return nil, err
 	}
-	if len(s.conf.GetVotersOutgoing()) > 0 {
-		return nil, errMidChange
+	conf, _, err := decodeState(data)
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Concat(conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(), conf.GetLearnersNext())
+	for _, id := range slices.Concat(s.conf.GetVoters(), s.conf.GetLearners()) {
+		if !slices.Contains(known, id) {
+			conf.Learners = append(conf.Learners, id)
+		}
 	}
 	return &raftpb.Snapshot{
 		Data:     data,
-		Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(term), ConfState: proto.CloneOf(s.conf)},
+		Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(term), ConfState: conf},
 	}, nil
 }

@@ -111,6 +111,7 @@ func (c *Core) proposeChange(change *raftpb.ConfChangeV2) {
 	// Raft gives it the next index. It is not matched with what comes out: a
 	// bound below which not to try again is all that is needed.
 	c.reshaping = c.storage.last + uint64(c.unplaced) + 1
+	c.stir()
 	c.logger.Info("changing the configuration", "change", change.String())
 }
 

@@ -29,6 +29,8 @@ type Replica struct {
 
 	status atomic.Pointer[Status]
 	quiet  atomic.Bool // ticks would change nothing
+	drowsy atomic.Bool // ticks may come more slowly
+	ticks  int         // calls of Tick
 	full   atomic.Bool // as last told by SetFull
 
 	mu      sync.Mutex
@@ -134,12 +136,18 @@ func (r *Replica) Append(q *Request) {
 // does not run f, when the replica has ended.
 func (r *Replica) Do(f func(*Core)) *record.Refusal { return r.post(input{do: f}) }
 
-// Tick tells the replica that TickMillis have passed.
+// Tick tells the replica that TickMillis have passed. It belongs to one
+// goroutine.
 func (r *Replica) Tick() {
-	if !r.quiet.Load() {
-		r.post(input{do: (*Core).Tick})
+	if r.ticks++; r.quiet.Load() || r.drowsy.Load() && r.ticks%drowsyEvery != 0 {
+		return
 	}
+	r.post(input{do: (*Core).Tick})
 }
+
+// Stir tells that something happened among the nodes: idle logs pay attention
+// for a while.
+func (r *Replica) Stir() { r.post(input{do: (*Core).stir}) }
 
 // SetFull tells whether the disk has no room for more records.
 func (r *Replica) SetFull(full bool) {
@@ -149,27 +157,29 @@ func (r *Replica) SetFull(full bool) {
 	}
 }
 
-// Step takes a message from another replica, which it may keep. An error names
-// what is wrong with it; the message is dropped then.
-func (r *Replica) Step(message []byte) error {
+// Step takes a message from another replica, which it may keep, and tells from
+// which one it is. An error names what is wrong with the message, which is
+// dropped then.
+func (r *Replica) Step(message []byte) (sender uint64, err error) {
 	m, err := decodeMessage(message)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !fromPeers(m.GetType()) || m.GetTo() != r.options.ID {
-		return fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
+		return 0, fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
 	}
 	if err := checkEntries(m); err != nil {
-		return err
+		return 0, err
 	}
 	r.post(input{message: m})
-	return nil
+	return m.GetFrom(), nil
 }
 
 // PeerLost tells that the connection to another replica is gone: what was sent
 // may be lost. Refused: its process is gone too.
 func (r *Replica) PeerLost(other uint64, refused bool) {
 	r.post(input{do: func(c *Core) {
+		c.stir()
 		c.Unreachable(other)
 		c.snapshotLost(other)
 		if refused {
@@ -461,4 +471,5 @@ func (r *Replica) publish(core *Core) {
 		r.status.Store(&now)
 	}
 	r.quiet.Store(core.Quiet())
+	r.drowsy.Store(core.Drowsy())
 }

@@ -101,8 +101,6 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	return snapshot, nil
 }
 
-var errMidChange = errors.New("the configuration is being changed")
-
 // raftError gives Raft the two errors that it knows how to live with, and keeps
 // any other.
 func (s *storage) raftError(err error) error {

@@ -54,9 +54,9 @@ func (t *Tail) append(entries []tailEntry) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	keep := len(t.entries)
-	if keep > 0 {
-		keep = int(min(entries[0].GetIndex()-t.entries[0].GetIndex(), uint64(keep)))
+	keep := 0
+	if n := len(t.entries); n > 0 && entries[0].GetIndex() > t.entries[0].GetIndex() {
+		keep = int(min(entries[0].GetIndex()-t.entries[0].GetIndex(), uint64(n)))
 	}
 	for i := keep; i < len(t.entries); i++ {
 		t.bytes -= len(t.entries[i].Data)

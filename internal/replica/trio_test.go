@@ -573,3 +573,66 @@ func (c *trio) stored(id uint64) []string {
 	}
 	return texts
 }
+
+func TestAReplicaThatCameLaterIsANewLearnerInAnOldSnapshot(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	for i := range 20 {
+		c.append(l, big(t, fmt.Sprint("record ", i), 1<<20))
+		c.settle()
+	}
+	c.command(l, record.Command{Kind: record.Trim, Offset: 15})
+	c.settle()
+	require.NoError(t, c.all[l].log.Recycle(15))
+	wanted := []uint64{4}
+	for id := range c.all {
+		if id != l%3+1 {
+			wanted = append(wanted, id)
+		}
+	}
+	c.all[l%3+1].down = true
+	c.add(4, []uint64{1, 2, 3})
+	for i := 0; ; i++ {
+		require.Less(t, i, 100)
+		done := c.all[l].core.Reshape(wanted, nil)
+		c.step(l)
+		c.tick()
+		m := c.all[4].core.members()
+		require.GreaterOrEqual(t, len(m.Voters), 3, "no configuration on the way has fewer voters")
+		if done {
+			break
+		}
+	}
+	require.ElementsMatch(t, wanted, c.all[4].core.members().Voters)
+	c.requireEnd(20)
+}
+
+func TestAnIdleLogDrowsesUntilSomethingHappens(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	idle := func() {
+		for range drowsyAfter + electionTicks {
+			c.tick()
+		}
+		for id, m := range c.all {
+			require.True(t, m.down || m.core.Drowsy(), "replica %d", id)
+		}
+	}
+	idle()
+	c.append(l, values(t, "one"))
+	c.settle()
+	for id, m := range c.all {
+		require.False(t, m.core.Drowsy(), "replica %d", id)
+	}
+	idle()
+	c.all[l].down = true
+	for id, m := range c.all {
+		if id != l {
+			m.core.PeerGone(l)
+			require.False(t, m.core.Drowsy(), "the loss of a node wakes replica %d", id)
+		}
+	}
+	c.tick()
+	c.tick()
+	require.NotEqual(t, l, c.leader(l), "nobody waits for an election timeout")
+}

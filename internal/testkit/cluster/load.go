@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+// LoadOptions say what is appended. The zero value of each but Log has a
+// default.
+type LoadOptions struct {
+	Log     string
+	Writers int // each with a client and a session of its own; default 4
+	// InFlight is how many records a writer has without an answer at most;
+	// default 16.
+	InFlight int
+	// ValueBytes is the size of a value, at least minValueBytes; default 128.
+	ValueBytes int
+	// Rate is how many records a writer begins per second at most; default 500,
+	// so that several tests fit on a small machine. Negative: no bound.
+	Rate int
+}
+
+// Load is writers that append to one log and keep what they were told.
+type Load struct {
+	cluster *Cluster
+	options LoadOptions
+	writers []*writer
+	pace    pace
+	acked   atomic.Int64
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	stopped bool
+}
+
+// Load starts writers.
+func (c *Cluster) Load(o LoadOptions) *Load {
+	c.t.Helper()
+	require.NotEmpty(c.t, o.Log)
+	o.Writers, o.InFlight = orDefault(o.Writers, 4), orDefault(o.InFlight, 16)
+	o.ValueBytes, o.Rate = max(orDefault(o.ValueBytes, 128), minValueBytes), orDefault(o.Rate, 500)
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Load{cluster: c, options: o, stop: stop, pace: newPace()}
+	c.t.Cleanup(func() {
+		stop()
+		if c.t.Failed() {
+			// The answers that are missing may never come.
+			for _, w := range l.writers {
+				_ = w.client.Close()
+			}
+		}
+		l.running.Wait()
+	})
+	for i := range o.Writers {
+		connection, err := client.Dial(c.Addresses())
+		require.NoError(c.t, err)
+		w := &writer{load: l, number: i, client: connection}
+		l.writers = append(l.writers, w)
+		l.running.Go(func() {
+			w.run(ctx)
+			_ = connection.Close()
+		})
+	}
+	return l
+}
+
+// Acked is how many records have been acknowledged.
+func (l *Load) Acked() int64 { return l.acked.Load() }
+
+// Await waits until so many more records are acknowledged.
+func (l *Load) Await(more int64) {
+	l.cluster.t.Helper()
+	goal := l.acked.Load() + more
+	for deadline := time.Now().Add(patience); l.acked.Load() < goal; time.Sleep(time.Millisecond) {
+		require.True(l.cluster.t, time.Now().Before(deadline), "waited %s for %d more acks: %s", patience, goal-l.acked.Load(), l.Report())
+	}
+}
+
+// BeginGap forgets the gaps without acks up to now.
+func (l *Load) BeginGap() { l.pace.begin(time.Now()) }
+
+// Gap is the longest time without an ack to any writer since BeginGap, or since
+// the load began; the one that lasts still counts.
+func (l *Load) Gap() time.Duration { return l.pace.longestGap(time.Now()) }
+
+// Stop ends the load: nothing more is sent, and every record has its answer. It
+// may be called again.
+func (l *Load) Stop() Report {
+	l.cluster.t.Helper()
+	l.stop()
+	l.running.Wait()
+	l.stopped = true
+	report := l.Report()
+	require.Zero(l.cluster.t, report.Unanswered, "records without an answer: %s", report)
+	return report
+}
+
+// Report is the sum of what the writers were told so far.
+func (l *Load) Report() Report {
+	r := Report{LongestGap: l.Gap()}
+	for _, w := range l.writers {
+		w.addTo(&r)
+	}
+	return r
+}
+
+// Report counts answers, and keeps the first of each kind that was not an ack.
+type Report struct {
+	Acked      int
+	Failed     int // certainly not in the log
+	Unknown    int // perhaps in the log
+	Forgotten  int // in the log, at an offset that the server has forgotten
+	Unanswered int // no answer yet
+	// Restarts is how often a writer had to begin again with a new session, and
+	// Trouble why the first of all did; both count as failures of client calls.
+	Restarts   int
+	Trouble    error
+	FirstOther error // of the records neither acked nor unanswered
+	LongestGap time.Duration
+}
+
+// FailedCalls is how many calls of the client did not do what they were to.
+func (r Report) FailedCalls() int { return r.Failed + r.Unknown + r.Forgotten + r.Restarts }
+
+func (r Report) String() string {
+	text := fmt.Sprintf("%d acked, %d failed, %d unknown, %d forgotten, %d unanswered, %d restarts, longest gap %s",
+		r.Acked, r.Failed, r.Unknown, r.Forgotten, r.Unanswered, r.Restarts, r.LongestGap.Round(time.Millisecond))
+	if r.FirstOther != nil {
+		text += "; first failure: " + r.FirstOther.Error()
+	}
+	if r.Trouble != nil {
+		text += "; first trouble of a writer: " + r.Trouble.Error()
+	}
+	return text
+}
+
+// pace measures the gaps between acks.
+type pace struct {
+	mu      sync.Mutex
+	last    time.Time
+	longest time.Duration
+}
+
+func newPace() pace { return pace{last: time.Now()} }
+
+func (p *pace) begin(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.longest = now, 0
+}
+
+func (p *pace) acked(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.longest = max(p.longest, now.Sub(p.last))
+	p.last = now
+}
+
+func (p *pace) longestGap(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.longest, now.Sub(p.last))
+}
+
+func orDefault(value, otherwise int) int {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}

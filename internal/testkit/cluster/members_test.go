@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+func TestALostNodeIsReplacedByANewOne(t *testing.T) {
+	c, l := underLoad(t)
+	lost := c.Node(c.others(c.AwaitLeader("orders"))[0])
+	lost.Kill()
+	lost.Wipe()
+	c.Join("d")
+	c.Command("cluster", "replace-node", lost.Name(), "--with", "d")
+	c.AwaitReplicas("orders", append(c.others(lost.Name()), "d")...)
+	c.Forget(lost.Name())
+	healthyAgain(c, l)
+	require.Zero(t, l.Stop().FailedCalls())
+}
+
+func TestALeaderCanBeReplacedWhileItLives(t *testing.T) {
+	c, l := underLoad(t)
+	leader := c.AwaitLeader("orders")
+	c.Join("d")
+	c.Command("cluster", "replace-node", leader, "--with", "d")
+	c.AwaitReplicas("orders", append(c.others(leader), "d")...)
+	c.Node(leader).Stop()
+	c.Forget(leader)
+	healthyAgain(c, l)
+	require.Zero(t, l.Stop().FailedCalls())
+}
+
+func TestANodeThatLostItsDataDoesNotFormAClusterOfItsOwn(t *testing.T) {
+	c, l := underLoad(t)
+	lost := c.Node(c.others(c.AwaitLeader("orders"))[0])
+	lost.Kill()
+	lost.Wipe()
+	lost.Start()
+	l.Await(200)
+	_, err := lost.client.Admin().CreateLog(t.Context(), "mine", client.LogConfig{Replicas: 1})
+	require.ErrorIs(t, err, client.ErrNotMember)
+	l.Stop()
+}
+
+// The follower is away for longer than the leader's memory reaches back.
+func TestAFollowerFarBehindCatchesUpWhileTheLogTakesAppends(t *testing.T) {
+	c, l, behind := farBehind(t)
+	behind.Start()
+	healthyAgain(c, l)
+	require.Zero(t, l.Stop().FailedCalls())
+}
+
+// The follower is away while the log fills some segments and is trimmed, so
+// that what it needs is no longer there: it is given a start instead.
+func TestAFollowerThatMissedWhatWasTrimmedCatchesUp(t *testing.T) {
+	c, l, behind := farBehind(t)
+	ctx, cancel := withPatience()
+	defer cancel()
+	admin := c.Client().Admin()
+	info, err := admin.Info(ctx, "orders")
+	require.NoError(t, err)
+	_, _, err = admin.Trim(ctx, "orders", info.End-10, false)
+	require.NoError(t, err)
+	behind.Start()
+	l.Await(200)
+	c.AwaitHealthy()
+	start, _ := l.Verify()
+	require.Equal(t, info.End-10, start)
+	require.Zero(t, l.Stop().FailedCalls())
+}
+
+// farBehind is a follower that was killed before the log got three segments of
+// records, and more come.
+func farBehind(t *testing.T) (*Cluster, *Load, *Node) {
+	t.Parallel()
+	c := Start(t, Options{Nodes: 3})
+	c.CreateLog("orders", client.LogConfig{})
+	behind := c.Node(c.others(c.AwaitLeader("orders"))[0])
+	l := c.Load(LoadOptions{Log: "orders", ValueBytes: 64 << 10, Rate: 250})
+	l.Await(100)
+	behind.Kill()
+	l.Await(3 * 64 << 20 / (64 << 10))
+	return c, l, behind
+}
+
+// A memory log loses nothing as long as a majority keeps its memory, which a
+// rolling restart sees to: each new replica votes before the next node stops.
+func TestARollingRestartOfAMemoryLogLosesNothing(t *testing.T) {
+	t.Parallel()
+	c := Start(t, Options{Nodes: 3})
+	c.CreateLog("orders", client.LogConfig{Durability: client.Memory})
+	l := c.Load(LoadOptions{Log: "orders"})
+	for _, n := range c.Nodes() {
+		l.Await(200)
+		l.BeginGap()
+		n.Stop()
+		l.Await(100)
+		n.Start()
+		c.AwaitHealthy()
+		l.Await(100)
+		t.Logf("node %s restarted: %s without acks", n.Name(), l.Gap().Round(time.Millisecond))
+	}
+	healthyAgain(c, l)
+	require.Zero(t, l.Stop().FailedCalls())
+}

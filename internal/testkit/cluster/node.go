@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+// startTime bounds how long a node has until it serves, under the race
+// detector on a busy machine.
+const startTime = time.Minute
+
+// stopTime is within what the program promises for SIGTERM, and some more for a
+// busy machine.
+const stopTime = 30 * time.Second
+
+// Node is one node of a cluster: a name, addresses and a data directory that
+// stay, and a process that comes and goes. Its methods are for the goroutine of
+// the test.
+type Node struct {
+	cluster *Cluster
+	name    string
+	grpc    string
+	http    string
+	data    string
+	client  *client.Client // of this node alone, to ask for what it knows
+	log     *os.File
+	belongs []string // flags that tell it where the others are
+	flags   []string // the test's own
+	process *process // nil before the first start
+	paused  bool
+}
+
+// Name is the node's, "a" for the first.
+func (n *Node) Name() string { return n.name }
+
+// Address is that of its gRPC door, for clients: no proxy lies before it.
+func (n *Node) Address() string { return n.grpc }
+
+// HTTP is the address of metrics and health.
+func (n *Node) HTTP() string { return n.http }
+
+// Data is its data directory. Touch it only while the node is not running.
+func (n *Node) Data() string { return n.data }
+
+// SetFlags gives more flags to "serve", from the next start on.
+func (n *Node) SetFlags(flags ...string) { n.flags = flags }
+
+// Running tells whether there is a process; a paused one counts.
+func (n *Node) Running() bool { return n.process != nil && n.process.running() }
+
+// Start begins a life of the node and waits until it serves, or
+// waits for a cluster.
+func (n *Node) Start() {
+	n.cluster.t.Helper()
+	n.launch()
+	n.awaitServing()
+}
+
+// Kill ends the node with SIGKILL.
+func (n *Node) Kill() {
+	n.cluster.t.Helper()
+	n.requireRunning()
+	n.process.end(syscall.SIGKILL)
+	n.note("killed")
+	n.paused = false
+}
+
+// Stop ends the node with SIGTERM; its exit code must be 0.
+func (n *Node) Stop() {
+	n.cluster.t.Helper()
+	n.requireRunning()
+	n.Continue()
+	late := time.AfterFunc(stopTime, func() { n.process.signal(syscall.SIGQUIT) }) // shows where it hangs
+	defer late.Stop()
+	state := n.process.end(syscall.SIGTERM)
+	n.note("stopped: " + state.String())
+	require.True(n.cluster.t, state.Success(), "node %s was told to stop and ended with: %s", n.name, state)
+}
+
+// Restart stops the node if it runs, and starts it.
+func (n *Node) Restart() {
+	n.cluster.t.Helper()
+	if n.Running() {
+		n.Stop()
+	}
+	n.Start()
+}
+
+// Pause takes the processor away from the node; its connections stay.
+func (n *Node) Pause() {
+	n.cluster.t.Helper()
+	n.requireRunning()
+	n.paused = true
+	n.process.signal(syscall.SIGSTOP)
+	n.note("paused")
+}
+
+// Continue gives it back.
+func (n *Node) Continue() {
+	if n.paused && n.Running() {
+		n.note("continued")
+		n.process.signal(syscall.SIGCONT)
+	}
+	n.paused = false
+}
+
+// Wipe removes the data of a node that does not run: its disk is lost.
+func (n *Node) Wipe() {
+	n.cluster.t.Helper()
+	require.False(n.cluster.t, n.Running(), "node %s runs: kill it before its disk is lost", n.name)
+	require.NoError(n.cluster.t, os.RemoveAll(n.data))
+	n.note("wiped")
+}
+
+// Log is what the node has written to its log, in all its lives.
+func (n *Node) Log() string {
+	text, err := os.ReadFile(n.log.Name())
+	require.NoError(n.cluster.t, err)
+	return string(text)
+}
+
+func (n *Node) launch() {
+	t := n.cluster.t
+	t.Helper()
+	require.False(t, n.Running(), "node %s runs already", n.name)
+	require.NoError(t, os.MkdirAll(n.data, 0o755))
+	args := slices.Concat([]string{
+		"serve", "--json", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http,
+	}, n.belongs, n.cluster.options.Flags, n.flags)
+	n.note("started: strandline " + strings.Join(args, " "))
+	process, err := launch(n.cluster.program, args, filepath.Dir(n.data), n.log)
+	require.NoError(t, err, "start node %s", n.name)
+	n.process = process
+}
+
+// awaitServing waits until the node has announced itself on its standard
+// output, which is when it serves, or waits for a cluster.
+func (n *Node) awaitServing() {
+	t := n.cluster.t
+	t.Helper()
+	for deadline := time.Now().Add(startTime); ; time.Sleep(2 * time.Millisecond) {
+		announced, err := n.process.announced()
+		require.NoError(t, err)
+		if announced {
+			return
+		}
+		require.True(t, n.process.running(), "node %s ended before it served", n.name)
+		require.True(t, time.Now().Before(deadline), "node %s does not serve", n.name)
+	}
+}
+
+func (n *Node) requireRunning() {
+	n.cluster.t.Helper()
+	require.True(n.cluster.t, n.Running(), "node %s does not run", n.name)
+}
+
+// note writes what the harness does into the node's log, between its lines.
+func (n *Node) note(what string) {
+	_, _ = fmt.Fprintf(n.log, "---- %s %s\n", time.Now().Format("15:04:05.000"), what)
+}
+
+// shutDown is the end of the test: it tells how a node ended that nobody told
+// to.
+func (n *Node) shutDown() {
+	_ = n.client.Close()
+	if n.process == nil {
+		return
+	}
+	if !n.process.running() && !n.process.expected.Load() {
+		n.cluster.t.Errorf("node %s ended by itself: %s", n.name, n.process.state)
+	}
+	n.process.end(syscall.SIGKILL)
+}

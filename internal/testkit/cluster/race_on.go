@@ -1,0 +1,6 @@
+//go:build race
+
+package cluster
+
+// raceEnabled: a test under the race detector runs nodes under it, too.
+const raceEnabled = true

@@ -1,0 +1,183 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+// statusTime bounds how long a node has to tell what it knows.
+const statusTime = 5 * time.Second
+
+// Status asks every node that runs, each for itself, and joins what they say:
+// of each log the leadership of the highest term that anybody knows. A node
+// that is cut off believes in an old one.
+func (c *Cluster) Status() (client.ClusterStatus, error) {
+	answers, failures := c.askAll()
+	if len(answers) == 0 {
+		return client.ClusterStatus{}, errors.Join(errors.New("no node tells the status of the cluster"), failures)
+	}
+	joined := answers[0]
+	for _, s := range answers[1:] {
+		for _, log := range s.Logs {
+			if known := findLog(&joined, log.Name); known == nil {
+				joined.Logs = append(joined.Logs, log)
+			} else if log.Term > known.Term || log.Term == known.Term && known.Leader == "" {
+				*known = log
+			}
+		}
+	}
+	return joined, nil
+}
+
+// askAll gives the answers that came, in the order of the nodes.
+func (c *Cluster) askAll() (answers []client.ClusterStatus, failures error) {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
+	defer cancel()
+	said := make([]client.ClusterStatus, len(c.nodes))
+	failed := make([]error, len(c.nodes))
+	var asking sync.WaitGroup
+	for i, n := range c.nodes {
+		if !n.Running() || n.paused {
+			failed[i] = fmt.Errorf("node %s does not run", n.name)
+			continue
+		}
+		asking.Go(func() {
+			var err error
+			if said[i], err = n.client.Admin().ClusterStatus(ctx); err != nil {
+				failed[i] = fmt.Errorf("node %s: %w", n.name, err)
+			}
+		})
+	}
+	asking.Wait()
+	for i, s := range said {
+		if failed[i] == nil {
+			answers = append(answers, s)
+		}
+	}
+	return answers, errors.Join(failed...)
+}
+
+// Leader is the node that leads a log; "": nobody does, or nobody tells.
+func (c *Cluster) Leader(log string) string {
+	s, err := c.Status()
+	if err != nil {
+		return ""
+	}
+	if l := findLog(&s, log); l != nil {
+		return l.Leader
+	}
+	return ""
+}
+
+// AwaitLeader waits until a node leads the log that is none of not, and returns
+// its name.
+func (c *Cluster) AwaitLeader(log string, not ...string) string {
+	c.t.Helper()
+	leader := ""
+	c.await(fmt.Sprintf("a leader of %s, not %v", log, not), func(s *client.ClusterStatus) string {
+		l := findLog(s, log)
+		if l == nil || l.Leader == "" {
+			return "nobody leads it"
+		}
+		if leader = l.Leader; slices.Contains(not, leader) {
+			return leader + " leads it"
+		}
+		return ""
+	})
+	return leader
+}
+
+// catalogVoters is how many nodes vote on the catalog, if there are so many.
+const catalogVoters = 5
+
+// AwaitHealthy waits until every node that runs is alive to the others, every
+// log is healthy (it has a leader, and all its replicas vote and keep up), and
+// the catalog has spread to as many nodes as it should.
+func (c *Cluster) AwaitHealthy() {
+	c.t.Helper()
+	c.await("a healthy cluster", func(s *client.ClusterStatus) string {
+		for _, n := range c.nodes {
+			if known := findNode(s, n.name); n.Running() && (known == nil || !known.Alive) {
+				return "node " + n.name + " is not alive to the others"
+			}
+		}
+		catalog := findLog(s, "_catalog")
+		if catalog == nil || len(catalog.Replicas) < min(catalogVoters, len(s.Nodes)) {
+			return fmt.Sprintf("the catalog is on too few of %d nodes: %+v", len(s.Nodes), catalog)
+		}
+		for _, log := range s.Logs {
+			if !log.Healthy {
+				return fmt.Sprintf("log %s is not healthy: %+v", log.Name, log)
+			}
+		}
+		return ""
+	})
+}
+
+// AwaitReplicas waits until voters on these nodes hold the log, and nobody
+// else.
+func (c *Cluster) AwaitReplicas(log string, nodes ...string) {
+	c.t.Helper()
+	slices.Sort(nodes)
+	c.await(fmt.Sprintf("replicas of %s on %v", log, nodes), func(s *client.ClusterStatus) string {
+		l := findLog(s, log)
+		if l == nil {
+			return "the log is not there"
+		}
+		var voters []string
+		for _, r := range l.Replicas {
+			if r.Role != client.Voter {
+				return fmt.Sprintf("replica %d on %s: %s", r.Replica, r.Node, r.Role)
+			}
+			voters = append(voters, r.Node)
+		}
+		slices.Sort(voters)
+		if !slices.Equal(voters, nodes) {
+			return fmt.Sprintf("they are on %v", voters)
+		}
+		return ""
+	})
+}
+
+// await asks for the status until missing has nothing to say about it.
+func (c *Cluster) await(what string, missing func(*client.ClusterStatus) string) {
+	c.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		s, err := c.Status()
+		gap := ""
+		if err != nil {
+			gap = err.Error()
+		} else if gap = missing(&s); gap == "" {
+			return
+		}
+		require.True(c.t, time.Now().Before(deadline), "waited %s for %s: %s", patience, what, gap)
+		for _, n := range c.nodes {
+			require.True(c.t, n.process == nil || n.process.running() || n.process.expected.Load(),
+				"node %s ended by itself while the test waited for %s", n.name, what)
+		}
+	}
+}
+
+// findNode is the node of a name in a status, or nil.
+func findNode(s *client.ClusterStatus, name string) *client.NodeStatus {
+	if i := slices.IndexFunc(s.Nodes, func(n client.NodeStatus) bool { return n.Name == name }); i >= 0 {
+		return &s.Nodes[i]
+	}
+	return nil
+}
+
+// findLog is the log of a name in a status, or nil.
+func findLog(s *client.ClusterStatus, name string) *client.LogStatus {
+	if i := slices.IndexFunc(s.Logs, func(l client.LogStatus) bool { return l.Name == name }); i >= 0 {
+		return &s.Logs[i]
+	}
+	return nil
+}
