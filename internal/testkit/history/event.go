@@ -167,6 +167,10 @@ func (h *Hashes) UnmarshalText(text []byte) error {
 	if len(text)%16 != 0 {
 		return fmt.Errorf("hashes of %d digits, not a multiple of 16", len(text))
 	}
+	*h = nil
+	if len(text) == 0 {
+		return nil
+	}
 	out := make(Hashes, len(text)/16)
 	var b [8]byte
 	for i := range out {

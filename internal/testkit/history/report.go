@@ -28,6 +28,15 @@ type Report struct {
 // Holds reports whether no rule was broken.
 func (r *Report) Holds() bool { return len(r.Violations) == 0 }
 
+// Broken is how many violations were found, listed or not.
+func (r *Report) Broken() int {
+	n := len(r.Violations)
+	for _, more := range r.Unlisted {
+		n += more
+	}
+	return n
+}
+
 // Violation is a rule that was broken.
 type Violation struct {
 	Rule    string `json:"rule"`
