@@ -47,7 +47,7 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
-	return &Client{options: o, peers: newPeers(addresses, o.insecure)}, nil
+	return &Client{options: o, peers: newPeers(addresses, o.insecure, o.dial)}, nil
 }
 
 // Close ends every connection. Close Producers first: what they have in flight

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+	"net"
 	"time"
 )
 
@@ -10,8 +12,11 @@ type Option func(*clientOptions)
 type clientOptions struct {
 	insecure  bool
 	retryTime time.Duration
+	dial      dialFunc // nil: directly
 	onTrouble func(log string, err error)
 }
+
+type dialFunc func(ctx context.Context, address string) (net.Conn, error)
 
 func defaultClientOptions() clientOptions {
 	return clientOptions{retryTime: 5 * time.Second, onTrouble: func(string, error) {}}
@@ -26,6 +31,13 @@ func WithInsecure() Option { return func(o *clientOptions) { o.insecure = true }
 // address once.
 func WithRetryTime(d time.Duration) Option {
 	return func(o *clientOptions) { o.retryTime = d }
+}
+
+// WithDialer has every connection to a node made by dial: to go through a
+// tunnel, or to watch or to slow down what is sent. The address is one of those
+// given to Dial, or what a node called itself or another one.
+func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
+	return func(o *clientOptions) { o.dial = dial }
 }
 
 // OnTrouble calls f whenever a Producer or Reader could not go on, and tries

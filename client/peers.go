@@ -19,6 +19,7 @@ import (
 type peers struct {
 	addresses []string // as dialled; never changes
 	insecure  bool
+	dial      dialFunc // never nil
 
 	mu     sync.Mutex
 	closed bool
@@ -46,14 +47,18 @@ const hopsForgotten = time.Second
 type peer struct {
 	address string
 	conn    *grpc.ClientConn
+	dialer  dialFunc
 
 	mu        sync.Mutex
 	dialError error // why the newest attempt to connect failed
 }
 
-func newPeers(addresses []string, insecure bool) *peers {
+func newPeers(addresses []string, insecure bool, dial dialFunc) *peers {
+	if dial == nil {
+		dial = dialDirectly
+	}
 	return &peers{
-		addresses: addresses, insecure: insecure,
+		addresses: addresses, insecure: insecure, dial: dial,
 		known: make(map[string]*peer), leads: make(map[string]*lead),
 	}
 }
@@ -126,7 +131,7 @@ func (p *peers) at(address string) (*peer, error) {
 	if known, ok := p.known[address]; ok {
 		return known, nil
 	}
-	made, err := dial(address)
+	made, err := newPeer(address, p.dial)
 	if err != nil {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "connect to " + address + ": " + err.Error()}
 	}
@@ -222,8 +227,8 @@ const (
 	maxReceiveSize   = 64 << 20
 )
 
-func dial(address string) (*peer, error) {
-	p := &peer{address: address}
+func newPeer(address string, dial dialFunc) (*peer, error) {
+	p := &peer{address: address, dialer: dial}
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
@@ -250,12 +255,16 @@ func dial(address string) (*peer, error) {
 }
 
 func (p *peer) dial(ctx context.Context, address string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", address)
+	conn, err := p.dialer(ctx, address)
 	p.mu.Lock()
 	p.dialError = err
 	p.mu.Unlock()
 	return conn, err
+}
+
+func dialDirectly(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
 }
 
 func (p *peer) whyNot() string {

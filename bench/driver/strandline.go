@@ -1,153 +1,231 @@
-// Package driver reaches systems under test for the workloads: Strandline, by
-// its Go client.
 package driver
 
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
 
 	"strandline.dev/bench/workload"
 	"strandline.dev/client"
 )
 
-// Strandline is one log of a Strandline cluster. It is a workload.Target.
-type Strandline struct {
+// strandline is a cluster, by its Go client.
+type strandline struct {
 	addresses []string
 	options   []client.Option
-	log       string
 	shared    *client.Client // for what is not measured
 }
 
-// NewStrandline prepares for a log, which need not exist yet. Close it.
-func NewStrandline(addresses []string, log string, options ...client.Option) (*Strandline, error) {
+func newStrandline(addresses []string, o Options) (*strandline, error) {
+	var options []client.Option
+	if o.Insecure {
+		options = append(options, client.WithInsecure())
+	}
+	if o.Dial != nil {
+		options = append(options, client.WithDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return o.Dial(ctx, "tcp", address)
+		}))
+	}
 	shared, err := client.Dial(addresses, options...)
 	if err != nil {
 		return nil, err
 	}
-	return &Strandline{addresses, options, log, shared}, nil
+	return &strandline{addresses, options, shared}, nil
 }
 
-// Close ends the connection that is not measured.
-func (s *Strandline) Close() error { return s.shared.Close() }
+func (s *strandline) Close() error { return s.shared.Close() }
 
-// Create makes the log if it is not there, and describes it.
-func (s *Strandline) Create(ctx context.Context, config client.LogConfig) (info client.LogInfo, created bool, err error) {
-	info, err = s.shared.Admin().Info(ctx, s.log)
-	if !errors.Is(err, client.ErrLogNotFound) {
-		return info, false, err
+// partitionName is the log that stands for a partition: the first one has the
+// name itself.
+func partitionName(log string, partition int) string {
+	if partition == 0 {
+		return log
 	}
-	info, err = s.shared.Admin().CreateLog(ctx, s.log, config)
-	return info, err == nil, err
+	return log + "-" + strconv.Itoa(partition)
 }
 
-// Delete removes the log.
-func (s *Strandline) Delete(ctx context.Context) error {
-	return s.shared.Admin().DeleteLog(ctx, s.log)
+func (s *strandline) Create(ctx context.Context, name string, config workload.LogConfig) error {
+	durability := client.Disk
+	if config.Durability == workload.Unsynced {
+		durability = client.Memory
+	}
+	for i := range max(config.Partitions, 1) {
+		_, err := s.shared.Admin().CreateLog(ctx, partitionName(name, i), client.LogConfig{
+			Durability: durability, Replicas: config.Replicas,
+			Retention: config.Retention, RetentionBytes: config.RetentionBytes,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Bounds implements workload.Target.
-func (s *Strandline) Bounds(ctx context.Context) (start, end int64, err error) {
-	info, err := s.shared.Admin().Info(ctx, s.log)
+func (s *strandline) Delete(ctx context.Context, name string) error {
+	for i := 0; ; i++ {
+		err := s.shared.Admin().DeleteLog(ctx, partitionName(name, i))
+		if i > 0 && errors.Is(err, client.ErrLogNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *strandline) Open(ctx context.Context, name string) (workload.Target, error) {
+	info, err := s.shared.Admin().Info(ctx, name)
+	if errors.Is(err, client.ErrLogNotFound) {
+		return nil, fmt.Errorf("%w: %w", workload.ErrNoLog, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &strandlineLog{strandline: s, name: name, config: info.Config}, nil
+}
+
+// strandlineLog is one log, or several that stand for partitions.
+type strandlineLog struct {
+	*strandline
+	name   string
+	config client.LogConfig
+}
+
+// Close does nothing: the log has nothing of its own open.
+func (l *strandlineLog) Close() error { return nil }
+
+func (l *strandlineLog) Durability() string {
+	if l.config.Durability == client.Memory {
+		return "memory, no disk, " + majority(l.config.Replicas)
+	}
+	return "fsync, " + majority(l.config.Replicas)
+}
+
+// majority says how many replicas have a record when it is acknowledged.
+func majority(replicas int) string {
+	replicas = max(replicas, 1)
+	return fmt.Sprintf("%d of %d", replicas/2+1, replicas)
+}
+
+func (l *strandlineLog) Bounds(ctx context.Context, partition int) (start, end int64, err error) {
+	info, err := l.shared.Admin().Info(ctx, partitionName(l.name, partition))
 	return info.Start, info.End, err
 }
 
-// Appender implements workload.Target: a client of its own, and a producer
-// that waits for each answer before it sends the next request.
-func (s *Strandline) Appender(ctx context.Context) (workload.Appender, error) {
-	return s.producer(ctx, client.MaxInFlightRequests(1))
-}
-
-// Filler implements workload.Target.
-func (s *Strandline) Filler(ctx context.Context) (workload.Filler, error) {
-	return s.producer(ctx)
-}
-
-func (s *Strandline) producer(ctx context.Context, options ...client.ProducerOption) (*producer, error) {
-	c, err := client.Dial(s.addresses, s.options...)
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.Producer(ctx, s.log, options...)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return &producer{client: c, producer: p}, nil
-}
-
-// producer is an Appender and a Filler.
-type producer struct {
-	client   *client.Client
-	producer *client.Producer
-
-	mu     sync.Mutex
-	failed error // the first failure of a Fill
-}
-
-func (p *producer) Append(ctx context.Context, value []byte) error {
-	_, err := p.producer.Append(ctx, value)
+func (l *strandlineLog) Trim(ctx context.Context, before int64) error {
+	_, _, err := l.shared.Admin().Trim(ctx, l.name, before, false)
 	return err
 }
 
-func (p *producer) Fill(ctx context.Context, value []byte) error {
-	if err := p.failure(); err != nil {
-		return err
+// Sender makes a client of its own, with a producer for each partition.
+func (l *strandlineLog) Sender(ctx context.Context, s workload.Sending) (workload.Sender, error) {
+	options, err := producerOptions(s)
+	if err != nil {
+		return nil, err
 	}
-	return p.producer.SendFunc(ctx, client.Record{Value: value}, func(_ int64, err error) {
+	c, err := client.Dial(l.addresses, l.options...)
+	if err != nil {
+		return nil, err
+	}
+	sender := &strandlineSender{client: c}
+	for i := range max(s.Partitions, 1) {
+		p, err := c.Producer(ctx, partitionName(l.name, i), options...)
 		if err != nil {
-			p.fail(err)
+			return nil, errors.Join(err, sender.Close())
 		}
-	})
-}
-
-func (p *producer) fail(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failed == nil {
-		p.failed = err
+		sender.producers = append(sender.producers, p)
 	}
+	return sender, nil
 }
 
-func (p *producer) failure() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.failed
-}
-
-// Close waits for what is in flight.
-func (p *producer) Close() error {
-	err := p.producer.Close(context.Background())
-	p.client.Close()
-	if failed := p.failure(); failed != nil {
-		return failed
+// producerOptions says in the client's words how to send.
+func producerOptions(s workload.Sending) ([]client.ProducerOption, error) {
+	if s.Acks != workload.AcksAll {
+		return nil, fmt.Errorf("acks %v: %w by Strandline's client, which always waits for a majority", s.Acks, workload.ErrUnsupported)
 	}
+	compression, err := client.ParseCompression(orNone(s.Compression))
+	if err != nil {
+		return nil, err
+	}
+	options := []client.ProducerOption{client.WithCompression(compression), client.Linger(s.Linger)}
+	if s.InFlight > 0 {
+		options = append(options, client.MaxInFlightRequests(s.InFlight))
+	}
+	if s.BufferBytes > 0 {
+		options = append(options, client.BufferBytes(s.BufferBytes))
+	}
+	switch {
+	case s.RequestRecords == 1:
+		options = append(options, client.MaxRequestBytes(1)) // a larger record goes alone
+	case s.RequestBytes > 0:
+		options = append(options, client.MaxRequestBytes(s.RequestBytes))
+	}
+	if s.Once == workload.OnceNo {
+		options = append(options, client.WithoutSession())
+	}
+	return options, nil
+}
+
+func orNone(compression string) string {
+	if compression == "" {
+		return "none"
+	}
+	return compression
+}
+
+type strandlineSender struct {
+	client    *client.Client
+	producers []*client.Producer // by partition
+}
+
+func (s *strandlineSender) Append(ctx context.Context, value []byte) error {
+	_, err := s.producers[0].Append(ctx, value)
 	return err
 }
 
-// Reader implements workload.Target: a client of its own that reads batches as
-// they are stored.
-func (s *Strandline) Reader(ctx context.Context, from, until int64) (workload.Reader, error) {
-	c, err := client.Dial(s.addresses, s.options...)
-	if err != nil {
-		return nil, err
-	}
-	r, err := c.Reader(ctx, s.log, client.FromOffset(from), client.Until(until))
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return &reader{client: c, reader: r}, nil
+func (s *strandlineSender) Send(ctx context.Context, partition int, value []byte, done func(error)) error {
+	return s.producers[partition].SendFunc(ctx, client.Record{Value: value}, func(_ int64, err error) { done(err) })
 }
 
-type reader struct {
+func (s *strandlineSender) Close() error {
+	var errs []error
+	for _, p := range s.producers {
+		errs = append(errs, p.Close(context.Background()))
+	}
+	return errors.Join(append(errs, s.client.Close())...)
+}
+
+// Reader makes a client of its own that reads batches as they are stored.
+func (l *strandlineLog) Reader(ctx context.Context, r workload.Range) (workload.Reader, error) {
+	c, err := client.Dial(l.addresses, l.options...)
+	if err != nil {
+		return nil, err
+	}
+	options := []client.ReaderOption{client.FromOffset(r.From), client.Until(r.Until)}
+	if r.Follow {
+		options = append(options, client.Follow())
+	}
+	reader, err := c.Reader(ctx, partitionName(l.name, r.Partition), options...)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &strandlineReader{client: c, reader: reader}, nil
+}
+
+type strandlineReader struct {
 	client *client.Client
 	reader *client.Reader
 	values [][]byte // reused from call to call
 }
 
-func (r *reader) Next(ctx context.Context) ([][]byte, error) {
+func (r *strandlineReader) Next(ctx context.Context) ([][]byte, error) {
 	records, err := r.reader.NextBatch(ctx)
+	if err == io.EOF {
+		return nil, err
+	}
 	r.values = r.values[:0]
 	for i := range records {
 		r.values = append(r.values, records[i].Value)
@@ -155,6 +233,6 @@ func (r *reader) Next(ctx context.Context) ([][]byte, error) {
 	return r.values, err
 }
 
-func (r *reader) Close() error {
+func (r *strandlineReader) Close() error {
 	return errors.Join(r.reader.Close(), r.client.Close())
 }

@@ -25,7 +25,8 @@ func (t Throughput) MiBPerSecond() float64 {
 	return float64(t.Bytes) / (1 << 20) / t.Elapsed.Seconds()
 }
 
-// Segments lists the segment files below a data directory, in the order of
+// Segments lists the segment files, Strandline's and Kafka's, below a data
+// directory, in the order of
 // their names, which within one log is the order of the log.
 func Segments(directory string) ([]string, error) {
 	var files []string
@@ -33,7 +34,7 @@ func Segments(directory string) ([]string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // recycled while we were looking
 		}
-		if err == nil && entry.Type().IsRegular() && filepath.Ext(path) == ".seg" {
+		if err == nil && entry.Type().IsRegular() && isSegment(path) {
 			files = append(files, path)
 		}
 		return err
@@ -88,4 +89,9 @@ func each(files []string, visit func(*os.File) error) error {
 		}
 	}
 	return nil
+}
+
+func isSegment(path string) bool {
+	extension := filepath.Ext(path)
+	return extension == ".seg" || extension == ".log"
 }

@@ -12,12 +12,14 @@ import (
 	"strandline.dev/bench/workload"
 )
 
+var subject = Subject{System: "Strandline", Client: "Go client", Durability: "fsync, 1 of 1", Disk: "as it is"}
+
 func appendsRow(connections int) Row {
 	latency := limit.NewHistogram()
 	for us := 1; us <= 1000; us++ {
 		limit.Observe(latency, time.Duration(us)*time.Microsecond)
 	}
-	return Appends(workload.AppendsResult{
+	return Appends(subject, workload.AppendsResult{
 		Connections: connections,
 		ValueBytes:  2048,
 		Rate:        limit.Rate{Count: 100_000, Elapsed: 2 * time.Second},
@@ -41,15 +43,15 @@ func TestJSONIsOneObjectALineInTheOrderDocumented(t *testing.T) {
 	var out strings.Builder
 	write(t, JSON(&out),
 		appendsRow(128),
-		Read(workload.ReadResult{Readers: 4, Records: 768_000, Throughput: second}, Uncached),
+		Read(subject, workload.ReadResult{Readers: 4, Records: 768_000, Throughput: second}, Uncached),
 		Echo("grpc_echo", 128, limit.Rate{Count: 35_000, Elapsed: time.Second}),
 		Fdatasync(cost),
 		Cat(second, Cached),
 		Stream("grpc_stream", 4, second),
 		Ratio("appends", "grpc_echo", 128, 0.71428),
 	)
-	require.Equal(t, `{"benchmark":"appends","connections":128,"appends_per_s":50000,"mib_per_s":97.7,"p50_us":500.2,"p99_us":990.2,"p999_us":999.4}
-{"benchmark":"read","readers":4,"cache":"uncached","mib_per_s":1500,"records_per_s":768000}
+	require.Equal(t, `{"benchmark":"appends","system":"Strandline","client":"Go client","durability":"fsync, 1 of 1","disk":"as it is","loop":"closed","connections":128,"appends_per_s":50000,"mib_per_s":97.7,"p50_us":500.2,"p99_us":990.2,"p999_us":999.4}
+{"benchmark":"read","system":"Strandline","client":"Go client","durability":"fsync, 1 of 1","disk":"as it is","readers":4,"cache":"uncached","mib_per_s":1500,"records_per_s":768000}
 {"limit":"grpc_echo","connections":128,"per_s":35000}
 {"limit":"fdatasync","bytes":2048,"p50_us":60,"p99_us":60}
 {"limit":"cat","cache":"cached","mib_per_s":1500}
@@ -87,7 +89,7 @@ cat,6300
 }
 
 func TestTheEnvironmentStandsAboveEveryTable(t *testing.T) {
-	e := Environment{Machine: "2 x some CPU", Disk: "/data (ext4)", Fdatasync: limit.SyncCost{Synced: limit.NewHistogram()}, Log: "orders, disk"}
+	e := Environment{Machine: "2 x some CPU", Disk: "/data (ext4)", Fdatasync: limit.SyncCost{Synced: limit.NewHistogram()}, Software: "Strandline 1.2"}
 	limit.Observe(e.Fdatasync.Synced, 60*time.Microsecond)
 	var out strings.Builder
 	w := Table(&out)
@@ -95,7 +97,7 @@ func TestTheEnvironmentStandsAboveEveryTable(t *testing.T) {
 	write(t, w)
 	require.Equal(t, `machine   2 x some CPU
 disk      /data (ext4), write + fdatasync of 2 KiB p50 60 us, p99 60 us
-log       orders, disk
+software  Strandline 1.2
 
 `, out.String())
 }

@@ -6,6 +6,8 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"strconv"
 )
@@ -41,6 +43,59 @@ func (r Row) MarshalJSON() ([]byte, error) {
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
+}
+
+// UnmarshalJSON reads a flat object and keeps the order of its fields. Numbers
+// become float64.
+func (r *Row) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return errors.Join(errors.New("a row is a JSON object"), err)
+	}
+	*r = nil
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		value, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if _, nested := value.(json.Delim); nested {
+			return fmt.Errorf("%v: a row has no objects or lists in it", name)
+		}
+		*r = append(*r, Field{name.(string), value})
+	}
+	return nil
+}
+
+// Text is a field as tables show it, or nothing if it is not there.
+func (r Row) Text(name string) string {
+	for _, f := range r {
+		if f.Name == name {
+			return format(f.Value)
+		}
+	}
+	return ""
+}
+
+// Number is a field that is a number.
+func (r Row) Number(name string) (float64, bool) {
+	for _, f := range r {
+		if f.Name != name {
+			continue
+		}
+		switch v := f.Value.(type) {
+		case int:
+			return float64(v), true
+		case int64:
+			return float64(v), true
+		case float64:
+			return v, true
+		}
+	}
+	return 0, false
 }
 
 // names is the header of a table; rows with the same names share one.

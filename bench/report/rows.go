@@ -2,33 +2,119 @@ package report
 
 import (
 	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"strandline.dev/bench/limit"
+	"strandline.dev/bench/wire"
 	"strandline.dev/bench/workload"
 )
 
-// Appends is the row of one connection count.
-func Appends(r workload.AppendsResult) Row {
+// Subject is what was measured, as every row says it.
+type Subject struct {
+	System     string // Strandline, Kafka 4.3.1
+	Client     string // Go client, franz-go v1.22.2
+	Durability string // what an acknowledgement rests on
+	Disk       string // as it is, or how much slower
+}
+
+// row begins the row of a benchmark.
+func (s Subject) row(benchmark string) Row {
 	return Row{
-		{"benchmark", "appends"},
+		{"benchmark", benchmark},
+		{"system", s.System}, {"client", s.Client}, {"durability", s.Durability}, {"disk", s.Disk},
+	}
+}
+
+// Name tells subjects apart in charts.
+func (s Subject) Name() string {
+	return strings.Join([]string{s.System, s.Client, s.Durability, s.Disk}, ", ")
+}
+
+// Appends is the row of one connection count.
+func Appends(s Subject, r workload.AppendsResult) Row {
+	loop := "closed"
+	if r.Asked > 0 {
+		loop = "open, " + format(r.Asked) + "/s"
+	}
+	return append(s.row("appends"), Row{
+		{"loop", loop},
 		{"connections", r.Connections},
 		{"appends_per_s", r.PerSecond()},
 		{"mib_per_s", r.MiBPerSecond()},
 		{"p50_us", limit.Microseconds(r.Latency, 50)},
 		{"p99_us", limit.Microseconds(r.Latency, 99)},
 		{"p999_us", limit.Microseconds(r.Latency, 99.9)},
-	}
+	}...)
 }
 
 // Read is the row of one long read. cache says where the bytes came from.
-func Read(r workload.ReadResult, cache Cache) Row {
-	return Row{
-		{"benchmark", "read"},
+func Read(s Subject, r workload.ReadResult, cache Cache) Row {
+	return append(s.row("read"), Row{
 		{"readers", r.Readers},
 		{"cache", string(cache)},
 		{"mib_per_s", r.MiBPerSecond()},
 		{"records_per_s", r.RecordsPerSecond()},
+	}...)
+}
+
+// Pipeline is the row of one producer over one link. wire is what passed the
+// proxy, and requests the latency of requests there.
+func Pipeline(s Subject, roundTrip time.Duration, inFlight string, r workload.PipelineResult, w wire.Counts, requests *hdrhistogram.Histogram) Row {
+	return append(s.row("pipeline"), Row{
+		{"round_trip_ms", float64(roundTrip) / float64(time.Millisecond)},
+		{"in_flight", inFlight},
+		{"records_per_s", r.PerSecond()},
+		{"mib_per_s", r.MiBPerSecond()},
+		{"most_on_wire", float64(w.Most)},
+		{"request_p50_ms", limit.Microseconds(requests, 50) / 1000},
+		{"record_p50_ms", limit.Microseconds(r.Latency, 50) / 1000},
+		{"record_p99_ms", limit.Microseconds(r.Latency, 99) / 1000},
+		{"checked", checked(r.Checked)},
+	}...)
+}
+
+func checked(yes bool) string {
+	if yes {
+		return "read back"
 	}
+	return "no"
+}
+
+// Configured is the row of one configuration of the matrix, of the benchmark
+// called so: matrix, retention, ramdisk.
+func Configured(benchmark string, s Subject, setting string, r workload.PipelineResult) Row {
+	return append(s.row(benchmark), Row{
+		{"setting", setting},
+		{"mb_per_s", r.MiBPerSecond() * (1 << 20) / 1e6},
+		{"records_per_s", r.PerSecond()},
+		{"p50_us", limit.Microseconds(r.Latency, 50)},
+		{"p99_us", limit.Microseconds(r.Latency, 99)},
+		{"checked", checked(r.Checked)},
+	}...)
+}
+
+// Mixed is the row of everything at once.
+func Mixed(s Subject, r workload.MixedResult) Row {
+	return append(s.row("mixed"), Row{
+		{"appends_per_s", r.PerSecond()},
+		{"append_p50_us", limit.Microseconds(r.Append, 50)},
+		{"append_p99_us", limit.Microseconds(r.Append, 99)},
+		{"deliver_p50_us", limit.Microseconds(r.Deliver, 50)},
+		{"deliver_p99_us", limit.Microseconds(r.Deliver, 99)},
+		{"boot_mib_per_s", r.BootReads.MiBPerSecond()},
+		{"boot_reads", float64(r.Boots)},
+		{"trims", float64(r.Trims)},
+		{"tails_checked", r.Tails},
+	}...)
+}
+
+// Skipped is a measurement that was left out.
+func Skipped(benchmark string, s Subject, setting string, why error) Row {
+	r := s.row(benchmark)
+	r[0].Name = "skipped"
+	return append(r, Field{"setting", setting}, Field{"why", why.Error()})
 }
 
 // Cache says whether the bytes that were read lay in the kernel's cache.
@@ -76,7 +162,7 @@ type Environment struct {
 	Machine   string // processors, kernel, Go
 	Disk      string // the directory that was measured, its file system
 	Fdatasync limit.SyncCost
-	Log       string // the log and its durability; empty if no log takes part
+	Software  string // what is measured and by what, with versions
 }
 
 // Row is the environment as JSON tells it.
@@ -86,7 +172,7 @@ func (e Environment) Row() Row {
 		{"disk", e.Disk},
 		{"fdatasync_2kib_p50_us", limit.Microseconds(e.Fdatasync.Synced, 50)},
 		{"fdatasync_2kib_p99_us", limit.Microseconds(e.Fdatasync.Synced, 99)},
-		{"log", e.Log},
+		{"software", e.Software},
 	}
 }
 
@@ -102,6 +188,6 @@ func (e Environment) String() string {
 	line("disk", e.Disk+", write + fdatasync of 2 KiB p50 "+
 		format(limit.Microseconds(e.Fdatasync.Synced, 50))+" us, p99 "+
 		format(limit.Microseconds(e.Fdatasync.Synced, 99))+" us")
-	line("log", e.Log)
+	line("software", e.Software)
 	return b.String()
 }

@@ -20,9 +20,17 @@ import (
 // of connections, one request outstanding on each. It is the question that
 // group commit answers: does throughput hold when the same load comes in over
 // more connections?
+//
+// With PerSecond the appends follow a schedule instead, as the users of a
+// service do: they come at fixed times whether earlier ones are answered or
+// not, and latency is counted from the time an append was meant to go. A worker
+// that is late is late for what comes after, too, so nothing that a slow answer
+// delayed goes unseen.
 type Appends struct {
 	Workers    int
 	ValueBytes int
+	PerSecond  float64 // of all workers together; 0: as fast as answers come
+	Sending    Sending // InFlight is 1 unless set
 	limit.Span
 }
 
@@ -30,8 +38,10 @@ type Appends struct {
 type AppendsResult struct {
 	Connections int
 	ValueBytes  int
+	Asked       float64 // appends per second; 0: as fast as answers come
 	limit.Rate
-	// Latency from the call to the acknowledgement, as the worker sees it.
+	// Latency from the call, or from the time in the schedule, to the
+	// acknowledgement, as the worker sees it.
 	Latency *hdrhistogram.Histogram
 }
 
@@ -49,32 +59,35 @@ const progressEvery = 100 * time.Millisecond
 // fails, ends the run early; the result then holds what was measured until
 // then, beside the error.
 func (a Appends) Run(ctx context.Context, target Target, connections int, progress Progress) (AppendsResult, error) {
-	result := AppendsResult{Connections: connections, ValueBytes: a.ValueBytes, Latency: limit.NewHistogram()}
+	result := AppendsResult{Connections: connections, ValueBytes: a.ValueBytes, Asked: a.PerSecond, Latency: limit.NewHistogram()}
 	if connections < 1 || connections > a.Workers {
 		return result, fmt.Errorf("%d connections for %d workers: every connection needs a worker", connections, a.Workers)
 	}
-	var appenders []Appender
+	var senders []Sender
 	defer func() {
-		for _, appender := range appenders {
-			appender.Close()
+		for _, sender := range senders {
+			_ = sender.Close() // every append has been answered
 		}
 	}()
+	sending := a.Sending
+	sending.InFlight = max(sending.InFlight, 1)
 	for range connections {
-		appender, err := target.Appender(ctx)
+		sender, err := target.Sender(ctx, sending)
 		if err != nil {
-			return result, fmt.Errorf("open connection %d of %d: %w", len(appenders)+1, connections, err)
+			return result, fmt.Errorf("open connection %d of %d: %w", len(senders)+1, connections, err)
 		}
-		appenders = append(appenders, appender)
+		senders = append(senders, sender)
 	}
 
 	run := appendsRun{failed: make(chan error, a.Workers)}
+	begin := time.Now()
 	latencies := make([]*hdrhistogram.Histogram, a.Workers)
 	var running sync.WaitGroup
 	for i := range a.Workers {
 		latencies[i] = limit.NewHistogram()
 		running.Go(func() {
 			// An append that was begun is finished: its outcome is known then.
-			run.work(context.WithoutCancel(ctx), appenders[i%connections], a.value(i), latencies[i])
+			run.work(context.WithoutCancel(ctx), senders[i%connections], a.value(i), a.schedule(begin, i), latencies[i])
 		})
 	}
 	err := run.wait(ctx, a.Warmup, progress)
@@ -102,6 +115,20 @@ func (a Appends) value(i int) []byte {
 	return value[:a.ValueBytes]
 }
 
+// schedule tells when a worker's next append is meant to go: worker i has every
+// so-manieth place of the schedule.
+func (a Appends) schedule(begin time.Time, i int) func() time.Time {
+	if a.PerSecond <= 0 {
+		return time.Now
+	}
+	place := float64(i)
+	return func() time.Time {
+		at := begin.Add(time.Duration(place / a.PerSecond * float64(time.Second)))
+		place += float64(a.Workers)
+		return at
+	}
+}
+
 // The stages of a run: only what ends while it is measured counts.
 const (
 	stageWarmup int32 = iota
@@ -114,13 +141,19 @@ type appendsRun struct {
 	failed chan error // room for one error of each worker
 }
 
-func (r *appendsRun) work(ctx context.Context, appender Appender, value []byte, latency *hdrhistogram.Histogram) {
+func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next func() time.Time, latency *hdrhistogram.Histogram) {
 	for n := uint64(0); r.stage.Load() != stageOver; n++ {
 		if len(value) >= 8 {
 			binary.LittleEndian.PutUint64(value, n)
 		}
-		start := time.Now()
-		if err := appender.Append(ctx, value); err != nil {
+		start := next()
+		if early := time.Until(start); early > 0 {
+			time.Sleep(early)
+			if r.stage.Load() == stageOver {
+				return
+			}
+		}
+		if err := sender.Append(ctx, value); err != nil {
 			r.failed <- err
 			return
 		}

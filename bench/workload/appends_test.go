@@ -20,10 +20,10 @@ func TestAppendsOfEveryWorkerAreCountedAndTimed(t *testing.T) {
 	require.EqualValues(t, 3, target.opened.Load())
 	require.Zero(t, target.open.Load(), "every connection is closed")
 	require.Positive(t, result.Count)
-	require.Less(t, result.Count, int64(len(target.records)), "warm-up does not count")
+	require.Less(t, result.Count, int64(len(target.records())), "warm-up does not count")
 	require.Equal(t, result.Count, result.Latency.TotalCount())
 	require.InEpsilon(t, result.PerSecond()*64/(1<<20), result.MiBPerSecond(), 1e-9)
-	for _, record := range target.records {
+	for _, record := range target.records() {
 		require.Len(t, record, 64)
 	}
 }

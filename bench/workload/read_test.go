@@ -37,12 +37,12 @@ func TestALogThatIsFilledIsLeftAlone(t *testing.T) {
 	n, err := small.Fill(t.Context(), target, Silent{})
 	require.NoError(t, err)
 	require.Zero(t, n)
-	require.Len(t, target.records, 1000)
+	require.Len(t, target.records(), 1000)
 }
 
 func TestFillingGoesOnWhereItStopped(t *testing.T) {
 	target := filled(t)
-	target.records = target.records[:123]
+	target.partitions[0].records = target.records()[:123]
 	var progress counter
 	n, err := small.Fill(t.Context(), target, &progress)
 	require.NoError(t, err)
@@ -53,12 +53,13 @@ func TestFillingGoesOnWhereItStopped(t *testing.T) {
 }
 
 func TestALogOfOthersIsNotTouched(t *testing.T) {
-	target := &memoryTarget{runLength: 1, records: [][]byte{[]byte("somebody's order")}}
+	target := &memoryTarget{runLength: 1}
+	target.partitions[0].records = [][]byte{[]byte("somebody's order")}
 	_, err := small.Fill(t.Context(), target, Silent{})
 	require.ErrorIs(t, err, ErrForeign)
-	require.Len(t, target.records, 1)
+	require.Len(t, target.records(), 1)
 
-	_, err = small.Fill(t.Context(), &memoryTarget{start: 5}, Silent{})
+	_, err = small.Fill(t.Context(), &memoryTarget{partitions: [4]memoryLog{{start: 5}}}, Silent{})
 	require.ErrorIs(t, err, ErrForeign)
 }
 
@@ -72,7 +73,7 @@ func TestEveryByteOfEveryRecordIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := filled(t)
-			damage(target.records)
+			damage(target.records())
 			_, err := small.Run(t.Context(), target, 1, Silent{})
 			require.ErrorContains(t, err, "record 500")
 		})
@@ -81,7 +82,7 @@ func TestEveryByteOfEveryRecordIsChecked(t *testing.T) {
 
 func TestALogThatEndsEarlyIsAnError(t *testing.T) {
 	target := filled(t)
-	target.records = target.records[:999]
+	target.partitions[0].records = target.records()[:999]
 	_, err := small.Run(t.Context(), target, 1, Silent{})
 	require.ErrorContains(t, err, "ended at offset 999")
 }

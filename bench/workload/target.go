@@ -1,38 +1,174 @@
 // Package workload holds what is measured: appends spread over connections,
-// and long reads. A workload knows no system under test. It drives a Target,
-// and every driver in bench/driver is one.
+// long reads, pipelining over slow links, and more. A workload knows no system
+// under test. It drives a System and its Targets, and bench/driver has one for
+// each system.
 package workload
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
 
-// Target is one log of a system under test. Every Appender, Filler and Reader
-// that it gives out has a connection of its own.
-type Target interface {
-	// Appender opens a connection with one request outstanding at most.
-	Appender(ctx context.Context) (Appender, error)
-	// Filler opens a connection that appends as fast as it can.
-	Filler(ctx context.Context) (Filler, error)
-	// Reader opens a connection that reads the records of [from, until), or as
-	// many of them as are there.
-	Reader(ctx context.Context, from, until int64) (Reader, error)
-	// Bounds tells which offsets, [start, end), can be read.
-	Bounds(ctx context.Context) (start, end int64, err error)
+// System is a system under test: it has logs, by name.
+type System interface {
+	// Create makes a log that is empty.
+	Create(ctx context.Context, name string, config LogConfig) error
+	Delete(ctx context.Context, name string) error
+	// Open prepares for a log that exists.
+	Open(ctx context.Context, name string) (Target, error)
+	Close() error
 }
 
-// Appender is used by several workers at once. Appends of one appender that
-// wait at the same time may share a request.
-type Appender interface {
+// ErrNoLog is what Open says of a log that does not exist.
+var ErrNoLog = errors.New("there is no such log")
+
+// ErrUnsupported is what a system says that has no such thing: a measurement
+// of it is left out.
+var ErrUnsupported = errors.New("not supported")
+
+// Durability says what an acknowledgement rests on.
+type Durability string
+
+const (
+	// Synced: on the disks of a majority. Kafka's flush.messages=1 with
+	// min.insync.replicas of a majority.
+	Synced Durability = "fsync"
+	// Unsynced: in the memory of replicas. A memory log of Strandline;
+	// Kafka's default, which leaves the writing to the operating system.
+	Unsynced Durability = "no fsync"
+)
+
+// ParseDurability reads what String of a Durability gives, and the names of
+// Strandline's classes.
+func ParseDurability(text string) (Durability, error) {
+	switch text {
+	case string(Synced), "disk":
+		return Synced, nil
+	case string(Unsynced), "memory":
+		return Unsynced, nil
+	}
+	return "", fmt.Errorf("disk (each append is synced) or memory (none is), not %q", text)
+}
+
+// LogConfig is what a log is created with.
+type LogConfig struct {
+	Durability     Durability
+	Replicas       int           // 1, 3, ...; 0: what the system gives
+	Partitions     int           // 0: 1. Each is a log of its own to Strandline
+	Retention      time.Duration // 0: for ever
+	RetentionBytes int64         // 0: without bound
+}
+
+// Target is one log of a system under test. Every Sender and Reader that it
+// gives out has a connection of its own.
+type Target interface {
+	// Sender opens a connection to append on.
+	Sender(ctx context.Context, s Sending) (Sender, error)
+	// Reader opens a connection that reads a range.
+	Reader(ctx context.Context, r Range) (Reader, error)
+	// Bounds tells which offsets of a partition, [start, end), can be read.
+	Bounds(ctx context.Context, partition int) (start, end int64, err error)
+	// Trim removes all below an offset of partition 0.
+	Trim(ctx context.Context, before int64) error
+	// Durability describes what an acknowledgement rests on, for people.
+	Durability() string
+	Close() error
+}
+
+// Sending is how a Sender sends. Its zero value is the client library's own
+// way, except that nothing lingers.
+type Sending struct {
+	// InFlight bounds the requests without an answer on the connection; 0:
+	// the library's default, which Strandline's client calls automatic.
+	InFlight int
+	// A request leaves when it has RequestBytes or RequestRecords, or when its
+	// first record has waited for Linger. 0: the library decides.
+	RequestBytes   int
+	RequestRecords int
+	Linger         time.Duration
+	BufferBytes    int    // accepted and without an answer at most; 0: the library decides
+	Compression    string // none, gzip, snappy, lz4, zstd; empty: none
+	Acks           Acks
+	Once           Once
+	Partitions     int // as in LogConfig
+}
+
+// Once says whether records are appended at most once: by Kafka's idempotent
+// producer, by Strandline's session.
+type Once int
+
+const (
+	// OnceDefault is what the library does unless told, as far as it can with
+	// the other settings.
+	OnceDefault Once = iota
+	OnceYes
+	OnceNo
+)
+
+// Acks says whose acknowledgement a sender waits for, with Kafka's names.
+type Acks int
+
+const (
+	AcksAll    Acks = 0 // -1 to Kafka; here the zero value
+	AcksLeader Acks = 1
+	AcksNone   Acks = 2 // 0 to Kafka
+)
+
+// ParseAcks reads -1 or all, 1 and 0.
+func ParseAcks(text string) (Acks, error) {
+	switch text {
+	case "-1", "all":
+		return AcksAll, nil
+	case "1":
+		return AcksLeader, nil
+	case "0":
+		return AcksNone, nil
+	}
+	return 0, fmt.Errorf("-1 (all), 0 or 1, not %q", text)
+}
+
+// Kafka is the number that Kafka's protocol has for it.
+func (a Acks) Kafka() int16 {
+	switch a {
+	case AcksLeader:
+		return 1
+	case AcksNone:
+		return 0
+	}
+	return -1
+}
+
+func (a Acks) String() string { return fmt.Sprint(a.Kafka()) }
+
+// Sender appends. It is used by several workers at once; records that wait at
+// the same time may share a request.
+type Sender interface {
 	// Append returns when the record is acknowledged.
 	Append(ctx context.Context, value []byte) error
+	// Send accepts a record for a partition and calls done once, when it is
+	// acknowledged or has failed. It waits while too much is unanswered. The
+	// value must stay as it is until done.
+	Send(ctx context.Context, partition int, value []byte, done func(error)) error
+	// Close returns when everything is answered.
 	Close() error
 }
 
-// Filler appends in the order of the calls, and keeps its own copy of a value.
-type Filler interface {
-	// Fill may return before the record is acknowledged.
-	Fill(ctx context.Context, value []byte) error
-	// Close returns when everything is acknowledged.
-	Close() error
+// Range is what a Reader reads: [From, Until) of a partition, or as many of
+// them as are there. With Follow it waits for more at the end.
+type Range struct {
+	Partition   int
+	From, Until int64
+	Follow      bool
+}
+
+// BlockReader is a Reader that does not decode records, if a system has one:
+// it counts what it was given.
+type BlockReader interface {
+	// NextBlock returns how many records there were, and how many bytes they
+	// took as they are stored, and io.EOF at the end.
+	NextBlock(ctx context.Context) (records int64, size int, err error)
 }
 
 // Reader hands out the values of a log in order.

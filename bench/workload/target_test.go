@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,12 +17,35 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // memoryTarget is a log in a slice. It counts what a workload opens and closes.
 type memoryTarget struct {
 	mu         sync.Mutex
-	records    [][]byte
-	start      int64
+	partitions [4]memoryLog
+	changed    chan struct{} // closed when something is appended
 	open       atomic.Int64
 	opened     atomic.Int64
-	runLength  int // records that a reader hands out at once
+	sending    Sending // of the last sender
+	runLength  int     // records that a reader hands out at once
 	appendFail error
+	swap       bool // puts a record before the one that came before it
+}
+
+type memoryLog struct {
+	start   int64
+	records [][]byte // from offset 0 on, also those that were trimmed
+}
+
+func (t *memoryTarget) records() [][]byte { return t.partitions[0].records }
+
+func (t *memoryTarget) Close() error       { return nil }
+func (t *memoryTarget) Durability() string { return "none at all" }
+
+func (t *memoryTarget) Sender(_ context.Context, s Sending) (Sender, error) {
+	t.sending = s
+	return t.connect(), nil
+}
+
+func (t *memoryTarget) Reader(_ context.Context, r Range) (Reader, error) {
+	c := t.connect()
+	c.r = r
+	return c, nil
 }
 
 func (t *memoryTarget) connect() *memoryConnection {
@@ -30,50 +54,84 @@ func (t *memoryTarget) connect() *memoryConnection {
 	return &memoryConnection{target: t}
 }
 
-func (t *memoryTarget) Appender(context.Context) (Appender, error) { return t.connect(), nil }
-func (t *memoryTarget) Filler(context.Context) (Filler, error)     { return t.connect(), nil }
-
-func (t *memoryTarget) Reader(_ context.Context, from, until int64) (Reader, error) {
-	c := t.connect()
-	c.next, c.until = from, until
-	return c, nil
+func (t *memoryTarget) Bounds(_ context.Context, partition int) (int64, int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := &t.partitions[partition]
+	return l.start, int64(len(l.records)), nil
 }
 
-func (t *memoryTarget) Bounds(context.Context) (int64, int64, error) {
-	return t.start, int64(len(t.records)), nil
+func (t *memoryTarget) Trim(_ context.Context, before int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.partitions[0].start = before
+	return nil
+}
+
+func (t *memoryTarget) append(partition int, value []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.appendFail != nil {
+		return t.appendFail
+	}
+	l := &t.partitions[partition]
+	l.records = append(l.records, slices.Clone(value))
+	if n := len(l.records); t.swap && n > 1 && rand.IntN(2) == 0 {
+		l.records[n-1], l.records[n-2] = l.records[n-2], l.records[n-1]
+	}
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+	return nil
 }
 
 type memoryConnection struct {
 	target *memoryTarget
-	next   int64
-	until  int64
+	r      Range
 }
 
 func (c *memoryConnection) Append(_ context.Context, value []byte) error {
-	c.target.mu.Lock()
-	defer c.target.mu.Unlock()
-	if c.target.appendFail != nil {
-		return c.target.appendFail
-	}
-	c.target.records = append(c.target.records, slices.Clone(value))
+	return c.target.append(0, value)
+}
+
+func (c *memoryConnection) Send(_ context.Context, partition int, value []byte, done func(error)) error {
+	done(c.target.append(partition, value))
 	return nil
 }
 
-func (c *memoryConnection) Fill(ctx context.Context, value []byte) error {
-	return c.Append(ctx, value)
+func (c *memoryConnection) Next(ctx context.Context) ([][]byte, error) {
+	for ctx.Err() == nil {
+		run, more := c.next()
+		if len(run) > 0 {
+			c.r.From += int64(len(run))
+			return run, nil
+		}
+		if !c.r.Follow {
+			return nil, io.EOF
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+		}
+	}
+	return nil, ctx.Err()
 }
 
-func (c *memoryConnection) Next(ctx context.Context) ([][]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func (c *memoryConnection) next() (run [][]byte, more chan struct{}) {
+	t := c.target
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	records := t.partitions[c.r.Partition].records
+	end := min(c.r.Until, int64(len(records)))
+	if c.r.From < end {
+		rest := records[c.r.From:end]
+		return rest[:min(len(rest), max(t.runLength, 1))], nil
 	}
-	rest := c.target.records[c.next:min(c.until, int64(len(c.target.records)))]
-	if len(rest) == 0 {
-		return nil, io.EOF
+	if t.changed == nil {
+		t.changed = make(chan struct{})
 	}
-	run := rest[:min(len(rest), c.target.runLength)]
-	c.next += int64(len(run))
-	return run, nil
+	return nil, t.changed
 }
 
 func (c *memoryConnection) Close() error {

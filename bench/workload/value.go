@@ -23,6 +23,7 @@ const valueMin = 16
 // so every byte of every record is known beforehand, and is compared.
 type values struct {
 	bodies [bodies][]byte
+	slab   []byte // what fresh has not given away yet
 }
 
 // newValues makes values of size bytes, at least valueMin.
@@ -41,6 +42,21 @@ func (v *values) value(i int64) []byte {
 	value := v.bodies[i%bodies]
 	binary.LittleEndian.PutUint64(value, uint64(i))
 	return value
+}
+
+// slabBytes is how much memory fresh takes at once.
+const slabBytes = 1 << 20
+
+// fresh is the i-th value in memory of its own.
+func (v *values) fresh(i int64) []byte {
+	value := v.value(i)
+	if len(v.slab) < len(value) {
+		v.slab = make([]byte, max(slabBytes, len(value)))
+	}
+	mine := v.slab[:len(value):len(value)]
+	v.slab = v.slab[len(value):]
+	copy(mine, value)
+	return mine
 }
 
 // check proves that the value is the i-th. The error tells what it is instead.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,25 +16,44 @@ import (
 	"strandline.dev/bench/driver"
 	"strandline.dev/bench/limit"
 	"strandline.dev/bench/report"
-	"strandline.dev/client"
+	"strandline.dev/bench/suite"
+	"strandline.dev/bench/workload"
 )
 
 func newBench(c *cli) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "bench",
-		Short: "Measure a running server, and this machine's own limits",
-		Long: `Measure a running server, and this machine's own limits. A figure means something
-only beside what the machine can do at best in the same run: --with-limits
-measures that as well and prints the ratios. Ctrl-C prints what there is by then.
+		Short: "Measure a running server, other systems beside it, and this machine's own limits",
+		Long: `Measure a running server, other systems beside it, and this machine's own limits.
+A figure means something only beside what the machine can do at best in the same
+run: --with-limits measures that as well and prints the ratios. Ctrl-C prints
+what there is by then.
+
+What is measured is a --target, or several; without one it is the log at
+--server:
+
+  strandline://HOST:PORT[,HOST:PORT]
+  kafka://HOST:PORT[,HOST:PORT]?client=franz    by franz-go: the default
+  kafka://HOST:PORT[,HOST:PORT]?client=sarama   by Sarama
+  kafka://HOST:PORT[,HOST:PORT]?client=fetch    reads only, without a library
+
+&name=NAME and &disk=WORDS are what the tables call the target and its disk.
 
 With --json, every line is one object: an environment, a benchmark, a limit or a
-ratio.`,
+ratio. With --out, everything is kept in a directory, for "bench report".`,
 		Example: `  strandline bench appends --connections 1,128 --with-limits
   strandline bench limits --json`,
 	},
+		newBenchAll(c),
 		newBenchAppends(c),
 		newBenchRead(c),
+		newBenchPipeline(c),
+		newBenchMatrix(c),
+		newBenchRetention(c),
+		newBenchRAMDisk(c),
+		newBenchMixed(c),
 		newBenchLimits(c),
+		newBenchReport(c),
 		newBenchPeer(c),
 	)
 }
@@ -41,12 +62,89 @@ ratio.`,
 type benchFlags struct {
 	data string
 	csv  string
+	keep string     // --out
 	span limit.Span // of each single limit
+
+	fleetDisk     string // where systems that the benchmark starts have their files; empty: it starts none
+	fleetSoftware string // what else it starts, with versions
 }
 
 func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.data, "data", "", "data `directory` of the server, if it is on this machine (default "+defaultData+" if that exists)")
 	flags.StringVar(&f.csv, "csv", "", "write the rows to this CSV `file` as well")
+	flags.StringVar(&f.keep, "out", "", "keep everything in this `directory`, for bench report")
+}
+
+// targetFlags are common to all benchmarks that drive a log.
+type targetFlags struct {
+	targets  []string
+	repeats  int
+	replicas int
+	stored   durability
+	tls      bool
+	tlsCA    string
+}
+
+func (f *targetFlags) register(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringArrayVar(&f.targets, "target", nil, "`address` of what is measured; repeat it to measure several (default strandline:// at --server)")
+	flags.IntVar(&f.repeats, "repeats", 1, "how often each thing is measured; the rows are medians")
+	flags.IntVar(&f.replicas, "replicas", 0, "replicas of logs that are created (default the server's)")
+	flags.Var(&f.stored, "durability", "disk or memory, of logs that are created; memory is Kafka's own default")
+	flags.BoolVar(&f.tls, "tls", false, "encrypt connections to kafka:// targets")
+	flags.StringVar(&f.tlsCA, "tls-ca", "", "trust the certificates in this PEM `file` instead of the system's")
+	completeWords(command, "durability", "disk", "memory")
+}
+
+// subjects are what the flags name. keep is how much logs that are created keep.
+func (f *targetFlags) subjects(c *cli, data string, keep int64) ([]suite.Subject, error) {
+	options := driver.Options{Insecure: c.insecure}
+	if f.tls {
+		config, err := f.tlsConfig()
+		if err != nil {
+			return nil, err
+		}
+		options.TLS = config
+	}
+	addresses := []driver.Address{{Scheme: driver.Strandline, Nodes: c.servers}}
+	if len(f.targets) > 0 {
+		addresses = nil
+	}
+	for _, text := range f.targets {
+		a, err := driver.ParseAddress(text)
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, a)
+	}
+	stored := workload.Synced
+	if f.stored.String() == "memory" {
+		stored = workload.Unsynced
+	}
+	var all []suite.Subject
+	for _, a := range addresses {
+		all = append(all, suite.Subject{
+			Address: a, Options: options, Files: data,
+			Log: workload.LogConfig{Durability: stored, Replicas: f.replicas, RetentionBytes: keep},
+		})
+	}
+	return all, nil
+}
+
+func (f *targetFlags) tlsConfig() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.tlsCA == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(f.tlsCA)
+	if err != nil {
+		return nil, err
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-ca %s: no certificate in it", f.tlsCA)
+	}
+	return config, nil
 }
 
 // spanFlags are the times of one measurement.
@@ -77,15 +175,16 @@ var defaultSpan = limit.Span{Warmup: 500 * time.Millisecond, Duration: 2 * time.
 type bench struct {
 	*cli
 	benchFlags
-	ctx     context.Context
-	writer  report.Writer
-	scratch *limit.Scratch // on the server's disk, or else here
-	files   []io.Closer
+	ctx       context.Context
+	suite     *suite.Suite
+	writer    report.Writer // shows and keeps rows
+	directory *report.Directory
+	scratch   *limit.Scratch // on the server's disk, or else here
+	files     []io.Closer
 }
 
-// startBench opens the outputs and prints what the figures will depend on. log
-// describes the log that takes part, if one does.
-func (c *cli) startBench(ctx context.Context, flags benchFlags, log string) (*bench, error) {
+// startBench opens the outputs and prints what the figures will depend on.
+func (c *cli) startBench(ctx context.Context, flags benchFlags, repeats int) (*bench, error) {
 	b := &bench{cli: c, benchFlags: flags, ctx: ctx, writer: report.Table(c.out)}
 	if c.json {
 		b.writer = report.JSON(c.out)
@@ -98,10 +197,23 @@ func (c *cli) startBench(ctx context.Context, flags benchFlags, log string) (*be
 		b.files = append(b.files, file)
 		b.writer = report.Both(b.writer, report.CSV(file))
 	}
-	if b.data == "" && isDirectory(defaultData) {
+	shown := b.writer
+	if flags.keep != "" {
+		directory, err := report.OpenDirectory(flags.keep)
+		if err != nil {
+			return nil, err
+		}
+		b.directory = directory
+		b.writer = report.Both(b.writer, directory)
+	}
+	if b.data == "" && b.fleetDisk == "" && isDirectory(defaultData) {
 		b.data = defaultData
 	}
-	environment, err := b.environment(log)
+	b.suite = &suite.Suite{
+		Writer: shown, Directory: b.directory, Repeats: repeats,
+		Bar: c.newBar, Line: c.say,
+	}
+	environment, err := b.environment()
 	if err == nil {
 		err = b.writer.Environment(environment)
 	}
@@ -118,12 +230,21 @@ func (b *bench) finish(err error) error {
 	for _, file := range b.files {
 		err = first(err, file.Close())
 	}
+	if b.directory != nil {
+		page, e := report.Summarize(b.keep)
+		if err = first(err, e); e == nil {
+			b.say("%s", page)
+		}
+	}
 	return err
 }
 
 // environment looks at the machine and measures what a sync costs.
-func (b *bench) environment(log string) (report.Environment, error) {
+func (b *bench) environment() (report.Environment, error) {
 	directory, remark := b.data, ""
+	if b.fleetDisk != "" {
+		directory = b.fleetDisk
+	}
 	if directory == "" {
 		directory, remark = ".", ", which may not be the server's disk (--data)"
 	}
@@ -140,31 +261,56 @@ func (b *bench) environment(log string) (report.Environment, error) {
 		Machine:   limit.Machine(),
 		Disk:      fmt.Sprintf("%s (%s)%s", directory, disk.FileSystem, remark),
 		Fdatasync: cost,
-		Log:       log,
+		Software:  "strandline " + readVersion().Version + b.fleetSoftware,
 	}, err
 }
 
 // syncTime gives several thousand syncs on a fast disk and dozens on a slow one.
 const syncTime = 500 * time.Millisecond
 
-// note says something that is no result, to people only.
-func (c *cli) note(format string, args ...any) {
+// note explains a result, to people only.
+func (c *cli) note(format string, args ...any) { c.say("note: "+format, args...) }
+
+// say tells how things go, to people only.
+func (c *cli) say(format string, args ...any) {
 	if !c.json {
-		fmt.Fprintf(c.err, "note: "+format+"\n", args...)
+		fmt.Fprintf(c.err, format+"\n", args...)
 	}
 }
 
-// target prepares the log of a benchmark and describes it for the table.
-func (c *cli) target(ctx context.Context, log string, config client.LogConfig) (t *driver.Strandline, description string, created bool, err error) {
-	t, err = driver.NewStrandline(c.servers, log, c.clientOptions()...)
+// onSubjects opens the outputs, runs do for one subject after the other, and
+// closes them. A benchmark that goes wrong on one subject is not begun on the
+// next.
+func (c *cli) onSubjects(command *cobra.Command, flags benchFlags, targets targetFlags, keep int64, do func(*bench, suite.Subject) error) error {
+	run, err := c.startBenchOn(command, &flags, targets)
 	if err != nil {
-		return nil, "", false, c.explainDial(err)
+		return err
 	}
-	info, created, err := t.Create(ctx, config)
-	if err != nil {
-		return nil, "", false, errors.Join(err, t.Close())
+	subjects, err := targets.subjects(c, run.data, keep)
+	for _, s := range subjects {
+		if err == nil {
+			err = do(run, s)
+		}
 	}
-	return t, fmt.Sprintf("%s, %s", log, promise(info.Config.Durability)), created, nil
+	return run.finish(hintForeign(err))
+}
+
+// startBenchOn checks what the flags name before anything is begun.
+func (c *cli) startBenchOn(command *cobra.Command, flags *benchFlags, targets targetFlags) (*bench, error) {
+	if _, err := targets.subjects(c, "", 0); err != nil {
+		return nil, misused(command, "%w", err)
+	}
+	if targets.repeats < 1 {
+		return nil, misused(command, "--repeats %d: at least 1", targets.repeats)
+	}
+	return c.startBench(command.Context(), *flags, targets.repeats)
+}
+
+func hintForeign(err error) error {
+	if errors.Is(err, workload.ErrForeign) {
+		return hintedError{err, "choose another --log, or delete this one"}
+	}
+	return err
 }
 
 func isDirectory(path string) bool {

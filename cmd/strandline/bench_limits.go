@@ -44,7 +44,7 @@ The far end is a process of its own, as a server is.`,
 			if err := checkSpan(command, common.span); err != nil {
 				return err
 			}
-			run, err := c.startBench(command.Context(), common, "")
+			run, err := c.startBench(command.Context(), common, 1)
 			if err != nil {
 				return err
 			}
@@ -100,10 +100,26 @@ func (b *bench) diskLimits() error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	if err := b.cat(files, report.Uncached); err != nil {
+	if err := b.suite.CatFiles(b.ctx, files, report.Uncached); err != nil {
 		return err
 	}
-	return b.cat(files, report.Cached)
+	return b.suite.CatFiles(b.ctx, files, report.Cached)
+}
+
+// segments lists the server's files, or nothing if they are out of reach.
+func (b *bench) segments() ([]string, error) {
+	if b.fleetDisk != "" {
+		return nil, nil // nothing is there yet
+	}
+	if b.data == "" {
+		b.note("the server's files are out of reach: give --data to measure reading them")
+		return nil, nil
+	}
+	files, err := limit.Segments(b.data)
+	if err == nil && len(files) == 0 {
+		b.note("no segments below %s", b.data)
+	}
+	return files, err
 }
 
 // row writes a figure that was measured to its end: half a limit is none.

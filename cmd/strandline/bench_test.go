@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -68,7 +70,8 @@ func TestBenchAppendsMeasuresEveryConnectionCount(t *testing.T) {
 	require.Equal(t, map[string]bool{"appends/grpc_echo": true}, figures(rows(t, out), "ratio"))
 	written, err := os.ReadFile(csv)
 	require.NoError(t, err)
-	require.Contains(t, string(written), "benchmark,connections,appends_per_s,mib_per_s,p50_us,p99_us,p999_us\n")
+	require.Contains(t, string(written), "benchmark,system,client,durability,disk,loop,connections,appends_per_s,mib_per_s,p50_us,p99_us,p999_us,runs,spread_percent\n")
+	require.Contains(t, string(written), "appends,strandline,Go client,\"fsync, 1 of 1\",as it is,closed,1,")
 	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
 }
 
@@ -86,4 +89,80 @@ func TestBenchReadChecksWhatItReads(t *testing.T) {
 	o := p.run(nil, args...)
 	require.Equal(t, exitFailed, o.code)
 	require.Contains(t, o.err, "choose another --log")
+}
+
+func TestBenchPipelineKeepsItsLimitAndReadsBack(t *testing.T) {
+	p := serve(t, t.TempDir())
+	o := p.run(nil, "bench", "pipeline", "--records", "5000", "--round-trip", "0s,2ms", "--in-flight", "2,auto",
+		"--flush-bytes", "20KB", "--warmup", "0s", "--duration", "1m", "--partitions", "2", "--partitioner", "roundrobin", "--data", p.data)
+	require.Equal(t, exitOK, o.code, o.err)
+	require.Equal(t, 4, strings.Count(o.out, "read back"))
+	require.NotContains(t, o.out, "no: ")
+	require.Regexp(t, `5000 records sent, [0-9.]+ records/sec \([0-9.]+ MiB/sec ingress, `, o.err)
+	require.Empty(t, p.must("", "log", "list", "--json"), "the logs are gone, those of partitions, too")
+}
+
+func TestBenchResultsBecomeAReport(t *testing.T) {
+	p := serve(t, t.TempDir())
+	out := filepath.Join(t.TempDir(), "results")
+	list := filepath.Join(t.TempDir(), "options.txt")
+	require.NoError(t, os.WriteFile(list, []byte("mode=sync,async # two\n"), 0o600))
+	span := []string{"--warmup", "0s", "--duration", "150ms", "--out", out, "--data", p.data, "--json"}
+	p.must("", append([]string{"bench", "matrix", "--options", list, "--repeats", "2"}, span...)...)
+	p.must("", append([]string{"bench", "retention", "--retention", "1h"}, span...)...)
+	p.must("", append([]string{"bench", "mixed", "--trim-every", "20ms", "--keep", "10"}, span...)...)
+	p.must("", append([]string{"bench", "appends", "--connections", "2", "--rate", "500"}, span...)...)
+	p.must("", append([]string{"bench", "ramdisk", "--target", "strandline://" + p.grpc + "?disk=memory"}, span...)...)
+
+	document := filepath.Join(t.TempDir(), "benchmarks.md")
+	p.must("", "bench", "report", out, "--markdown", document)
+	for _, name := range []string{"report.html", "result.csv", "result.json", "charts/matrix.svg", "charts/retention.svg"} {
+		require.FileExists(t, filepath.Join(out, name))
+	}
+	text, err := os.ReadFile(document)
+	require.NoError(t, err)
+	for _, title := range []string{"The matrix of options", "Retention", "Everything at once", "Appends against connections", "fsync, 1 of 1"} {
+		require.Contains(t, string(text), title)
+	}
+	require.FileExists(t, strings.TrimSuffix(document, ".md")+"/matrix.svg")
+	require.Empty(t, p.must("", "log", "list", "--json"), "nothing is left behind")
+}
+
+func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
+	p := serve(t, t.TempDir())
+	results := filepath.Join(t.TempDir(), "results")
+	command := program(t, "bench", "appends", "--connections", "1,2", "--warmup", "0s", "--duration", "1h",
+		"--out", results, "--data", p.data, "--json", "--server", p.grpc)
+	var out bytes.Buffer
+	command.Stdout = &out
+	require.NoError(t, command.Start())
+	require.Eventually(t, func() bool {
+		listed := rows(t, p.must("", "log", "list", "--json"))
+		return len(listed) == 1 && listed[0]["end_offset"].(float64) > 0
+	}, time.Minute, 10*time.Millisecond, "nothing is appended")
+	require.NoError(t, command.Process.Signal(os.Interrupt))
+	require.Error(t, command.Wait())
+	require.Equal(t, exitInterrupted, command.ProcessState.ExitCode())
+	require.Equal(t, map[string]bool{"appends": true}, figures(rows(t, out.String()), "benchmark"))
+	require.FileExists(t, filepath.Join(results, "report.html"))
+	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
+}
+
+func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
+	for _, args := range []string{
+		"bench appends --target http://127.0.0.1:1",
+		"bench appends --repeats 0",
+		"bench pipeline --acks 2",
+		"bench pipeline --in-flight 0",
+		"bench pipeline --once sometimes",
+		"bench pipeline --partitioner best",
+		"bench matrix --options /does/not/exist",
+		"bench matrix --samples /does/not/exist",
+		"bench appends --tls --tls-ca /does/not/exist",
+	} {
+		require.Equal(t, exitUsage, execute(t, nil, "", strings.Fields(args)...).code, args)
+	}
+	o := execute(t, nil, "", "bench", "report", t.TempDir())
+	require.Equal(t, exitFailed, o.code)
+	require.Contains(t, o.err, "benchmarks write them with --out")
 }

@@ -366,8 +366,14 @@ func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
 					"node %q holds a replica of log %q: move it with `strandline cluster replace-node %s --with OTHER` first", name, l.Name, name)
 			}
 		}
-		if len(s.Nodes) == 1 {
-			return catalogChange{}, record.Refuse(record.NoNode, "node %q is the only one", name)
+		staying := 0
+		for _, other := range s.Nodes {
+			if !other.Leaving && other.ID != node.ID {
+				staying++
+			}
+		}
+		if staying == 0 {
+			return catalogChange{}, record.Refuse(record.NoNode, "node %q is the only one that is left", name)
 		}
 		node.Leaving = true
 		return catalogChange{Node: []catalogNode{node}}, nil

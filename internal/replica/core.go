@@ -274,6 +274,7 @@ func (c *Core) Tick() {
 	c.protect(c.raft.Tick)
 	c.confirm.tick()
 	c.handover.tick()
+	c.storage.feed.tick()
 	c.hurried()
 	c.lonely()
 	if c.idle++; c.idle == idleTicks {

@@ -21,6 +21,8 @@ type feed struct {
 	// missed: Raft has just been told that a range is not there, and asks for a
 	// snapshot instead.
 	missed bool
+	// unused counts ticks in which nobody took anything.
+	unused int
 }
 
 type feedRange struct {
@@ -33,11 +35,14 @@ const (
 	// feedRanges bounds what feeding keeps in memory, by two ranges for each
 	// of a good many followers.
 	feedRanges = 8
+	// feedTicks after which what was read and not taken is let go: a second.
+	feedTicks = 20
 )
 
 // take returns the entries from lo on, about maxBytes of them. When half of a
 // range has been taken the next one is read.
 func (f *feed) take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
+	f.unused = 0
 	for i, r := range f.ranges {
 		first := r.entries[0].GetIndex()
 		if lo < first || lo >= first+uint64(len(r.entries)) {
@@ -91,6 +96,13 @@ func (f *feed) add(lo uint64, entries []*raftpb.Entry) {
 }
 
 func (f *feed) clear() { f.ranges = nil }
+
+// tick lets go of what nobody takes any more.
+func (f *feed) tick() {
+	if f.unused++; f.unused > feedTicks {
+		f.ranges = nil
+	}
+}
 
 // Fed takes a range that Output.Feeds asked for. Without entries it could not
 // be read: the follower's next message makes Raft ask again.

@@ -83,15 +83,31 @@ func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	switch {
 	case len(change.Changes) == 0:
 		return true
-	case ready && !slices.Contains(wanted, c.id) && c.handOver(c.heir(wanted)):
-		return false
+	case ready && !c.canGoOn(wanted):
+		return false // with the others gone these would be no majority
+	case ready && !slices.Contains(wanted, c.id):
+		// If no wanted voter can take over, this one leaves with the change.
+		if heir := c.heir(wanted); heir != 0 {
+			c.handOver(heir)
+			return false
+		}
 	}
 	c.proposeChange(&change)
 	return false
 }
 
-// heir is a wanted voter that can lead instead of this replica, or 0: then the
-// best of all others is.
+// canGoOn reports whether a majority of voters-to-be answer.
+func (c *Core) canGoOn(wanted []uint64) bool {
+	active := 0
+	c.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if slices.Contains(wanted, id) && (p.RecentActive || id == c.id) {
+			active++
+		}
+	})
+	return 2*active > len(wanted)
+}
+
+// heir is a wanted voter that can lead instead of this replica, or 0.
 func (c *Core) heir(wanted []uint64) (best uint64) {
 	most := uint64(0)
 	c.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {

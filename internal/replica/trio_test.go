@@ -636,3 +636,46 @@ func TestAnIdleLogDrowsesUntilSomethingHappens(t *testing.T) {
 	c.tick()
 	require.NotEqual(t, l, c.leader(l), "nobody waits for an election timeout")
 }
+
+func TestALogOfOneReplicaMovesToAnotherNode(t *testing.T) {
+	c := newTrio(t, 1)
+	c.append(c.leader(), values(t, "one"))
+	c.settle()
+	c.add(2, []uint64{1})
+	for i := 0; ; i++ {
+		require.Less(t, i, 200)
+		lead := c.leader()
+		done := c.all[lead].core.Reshape([]uint64{2}, nil)
+		c.step(lead)
+		c.tick()
+		if done {
+			require.Equal(t, uint64(2), lead)
+			break
+		}
+	}
+	delete(c.all, 1)
+	c.append(2, values(t, "two"))
+	c.settle()
+	c.requireEnd(2)
+}
+
+func TestALeaderDoesNotLeaveToThoseWhoWouldBeNoMajority(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	a, b := l%3+1, (l+1)%3+1
+	c.all[a].down = true
+	c.add(4, []uint64{1, 2, 3})
+	// Wanted are the one that is down and a new one; of the others each could
+	// hand over to the other for ever.
+	moves := 0
+	for range 200 {
+		before := c.leader()
+		c.all[before].core.Reshape([]uint64{a, 4}, nil)
+		c.step(before)
+		c.tick()
+		if c.leader() != before {
+			moves++
+		}
+	}
+	require.Less(t, moves, 5, "from %d to %d", l, b)
+}

@@ -1,0 +1,87 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/bench/limit"
+)
+
+func results(t *testing.T) string {
+	t.Helper()
+	path := t.TempDir()
+	d, err := OpenDirectory(path)
+	require.NoError(t, err)
+	require.NoError(t, d.Environment(Environment{Machine: "2 x some CPU", Disk: "/data", Fdatasync: limit.SyncCost{Synced: limit.NewHistogram()}}))
+	for _, connections := range []int{1, 128} {
+		runs := []Row{appendsRow(connections), appendsRow(connections), appendsRow(connections)}
+		runs[1][7].Value, runs[2][7].Value = 40_000.0, 90_000.0
+		for i, r := range runs {
+			require.NoError(t, d.Run(Repeat(r, i+1)))
+		}
+		require.NoError(t, d.Row(Median(runs, "appends_per_s")))
+	}
+	h := limit.NewHistogram()
+	limit.Observe(h, time.Millisecond)
+	require.NoError(t, d.Latency("appends", "fsync", subject.Name(), h))
+	require.NoError(t, d.Curve(Curve{Benchmark: "mixed", Kind: OverTime, Name: "Strandline", Points: [][2]float64{{1, 200}, {2, 300}}, Events: []Mark{{1.5, "trim"}}}))
+	require.NoError(t, d.Close())
+	return path
+}
+
+func TestAMedianTellsItsSpread(t *testing.T) {
+	r, err := ReadDirectory(results(t))
+	require.NoError(t, err)
+	require.Len(t, r.Rows, 2)
+	require.Len(t, r.Runs, 6)
+	middle, _ := r.Rows[0].Number("appends_per_s")
+	require.EqualValues(t, 50_000, middle)
+	spread, _ := r.Rows[0].Number("spread_percent")
+	require.EqualValues(t, 100, spread)
+	low, high := r.spread(r.Rows[0], "appends_per_s")
+	require.Equal(t, []float64{40_000, 90_000}, []float64{low, high})
+}
+
+func TestADirectoryBecomesAPageThatStandsAlone(t *testing.T) {
+	path := results(t)
+	page, err := Summarize(path)
+	require.NoError(t, err)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	for _, expected := range []string{"2 x some CPU", "Appends against connections", "<svg", "Latency percentiles", "everything at once", "fsync, 1 of 1"} {
+		require.Contains(t, string(text), expected)
+	}
+	for _, outside := range []string{"<script", "<link", "src=", "url("} {
+		require.NotContains(t, string(text), outside)
+	}
+	csv, err := os.ReadFile(filepath.Join(path, "result.csv"))
+	require.NoError(t, err)
+	require.Equal(t, 7, strings.Count(string(csv), "\n"), "a header and six runs")
+	latency, err := filepath.Glob(filepath.Join(path, "latency", "*.hgrm"))
+	require.NoError(t, err)
+	require.Len(t, latency, 1)
+
+	r, err := ReadDirectory(path)
+	require.NoError(t, err)
+	var document strings.Builder
+	require.NoError(t, r.Markdown(&document, "# Measured\n", "charts"))
+	require.Contains(t, document.String(), "](charts/appends-replicas-1-disk-as-it-is.svg)")
+	require.Contains(t, document.String(), "| Strandline | Go client | fsync, 1 of 1 |")
+}
+
+func TestALineThatWasCutOffIsLeftOut(t *testing.T) {
+	path := results(t)
+	file, err := os.OpenFile(filepath.Join(path, resultsFile), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = file.WriteString(`{"row":{"bench`)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	r, err := ReadDirectory(path)
+	require.NoError(t, err)
+	require.Len(t, r.Rows, 2)
+}

@@ -1,0 +1,81 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"strandline.dev/bench/limit"
+	"strandline.dev/bench/report"
+	"strandline.dev/bench/workload"
+)
+
+// Appends is B1 over several connection counts.
+type Appends struct {
+	workload.Appends
+	Connections []int
+	Log         string
+}
+
+// Appends measures one connection count after the other, and returns the
+// median of appends per second for each. An interrupted run tells what it has.
+func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[int]float64, error) {
+	rates := make(map[int]float64, len(a.Connections))
+	err := s.withLog(ctx, subject, a.Log, func(target workload.Target, d report.Subject) error {
+		for _, n := range a.Connections {
+			rate, err := s.appendsOver(ctx, target, subject.group(d), d, a, n)
+			rates[n] = rate
+			if err := s.skip(err, "appends", d, fmt.Sprintf("connections=%d", n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return rates, err
+}
+
+func (s *Suite) appendsOver(ctx context.Context, target workload.Target, group string, d report.Subject, a Appends, connections int) (float64, error) {
+	var (
+		rows   []report.Row
+		failed error
+		all    = limit.NewHistogram()
+	)
+	for i := range s.repeats() {
+		setting := fmt.Sprintf("connections: %d", connections)
+		bar := s.Bar(label("appends", d, setting, i, s.repeats()), (a.Warmup + a.Duration).Milliseconds(), Milliseconds)
+		result, err := a.Run(ctx, target, connections, bar)
+		bar.Close()
+		if err == nil || result.Count > 0 {
+			rows = append(rows, report.Appends(d, result))
+			all.Merge(result.Latency)
+		}
+		if err != nil {
+			failed = err
+			break
+		}
+	}
+	if err := s.result(rows, "appends_per_s"); err != nil {
+		return 0, err
+	}
+	rate := 0.0
+	if len(rows) > 0 {
+		rate, _ = report.Median(rows, "appends_per_s").Number("appends_per_s")
+		if err := s.appendsLatency(group, d, a, connections, all); err != nil {
+			return rate, err
+		}
+	}
+	return rate, failed
+}
+
+func (s *Suite) appendsLatency(group string, d report.Subject, a Appends, connections int, all *hdrhistogram.Histogram) error {
+	name := fmt.Sprintf("%s, %s, connections: %d", d.System, d.Client, connections)
+	if a.PerSecond > 0 {
+		group += fmt.Sprintf(", %.0f/s on a schedule", a.PerSecond)
+	}
+	// A chart of all connection counts would be a tangle: the ends will do.
+	if connections != a.Connections[0] && connections != a.Connections[len(a.Connections)-1] {
+		return nil
+	}
+	return s.latency("appends", group, name, all)
+}

@@ -1,0 +1,105 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"strandline.dev/bench/report"
+	"strandline.dev/bench/workload"
+)
+
+// Matrix is B4: every configuration of a list, each on a new log.
+type Matrix struct {
+	workload.Matrix
+	Configurations []workload.Configuration
+}
+
+// Matrix measures every configuration.
+func (s *Suite) Matrix(ctx context.Context, subject Subject, m Matrix) error {
+	return s.configurations(ctx, "matrix", subject, m, "")
+}
+
+// Retention is B5: the configurations on logs that keep their records for
+// different times.
+func (s *Suite) Retention(ctx context.Context, subject Subject, m Matrix, retentions []time.Duration) error {
+	for _, r := range retentions {
+		subject.Log.Retention = r
+		if err := s.configurations(ctx, "retention", subject, m, "retention="+days(r)+" "); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RAMDisk is B6: the configurations on subjects whose files lie in different
+// places.
+func (s *Suite) RAMDisk(ctx context.Context, subject Subject, m Matrix) error {
+	return s.configurations(ctx, "ramdisk", subject, m, "")
+}
+
+// days writes whole days as such: 168h0m0s says little.
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return d.String()
+}
+
+func (s *Suite) configurations(ctx context.Context, benchmark string, subject Subject, m Matrix, before string) error {
+	for _, c := range m.Configurations {
+		setting := before + c.Name
+		var (
+			rows      []report.Row
+			failed    error
+			described = subject.describe(nil)
+		)
+		for i := range s.repeats() {
+			failed = s.withLog(ctx, subject, s.newLog("bench-"+benchmark), func(target workload.Target, d report.Subject) error {
+				described = d
+				bar := s.Bar(label(benchmark, d, setting, i, s.repeats()), (m.Warmup + m.Duration).Milliseconds(), Milliseconds)
+				defer bar.Close()
+				defer followClock(bar)()
+				result, err := m.Run(ctx, target, c, i)
+				if err == nil || result.Count > 0 {
+					rows = append(rows, report.Configured(benchmark, d, setting, result))
+				}
+				return err
+			})
+			if failed != nil {
+				break
+			}
+		}
+		if err := s.result(rows, "mb_per_s"); err != nil {
+			return err
+		}
+		if err := s.skip(failed, benchmark, described, setting); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followClock moves a bar on by the milliseconds that pass, until stop.
+func followClock(bar Bar) (stop func()) {
+	const step = 100 * time.Millisecond
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticks := time.NewTicker(step)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+				bar.Add(step.Milliseconds())
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
+	}
+}

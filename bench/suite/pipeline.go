@@ -1,0 +1,161 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"strandline.dev/bench/driver"
+	"strandline.dev/bench/report"
+	"strandline.dev/bench/wire"
+	"strandline.dev/bench/workload"
+)
+
+// Pipeline is B3 over several round trips and limits of requests in flight.
+type Pipeline struct {
+	workload.Pipeline
+	RoundTrips []time.Duration
+	InFlight   []int // 0: automatic, the library's own
+}
+
+// progressEvery is how often a line tells how a producer is doing.
+const progressEvery = 5 * time.Second
+
+// Pipeline measures every combination.
+func (s *Suite) Pipeline(ctx context.Context, subject Subject, p Pipeline) error {
+	for _, roundTrip := range p.RoundTrips {
+		for _, inFlight := range p.InFlight {
+			setting := fmt.Sprintf("round trip %v, in flight: %s", roundTrip, limitName(inFlight))
+			var rows []report.Row
+			var failed error
+			var described report.Subject
+			for i := range s.repeats() {
+				row, d, err := s.pipelineOnce(ctx, subject, p, roundTrip, inFlight, setting, i)
+				described = d
+				if row != nil {
+					rows = append(rows, row)
+				}
+				if failed = err; err != nil {
+					break
+				}
+			}
+			if err := s.result(rows, "records_per_s"); err != nil {
+				return err
+			}
+			if err := s.skip(failed, "pipeline", described, setting); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func limitName(inFlight int) string {
+	if inFlight == 0 {
+		return "automatic"
+	}
+	return strconv.Itoa(inFlight)
+}
+
+// pipelineOnce runs one producer, on a new log, over a link of its own. Reading
+// back, and all else, goes to the servers directly.
+func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, roundTrip time.Duration, inFlight int, setting string, run int) (row report.Row, d report.Subject, err error) {
+	d = subject.describe(nil)
+	protocol := wire.GRPC
+	if subject.Scheme == driver.Kafka {
+		protocol = wire.Kafka
+	}
+	counter := wire.NewCounter(protocol)
+	far := newLink(roundTrip, counter)
+	if subject.TLS != nil {
+		far.counter = nil // nothing can be seen in what is encrypted
+	}
+	defer func() { err = errors.Join(err, far.close()) }()
+	subject.Log.Partitions = p.Sending.Partitions
+
+	log := s.newLog("bench-pipeline")
+	err = s.withLog(ctx, subject, log, func(near workload.Target, described report.Subject) error {
+		d = described
+		throughLink := subject.Options
+		throughLink.Dial = far.dial
+		system, err := s.open(subject.Address, throughLink)
+		if err != nil {
+			return err
+		}
+		defer system.Close()
+		load := p.Pipeline
+		load.Sending.InFlight = inFlight
+		load.ReadBack = near
+		name := label("pipeline", d, setting, run, s.repeats())
+		target, err := system.Open(ctx, log)
+		if err != nil {
+			return err
+		}
+		s.Line("%s", name)
+		result, err := load.Run(ctx, target, progressEvery, func(now workload.Sofar) {
+			s.Line("%s", progressLine(now, counter))
+		})
+		counts, broken := counter.Counts()
+		if err == nil || result.Count > 0 {
+			row = report.Pipeline(d, roundTrip, limitName(inFlight), result, counts, counter.Latency())
+			row = append(row, report.Field{Name: "of_window", Value: ofWindow(load, roundTrip, result, counts)})
+			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts.Most)})
+			if run == 0 {
+				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.System+", "+d.Client+", in flight: "+limitName(inFlight), result.Latency))
+			}
+		}
+		return errors.Join(err, broken)
+	})
+	return row, d, err
+}
+
+// ofWindow is the throughput on the wire over what the window allows: so many
+// requests of so many bytes in each round trip. 0 if there is no such limit.
+func ofWindow(p workload.Pipeline, roundTrip time.Duration, r workload.PipelineResult, c wire.Counts) float64 {
+	if p.Sending.InFlight == 0 || p.Sending.RequestBytes == 0 || roundTrip == 0 || r.Acked == 0 {
+		return 0
+	}
+	bytesPerRecord := float64(c.Up) / float64(r.Acked)
+	window := float64(p.Sending.InFlight*p.Sending.RequestBytes) / roundTrip.Seconds()
+	return r.PerSecond() * bytesPerRecord / window
+}
+
+// automaticMost is how many requests Strandline's automatic window allows.
+const automaticMost = 64
+
+// kept compares what was on the wire of one connection with what was allowed.
+// Kafka's clients count by connection. Strandline's count by producer, and each
+// partition has one.
+func kept(inFlight, partitions int, subject Subject, most int) string {
+	if inFlight == 0 && subject.Scheme == driver.Strandline {
+		inFlight = automaticMost
+	}
+	if subject.Scheme == driver.Strandline {
+		inFlight *= max(partitions, 1)
+	}
+	switch {
+	case inFlight == 0 || subject.TLS != nil:
+		return "no limit known"
+	case most <= inFlight:
+		return "yes"
+	}
+	return fmt.Sprintf("no: %d of %d", most, inFlight)
+}
+
+// progressLine is how the tools of the pipelining work told their progress:
+// ingress counts values, egress what went out on the wire, latency is that of
+// requests.
+func progressLine(now workload.Sofar, counter *wire.Counter) string {
+	counts, _ := counter.Counts() // an error is told at the end
+	latency := counter.Latency()
+	seconds := max(now.Elapsed.Seconds(), 1e-9)
+	const mib, ms = 1 << 20, float64(time.Millisecond)
+	at := func(q float64) float64 { return float64(latency.ValueAtQuantile(q)) / ms }
+	return fmt.Sprintf("%d records sent, %.1f records/sec (%.2f MiB/sec ingress, %.2f MiB/sec egress), "+
+		"%.1f ms avg latency, %.1f ms stddev, %.1f ms 50th, %.1f ms 75th, %.1f ms 95th, %.1f ms 99th, %.1f ms 99.9th, "+
+		"%d total req. in flight",
+		now.Acked, float64(now.Acked)/seconds, float64(now.Bytes)/seconds/mib, float64(counts.Up)/seconds/mib,
+		latency.Mean()/ms, latency.StdDev()/ms, at(50), at(75), at(95), at(99), at(99.9), counts.InFlight)
+}

@@ -1,0 +1,168 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"strandline.dev/bench/limit"
+	"strandline.dev/bench/report"
+	"strandline.dev/bench/workload"
+)
+
+// Reads is B2 with several numbers of readers.
+type Reads struct {
+	workload.Reads
+	Readers []int
+	Log     string
+	Keep    bool // leave the log for the next run
+	Cat     bool // read the files without a log in between, too
+}
+
+// Reads fills the log, if it is not full from an earlier run, and reads it. If
+// the subject's files are within reach, everything is measured twice: from the
+// disk and from the kernel's cache. It returns MiB/s for each number of
+// readers, from the cache.
+func (s *Suite) Reads(ctx context.Context, subject Subject, r Reads, others ...Subject) (map[int]float64, error) {
+	rates := make(map[int]float64, len(r.Readers))
+	system, err := s.open(subject.Address, subject.Options)
+	if err != nil {
+		return nil, err
+	}
+	defer system.Close()
+	target, err := system.Open(ctx, r.Log)
+	if errors.Is(err, workload.ErrNoLog) {
+		if err := system.Create(ctx, r.Log, subject.Log); err != nil {
+			return nil, err
+		}
+		target, err = system.Open(ctx, r.Log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	if !r.Keep {
+		defer func() {
+			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+			defer cancel()
+			_ = system.Delete(clean, r.Log) // the results are there: a log that stays does not harm them
+		}()
+	}
+	d := subject.describe(target)
+	bar := s.Bar(label("fill the log", d, r.Log, 0, 1), r.Records, Records)
+	_, err = r.Fill(ctx, target, bar)
+	bar.Close()
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.files(subject)
+	if err != nil {
+		return nil, err
+	}
+	caches := []report.Cache{report.Uncached, report.Cached}
+	if files == nil {
+		caches = []report.Cache{report.Unknown}
+	}
+	for _, cache := range caches {
+		for _, n := range r.Readers {
+			// With several caches the last one counts for the ratios: the cached.
+			if rates[n], err = s.readTimes(ctx, target, d, r, n, files, cache); err != nil {
+				return rates, err
+			}
+		}
+	}
+	// The same log by other clients, from the cache.
+	for _, other := range others {
+		if err := s.readBy(ctx, other, r, files, caches[len(caches)-1]); err != nil {
+			return rates, err
+		}
+	}
+	if files != nil && r.Cat {
+		for _, cache := range caches {
+			if err := s.CatFiles(ctx, files, cache); err != nil {
+				return rates, err
+			}
+		}
+	}
+	return rates, nil
+}
+
+// readBy reads a log that is there by another client.
+func (s *Suite) readBy(ctx context.Context, subject Subject, r Reads, files []string, cache report.Cache) error {
+	system, err := s.open(subject.Address, subject.Options)
+	if err != nil {
+		return err
+	}
+	defer system.Close()
+	target, err := system.Open(ctx, r.Log)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	for _, n := range r.Readers {
+		if _, err := s.readTimes(ctx, target, subject.describe(target), r, n, files, cache); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readTimes measures one number of readers, and returns MiB/s.
+func (s *Suite) readTimes(ctx context.Context, target workload.Target, d report.Subject, r Reads, readers int, files []string, cache report.Cache) (float64, error) {
+	var (
+		rows   []report.Row
+		failed error
+	)
+	for i := range s.repeats() {
+		if failed = PrepareCache(ctx, files, cache); failed != nil {
+			break
+		}
+		bar := s.Bar(label("read", d, fmt.Sprintf("readers: %d, %s", readers, cache), i, s.repeats()), r.Records, Records)
+		result, err := r.Run(ctx, target, readers, bar)
+		bar.Close()
+		if err == nil || result.Records > 0 {
+			rows = append(rows, report.Read(d, result, cache))
+		}
+		if failed = err; err != nil {
+			break
+		}
+	}
+	if err := s.result(rows, "mib_per_s"); err != nil {
+		return 0, err
+	}
+	rate, _ := report.Median(rows, "mib_per_s").Number("mib_per_s")
+	return rate, failed
+}
+
+// files lists the subject's segments, or nothing if they are out of reach.
+func (s *Suite) files(subject Subject) ([]string, error) {
+	if subject.Files == "" {
+		s.Line("the server's files are out of reach, so the cache is as it happens to be")
+		return nil, nil
+	}
+	return limit.Segments(subject.Files)
+}
+
+// CatFiles measures reading files without a log in between.
+func (s *Suite) CatFiles(ctx context.Context, files []string, cache report.Cache) error {
+	if err := PrepareCache(ctx, files, cache); err != nil {
+		return err
+	}
+	moved, err := limit.Cat(ctx, files)
+	if err != nil {
+		return err
+	}
+	return s.row(report.Cat(moved, cache))
+}
+
+// PrepareCache drops the files from the kernel's cache, or brings them in.
+func PrepareCache(ctx context.Context, files []string, cache report.Cache) error {
+	switch cache {
+	case report.Uncached:
+		return limit.Forget(files)
+	case report.Cached:
+		_, err := limit.Cat(ctx, files)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+// Package suite measures subjects: it makes the logs, repeats the workloads,
+// and writes what came out. A command line says what is to be measured; the
+// suite knows how.
+//
+// Suite (suite.go) is where results go. Each benchmark is a file: appends.go,
+// read.go, pipeline.go, matrix.go, mixed.go. all.go runs every one of them on
+// systems that it starts itself.
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"strandline.dev/bench/driver"
+	"strandline.dev/bench/report"
+	"strandline.dev/bench/workload"
+)
+
+// Suite is where the results of measurements go.
+type Suite struct {
+	Writer    report.Writer     // shows the rows
+	Directory *report.Directory // keeps everything; nil: nothing is kept
+	Repeats   int               // how often each thing is measured; the rows are medians
+	// Bar shows how far a measurement is. The unit is the workload's own.
+	Bar func(label string, total int64, u Unit) Bar
+	// Line shows a line that is no result: progress, or what is left out.
+	Line func(format string, args ...any)
+
+	// Open reaches a subject; nil: driver.Open.
+	Open func(driver.Address, driver.Options) (workload.System, error)
+
+	logs int // made for one measurement each
+}
+
+func (s *Suite) open(a driver.Address, o driver.Options) (workload.System, error) {
+	if s.Open != nil {
+		return s.Open(a, o)
+	}
+	return driver.Open(a, o)
+}
+
+// Bar is the progress of one measurement.
+type Bar interface {
+	workload.Progress
+	// Close takes the bar away.
+	Close()
+}
+
+// Unit is what a Bar counts.
+type Unit uint8
+
+const (
+	Milliseconds Unit = iota
+	Records
+)
+
+// Subject is a system under test, and what tables say of it.
+type Subject struct {
+	driver.Address
+	driver.Options
+	Version string // of the system; may be empty
+	Files   string // the directory of its files, if they are on this machine
+	Log     workload.LogConfig
+}
+
+// describe is the subject as rows say it, once there is a log.
+func (s Subject) describe(target workload.Target) report.Subject {
+	d := report.Subject{System: s.Label(), Client: driver.Describe(s.Address), Durability: "unknown", Disk: s.Address.Disk}
+	if s.Version != "" {
+		d.System += " " + s.Version
+	}
+	if d.Disk == "" {
+		d.Disk = "as it is"
+	}
+	if target != nil {
+		d.Durability = target.Durability()
+	} else if s.Log.Durability != "" {
+		d.Durability = string(s.Log.Durability)
+	}
+	return d
+}
+
+// group says which subjects are worth comparing in one chart.
+func (s Subject) group(d report.Subject) string {
+	stored := s.Log.Durability
+	if stored == "" {
+		stored = workload.Synced
+	}
+	return fmt.Sprintf("%s, replicas: %d, disk: %s", stored, max(s.Log.Replicas, 1), d.Disk)
+}
+
+// cleanTime bounds what is done after a measurement, also after Ctrl-C.
+const cleanTime = 20 * time.Second
+
+// withLog calls do with a log, which is made if it is not there, and then
+// deleted afterwards.
+func (s *Suite) withLog(ctx context.Context, subject Subject, name string, do func(workload.Target, report.Subject) error) (err error) {
+	system, err := s.open(subject.Address, subject.Options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, system.Close()) }()
+	target, err := system.Open(ctx, name)
+	if errors.Is(err, workload.ErrNoLog) {
+		if err := system.Create(ctx, name, subject.Log); err != nil {
+			return err
+		}
+		defer func() {
+			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+			defer cancel()
+			err = errors.Join(err, system.Delete(clean, name))
+		}()
+		target, err = system.Open(ctx, name)
+	}
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	return do(target, subject.describe(target))
+}
+
+// newLog is a name that no log has, so that withLog makes one.
+func (s *Suite) newLog(prefix string) string {
+	s.logs++
+	return prefix + "-" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-" + strconv.Itoa(s.logs)
+}
+
+// result writes the single runs and their median; figure is the main one.
+// Nothing is written of nothing.
+func (s *Suite) result(runs []report.Row, figure string) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	if s.Directory != nil {
+		for i, run := range runs {
+			if err := s.Directory.Run(report.Repeat(run, i+1)); err != nil {
+				return err
+			}
+		}
+	}
+	return s.row(report.Median(runs, figure))
+}
+
+func (s *Suite) row(r report.Row) error {
+	if s.Directory != nil {
+		if err := s.Directory.Row(r); err != nil {
+			return err
+		}
+	}
+	return s.Writer.Row(r)
+}
+
+func (s *Suite) latency(benchmark, group, name string, h *hdrhistogram.Histogram) error {
+	if s.Directory == nil {
+		return nil
+	}
+	return s.Directory.Latency(benchmark, group, name, h)
+}
+
+// skip tells of a measurement that a system has no way to do. Any other error
+// comes back.
+func (s *Suite) skip(err error, benchmark string, subject report.Subject, setting string) error {
+	if !errors.Is(err, workload.ErrUnsupported) {
+		return err
+	}
+	s.Line("left out: %s, %s: %v", subject.System, setting, err)
+	return s.row(report.Skipped(benchmark, subject, setting, err))
+}
+
+// label says in a bar what is being measured.
+func label(benchmark string, subject report.Subject, setting string, run, runs int) string {
+	text := fmt.Sprintf("%s, %s, %s, %s", benchmark, subject.System, subject.Client, setting)
+	if runs > 1 {
+		text += fmt.Sprintf(", run %d of %d", run+1, runs)
+	}
+	return text
+}
+
+func (s *Suite) repeats() int { return max(s.Repeats, 1) }

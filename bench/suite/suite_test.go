@@ -1,0 +1,136 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/bench/limit"
+	"strandline.dev/bench/report"
+	"strandline.dev/bench/wire"
+	"strandline.dev/bench/workload"
+)
+
+var short = limit.Span{Duration: 5 * time.Millisecond}
+
+func TestAppendsAreRepeatedAndTheLogIsDeleted(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	var err error
+	s.Directory, err = report.OpenDirectory(t.TempDir())
+	require.NoError(t, err)
+	rates, err := s.Appends(t.Context(), subject, Appends{
+		Appends:     workload.Appends{Workers: 4, ValueBytes: 8, Span: short},
+		Connections: []int{1, 4}, Log: "l",
+	})
+	require.NoError(t, err)
+	require.Len(t, kept.rows, 2)
+	require.Equal(t, "2", kept.rows[0].Text("runs"))
+	require.Equal(t, "Memory", kept.rows[0].Text("system"))
+	require.Equal(t, "none", kept.rows[0].Text("disk"))
+	require.Positive(t, rates[4])
+	require.Empty(t, system.logs)
+	require.NoError(t, s.Directory.Close())
+	results, err := report.ReadDirectory(s.Directory.Path())
+	require.NoError(t, err)
+	require.Len(t, results.Runs, 4, "every single run is kept")
+	require.Len(t, results.Curves, 2)
+}
+
+func TestALogThatWasThereStays(t *testing.T) {
+	system := newMemorySystem()
+	require.NoError(t, system.Create(t.Context(), "l", workload.LogConfig{}))
+	s, _ := quiet(t, system)
+	_, err := s.Appends(t.Context(), subject, Appends{
+		Appends: workload.Appends{Workers: 1, ValueBytes: 8, Span: short}, Connections: []int{1}, Log: "l",
+	})
+	require.NoError(t, err)
+	require.Len(t, system.logs, 1)
+}
+
+func TestEveryConfigurationHasALogOfItsOwn(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	m := configured("mode=sync,async", 0, short.Duration)
+	require.NoError(t, s.Retention(t.Context(), subject, m, []time.Duration{48 * time.Hour, time.Second}))
+	require.Len(t, kept.rows, 4)
+	require.Equal(t, "retention=2d mode=sync", kept.rows[0].Text("setting"))
+	require.Equal(t, "read back", kept.rows[0].Text("checked"))
+	require.Len(t, system.created, 8, "two retentions, two modes, two runs")
+	require.Equal(t, time.Second, system.created[7].Retention)
+	require.Equal(t, 8, system.deleted)
+}
+
+func TestWhatASystemCannotDoIsLeftOutAndSaid(t *testing.T) {
+	system := newMemorySystem()
+	system.refuse = fmt.Errorf("acks 0: %w", workload.ErrUnsupported)
+	s, kept := quiet(t, system)
+	require.NoError(t, s.Matrix(t.Context(), subject, configured("mode=sync\nmode=async", 0, short.Duration)))
+	require.Len(t, kept.rows, 2)
+	require.Equal(t, "matrix", kept.rows[1].Text("skipped"))
+	require.Equal(t, "mode=async", kept.rows[1].Text("setting"))
+
+	system.refuse = errors.New("no disk")
+	require.ErrorContains(t, s.Matrix(t.Context(), subject, configured("mode=sync", 0, short.Duration)), "no disk")
+}
+
+func TestAPipelineIsReadBackFromItsOwnLog(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	require.NoError(t, s.Pipeline(t.Context(), subject, Pipeline{
+		Pipeline:   workload.Pipeline{Records: 100, ValueBytes: 16, Span: limit.Span{Duration: time.Minute}, Check: true},
+		RoundTrips: []time.Duration{0, 140 * time.Millisecond}, InFlight: []int{5, 0},
+	}))
+	require.Len(t, kept.rows, 4)
+	require.Equal(t, "140", kept.rows[3].Text("round_trip_ms"))
+	require.Equal(t, "automatic", kept.rows[3].Text("in_flight"))
+	require.Equal(t, "read back", kept.rows[3].Text("checked"))
+	require.Equal(t, "yes", kept.rows[0].Text("limit_kept"))
+}
+
+func TestReadsAreMadeByEveryClient(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	other := subject
+	other.Name = "Other"
+	_, err := s.Reads(t.Context(), subject, Reads{
+		Reads: workload.Reads{Records: 100, ValueBytes: 16}, Readers: []int{1, 3}, Log: "r",
+	}, other)
+	require.NoError(t, err)
+	require.Len(t, kept.rows, 4)
+	require.Equal(t, "Other", kept.rows[2].Text("system"))
+	require.Equal(t, "unknown", kept.rows[2].Text("cache"))
+	require.Empty(t, system.logs, "the log is not kept")
+}
+
+func TestTheProgressLineHasItsForm(t *testing.T) {
+	c := wire.NewCounter(wire.Kafka)
+	produce := []byte{0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0, 1}
+	c.Up(1, produce)
+	c.Up(1, append(produce[:11:11], 2))
+	c.Down(1, []byte{0, 0, 0, 4, 0, 0, 0, 1})
+	line := progressLine(workload.Sofar{Acked: 1000, Bytes: 10 << 20, Elapsed: 2 * time.Second}, c)
+	require.Regexp(t, `^1000 records sent, 500\.0 records/sec \(5\.00 MiB/sec ingress, 0\.00 MiB/sec egress\), `+
+		`[0-9.]+ ms avg latency, [0-9.]+ ms stddev, [0-9.]+ ms 50th, [0-9.]+ ms 75th, [0-9.]+ ms 95th, [0-9.]+ ms 99th, [0-9.]+ ms 99\.9th, `+
+		`1 total req\. in flight$`, line)
+}
+
+func TestThroughputIsComparedWithTheWindow(t *testing.T) {
+	p := workload.Pipeline{Sending: workload.Sending{InFlight: 5, RequestBytes: 1000}}
+	r := workload.PipelineResult{Acked: 400, Rate: limit.Rate{Count: 200, Elapsed: time.Second}}
+	require.InDelta(t, 0.5, ofWindow(p, 100*time.Millisecond, r, wire.Counts{Up: 400 * 125}), 1e-9, "200 records of 125 bytes a second, of 5 times 1000 bytes every 100 ms")
+	p.Sending.InFlight = 0
+	require.Zero(t, ofWindow(p, 100*time.Millisecond, r, wire.Counts{Up: 1}))
+}
+
+func TestALimitThatWasExceededIsSaid(t *testing.T) {
+	require.Equal(t, "no: 6 of 5", kept(5, 1, subject, 6))
+	require.Equal(t, "yes", kept(0, 0, subject, automaticMost))
+	require.Equal(t, "yes", kept(5, 2, subject, 10), "a producer for each partition")
+	kafka := subject
+	kafka.Scheme = "kafka"
+	require.Equal(t, "no limit known", kept(0, 1, kafka, 1000))
+}

@@ -1,0 +1,54 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var busy = Mixed{
+	Writers: 2, Workers: 4, ValueBytes: 32, Tails: 2, Boots: 1, TrimEvery: 5 * time.Millisecond, Keep: 10,
+	Duration: 60 * time.Millisecond, Step: 10 * time.Millisecond,
+}
+
+func TestTailsSeeAllThatWasWrittenWhileTheLogIsTrimmed(t *testing.T) {
+	target := &memoryTarget{runLength: 5}
+	result, err := busy.Run(t.Context(), target, Silent{})
+	require.NoError(t, err)
+	require.Positive(t, result.Count)
+	require.Equal(t, result.Count, result.Append.TotalCount())
+	require.Equal(t, 2, result.Tails, "both have the writers' hashes")
+	require.Positive(t, result.Deliver.TotalCount())
+	require.Positive(t, result.Trims)
+	require.NotEmpty(t, result.Series)
+	require.NotEmpty(t, result.Events)
+	require.Zero(t, target.open.Load(), "every connection is closed")
+}
+
+func TestATailThatIsGivenAnotherOrderSaysSo(t *testing.T) {
+	w := busy
+	w.Duration = time.Hour
+	_, err := w.Run(t.Context(), &memoryTarget{swap: true, runLength: 5}, Silent{})
+	require.ErrorContains(t, err, "came instead of")
+}
+
+func TestAMixedRunEndsWithItsFirstFailure(t *testing.T) {
+	refused := errors.New("refused")
+	w := busy
+	w.Duration = time.Hour
+	_, err := w.Run(t.Context(), &memoryTarget{appendFail: refused}, Silent{})
+	require.ErrorIs(t, err, refused)
+}
+
+func TestAMixedRunThatIsInterruptedTellsWhatItHas(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	w := busy
+	w.Duration = time.Hour
+	result, err := w.Run(ctx, &memoryTarget{runLength: 5}, Silent{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Positive(t, result.Count)
+}

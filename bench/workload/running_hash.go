@@ -1,0 +1,83 @@
+package workload
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// RunningHash is a hash over values in their order. Whoever read the same
+// values in the same order, each once, has the same hash and the same count.
+type RunningHash struct {
+	Count  int64
+	digest xxhash.Digest
+}
+
+// NewRunningHash begins with no values.
+func NewRunningHash() *RunningHash {
+	h := new(RunningHash)
+	h.digest.Reset()
+	return h
+}
+
+// Add takes the next value in.
+func (h *RunningHash) Add(value []byte) {
+	var length [4]byte
+	binary.LittleEndian.PutUint32(length[:], uint32(len(value)))
+	_, _ = h.digest.Write(length[:]) // never fails
+	_, _ = h.digest.Write(value)
+	h.Count++
+}
+
+// Check proves that other has seen the same.
+func (h *RunningHash) Check(other *RunningHash) error {
+	if h.Count != other.Count {
+		return fmt.Errorf("%d records were written and %d read", h.Count, other.Count)
+	}
+	if h.digest.Sum64() != other.digest.Sum64() {
+		return fmt.Errorf("the %d records read are not those that were written, or not in their order", h.Count)
+	}
+	return nil
+}
+
+// CheckLog reads whole partitions and proves that each holds what was written
+// to it and nothing else.
+func CheckLog(ctx context.Context, target Target, written []*RunningHash) error {
+	for i, w := range written {
+		if err := checkPartition(ctx, target, i, w); err != nil {
+			return fmt.Errorf("partition %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func checkPartition(ctx context.Context, target Target, partition int, written *RunningHash) error {
+	start, end, err := target.Bounds(ctx, partition)
+	if err != nil {
+		return err
+	}
+	read := NewRunningHash()
+	if start < end {
+		reader, err := target.Reader(ctx, Range{Partition: partition, From: start, Until: end})
+		if err != nil {
+			return err
+		}
+		defer reader.Close()
+		for {
+			values, err := reader.Next(ctx)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("after %d records: %w", read.Count, err)
+			}
+			for _, value := range values {
+				read.Add(value)
+			}
+		}
+	}
+	return written.Check(read)
+}

@@ -1,0 +1,32 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+func TestADialerMakesEveryConnection(t *testing.T) {
+	f := newFakeServer(t)
+	const name = "127.0.0.1:1" // nobody is there: only the dialer knows where it leads
+	var dialled atomic.Int64
+	c, err := client.Dial([]string{name}, client.WithDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		require.Equal(t, name, address)
+		dialled.Add(1)
+		return new(net.Dialer).DialContext(ctx, "tcp", f.address)
+	}))
+	require.NoError(t, err)
+	defer c.Close()
+	p, err := c.Producer(t.Context(), "orders")
+	require.NoError(t, err)
+	offset, err := p.Append(t.Context(), []byte("through it"))
+	require.NoError(t, err)
+	require.Zero(t, offset)
+	require.NoError(t, p.Close(t.Context()))
+	require.EqualValues(t, 1, dialled.Load())
+}
