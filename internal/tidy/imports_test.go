@@ -27,6 +27,7 @@ var rooms = map[string][]string{
 	"internal/node":     {"internal/peer", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
 	"internal/testkit":  {"internal/testkit/proxy", "internal/testkit/history", "client", "api", "internal/segment", "internal/record"},
+	"internal/sim":      {"internal/testkit", "internal/testkit/history", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
 	"bench":             {"client", "internal/testkit/proxy", "internal/record"},
