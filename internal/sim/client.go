@@ -12,6 +12,9 @@ import (
 // question up.
 const patience = 1500 * millisecond
 
+// deadline of a call that begins now, in ns.
+func (w *world) deadline() int64 { return 1000 * (w.now + patience - w.flaws().impatience) }
+
 // values are records that differ from all others of the world.
 func (w *world) values(client string, count int) (values [][]byte, hashes history.Hashes) {
 	for range count {
@@ -72,6 +75,7 @@ func told(a sequence.Answer) history.Event {
 // call is a question of a client that is told to the history: it returns once,
 // with the answer or, after a while, without.
 func (w *world) call(e history.Event, n *node, question func(n *node, reply func(history.Event, func())), lost func()) {
+	e.Deadline = w.deadline()
 	c := w.told.Invoke(e)
 	done := false
 	w.ask(n, func(n *node, reply func(func())) {

@@ -46,7 +46,7 @@ func (w *world) nextFault() {
 }
 
 func (w *world) fault() {
-	n := w.nodes[w.random.IntN(len(w.nodes))]
+	n := w.victim()
 	switch w.random.IntN(14) {
 	case 0, 1:
 		if n.up {
@@ -97,10 +97,23 @@ func (w *world) fault() {
 	}
 }
 
+// victim is half the time who leads, as far as it knows: that is where a fault
+// does most.
+func (w *world) victim() *node {
+	if w.chance(2) {
+		for _, n := range w.nodes {
+			if n.up && n.replica.Status().Leading {
+				return n
+			}
+		}
+	}
+	return w.nodes[w.random.IntN(len(w.nodes))]
+}
+
 // partition cuts a node off, from all or from one, both ways or one, for a while.
 func (w *world) partition(n *node) {
 	w.counts.Partitions++
-	in, out, whole := w.chance(2), w.chance(2), w.chance(2)
+	in, out, whole := !w.chance(3), !w.chance(3), !w.chance(3)
 	var cut []way
 	for _, other := range w.nodes {
 		if other == n || !whole && len(cut) > 0 {

@@ -27,7 +27,7 @@ type node struct {
 	life    int // of the process; whatever was to happen in an earlier one does not
 	up      bool
 	replica *replica.Stepped
-	log     *segment.Store
+	log     segment.Log
 	begun   int64 // us: when the process began
 	wall    int64 // ms by which its wall clock is wrong
 	paused  int64 // us: nothing happens here before
@@ -76,11 +76,15 @@ func (n *node) open() error {
 	for _, other := range n.world.nodes {
 		voters = append(voters, other.id)
 	}
-	log, err := segment.Open(n.disk, "log", options)
+	disk := segment.FS(n.disk)
+	if broken := n.world.flaws().disk; broken != nil {
+		disk = broken(disk)
+	}
+	log, err := segment.Open(disk, "log", options)
 	if !n.created && (errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist)) {
 		var b segment.Bootstrap
 		if b, err = replica.Bootstrap(voters); err == nil {
-			log, err = segment.Create(n.disk, "log", options, b)
+			log, err = segment.Create(disk, "log", options, b)
 		}
 	}
 	if err != nil {
@@ -88,8 +92,15 @@ func (n *node) open() error {
 	}
 	n.created = true
 	n.log = log
+	if broken := n.world.flaws().log; broken != nil {
+		n.log = broken(n, log)
+	}
+	hard := n.log.HardState()
+	if broken := n.world.flaws().hard; broken != nil {
+		hard = broken(hard)
+	}
 	n.replica, err = replica.OpenStepped(replica.Options{
-		ID: n.id, Log: log, HardState: log.HardState(), Logger: slog.New(slog.DiscardHandler),
+		ID: n.id, Log: n.log, HardState: hard, Logger: slog.New(slog.DiscardHandler),
 		Send: func(to uint64, _ bool, message net.Buffers) bool {
 			n.world.send(n.id, to, bytes.Join(message, nil))
 			return true

@@ -20,6 +20,8 @@ type Options struct {
 	Nodes int // default 3 or 5, as the seed says
 	// Time is how long faults go on, in virtual time; default 12 s.
 	Time time.Duration
+
+	flaw *flaw
 }
 
 // Result is what came of a run.
@@ -54,7 +56,7 @@ var chanceMu sync.Mutex
 func Run(seed uint64, o Options) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
-	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed))}
+	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw}
 	before := rand.Reader
 	rand.Reader = &drawn{w.random}
 	defer func() { rand.Reader = before }()
@@ -74,7 +76,7 @@ func Run(seed uint64, o Options) *Result {
 	if err := w.told.Err(); err != nil && result.Problem == nil {
 		result.Problem = err
 	}
-	report, err := history.Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(w.text.Bytes())}), history.Options{})
+	report, err := history.Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(w.text.Bytes())}), history.Options{Slack: -1})
 	result.Report = report
 	if err != nil && result.Problem == nil {
 		result.Problem = err

@@ -60,7 +60,9 @@ func (p *producer) loop() {
 		return
 	case p.session == 0 && !p.busy:
 		p.open()
-	case p.session != 0 && len(p.window) < p.limit && !w.quiet && !p.resend:
+	case p.session != 0 && !p.busy && len(p.window) == 0 && w.chance(60):
+		p.close()
+	case p.session != 0 && len(p.window) < p.limit+w.flaws().extra && !w.quiet && !p.resend:
 		p.send()
 	}
 	w.after(w.between(millisecond, 40*millisecond), p.loop)
@@ -72,24 +74,15 @@ func (p *producer) open() {
 	id := w.sessions
 	p.busy = true
 	lease := uint32(w.dice(1000, 5000, 60_000))
-	w.call(history.Event{Client: p.name, Verb: history.OpenSession, Log: logName}, p.guess.of(w),
-		func(n *node, reply func(history.Event, func())) {
-			n.replica.Append(&replica.Request{
-				Command: &record.Command{Kind: record.OpenSession, Session: record.SessionID(id), Lease: lease},
-				Done: func(a sequence.Answer) {
-					e := told(a)
-					e.Session = id
-					reply(e, func() {
-						p.busy = false
-						if a.Refusal == nil {
-							p.session, p.next = id, 0
-						} else {
-							p.guess.wrong(a.Refusal)
-						}
-					})
-				},
-			})
-		}, func() { p.busy = false; p.guess.wrong(nil) })
+	p.command(history.Event{Verb: history.OpenSession}, record.Command{Kind: record.OpenSession, Session: record.SessionID(id), Lease: lease},
+		func(refusal *record.Refusal) {
+			p.busy = false
+			if refusal == nil {
+				p.session, p.next = id, 0
+			} else {
+				p.guess.wrong(refusal)
+			}
+		})
 }
 
 func (p *producer) send() {
@@ -107,13 +100,13 @@ func (p *producer) attempt(q *request) {
 	session, low := p.session, p.window[0].first
 	n := p.guess.of(w)
 	c := w.told.Invoke(history.Event{
-		Client: p.name, Verb: history.Append, Log: logName, Hashes: q.hashes, Session: session, Sequence: q.first,
+		Client: p.name, Verb: history.Append, Log: logName, Hashes: q.hashes, Session: session, Sequence: q.first, Deadline: w.deadline(),
 	})
 	q.call = c
 	w.ask(n, func(n *node, reply func(func())) {
 		a := w.batch(q.values)
 		a.Session, a.First, a.LowWater = record.SessionID(session), record.Sequence(q.first), record.Sequence(low)
-		n.replica.Append(&replica.Request{Append: a, Done: func(a sequence.Answer) {
+		n.take(&replica.Request{Append: a, Done: func(a sequence.Answer) {
 			reply(func() {
 				if q.call == c && p.session == session {
 					q.call = nil
@@ -170,6 +163,42 @@ func (p *producer) again() {
 	})
 }
 
+// close ends the session. What is sent in it afterwards is refused.
+func (p *producer) close() {
+	session, next := p.session, p.next
+	p.session, p.busy = 0, true
+	p.command(history.Event{Verb: history.CloseSession, Session: session}, record.Command{Kind: record.CloseSession, Session: record.SessionID(session)},
+		func(*record.Refusal) { p.haunt(session, next) })
+}
+
+// haunt appends to a session that has ended, as a client does that has not heard
+// of it.
+func (p *producer) haunt(session, next uint64) {
+	w := p.world
+	values, hashes := w.values(p.name, 1)
+	p.busy = true
+	settled := func() { p.busy = false }
+	w.call(history.Event{Client: p.name, Verb: history.Append, Log: logName, Hashes: hashes, Session: session, Sequence: next}, p.guess.of(w),
+		func(n *node, reply func(history.Event, func())) {
+			a := w.batch(values)
+			a.Session, a.First = record.SessionID(session), record.Sequence(next)
+			n.take(&replica.Request{Append: a, Done: func(a sequence.Answer) { reply(told(a), settled) }})
+		}, settled)
+}
+
+// command runs one; done gets its refusal, if any.
+func (p *producer) command(e history.Event, command record.Command, done func(*record.Refusal)) {
+	e.Client, e.Log = p.name, logName
+	lost := record.Refuse(record.OutcomeUnknown, "no answer")
+	p.world.call(e, p.guess.of(p.world), func(n *node, reply func(history.Event, func())) {
+		n.take(&replica.Request{Command: &command, Done: func(a sequence.Answer) {
+			e := told(a)
+			e.First, e.Session = nil, uint64(command.Session)
+			reply(e, func() { done(a.Refusal) })
+		}})
+	}, func() { done(lost) })
+}
+
 // lose gives the session up. What is in the window is settled as far as the log
 // still knows.
 func (p *producer) lose() {
@@ -180,8 +209,12 @@ func (p *producer) lose() {
 			q.call = nil
 		}
 	}
-	if len(p.window) > 0 && w.chance(2) {
+	switch {
+	case p.busy:
+	case len(p.window) > 0 && w.chance(2):
 		p.resolve(p.session, p.window[0].first)
+	case w.chance(2):
+		p.haunt(p.session, p.next)
 	}
 	p.session, p.window, p.resend = 0, nil, false
 }

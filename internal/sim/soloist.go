@@ -43,7 +43,7 @@ func (s *soloist) do() {
 			s.term, e.Writer = uint64(a.Writer), uint64(a.Writer)
 			e.End = new(int64(a.End))
 		})
-	case 1:
+	case 1, 2:
 		if before := s.end - w.between(0, 40); before > 0 {
 			s.command(history.Event{Verb: history.Trim, Before: before}, record.Command{Kind: record.Trim, Offset: record.Offset(before)},
 				func(a sequence.Answer, e *history.Event) {
@@ -52,7 +52,7 @@ func (s *soloist) do() {
 			return
 		}
 		s.busy = false
-	case 2, 3, 4:
+	case 3, 4:
 		s.append(s.term, sequence.NoExpectation)
 	case 5, 6, 7, 8:
 		s.append(0, record.Offset(s.end))
@@ -107,6 +107,6 @@ func (s *soloist) call(e history.Event, request func() *replica.Request, done fu
 				}
 			})
 		}
-		n.replica.Append(r)
+		n.take(r)
 	}, func() { s.busy = false; s.guess.wrong(nil) })
 }

@@ -25,6 +25,7 @@ type world struct {
 	nodes   []*node
 	network network
 	faults  faults
+	flaw    *flaw // nil: everything is as it should be
 	counts  Counts
 
 	told *history.Recorder
@@ -63,6 +64,14 @@ func (w *world) run(until int64) {
 	if w.problem == nil {
 		w.now = until
 	}
+}
+
+// flaws of this world, perhaps none.
+func (w *world) flaws() flaw {
+	if w.flaw == nil {
+		return flaw{}
+	}
+	return *w.flaw
 }
 
 // between draws from [low, high).
