@@ -13,4 +13,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 printf 'package main\n\nimport _ "strandline.dev/bench/librdkafka"\n' > "$work/librdkafka.go"
 printf '{"Replace": {"%s": "%s"}}\n' "$(realpath ../../cmd/strandline)/librdkafka.go" "$work/librdkafka.go" > "$work/overlay.json"
-CGO_ENABLED=1 go build -overlay "$work/overlay.json" -o "$program" strandline.dev/cmd/strandline
+# The main module may require more by now than this one knows: go.mod is brought
+# up to date in a copy.
+cp go.mod go.sum "$work"
+sed -i "s#=> ../..#=> $(realpath ../..)#" "$work/go.mod"
+CGO_ENABLED=1 go build -mod=mod -modfile="$work/go.mod" -overlay "$work/overlay.json" -o "$program" strandline.dev/cmd/strandline

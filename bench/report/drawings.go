@@ -63,12 +63,18 @@ func (r Results) Drawings() []Drawing {
 		[]string{"readers", "cache"}, "system", "client")
 	bars("matrix", "The matrix of options", "Sample records sent for a fixed time; lines: the runs' spread", "MB/s of values", "mb_per_s",
 		[]string{"setting"}, "system", "client", "durability")
-	if series := r.perRun("matrix", "mb_per_s"); len(series) > 0 {
+	systemOf := func(row Row) string { return joined(row, []string{"system", "client", "durability"}) }
+	runs := where(r.Runs, "benchmark", "matrix")
+	for _, system := range distinctBy(runs, systemOf) {
+		series := r.perRun(whereBy(runs, systemOf, system), "mb_per_s")
+		if len(series) == 0 {
+			continue
+		}
 		l := chart.Lines{
-			Title: "The matrix, run by run", Subtitle: "Throughput of each run, a line for each configuration and system",
+			Title: "The matrix, run by run: " + system, Subtitle: "Throughput of each run, a line for each configuration",
 			X: "run", Y: "MB/s", YScale: chart.Log, XTicks: ticks(series), Series: series,
 		}
-		add("matrix-runs", l.Title, l.SVG())
+		add("matrix-runs-"+fileName(system), l.Title, l.SVG())
 	}
 	bars("retention", "Throughput against retention", "The same configurations on logs that keep their records for a long or a short time", "MB/s of values", "mb_per_s",
 		[]string{"setting"}, "system", "client", "durability")
@@ -211,8 +217,13 @@ func (r Results) bars(rows []Row, figure string, group, series []string) []chart
 }
 
 // perRun makes a line over the numbers of the runs for each configuration.
-func (r Results) perRun(benchmark, figure string) []chart.Series {
-	series := r.lines(where(r.Runs, "benchmark", benchmark), repeatColumn, figure, "system", "client", "durability", "setting")
+func (r Results) perRun(runs []Row, figure string) []chart.Series {
+	series := r.lines(runs, repeatColumn, figure, "setting")
+	for _, s := range series {
+		for i := range s.Points {
+			s.Points[i].Low, s.Points[i].High = 0, 0 // a run has no spread
+		}
+	}
 	several := slices.ContainsFunc(series, func(s chart.Series) bool { return len(s.Points) > 1 })
 	if !several {
 		return nil

@@ -119,6 +119,8 @@ func (f Fleet) startStrandline(ctx context.Context, r *Running, p Place) error {
 		}
 		if f.KafkaDoor {
 			arguments = append(arguments, "--kafka", doors[i])
+		} else {
+			arguments = append(arguments, "--kafka", "none")
 		}
 		if p.SyncDelay > 0 {
 			arguments = append(arguments, "--fsync-delay", p.SyncDelay.String())

@@ -31,7 +31,7 @@ func (s *Suite) otherPipeline(ctx context.Context, other Other, subject Subject,
 	}
 	query := url.Values{"client": {subject.Client}, "name": {subject.Label() + " " + subject.Version}, "disk": {subject.Disk}}
 	arguments := []string{
-		"bench", "pipeline", "--json",
+		"bench", "pipeline", "--json", "--part",
 		"--target", subject.Scheme + "://" + strings.Join(subject.Nodes, ",") + "?" + query.Encode(),
 		"--round-trip", strings.Join(trips, ","), "--in-flight", strings.Join(inFlight, ","),
 		"--records", strconv.FormatInt(p.Records, 10), "--value", strconv.Itoa(p.ValueBytes),

@@ -48,6 +48,21 @@ func TestProduceRequestsAreInFlightUntilTheirResponse(t *testing.T) {
 	require.EqualValues(t, 2, c.Latency().TotalCount())
 }
 
+func TestAnAnswerMakesRoomForOneRequest(t *testing.T) {
+	c := NewCounter(Kafka)
+	request := func(id uint32) { c.Up(1, kafkaMessage(uint16(kafkaProduce), uint16(9), id)) }
+	request(1)
+	request(2)
+	c.Down(1, kafkaMessage(uint32(1)))
+	c.Down(1, kafkaMessage(uint32(1))) // nobody asked
+	request(3)
+	request(4)
+	counts, err := c.Counts()
+	require.NoError(t, err)
+	require.Equal(t, 3, counts.Most)
+	require.Equal(t, 3, counts.InFlight)
+}
+
 func TestTheMostIsThatOfOneConnection(t *testing.T) {
 	c := NewCounter(Kafka)
 	for conn := range uint64(3) {

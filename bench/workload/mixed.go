@@ -29,6 +29,7 @@ type Mixed struct {
 	ValueBytes int // 32 at least
 	Tails      int
 	Boots      int           // readers that read from the start, again and again
+	BootEvery  time.Duration // a pause before each such read
 	TrimEvery  time.Duration // 0: never
 	Keep       int64         // how many records a trim leaves
 	Warmup     time.Duration // how long before counting begins
@@ -284,13 +285,17 @@ func (r *mixedRun) observe(latency time.Duration) {
 // boot reads from the start to where the end was, again and again. A trim that
 // overtakes it makes it begin anew.
 func (r *mixedRun) boot(ctx context.Context) error {
-	for ctx.Err() == nil {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(max(r.BootEvery, time.Millisecond)):
+		}
 		start, end, err := r.target.Bounds(ctx, 0)
 		if err != nil {
 			return err
 		}
 		if start == end {
-			time.Sleep(time.Millisecond)
 			continue
 		}
 		r.event("boot read begins")
@@ -303,7 +308,6 @@ func (r *mixedRun) boot(ctx context.Context) error {
 			r.event("boot read ends")
 		}
 	}
-	return nil
 }
 
 func (r *mixedRun) bootOnce(ctx context.Context, start, end int64) (whole bool, err error) {

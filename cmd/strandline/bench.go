@@ -65,12 +65,18 @@ type benchFlags struct {
 	keep string     // --out
 	span limit.Span // of each single limit
 
+	// part: another run started this one, and tells the environment and makes
+	// the report itself.
+	part bool
+
 	fleetDisk     string // where systems that the benchmark starts have their files; empty: it starts none
 	fleetSoftware string // what else it starts, with versions
 }
 
 func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.data, "data", "", "data `directory` of the server, if it is on this machine (default "+defaultData+" if that exists)")
+	flags.BoolVar(&f.part, "part", false, "a part of another run: no environment, no report")
+	_ = flags.MarkHidden("part")
 	flags.StringVar(&f.csv, "csv", "", "write the rows to this CSV `file` as well")
 	flags.StringVar(&f.keep, "out", "", "keep everything in this `directory`, for bench report")
 }
@@ -213,6 +219,9 @@ func (c *cli) startBench(ctx context.Context, flags benchFlags, repeats int) (*b
 		Writer: shown, Directory: b.directory, Repeats: repeats,
 		Bar: c.newBar, Line: c.say,
 	}
+	if b.part {
+		return b, nil
+	}
 	environment, err := b.environment()
 	if err == nil {
 		err = b.writer.Environment(environment)
@@ -230,7 +239,7 @@ func (b *bench) finish(err error) error {
 	for _, file := range b.files {
 		err = first(err, file.Close())
 	}
-	if b.directory != nil {
+	if b.directory != nil && !b.part {
 		page, e := report.Summarize(b.keep)
 		if err = first(err, e); e == nil {
 			b.say("%s", page)

@@ -148,7 +148,7 @@ beside the newest; without the flag it is built if the sources are here:
 	flags.StringVar(&ram, "ram", "/dev/shm", "`directory` on a file system in memory")
 	flags.StringVar(&older, "sarama145", "", "a build of this program with Sarama 1.45.2")
 	flags.IntVar(&repeats, "repeats", 0, "how often appends and the matrix are measured (default 3, with --quick 1)")
-	common.span = defaultSpan
+	common.span = limit.Span{Warmup: 250 * time.Millisecond, Duration: time.Second}
 	return command
 }
 

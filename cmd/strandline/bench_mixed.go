@@ -17,6 +17,7 @@ func newBenchMixed(c *cli) *cobra.Command {
 		load      workload.Mixed
 		value     = size(1 << 10)
 		trimEvery = duration(2 * time.Second)
+		bootEvery = duration(time.Second)
 		span      limit.Span
 	)
 	command := &cobra.Command{
@@ -32,7 +33,7 @@ order.`,
 			if err := checkSpan(command, span); err != nil {
 				return err
 			}
-			load.ValueBytes, load.TrimEvery = int(value), time.Duration(trimEvery)
+			load.ValueBytes, load.TrimEvery, load.BootEvery = int(value), time.Duration(trimEvery), time.Duration(bootEvery)
 			load.Warmup, load.Duration = span.Warmup, span.Duration
 			return c.onSubjects(command, common, targets, 0, func(b *bench, s suite.Subject) error {
 				return b.suite.Mixed(b.ctx, s, load)
@@ -47,6 +48,7 @@ order.`,
 	flags.Var(&value, "value", "size of a value, at least 32B")
 	flags.IntVar(&load.Tails, "tails", 2, "readers that follow the end")
 	flags.IntVar(&load.Boots, "boots", 1, "readers that read everything, again and again")
+	flags.Var(&bootEvery, "boot-every", "the pause before each such read")
 	flags.Var(&trimEvery, "trim-every", "how often the log is trimmed; 0: never")
 	flags.Int64Var(&load.Keep, "keep", 50_000, "records that a trim leaves")
 	spanFlags(flags, &span, limit.Span{Warmup: time.Second, Duration: 15 * time.Second})

@@ -24,16 +24,16 @@ func newDev(c *cli) *cobra.Command {
 		Use:   "dev",
 		Short: "Run three nodes in one process, to try a cluster",
 		Long: `Run a cluster of three nodes, a, b and c, in one process on this machine: the first
-start forms it, later ones go on with its data. Each node has a directory, a gRPC
-port and an HTTP port of its own, and what makes it a cluster is the same as with
-three machines. A port that is taken is passed over for the next one.
+start forms it, later ones go on with its data. Each node has a directory and
+ports of its own for gRPC, Kafka and HTTP, and what makes it a cluster is the same
+as with three machines. A port that is taken is passed over for the next one.
 
 Only warnings of the nodes are shown. Ctrl-C ends all three cleanly. One machine
 is one disk and one power cord: for data that matter, see "serve".`,
 		Example: "  strandline dev\n  strandline dev --data /tmp/try --grpc 127.0.0.1:9001 --http 127.0.0.1:9101",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			for _, address := range []string{d.grpc, d.http} {
+			for _, address := range []string{d.grpc, d.kafka, d.http} {
 				if checkListen(address, false) != nil {
 					return misused(command, "%s is not HOST:PORT of this machine, which is what dev is for", address)
 				}
@@ -45,6 +45,7 @@ is one disk and one power cord: for data that matter, see "serve".`,
 	flags := command.Flags()
 	flags.StringVar(&d.data, "data", defaultDevData, "`directory` for the nodes' data directories")
 	flags.StringVar(&d.grpc, "grpc", defaultGRPCAddress, "`address` of the first node's gRPC port; the others take the next ones")
+	flags.StringVar(&d.kafka, "kafka", defaultKafkaAddress, "`address` of the first node's Kafka port; the others take the next ones")
 	flags.StringVar(&d.http, "http", defaultHTTPAddress, "`address` of the first node's HTTP port; the others take the next ones")
 	flags.Var(&style, "log-format", "text or json")
 	_ = command.MarkFlagDirname("data")
@@ -60,10 +61,10 @@ func (c *cli) announceDev(nodes []served, status client.ClusterStatus) error {
 	}{nodes, newClusterJSON(status)}
 	return c.show(object, func(out io.Writer) {
 		columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(columns, "NODE\tGRPC\tHTTP\tDATA")
+		fmt.Fprintln(columns, "NODE\tGRPC\tKafka\tHTTP\tDATA")
 		var addresses []string
 		for _, n := range nodes {
-			fmt.Fprintf(columns, "%s\t%s\thttp://%s/metrics\t%s\n", n.Node, n.GRPC, n.HTTP, n.Data)
+			fmt.Fprintf(columns, "%s\t%s\t%s\thttp://%s/metrics\t%s\n", n.Node, n.GRPC, n.Kafka, n.HTTP, n.Data)
 			addresses = append(addresses, n.GRPC)
 		}
 		columns.Flush()

@@ -13,7 +13,7 @@ import (
 // it returns is asked at the first of them.
 func dev(t *testing.T, data string) (*process, []served, clusterJSON) {
 	t.Helper()
-	command := program(t, "dev", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	command := program(t, "dev", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	stdout, err := command.StdoutPipe()
 	require.NoError(t, err)
 	var said lockedBuffer
@@ -61,7 +61,7 @@ func TestDevIsAClusterOfThreeNodes(t *testing.T) {
 
 func TestDevThatIsInterruptedBeforeItsClusterFormedEndsCleanly(t *testing.T) {
 	data := t.TempDir()
-	command := program(t, "dev", "--data", data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	command := program(t, "dev", "--data", data, "--grpc", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	require.NoError(t, command.Start())
 	_ = command.Process.Signal(syscall.SIGTERM)
 	_ = command.Wait()

@@ -31,6 +31,7 @@ const (
 type devSettings struct {
 	data       string
 	grpc, http string // of the first node
+	kafka      string // the same; empty: none
 	logs       func(name string) logSink
 }
 
@@ -160,11 +161,17 @@ func (d devSettings) takePorts() (taken []ports, err error) {
 			}
 		}
 	}()
-	grpc, http := d.grpc, d.http
+	grpc, http, kafka := d.grpc, d.http, d.kafka
 	for range devNames {
 		var p ports
 		if p.grpc, grpc, err = takeNext(grpc); err != nil {
 			return taken, err
+		}
+		if kafka != "" {
+			if p.kafka, kafka, err = takeNext(kafka); err != nil {
+				p.close()
+				return taken, err
+			}
 		}
 		p.http, http, err = takeNext(http)
 		taken = append(taken, p)

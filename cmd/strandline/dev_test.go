@@ -47,11 +47,11 @@ func TestOnlyWarningsOfTheNodesAreShown(t *testing.T) {
 func TestDevSaysWhereItsNodesAreAndWhatToTry(t *testing.T) {
 	nodes := []served{
 		{Node: "a", GRPC: "127.0.0.1:9001", HTTP: "127.0.0.1:9101", Data: "x/a"},
-		{Node: "b", GRPC: "127.0.0.1:9002", HTTP: "127.0.0.1:9102", Data: "x/b"},
+		{Node: "b", GRPC: "127.0.0.1:9002", Kafka: "127.0.0.1:9093", HTTP: "127.0.0.1:9102", Data: "x/b"},
 	}
 	var out bytes.Buffer
 	require.NoError(t, (&cli{out: &out}).announceDev(nodes, someCluster()))
-	require.Contains(t, out.String(), "b     127.0.0.1:9002  http://127.0.0.1:9102/metrics  x/b\n")
+	require.Contains(t, out.String(), "b     127.0.0.1:9002  127.0.0.1:9093  http://127.0.0.1:9102/metrics  x/b\n")
 	require.Contains(t, out.String(), "orders  a        [0, 100)\n")
 	require.Contains(t, out.String(), "append orders --server 127.0.0.1:9001,127.0.0.1:9002\n")
 	out.Reset()

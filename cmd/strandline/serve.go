@@ -24,9 +24,10 @@ func newServe(c *cli) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
-		Long: `Run a node: logs over gRPC (strandline.v1 and logspec), metrics and health over
-HTTP. An acknowledged record is on disk. The data directory is made if it is not
-there; no other process can use it at the same time.
+		Long: `Run a node: logs over gRPC (strandline.v1 and logspec) and as topics over the
+Kafka protocol, metrics and health over HTTP. An acknowledged record is on disk.
+The data directory is made if it is not there; no other process can use it at the
+same time.
 
 Alone, a new node is a cluster of one. With --peers it waits until the nodes named
 there are formed into a cluster, once, by "strandline cluster init"; with --join
@@ -47,6 +48,9 @@ exit code 0, within 10 s.`,
 			if err := s.settleMembership(command.Flags().Changed("grpc"), c.insecure); err != nil {
 				return usageError{err, command.CommandPath()}
 			}
+			if err := checkListenKafka(s.kafka, c.insecure); err != nil {
+				return usageError{err, command.CommandPath()}
+			}
 			for _, address := range []string{s.grpc, s.http} {
 				if err := checkListen(address, c.insecure); err != nil {
 					return usageError{err, command.CommandPath()}
@@ -60,6 +64,7 @@ exit code 0, within 10 s.`,
 	flags.StringVar(&s.data, "data", defaultData, "data `directory`")
 	s.membership.register(flags)
 	flags.StringVar(&s.grpc, "grpc", defaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 takes any that is free")
+	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
 	flags.StringVar(&s.http, "http", defaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree
@@ -91,7 +96,7 @@ func checkListen(address string, insecure bool) error {
 // announce tells where the node is and what to try first.
 func (c *cli) announce(at served, m membership) error {
 	return c.show(at, func(out io.Writer) {
-		fields(out, "node", at.Node, "gRPC", at.GRPC, "HTTP", "http://"+at.HTTP+"/metrics", "data", at.Data)
+		fields(out, "node", at.Node, "gRPC", at.GRPC, "Kafka", at.Kafka, "HTTP", "http://"+at.HTTP+"/metrics", "data", at.Data)
 		me, server := invocation(), serverFlag(at.GRPC)
 		switch {
 		case at.Waiting && len(m.join) > 0:

@@ -32,6 +32,7 @@ const handoverTime = 2 * time.Second
 type serveSettings struct {
 	data       string
 	grpc, http string
+	kafka      string
 	logspecLog string
 	pprof      bool
 	minFree    int64
@@ -43,10 +44,11 @@ type serveSettings struct {
 // ports are what a node listens on.
 type ports struct {
 	grpc, http net.Listener
+	kafka      net.Listener // nil: none
 }
 
 func (p ports) close() {
-	for _, port := range []net.Listener{p.grpc, p.http} {
+	for _, port := range []net.Listener{p.grpc, p.http, p.kafka} {
 		if port != nil {
 			_ = port.Close()
 		}
@@ -58,7 +60,9 @@ type served struct {
 	Node string `json:"node"`
 	GRPC string `json:"grpc"`
 	HTTP string `json:"http"`
-	Data string `json:"data"`
+	// Kafka is "none" where there is no such port.
+	Kafka string `json:"kafka"`
+	Data  string `json:"data"`
 	// Waiting: it belongs to no cluster yet.
 	Waiting bool `json:"waiting"`
 }
@@ -66,7 +70,7 @@ type served struct {
 // serve runs a node until ctx ends or a port fails, and then stops it.
 // announce is called once everything listens.
 func (s serveSettings) serve(ctx context.Context, announce func(served) error) error {
-	// Both ports are taken before any data is touched, so that a second server
+	// All ports are taken before any data is touched, so that a second server
 	// started by mistake does nothing.
 	taken, err := s.listen()
 	if err != nil {
@@ -85,6 +89,10 @@ func (s serveSettings) listen() (ports, error) {
 		taken.close()
 		return ports{}, takenPort(err, "--http")
 	}
+	if taken.kafka, err = listenKafka(s.kafka); err != nil {
+		taken.close()
+		return ports{}, err
+	}
 	return taken, nil
 }
 
@@ -95,14 +103,18 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	defer taken.close()
 	grpcAddress, httpAddress := taken.grpc.Addr().String(), taken.http.Addr().String()
 
-	n, err := node.Open(s.options(grpcAddress))
+	options := s.options(grpcAddress)
+	options.KafkaAddress = s.kafkaReachedAt(taken.kafka)
+	n, err := node.Open(options)
 	if err != nil {
 		return err
 	}
 	grpcServer := rpc.New(rpc.Options{Logger: s.logger})
 	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
 	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)
-	httpServer, err := httpdoor.New(n, httpdoor.Options{Profiles: s.pprof, Logger: s.logger, Collectors: grpcServer.Metrics()})
+	kafka := newKafkaPort(n, taken.kafka, s.logger)
+	collectors := append(grpcServer.Metrics(), kafka.metrics()...)
+	httpServer, err := httpdoor.New(n, httpdoor.Options{Profiles: s.pprof, Logger: s.logger, Collectors: collectors})
 	if err != nil {
 		return errors.Join(err, n.Close(ctx))
 	}
@@ -110,13 +122,16 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	// Clients and other nodes come in by one port.
 	peers, clients := peer.Split(taken.grpc)
 	defer peers.Close()
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
+	stopped, stop := context.WithCancel(context.Background())
+	defer stop()
 	go func() { failed <- grpcServer.Serve(clients) }()
 	go func() { failed <- n.ServePeers(peers) }()
 	go func() { failed <- httpServer.Serve(taken.http) }()
-	s.logger.Info("serving", "node", n.Name(), "grpc", grpcAddress, "http", httpAddress, "data", s.data)
-	err = announce(served{Node: n.Name(), GRPC: grpcAddress, HTTP: httpAddress, Data: s.data, Waiting: n.ClusterID() == ""})
-	running := 3
+	go func() { failed <- kafka.serve(stopped) }()
+	s.logger.Info("serving", "node", n.Name(), "grpc", grpcAddress, "kafka", kafka.address(), "http", httpAddress, "data", s.data)
+	err = announce(served{Node: n.Name(), GRPC: grpcAddress, HTTP: httpAddress, Kafka: kafka.address(), Data: s.data, Waiting: n.ClusterID() == ""})
+	running := 4
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -133,6 +148,8 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	handover, cancelHandover := context.WithTimeout(deadline, handoverTime)
 	n.HandOver(handover)
 	cancelHandover()
+	stop()
+	kafka.stop(deadline)
 	grpcServer.Stop(deadline)
 	httpServer.Stop(deadline)
 	err = first(err, n.Close(deadline))

@@ -94,7 +94,7 @@ func TestANodeThatComesBackHasEverything(t *testing.T) {
 
 func TestASecondNodeOnTheSameDataIsRefused(t *testing.T) {
 	p := serve(t, t.TempDir())
-	second := program(t, "serve", "--data", p.data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	second := program(t, "serve", "--data", p.data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0")
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
 	require.Equal(t, exitFailed, second.ProcessState.ExitCode())

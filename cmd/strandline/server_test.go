@@ -55,7 +55,7 @@ type process struct {
 func serve(t *testing.T, data string, flags ...string) *process {
 	t.Helper()
 	p := &process{t: t, data: data, stderr: &bytes.Buffer{}}
-	args := append([]string{"serve", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}, flags...)
+	args := append([]string{"serve", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0"}, flags...)
 	p.command = program(t, args...)
 	p.command.Stderr = p.stderr
 	stdout, err := p.command.StdoutPipe()

@@ -68,7 +68,7 @@ func TestTheFileCanBeNamedInTheEnvironment(t *testing.T) {
 func TestUnknownAndWrongSettingsAreErrors(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
 		"unknown":        {"colour = 1", `unknown setting "colour"`},
-		"wrong table":    {"retention = '1m'", `unknown setting "retention", did you mean log.configure.retention or log.create.retention?`},
+		"wrong table":    {"retention = '1m'", `unknown setting "retention", did you mean bench.retention.retention or log.configure.retention or log.create.retention?`},
 		"unknown table":  {"[log.make]\nretention = '1m'", `unknown setting "log.make.retention"`},
 		"a table":        {"[server]\nhost = 'here'", `unknown setting "server.host"`},
 		"a wrong value":  {"[log.create]\nretention = 'soon'", `setting log.create.retention: invalid argument "soon" for "--retention" flag: a duration is`},

@@ -11,8 +11,8 @@ import (
 // refusal is certain. It is called from the log's own goroutine, or before
 // Append returns, and must not block. Appends of one goroutine to one log keep
 // their order.
-func (n *Node) Append(_ Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
-	h, refusal := n.userLog(log)
+func (n *Node) Append(c Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
+	h, refusal := n.logFor(c, log)
 	if refusal == nil {
 		refusal = h.roomFor(a.Records)
 	}

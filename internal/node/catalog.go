@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +48,9 @@ type catalog struct {
 	mu    sync.Mutex
 	state catalogState
 	next  record.Offset // the first record not folded yet
-	// awaited is the id of the change that is being made; landed: it was folded.
-	awaited string
+	// awaited are the ids that the change which is being made was proposed
+	// under; landed: one of them was folded.
+	awaited []string
 	landed  bool
 }
 
@@ -73,6 +75,8 @@ func (c *catalog) show() {
 func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
+	// But not this node.
+	defer context.AfterFunc(c.node.keeper.ctx, cancel)()
 	err := c.record(ctx, decide)
 	if err == nil {
 		c.node.rehost()
@@ -83,6 +87,7 @@ func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalo
 func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.awaited, c.landed = nil, false
 	for {
 		err := c.try(ctx, decide)
 		var r *record.Refusal
@@ -110,8 +115,8 @@ func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalo
 var errAgain = errors.New("the change did not land")
 
 func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
-	if err := c.catchUp(ctx); err != nil {
-		return err
+	if err := c.catchUp(ctx); err != nil || c.landed {
+		return err // an earlier try may have landed late
 	}
 	change, err := decide(&c.state)
 	if err != nil {
@@ -121,7 +126,7 @@ func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogCh
 		return nil
 	}
 	change.ID = rand.Text()
-	c.awaited, c.landed = change.ID, false
+	c.awaited = append(c.awaited, change.ID)
 	value, err := json.Marshal(change)
 	if err != nil {
 		return fmt.Errorf("encode change: %w", err)
@@ -196,6 +201,16 @@ func (c *catalog) learn(ctx context.Context) error {
 }
 
 func (c *catalog) foldKnown(ctx context.Context) error {
+	for {
+		err := c.foldOnce(ctx)
+		if !errors.Is(err, &record.Refusal{Reason: record.OffsetTrimmed}) {
+			return err
+		}
+		// A checkpoint came between the look at the bounds and the read.
+	}
+}
+
+func (c *catalog) foldOnce(ctx context.Context) error {
 	start, end, err := c.host.replica.Tail().Bounds()
 	if err != nil {
 		return err
@@ -233,7 +248,7 @@ func (c *catalog) fold(chunk Chunk) error {
 		if err := c.state.fold(change); err != nil {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
-		c.landed = c.landed || change.ID == c.awaited
+		c.landed = c.landed || slices.Contains(c.awaited, change.ID)
 	}
 	return nil
 }

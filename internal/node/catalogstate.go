@@ -26,6 +26,7 @@ type catalogNode struct {
 	ID      uint64 `json:"id"`
 	Name    string `json:"name"`
 	Address string `json:"address"`
+	Kafka   string `json:"kafka,omitempty"` // of its Kafka door; empty: none
 	// Token is what the node called itself by when it asked to be admitted: who
 	// asks again with it has not heard the answer.
 	Token   string `json:"token"`
@@ -60,6 +61,8 @@ type catalogReplica struct {
 	Node uint64 `json:"node"`
 	// New: it has not been a voter yet.
 	New bool `json:"new,omitempty"`
+	// Lost: it was in the memory of a process that is gone.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // catalogConfig is Config as it is stored.
@@ -68,6 +71,8 @@ type catalogConfig struct {
 	RetentionMs    int64  `json:"retention_ms,omitempty"`
 	RetentionBytes int64  `json:"retention_bytes,omitempty"`
 	Replicas       int    `json:"replicas,omitempty"`
+	Topic          string `json:"topic,omitempty"`
+	Partition      int32  `json:"partition,omitempty"`
 }
 
 // catalogChange is one record of the catalog. All its parts take effect
@@ -197,14 +202,14 @@ func (l *catalogLog) settled() bool {
 func encodeConfig(c Config) catalogConfig {
 	return catalogConfig{
 		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),
-		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas,
+		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
 	}
 }
 
 func (c catalogConfig) decode() Config {
 	out := Config{
 		Retention:      time.Duration(c.RetentionMs) * time.Millisecond,
-		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas,
+		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
 	}
 	if c.Durability == Memory.String() {
 		out.Durability = Memory

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -68,7 +69,7 @@ func (c *cluster) start(name string, join []string) {
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	if join == nil {
-		o.Peers = c.addresses
+		o.Peers = maps.Clone(c.addresses)
 	}
 	n, err := Open(o)
 	require.NoError(c.t, err)

@@ -20,10 +20,9 @@ const maxLogs = 10_000
 var validName = regexp.MustCompile(`^[A-Za-z0-9.-][A-Za-z0-9._-]{0,199}$`)
 
 // CreateLog makes a log and answers when it takes appends.
-func (n *Node) CreateLog(ctx context.Context, _ Caller, name string, config Config) (Info, error) {
-	if !validName.MatchString(name) || name == "." || name == ".." {
-		return Info{}, record.Refuse(record.Invalid,
-			"%q is no name for a log: 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with _", name)
+func (n *Node) CreateLog(ctx context.Context, caller Caller, name string, config Config) (Info, error) {
+	if r := checkName(caller, name); r != nil {
+		return Info{}, r
 	}
 	if err := checkConfig(config); err != nil {
 		return Info{}, err
@@ -33,25 +32,9 @@ func (n *Node) CreateLog(ctx context.Context, _ Caller, name string, config Conf
 		return Info{}, n.notMember()
 	}
 	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		if _, ok := s.Logs[name]; ok {
-			return catalogChange{}, record.Refuse(record.LogExists, "there is a log %q already", name)
-		}
-		if len(s.Logs) >= maxLogs {
-			return catalogChange{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
-		}
-		created := catalogLog{ID: s.NextLog, Name: name, Config: encodeConfig(config), Created: time.Now().UnixMilli()}
-		nodes, refusal := n.place(s, config.Replicas, created.ID)
+		created, refusal := n.newLog(s, name, config)
 		if refusal != nil {
 			return catalogChange{}, refusal
-		}
-		created.Config.Replicas = len(nodes)
-		for i, node := range nodes {
-			r := catalogReplica{ID: s.NextReplica + uint64(i), Node: node}
-			created.Replicas = append(created.Replicas, r)
-			created.Founders = append(created.Founders, r.ID)
-		}
-		if config.Durability == Memory {
-			created.Ceiling = memoryBlock
 		}
 		return catalogChange{Put: []catalogLog{created}}, nil
 	})
@@ -59,6 +42,31 @@ func (n *Node) CreateLog(ctx context.Context, _ Caller, name string, config Conf
 		return Info{}, err
 	}
 	return n.created(ctx, name)
+}
+
+// newLog plans a log that the catalog does not have yet.
+func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, *record.Refusal) {
+	if _, ok := s.Logs[name]; ok {
+		return catalogLog{}, record.Refuse(record.LogExists, "there is a log %q already", name)
+	}
+	if len(s.Logs) >= maxLogs {
+		return catalogLog{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
+	}
+	created := catalogLog{ID: s.NextLog, Name: name, Config: encodeConfig(config), Created: time.Now().UnixMilli()}
+	nodes, refusal := n.place(s, config.Replicas, created.ID)
+	if refusal != nil {
+		return catalogLog{}, refusal
+	}
+	created.Config.Replicas = len(nodes)
+	for i, node := range nodes {
+		r := catalogReplica{ID: s.NextReplica + uint64(i), Node: node}
+		created.Replicas = append(created.Replicas, r)
+		created.Founders = append(created.Founders, r.ID)
+	}
+	if config.Durability == Memory {
+		created.Ceiling = memoryBlock
+	}
+	return created, nil
 }
 
 // created waits until a new log takes appends, wherever it is.
@@ -203,6 +211,7 @@ func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config C
 		if !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
 		}
+		config.Topic, config.Partition = l.Config.Topic, l.Config.Partition
 		changed := encodeConfig(config)
 		if changed.Durability != l.Config.Durability {
 			return catalogChange{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
@@ -233,12 +242,15 @@ func (n *Node) DeleteLog(ctx context.Context, _ Caller, name string) error {
 	if c == nil {
 		return n.notMember()
 	}
-	if name == catalogName {
+	if isSystem(name) {
 		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
 	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
 		if _, ok := s.Logs[name]; !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
+		}
+		if r := s.refuseOrphans(name); r != nil {
+			return catalogChange{}, r
 		}
 		return catalogChange{Delete: []string{name}}, nil
 	})

@@ -87,6 +87,11 @@ func (n *Node) settleDown(id identity) error {
 		return err
 	}
 	n.me.Store(&id)
+	// The token is of no use any more, and must not let a node that has lost
+	// its identity pass for one that has not heard the answer.
+	if err := n.disk.RemoveAll(filepath.Join(n.options.DataDir, "token")); err != nil {
+		n.logger.Warn("could not remove the token of a node that is a member now", "error", err)
+	}
 	return nil
 }
 
@@ -128,6 +133,7 @@ func (n *Node) seek(ctx context.Context) {
 	for ctx.Err() == nil {
 		reason := n.seekOnce(ctx)
 		if n.me.Load().member() {
+			n.beginLate(ctx)
 			return
 		}
 		if reason != told {
@@ -135,6 +141,18 @@ func (n *Node) seek(ctx context.Context) {
 			n.logger.Info("waiting to be admitted to a cluster", "node", n.options.Name, "last_answer", reason)
 		}
 		pause(ctx, seekEvery)
+	}
+}
+
+// beginLate begins once this node has been taken in, unless InitCluster has.
+func (n *Node) beginLate(ctx context.Context) {
+	for ctx.Err() == nil && n.catalog.Load() == nil && !n.forming.Load() {
+		err := n.begin()
+		if err == nil {
+			return
+		}
+		n.logger.Error("this node is a member and cannot begin; trying again", "error", err)
+		pause(ctx, time.Second)
 	}
 }
 
@@ -166,9 +184,6 @@ func (n *Node) seekOnce(ctx context.Context) (reason string) {
 			err = n.settleDown(id)
 		}
 		n.changing.Unlock()
-		if err == nil && !formed {
-			err = n.begin()
-		}
 		if err != nil {
 			return err.Error()
 		}
@@ -242,7 +257,7 @@ func (n *Node) introduce(ctx context.Context) error {
 	same := func(s *catalogState) bool {
 		_, gone := s.Gone[me.NodeID]
 		node, known := s.Nodes[me.NodeID]
-		return gone || known && node.Address == n.options.GRPCAddress
+		return gone || known && node.Address == n.options.GRPCAddress && node.Kafka == n.options.KafkaAddress
 	}
 	if same(c.shown.Load()) {
 		return nil
@@ -253,6 +268,7 @@ func (n *Node) introduce(ctx context.Context) error {
 		}
 		node := s.Nodes[me.NodeID]
 		node.ID, node.Name, node.Catalog, node.Address = me.NodeID, me.Name, me.CatalogReplica, n.options.GRPCAddress
+		node.Kafka = n.options.KafkaAddress
 		return catalogChange{Node: []catalogNode{node}}, nil
 	})
 }
@@ -285,6 +301,7 @@ func (n *Node) InitCluster(ctx context.Context, _ Caller) (clusterID string, err
 		n.changing.Unlock()
 		return "", record.Refuse(record.Invalid, "this node has joined a cluster meanwhile, or is shutting down")
 	}
+	n.forming.Store(true)
 	err = n.formAlone()
 	n.changing.Unlock()
 	if err == nil {

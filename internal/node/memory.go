@@ -43,8 +43,10 @@ func (r *renewals) wanted() <-chan struct{} { return r.wake }
 // that went with an earlier process.
 func (n *Node) renewMemory(ctx context.Context) error {
 	me := n.me.Load().NodeID
-	return n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+	var gone []uint64
+	err := n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
 		var change catalogChange
+		gone = nil
 		next := s.NextReplica
 		for _, l := range s.Logs {
 			r, here := l.on(me)
@@ -53,32 +55,50 @@ func (n *Node) renewMemory(ctx context.Context) error {
 				continue
 			}
 			next = l.renew(r.ID, next)
+			gone = append(gone, r.ID)
 			change.Put = append(change.Put, l)
 		}
 		return change, nil
 	})
+	for _, id := range gone {
+		if err == nil {
+			err = n.made.remove(id)
+		}
+	}
+	return err
 }
 
 // renew replaces a replica that has lost its memory; next is the first free
-// replica id, and the one after those that were used is returned.
+// replica id, and the one after those that were used is returned. Raft's voters
+// are those replicas that are not new, and those leaving: when a majority of
+// them has lost its memory, so has the log.
 func (l *catalogLog) renew(lost, next uint64) uint64 {
-	l.Replicas = slices.Clone(l.Replicas)
-	holders := 0
+	l.Replicas, l.Leaving = slices.Clone(l.Replicas), slices.Clone(l.Leaving)
 	for i := range l.Replicas {
-		r := &l.Replicas[i]
-		if r.ID == lost {
+		if r := &l.Replicas[i]; r.ID == lost {
 			if !r.New {
-				l.Leaving = append(slices.Clone(l.Leaving), *r)
+				l.Leaving = append(l.Leaving, catalogReplica{ID: r.ID, Node: r.Node, Lost: true})
 			}
 			r.ID, r.New = next, true
 			next++
 		}
-		if !r.New {
+	}
+	voters, holders := 0, 0
+	for i := range l.Leaving {
+		r := &l.Leaving[i]
+		r.Lost = r.Lost || r.ID == lost
+		voters++
+		if !r.Lost {
 			holders++
 		}
 	}
-	l.Leaving = slices.DeleteFunc(slices.Clone(l.Leaving), func(r catalogReplica) bool { return r.ID == lost && r.New })
-	if 2*holders > len(l.Replicas) {
+	for _, r := range l.Replicas {
+		if !r.New {
+			voters++
+			holders++
+		}
+	}
+	if 2*holders > voters {
 		return next
 	}
 	l.Lost = record.Offset(l.Ceiling)

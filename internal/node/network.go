@@ -117,7 +117,7 @@ func (n *Node) peerChanged(other peer.NodeID, up, refused bool) {
 		switch {
 		case r == 0 || h.replica == nil:
 		case up:
-			h.replica.Stir()
+			h.replica.PeerBack(r)
 		default:
 			h.replica.PeerLost(r, refused)
 		}

@@ -49,6 +49,7 @@ type Node struct {
 	changing  sync.Mutex
 	connected []peer.Node // as the mesh was told last
 	closed    bool
+	forming   atomic.Bool // InitCluster makes this node a member
 
 	keeper keeper
 }
@@ -64,6 +65,9 @@ type Options struct {
 	// GRPCAddress is where clients and other nodes find this one: HOST:PORT of
 	// the port that serves gRPC and the nodes' own traffic.
 	GRPCAddress string
+	// KafkaAddress is where Kafka's clients find this node: HOST:PORT; empty:
+	// nowhere.
+	KafkaAddress string
 	// Peers are the nodes to form a cluster with, this one among them: names,
 	// and the addresses at which THIS node reaches them.
 	Peers map[string]string
@@ -175,6 +179,10 @@ func (n *Node) begin() error {
 	}
 	c := newCatalog(n, host)
 	n.changing.Lock()
+	if n.closed {
+		n.changing.Unlock()
+		return errors.Join(record.Refuse(record.ShuttingDown, "this node is shutting down"), host.close(context.Background()))
+	}
 	n.addLog(host)
 	n.catalog.Store(c)
 	n.changing.Unlock()
@@ -335,7 +343,7 @@ func (n *Node) serving(name string) (*hosted, *record.Refusal) {
 // userLog finds a log that is not the system's own.
 func (n *Node) userLog(name string) (*hosted, *record.Refusal) {
 	h, refusal := n.serving(name)
-	if refusal == nil && h.id == catalogID {
+	if refusal == nil && isSystem(name) {
 		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
 	return h, refusal

@@ -79,7 +79,8 @@ func (n *Node) shapeLogs(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		state := n.catalog.Load().shown.Load()
+		c := n.catalog.Load()
+		state := c.shown.Load()
 		for _, h := range *n.logs.Load() {
 			if h.replica == nil {
 				continue
@@ -88,6 +89,10 @@ func (n *Node) shapeLogs(ctx context.Context) {
 			if !s.Leading || h.shaped == state && h.shapedTerm == s.Term {
 				continue
 			}
+			if err := c.refresh(ctx); err != nil {
+				break // what is known here may be old
+			}
+			state = c.shown.Load()
 			done, err := n.shape(ctx, h, state)
 			if err != nil && ctx.Err() == nil {
 				n.logger.Warn("could not bring a log to the replicas that it should have", "log", h.name, "error", err)

@@ -196,6 +196,9 @@ func (n *Node) replicaStatus(l catalogLog, r catalogReplica, leader logReport, l
 	return s
 }
 
+// transferTime bounds a change of leadership.
+const transferTime = 10 * time.Second
+
 // transferRequest asks the leader of a log to let a node lead.
 type transferRequest struct {
 	Log  string `json:"log"`
@@ -209,6 +212,8 @@ func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) err
 	if c == nil {
 		return n.notMember()
 	}
+	ctx, cancel := context.WithTimeout(ctx, transferTime)
+	defer cancel()
 	state := c.shown.Load()
 	target, ok := state.node(to)
 	if !ok {
@@ -261,5 +266,9 @@ func (n *Node) transferHere(ctx context.Context, q transferRequest) error {
 	if refusal != nil {
 		return refusal
 	}
-	return h.replica.HandOver(ctx, n.replicaOn(h, q.Node))
+	to := n.replicaOn(h, q.Node)
+	if to == 0 {
+		return record.Refuse(record.NoNode, "node %d holds no replica of log %q", q.Node, q.Log)
+	}
+	return h.replica.HandOver(ctx, to)
 }

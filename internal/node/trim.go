@@ -10,8 +10,8 @@ import (
 // disk space follows segment by segment. A trim beyond the end is refused
 // unless fastForward lets it move the log on. Trimming below the start changes
 // nothing and is no error.
-func (n *Node) Trim(ctx context.Context, _ Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
-	h, refusal := n.userLog(log)
+func (n *Node) Trim(ctx context.Context, caller Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
+	h, refusal := n.logFor(caller, log)
 	limit := maxOffset
 	switch {
 	case refusal != nil:

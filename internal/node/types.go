@@ -10,6 +10,9 @@ import (
 // rights can be added without changing them.
 type Caller struct {
 	Name string
+	// System is set where a part of the server asks for itself: it may use the
+	// logs that belong to the system, all but the catalog.
+	System bool
 }
 
 // Durability says what an acknowledgement rests on.
@@ -38,6 +41,10 @@ type Config struct {
 	RetentionBytes int64
 	// Replicas is how many nodes hold the log; 0: the node's default.
 	Replicas int
+	// Topic and Partition are set for a partition of a Kafka topic other than
+	// its first, see PartitionLog. They cannot be changed.
+	Topic     string
+	Partition int32
 }
 
 // Info describes one log as this node knows it.

@@ -119,6 +119,7 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint6
 	var again []*Request
 	for i, a := range decided {
 		done := taken[i].Done
+		c.notice(taken[i], a)
 		switch {
 		case dropped != 0 && a.RestsOn >= dropped:
 			again = append(again, taken[i])

@@ -25,6 +25,9 @@ type confirmations struct {
 	known int64
 }
 
+// questionBytes is the length of what tells questions apart.
+const questionBytes = 16
+
 // question is somebody who waits.
 type question struct {
 	done func(*record.Refusal)
@@ -63,6 +66,11 @@ func (c *Core) askConfirmation() {
 		return // before office a leader does not know what has committed
 	}
 	q.asked, q.waiting = q.waiting, nil
+	if q.number == 0 {
+		// Not the numbers of the process before, whose questions may still be
+		// under way.
+		q.number = uint64(c.now.Unix) << 16
+	}
 	q.number++
 	q.ticks = 0
 	q.sent = c.now.Monotonic
@@ -93,7 +101,7 @@ func (q *confirmations) tick() {
 // read takes Raft's answers; one to an older question counts for nothing.
 func (q *confirmations) read(states []raft.ReadState) {
 	for _, s := range states {
-		if len(s.RequestCtx) == 16 && binary.LittleEndian.Uint64(s.RequestCtx) == q.number && len(q.asked) > 0 {
+		if len(s.RequestCtx) == questionBytes && binary.LittleEndian.Uint64(s.RequestCtx) == q.number && len(q.asked) > 0 {
 			q.ready = append(q.ready, confirmed{s.Index, q.sent, q.asked})
 			q.asked = nil
 		}

@@ -42,6 +42,8 @@ type Core struct {
 	flights []flight
 	// How many of flights Raft has not given an index yet; they are the last.
 	unplaced int
+	// written is to be told of the write that is being made, see noticed.
+	written []func()
 
 	opened  uint64 // what was known to be committed when this core began
 	commit  uint64 // newest index known committed
@@ -60,10 +62,11 @@ type Core struct {
 	// until leadership ends. Only then is the sequencer complete.
 	office bool
 	// eager: nobody has led this log yet, and this replica is the one to begin.
-	eager bool
-	alone int  // ticks without a leader
-	hurry int  // ticks until this replica campaigns, see PeerGone; 0: it does not
-	full  bool // the disk has no room for more records
+	eager   bool
+	alone   int  // ticks without a leader
+	unheard int  // ticks since the leader was heard of
+	hurry   int  // ticks until this replica campaigns, see PeerGone; 0: it does not
+	full    bool // the disk has no room for more records
 
 	// far: entries take much longer to their commit than to this disk, so the
 	// time between is the network's. See mayFly.
@@ -141,6 +144,10 @@ type Request struct {
 	// Done gets the answer exactly once, on the core's loop; it must not
 	// block. May be nil.
 	Done func(sequence.Answer)
+	// Written, if not nil, is told the answer of an append that was accepted
+	// once this leader has written it, before it is durable; at most once, from
+	// any goroutine. It must not block. Done follows all the same.
+	Written func(sequence.Answer)
 }
 
 func (r *Request) bytes() int {
@@ -196,6 +203,7 @@ type flight struct {
 	bytes   int   // of the appends that were drained with it
 	durable int64 // monotonic ms when it was on this disk; 0: it is not yet
 	answers []Answered
+	written []func() // see Request.Written
 }
 
 // newCore opens a core on a recovered log.
@@ -277,6 +285,7 @@ func (c *Core) Tick() {
 	c.storage.feed.tick()
 	c.hurried()
 	c.lonely()
+	c.unanswered()
 	if c.idle++; c.idle == idleTicks {
 		c.tail.evict(c.applied+1, 0)
 	}
@@ -306,7 +315,6 @@ func (c *Core) campaign() {
 // PeerGone tells that a replica's process is gone for certain. If it led, the
 // others need not wait until they miss it.
 func (c *Core) PeerGone(replica uint64) {
-	c.stir()
 	if c.failed != nil || c.leading || c.leader != replica || !c.isVoter(c.id) {
 		return
 	}
@@ -359,6 +367,14 @@ func (c *Core) lonely() {
 	}
 }
 
+// unanswered refuses the questions of a replica that has heard nothing from the
+// leader for long. A learner never stops to believe in its leader by itself.
+func (c *Core) unanswered() {
+	if c.unheard++; !c.leading && c.unheard > 4*electionTicks && !c.confirm.empty() {
+		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
+	}
+}
+
 // Unreachable tells that a message to a replica was not sent.
 func (c *Core) Unreachable(replica uint64) {
 	if c.failed == nil {
@@ -397,9 +413,25 @@ func (c *Core) SetFull(full bool) {
 	c.sequencer.SetFull(full)
 }
 
+// has handles what Raft has taken in this round and reports whether the log
+// reaches index. A leader tells no follower of commits beyond what that one has
+// acknowledged.
+func (c *Core) has(index uint64) bool {
+	c.protect(c.advance)
+	return c.failed != nil || index <= c.storage.last
+}
+
 // stir tells that something happens. A follower and its leader stir together:
 // what one does reaches the other as a message that is no heartbeat.
 func (c *Core) stir() { c.calm = 0 }
+
+// stirBy tells that a replica's node came or went. Followers mind their leader
+// only: one that ticks fast while its leader does not would campaign.
+func (c *Core) stirBy(replica uint64) {
+	if c.leading || c.leader == replica {
+		c.stir()
+	}
+}
 
 // Drowsy reports that nothing has happened for a while, and nothing is due but
 // heartbeats: ticks may come more slowly.
@@ -424,6 +456,15 @@ func (c *Core) soleVoter() bool {
 // votes all the same.
 func (c *Core) Step(m *raftpb.Message) (err error) {
 	if c.failed != nil || c.full && m.GetType() == raftpb.MsgApp && len(m.Entries) > 0 {
+		return nil
+	}
+	if m.GetFrom() == c.leader {
+		c.unheard = 0
+	}
+	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.storage.last && !c.has(m.GetCommit()) {
+		c.Fail(record.Refuse(record.Corrupt,
+			"entries up to %d that this replica has acknowledged are gone, it ends at %d: replace this node (strandline cluster replace-node)",
+			m.GetCommit(), c.storage.last))
 		return nil
 	}
 	if t := m.GetType(); t != raftpb.MsgHeartbeat && t != raftpb.MsgHeartbeatResp && m.GetFrom() != c.id {
@@ -606,6 +647,7 @@ func (c *Core) store(m *raftpb.Message) {
 		}
 		last := m.GetEntries()[len(entries)-1]
 		c.storage.last, c.storage.lastTerm = last.GetIndex(), last.GetTerm()
+		w.Written = c.noticed()
 	}
 	c.out.Writes = append(c.out.Writes, w)
 }
@@ -623,6 +665,7 @@ func (c *Core) describeAll(entries []*raftpb.Entry) ([]tailEntry, error) {
 		if c.unplaced > 0 && e.GetType() == raftpb.EntryNormal && len(e.Data) > 0 {
 			f := &c.flights[len(c.flights)-c.unplaced]
 			f.index, crc, ours = e.GetIndex(), f.crc, true
+			c.written, f.written = append(c.written, f.written...), nil
 			c.unplaced--
 		}
 		if !ours {

@@ -24,8 +24,8 @@ func (c *Core) handOver(to uint64) bool {
 	if to == 0 {
 		to = c.nextBest()
 	}
-	if to == 0 || to == c.id || !c.isVoter(to) {
-		return false
+	if to == 0 || to == c.id || !c.isVoter(to) || !c.caughtUp(to) {
+		return false // appends would wait for it
 	}
 	if c.handover.to != to {
 		c.handover = handover{to: to}

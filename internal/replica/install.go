@@ -68,9 +68,9 @@ func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
 		return nil, err
 	}
 	known := slices.Concat(conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(), conf.GetLearnersNext())
-	for _, id := range slices.Concat(s.conf.GetVoters(), s.conf.GetLearners()) {
+	for _, id := range slices.Concat(s.conf.GetVoters(), s.conf.GetVotersOutgoing(), s.conf.GetLearners(), s.conf.GetLearnersNext()) {
 		if !slices.Contains(known, id) {
-			conf.Learners = append(conf.Learners, id)
+			conf.Learners, known = append(conf.Learners, id), append(known, id)
 		}
 	}
 	return &raftpb.Snapshot{

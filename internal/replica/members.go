@@ -70,15 +70,10 @@ func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 			}
 		}
 	} else {
-		// Learners join one after the other; nobody is promoted before all can
-		// be, so that nobody has to leave twice.
-		n := slices.IndexFunc(change.Changes, func(s *raftpb.ConfChangeSingle) bool {
-			return s.GetType() == raftpb.ConfChangeAddLearnerNode
-		})
-		if n < 0 {
+		change.Changes = c.partly(change.Changes)
+		if len(change.Changes) == 0 {
 			return false
 		}
-		change.Changes = change.Changes[n : n+1]
 	}
 	switch {
 	case len(change.Changes) == 0:
@@ -96,6 +91,25 @@ func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	return false
 }
 
+// partly is the step to take while not all that are wanted can vote: one more
+// learner, or else a vote for those who are ready. Nobody leaves meanwhile. So
+// one that never comes does not keep the others from being safe.
+func (c *Core) partly(changes []*raftpb.ConfChangeSingle) []*raftpb.ConfChangeSingle {
+	for i, s := range changes {
+		if s.GetType() == raftpb.ConfChangeAddLearnerNode {
+			return changes[i : i+1]
+		}
+	}
+	voters := slices.Clone(c.storage.conf.GetVoters())
+	for _, s := range changes {
+		voters = append(voters, s.GetNodeId())
+	}
+	if !c.canGoOn(voters) {
+		return nil
+	}
+	return changes
+}
+
 // canGoOn reports whether a majority of voters-to-be answer.
 func (c *Core) canGoOn(wanted []uint64) bool {
 	active := 0
@@ -111,7 +125,7 @@ func (c *Core) canGoOn(wanted []uint64) bool {
 func (c *Core) heir(wanted []uint64) (best uint64) {
 	most := uint64(0)
 	c.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
-		if slices.Contains(wanted, id) && kind == raft.ProgressTypePeer && p.RecentActive && p.Match >= most {
+		if slices.Contains(wanted, id) && kind == raft.ProgressTypePeer && c.keepsUp(p) && p.Match >= most {
 			best, most = id, p.Match
 		}
 	})
@@ -136,10 +150,14 @@ func (c *Core) proposeChange(change *raftpb.ConfChangeV2) {
 func (c *Core) caughtUp(id uint64) (yes bool) {
 	c.raft.WithProgress(func(other uint64, _ raft.ProgressType, p tracker.Progress) {
 		if other == id {
-			yes = p.RecentActive && p.State == tracker.StateReplicate && p.Match+caughtUpLag >= c.storage.last
+			yes = c.keepsUp(p)
 		}
 	})
 	return yes
+}
+
+func (c *Core) keepsUp(p tracker.Progress) bool {
+	return p.RecentActive && p.State == tracker.StateReplicate && p.Match+caughtUpLag >= c.storage.last
 }
 
 // caughtUpLag is about what is in flight on a busy log, in entries.

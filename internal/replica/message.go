@@ -106,9 +106,18 @@ func decodeMessage(b []byte) (*raftpb.Message, error) {
 	return m, nil
 }
 
-// checkEntries refuses entries that no log could take: only a damaged or a
-// hostile peer sends them.
-func checkEntries(m *raftpb.Message) error {
+// checkMessage refuses what no peer of ours sends and Raft would not bear.
+func checkMessage(m *raftpb.Message) error {
+	switch n := len(m.GetContext()); m.GetType() {
+	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
+		if n != 0 && n != 8 {
+			return fmt.Errorf("a heartbeat with a context of %d bytes", n)
+		}
+	case raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
+		if len(m.Entries) != 1 || len(m.Entries[0].Data) != questionBytes {
+			return errors.New("a question without its number")
+		}
+	}
 	for i, e := range m.Entries {
 		if m.GetType() == raftpb.MsgApp && e.GetIndex() != m.GetIndex()+1+uint64(i) {
 			return fmt.Errorf("entry %d stands where %d should", e.GetIndex(), m.GetIndex()+1+uint64(i))

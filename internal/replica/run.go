@@ -145,9 +145,10 @@ func (r *Replica) Tick() {
 	r.post(input{do: (*Core).Tick})
 }
 
-// Stir tells that something happened among the nodes: idle logs pay attention
-// for a while.
-func (r *Replica) Stir() { r.post(input{do: (*Core).stir}) }
+// PeerBack tells that there is a connection to another replica's node again.
+func (r *Replica) PeerBack(other uint64) {
+	r.post(input{do: func(c *Core) { c.stirBy(other) }})
+}
 
 // SetFull tells whether the disk has no room for more records.
 func (r *Replica) SetFull(full bool) {
@@ -168,7 +169,7 @@ func (r *Replica) Step(message []byte) (sender uint64, err error) {
 	if !fromPeers(m.GetType()) || m.GetTo() != r.options.ID {
 		return 0, fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
 	}
-	if err := checkEntries(m); err != nil {
+	if err := checkMessage(m); err != nil {
 		return 0, err
 	}
 	r.post(input{message: m})
@@ -179,7 +180,7 @@ func (r *Replica) Step(message []byte) (sender uint64, err error) {
 // may be lost. Refused: its process is gone too.
 func (r *Replica) PeerLost(other uint64, refused bool) {
 	r.post(input{do: func(c *Core) {
-		c.stir()
+		c.stirBy(other)
 		c.Unreachable(other)
 		c.snapshotLost(other)
 		if refused {

@@ -112,7 +112,7 @@ func (c *trio) deliver(i int) {
 	}
 	m, err := decodeMessage(w.message)
 	require.NoError(c.t, err)
-	require.NoError(c.t, checkEntries(m))
+	require.NoError(c.t, checkMessage(m))
 	require.True(c.t, fromPeers(m.GetType()), m.GetType())
 	_ = to.core.Step(m)
 	c.step(w.to)
@@ -628,6 +628,7 @@ func TestAnIdleLogDrowsesUntilSomethingHappens(t *testing.T) {
 	c.all[l].down = true
 	for id, m := range c.all {
 		if id != l {
+			m.core.stirBy(l)
 			m.core.PeerGone(l)
 			require.False(t, m.core.Drowsy(), "the loss of a node wakes replica %d", id)
 		}
@@ -678,4 +679,33 @@ func TestALeaderDoesNotLeaveToThoseWhoWouldBeNoMajority(t *testing.T) {
 		}
 	}
 	require.Less(t, moves, 5, "from %d to %d", l, b)
+}
+
+func TestAReplicaThatHasLostWhatItAcknowledgedEndsAlone(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	for range 5 {
+		c.append(l, values(t, "x"))
+		c.settle()
+	}
+	f := l%3 + 1
+	old := &member{log: segment.NewMemory(bootstrapOf(t, 1, 2, 3))}
+	hard := c.all[f].log.HardState()
+	core, err := newCore(f, old.log, segment.HardState{Term: hard.Term, Vote: hard.Vote, Commit: 1}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	old.core = core
+	c.all[f] = old
+	for range 5 {
+		c.tick()
+	}
+	require.NotNil(t, old.core.Failed(), "a data directory brought back from an old copy")
+	require.Equal(t, record.Corrupt, old.core.Failed().Reason)
+	c.append(l, values(t, "the others go on"))
+	c.settle()
+}
+
+func bootstrapOf(t *testing.T, voters ...uint64) segment.Bootstrap {
+	b, err := Bootstrap(voters)
+	require.NoError(t, err)
+	return b
 }

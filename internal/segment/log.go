@@ -137,6 +137,18 @@ type Write struct {
 	Frames    []Frame
 	HardState *HardState
 	MustSync  bool
+	// Written, if not nil, is called when the bytes are written, before they
+	// are synced. It must not block.
+	Written func()
+}
+
+// tellWritten calls Written of each.
+func tellWritten(ws []Write) {
+	for i := range ws {
+		if ws[i].Written != nil {
+			ws[i].Written()
+		}
+	}
 }
 
 // check refuses ws as a whole if its frames do not follow a log of the entries

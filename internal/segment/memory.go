@@ -74,6 +74,7 @@ func (m *Memory) Write(ws []Write) (Result, error) {
 			m.hard = *ws[i].HardState
 		}
 	}
+	tellWritten(ws)
 	return result, nil
 }
 

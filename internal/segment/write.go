@@ -41,6 +41,7 @@ func (s *Store) write(ws []Write, result *Result) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
+	tellWritten(ws)
 	if mustSync {
 		return s.sync()
 	}

@@ -12,7 +12,7 @@ import (
 
 var (
 	oneSeed  = flag.Int64("sim.seed", -1, "run just this seed and keep its history")
-	seeds    = flag.Uint64("sim.seeds", 200, "how many seeds TestNoSeedBreaksARule runs")
+	seeds    = flag.Uint64("sim.seeds", seedsUsually, "how many seeds TestNoSeedBreaksARule runs")
 	fromSeed = flag.Uint64("sim.from", 0, "the first of them")
 )
 

@@ -166,7 +166,9 @@ func TestAStreamBelongsToOneLog(t *testing.T) {
 	require.Nil(t, c.receive().Refused)
 }
 
-func TestAnOversizedMessageEndsTheStreamBehindEarlierAnswers(t *testing.T) {
+// gRPC itself ends the stream, at once: whether answers that were on their way
+// still arrive is open, and so is the outcome of what they were about.
+func TestAnOversizedMessageEndsTheStream(t *testing.T) {
 	n := newFakeNode()
 	held := holding(n, 1)
 	c := serve(t, n, rpc.Options{}).append(t)
@@ -174,8 +176,11 @@ func TestAnOversizedMessageEndsTheStreamBehindEarlierAnswers(t *testing.T) {
 	p := <-held
 	_ = c.SendMsg(&wire.AppendRequest{Batches: make([]byte, rpc.MaxRequestBytes+1)})
 	p.done(at(3, 1))
-	require.EqualValues(t, 3, c.receive().FirstOffset)
-	require.Equal(t, codes.ResourceExhausted, status.Code(c.end()))
+	err := c.end()
+	if err == nil {
+		err = c.end() // the answer came first
+	}
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 }
 
 func TestAnOversizedRecordIsRefusedWithTheLimit(t *testing.T) {

@@ -57,6 +57,17 @@ func (b *Budget) Acquire(ctx context.Context, bytes int64) error {
 	return ctx.Err()
 }
 
+// TryAcquire takes bytes out of the budget if they are there and nobody waits.
+func (b *Budget) TryAcquire(bytes int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if bytes > b.free || b.waiting.Len() > 0 {
+		return false
+	}
+	b.free -= bytes
+	return true
+}
+
 // Release gives back what Acquire took for the same number of bytes.
 func (b *Budget) Release(bytes int64) {
 	b.mu.Lock()

@@ -87,3 +87,16 @@ func TestARequestLargerThanTheBudgetTakesAllOfIt(t *testing.T) {
 	b.Release(1000)
 	require.Zero(t, b.Used())
 }
+
+func TestWhoDoesNotWaitTakesNothingFromThoseWhoDo(t *testing.T) {
+	b := NewBudget(10)
+	require.True(t, b.TryAcquire(8))
+	require.False(t, b.TryAcquire(3))
+	granted := make(chan error, 1)
+	go func() { granted <- b.Acquire(context.Background(), 5) }()
+	awaitWaiting(b, 1)
+	require.False(t, b.TryAcquire(1), "somebody waits")
+	b.Release(8)
+	require.NoError(t, <-granted)
+	require.True(t, b.TryAcquire(5))
+}

@@ -114,3 +114,15 @@ func (l *Line[T]) Break() {
 	l.room.Signal()
 	l.mu.Unlock()
 }
+
+// Rest takes out what is left in a line that was broken, answered or not.
+func (l *Line[T]) Rest() []T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var rest []T
+	for ; l.first != nil; l.first = l.first.next {
+		rest = append(rest, l.first.Value)
+	}
+	l.last, l.length = nil, 0
+	return rest
+}

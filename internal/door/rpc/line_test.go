@@ -112,3 +112,16 @@ func TestABrokenLineEndsAtOnceAndTakesLateAnswers(t *testing.T) {
 	_, ok := l.Next()
 	require.False(t, ok)
 }
+
+func TestWhatIsLeftInABrokenLineCanBeTakenOut(t *testing.T) {
+	l := NewLine[int](4)
+	places := joined(t, l, 1, 2, 3)
+	l.Answer(places[0])
+	value, ok := l.Next()
+	require.True(t, ok)
+	require.Equal(t, 1, value)
+	l.Break()
+	require.Equal(t, []int{2, 3}, l.Rest())
+	require.Empty(t, l.Rest())
+	l.Answer(places[1]) // too late, and no harm
+}

@@ -134,7 +134,7 @@ func (n *Node) launch() {
 	require.False(t, n.Running(), "node %s runs already", n.name)
 	require.NoError(t, os.MkdirAll(n.data, 0o755))
 	args := slices.Concat([]string{
-		"serve", "--json", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http,
+		"serve", "--json", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http, "--kafka", "none",
 	}, n.belongs, n.cluster.options.Flags, n.flags)
 	n.note("started: strandline " + strings.Join(args, " "))
 	process, err := launch(n.cluster.program, args, filepath.Dir(n.data), n.log)

@@ -1,0 +1,125 @@
+package kafkadoor
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/node"
+)
+
+// brokers are the nodes of the cluster as one client finds them. A node's id is
+// the broker's, its name the broker's rack: a client that calls a node's name
+// its own rack reads from that node where it can.
+type brokers struct {
+	server *Server
+	ctx    context.Context
+	all    []broker
+	self   int32
+	// ids of nodes by the address of their gRPC door, and by name.
+	byAddress, byName map[string]int32
+}
+
+// broker is one node that can be reached through its Kafka port.
+type broker struct {
+	id   int32
+	host string
+	port int32
+	rack string
+}
+
+// brokers are those that this node knows of. Itself it shows under the address
+// that the client has found it by: that one works, whatever lies between.
+func (q *call) brokers() *brokers {
+	members, self := q.connection.server.node.Members()
+	b := &brokers{
+		server: q.connection.server, ctx: q.connection.ctx, self: int32(self),
+		byAddress: map[string]int32{}, byName: map[string]int32{},
+	}
+	for _, m := range members {
+		b.byAddress[m.Address], b.byName[m.Name] = int32(m.ID), int32(m.ID)
+		address := m.Kafka
+		if m.ID == self {
+			address = q.connection.conn.LocalAddr().String()
+		}
+		host, text, err := net.SplitHostPort(address)
+		port, badPort := strconv.Atoi(text)
+		if !m.Up || err != nil || badPort != nil {
+			continue
+		}
+		b.all = append(b.all, broker{id: int32(m.ID), host: host, port: int32(port), rack: m.Name})
+	}
+	return b
+}
+
+// find returns a broker that can be reached.
+func (b *brokers) find(id int32) (broker, bool) {
+	for _, known := range b.all {
+		if known.id == id {
+			return known, true
+		}
+	}
+	return broker{}, false
+}
+
+const noBroker = -1
+
+// leader is the node that takes a log's appends, as far as is known here.
+func (b *brokers) leader(l *node.Info) int32 {
+	if id, ok := b.byAddress[l.Leader]; ok {
+		return id
+	}
+	if l.LeaderTerm != 0 {
+		return noBroker // the log is here, and has none at the moment
+	}
+	return b.elsewhere(l.Name)
+}
+
+// elsewhere asks the cluster who leads a log that this node does not hold.
+func (b *brokers) elsewhere(log string) int32 {
+	for _, l := range b.server.status.get(b.ctx, b.server.node).Logs {
+		if id, ok := b.byName[l.Leader]; ok && l.Name == log {
+			return id
+		}
+	}
+	return noBroker
+}
+
+// replicas are the nodes that hold a log, and those of them that can be reached.
+func (b *brokers) replicas(l *node.Info) (all, up []int32) {
+	for _, r := range l.Replicas {
+		id, ok := b.byName[r.Node]
+		if !ok {
+			continue
+		}
+		all = append(all, id)
+		if _, ok := b.find(id); ok {
+			up = append(up, id)
+		}
+	}
+	return all, up
+}
+
+// clusterStatus is what all nodes told last. Asking them takes a while, and
+// clients ask for leaders all at once.
+type clusterStatus struct {
+	mu   sync.Mutex
+	last node.ClusterStatus
+	when time.Time
+}
+
+// statusKept is how long the answers of all nodes are taken for true.
+const statusKept = time.Second
+
+func (s *clusterStatus) get(ctx context.Context, n Node) node.ClusterStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.when) > statusKept {
+		if status, err := n.ClusterStatus(ctx, anonymous); err == nil {
+			s.last, s.when = status, time.Now()
+		}
+	}
+	return s.last
+}

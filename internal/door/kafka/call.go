@@ -1,0 +1,183 @@
+package kafkadoor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/door/rpc"
+)
+
+// call is one request, from its first bytes until its answer has been sent.
+type call struct {
+	place      rpc.Place[*call]
+	connection *connection
+
+	key, version int16
+	correlation  int32
+	clientID     *string
+
+	api     *api
+	request kmsg.Request // nil where the version is not served
+	frame   frame        // what the request was decoded from and may alias
+	// produced is set for Produce alone, which a log works on beside us.
+	produced *produced
+}
+
+// frame is the memory of a request, and what it took of the budget.
+type frame struct {
+	bytes   []byte
+	pooled  *[]byte
+	charged int64
+	budget  *rpc.Budget
+}
+
+var frames = sync.Pool{New: func() any {
+	b := make([]byte, keptFrame)
+	return &b
+}}
+
+// smallFrame is what is not worth a place in the pool.
+const smallFrame = 32 << 10
+
+// admit takes what a request of so many bytes will cost out of the budget, and
+// memory for it.
+func (q *call) admit(size int) error {
+	q.api = apis[q.key]
+	if q.api == nil {
+		return fmt.Errorf("request with key %d, which is not served", q.key)
+	}
+	cost, budget := int64(size), q.connection.server.requests
+	if q.key != produceKey {
+		if size > MaxCallBytes {
+			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, MaxCallBytes)
+		}
+		budget = q.connection.server.calls
+		if cost *= callCost; q.key == fetchKey {
+			cost = int64(size) * fetchCost
+		}
+	}
+	if err := budget.Acquire(q.connection.ctx, cost); err != nil {
+		return err
+	}
+	q.frame.charged, q.frame.budget = cost, budget
+	if size <= smallFrame || size > keptFrame {
+		q.frame.bytes = make([]byte, size)
+		return nil
+	}
+	q.frame.pooled = frames.Get().(*[]byte)
+	q.frame.bytes = (*q.frame.pooled)[:size]
+	return nil
+}
+
+var errHeader = errors.New("request header is cut short")
+
+// decode reads the header and, where the version is served, the request.
+func (q *call) decode() error {
+	data := q.frame.bytes
+	q.correlation = int32(binary.BigEndian.Uint32(data[4:]))
+	served := q.version >= q.api.min && q.version <= q.api.max
+	if !served && q.key != apiVersionsKey {
+		return fmt.Errorf("%s request of version %d, %d to %d are served", q.api.name, q.version, q.api.min, q.api.max)
+	}
+	if !served || q.key == apiVersionsKey {
+		// Whatever follows the header of ApiVersions tells nothing that counts,
+		// and a version from the future may not be looked into at all.
+		return nil
+	}
+	request := kmsg.RequestForKey(q.key)
+	request.SetVersion(q.version)
+	header := walk{rest: data[8:], flexible: false}
+	if err := q.decodeClientID(&header); err != nil {
+		return err
+	}
+	if request.IsFlexible() && !header.tags() {
+		return errHeader
+	}
+	if err := q.api.layout.check(header.rest, q.version, request.IsFlexible()); err != nil {
+		return fmt.Errorf("%s request of version %d: %w", q.api.name, q.version, err)
+	}
+	if err := request.ReadFrom(header.rest); err != nil {
+		return fmt.Errorf("%s request of version %d: %w", q.api.name, q.version, err)
+	}
+	q.request = request
+	return nil
+}
+
+func (q *call) decodeClientID(w *walk) error {
+	if len(w.rest) < 2 {
+		return errHeader
+	}
+	null := int16(binary.BigEndian.Uint16(w.rest)) < 0
+	n, ok := w.length(2)
+	if !ok || n > len(w.rest) {
+		return errHeader
+	}
+	if !null {
+		if same := q.connection.client; same == string(w.rest[:n]) {
+			q.clientID = &same
+		} else {
+			id := string(w.rest[:n])
+			q.clientID = &id
+		}
+	}
+	return w.skipped(n)
+}
+
+func (w *walk) skipped(n int) error {
+	if !w.skip(n) {
+		return errHeader
+	}
+	return nil
+}
+
+// answer does the work, if the request is not one that a log has worked on
+// already, and sends the answer.
+func (q *call) answer() error {
+	c := q.connection
+	switch {
+	case q.produced != nil:
+		return q.answerProduce()
+	case q.key == fetchKey:
+		return q.answerFetch()
+	case q.key == apiVersionsKey:
+		return c.respond(q, q.apiVersions())
+	}
+	r := q.api.handle(q)
+	r.SetVersion(q.version)
+	return c.respond(q, r)
+}
+
+// beginResponse appends room for the length, and the header of an answer. That
+// of ApiVersions has no tags in any version, because a client reads it before
+// it knows which one it got.
+func (q *call) beginResponse(out []byte, flexible bool) []byte {
+	out = append(out, 0, 0, 0, 0)
+	out = binary.BigEndian.AppendUint32(out, uint32(q.correlation))
+	if flexible && q.key != apiVersionsKey {
+		out = append(out, 0)
+	}
+	return out
+}
+
+// release ends the call's hold on its request. For a call that a log works on,
+// settle does so instead.
+func (q *call) release() {
+	if q.produced == nil {
+		q.frame.release()
+	}
+}
+
+// abandon is release for a call that gets no answer.
+func (q *call) abandon() { q.release() }
+
+func (f *frame) release() {
+	if f.pooled != nil {
+		frames.Put(f.pooled)
+	}
+	f.budget.Release(f.charged)
+	*f = frame{}
+}

@@ -1,0 +1,13 @@
+// Package kafkadoor speaks the Kafka protocol: existing clients and tools use
+// logs as topics. A request is a frame; server.go takes connections,
+// connection.go the frames of one, api.go lists what is served and by whom.
+//
+// Before a request is decoded, its layout (layout.go) has proved that every
+// length and count in it is covered by bytes that are there. Batches are never
+// decoded: they go to the log, and come back from it, as they are.
+//
+// The package holds no rule about logs. What it adds to them is what Kafka's
+// clients expect of their server: the names of topics (topics.go), consumer
+// groups (the room group decides, groups.go drives it) and their offsets,
+// which are kept in a log of the system's own (offsets.go).
+package kafkadoor

@@ -1,0 +1,234 @@
+package kafkadoor
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// door is a node with a Kafka port, in this process.
+type door struct {
+	*testing.T
+	node    *node.Node
+	server  *Server
+	address string
+}
+
+func open(t *testing.T, dir string, o Options) *door {
+	t.Helper()
+	return openOn(t, dir, o, nil)
+}
+
+func openOn(t *testing.T, dir string, o Options, disk segment.FS) *door {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
+	require.NoError(t, err)
+	o.Logger = quiet
+	d := &door{T: t, node: n, server: New(Verbs(n), o)}
+	l, err := net.Listen("tcp", "127.5.0.1:0")
+	require.NoError(t, err)
+	d.address = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(l) }()
+	t.Cleanup(func() {
+		d.server.Stop(context.Background())
+		require.NoError(t, <-served)
+		require.NoError(t, n.Close(context.Background()))
+	})
+	return d
+}
+
+func openNew(t *testing.T) *door { return open(t, t.TempDir(), Options{}) }
+
+// client is franz-go's, which picks versions and codecs by itself.
+func (d *door) client(options ...kgo.Opt) *kgo.Client {
+	d.Helper()
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(d.address), kgo.DialTimeout(5 * time.Second)}, options...)...)
+	require.NoError(d, err)
+	d.Cleanup(c.Close)
+	return c
+}
+
+// ctx ends a test that hangs.
+func (d *door) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(d.Context(), 30*time.Second)
+	d.Cleanup(cancel)
+	return ctx
+}
+
+// request sends one request of kmsg to the door, at its version.
+func request[R any](d *door, c *kgo.Client, q kmsg.Request) R {
+	d.Helper()
+	r, err := c.Request(d.ctx(), q)
+	require.NoError(d, err)
+	return any(r).(R)
+}
+
+func (d *door) create(topic string, partitions int32) {
+	d.Helper()
+	q := kmsg.NewPtrCreateTopicsRequest()
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, partitions, 1
+	q.Topics = append(q.Topics, t)
+	r := request[*kmsg.CreateTopicsResponse](d, d.client(), q)
+	require.Zero(d, r.Topics[0].ErrorCode, r.Topics[0].ErrorMessage)
+}
+
+// poll reads records until there are n.
+func (d *door) poll(c *kgo.Client, n int) []*kgo.Record {
+	d.Helper()
+	var records []*kgo.Record
+	for ctx := d.ctx(); len(records) < n; {
+		fetches := c.PollFetches(ctx)
+		require.NoError(d, fetches.Err())
+		records = append(records, fetches.Records()...)
+	}
+	return records
+}
+
+func values(records []*kgo.Record) []string {
+	var all []string
+	for _, r := range records {
+		all = append(all, string(r.Value))
+	}
+	return all
+}
+
+// raw is a connection that requests are written to byte by byte.
+type raw struct {
+	*testing.T
+	net.Conn
+	correlation int32
+}
+
+func (d *door) raw() *raw {
+	d.Helper()
+	conn, err := net.Dial("tcp", d.address)
+	require.NoError(d, err)
+	d.Cleanup(func() { _ = conn.Close() })
+	require.NoError(d, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	return &raw{T: d.T, Conn: conn}
+}
+
+// frame is a whole request with its length and header.
+func (c *raw) frame(q kmsg.Request) []byte {
+	c.correlation++
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("raw")).AppendRequest(nil, q, c.correlation)
+}
+
+func (c *raw) send(q kmsg.Request) {
+	c.Helper()
+	_, err := c.Write(c.frame(q))
+	require.NoError(c, err)
+}
+
+// receive reads an answer into the type that q expects, and returns its
+// correlation id.
+func (c *raw) receive(q kmsg.Request) (kmsg.Response, int32) {
+	c.Helper()
+	body, correlation := c.receiveBytes()
+	r := q.ResponseKind()
+	if r.IsFlexible() && r.Key() != apiVersionsKey {
+		body = body[1:]
+	}
+	require.NoError(c, r.ReadFrom(body))
+	return r, correlation
+}
+
+func (c *raw) receiveBytes() (body []byte, correlation int32) {
+	c.Helper()
+	var prefix [4]byte
+	_, err := io.ReadFull(c, prefix[:])
+	require.NoError(c, err)
+	body = make([]byte, binary.BigEndian.Uint32(prefix[:]))
+	_, err = io.ReadFull(c, body)
+	require.NoError(c, err)
+	return body[4:], int32(binary.BigEndian.Uint32(body))
+}
+
+// closed waits for the door to close the connection.
+func (c *raw) closed() {
+	c.Helper()
+	_, err := c.Read(make([]byte, 1))
+	require.ErrorIs(c, err, io.EOF)
+}
+
+// received counts the requests of a kind that wait for their answer or got it.
+func (d *door) received(key int16) int {
+	return int(testutil.ToFloat64(apis[key].counter(d.server.metrics)))
+}
+
+// batchOf builds one batch.
+func batchOf(t testing.TB, codec record.Codec, values ...string) record.Batch {
+	t.Helper()
+	var b record.Builder
+	b.Reset(nil)
+	for _, v := range values {
+		require.NoError(t, b.Add(record.Record{Timestamp: time.Now().UnixMilli(), Value: []byte(v)}))
+	}
+	batch, err := b.Finish(codec)
+	require.NoError(t, err)
+	return batch
+}
+
+// produceRequest holds one batch for one partition.
+func produceRequest(topic string, acks int16, batch []byte) *kmsg.ProduceRequest {
+	q := kmsg.NewPtrProduceRequest()
+	q.Version, q.Acks, q.TimeoutMillis = 9, acks, 1000
+	t := kmsg.NewProduceRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Records = batch
+	t.Partitions = append(t.Partitions, p)
+	q.Topics = append(q.Topics, t)
+	return q
+}
+
+// appendDirectly appends as another door would.
+func (d *door) appendDirectly(log string, batch record.Batch) record.Offset {
+	d.Helper()
+	answers := make(chan sequence.Answer, 1)
+	d.node.Append(node.Caller{}, log, &sequence.Append{
+		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch),
+	}, func(a sequence.Answer) { answers <- a })
+	a := <-answers
+	require.Nil(d, a.Refusal)
+	return a.First.First
+}
+
+// stored reads the whole log as it is stored.
+func (d *door) stored(log string) []byte {
+	d.Helper()
+	r, err := d.node.Read(d.Context(), node.Caller{}, log, node.ReadRequest{Until: node.NoOffset})
+	require.NoError(d, err)
+	defer r.Close()
+	var all []byte
+	for {
+		c, err := r.Next(d.Context())
+		if err == io.EOF {
+			return all
+		}
+		require.NoError(d, err)
+		for _, part := range c.Parts {
+			all = append(all, part...)
+		}
+	}
+}

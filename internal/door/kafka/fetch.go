@@ -1,0 +1,256 @@
+package kafkadoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// fetch is a Fetch request that is being answered. Batches go to the client
+// from where they are: the tail's memory, or the chunk they were read into.
+type fetch struct {
+	call    *call
+	request *kmsg.FetchRequest
+	parts   []fetchPart // in the order of the request
+	bytes   int         // of records in parts
+	failed  bool        // a part has an error, which the client should hear of
+	// redirected: a part is better read elsewhere; there is nothing to wait for.
+	redirected bool
+	charged    int64 // taken from the budget of answers
+	// readers stand behind what is sent, and done gives the memory of chunks
+	// back that are used up; both wait until it is sent.
+	readers []*standing
+	done    []func()
+}
+
+// fetchPart is the answer for one partition.
+type fetchPart struct {
+	log    string
+	bounds node.Bounds
+	code   int16
+	nearer int32 // the broker to read from instead, or noBroker
+	runs   [][]byte
+	bytes  int
+}
+
+// gatherPause is how long a fetch with too little to send lets more come
+// before it looks again.
+const gatherPause = 5 * time.Millisecond
+
+func (q *call) answerFetch() error {
+	f := &fetch{call: q, request: q.request.(*kmsg.FetchRequest)}
+	n := 0
+	for i := range f.request.Topics {
+		n += len(f.request.Topics[i].Partitions)
+	}
+	if n > maxFetchPartitions {
+		return fmt.Errorf("a Fetch of %d partitions, the limit is %d", n, maxFetchPartitions)
+	}
+	if f.request.SessionID != 0 {
+		// No sessions are handed out: every request tells all that it wants.
+		r := kmsg.NewPtrFetchResponse()
+		r.Version, r.ErrorCode = q.version, kerr.FetchSessionIDNotFound.Code
+		return q.connection.respond(q, r)
+	}
+	f.parts = make([]fetchPart, n)
+	f.collect()
+	err := f.send()
+	f.finish(err == nil)
+	return err
+}
+
+// collect gathers until there is enough to send, or no more time.
+func (f *fetch) collect() {
+	ctx, cancel := context.WithTimeout(f.call.connection.ctx, time.Duration(max(f.request.MaxWaitMillis, 0))*time.Millisecond)
+	defer cancel()
+	for {
+		f.gather(f.call.connection.ctx)
+		if f.failed || f.redirected || f.bytes >= int(f.request.MinBytes) || f.limit() == 0 || ctx.Err() != nil {
+			return
+		}
+		if f.bytes > 0 {
+			f.finish(false)
+			pause(ctx, gatherPause)
+		}
+		f.await(ctx)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// limit is how many bytes of records may still be taken.
+func (f *fetch) limit() int {
+	return max(0, min(int(f.request.MaxBytes), MaxFetchBytes)-f.bytes)
+}
+
+// gather fills all parts anew.
+func (f *fetch) gather(ctx context.Context) {
+	f.bytes, f.failed, f.redirected = 0, false, false
+	at := 0
+	for i := range f.request.Topics {
+		t := &f.request.Topics[i]
+		for j := range t.Partitions {
+			part := &f.parts[at]
+			at++
+			*part = fetchPart{nearer: noBroker}
+			if err := f.fill(ctx, part, t.Topic, &t.Partitions[j]); err != nil {
+				part.code, part.runs, part.bytes, f.failed = codeOf(err), nil, 0, true
+			}
+			f.bytes += part.bytes
+		}
+	}
+}
+
+func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg.FetchRequestTopicPartition) (err error) {
+	s := f.call.connection.server
+	log, ok := logOf(topic, p.Partition)
+	if !ok {
+		return kerr.UnknownTopicOrPartition
+	}
+	part.log = log
+	if part.bounds, err = s.node.Bounds(anonymous, log); err != nil {
+		return err
+	}
+	if err := checkEpoch(part.bounds, p.CurrentLeaderEpoch); err != nil {
+		return err
+	}
+	at := record.Offset(p.FetchOffset)
+	switch {
+	case at < part.bounds.Start, at > part.bounds.End && part.bounds.Leading:
+		return kerr.OffsetOutOfRange
+	case at > part.bounds.End:
+		return nil // the leader may know more: it comes, or the client asks there
+	}
+	if part.nearer = f.nearer(log, part.bounds); part.nearer != noBroker {
+		f.redirected = true
+		return nil
+	}
+	limit := min(f.limit(), int(p.PartitionMaxBytes))
+	if at == part.bounds.End || limit <= 0 && f.bytes > 0 {
+		return nil
+	}
+	r, err := s.readers.open(ctx, log, part.bounds.ID, at)
+	if err != nil {
+		return err
+	}
+	if err := f.read(ctx, part, r, limit); err != nil {
+		r.close()
+		return err
+	}
+	f.readers = append(f.readers, r)
+	return nil
+}
+
+// nearer is the broker in the client's rack, if that holds the log and is not
+// this one: what a leader tells those who would rather read elsewhere.
+func (f *fetch) nearer(log string, b node.Bounds) int32 {
+	if f.request.Rack == "" || !b.Leading {
+		return noBroker
+	}
+	brokers := f.call.brokers()
+	l, err := f.call.connection.server.node.KnownInfo(anonymous, log)
+	if err != nil {
+		return noBroker
+	}
+	_, up := brokers.replicas(&l)
+	for _, id := range up {
+		if other, ok := brokers.find(id); ok && other.rack == f.request.Rack && id != brokers.self {
+			return id
+		}
+	}
+	return noBroker
+}
+
+// chunkCost is what a chunk takes of the budget of answers.
+const chunkCost = 1<<20 + 256<<10
+
+// read takes batches from a reader up to limit. The first chunk is free, as a
+// fetch must always get on; those behind it are taken while the budget lasts.
+func (f *fetch) read(ctx context.Context, part *fetchPart, r *standing, limit int) error {
+	for part.bytes < limit || part.bytes == 0 && f.bytes == 0 {
+		if len(r.left) == 0 && f.bytes+part.bytes > 0 {
+			if !f.call.connection.server.fetches.TryAcquire(chunkCost) {
+				return nil
+			}
+			f.charged += chunkCost
+		}
+		if err := r.fill(ctx); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		runs, n, done := r.take(part.runs, limit-part.bytes, f.bytes+part.bytes == 0)
+		part.runs = runs
+		part.bytes += n
+		if done != nil {
+			f.done = append(f.done, done)
+		} else {
+			return nil // what is left of the chunk is too much
+		}
+	}
+	return nil
+}
+
+// checkEpoch tells a client that knows of another leadership than we do.
+func checkEpoch(b node.Bounds, epoch int32) error {
+	switch {
+	case epoch < 0 || epoch == int32(b.Term):
+		return nil
+	case epoch < int32(b.Term):
+		return kerr.FencedLeaderEpoch
+	}
+	return kerr.UnknownLeaderEpoch
+}
+
+// await returns when one of the logs has changed, or ctx ends.
+func (f *fetch) await(ctx context.Context) {
+	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}}
+	for i := range f.parts {
+		changed, err := f.call.connection.server.node.Changed(anonymous, f.parts[i].log, f.parts[i].bounds)
+		if err != nil || changed == nil {
+			return
+		}
+		if len(f.parts) == 1 {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			return
+		}
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(changed)})
+	}
+	reflect.Select(cases)
+}
+
+// finish lets go of what was gathered. Readers that have more to give stand by
+// for the next request, if this one was sent.
+func (f *fetch) finish(sent bool) {
+	for _, r := range f.readers {
+		if b, err := f.call.connection.server.node.Bounds(anonymous, r.log); sent && err == nil && r.next < b.End {
+			f.call.connection.server.readers.keep(r)
+			continue
+		}
+		r.close()
+	}
+	for _, done := range f.done {
+		done()
+	}
+	f.call.connection.server.fetches.Release(f.charged)
+	f.readers, f.done, f.charged = f.readers[:0], f.done[:0], 0
+}

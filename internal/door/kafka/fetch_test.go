@@ -1,0 +1,287 @@
+package kafkadoor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// fetchRequest asks for partition 0 of topics, from an offset each.
+func fetchRequest(version int16, wait, minBytes, maxBytes int32, from int64, topics ...string) *kmsg.FetchRequest {
+	q := kmsg.NewPtrFetchRequest()
+	q.Version, q.MaxWaitMillis, q.MinBytes, q.MaxBytes = version, wait, minBytes, maxBytes
+	q.SessionEpoch = -1
+	for _, name := range topics {
+		t := kmsg.NewFetchRequestTopic()
+		t.Topic = name
+		p := kmsg.NewFetchRequestTopicPartition()
+		p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = from, maxBytes, -1
+		t.Partitions = append(t.Partitions, p)
+		q.Topics = append(q.Topics, t)
+	}
+	return q
+}
+
+func (c *raw) fetch(q *kmsg.FetchRequest) *kmsg.FetchResponse {
+	c.Helper()
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.FetchResponse)
+}
+
+func TestStoredBytesAreFetchedAsTheyAreInEveryVersion(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	for i := range 5 {
+		d.appendDirectly("orders", batchOf(t, record.Zstd, fmt.Sprint(i), "more"))
+	}
+	stored := d.stored("orders")
+	c := d.raw()
+	for version := apis[fetchKey].min; version <= apis[fetchKey].max; version++ {
+		r := c.fetch(fetchRequest(version, 0, 1, 1<<20, 0, "orders"))
+		p := r.Topics[0].Partitions[0]
+		require.Zero(t, p.ErrorCode)
+		require.Equal(t, stored, p.RecordBatches, "version %d", version)
+		require.EqualValues(t, 10, p.HighWatermark)
+		require.EqualValues(t, 10, p.LastStableOffset)
+	}
+}
+
+func TestALongLogIsFetchedPieceByPieceWithoutAGap(t *testing.T) {
+	d := openNew(t)
+	d.create("long", 1)
+	for range 300 {
+		d.appendDirectly("long", batchOf(t, record.None, strings.Repeat("x", 100_000), "end"))
+	}
+	stored := d.stored("long")
+	for _, limit := range []int32{1, 150_000, 1 << 20, 8 << 20, 1 << 30} {
+		c := d.raw()
+		var got []byte
+		next := int64(0)
+		for len(got) < len(stored) {
+			r := c.fetch(fetchRequest(11, 0, 1, limit, next, "long"))
+			run := r.Topics[0].Partitions[0].RecordBatches
+			require.NotEmpty(t, run)
+			require.LessOrEqual(t, len(run), max(int(min(limit, MaxFetchBytes)), 100_200), "the limit holds, but for a first batch")
+			got = append(got, run...)
+			next = int64(lastBatch(run).End())
+		}
+		require.Equal(t, stored, got, "in pieces of %d", limit)
+		_ = c.Close()
+	}
+}
+
+func TestAFetchInTheMiddleOfABatchGetsTheWholeBatch(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	d.appendDirectly("orders", batchOf(t, record.None, "a", "b", "c"))
+	p := d.raw().fetch(fetchRequest(11, 0, 1, 1<<20, 1, "orders")).Topics[0].Partitions[0]
+	require.Equal(t, d.stored("orders"), p.RecordBatches)
+}
+
+func TestAFetchWaitsForAnAppendToAnyOfItsLogs(t *testing.T) {
+	d := openNew(t)
+	for _, topics := range [][]string{{"one"}, {"two", "three", "four"}} {
+		for _, name := range topics {
+			d.create(name, 1)
+		}
+		c := d.raw()
+		q := fetchRequest(11, 20_000, 1, 1<<20, 0, topics...)
+		c.send(q)
+		last := topics[len(topics)-1]
+		d.appendDirectly(last, batchOf(t, record.None, "now"))
+		r, _ := c.receive(q)
+		got := r.(*kmsg.FetchResponse).Topics
+		require.Equal(t, d.stored(last), got[len(topics)-1].Partitions[0].RecordBatches)
+	}
+}
+
+func TestAFetchForMoreThanThereIsGathersUntilItsTimeIsUp(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	d.appendDirectly("orders", batchOf(t, record.None, "a"))
+	size := int32(len(d.stored("orders")))
+	c := d.raw()
+	r := c.fetch(fetchRequest(11, 50, size+1, 1<<20, 0, "orders"))
+	require.Len(t, r.Topics[0].Partitions[0].RecordBatches, int(size))
+
+	q := fetchRequest(11, 20_000, size+1, 1<<20, 0, "orders")
+	c.send(q)
+	d.appendDirectly("orders", batchOf(t, record.None, "b"))
+	got, _ := c.receive(q)
+	require.Equal(t, d.stored("orders"), got.(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches)
+	require.Eventually(t, func() bool { return d.server.fetches.Used() == 0 }, 10*time.Second, time.Millisecond, "the budget is given back")
+}
+
+func TestAFetchTellsWhatIsWrongAtOnce(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	for range 3 {
+		d.appendDirectly("orders", batchOf(t, record.None, "a"))
+	}
+	_, _, err := d.node.Trim(t.Context(), node.Caller{}, "orders", 2, false)
+	require.NoError(t, err)
+	c := d.raw()
+	code := func(q *kmsg.FetchRequest) int16 { return c.fetch(q).Topics[0].Partitions[0].ErrorCode }
+	const long = 20_000
+	require.Equal(t, kerr.OffsetOutOfRange.Code, code(fetchRequest(11, long, 1, 1<<20, 1, "orders")))
+	require.Equal(t, kerr.OffsetOutOfRange.Code, code(fetchRequest(11, long, 1, 1<<20, 4, "orders")))
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, code(fetchRequest(11, long, 1, 1<<20, 0, "missing")))
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, code(fetchRequest(11, long, 1, 1<<20, 0, "_catalog")))
+	b, err := d.node.Bounds(node.Caller{}, "orders")
+	require.NoError(t, err)
+	for epoch, want := range map[int32]int16{
+		int32(b.Term): 0, int32(b.Term) - 1: kerr.FencedLeaderEpoch.Code, int32(b.Term) + 1: kerr.UnknownLeaderEpoch.Code,
+	} {
+		q := fetchRequest(11, long, 1, 1<<20, 2, "orders")
+		q.Topics[0].Partitions[0].CurrentLeaderEpoch = epoch
+		require.Equal(t, want, code(q))
+	}
+	q := fetchRequest(11, long, 1, 1<<20, 2, "orders")
+	q.SessionID = 12
+	require.Equal(t, kerr.FetchSessionIDNotFound.Code, c.fetch(q).ErrorCode)
+}
+
+func TestAConsumerThatWasTrimmedAwayBeginsAtTheNewStart(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	for i := range 5 {
+		d.appendDirectly("orders", batchOf(t, record.None, fmt.Sprint(i)))
+	}
+	_, _, err := d.node.Trim(t.Context(), node.Caller{}, "orders", 3, false)
+	require.NoError(t, err)
+	c := d.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().At(1)}}),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	require.Equal(t, []string{"3", "4"}, values(d.poll(c, 2)))
+}
+
+func TestALookupByTimeFindsTheFirstRecordThatIsNotOlder(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	times := []int64{1000, 2000, 3000, 4000}
+	for _, at := range times {
+		var b record.Builder
+		b.Reset(nil)
+		require.NoError(t, b.Add(record.Record{Timestamp: at, Value: []byte("x")}))
+		batch, err := b.Finish(record.None)
+		require.NoError(t, err)
+		d.appendDirectly("orders", batch)
+	}
+	for at, want := range map[int64][2]int64{
+		0: {0, 1000}, 1000: {0, 1000}, 1001: {1, 2000}, 4000: {3, 4000}, 4001: {-1, -1}, time.Now().Add(time.Hour).UnixMilli(): {-1, -1},
+	} {
+		found := d.listOffset("orders", at)
+		require.Equal(t, want, [2]int64{found.Offset, found.Timestamp}, "time %d", at)
+	}
+	require.EqualValues(t, 4, d.listOffset("orders", timeLatest).Offset)
+	require.EqualValues(t, 0, d.listOffset("orders", timeEarliest).Offset)
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, d.listOffset("missing", timeLatest).ErrorCode)
+}
+
+func (d *door) listOffset(topic string, at int64) kmsg.ListOffsetsResponseTopicPartition {
+	d.Helper()
+	q := kmsg.NewPtrListOffsetsRequest()
+	q.Version = 6
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Timestamp, p.CurrentLeaderEpoch = at, -1
+	t.Partitions = append(t.Partitions, p)
+	q.Topics = append(q.Topics, t)
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
+}
+
+func TestTheEndOfALeadershipIsWhereTheNextOneBegan(t *testing.T) {
+	dir := t.TempDir()
+	ends := map[int32]int64{} // by epoch
+	var newest int32
+	for life := range 4 {
+		d := open(t, dir, Options{})
+		if life == 0 {
+			d.create("orders", 1)
+		}
+		for range 3 {
+			d.appendDirectly("orders", batchOf(t, record.None, "a", "b"))
+		}
+		b, err := d.node.Bounds(node.Caller{}, "orders")
+		require.NoError(t, err)
+		newest = int32(b.Term)
+		ends[newest] = int64(b.End)
+		if life < 3 {
+			d.server.Stop(t.Context())
+			require.NoError(t, d.node.Close(t.Context()))
+			continue
+		}
+		for epoch, end := range ends {
+			got := d.endOfEpoch(epoch)
+			require.Equal(t, epoch, got.LeaderEpoch)
+			require.Equal(t, end, got.EndOffset)
+		}
+		require.EqualValues(t, -1, d.endOfEpoch(newest+1).EndOffset)
+	}
+	require.Len(t, ends, 4, "every restart is a new leadership")
+}
+
+func (d *door) endOfEpoch(epoch int32) kmsg.OffsetForLeaderEpochResponseTopicPartition {
+	d.Helper()
+	q := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	q.Version = 3
+	t := kmsg.NewOffsetForLeaderEpochRequestTopic()
+	t.Topic = "orders"
+	p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	p.CurrentLeaderEpoch, p.LeaderEpoch = -1, epoch
+	t.Partitions = append(t.Partitions, p)
+	q.Topics = append(q.Topics, t)
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	out := r.(*kmsg.OffsetForLeaderEpochResponse).Topics[0].Partitions[0]
+	require.Zero(d, out.ErrorCode)
+	return out
+}
+
+func TestStoppingAnswersAFetchThatWaits(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	c := d.raw()
+	q := fetchRequest(11, 1<<30, 1, 1<<20, 0, "orders")
+	c.send(q)
+	require.Eventually(t, func() bool { return d.received(fetchKey) == 1 }, 10*time.Second, time.Millisecond)
+	d.server.Stop(context.Background())
+	r, _ := c.receive(q)
+	require.Empty(t, r.(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches)
+	_, err := c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func TestReadersThatNobodyComesBackToAreClosed(t *testing.T) {
+	d := openNew(t)
+	d.create("long", 1)
+	for range 100 {
+		d.appendDirectly("long", batchOf(t, record.None, strings.Repeat("x", 100_000)))
+	}
+	c := d.raw()
+	r := c.fetch(fetchRequest(11, 0, 1, 1<<20, 0, "long"))
+	require.NotEmpty(t, r.Topics[0].Partitions[0].RecordBatches)
+	require.Eventually(t, func() bool {
+		d.server.readers.mu.Lock()
+		defer d.server.readers.mu.Unlock()
+		return len(d.server.readers.all) == 1
+	}, 10*time.Second, time.Millisecond)
+	d.server.readers.expire(time.Now().Add(standingTime + time.Second))
+	require.Empty(t, d.server.readers.all)
+}

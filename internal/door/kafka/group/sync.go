@@ -1,0 +1,92 @@
+package group
+
+import "github.com/twmb/franz-go/pkg/kerr"
+
+// Sync is a member's wish to know its share. The leader's tells everybody's.
+type Sync struct {
+	MemberID, Instance string
+	Generation         int32
+	// What the member believes was chosen; empty: it does not say.
+	ProtocolType, Protocol string
+	Shares                 map[string][]byte // by member id; the leader's alone count
+}
+
+// Synced is the answer to a Sync.
+type Synced struct {
+	Err                    error
+	ProtocolType, Protocol string
+	Share                  []byte
+}
+
+// Sync tells a member its share, as soon as the leader has told.
+func (g *Group) Sync(now int64, s Sync, done func(Synced)) {
+	m, err := g.lookUp(s.MemberID, s.Instance)
+	switch {
+	case err != nil:
+	case s.Generation != g.generation:
+		err = kerr.IllegalGeneration
+	case s.ProtocolType != "" && s.ProtocolType != g.protocolType, s.Protocol != "" && s.Protocol != g.protocol:
+		err = kerr.InconsistentGroupProtocol
+	case g.state == Joining:
+		err = kerr.RebalanceInProgress
+	}
+	if err != nil {
+		done(Synced{Err: err})
+		return
+	}
+	m.alive(now)
+	m.synced = true
+	if g.state == Stable {
+		done(g.share(m))
+		return
+	}
+	m.answerSync(Synced{Err: kerr.RebalanceInProgress})
+	m.sync = done
+	if m.id != g.leader {
+		return
+	}
+	g.state = Stable
+	for _, other := range g.members {
+		other.assignment = s.Shares[other.id]
+		if other.sync != nil {
+			other.alive(now)
+			other.answerSync(g.share(other))
+		}
+	}
+}
+
+func (g *Group) share(m *member) Synced {
+	return Synced{ProtocolType: g.protocolType, Protocol: g.protocol, Share: m.assignment}
+}
+
+// Description is a group as tools show it.
+type Description struct {
+	State                  State
+	ProtocolType, Protocol string
+	Members                []MemberDescription
+}
+
+// MemberDescription is one member of a Description.
+type MemberDescription struct {
+	ID, Instance, ClientID, Host string
+	Metadata, Share              []byte
+}
+
+// Describe the group as it is now.
+func (g *Group) Describe() Description {
+	d := Description{State: g.state, ProtocolType: g.protocolType}
+	if g.state == Stable || g.state == Syncing {
+		d.Protocol = g.protocol
+	}
+	for _, m := range g.members {
+		out := MemberDescription{ID: m.id, Instance: m.instance, ClientID: m.clientID, Host: m.host}
+		if d.Protocol != "" {
+			out.Metadata = m.metadata(d.Protocol)
+		}
+		if g.state == Stable {
+			out.Share = m.assignment
+		}
+		d.Members = append(d.Members, out)
+	}
+	return d
+}

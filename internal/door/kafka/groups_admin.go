@@ -1,0 +1,108 @@
+package kafkadoor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/door/kafka/group"
+)
+
+// describe tells what a group is, with its members or without.
+func (q *call) describe(id string) (group.Description, error) {
+	d := group.Description{State: group.Dead}
+	s := q.connection.server
+	err := s.groups.with(q.connection.ctx, id, false, func(g *group.Group, _ int64) {
+		switch {
+		case g != nil:
+			d = g.Describe()
+		case s.groups.offsets.of(id) != nil:
+			d.State = group.Empty
+		}
+	})
+	return d, err
+}
+
+func (q *call) describeGroups(m *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroupsResponse {
+	r := kmsg.NewPtrDescribeGroupsResponse()
+	for _, id := range m.Groups {
+		out := kmsg.NewDescribeGroupsResponseGroup()
+		d, err := q.describe(id)
+		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, codeOf(err), string(d.State), d.ProtocolType, d.Protocol
+		out.AuthorizedOperations = noOperations
+		for _, member := range d.Members {
+			one := kmsg.NewDescribeGroupsResponseGroupMember()
+			one.MemberID, one.ClientID, one.ClientHost = member.ID, member.ClientID, member.Host
+			one.ProtocolMetadata, one.MemberAssignment = notNil(member.Metadata), notNil(member.Share)
+			if member.Instance != "" {
+				one.InstanceID = &member.Instance
+			}
+			out.Members = append(out.Members, one)
+		}
+		r.Groups = append(r.Groups, out)
+	}
+	return r
+}
+
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+func (q *call) listGroups(m *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
+	r := kmsg.NewPtrListGroupsResponse()
+	c := q.connection.server.groups
+	if err := c.found(q.connection.ctx); err != nil {
+		r.ErrorCode = codeOf(err)
+		return r
+	}
+	if err := c.ready(q.connection.ctx); err != nil {
+		if err != kerr.NotCoordinator {
+			r.ErrorCode = codeOf(err)
+		}
+		return r // somebody else has them all
+	}
+	ids := c.offsets.names()
+	c.mu.Lock()
+	for id := range c.groups {
+		ids = append(ids, id)
+	}
+	c.mu.Unlock()
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		d, err := q.describe(id)
+		if err != nil || d.State == group.Dead || len(m.StatesFilter) > 0 && !slices.Contains(m.StatesFilter, string(d.State)) {
+			continue
+		}
+		out := kmsg.NewListGroupsResponseGroup()
+		out.Group, out.ProtocolType, out.GroupState = id, d.ProtocolType, string(d.State)
+		r.Groups = append(r.Groups, out)
+	}
+	return r
+}
+
+func (q *call) deleteGroups(m *kmsg.DeleteGroupsRequest) *kmsg.DeleteGroupsResponse {
+	r := kmsg.NewPtrDeleteGroupsResponse()
+	for _, id := range m.Groups {
+		out := kmsg.NewDeleteGroupsResponseGroup()
+		d, err := q.describe(id)
+		switch {
+		case err != nil:
+		case d.State == group.Dead:
+			err = kerr.GroupIDNotFound
+		case len(d.Members) > 0:
+			err = kerr.NonEmptyGroup
+		default:
+			err = coordinatorError(q.connection.server.groups.offsets.write(q.connection.ctx, offsetChange{
+				Group: id, Time: time.Now().UnixMilli(), Delete: true,
+			}))
+		}
+		out.Group, out.ErrorCode = id, codeOf(err)
+		r.Groups = append(r.Groups, out)
+	}
+	return r
+}

@@ -1,0 +1,232 @@
+package kafkadoor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+)
+
+func (d *door) member(group string, options ...kgo.Opt) *kgo.Client {
+	return d.client(append([]kgo.Opt{
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics("orders"), kgo.DisableAutoCommit(),
+		kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(6 * time.Second),
+	}, options...)...)
+}
+
+func (d *door) fill(partitions int32, n int) {
+	d.Helper()
+	c := d.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for p := range partitions {
+		for i := range n {
+			r := &kgo.Record{Topic: "orders", Partition: p, Value: fmt.Appendf(nil, "%d-%d", p, i)}
+			require.NoError(d, c.ProduceSync(d.ctx(), r).FirstErr())
+		}
+	}
+}
+
+func TestAGroupGoesOnWhereItHasCommittedAlsoAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	d.create("orders", 2)
+	d.fill(2, 5)
+	c := d.member("billing")
+	require.Len(t, d.poll(c, 10), 10)
+	require.NoError(t, c.CommitUncommittedOffsets(d.ctx()))
+	c.Close()
+	d.server.Stop(t.Context())
+	require.NoError(t, d.node.Close(t.Context()))
+
+	d = open(t, dir, Options{})
+	d.fill(2, 1)
+	again := d.member("billing")
+	require.ElementsMatch(t, []string{"0-0", "1-0"}, values(d.poll(again, 2)))
+	require.Len(t, d.poll(d.member("reporting"), 12), 12, "another group begins at the start")
+}
+
+func TestMembersShareThePartitionsAndTakeOverFromOneThatLeaves(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 4)
+	got := make(chan map[string][]int32, 16)
+	assigned := func(_ context.Context, _ *kgo.Client, m map[string][]int32) { got <- m }
+	first := d.member("billing", kgo.OnPartitionsAssigned(assigned), kgo.Balancers(kgo.RangeBalancer()))
+	go poll(d, first)
+	require.Len(t, (<-got)["orders"], 4)
+	second := d.member("billing", kgo.OnPartitionsAssigned(assigned), kgo.Balancers(kgo.RangeBalancer()))
+	go poll(d, second)
+	require.Len(t, (<-got)["orders"], 2)
+	require.Len(t, (<-got)["orders"], 2)
+	described := d.describeGroup("billing")
+	require.Equal(t, "Stable", described.State)
+	require.Len(t, described.Members, 2)
+	second.Close()
+	require.Len(t, (<-got)["orders"], 4)
+}
+
+func poll(d *door, c *kgo.Client) {
+	for ctx := d.Context(); ctx.Err() == nil; {
+		if c.PollFetches(ctx).IsClientClosed() {
+			return
+		}
+	}
+}
+
+func (d *door) describeGroup(id string) kmsg.DescribeGroupsResponseGroup {
+	d.Helper()
+	q := kmsg.NewPtrDescribeGroupsRequest()
+	q.Version, q.Groups = 5, []string{id}
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.DescribeGroupsResponse).Groups[0]
+}
+
+func (c *raw) commit(group string, generation int32, topic string, offset int64) int16 {
+	c.Helper()
+	q := kmsg.NewPtrOffsetCommitRequest()
+	q.Version, q.Group, q.Generation = 7, group, generation
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Offset, p.Metadata = offset, new("note")
+	t.Partitions = append(t.Partitions, p)
+	q.Topics = append(q.Topics, t)
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+}
+
+// committed asks for partition 0 of a topic.
+func (c *raw) committed(version int16, group, topic string) (int64, string) {
+	c.Helper()
+	q := kmsg.NewPtrOffsetFetchRequest()
+	q.Version, q.Group = version, group
+	if version < 8 {
+		t := kmsg.NewOffsetFetchRequestTopic()
+		t.Topic, t.Partitions = topic, []int32{0}
+		q.Topics = append(q.Topics, t)
+		c.send(q)
+		r, _ := c.receive(q)
+		p := r.(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0]
+		return p.Offset, *p.Metadata
+	}
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	q.Groups = append(q.Groups, g)
+	c.send(q)
+	r, _ := c.receive(q)
+	topics := r.(*kmsg.OffsetFetchResponse).Groups[0].Topics
+	if len(topics) == 0 {
+		return -1, ""
+	}
+	p := topics[0].Partitions[0]
+	return p.Offset, *p.Metadata
+}
+
+// coordinated makes the log of the offsets, as looking for a coordinator does.
+func (c *raw) coordinated() {
+	c.Helper()
+	q := kmsg.NewPtrFindCoordinatorRequest()
+	q.Version, q.CoordinatorKey = 2, "billing"
+	c.send(q)
+	r, _ := c.receive(q)
+	require.Zero(c, r.(*kmsg.FindCoordinatorResponse).ErrorCode)
+}
+
+func TestOffsetsAreKeptWithWhatWasNotedOfThem(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	c := d.raw()
+	require.Equal(t, kerr.NotCoordinator.Code, c.commit("billing", -1, "orders", 3), "nobody has asked who coordinates")
+	c.coordinated()
+	require.Zero(t, c.commit("billing", -1, "orders", 3))
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, c.commit("billing", -1, "missing", 3))
+	for version := int16(1); version <= 8; version++ {
+		offset, note := c.committed(version, "billing", "orders")
+		require.EqualValues(t, 3, offset)
+		require.Equal(t, "note", note)
+	}
+	offset, _ := c.committed(7, "other", "orders")
+	require.EqualValues(t, -1, offset)
+	require.Equal(t, "Empty", d.describeGroup("billing").State)
+	require.Equal(t, "Dead", d.describeGroup("other").State)
+	require.Equal(t, kerr.UnknownMemberID.Code, c.commit("billing", 2, "orders", 4), "there is no generation 2")
+
+	list := kmsg.NewPtrListGroupsRequest()
+	list.Version = 4
+	c.send(list)
+	r, _ := c.receive(list)
+	require.Len(t, r.(*kmsg.ListGroupsResponse).Groups, 1)
+	remove := kmsg.NewPtrDeleteGroupsRequest()
+	remove.Groups = []string{"billing", "other"}
+	c.send(remove)
+	r, _ = c.receive(remove)
+	require.Zero(t, r.(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode)
+	require.Equal(t, kerr.GroupIDNotFound.Code, r.(*kmsg.DeleteGroupsResponse).Groups[1].ErrorCode)
+	offset, _ = c.committed(7, "billing", "orders")
+	require.EqualValues(t, -1, offset)
+}
+
+func TestAGroupWithMembersIsNotDeleted(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	d.fill(1, 1)
+	d.poll(d.member("billing"), 1)
+	remove := kmsg.NewPtrDeleteGroupsRequest()
+	remove.Groups = []string{"billing"}
+	c := d.raw()
+	c.send(remove)
+	r, _ := c.receive(remove)
+	require.Equal(t, kerr.NonEmptyGroup.Code, r.(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode)
+}
+
+func TestTheLogOfOffsetsDoesNotGrowWithTheNumberOfCommits(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	_, err := d.node.CreateLog(t.Context(), system, offsetsLog, node.Config{})
+	require.NoError(t, err)
+	o := newOffsets(Verbs(d.node))
+	change := func(group string, offset int64) offsetChange {
+		return offsetChange{Group: group, Time: 1, Commits: []offsetCommit{{Topic: "orders", committed: committed{Offset: offset, Epoch: -1}}}}
+	}
+	require.NoError(t, o.write(t.Context(), change("old", 7)))
+	var all []offsetChange
+	for i := range offsetBatch {
+		all = append(all, change("billing", int64(i)))
+	}
+	for range checkpointAfter/offsetBatch + 1 {
+		require.NoError(t, o.append(all))
+	}
+	require.NoError(t, o.checkpoint())
+	b, err := d.node.Bounds(system, offsetsLog)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, b.End-b.Start, "a record for each group is left")
+
+	// Who takes over reads the same from what is left, and who was not told
+	// that others have written notices.
+	other := newOffsets(Verbs(d.node))
+	require.NoError(t, other.catchUp(t.Context()))
+	require.Equal(t, o.groups, other.groups)
+	require.Equal(t, 2, other.count)
+	require.NoError(t, other.write(t.Context(), change("new", 1)))
+	require.NoError(t, o.write(t.Context(), change("newer", 1)))
+	require.EqualValues(t, 1, o.of("new")[partition{"orders", 0}].Offset)
+	require.ElementsMatch(t, []string{"old", "billing", "new", "newer"}, o.outlived(time.Now()))
+}
+
+func TestThereAreNoTransactionsToCoordinate(t *testing.T) {
+	d := openNew(t)
+	q := kmsg.NewPtrFindCoordinatorRequest()
+	q.Version, q.CoordinatorType, q.CoordinatorKeys = 4, coordinatesTransactions, []string{"transfers"}
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	require.Equal(t, kerr.TransactionalIDAuthorizationFailed.Code, r.(*kmsg.FindCoordinatorResponse).Coordinators[0].ErrorCode)
+}

@@ -1,0 +1,75 @@
+package kafkadoor
+
+import "time"
+
+// Limits of the Kafka port. Those that an operator may want to change are
+// fields of Options.
+const (
+	// DefaultMaxConnections: beyond it a new connection is closed at once.
+	DefaultMaxConnections = 10_000
+
+	// DefaultInFlightBytes bounds the Produce requests that have been received,
+	// or are being received, and not answered, of all connections together.
+	DefaultInFlightBytes = 256 << 20
+
+	// maxCallBytes is the same bound for all other requests, which may wait for
+	// long and must not keep producers waiting.
+	maxCallBytes = 256 << 20
+
+	// DefaultFetchBytes bounds what answers to Fetch hold beyond the first
+	// chunk of each. Where it is used up, answers are smaller.
+	DefaultFetchBytes = 256 << 20
+
+	// MaxProduceBytes bounds a Produce request; MaxCallBytes any other, which
+	// has names and numbers only. A larger one closes its connection before a
+	// byte of it is kept.
+	MaxProduceBytes = 64 << 20
+	MaxCallBytes    = 1 << 20
+
+	// callCost is how many bytes of memory one byte of a call may become while
+	// it is decoded and answered; a name of no letters in a list is the worst.
+	// Fetch, which waits, has nothing so small in its lists.
+	callCost  = 64
+	fetchCost = 16
+
+	// maxUnanswered bounds the requests of one connection that have been
+	// received and not answered. At the bound the connection is not read on.
+	maxUnanswered = 256
+
+	// MaxFetchBytes bounds the records in one answer to Fetch, whatever the
+	// request allows; a first batch larger than that goes out whole.
+	MaxFetchBytes = 16 << 20
+
+	// maxFetchPartitions bounds the partitions of one Fetch or ListOffsets.
+	maxFetchPartitions = 10_000
+
+	// maxPartitions bounds the partitions of one topic.
+	maxPartitions = 1_000
+
+	// readBuffer holds a small request whole. Larger ones are read into their
+	// own memory.
+	readBuffer = 4 << 10
+
+	// keptFrame is the size up to which the memory of a request is used again.
+	keptFrame = 1<<20 + 64<<10
+
+	// A request whose first bytes have come must be there within receiveTime
+	// and a second more for each MiB: while it is being received it holds its
+	// share of the budget.
+	receiveTime = 30 * time.Second
+
+	// A client that takes less of its answer than sendPiece in sendTime is cut
+	// off.
+	sendTime  = time.Minute
+	sendPiece = 1 << 20
+
+	// maxStandingReaders bounds the readers that wait for a Fetch to go on
+	// where they stand, and standingTime how long each waits: a reader holds
+	// some MiB and keeps its segment from being used again.
+	maxStandingReaders = 64
+	standingTime       = 2 * time.Second
+
+	// maxTimeScan bounds how far a lookup by time goes through records whose
+	// own times are earlier.
+	maxTimeScan = 16 << 20
+)

@@ -1,0 +1,133 @@
+package kafkadoor
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// noOperations stands for "rights were not asked for".
+const noOperations = -1 << 31
+
+// topicName is what a topic may be called.
+var topicName = regexp.MustCompile(`^[A-Za-z0-9.-][A-Za-z0-9._-]{0,199}$`)
+
+// logOf names the log that holds a partition, and reports whether there can be
+// one: the system's own logs are no topics, nor are partitions.
+func logOf(topic string, partition int32) (log string, ok bool) {
+	if topic == "" || topic[0] == '_' || strings.Contains(topic, "/") || partition < 0 {
+		return "", false
+	}
+	return node.PartitionLog(topic, partition), true
+}
+
+// topic finds a topic by name. The error is a *record.Refusal.
+func (q *call) topic(name string) (node.Topic, error) {
+	if _, ok := logOf(name, 0); !ok {
+		return node.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+	}
+	return q.connection.server.node.Topic(q.connection.ctx, anonymous, name)
+}
+
+func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+	s, brokers := q.connection.server, q.brokers()
+	r := kmsg.NewPtrMetadataResponse()
+	for _, b := range brokers.all {
+		out := kmsg.NewMetadataResponseBroker()
+		out.NodeID, out.Host, out.Port, out.Rack = b.id, b.host, b.port, &b.rack
+		r.Brokers = append(r.Brokers, out)
+	}
+	id := s.node.ClusterID()
+	r.ClusterID, r.ControllerID, r.AuthorizedOperations = &id, brokers.self, noOperations
+	// No topics at all mean every topic in version 0, and none later, where
+	// null means every one.
+	if m.Topics == nil || m.Version == 0 && len(m.Topics) == 0 {
+		all, err := s.node.Topics(q.connection.ctx, anonymous)
+		if err != nil {
+			s.logger.Warn("could not list topics", "error", err)
+		}
+		for i := range all {
+			r.Topics = append(r.Topics, brokers.describe(&all[i]))
+		}
+		return r
+	}
+	for i := range m.Topics {
+		name := *m.Topics[i].Topic
+		t, err := q.topic(name)
+		if err != nil {
+			out := kmsg.NewMetadataResponseTopic()
+			out.Topic, out.ErrorCode, out.AuthorizedOperations = &name, codeOf(err), noOperations
+			if !topicName.MatchString(name) {
+				out.ErrorCode = kerr.InvalidTopicException.Code
+			}
+			r.Topics = append(r.Topics, out)
+			continue
+		}
+		r.Topics = append(r.Topics, brokers.describe(&t))
+	}
+	return r
+}
+
+func (b *brokers) describe(t *node.Topic) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.AuthorizedOperations = &t.Name, noOperations
+	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
+	for i := range t.Partitions {
+		l, p := &t.Partitions[i], &out.Partitions[i]
+		p.Default()
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), b.leader(l), noBroker
+		if l.LeaderTerm != 0 {
+			p.LeaderEpoch = int32(l.LeaderTerm)
+		}
+		p.Replicas, p.ISR = b.replicas(l)
+		p.OfflineReplicas = without(p.Replicas, p.ISR)
+		if _, ok := b.find(p.Leader); !ok {
+			p.Leader, p.ErrorCode = noBroker, kerr.LeaderNotAvailable.Code
+		}
+	}
+	return out
+}
+
+// without are those of all that are not in some.
+func without(all, some []int32) []int32 {
+	rest := []int32{}
+	for _, id := range all {
+		if !contains(some, id) {
+			rest = append(rest, id)
+		}
+	}
+	return rest
+}
+
+func contains(all []int32, id int32) bool {
+	for _, other := range all {
+		if other == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *call) describeCluster(m *kmsg.DescribeClusterRequest) *kmsg.DescribeClusterResponse {
+	brokers := q.brokers()
+	r := kmsg.NewPtrDescribeClusterResponse()
+	r.ClusterID, r.ControllerID = q.connection.server.node.ClusterID(), brokers.self
+	r.ClusterAuthorizedOperations = noOperations
+	const ofBrokers = 1
+	r.EndpointType = ofBrokers
+	if m.Version >= 1 && m.EndpointType != ofBrokers {
+		r.ErrorCode = kerr.UnsupportedEndpointType.Code
+		return r
+	}
+	for _, b := range brokers.all {
+		out := kmsg.NewDescribeClusterResponseBroker()
+		out.NodeID, out.Host, out.Port, out.Rack = b.id, b.host, b.port, &b.rack
+		r.Brokers = append(r.Brokers, out)
+	}
+	return r
+}

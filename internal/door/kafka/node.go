@@ -1,0 +1,63 @@
+package kafkadoor
+
+import (
+	"context"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+)
+
+// Node is what the door asks of a node. See node.Node for what each verb
+// promises.
+type Node interface {
+	ClusterID() string
+	Members() (members []node.Member, self uint64)
+	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
+
+	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
+	AppendEarly(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
+	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
+	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error)
+
+	Bounds(c node.Caller, log string) (node.Bounds, error)
+	Changed(c node.Caller, log string, since node.Bounds) (<-chan struct{}, error)
+	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
+	KnownInfo(c node.Caller, log string) (node.Info, error)
+	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+
+	Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error)
+	Topics(ctx context.Context, c node.Caller) ([]node.Topic, error)
+	CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config) (node.Topic, error)
+	AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32) error
+	ConfigureTopic(ctx context.Context, c node.Caller, name string, config node.Config) error
+	DeleteTopic(ctx context.Context, c node.Caller, name string) error
+}
+
+// Reader is a node.Reader.
+type Reader interface {
+	First() record.Offset
+	Next(ctx context.Context) (node.Chunk, error)
+	Close()
+}
+
+// Verbs are those of a real node.
+func Verbs(n *node.Node) Node { return verbs{n} }
+
+type verbs struct{ *node.Node }
+
+func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadRequest) (Reader, error) {
+	r, err := v.Node.Read(ctx, c, log, q)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+var (
+	// anonymous is every caller, until callers are told apart.
+	anonymous node.Caller
+	// system is the door itself.
+	system = node.Caller{Name: "kafka", System: true}
+)

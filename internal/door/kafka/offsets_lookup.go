@@ -1,0 +1,211 @@
+package kafkadoor
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// Special times of ListOffsets.
+const (
+	timeLatest   = -1
+	timeEarliest = -2
+)
+
+func (q *call) listOffsets(m *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+	r := kmsg.NewPtrListOffsetsResponse()
+	r.Topics = make([]kmsg.ListOffsetsResponseTopic, len(m.Topics))
+	for i := range m.Topics {
+		t, out := &m.Topics[i], &r.Topics[i]
+		out.Default()
+		out.Topic = t.Topic
+		out.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, len(t.Partitions))
+		for j := range t.Partitions {
+			p, out := &t.Partitions[j], &out.Partitions[j]
+			out.Default()
+			out.Partition, out.Offset, out.Timestamp, out.LeaderEpoch = p.Partition, -1, -1, -1
+			if err := q.listOffset(t.Topic, p, out); err != nil {
+				out.ErrorCode, out.Offset, out.Timestamp = codeOf(err), -1, -1
+			}
+		}
+	}
+	return r
+}
+
+func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
+	s := q.connection.server
+	log, ok := logOf(topic, p.Partition)
+	if !ok {
+		return kerr.UnknownTopicOrPartition
+	}
+	b, err := s.node.Bounds(anonymous, log)
+	if err != nil {
+		return err
+	}
+	if err := checkEpoch(b, p.CurrentLeaderEpoch); err != nil {
+		return err
+	}
+	out.LeaderEpoch = int32(b.Term)
+	switch {
+	case p.Timestamp == timeLatest:
+		// What was acknowledged before the request must be below the end.
+		info, err := s.node.Info(q.connection.ctx, anonymous, log)
+		if err != nil {
+			return err
+		}
+		out.Offset = int64(info.End)
+	case p.Timestamp == timeEarliest:
+		out.Offset = int64(b.Start)
+	case p.Timestamp < 0:
+		return kerr.InvalidRequest
+	default:
+		found, err := s.firstSince(q.connection.ctx, log, p.Timestamp)
+		if err != nil {
+			return err
+		}
+		out.Offset, out.Timestamp = int64(found.Offset), found.Timestamp
+	}
+	return nil
+}
+
+// firstSince finds the first record whose time, as its producer tells it, is
+// unixMs or later; offset -1 if there is none.
+//
+// Logs are ordered by the leader's time, which a record is not older than by
+// its producer's clock if both clocks are right. So the search begins at that
+// time, and goes on from there through records that claim to be older, for
+// maxTimeScan bytes. Beyond, it answers where it has come to: a reader that
+// begins there misses nothing that a longer search would have found.
+func (s *Server) firstSince(ctx context.Context, log string, unixMs int64) (record.Record, error) {
+	none := record.Record{Offset: -1, Timestamp: -1}
+	r, err := s.node.Read(ctx, anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromTime, Time: unixMs}, Until: node.NoOffset})
+	if err != nil {
+		return none, err
+	}
+	defer r.Close()
+	for scanned := 0; ; {
+		chunk, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return none, nil
+		}
+		if err != nil {
+			return none, err
+		}
+		found, ok, err := firstOf(&chunk, unixMs)
+		if err != nil || ok {
+			return found, err
+		}
+		if scanned += chunk.Bytes; scanned > maxTimeScan {
+			return found, nil
+		}
+	}
+}
+
+// firstOf finds the record in a chunk, or returns the chunk's last.
+func firstOf(c *node.Chunk, unixMs int64) (found record.Record, ok bool, err error) {
+	defer c.Release()
+	for r, err := range c.Records {
+		if err != nil {
+			return found, false, err
+		}
+		found = record.Record{Offset: r.Offset, Timestamp: r.Timestamp}
+		if r.Timestamp >= unixMs {
+			return found, true, nil
+		}
+	}
+	return found, false, nil
+}
+
+// offsetForLeaderEpoch tells a consumer where a leadership that it has read in
+// ended: what it has read beyond is not in the log. Nothing that was served
+// ever leaves the log, so the answer only ever confirms.
+func (q *call) offsetForLeaderEpoch(m *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
+	r := kmsg.NewPtrOffsetForLeaderEpochResponse()
+	r.Topics = make([]kmsg.OffsetForLeaderEpochResponseTopic, len(m.Topics))
+	for i := range m.Topics {
+		t, out := &m.Topics[i], &r.Topics[i]
+		out.Default()
+		out.Topic = t.Topic
+		out.Partitions = make([]kmsg.OffsetForLeaderEpochResponseTopicPartition, len(t.Partitions))
+		for j := range t.Partitions {
+			p, out := &t.Partitions[j], &out.Partitions[j]
+			out.Default()
+			out.Partition, out.LeaderEpoch, out.EndOffset = p.Partition, -1, -1
+			epoch, end, err := q.endOfEpoch(t.Topic, p)
+			if err != nil {
+				out.ErrorCode = codeOf(err)
+				continue
+			}
+			out.LeaderEpoch, out.EndOffset = epoch, int64(end)
+		}
+	}
+	return r
+}
+
+// endOfEpoch finds the newest epoch that is not above the one asked for, and
+// the offset at which it ended. Leader epochs rise along the log, so it is a
+// search for the first batch of a later one.
+func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopicPartition) (int32, record.Offset, error) {
+	s := q.connection.server
+	log, ok := logOf(topic, p.Partition)
+	if !ok {
+		return 0, 0, kerr.UnknownTopicOrPartition
+	}
+	b, err := s.node.Bounds(anonymous, log)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := checkEpoch(b, p.CurrentLeaderEpoch); err != nil {
+		return 0, 0, err
+	}
+	switch wanted := p.LeaderEpoch; {
+	case wanted > int32(b.Term) || wanted < 0:
+		return -1, -1, nil
+	case wanted == int32(b.Term):
+		return wanted, b.End, nil
+	}
+	low, high, epoch := b.Start, b.End, int32(-1)
+	for low < high {
+		middle := low + (high-low)/2
+		batch, err := s.batchAt(q.connection.ctx, log, middle)
+		if err != nil {
+			return 0, 0, err
+		}
+		if batch.LeaderEpoch() <= p.LeaderEpoch {
+			low, epoch = max(batch.End(), middle+1), batch.LeaderEpoch()
+		} else {
+			high = min(batch.BaseOffset(), middle)
+		}
+	}
+	if epoch < 0 {
+		epoch = p.LeaderEpoch // trimmed, with all before it
+	}
+	return epoch, max(low, b.Start), nil
+}
+
+// batchAt reads the header of the batch that holds an offset.
+func (s *Server) batchAt(ctx context.Context, log string, at record.Offset) (record.Batch, error) {
+	r, err := s.node.Read(ctx, anonymous, log, node.ReadRequest{
+		From: node.From{Kind: node.FromOffset, Offset: at}, Until: at + 1, MaxRecords: 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	c, err := r.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Release()
+	batch, _, err := record.Split(c.Parts[0])
+	if err != nil {
+		return nil, record.Refuse(record.Corrupt, "stored batch at offset %d: %v", at, err)
+	}
+	return append(record.Batch(nil), batch[:record.BatchHeaderSize]...), nil
+}

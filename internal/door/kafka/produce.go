@@ -1,0 +1,247 @@
+package kafkadoor
+
+import (
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+)
+
+// produced is a Produce request whose batches are with their logs.
+type produced struct {
+	call    *call
+	request *kmsg.ProduceRequest
+	parts   []producedPart // in the order of the request
+	waiting atomic.Int32   // parts without an answer, and one while they are handed over
+	holding atomic.Int32   // parts whose log may still look at the request's memory, and one as above
+}
+
+// producedPart is the batch for one partition. Nothing in it refers to the
+// memory of the request once it is answered.
+type producedPart struct {
+	of     *produced
+	log    string
+	append sequence.Append
+	batch  [1]record.Batch
+	// answered is set by the one who writes answer and code.
+	answered atomic.Bool
+	answer   sequence.Answer
+	code     int16 // of what was refused before the log saw it
+}
+
+// Acks of a request.
+const (
+	acksNone   = 0
+	acksLeader = 1
+	acksAll    = -1
+)
+
+// produce hands the batches of a request to their logs and puts the call into
+// the line. With acks=0 there is no answer, so it gets no place in it.
+func (q *call) produce() {
+	p := &produced{call: q, request: q.request.(*kmsg.ProduceRequest)}
+	q.produced, q.request = p, nil
+	n := 0
+	for i := range p.request.Topics {
+		n += len(p.request.Topics[i].Partitions)
+	}
+	p.parts = make([]producedPart, n)
+	p.waiting.Store(int32(n) + 1)
+	p.holding.Store(int32(n) + 1)
+	if p.request.Acks != acksNone && !q.connection.line.Join(&q.place) {
+		q.frame.release()
+		return
+	}
+	at := 0
+	for i := range p.request.Topics {
+		t := &p.request.Topics[i]
+		for j := range t.Partitions {
+			p.parts[at].hand(p, t.Topic, t.Partitions[j].Partition, t.Partitions[j].Records)
+			t.Partitions[j].Records = nil
+			at++
+		}
+	}
+	p.settled()
+	p.released()
+}
+
+// hand checks the batch for one partition and gives it to its log.
+func (part *producedPart) hand(p *produced, topic string, partition int32, records []byte) {
+	part.of = p
+	s := p.call.connection.server
+	log, ok := logOf(topic, partition)
+	if !ok {
+		part.code = kerr.UnknownTopicOrPartition.Code
+	} else if err := part.check(p, records); err != nil {
+		part.answer.Refusal, part.code = err, refusalCode(err)
+	} else if code := p.refused(); code != 0 {
+		part.code = code
+	}
+	if part.code != 0 {
+		p.settled()
+		p.released()
+		return
+	}
+	part.log = log
+	s.metrics.produced.Add(float64(len(records)))
+	if p.request.Acks == acksLeader {
+		s.node.AppendEarly(anonymous, log, &part.append, part.take, part.settle)
+		return
+	}
+	s.node.Append(anonymous, log, &part.append, part.settle)
+}
+
+// refused is the code of a request that no partition of can be taken, or 0.
+func (p *produced) refused() int16 {
+	switch q := p.request; {
+	case q.Version < 3:
+		return kerr.UnsupportedForMessageFormat.Code
+	case q.TransactionID != nil:
+		return kerr.TransactionalIDAuthorizationFailed.Code
+	case q.Acks < acksAll || q.Acks > 1:
+		return kerr.InvalidRequiredAcks.Code
+	}
+	return 0
+}
+
+// check makes the append out of a batch, proving everything that a log takes
+// for granted.
+func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
+	if p.request.Version < 3 {
+		return nil // its records are of another format, which refused tells
+	}
+	batch, rest, err := record.Split(records)
+	if err == nil {
+		err = p.call.connection.server.checkBatch(batch)
+	}
+	if err != nil {
+		return refusalOf(err)
+	}
+	if len(rest) > 0 {
+		return record.Refuse(record.Invalid, "%d bytes after the batch; one batch is taken for each partition", len(rest))
+	}
+	part.batch[0] = batch
+	part.append = sequence.Append{
+		ExpectedEnd: sequence.NoExpectation, Batches: part.batch[:], Records: batch.Count(), Bytes: len(batch),
+	}
+	id := batch.ProducerID()
+	if id < 0 {
+		return nil
+	}
+	epoch, first := batch.ProducerEpoch(), batch.BaseSequence()
+	if id == 0 || epoch < 0 || first < 0 {
+		return record.Refuse(record.Invalid, "producer %d with epoch %d and sequence %d", id, epoch, first)
+	}
+	part.append.Implicit = true
+	part.append.Session = record.SessionID(id)
+	part.append.Epoch = record.Epoch(epoch)
+	part.append.First = record.Sequence(first)
+	return nil
+}
+
+// checkBatch is Batch.Check, where a compressed batch waits for its turn: many
+// at once could inflate into more memory than there is.
+func (s *Server) checkBatch(b record.Batch) error {
+	if b.Compression() != record.None {
+		s.inflating <- struct{}{}
+		defer func() { <-s.inflating }()
+	}
+	return b.Check()
+}
+
+// settle takes the log's last word, from any goroutine.
+func (part *producedPart) settle(a sequence.Answer) {
+	part.take(a)
+	part.of.released()
+}
+
+// take takes the log's answer, the first if there are two: with acks=1 the log
+// tells when the records are written, and again when they are committed.
+func (part *producedPart) take(a sequence.Answer) {
+	if part.answered.Swap(true) {
+		return
+	}
+	part.answer = a
+	if a.Refusal != nil {
+		part.code = refusalCode(a.Refusal)
+	}
+	part.of.settled()
+}
+
+// released counts one part whose log is done with the memory of the request.
+func (p *produced) released() {
+	if p.holding.Add(-1) == 0 {
+		p.call.frame.release()
+	}
+}
+
+// settled counts one part that has its answer. After the last, the answer may
+// leave.
+func (p *produced) settled() {
+	if p.waiting.Add(-1) > 0 {
+		return
+	}
+	c := p.call.connection
+	if p.request.Acks != acksNone {
+		c.line.Answer(&p.call.place)
+		return
+	}
+	// A client that wants no answers learns of a refusal by the end of its
+	// connection, as it would from Kafka: it then asks who leads.
+	for i := range p.parts {
+		if part := &p.parts[i]; part.code != 0 {
+			c.server.logger.Info("a Kafka connection was closed: an append without acks was refused",
+				"client", c.conn.RemoteAddr(), "log", part.log, "code", kerr.ErrorForCode(part.code))
+			c.cut()
+			return
+		}
+	}
+}
+
+func (q *call) answerProduce() error {
+	p := q.produced
+	r := kmsg.NewPtrProduceResponse()
+	r.Version = q.version
+	r.Topics = make([]kmsg.ProduceResponseTopic, len(p.request.Topics))
+	at := 0
+	for i := range p.request.Topics {
+		t := &p.request.Topics[i]
+		out := &r.Topics[i]
+		out.Default()
+		out.Topic = t.Topic
+		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
+		for j := range t.Partitions {
+			out.Partitions[j].Default()
+			out.Partitions[j].Partition = t.Partitions[j].Partition
+			p.parts[at].describe(&out.Partitions[j])
+			at++
+		}
+	}
+	return q.connection.respond(q, r)
+}
+
+func (part *producedPart) describe(out *kmsg.ProduceResponseTopicPartition) {
+	out.ErrorCode = part.code
+	out.BaseOffset, out.LogStartOffset = -1, -1
+	if part.code != 0 {
+		if r := part.answer.Refusal; r != nil {
+			out.ErrorMessage = &r.Detail
+		}
+		part.of.call.connection.server.metrics.refused(part.code)
+		return
+	}
+	out.BaseOffset = int64(part.answer.First.First)
+	if b, err := part.of.call.connection.server.node.Bounds(anonymous, part.log); err == nil {
+		out.LogStartOffset = int64(b.Start)
+	}
+}
+
+func refusalOf(err error) *record.Refusal {
+	if r, ok := err.(*record.Refusal); ok {
+		return r
+	}
+	return record.Refuse(record.Invalid, "%v", err)
+}

@@ -1,0 +1,26 @@
+package kafkadoor
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// initProducerID reserves an id. Nothing is kept: the producer's first batch in
+// a log opens its session there. A producer that asks again, to raise its
+// epoch, gets a new id, which serves it as well.
+func (q *call) initProducerID(m *kmsg.InitProducerIDRequest) *kmsg.InitProducerIDResponse {
+	r := kmsg.NewPtrInitProducerIDResponse()
+	r.ProducerID, r.ProducerEpoch = -1, -1
+	if m.TransactionalID != nil {
+		// The one code that every client takes for final.
+		r.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
+		return r
+	}
+	id, err := q.connection.server.node.ReserveSession(q.connection.ctx, anonymous)
+	if err != nil {
+		r.ErrorCode = codeOf(err)
+		return r
+	}
+	r.ProducerID, r.ProducerEpoch = int64(id), 0
+	return r
+}

@@ -1,0 +1,101 @@
+package kafkadoor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"strandline.dev/internal/record"
+)
+
+// errorCodes has Kafka's code for every reason. Where Kafka has no word for a
+// reason, what counts is that a client does the right thing about it: retry
+// where that may help, and not take a record for lost that may be in the log.
+var errorCodes = map[record.Reason]*kerr.Error{
+	record.Invalid:          kerr.InvalidRequest,
+	record.TooLarge:         kerr.MessageTooLarge,
+	record.LogNotFound:      kerr.UnknownTopicOrPartition,
+	record.LogExists:        kerr.TopicAlreadyExists,
+	record.OffsetTrimmed:    kerr.OffsetOutOfRange,
+	record.OffsetBeyondEnd:  kerr.OffsetOutOfRange,
+	record.SessionNotFound:  kerr.UnknownProducerID,
+	record.SessionExpired:   kerr.UnknownProducerID,
+	record.StaleEpoch:       kerr.InvalidProducerEpoch,
+	record.SequenceGap:      kerr.OutOfOrderSequenceNumber,
+	record.OutcomeForgotten: kerr.DuplicateSequenceNumber,
+	record.Fenced:           kerr.ProducerFenced,
+	record.EndMismatch:      kerr.InvalidRequest,
+	record.NotLeader:        kerr.NotLeaderForPartition,
+	record.Full:             kerr.KafkaStorageError,
+	record.Busy:             kerr.NotEnoughReplicas, // retried, and not in the log
+	record.Sealed:           kerr.PolicyViolation,
+	record.OutcomeUnknown:   kerr.NotEnoughReplicasAfterAppend, // retried, and perhaps in the log
+	record.StorageFailed:    kerr.KafkaStorageError,
+	record.Corrupt:          kerr.KafkaStorageError,
+	record.DataLost:         kerr.OffsetOutOfRange,
+	record.ShuttingDown:     kerr.NotLeaderForPartition,
+	record.Unsupported:      kerr.InvalidRequest,
+	record.Stale:            kerr.ReplicaNotAvailable,
+	record.NoNode:           kerr.BrokerNotAvailable,
+	record.NotMember:        kerr.BrokerNotAvailable,
+}
+
+// codeOf is the code that tells a client of err; 0 for none.
+func codeOf(err error) int16 {
+	if err == nil {
+		return 0
+	}
+	return kafkaError(err).Code
+}
+
+func kafkaError(err error) *kerr.Error {
+	var (
+		refusal *record.Refusal
+		known   *kerr.Error
+	)
+	switch {
+	case errors.As(err, &refusal):
+		if e := errorCodes[refusal.Reason]; e != nil {
+			return e
+		}
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, context.DeadlineExceeded):
+		return kerr.RequestTimedOut
+	}
+	return kerr.UnknownServerError
+}
+
+// refusalCode is codeOf for a refused append: bad records are told apart from
+// a bad request.
+func refusalCode(r *record.Refusal) int16 {
+	if r.Reason == record.Invalid {
+		return kerr.InvalidRecord.Code
+	}
+	return codeOf(r)
+}
+
+// refusedError is a code with words for a person.
+type refusedError struct {
+	code   *kerr.Error
+	detail string
+}
+
+func (e *refusedError) Error() string { return e.detail }
+func (e *refusedError) Unwrap() error { return e.code }
+
+func refuse(code *kerr.Error, detail string) error { return &refusedError{code, detail} }
+
+// detailOf is what to tell a person about err; nil for no error.
+func detailOf(err error) *string {
+	if err == nil {
+		return nil
+	}
+	var refusal *record.Refusal
+	text := err.Error()
+	if errors.As(err, &refusal) {
+		text = refusal.Detail
+	}
+	return &text
+}

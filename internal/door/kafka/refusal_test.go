@@ -1,0 +1,39 @@
+package kafkadoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"strandline.dev/internal/record"
+)
+
+func TestEveryReasonHasACodeThatSaysTheSame(t *testing.T) {
+	for _, reason := range record.Reasons() {
+		code := errorCodes[reason]
+		require.NotNil(t, code, reason)
+		if reason.Retryable() {
+			require.True(t, code.Retriable, "%s may succeed later, %s says it cannot", reason, code.Message)
+		}
+	}
+	require.Len(t, errorCodes, len(record.Reasons()))
+}
+
+func TestErrorsKeepTheirCodeThroughWrapping(t *testing.T) {
+	refusal := record.Refuse(record.LogNotFound, "there is no log")
+	for err, code := range map[error]*kerr.Error{
+		fmt.Errorf("look up: %w", refusal):               kerr.UnknownTopicOrPartition,
+		refuse(kerr.InvalidConfig, "no such setting"):    kerr.InvalidConfig,
+		fmt.Errorf("wait: %w", context.DeadlineExceeded): kerr.RequestTimedOut,
+		errors.New("anything else"):                      kerr.UnknownServerError,
+	} {
+		require.Equal(t, code.Code, codeOf(err))
+	}
+	require.Zero(t, codeOf(nil))
+	require.Nil(t, detailOf(nil))
+	require.Equal(t, "there is no log", *detailOf(refusal))
+}

@@ -1,0 +1,185 @@
+package kafkadoor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/door/rpc"
+)
+
+// Server is the Kafka port of a node.
+type Server struct {
+	node    Node
+	options Options
+	logger  *slog.Logger
+
+	// requests bounds the memory of Produce requests, calls that of all others,
+	// and fetches that of answers to Fetch.
+	requests, calls, fetches *rpc.Budget
+	// inflating bounds how many compressed batches are looked into at once:
+	// each may take record.MaxInflatedBytes and more for a moment.
+	inflating chan struct{}
+	readers   *standingReaders
+	groups    *coordinator
+	status    clusterStatus
+	metrics   *metrics
+
+	stopping context.Context
+	stop     context.CancelFunc
+
+	mu          sync.Mutex
+	listeners   map[net.Listener]struct{}
+	connections map[*connection]struct{}
+	closed      bool
+	atMax       bool // the limit of connections was reached and told
+	running     sync.WaitGroup
+}
+
+// Options of a Server. The zero value of each has the default told.
+type Options struct {
+	MaxConnections int   // default DefaultMaxConnections
+	InFlightBytes  int64 // default DefaultInFlightBytes
+	FetchBytes     int64 // default DefaultFetchBytes
+	Logger         *slog.Logger
+}
+
+// New makes a server for n. It does nothing before Serve.
+func New(n Node, o Options) *Server {
+	if o.MaxConnections == 0 {
+		o.MaxConnections = DefaultMaxConnections
+	}
+	if o.InFlightBytes == 0 {
+		o.InFlightBytes = DefaultInFlightBytes
+	}
+	if o.FetchBytes == 0 {
+		o.FetchBytes = DefaultFetchBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &Server{
+		node: n, options: o, logger: o.Logger,
+		requests: rpc.NewBudget(o.InFlightBytes), calls: rpc.NewBudget(maxCallBytes), fetches: rpc.NewBudget(o.FetchBytes),
+		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		readers:   newStandingReaders(n),
+		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.metrics = newMetrics(s)
+	s.groups = newCoordinator(s)
+	return s
+}
+
+// Serve takes connections until Stop is called, and then returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return l.Close()
+	}
+	s.listeners[l] = struct{}{}
+	s.running.Go(func() { s.keepTime(s.stopping) })
+	s.mu.Unlock()
+	for {
+		conn, err := l.Accept()
+		if s.stopping.Err() != nil {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			var temporary interface{ Temporary() bool }
+			if errors.As(err, &temporary) && temporary.Temporary() {
+				s.logger.Warn("cannot take a Kafka connection; trying again", "error", err)
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-s.stopping.Done():
+				}
+				continue
+			}
+			return err
+		}
+		s.take(conn)
+	}
+}
+
+// take serves a connection, or closes it where there are too many.
+func (s *Server) take(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+	case len(s.connections) >= s.options.MaxConnections:
+		// Once each time the limit is reached, not for each refused client.
+		if !s.atMax {
+			s.logger.Warn("new Kafka connections are refused: the limit is reached", "limit", s.options.MaxConnections)
+		}
+		s.atMax = true
+	default:
+		c := newConnection(s, conn)
+		s.connections[c] = struct{}{}
+		s.running.Go(func() {
+			c.serve()
+			s.mu.Lock()
+			delete(s.connections, c)
+			s.atMax = s.atMax && len(s.connections) >= s.options.MaxConnections-1
+			s.mu.Unlock()
+		})
+		return
+	}
+	_ = conn.Close()
+}
+
+// keepTime lets reading places go that nobody came back to, and tells the
+// groups the time.
+func (s *Server) keepTime(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.readers.expire(now)
+			s.groups.tick()
+		}
+	}
+}
+
+// Stop takes no new requests and answers those that were received; fetches and
+// groups that wait are answered at once. When ctx ends first the rest is cut
+// off. No goroutine of the server is left when it returns.
+func (s *Server) Stop(ctx context.Context) {
+	s.mu.Lock()
+	s.closed = true
+	s.stop()
+	for l := range s.listeners {
+		_ = l.Close()
+	}
+	for c := range s.connections {
+		c.finish()
+	}
+	s.mu.Unlock()
+	cut := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.connections {
+			c.cut()
+		}
+	})
+	s.running.Wait()
+	cut()
+	s.readers.close()
+}
+
+func (s *Server) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.connections)
+}

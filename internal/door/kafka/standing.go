@@ -1,0 +1,192 @@
+package kafkadoor
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// standing is a reader between two requests. A consumer that reads a long log
+// asks for one piece after the other; a reader that stands where the next piece
+// begins has it at hand, or is reading it already.
+type standing struct {
+	log    string
+	id     uint64        // of the log
+	next   record.Offset // of the first record that was not given
+	reader Reader
+	// left is what the newest chunk still holds from next on; its memory goes
+	// back when the chunk is used up.
+	left    [][]byte
+	release func()
+	since   time.Time
+}
+
+// fill makes left not empty. The error is io.EOF at the end of the log.
+func (r *standing) fill(ctx context.Context) error {
+	if len(r.left) > 0 {
+		return nil
+	}
+	c, err := r.reader.Next(ctx)
+	if err != nil {
+		return err
+	}
+	r.left, r.release = c.Parts, c.Release
+	return nil
+}
+
+// take moves whole batches of at most limit bytes from left to dst; with whole,
+// the first even if it is larger. done is the release of a chunk that is used
+// up: it may be called when what was taken has been sent.
+func (r *standing) take(dst [][]byte, limit int, whole bool) (_ [][]byte, bytes int, done func()) {
+	for len(r.left) > 0 {
+		run := r.left[0]
+		if len(run) > limit-bytes {
+			n := cut(run, limit-bytes)
+			if n == 0 && whole && bytes == 0 {
+				n = batchSize(run)
+			}
+			if n == 0 {
+				return dst, bytes, nil
+			}
+			if n < len(run) {
+				r.left[0] = run[n:]
+				r.next = record.Batch(run[n:]).BaseOffset()
+				return append(dst, run[:n:n]), bytes + n, nil
+			}
+		}
+		dst = append(dst, run)
+		bytes += len(run)
+		r.left = r.left[1:]
+		r.next = lastBatch(run).End()
+	}
+	done, r.release = r.release, nil
+	return dst, bytes, done
+}
+
+// cut is how many bytes of a run are whole batches within limit.
+func cut(run []byte, limit int) int {
+	n := 0
+	for n < len(run) {
+		size := batchSize(run[n:])
+		if n+size > limit {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+func lastBatch(run []byte) record.Batch {
+	for {
+		size := batchSize(run)
+		if size >= len(run) {
+			return record.Batch(run)
+		}
+		run = run[size:]
+	}
+}
+
+// batchSize is the size of the first batch of a run, which is stored and so
+// known to be whole.
+func batchSize(run []byte) int {
+	batch, _, err := record.Split(run)
+	if err != nil {
+		return len(run)
+	}
+	return len(batch)
+}
+
+func (r *standing) close() {
+	r.left = nil
+	if r.release != nil {
+		r.release()
+		r.release = nil
+	}
+	r.reader.Close()
+}
+
+// standingReaders are those that wait for a request to go on with them.
+type standingReaders struct {
+	node Node
+
+	mu     sync.Mutex
+	all    []*standing // oldest first, at most maxStandingReaders
+	closed bool
+}
+
+func newStandingReaders(n Node) *standingReaders { return &standingReaders{node: n} }
+
+// open finds a reader that stands at an offset, or begins one.
+func (s *standingReaders) open(ctx context.Context, log string, id uint64, at record.Offset) (*standing, error) {
+	s.mu.Lock()
+	for i := len(s.all) - 1; i >= 0; i-- {
+		if r := s.all[i]; r.next == at && r.id == id {
+			s.all = slices.Delete(s.all, i, i+1)
+			s.mu.Unlock()
+			return r, nil
+		}
+	}
+	s.mu.Unlock()
+	reader, err := s.node.Read(ctx, anonymous, log, node.ReadRequest{
+		From: node.From{Kind: node.FromOffset, Offset: at}, Until: node.NoOffset,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &standing{log: log, id: id, next: at, reader: reader}, nil
+}
+
+// keep lets a reader wait; the one that has waited longest makes room.
+func (s *standingReaders) keep(r *standing) {
+	r.since = time.Now()
+	s.mu.Lock()
+	out := r
+	if !s.closed {
+		out = nil
+		if s.all = append(s.all, r); len(s.all) > maxStandingReaders {
+			out = s.all[0]
+			s.all = slices.Delete(s.all, 0, 1)
+		}
+	}
+	s.mu.Unlock()
+	if out != nil {
+		out.close()
+	}
+}
+
+// expire closes those that nobody came back to.
+func (s *standingReaders) expire(now time.Time) {
+	s.drop(func(r *standing) bool { return now.Sub(r.since) > standingTime })
+}
+
+// forget closes those of a log that is going to be deleted.
+func (s *standingReaders) forget(log string) {
+	s.drop(func(r *standing) bool { return r.log == log })
+}
+
+func (s *standingReaders) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.drop(func(*standing) bool { return true })
+}
+
+func (s *standingReaders) drop(which func(*standing) bool) {
+	s.mu.Lock()
+	var dropped []*standing
+	s.all = slices.DeleteFunc(s.all, func(r *standing) bool {
+		if !which(r) {
+			return false
+		}
+		dropped = append(dropped, r)
+		return true
+	})
+	s.mu.Unlock()
+	for _, r := range dropped {
+		r.close()
+	}
+}

@@ -1,0 +1,218 @@
+package kafkadoor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
+	r := kmsg.NewPtrCreateTopicsResponse()
+	for i := range m.Topics {
+		asked := &m.Topics[i]
+		out := kmsg.NewCreateTopicsResponseTopic()
+		out.Topic = asked.Topic
+		config, count, err := q.createTopic(asked, m.ValidateOnly)
+		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		if err == nil {
+			out.NumPartitions, out.ReplicationFactor = count, int16(config.Replicas)
+			for _, c := range describeTopicConfigs(&config, nil, false) {
+				shown := kmsg.NewCreateTopicsResponseTopicConfig()
+				shown.Name, shown.Value, shown.ReadOnly, shown.Source = c.Name, c.Value, c.ReadOnly, int8(c.Source)
+				out.Configs = append(out.Configs, shown)
+			}
+		}
+		r.Topics = append(r.Topics, out)
+	}
+	return r
+}
+
+// createTopic tells what the topic is like that it made, or would have made.
+func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (node.Config, int32, error) {
+	config, count, err := planTopic(asked)
+	if err != nil {
+		return config, 0, err
+	}
+	switch _, err := q.topic(asked.Topic); {
+	case err == nil:
+		return config, 0, refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
+	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
+		return config, 0, err
+	}
+	members, _ := q.connection.server.node.Members()
+	if config.Replicas > len(members) {
+		return config, 0, refuse(kerr.InvalidReplicationFactor,
+			fmt.Sprintf("%d replicas asked for, and the cluster has %d nodes", config.Replicas, len(members)))
+	}
+	if validateOnly {
+		return config, count, nil
+	}
+	t, err := q.connection.server.node.CreateTopic(q.connection.ctx, anonymous, asked.Topic, count, config)
+	if err != nil {
+		return config, 0, err
+	}
+	return t.Partitions[0].Config, count, nil
+}
+
+// planTopic checks what a topic is to be like.
+func planTopic(asked *kmsg.CreateTopicsRequestTopic) (config node.Config, count int32, err error) {
+	if !topicName.MatchString(asked.Topic) {
+		return config, 0, refuse(kerr.InvalidTopicException,
+			fmt.Sprintf("%q is no name for a topic: 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with _", asked.Topic))
+	}
+	if len(asked.ReplicaAssignment) > 0 {
+		return config, 0, refuse(kerr.InvalidReplicaAssignment, "replicas are placed by the cluster: give a number of partitions and of replicas")
+	}
+	count = asked.NumPartitions
+	if asked.NumPartitions == -1 {
+		count = 1
+	}
+	if count < 1 || count > maxPartitions {
+		return config, 0, refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", count, maxPartitions))
+	}
+	switch n := asked.ReplicationFactor; {
+	case n == 0 || n < -1:
+		return config, 0, refuse(kerr.InvalidReplicationFactor, fmt.Sprintf("%d replicas", n))
+	case n > 0:
+		config.Replicas = int(n)
+	}
+	for _, c := range asked.Configs {
+		if err := setConfig(&config, c.Name, c.Value, true); err != nil {
+			return config, 0, err
+		}
+	}
+	return config, count, nil
+}
+
+func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
+	r := kmsg.NewPtrDeleteTopicsResponse()
+	for _, name := range m.TopicNames {
+		out := kmsg.NewDeleteTopicsResponseTopic()
+		out.Topic = &name
+		t, err := q.topic(name)
+		if err == nil {
+			err = q.connection.server.node.DeleteTopic(q.connection.ctx, anonymous, name)
+		}
+		for _, l := range t.Partitions {
+			q.connection.server.readers.forget(l.Name)
+		}
+		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		r.Topics = append(r.Topics, out)
+	}
+	return r
+}
+
+func (q *call) createPartitions(m *kmsg.CreatePartitionsRequest) *kmsg.CreatePartitionsResponse {
+	r := kmsg.NewPtrCreatePartitionsResponse()
+	for i := range m.Topics {
+		out := kmsg.NewCreatePartitionsResponseTopic()
+		out.Topic = m.Topics[i].Topic
+		err := q.addPartitions(&m.Topics[i], m.ValidateOnly)
+		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		r.Topics = append(r.Topics, out)
+	}
+	return r
+}
+
+func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
+	t, err := q.topic(asked.Topic)
+	have := int32(len(t.Partitions))
+	switch {
+	case err != nil:
+		return err
+	case len(asked.Assignment) > 0:
+		return refuse(kerr.InvalidReplicaAssignment, "replicas are placed by the cluster")
+	case asked.Count <= have:
+		return refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %q has %d partitions already", asked.Topic, have))
+	case asked.Count > maxPartitions:
+		return refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", asked.Count, maxPartitions))
+	case validateOnly:
+		return nil
+	}
+	return q.connection.server.node.AddPartitions(q.connection.ctx, anonymous, asked.Topic, asked.Count)
+}
+
+// deleteRecords trims. Offset -1 stands for the end.
+func (q *call) deleteRecords(m *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsResponse {
+	r := kmsg.NewPtrDeleteRecordsResponse()
+	for _, t := range m.Topics {
+		topic := kmsg.NewDeleteRecordsResponseTopic()
+		topic.Topic = t.Topic
+		for _, p := range t.Partitions {
+			out := kmsg.NewDeleteRecordsResponseTopicPartition()
+			out.Partition, out.LowWatermark = p.Partition, -1
+			start, err := q.trim(t.Topic, p.Partition, record.Offset(p.Offset))
+			if err != nil {
+				out.ErrorCode = codeOf(err)
+			} else {
+				out.LowWatermark = int64(start)
+			}
+			topic.Partitions = append(topic.Partitions, out)
+		}
+		r.Topics = append(r.Topics, topic)
+	}
+	return r
+}
+
+func (q *call) trim(topic string, partition int32, before record.Offset) (record.Offset, error) {
+	s, ctx := q.connection.server, q.connection.ctx
+	log, ok := logOf(topic, partition)
+	if !ok {
+		return 0, kerr.UnknownTopicOrPartition
+	}
+	switch {
+	case before == -1:
+		info, err := s.node.Info(ctx, anonymous, log)
+		if err != nil {
+			return 0, err
+		}
+		before = info.End
+	case before < 0:
+		return 0, kerr.OffsetOutOfRange
+	}
+	start, _, err := s.node.Trim(ctx, anonymous, log, before, false)
+	return start, err
+}
+
+// describeLogDirs tells of the logs that this node holds: the data directory is
+// all that there is.
+func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLogDirsResponse {
+	s := q.connection.server
+	r := kmsg.NewPtrDescribeLogDirsResponse()
+	dir := kmsg.NewDescribeLogDirsResponseDir()
+	dir.Dir, dir.TotalBytes, dir.UsableBytes = "data", -1, -1
+	all, err := s.node.Topics(q.connection.ctx, anonymous)
+	dir.ErrorCode = codeOf(err)
+	wanted := map[string][]int32{}
+	for _, t := range m.Topics {
+		wanted[t.Topic] = t.Partitions
+	}
+	for i := range all {
+		partitions, asked := wanted[all[i].Name]
+		if m.Topics != nil && !asked {
+			continue
+		}
+		out := kmsg.NewDescribeLogDirsResponseDirTopic()
+		out.Topic = all[i].Name
+		for number, l := range all[i].Partitions {
+			dir.TotalBytes, dir.UsableBytes = l.BytesTotal, l.BytesFree
+			_, err := s.node.KnownInfo(anonymous, l.Name)
+			if err != nil || len(partitions) > 0 && !contains(partitions, int32(number)) {
+				continue
+			}
+			p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+			p.Partition, p.Size = int32(number), l.BytesUsed
+			out.Partitions = append(out.Partitions, p)
+		}
+		if len(out.Partitions) > 0 {
+			dir.Topics = append(dir.Topics, out)
+		}
+	}
+	r.Dirs = append(r.Dirs, dir)
+	return r
+}

@@ -1,0 +1,260 @@
+package kafkadoor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+func (d *door) metadata(topics ...string) *kmsg.MetadataResponse {
+	d.Helper()
+	q := kmsg.NewPtrMetadataRequest()
+	q.Version = 9
+	for _, name := range topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &name
+		q.Topics = append(q.Topics, t)
+	}
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.MetadataResponse)
+}
+
+func TestATopicOfManyPartitionsIsManyLogs(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{})
+	d.create("orders", 3)
+	for _, log := range []string{"orders", "orders/1", "orders/2"} {
+		_, err := d.node.KnownInfo(node.Caller{}, log)
+		require.NoError(t, err)
+	}
+	c := d.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for p := range int32(3) {
+		require.NoError(t, c.ProduceSync(d.ctx(), &kgo.Record{Topic: "orders", Partition: p, Value: []byte("a")}).FirstErr())
+	}
+	d.server.Stop(t.Context())
+	require.NoError(t, d.node.Close(t.Context()))
+
+	d = open(t, dir, Options{})
+	topics := d.metadata().Topics
+	require.Len(t, topics, 1)
+	require.Len(t, topics[0].Partitions, 3)
+	reader := d.client(kgo.ConsumeTopics("orders"))
+	require.Len(t, d.poll(reader, 3), 3)
+}
+
+func TestALogOfAnotherDoorIsATopicWithOnePartition(t *testing.T) {
+	d := openNew(t)
+	_, err := d.node.CreateLog(t.Context(), node.Caller{}, "ledger", node.Config{Retention: time.Hour})
+	require.NoError(t, err)
+	topic := d.metadata("ledger").Topics[0]
+	require.Len(t, topic.Partitions, 1)
+	require.EqualValues(t, 1, topic.Partitions[0].Leader)
+
+	// It can become one of several; what it is configured to be stays.
+	q := kmsg.NewPtrCreatePartitionsRequest()
+	one := kmsg.NewCreatePartitionsRequestTopic()
+	one.Topic, one.Count = "ledger", 2
+	q.Topics = append(q.Topics, one)
+	require.Zero(t, request[*kmsg.CreatePartitionsResponse](d, d.client(), q).Topics[0].ErrorCode)
+	require.Equal(t, kerr.InvalidPartitions.Code, request[*kmsg.CreatePartitionsResponse](d, d.client(), q).Topics[0].ErrorCode)
+	require.Len(t, d.metadata("ledger").Topics[0].Partitions, 2)
+	info, err := d.node.KnownInfo(node.Caller{}, "ledger/1")
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, info.Config.Retention)
+	require.ErrorIs(t, d.node.DeleteLog(t.Context(), node.Caller{}, "ledger"), &record.Refusal{Reason: record.Invalid},
+		"not before its other partitions")
+}
+
+func TestNobodyCanTakeTheNameOfAPartitionOrOfTheSystem(t *testing.T) {
+	d := openNew(t)
+	invalid := &record.Refusal{Reason: record.Invalid}
+	for _, name := range []string{"orders/1", "orders/", "/1", "_offsets", "__consumer_offsets"} {
+		_, err := d.node.CreateLog(t.Context(), node.Caller{}, name, node.Config{})
+		require.ErrorIs(t, err, invalid, name)
+	}
+	for _, name := range []string{"orders/1", "_offsets", "", "with space", "."} {
+		q := kmsg.NewPtrCreateTopicsRequest()
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
+		q.Topics = append(q.Topics, topic)
+		require.NotZero(t, request[*kmsg.CreateTopicsResponse](d, d.client(), q).Topics[0].ErrorCode, name)
+	}
+	for _, name := range []string{"_catalog", "orders/1"} {
+		require.NotZero(t, d.metadata(name).Topics[0].ErrorCode)
+	}
+	require.Empty(t, d.metadata().Topics)
+}
+
+func TestTopicsAreCreatedOnlyAsTheyCanBe(t *testing.T) {
+	d := openNew(t)
+	c := d.client()
+	create := func(partitions int32, replicas int16, validate bool, configs ...string) kmsg.CreateTopicsResponseTopic {
+		q := kmsg.NewPtrCreateTopicsRequest()
+		q.ValidateOnly = validate
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "orders", partitions, replicas
+		for i := 0; i < len(configs); i += 2 {
+			one := kmsg.NewCreateTopicsRequestTopicConfig()
+			one.Name, one.Value = configs[i], &configs[i+1]
+			topic.Configs = append(topic.Configs, one)
+		}
+		q.Topics = append(q.Topics, topic)
+		return request[*kmsg.CreateTopicsResponse](d, c, q).Topics[0]
+	}
+	require.Equal(t, kerr.InvalidPartitions.Code, create(0, 1, false).ErrorCode)
+	require.Equal(t, kerr.InvalidPartitions.Code, create(maxPartitions+1, 1, false).ErrorCode)
+	require.Equal(t, kerr.InvalidReplicationFactor.Code, create(1, 3, false).ErrorCode)
+	require.Equal(t, kerr.InvalidReplicationFactor.Code, create(1, 0, false).ErrorCode)
+	require.Equal(t, kerr.InvalidConfig.Code, create(1, 1, false, "cleanup.policy", "compact").ErrorCode)
+	require.Equal(t, kerr.InvalidConfig.Code, create(1, 1, false, "no.such.setting", "1").ErrorCode)
+	require.Equal(t, kerr.InvalidConfig.Code, create(1, 1, false, "retention.ms", "0").ErrorCode)
+	require.NotZero(t, create(1, 1, false, "retention.ms", "999").ErrorCode, "a second at least")
+	require.Empty(t, d.metadata().Topics)
+	require.Zero(t, create(-1, -1, true).ErrorCode)
+	require.Empty(t, d.metadata().Topics, "validated, not made")
+	made := create(-1, -1, false, "retention.ms", "3600000", "retention.bytes", "1000000", "cleanup.policy", "delete", "strandline.durability", "memory")
+	require.Zero(t, made.ErrorCode, made.ErrorMessage)
+	require.Equal(t, kerr.TopicAlreadyExists.Code, create(1, 1, false).ErrorCode)
+	info, err := d.node.KnownInfo(node.Caller{}, "orders")
+	require.NoError(t, err)
+	require.Equal(t, node.Config{Durability: node.Memory, Retention: time.Hour, RetentionBytes: 1_000_000, Replicas: 1}, info.Config)
+}
+
+func TestSettingsAreShownAndChanged(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 2)
+	c := d.client()
+	change := func(name string, value *string, op kmsg.IncrementalAlterConfigOp) int16 {
+		q := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, "orders"
+		one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		one.Name, one.Value, one.Op = name, value, op
+		r.Configs = append(r.Configs, one)
+		q.Resources = append(q.Resources, r)
+		return request[*kmsg.IncrementalAlterConfigsResponse](d, c, q).Resources[0].ErrorCode
+	}
+	show := func(names ...string) map[string]string {
+		q := kmsg.NewPtrDescribeConfigsRequest()
+		r := kmsg.NewDescribeConfigsRequestResource()
+		r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, "orders", names
+		q.Resources = append(q.Resources, r)
+		shown := map[string]string{}
+		for _, c := range request[*kmsg.DescribeConfigsResponse](d, c, q).Resources[0].Configs {
+			shown[c.Name] = *c.Value
+		}
+		return shown
+	}
+	require.Len(t, show(), len(topicConfigs))
+	require.Zero(t, change("retention.ms", new("60000"), kmsg.IncrementalAlterConfigOpSet))
+	require.Equal(t, map[string]string{"retention.ms": "60000"}, show("retention.ms"))
+	info, err := d.node.KnownInfo(node.Caller{}, "orders/1")
+	require.NoError(t, err)
+	require.Equal(t, node.Config{Retention: time.Minute, Replicas: 1, Topic: "orders", Partition: 1}, info.Config, "in every partition")
+	require.Zero(t, change("retention.ms", nil, kmsg.IncrementalAlterConfigOpDelete))
+	require.Equal(t, "-1", show("retention.ms")["retention.ms"])
+	require.Equal(t, kerr.InvalidConfig.Code, change("cleanup.policy", new("compact"), kmsg.IncrementalAlterConfigOpSet))
+	require.Equal(t, kerr.InvalidConfig.Code, change("strandline.durability", new("memory"), kmsg.IncrementalAlterConfigOpSet))
+}
+
+func TestADeletedTopicIsGoneAndItsNameFree(t *testing.T) {
+	d := openNew(t)
+	remove := func() int16 {
+		q := kmsg.NewPtrDeleteTopicsRequest()
+		q.Version = 5
+		q.TopicNames = []string{"orders"}
+		c := d.raw()
+		c.send(q)
+		r, _ := c.receive(q)
+		return r.(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode
+	}
+	d.create("orders", 3)
+	d.appendDirectly("orders", batchOf(t, record.None, "old"))
+	require.Zero(t, remove())
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, remove())
+	logs, err := d.node.ListLogs(t.Context(), node.Caller{}, false)
+	require.NoError(t, err)
+	require.Empty(t, logs)
+	d.create("orders", 1)
+	require.EqualValues(t, 0, d.appendDirectly("orders", batchOf(t, record.None, "new")))
+	require.Len(t, d.metadata("orders").Topics[0].Partitions, 1)
+}
+
+func TestDeleteRecordsTrims(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	for range 5 {
+		d.appendDirectly("orders", batchOf(t, record.None, "a", "b"))
+	}
+	trim := func(offset int64) kmsg.DeleteRecordsResponseTopicPartition {
+		q := kmsg.NewPtrDeleteRecordsRequest()
+		topic := kmsg.NewDeleteRecordsRequestTopic()
+		topic.Topic = "orders"
+		p := kmsg.NewDeleteRecordsRequestTopicPartition()
+		p.Offset = offset
+		topic.Partitions = append(topic.Partitions, p)
+		q.Topics = append(q.Topics, topic)
+		return request[*kmsg.DeleteRecordsResponse](d, d.client(), q).Topics[0].Partitions[0]
+	}
+	require.EqualValues(t, 3, trim(3).LowWatermark)
+	require.Equal(t, kerr.OffsetOutOfRange.Code, trim(11).ErrorCode, "never beyond the end")
+	require.EqualValues(t, 3, d.listOffset("orders", timeEarliest).Offset)
+	require.EqualValues(t, 10, trim(-1).LowWatermark)
+}
+
+func TestAnUnknownVersionOfApiVersionsIsAnsweredInTheOldest(t *testing.T) {
+	d := openNew(t)
+	c := d.raw()
+	q := kmsg.NewPtrApiVersionsRequest()
+	q.Version = 4
+	frame := c.frame(q)
+	frame[7] = 77
+	_, err := c.Write(frame)
+	require.NoError(t, err)
+	old := kmsg.NewPtrApiVersionsRequest()
+	r, _ := c.receive(old)
+	answer := r.(*kmsg.ApiVersionsResponse)
+	require.Equal(t, kerr.UnsupportedVersion.Code, answer.ErrorCode)
+	served := map[int16][2]int16{}
+	for _, k := range answer.ApiKeys {
+		served[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
+	}
+	require.Equal(t, [2]int16{0, 11}, served[produceKey])
+	require.Equal(t, [2]int16{4, 12}, served[fetchKey])
+	require.Len(t, served, len(apis))
+
+	q.Version = 3
+	c.send(q)
+	r, _ = c.receive(q)
+	require.Zero(t, r.(*kmsg.ApiVersionsResponse).ErrorCode)
+	require.Len(t, r.(*kmsg.ApiVersionsResponse).ApiKeys, len(apis))
+}
+
+func TestTheClusterAndItsDisksAreDescribed(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 2)
+	d.appendDirectly("orders", batchOf(t, record.None, "a"))
+	cluster := request[*kmsg.DescribeClusterResponse](d, d.client(), kmsg.NewPtrDescribeClusterRequest())
+	require.Equal(t, d.node.ClusterID(), cluster.ClusterID)
+	require.Len(t, cluster.Brokers, 1)
+	require.Equal(t, "127.5.0.1", cluster.Brokers[0].Host)
+	q := kmsg.NewPtrDescribeLogDirsRequest()
+	q.Version = 4
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	dirs := r.(*kmsg.DescribeLogDirsResponse).Dirs
+	require.Len(t, dirs, 1)
+	require.Len(t, dirs[0].Topics[0].Partitions, 2)
+	require.Positive(t, dirs[0].Topics[0].Partitions[0].Size)
+	require.Positive(t, dirs[0].TotalBytes)
+}

@@ -1,0 +1,238 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"strandline.dev/internal/record"
+)
+
+// A topic is what Kafka's clients call a log, or several. Partition 0 of topic
+// "orders" is the log "orders", whichever door made it. Partition 3 is the log
+// "orders/3": no user can take that name, because a slash is not allowed in
+// one. So a topic is there when its partition 0 is, and a topic and a log of
+// the same name are never two things. All partitions of a topic come and go in
+// one change of the catalog.
+const partitionSeparator = "/"
+
+// PartitionLog is the name of the log that holds a partition of a topic.
+func PartitionLog(topic string, partition int32) string {
+	if partition == 0 {
+		return topic
+	}
+	return topic + partitionSeparator + strconv.Itoa(int(partition))
+}
+
+// Topic is one or several logs as Kafka's clients see them.
+type Topic struct {
+	Name string
+	// Partitions are the topic's logs from 0 on, at least one.
+	Partitions []Info
+}
+
+// CreateTopic makes a topic of so many partitions, each with the config, and
+// returns when they take appends.
+func (n *Node) CreateTopic(ctx context.Context, c Caller, name string, partitions int32, config Config) (Topic, error) {
+	if r := checkName(Caller{}, name); r != nil {
+		return Topic{}, r
+	}
+	return n.createPartitions(ctx, name, 0, partitions, config)
+}
+
+// AddPartitions makes a topic have more partitions, which are configured like
+// its first.
+func (n *Node) AddPartitions(ctx context.Context, c Caller, name string, partitions int32) error {
+	t, err := n.Topic(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	config := t.Partitions[0].Config
+	_, err = n.createPartitions(ctx, name, int32(len(t.Partitions)), partitions, config)
+	return err
+}
+
+func (n *Node) createPartitions(ctx context.Context, topic string, from, until int32, config Config) (Topic, error) {
+	t := Topic{Name: topic}
+	if err := checkConfig(config); err != nil {
+		return t, err
+	}
+	c := n.catalog.Load()
+	if c == nil {
+		return t, n.notMember()
+	}
+	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		if _, there := s.Logs[topic]; from > 0 && !there {
+			return catalogChange{}, record.Refuse(record.LogNotFound, "topic %q was deleted", topic)
+		}
+		var change catalogChange
+		planned := s.clone()
+		for p := from; p < until; p++ {
+			of := config
+			if of.Topic, of.Partition = topic, p; p == 0 {
+				of.Topic = ""
+			}
+			l, refusal := n.newLog(&planned, PartitionLog(topic, p), of)
+			if refusal != nil {
+				return catalogChange{}, refusal
+			}
+			if err := planned.fold(catalogChange{Put: []catalogLog{l}}); err != nil {
+				return catalogChange{}, err
+			}
+			change.Put = append(change.Put, l)
+		}
+		return change, nil
+	})
+	if err != nil {
+		return t, err
+	}
+	for p := from; p < until; p++ {
+		l, err := n.created(ctx, PartitionLog(topic, p))
+		if err != nil {
+			return t, err
+		}
+		t.Partitions = append(t.Partitions, l)
+	}
+	return t, nil
+}
+
+// DeleteTopic removes a topic with all its records.
+func (n *Node) DeleteTopic(ctx context.Context, _ Caller, name string) error {
+	c := n.catalog.Load()
+	if c == nil {
+		return n.notMember()
+	}
+	if r := checkName(Caller{}, name); r != nil {
+		return r
+	}
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		if _, ok := s.Logs[name]; !ok {
+			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+		}
+		return catalogChange{Delete: append(s.otherPartitions(name), name)}, nil
+	})
+}
+
+// ConfigureTopic changes the retention of all partitions of a topic.
+func (n *Node) ConfigureTopic(ctx context.Context, c Caller, name string, config Config) error {
+	t, err := n.Topic(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	for _, l := range t.Partitions {
+		if _, err := n.ConfigureLog(ctx, c, l.Name, config); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Topic describes a topic as far as this node knows; that there is none, it
+// makes sure of. Of a partition that this node does not hold it tells what the
+// catalog knows.
+func (n *Node) Topic(ctx context.Context, _ Caller, name string) (Topic, error) {
+	c := n.catalog.Load()
+	if c == nil {
+		return Topic{}, n.notMember()
+	}
+	state := c.shown.Load()
+	if _, ok := state.Logs[name]; !ok {
+		if err := c.refresh(ctx); err != nil {
+			return Topic{}, err
+		}
+		n.rehost()
+		state = c.shown.Load()
+	}
+	if _, ok := state.Logs[name]; !ok || checkName(Caller{}, name) != nil {
+		return Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+	}
+	hosted := *n.logs.Load()
+	t := Topic{Name: name}
+	for {
+		l, ok := state.Logs[PartitionLog(name, int32(len(t.Partitions)))]
+		if !ok {
+			return t, nil
+		}
+		if h := hosted[l.Name]; h != nil {
+			t.Partitions = append(t.Partitions, n.describe(h))
+		} else {
+			t.Partitions = append(t.Partitions, n.describeElsewhere(l, state))
+		}
+	}
+}
+
+// Topics describes all topics, by name.
+func (n *Node) Topics(ctx context.Context, c Caller) ([]Topic, error) {
+	logs, err := n.ListLogs(ctx, c, false)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*Topic{}
+	var names []string
+	for _, l := range logs {
+		name := cmp.Or(l.Config.Topic, l.Name)
+		if byName[name] == nil {
+			byName[name] = &Topic{Name: name}
+			names = append(names, name)
+		}
+		byName[name].Partitions = append(byName[name].Partitions, l)
+	}
+	slices.Sort(names)
+	topics := make([]Topic, len(names))
+	for i, name := range names {
+		topics[i] = *byName[name]
+		slices.SortFunc(topics[i].Partitions, func(a, b Info) int { return cmp.Compare(a.Config.Partition, b.Config.Partition) })
+	}
+	return topics, nil
+}
+
+// checkName refuses a name that the caller may not give to a log.
+func checkName(c Caller, name string) *record.Refusal {
+	user := name
+	if c.System {
+		user = strings.TrimPrefix(user, systemPrefix)
+	}
+	if !validName.MatchString(user) || user == "." || user == ".." {
+		return record.Refuse(record.Invalid,
+			"%q is no name for a log: 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with _", name)
+	}
+	return nil
+}
+
+// systemPrefix begins the names of logs that belong to the system.
+const systemPrefix = "_"
+
+func isSystem(log string) bool { return strings.HasPrefix(log, systemPrefix) }
+
+// logFor finds a log that the caller may change.
+func (n *Node) logFor(c Caller, log string) (*hosted, *record.Refusal) {
+	if c.System && log != catalogName {
+		return n.serving(log)
+	}
+	return n.userLog(log)
+}
+
+// otherPartitions are the logs of a topic but for partition 0.
+func (s *catalogState) otherPartitions(topic string) []string {
+	var others []string
+	for p := int32(1); ; p++ {
+		name := PartitionLog(topic, p)
+		if _, ok := s.Logs[name]; !ok {
+			return others
+		}
+		others = append(others, name)
+	}
+}
+
+// refuseOrphans refuses to delete a log that is part of a topic with others:
+// the numbers of partitions would have a gap.
+func (s *catalogState) refuseOrphans(name string) *record.Refusal {
+	topic := cmp.Or(s.Logs[name].Config.Topic, name)
+	if others := s.otherPartitions(topic); len(others) > 0 {
+		return record.Refuse(record.Invalid, "log %q is one of %d partitions of topic %q; delete the topic as a whole, through the Kafka port",
+			name, len(others)+1, topic)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+)
+
+func TestATopicComesAndGoesAsAWhole(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	made, err := n.CreateTopic(t.Context(), anyone, "orders", 3, Config{Retention: time.Hour})
+	require.NoError(t, err)
+	require.Len(t, made.Partitions, 3)
+	for _, log := range []string{"orders", "orders/1", "orders/2"} {
+		mustAppend(t, n, log, "a")
+	}
+	_, err = n.CreateTopic(t.Context(), anyone, "orders", 5, Config{})
+	requireReason(t, record.LogExists, err)
+	require.NoError(t, n.AddPartitions(t.Context(), anyone, "orders", 4))
+	require.NoError(t, n.Close(t.Context()))
+
+	n = open(t, dir)
+	topics, err := n.Topics(t.Context(), anyone)
+	require.NoError(t, err)
+	require.Len(t, topics, 1)
+	require.Len(t, topics[0].Partitions, 4)
+	for i, l := range topics[0].Partitions {
+		require.Equal(t, PartitionLog("orders", int32(i)), l.Name)
+		require.Equal(t, time.Hour, l.Config.Retention)
+	}
+	for _, log := range []string{"orders", "orders/1", "orders/3"} {
+		requireReason(t, record.Invalid, n.DeleteLog(t.Context(), anyone, log))
+	}
+	require.NoError(t, n.ConfigureTopic(t.Context(), anyone, "orders", Config{Retention: time.Minute}))
+	info, err := n.KnownInfo(anyone, "orders/3")
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, info.Config.Retention)
+	require.Equal(t, "orders", info.Config.Topic, "what it is part of stays")
+
+	require.NoError(t, n.DeleteTopic(t.Context(), anyone, "orders"))
+	_, err = n.Topic(t.Context(), anyone, "orders")
+	requireReason(t, record.LogNotFound, err)
+	infos, err := n.ListLogs(t.Context(), anyone, false)
+	require.NoError(t, err)
+	require.Empty(t, infos)
+}
+
+func TestALogIsATopicWithOnePartitionAndCanGetMore(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{})
+	topic, err := n.Topic(t.Context(), anyone, "orders")
+	require.NoError(t, err)
+	require.Len(t, topic.Partitions, 1)
+	require.NoError(t, n.AddPartitions(t.Context(), anyone, "orders", 2))
+	mustAppend(t, n, "orders/1", "a")
+	_, err = n.Topic(t.Context(), anyone, "orders/1")
+	requireReason(t, record.LogNotFound, err)
+}
+
+func TestOnlyTheSystemChangesItsOwnLogsAndNobodyTheCatalog(t *testing.T) {
+	n := open(t, t.TempDir())
+	system := Caller{System: true}
+	_, err := n.CreateLog(t.Context(), anyone, "_own", Config{})
+	requireReason(t, record.Invalid, err)
+	_, err = n.CreateLog(t.Context(), system, "_own", Config{})
+	require.NoError(t, err)
+	require.Equal(t, record.Invalid, appendTo(t, n, "_own", request(t, "a")).Refusal.Reason)
+	done := make(chan *record.Refusal, 1)
+	for log, want := range map[string]bool{"_own": true, catalogName: false} {
+		n.Append(system, log, request(t, "a"), func(a sequence.Answer) { done <- a.Refusal })
+		require.Equal(t, want, <-done == nil, log)
+	}
+	_, _, err = n.Trim(t.Context(), anyone, "_own", 1, false)
+	requireReason(t, record.Invalid, err)
+	_, _, err = n.Trim(t.Context(), system, "_own", 1, false)
+	require.NoError(t, err)
+	requireReason(t, record.Invalid, n.DeleteLog(t.Context(), anyone, "_own"))
+}
+
+func TestReservedSessionsAreNeverTheSame(t *testing.T) {
+	dir := t.TempDir()
+	seen := map[record.SessionID]bool{}
+	for range 3 {
+		n := open(t, dir)
+		for range 5 {
+			id, err := n.ReserveSession(t.Context(), anyone)
+			require.NoError(t, err)
+			require.False(t, seen[id])
+			seen[id] = true
+		}
+		require.NoError(t, n.Close(t.Context()))
+	}
+}
+
+func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{})
+	for i := range 20 {
+		written, done := make(chan sequence.Answer, 1), make(chan sequence.Answer, 1)
+		n.AppendEarly(anyone, "orders", request(t, "a"), func(a sequence.Answer) { written <- a }, func(a sequence.Answer) { done <- a })
+		first := <-written
+		require.Nil(t, first.Refusal)
+		require.EqualValues(t, i, first.First.First)
+		require.Equal(t, first.First, (<-done).First)
+	}
+	refused := make(chan sequence.Answer, 1)
+	never := func(sequence.Answer) { t.Error("a refused append is never written") }
+	n.AppendEarly(anyone, "missing", request(t, "a"), never, func(a sequence.Answer) { refused <- a })
+	require.NotNil(t, (<-refused).Refusal)
+}
