@@ -35,6 +35,9 @@ func TestNoSeedBreaksARule(t *testing.T) {
 		require.NoError(t, r.Err(), "again: go test ./internal/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
 		acked += r.Report.Acked
 		readBack += r.Report.ReadBack
+		if done := seed - from + 1; done%500 == 0 {
+			t.Logf("%d seeds, %d records acknowledged", done, acked)
+		}
 	}
 	t.Logf("%d seeds, %d records acknowledged, %d read back; %s of virtual time, %.0f times as fast as real",
 		count, acked, readBack, virtual, virtual.Seconds()/time.Since(begun).Seconds())
