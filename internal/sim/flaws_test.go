@@ -36,7 +36,7 @@ var broken = []struct {
 	{"answers before it is synced", []string{"lost", "one-value", "real-time", "linearizable", "commit", problem}, func() *flaw {
 		return &flaw{disk: func(disk segment.FS) segment.FS { return lazyDisk{disk} }}
 	}},
-	{"forgets its vote", []string{"lost", "one-value", "commit", "linearizable", "replicas", problem}, func() *flaw {
+	{"forgets its vote and the term of it", []string{"lost", "one-value", "commit", "linearizable", "replicas", problem}, func() *flaw {
 		return &flaw{hard: func(h segment.HardState) segment.HardState {
 			h.Vote, h.Term = 0, max(1, h.Term-1)
 			return h
@@ -123,7 +123,7 @@ var broken = []struct {
 			n.replica.Append(r)
 		}}
 	}},
-	{"skips a record where a segment begins", []string{"one-value", "lost", "order", "invented"}, func() *flaw {
+	{"skips a record now and then", []string{"one-value", "lost", "order", "invented"}, func() *flaw {
 		return &flaw{shown: func(_ *node, s *shown) {
 			if s.first%50 == 49 && len(s.values) > 1 {
 				s.values = s.values[1:]
