@@ -130,15 +130,16 @@ var broken = []struct {
 			}
 		}}
 	}},
-	{"knows a fence only at the door that it came through", []string{"fence"}, func() *flaw {
-		newest := map[*node]record.WriterTerm{}
+	{"knows a fence only at the door that it came through, until it restarts", []string{"fence"}, func() *flaw {
+		newest := map[string]record.WriterTerm{} // by life of a node
 		return &flaw{take: func(n *node, r *replica.Request) {
+			life := fmt.Sprint(n.id, "/", n.life)
 			switch done := r.Done; {
-			case r.Append != nil && r.Append.Writer >= newest[n]:
+			case r.Append != nil && r.Append.Writer >= newest[life]:
 				r.Append.Writer = 0
 			case r.Command != nil && r.Command.Kind == record.AcquireWriter:
 				r.Done = func(a sequence.Answer) {
-					newest[n] = max(newest[n], a.Writer)
+					newest[life] = max(newest[life], a.Writer)
 					done(a)
 				}
 			}
@@ -236,7 +237,7 @@ func (o otherBytes) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error
 }
 
 func TestEveryMistakeIsNoticedAndEveryRuleNoticesOne(t *testing.T) {
-	const seedsMost = 60
+	const seedsMost = 300
 	noticed := map[string]bool{}
 	for _, b := range broken {
 		t.Run(b.mistake, func(t *testing.T) {
