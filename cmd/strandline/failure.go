@@ -20,6 +20,7 @@ const (
 	exitRefused     = 3
 	exitUnreachable = 4
 	exitUnknown     = 5
+	exitBroken      = 6
 	exitInterrupted = 130
 )
 
@@ -30,6 +31,7 @@ const exitCodeHelp = `Exit codes:
   3    the log refused: not found, trimmed, fenced, full, ...
   4    no server answered, or the connection broke; nothing was changed
   5    the outcome is unknown: what was asked for may have been done
+  6    a history breaks a rule (strandline check)
   130  interrupted (Ctrl-C)`
 
 // failure is an error as a person and a script want it.
@@ -97,6 +99,8 @@ func describe(ctx context.Context, err error, about asked) failure {
 		remote *client.Error
 	)
 	switch {
+	case errors.As(err, new(brokenError)):
+		f.code = exitBroken
 	case errors.As(err, &usage):
 		f.code = exitUsage
 		f.hint = "see: " + usage.command + " --help"

@@ -26,14 +26,18 @@ var rooms = map[string][]string{
 	"internal/replica":  {"internal/sequence", "internal/segment", "internal/record"},
 	"internal/node":     {"internal/peer", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
-	"internal/testkit":  {"internal/testkit/proxy", "client", "api", "internal/segment", "internal/record"},
+	"internal/testkit":  {"internal/testkit/proxy", "internal/testkit/history", "client", "api", "internal/segment", "internal/record"},
+	"internal/sim":      {"internal/testkit", "internal/testkit/history", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
 	"bench":             {"client", "internal/testkit/proxy", "internal/record"},
-	"cmd/strandline":    {"client", "bench", "internal/node", "internal/peer", "internal/door", "internal/record"},
+	"cmd/strandline":    {"client", "bench", "internal/testkit/history", "internal/node", "internal/peer", "internal/door", "internal/record"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"internal/testkit/proxy": {},
+	// What clients were told, and the rules for it: it judges the servers and
+	// shares nothing with them.
+	"internal/testkit/history": {},
 }
 
 func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {

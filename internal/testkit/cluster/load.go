@@ -17,6 +17,8 @@ import (
 type LoadOptions struct {
 	Log     string
 	Writers int // each with a client and a session of its own; default 4
+	// Readers is how many read the log meanwhile; default 1, negative: none.
+	Readers int
 	// InFlight is how many records a writer has without an answer at most;
 	// default 16.
 	InFlight int
@@ -27,10 +29,12 @@ type LoadOptions struct {
 	Rate int
 }
 
-// Load is writers that append to one log and keep what they were told.
+// Load is writers that append to one log, and readers of it. What they are told
+// is kept, and in the end held against the rules of docs/history.md.
 type Load struct {
 	cluster *Cluster
 	options LoadOptions
+	told    *told
 	writers []*writer
 	pace    pace
 	acked   atomic.Int64
@@ -43,10 +47,11 @@ type Load struct {
 func (c *Cluster) Load(o LoadOptions) *Load {
 	c.t.Helper()
 	require.NotEmpty(c.t, o.Log)
+	o.Readers = max(orDefault(o.Readers, 1), 0)
 	o.Writers, o.InFlight = orDefault(o.Writers, 4), orDefault(o.InFlight, 16)
 	o.ValueBytes, o.Rate = max(orDefault(o.ValueBytes, 128), minValueBytes), orDefault(o.Rate, 500)
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Load{cluster: c, options: o, stop: stop, pace: newPace()}
+	l := &Load{cluster: c, options: o, told: newTold(c, o.Log), stop: stop, pace: newPace()}
 	c.t.Cleanup(func() {
 		stop()
 		if c.t.Failed() {
@@ -57,6 +62,15 @@ func (c *Cluster) Load(o LoadOptions) *Load {
 		}
 		l.running.Wait()
 	})
+	for i := range o.Readers {
+		connection, err := client.Dial(c.Addresses())
+		require.NoError(c.t, err)
+		a := &audience{load: l, number: i, client: connection}
+		l.running.Go(func() {
+			a.run(ctx)
+			_ = connection.Close()
+		})
+	}
 	for i := range o.Writers {
 		connection, err := client.Dial(c.Addresses())
 		require.NoError(c.t, err)

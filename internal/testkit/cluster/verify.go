@@ -13,6 +13,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/testkit/history"
 )
 
 // Verify stops the load, reads the log back from every node that runs, each
@@ -24,6 +25,9 @@ import (
 //   - a record that failed for certain is not there;
 //   - each record is there once, and those of a writer in the order sent;
 //   - all nodes hold the same.
+//
+// These reads are part of the history of the load, and the rules of
+// docs/history.md are held against all of it.
 //
 // It returns the range that is there.
 func (l *Load) Verify() (start, end int64) {
@@ -38,7 +42,7 @@ func (l *Load) Verify() (start, end int64) {
 		}
 		r := newReading(l)
 		ctx, cancel := withPatience()
-		err := readNode(ctx, n.grpc, l.options.Log, r)
+		err := readNode(ctx, n, l.options.Log, r)
 		cancel()
 		require.NoError(t, err, "read log %s from node %s", l.options.Log, n.name)
 		require.NoError(t, r.finish(), "log %s on node %s", l.options.Log, n.name)
@@ -50,6 +54,7 @@ func (l *Load) Verify() (start, end int64) {
 		require.Equal(t, first.sum, r.sum, "node %s does not hold the same records of log %s as others", n.name, l.options.Log)
 	}
 	require.NotNil(t, first, "no node runs")
+	l.told.check(l.cluster)
 	return first.start, first.next
 }
 
@@ -136,8 +141,9 @@ func (r *reading) finish() error {
 
 // readNode reads a whole log from one node and no other. It speaks the protocol
 // itself, as a client would go elsewhere when the node sends it there.
-func readNode(ctx context.Context, address, log string, r *reading) error {
-	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+func readNode(ctx context.Context, n *Node, log string, r *reading) error {
+	call := r.load.told.Invoke(history.Event{Client: "verify", Node: n.name, Verb: history.Read, Log: log})
+	connection, err := grpc.NewClient(n.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
 		return err
@@ -155,41 +161,45 @@ func readNode(ctx context.Context, address, log string, r *reading) error {
 	for {
 		frame, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
+			call.Return(history.Event{Outcome: history.OK, End: new(max(r.next, 0))})
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		r.begin(frame.FirstOffset)
-		if err := takeFrame(frame, r); err != nil {
+		hashes, err := takeFrame(frame, r)
+		if err != nil {
 			return err
 		}
+		call.Frame(history.Event{First: &frame.FirstOffset, Start: &frame.StartOffset, End: &frame.EndOffset, Hashes: hashes})
 	}
 }
 
 // takeFrame checks the batches of a frame and feeds their records, those that
-// lie below its first offset left out.
-func takeFrame(frame *strandlinev1.ReadResponse, r *reading) error {
+// lie below its first offset left out. It returns the hashes of those fed.
+func takeFrame(frame *strandlinev1.ReadResponse, r *reading) (hashes history.Hashes, err error) {
 	for rest := frame.Batches; len(rest) > 0; {
 		batch, after, err := record.Split(rest)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := batch.Verify(); err != nil {
-			return err
+			return nil, err
 		}
 		rest = after
 		for one, err := range batch.Records {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if int64(one.Offset) < frame.FirstOffset {
 				continue
 			}
 			if err := r.take(int64(one.Offset), one.Value); err != nil {
-				return err
+				return nil, err
 			}
+			hashes = append(hashes, history.Hash(one.Key, one.Value))
 		}
 	}
-	return nil
+	return hashes, nil
 }

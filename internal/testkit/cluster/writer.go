@@ -3,10 +3,12 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"strandline.dev/client"
+	"strandline.dev/internal/testkit/history"
 )
 
 // fate is what became of a record: the offset it was acknowledged at, or one of
@@ -58,6 +60,8 @@ func (w *writer) run(ctx context.Context) {
 
 // append sends records until ctx ends or the producer does.
 func (w *writer) append(ctx context.Context, p *client.Producer) error {
+	told, name := w.load.told, fmt.Sprint("writer ", w.number)
+	told.Note(history.Event{Kind: history.Client, Client: name, InFlight: w.load.options.InFlight})
 	slots := make(chan struct{}, w.load.options.InFlight)
 	begin, sent := time.Now(), 0
 	for {
@@ -73,12 +77,22 @@ func (w *writer) append(ctx context.Context, p *client.Producer) error {
 		}
 		n := w.begin()
 		value := valueOf(w.number, n, w.load.options.ValueBytes)
+		call := told.Invoke(history.Event{
+			Client: name, Verb: history.Append, Log: told.log, Deadline: told.Now() + int64(patience),
+			Lane: name, Number: uint64(n), Hashes: history.Hashes{history.Hash(nil, value)},
+		})
 		err := p.SendFunc(ctx, client.Record{Value: value}, func(offset int64, err error) {
+			if err == nil {
+				call.Return(history.Event{Outcome: history.OK, First: &offset})
+			} else {
+				call.Return(outcomeOf(err))
+			}
 			w.answer(n, offset, err)
 			<-slots
 		})
 		if err != nil {
 			// Not accepted: it is as if it had never been.
+			call.Return(history.Event{Outcome: history.Failed, Reason: "NOT_SENT"})
 			w.takeBack(n)
 			return err
 		}

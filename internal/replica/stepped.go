@@ -1,0 +1,95 @@
+package replica
+
+import (
+	"slices"
+)
+
+// Stepped is a replica without a goroutine or clock of its own: its owner says
+// what time it is, when a round of its loop runs, and when its disk gets to its
+// writes. Between these calls nothing happens, so a simulation decides the
+// order of everything. It is a Replica in all else; its owner is alone with it,
+// and must not call what waits: HandOver, AwaitOffice, AwaitReplay, Close.
+type Stepped struct {
+	*Replica
+	core  *Core
+	feeds []Feed
+}
+
+// OpenStepped recovers a replica from its log.
+func OpenStepped(o Options) (*Stepped, error) {
+	core, err := newCore(o.ID, o.Log, o.HardState, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	core.eager = o.Eager
+	if o.Address != nil {
+		core.address = o.Address
+	}
+	r := &Replica{
+		options: o, log: o.Log, tail: core.tail, logger: o.Logger,
+		wake: make(chan struct{}, 1), writer: newWriter(o.Log),
+	}
+	r.status.Store(&Status{})
+	r.publish(core)
+	r.writer.done = r.wrote
+	r.writer.failed = r.writeFailed
+	return &Stepped{Replica: r, core: core}, nil
+}
+
+// Round takes all that has been handed in and acts on it, until nothing is
+// left. Messages go out by Options.Send meanwhile, answers are delivered.
+func (s *Stepped) Round(now Now) {
+	for again := true; again; again = len(s.inbox) > 0 {
+		inputs := s.inbox
+		s.inbox = nil
+		s.core.SetNow(now)
+		for i := range inputs {
+			s.take(s.core, &inputs[i])
+		}
+		out := s.core.Advance()
+		s.publish(s.core)
+		s.core.wake()
+		s.feeds = append(s.feeds, out.Feeds...)
+		out.Feeds = out.Feeds[:0]
+		s.perform(out)
+	}
+}
+
+// Unwritten reports whether there is something to write that somebody waits
+// for, or upkeep to be done.
+func (s *Stepped) Unwritten() bool {
+	return len(s.writer.upkeep) > 0 || slices.ContainsFunc(s.writer.queue, func(w Write) bool { return w.Waits() })
+}
+
+// Write lets the disk take everything that is queued, as one group, and then
+// the upkeep. What follows from it comes with the next Round. It reports false
+// when the disk has failed: the replica ends with that round.
+func (s *Stepped) Write() bool { return s.writer.flush() }
+
+// Mark notes in the log that it has fallen idle; false: the disk has failed.
+func (s *Stepped) Mark() bool { return s.writer.flush() && s.writer.mark() }
+
+// Unread reports whether a follower who lags waits for entries from disk.
+func (s *Stepped) Unread() bool { return len(s.feeds) > 0 }
+
+// Feed reads what such followers wait for. It is sent with the next Round.
+func (s *Stepped) Feed() {
+	feeds := s.feeds
+	s.feeds = nil
+	for _, f := range feeds {
+		frames, err := s.log.Entries(f.Lo, f.Hi, feedBytes)
+		if err != nil {
+			s.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
+		}
+		s.post(input{do: func(c *Core) { c.Fed(f.Lo, entriesOf(frames)) }})
+	}
+}
+
+// BeginHandOver lets another replica lead, if one can.
+func (s *Stepped) BeginHandOver() {
+	s.post(input{do: func(c *Core) { c.handOver(0) }})
+}
+
+// Committed is the index up to which the log is known to be committed here, and
+// is durable here too.
+func (s *Stepped) Committed() uint64 { return min(s.core.commit, s.core.durable()) }

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"syscall"
+
+	"strandline.dev/internal/testkit/faultdisk"
+)
+
+// faults come one after the other, at random, until the world is healed.
+type faults struct {
+	over  bool
+	every int64 // us between two, on average
+}
+
+// Counts are what happened in a run.
+type Counts struct {
+	Events     int // of any kind
+	Records    int // that clients made
+	Kills      int // of processes, and restarts after a disk failed
+	PowerCuts  int
+	Pauses     int
+	Partitions int
+	DiskFaults int // failed writes and syncs, disks that stop halfway
+	ClockJumps int
+	Handovers  int
+}
+
+// begin lets the faults come.
+func (w *world) beginFaults() {
+	w.network.cut = map[way]bool{}
+	w.network.loss, w.network.repeat, w.network.late = w.dice(0, 20, 100, 500), w.dice(0, 50, 200), w.dice(0, 10, 50)
+	w.faults.every = int64(w.dice(200, 700, 2000)) * millisecond
+	w.nextFault()
+}
+
+// dice draws one of the numbers.
+func (w *world) dice(of ...int) int { return of[w.random.IntN(len(of))] }
+
+func (w *world) nextFault() {
+	w.after(w.between(0, 2*w.faults.every), func() {
+		if !w.faults.over {
+			w.fault()
+			w.nextFault()
+		}
+	})
+}
+
+func (w *world) fault() {
+	n := w.victim()
+	switch w.random.IntN(14) {
+	case 0, 1:
+		if n.up {
+			n.die(false)
+		}
+	case 2, 3:
+		if n.up {
+			n.die(true)
+		}
+	case 4:
+		// The power of all.
+		if w.chance(3) {
+			for _, n := range w.nodes {
+				if n.up {
+					n.die(true)
+				}
+			}
+		}
+	case 5:
+		// The power goes in the middle of something.
+		n.disk.StopAt(1 + w.random.IntN(12))
+		w.counts.DiskFaults++
+	case 6:
+		op := []faultdisk.Op{faultdisk.Write, faultdisk.Datasync, faultdisk.Create, faultdisk.Rename, faultdisk.SyncDir, faultdisk.Any}[w.random.IntN(6)]
+		err := []error{syscall.EIO, syscall.ENOSPC}[w.random.IntN(2)]
+		n.disk.FailNth(op, 1+w.random.IntN(20), err)
+		w.counts.DiskFaults++
+	case 7:
+		n.paused = w.now + w.between(50*millisecond, 3*second)
+		w.counts.Pauses++
+	case 8:
+		n.wall += w.between(-3_600_000, 3_600_000)
+		w.counts.ClockJumps++
+	case 9:
+		n.slow = w.between(0, 100*millisecond)
+	case 10:
+		if n.up {
+			n.act(n.life, n.replica.BeginHandOver)
+			w.counts.Handovers++
+		}
+	case 11:
+		full := w.chance(2)
+		if n.up {
+			n.act(n.life, func() { n.replica.SetFull(full) })
+		}
+	default:
+		w.partition(n)
+	}
+}
+
+// victim is half the time who leads, as far as it knows: that is where a fault
+// does most.
+func (w *world) victim() *node {
+	if w.chance(2) {
+		for _, n := range w.nodes {
+			if n.up && n.replica.Status().Leading {
+				return n
+			}
+		}
+	}
+	return w.nodes[w.random.IntN(len(w.nodes))]
+}
+
+// partition cuts a node off, from all or from one, both ways or one, for a while.
+func (w *world) partition(n *node) {
+	w.counts.Partitions++
+	in, out, whole := !w.chance(3), !w.chance(3), !w.chance(3)
+	var cut []way
+	for _, other := range w.nodes {
+		if other == n || !whole && len(cut) > 0 {
+			continue
+		}
+		if in || !out {
+			cut = append(cut, way{other.id, n.id})
+		}
+		if out || !in {
+			cut = append(cut, way{n.id, other.id})
+		}
+	}
+	for _, c := range cut {
+		w.network.cut[c] = true
+	}
+	w.after(w.between(50*millisecond, 5*second), func() {
+		for _, c := range cut {
+			delete(w.network.cut, c)
+		}
+	})
+}
+
+// heal ends all faults. Processes that are down come back by themselves.
+func (w *world) heal() {
+	w.faults.over = true
+	clear(w.network.cut)
+	w.network.loss, w.network.repeat, w.network.late = 0, 0, 0
+	for _, n := range w.nodes {
+		n.paused, n.slow = 0, 0
+		// What is left of a fault that has not struck yet.
+		if n.up {
+			n.die(false)
+		} else {
+			n.disk.Restart()
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package sim
+
+import (
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+	"strandline.dev/internal/segment"
+)
+
+// flaw is a way in which servers or clients are broken on purpose, to show that
+// the rules notice. Each field that is set takes the place of what is right.
+type flaw struct {
+	disk  func(segment.FS) segment.FS
+	log   func(n *node, log segment.Log) segment.Log
+	hard  func(segment.HardState) segment.HardState // as recovered
+	take  func(n *node, r *replica.Request)         // append or command
+	shown func(n *node, s *shown)                   // to a reader
+	// unasked: reads that are to be linearizable do not ask the leader.
+	unasked bool
+	// impatience is taken from, and extra added to, what a client promises of its
+	// deadline and its requests in flight.
+	impatience int64
+	extra      int
+}
+
+// take hands a request to the replica.
+func (n *node) take(r *replica.Request) {
+	if f := n.world.flaw; f != nil && f.take != nil {
+		f.take(n, r)
+		return
+	}
+	n.replica.Append(r)
+}
+
+// show reads for a client.
+func (n *node) show(from int64, limit int) (shown, *record.Refusal) {
+	s, refusal := n.read(from, limit)
+	if f := n.world.flaw; f != nil && f.shown != nil && refusal == nil {
+		f.shown(n, &s)
+	}
+	return s, refusal
+}

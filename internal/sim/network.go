@@ -1,0 +1,56 @@
+package sim
+
+// network is what lies between the nodes, and between them and their clients.
+type network struct {
+	cut map[way]bool // what is sent this way is lost
+	// Of so many messages one is lost, repeated, late; 0: none.
+	loss, repeat, late int
+}
+
+// way is from one node to another.
+type way struct{ from, to uint64 }
+
+func (w *world) send(from, to uint64, message []byte) {
+	if w.network.cut[way{from, to}] || w.lost() {
+		return
+	}
+	receiver := w.nodes[to-1]
+	deliver := func() {
+		receiver.act(receiver.life, func() {
+			if _, err := receiver.replica.Step(message); err != nil {
+				w.fail("node %d refused a message of node %d: %v", to, from, err)
+			}
+		})
+	}
+	w.after(w.latency(), deliver)
+	if w.network.repeat > 0 && w.chance(w.network.repeat) {
+		w.after(w.latency(), deliver)
+	}
+}
+
+func (w *world) lost() bool { return w.network.loss > 0 && w.chance(w.network.loss) }
+
+// latency of a message. Messages overtake each other.
+func (w *world) latency() int64 {
+	if w.network.late > 0 && w.chance(w.network.late) {
+		return w.between(10*millisecond, 300*millisecond)
+	}
+	return w.between(100, 1500)
+}
+
+// ask brings a client's question to a node, whose answer is brought back:
+// reply may be called later, and once. Either may be lost.
+func (w *world) ask(n *node, question func(n *node, reply func(func()))) {
+	if w.lost() {
+		return
+	}
+	w.after(w.latency(), func() {
+		n.act(n.life, func() {
+			question(n, func(answer func()) {
+				if !w.lost() {
+					w.after(w.latency(), answer)
+				}
+			})
+		})
+	})
+}

@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	oneSeed  = flag.Int64("sim.seed", -1, "run just this seed and keep its history")
+	seeds    = flag.Uint64("sim.seeds", seedsUsually, "how many seeds TestNoSeedBreaksARule runs")
+	fromSeed = flag.Uint64("sim.from", 0, "the first of them")
+)
+
+func TestNoSeedBreaksARule(t *testing.T) {
+	from, count := *fromSeed, *seeds
+	if *oneSeed >= 0 {
+		from, count = uint64(*oneSeed), 1
+	}
+	begun := time.Now()
+	var virtual time.Duration
+	acked, readBack := 0, 0
+	for seed := from; seed < from+count; seed++ {
+		r := Run(seed, Options{})
+		virtual += r.Virtual
+		if r.Err() != nil || *oneSeed >= 0 {
+			path := filepath.Join(os.TempDir(), "strandline-sim-history.jsonl")
+			require.NoError(t, os.WriteFile(path, r.History, 0o600))
+			t.Logf("%s\nhistory: strandline check %s", r, path)
+		}
+		require.NoError(t, r.Err(), "again: go test ./internal/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
+		acked += r.Report.Acked
+		readBack += r.Report.ReadBack
+		if done := seed - from + 1; done%500 == 0 {
+			t.Logf("%d seeds, %d records acknowledged", done, acked)
+		}
+	}
+	t.Logf("%d seeds, %d records acknowledged, %d read back; %s of virtual time, %.0f times as fast as real",
+		count, acked, readBack, virtual, virtual.Seconds()/time.Since(begun).Seconds())
+}
+
+func TestASeedGivesTheSameRunAgain(t *testing.T) {
+	for seed := range uint64(3) {
+		first, second := Run(seed, Options{}), Run(seed, Options{})
+		require.Equal(t, first.Counts, second.Counts)
+		require.Equal(t, string(first.History), string(second.History))
+		other := Run(seed+1000, Options{})
+		require.NotEqual(t, string(first.History), string(other.History))
+	}
+}

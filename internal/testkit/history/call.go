@@ -1,0 +1,68 @@
+package history
+
+// call is one that has begun.
+type call struct {
+	client   string
+	number   uint64 // of its lane
+	id       uint64
+	verb     Verb
+	book     *book
+	invoked  Place
+	began    int64 // ns
+	deadline int64 // ns; 0: none
+
+	records  []*record // of an append
+	session  uint64
+	epoch    uint32
+	sequence uint64
+	lane     string
+	writer   uint64
+	expected int64 // none: no condition
+
+	from        int64 // of a read; none: not said
+	consistency Consistency
+	least       int64
+	before      int64 // of a trim
+	fastForward bool
+
+	// As they stood when the call began.
+	acked, seen, start, trims, fence mark
+	ended                            Place // its session had ended, by this line
+
+	// Of a read that goes on.
+	next               int64 // the offset that has to come; none: any
+	newest             Place // its frame before
+	toldStart, toldEnd int64
+}
+
+// none stands for an offset that is not there.
+const none = -1
+
+func newCall(e *Event, b *book, at Place) *call {
+	return &call{
+		client: e.Client, id: e.Call, verb: e.Verb, book: b, invoked: at, began: e.Time, deadline: e.Deadline,
+		session: e.Session, epoch: e.Epoch, sequence: e.Sequence, lane: e.Lane, number: e.Number,
+		writer: e.Writer, expected: offset(e.ExpectedEnd),
+		from: offset(e.From), next: offset(e.From), consistency: e.Consistency, least: e.Least,
+		before: e.Before, fastForward: e.FastForward,
+		acked: b.acked, seen: b.seen, start: b.start, trims: b.trims, fence: b.fence,
+	}
+}
+
+// linearizable calls have to know everything that was told before they began.
+func (c *call) linearizable() bool {
+	return (c.verb == Read || c.verb == Info) && (c.consistency == "" || c.consistency == Linearizable)
+}
+
+// tellsEnd: e tells of the committed end of the log. What trims and refusals say
+// of it may count what is in flight.
+func (c *call) tellsEnd(e *Event) bool {
+	return e.End != nil && (c.verb == Read || c.verb == Info) && (e.Kind == Frame || e.Outcome == OK)
+}
+
+func offset(o *int64) int64 {
+	if o == nil {
+		return none
+	}
+	return *o
+}

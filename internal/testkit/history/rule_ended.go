@@ -1,0 +1,50 @@
+package history
+
+import "math"
+
+// ended: once somebody was told that a session has ended, no append that begins
+// later gets into the log under it. A producer of the other protocol may begin
+// a higher epoch after its lease ran out; nothing follows a close.
+type ended struct {
+	idle
+	court
+	sessions map[sessionOf]epochAt // the epochs up to this one have ended
+	opened   map[uint64]Place
+}
+
+func newEnded(c court, _ Options) rule {
+	return &ended{court: c, sessions: map[sessionOf]epochAt{}, opened: map[uint64]Place{}}
+}
+
+func (n *ended) invoked(c *call) {
+	if c.session == 0 {
+		return
+	}
+	if end, has := n.sessions[sessionOf{c.book, c.session}]; has && c.epoch <= end.epoch {
+		c.ended = end.at
+	}
+}
+
+func (n *ended) returned(c *call, e *Event, at Place) {
+	session := sessionOf{c.book, c.session}
+	switch {
+	case c.verb == CloseSession && e.Outcome == OK:
+		n.sessions[session] = epochAt{math.MaxUint32, at}
+	case c.verb == Append && (e.Reason == "SESSION_EXPIRED" || e.Reason == "SESSION_NOT_FOUND"):
+		if end, has := n.sessions[session]; !has || end.epoch < c.epoch {
+			n.sessions[session] = epochAt{c.epoch, at}
+		}
+	case c.verb == OpenSession && e.Outcome == OK:
+		if before, given := n.opened[e.Session]; given {
+			n.accuse(c.book, []Place{before, at}, "session %d was opened twice", e.Session)
+		}
+		n.opened[e.Session] = at
+	}
+}
+
+func (n *ended) placed(p *placement) {
+	if r := p.record; r != nil && !p.before.known && r.call.ended != (Place{}) {
+		n.accuse(p.book, []Place{r.call.ended, r.call.invoked, p.at}, "session %d had ended before the append of record %016x began, which is at offset %d",
+			r.call.session, r.hash, p.offset)
+	}
+}

@@ -1,0 +1,93 @@
+package history
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// teller writes a small history, a line each millisecond.
+type teller struct {
+	*Recorder
+	out bytes.Buffer
+	now int64
+}
+
+func newTeller() *teller {
+	h := &teller{}
+	h.Recorder = NewRecorderAt(&h.out, func() int64 {
+		h.now += 1e6
+		return h.now
+	})
+	return h
+}
+
+// check holds the rules against what was told.
+func check(t *testing.T, h *teller) *Report {
+	t.Helper()
+	require.NoError(t, h.Err())
+	report, err := Check(NewReader(Input{"history", bytes.NewReader(h.out.Bytes())}), Options{Slack: -1})
+	require.NoError(t, err, "%s", h.out.String())
+	return report
+}
+
+func (h *teller) append(e Event) *Call {
+	e.Verb, e.Log, e.Client = Append, "orders", or(e.Client, "a")
+	return h.Invoke(e)
+}
+
+// acked appends and is told the offset of the first record.
+func (h *teller) acked(first int64, e Event) { h.append(e).Return(ok(first)) }
+
+func (h *teller) begin(verb Verb, e Event) *Call {
+	e.Verb, e.Log, e.Client = verb, "orders", or(e.Client, "r")
+	return h.Invoke(e)
+}
+
+// read is a whole read of one frame, and so is stale, on a node that need not
+// know everything.
+func (h *teller) read(first, end int64, hashes ...uint64) { h.frames(Event{}, first, end, hashes) }
+func (h *teller) stale(first, end int64, hashes ...uint64) {
+	h.frames(Event{Consistency: Any}, first, end, hashes)
+}
+
+func (h *teller) frames(e Event, first, end int64, hashes Hashes) {
+	c := h.begin(Read, e)
+	c.Frame(Event{First: &first, End: &end, Hashes: hashes})
+	c.Return(Event{Outcome: OK})
+}
+
+func (h *teller) info(start, end int64) {
+	h.begin(Info, Event{}).Return(Event{Outcome: OK, Start: &start, End: &end})
+}
+
+func (h *teller) trim(before int64) {
+	h.begin(Trim, Event{Before: before}).Return(Event{Outcome: OK, Start: &before})
+}
+
+func (h *teller) replica(node string, commit, term uint64, hashes ...uint64) {
+	h.Note(Event{Kind: Replica, Log: "orders", Node: node, Index: 1, RaftTerm: term, Commit: commit, Hashes: hashes})
+}
+
+func one(hash uint64) Event { return Event{Hashes: Hashes{hash}} }
+
+// in is a record of session 7.
+func in(epoch uint32, sequence, hash uint64) Event {
+	return Event{Hashes: Hashes{hash}, Session: 7, Epoch: epoch, Sequence: sequence}
+}
+
+func lane(number, hash uint64) Event { return Event{Hashes: Hashes{hash}, Lane: "x", Number: number} }
+
+func under(writer, hash uint64) Event { return Event{Hashes: Hashes{hash}, Writer: writer} }
+
+func ok(first int64) Event { return Event{Outcome: OK, First: &first} }
+
+func refused(reason string) Event { return Event{Outcome: Failed, Reason: reason} }
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
