@@ -51,12 +51,12 @@ func DefaultPlan() Plan {
 			Pipeline: workload.Pipeline{
 				Records: 1_000_000, ValueBytes: 1000, Check: true,
 				Sending: workload.Sending{RequestBytes: 500_000, Linger: 100 * time.Millisecond},
-				Span:    limit.Span{Warmup: 800 * time.Millisecond, Duration: 2 * time.Second},
+				Span:    limit.Span{Warmup: 500 * time.Millisecond, Duration: 1500 * time.Millisecond},
 			},
 			RoundTrips: []time.Duration{0, time.Millisecond, 70 * time.Millisecond, 140 * time.Millisecond},
 			InFlight:   []int{1, 5, 0},
 		},
-		Matrix:     configured(workload.DefaultConfigurations, 150*time.Millisecond, 450*time.Millisecond),
+		Matrix:     configured(workload.DefaultConfigurations, 100*time.Millisecond, 300*time.Millisecond),
 		Two:        configured("mode=sync,async acks=-1", 200*time.Millisecond, time.Second),
 		Retentions: []time.Duration{7 * day, time.Minute, 5 * time.Second},
 		Mixed: workload.Mixed{
