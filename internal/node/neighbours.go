@@ -26,25 +26,21 @@ type news struct {
 const gossipTicks = 20
 
 func (n *neighbours) changed(id uint64, up bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	other := n.byID[id]
-	other.up = up
-	n.set(id, other)
+	n.update(id, func(other *neighbour) { other.up = up })
 }
 
 func (n *neighbours) heard(id uint64, what news) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	other := n.byID[id]
-	other.news = what
-	n.set(id, other)
+	n.update(id, func(other *neighbour) { other.news = what })
 }
 
-func (n *neighbours) set(id uint64, other neighbour) {
+func (n *neighbours) update(id uint64, change func(*neighbour)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.byID == nil {
 		n.byID = map[uint64]neighbour{}
 	}
+	other := n.byID[id]
+	change(&other)
 	n.byID[id] = other
 }
 

@@ -3,7 +3,6 @@ package replica
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -303,78 +302,6 @@ func (c *Core) Tick() {
 	}
 }
 
-// campaign asks for leadership now instead of after an election timeout.
-func (c *Core) campaign() {
-	c.protect(func() {
-		if err := c.raft.Campaign(); err != nil {
-			c.logger.Debug("could not campaign", "error", err)
-		}
-	})
-}
-
-// PeerGone tells that a replica's process is gone for certain. If it led, the
-// others need not wait until they miss it.
-func (c *Core) PeerGone(replica uint64) {
-	if c.failed != nil || c.leading || c.leader != replica || !c.isVoter(c.id) {
-		return
-	}
-	c.protect(func() {
-		if err := c.raft.ForgetLeader(); err != nil {
-			c.logger.Debug("could not forget the leader", "error", err)
-		}
-	})
-	// One campaigns at once, the others a while later if it did not succeed.
-	for i, id := range c.heirs(replica) {
-		if id == c.id {
-			c.hurry = 1 + 3*i
-		}
-	}
-}
-
-// heirs are the voters that are left, in an order that all of them know.
-func (c *Core) heirs(gone uint64) (left []uint64) {
-	for _, id := range c.storage.conf.GetVoters() {
-		if id != gone {
-			left = append(left, id)
-		}
-	}
-	slices.Sort(left)
-	return left
-}
-
-// hurried campaigns when the ticks are over that PeerGone set.
-func (c *Core) hurried() {
-	if c.hurry == 0 {
-		return
-	}
-	if c.hurry--; c.hurry == 0 && c.leader == 0 {
-		c.campaign()
-	}
-}
-
-// lonely counts the ticks without a leader. Questions are refused when there
-// has been none for so long that the caller had better ask elsewhere.
-func (c *Core) lonely() {
-	if c.leader != 0 {
-		c.alone = 0
-		return
-	}
-	if c.eager && c.alone%eagerTicks == 0 {
-		c.campaign()
-	}
-	if c.alone++; c.alone%(4*electionTicks) == 0 {
-		c.confirm.refuse(c.notLeader())
-	}
-}
-
-// unanswered refuses the questions of a replica that has heard nothing from the
-// leader for long. A learner never stops to believe in its leader by itself.
-func (c *Core) unanswered() {
-	if c.unheard++; !c.leading && c.unheard > 4*electionTicks && !c.confirm.empty() {
-		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
-	}
-}
-
 // Unreachable tells that a message to a replica was not sent.
 func (c *Core) Unreachable(replica uint64) {
 	if c.failed == nil {
@@ -419,32 +346,6 @@ func (c *Core) SetFull(full bool) {
 func (c *Core) has(index uint64) bool {
 	c.protect(c.advance)
 	return c.failed != nil || index <= c.storage.last
-}
-
-// stir tells that something happens. A follower and its leader stir together:
-// what one does reaches the other as a message that is no heartbeat.
-func (c *Core) stir() { c.calm = 0 }
-
-// stirBy tells that a replica's node came or went. Followers mind their leader
-// only: one that ticks fast while its leader does not would campaign.
-func (c *Core) stirBy(replica uint64) {
-	if c.leading || c.leader == replica {
-		c.stir()
-	}
-}
-
-// Drowsy reports that nothing has happened for a while, and nothing is due but
-// heartbeats: ticks may come more slowly.
-func (c *Core) Drowsy() bool {
-	return c.calm >= drowsyAfter && c.leader != 0 && len(c.queue) == 0 && len(c.flights) == 0 && c.confirm.empty() &&
-		c.table.OpenSessions() == 0 && len(c.storage.conf.GetVotersOutgoing()) == 0
-}
-
-// Quiet reports that ticks would change nothing: the log has one voter, leads
-// itself, and nothing waits.
-func (c *Core) Quiet() bool {
-	return c.office && c.soleVoter() && len(c.storage.conf.GetLearners()) == 0 && len(c.queue) == 0 && len(c.flights) == 0 &&
-		c.confirm.empty() && c.table.OpenSessions() == 0 && c.idle >= idleTicks
 }
 
 func (c *Core) soleVoter() bool {
@@ -614,86 +515,6 @@ func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
 		c.office = false
 		c.sequencer.LeaveOffice()
 	}
-}
-
-// store turns Raft's wish to append into frames for the writer.
-func (c *Core) store(m *raftpb.Message) {
-	w := Write{responses: m.GetResponses()}
-	if s := m.GetSnapshot(); s.GetMetadata().GetIndex() > 0 {
-		hard := segment.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
-		var err error
-		if w.install, err = c.install(s, hard); err != nil {
-			c.Fail(record.Refuse(record.Corrupt, "the leader's snapshot cannot be read: %v", err))
-			return
-		}
-	}
-	if m.Term != nil || m.Vote != nil || m.Commit != nil {
-		hard := segment.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
-		w.MustSync = hard.Term != c.storage.hard.Term || hard.Vote != c.storage.hard.Vote
-		c.storage.hard = hard
-		w.HardState = &hard
-	}
-	if len(m.GetEntries()) > 0 {
-		w.MustSync = true
-		entries, err := c.describeAll(m.GetEntries())
-		if err != nil {
-			c.Fail(record.Refuse(record.Corrupt, "an entry for the log cannot be read: %v", err))
-			return
-		}
-		c.tail.append(entries)
-		w.Frames = make([]segment.Frame, len(entries))
-		for i := range entries {
-			w.Frames[i] = entries[i].frame()
-		}
-		last := m.GetEntries()[len(entries)-1]
-		c.storage.last, c.storage.lastTerm = last.GetIndex(), last.GetTerm()
-		w.Written = c.noticed()
-	}
-	c.out.Writes = append(c.out.Writes, w)
-}
-
-// describeAll finds bounds and checksums of entries; drafts of our own carry
-// theirs and learn their index here.
-func (c *Core) describeAll(entries []*raftpb.Entry) ([]tailEntry, error) {
-	end, time, err := c.before(entries[0].GetIndex())
-	if err != nil {
-		return nil, err
-	}
-	out := make([]tailEntry, len(entries))
-	for i, e := range entries {
-		crc, ours := uint32(0), false
-		if c.unplaced > 0 && e.GetType() == raftpb.EntryNormal && len(e.Data) > 0 {
-			f := &c.flights[len(c.flights)-c.unplaced]
-			f.index, crc, ours = e.GetIndex(), f.crc, true
-			c.written, f.written = append(c.written, f.written...), nil
-			c.unplaced--
-		}
-		if !ours {
-			crc = record.Checksum(e.Data)
-		}
-		if out[i], err = describe(e, crc, end, time); err != nil {
-			return nil, err
-		}
-		end, time = out[i].end, out[i].time
-	}
-	return out, nil
-}
-
-// before returns the end of the log and its time just before index.
-func (c *Core) before(index uint64) (record.Offset, int64, error) {
-	if index-1 == c.applied {
-		return c.table.End(), c.table.Time(), nil
-	}
-	if e, ok := c.tail.at(index - 1); ok {
-		return e.end, e.time, nil
-	}
-	frames, err := c.storage.log.Entries(index-1, index, 0)
-	if err != nil {
-		return 0, 0, fmt.Errorf("read entry %d: %w", index-1, err)
-	}
-	f := frames[0]
-	e, err := describe(&raftpb.Entry{Type: raftpb.EntryType(f.Type).Enum(), Data: f.Payload}, f.CRC, f.First, f.Time)
-	return e.end, e.time, err
 }
 
 // commitTo answers the flights that have committed and shows readers their
