@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
@@ -385,6 +386,9 @@ func (c *Core) Written(w Write, rolled []uint64) {
 			f.durable = max(c.now.Monotonic, 1)
 		}
 	}
+	if flaw.Is(flaw.AckBeforeMajority) {
+		c.brokenAck(durable)
+	}
 	for _, m := range w.responses {
 		if m.GetTo() != c.id {
 			c.out.Messages = append(c.out.Messages, m)
@@ -486,6 +490,9 @@ func (c *Core) endTerm(term uint64) {
 	c.storage.feed.clear()
 	notLeader := c.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")
+	if flaw.Is(flaw.UnknownToldAsFailed) {
+		unknown = notLeader
+	}
 	c.leaveOffice(notLeader, unknown)
 }
 
