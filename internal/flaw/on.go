@@ -28,6 +28,8 @@ func init() {
 	if name == "" {
 		return
 	}
+	// The program refuses variables of its name that are not its settings.
+	_ = os.Unsetenv(Variable)
 	if err := Choose(Flaw(name)); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", Variable, err)
 		os.Exit(2)

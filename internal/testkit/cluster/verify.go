@@ -69,6 +69,8 @@ type reading struct {
 	newest []int // of each writer, the number seen last; -1: none
 	acked  int   // records seen that were acknowledged
 	sum    uint64
+	// blind: nothing is checked here, all of it is for the rules of histories.
+	blind bool
 }
 
 func newReading(l *Load) *reading {
@@ -88,6 +90,10 @@ func (r *reading) begin(first int64) {
 
 // take checks one record.
 func (r *reading) take(offset int64, value []byte) error {
+	if r.blind {
+		r.next = offset + 1
+		return nil
+	}
 	if offset != r.next {
 		return fmt.Errorf("offset %d follows %d", offset, r.next-1)
 	}
