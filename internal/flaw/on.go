@@ -37,9 +37,6 @@ func init() {
 	fmt.Fprintln(os.Stderr, "this program is broken on purpose:", name)
 }
 
-// All are the flaws there are.
-func All() []Flaw { return slices.Clone(all) }
-
 // Choose lets this process make the mistake f from now on, "" none. An error
 // says that there is no such flaw.
 func Choose(f Flaw) error {

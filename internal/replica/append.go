@@ -20,7 +20,7 @@ func (c *Core) Append(r *Request) {
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})
 	default:
 		if flaw.Is(flaw.FenceAtTheDoor) || flaw.Is(flaw.ConditionAtTheDoor) {
-			c.brokenDoor(r.Append)
+			brokenDoor(c, r.Append)
 		}
 		c.idle = 0
 		c.stir()
@@ -129,7 +129,7 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint6
 			again = append(again, taken[i])
 			c.queued += taken[i].bytes()
 		case done == nil:
-		case flaw.Is(flaw.TrimBeforeCommit) && c.brokenTrim(taken[i], a):
+		case flaw.Is(flaw.TrimBeforeCommit) && brokenTrim(c, taken[i], a):
 		case a.RestsOn != 0 && c.wait(a.RestsOn, Answered{done, a}):
 		case a.Refusal != nil:
 			// It rests on committed state only, but another leader may have

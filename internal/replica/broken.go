@@ -7,10 +7,11 @@ import (
 )
 
 // What a replica does that is broken on purpose, see package flaw. Nothing in
-// this file is in a program that is not.
+// this file is in a program that is not: these are no methods, of which the
+// linker keeps the names.
 
 // brokenAck answers what this disk has, whoever else has it.
-func (c *Core) brokenAck(durable uint64) {
+func brokenAck(c *Core, durable uint64) {
 	for i := range c.flights {
 		if f := &c.flights[i]; f.index != 0 && f.index <= durable {
 			c.out.Answers = append(c.out.Answers, f.answers...)
@@ -21,7 +22,7 @@ func (c *Core) brokenAck(durable uint64) {
 
 // brokenDoor compares with the committed state what an append asks for, and
 // believes from then on that it holds.
-func (c *Core) brokenDoor(a *sequence.Append) {
+func brokenDoor(c *Core, a *sequence.Append) {
 	if a == nil {
 		return
 	}
@@ -34,7 +35,7 @@ func (c *Core) brokenDoor(a *sequence.Append) {
 }
 
 // brokenTrim lets a trim take effect before it has committed.
-func (c *Core) brokenTrim(r *Request, a sequence.Answer) bool {
+func brokenTrim(c *Core, r *Request, a sequence.Answer) bool {
 	if r.Command == nil || r.Command.Kind != record.Trim || a.Refusal != nil {
 		return false
 	}

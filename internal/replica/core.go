@@ -387,7 +387,7 @@ func (c *Core) Written(w Write, rolled []uint64) {
 		}
 	}
 	if flaw.Is(flaw.AckBeforeMajority) {
-		c.brokenAck(durable)
+		brokenAck(c, durable)
 	}
 	for _, m := range w.responses {
 		if m.GetTo() != c.id {

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -41,10 +42,14 @@ var flawed = []struct {
 	}},
 	{flaw.ReadsPastCommit, 3, LoadOptions{}, []string{"commit", "one-value", "lost"}, func(c *Cluster, l *Load) {
 		leader := c.AwaitLeader("orders")
-		for _, follower := range c.others(leader) {
-			c.Delay(leader, follower, 50*time.Millisecond)
-		}
-		l.Await(2000)
+		stop := follow(l, c.Node(leader))
+		l.Await(100)
+		c.Isolate(leader)
+		c.AwaitLeader("orders", leader)
+		l.Await(200)
+		stop()
+		c.Heal()
+		l.Await(100)
 	}},
 	{flaw.LeaseRead, 3, LoadOptions{}, []string{"linearizable"}, func(c *Cluster, l *Load) {
 		for range 5 {
@@ -92,6 +97,7 @@ var flawed = []struct {
 		if c.options.Flaw != "" {
 			l.Await(100)
 		}
+		damaged.Kill()
 		whole.Start()
 		l.Await(100)
 	}},
@@ -144,7 +150,7 @@ func judge(c *Cluster, l *Load) (rules []string) {
 	l.Stop()
 	for _, n := range c.nodes {
 		if n.Running() && !n.paused {
-			if err := readBlindly(l, n); err != nil {
+			if err := readBlindly(context.Background(), l, n, false); err != nil {
 				c.t.Errorf("read log orders from node %s: %v", n.name, err)
 			}
 		}
@@ -162,12 +168,24 @@ func judge(c *Cluster, l *Load) (rules []string) {
 	return rules
 }
 
-func readBlindly(l *Load, n *Node) error {
-	ctx, cancel := withPatience()
+func readBlindly(ctx context.Context, l *Load, n *Node, follow bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r := newReading(l)
-	r.blind = true
+	r.blind, r.follow = true, follow
 	return readNode(ctx, n, l.options.Log, r)
+}
+
+// follow reads from one node alone, until stop is called, what it has and what
+// it gets.
+func follow(l *Load, n *Node) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var reading sync.WaitGroup
+	reading.Go(func() { _ = readBlindly(ctx, l, n, true) })
+	return func() {
+		cancel()
+		reading.Wait()
+	}
 }
 
 // readAtOnce begins reads of a whole log from one node, and returns a function
@@ -175,7 +193,7 @@ func readBlindly(l *Load, n *Node) error {
 func readAtOnce(l *Load, n *Node, count int) (wait func()) {
 	var reads sync.WaitGroup
 	for range count {
-		reads.Go(func() { _ = readBlindly(l, n) })
+		reads.Go(func() { _ = readBlindly(context.Background(), l, n, false) })
 	}
 	return reads.Wait
 }

@@ -71,6 +71,8 @@ type reading struct {
 	sum    uint64
 	// blind: nothing is checked here, all of it is for the rules of histories.
 	blind bool
+	// follow: it goes on at the end of the log.
+	follow bool
 }
 
 func newReading(l *Load) *reading {
@@ -159,6 +161,7 @@ func readNode(ctx context.Context, n *Node, log string, r *reading) error {
 		Log:         log,
 		From:        &strandlinev1.ReadRequest_Position{Position: strandlinev1.ReadPosition_READ_POSITION_START},
 		Format:      strandlinev1.ReadFormat_READ_FORMAT_BATCHES,
+		Follow:      r.follow,
 		Consistency: &strandlinev1.ReadRequest_Level{Level: strandlinev1.ReadConsistency_READ_CONSISTENCY_LINEARIZABLE},
 	})
 	if err != nil {
