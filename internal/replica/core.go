@@ -259,12 +259,22 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 
 // protect runs f, which calls Raft. Raft panics when its log cannot be read: a
 // disk that fails ends this replica, and not the process with all the others.
-// No other panic is held up. Raft is not called again after a failure.
+// So does a message that contradicts what has committed here, which Raft will
+// not go on with. No other panic is held up. Raft is not called again after a
+// failure.
 func (c *Core) protect(f func()) {
 	defer func() {
 		if c.storage.broken != nil {
 			_ = recover()
 			c.Fail(record.Refuse(record.StorageFailed, "the log cannot be read: %v", c.storage.broken))
+			return
+		}
+		switch reason := recover().(type) {
+		case nil:
+		case contradiction:
+			c.Fail(record.Refuse(record.Corrupt, "the replicas of this log contradict each other: %s", reason))
+		default:
+			panic(reason)
 		}
 	}()
 	f()

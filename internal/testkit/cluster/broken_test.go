@@ -95,7 +95,8 @@ var flawed = []struct {
 		damaged.Start()
 		behind.Start()
 		if c.options.Flaw != "" {
-			l.Await(100)
+			l.Await(50)
+			return
 		}
 		damaged.Kill()
 		whole.Start()
