@@ -159,7 +159,11 @@ func (s *Store) judge(found *files, from, to uint64) error {
 func (v *surveyor) walkParts(from, to int) error {
 	v.from = from
 	for v.at = from; v.at < to; v.at++ {
-		if err := v.walkPart(); err != nil {
+		walk := v.walkPart
+		if v.hidden(v.at) {
+			walk = v.walkHidden
+		}
+		if err := walk(); err != nil {
 			return err
 		}
 	}
@@ -167,6 +171,31 @@ func (v *surveyor) walkParts(from, to int) error {
 		v.judgeEnd()
 	}
 	return nil
+}
+
+// hidden tells that no entry of a part counts: a later one begins with the same
+// or further down.
+func (v *surveyor) hidden(k int) bool {
+	for _, later := range v.parts[k+1:] {
+		if later.first > 0 && later.first <= v.parts[k].first {
+			return true
+		}
+	}
+	return false
+}
+
+// walkHidden walks a part beside the picture: what it says of entries was
+// superseded, and none is lost with it.
+func (v *surveyor) walkHidden() error {
+	kept, open, from, damage := v.picture, v.open, v.from, len(*v.damaged)
+	v.picture, v.open, v.from = picture{}, nil, v.at
+	err := v.walkPart()
+	v.picture, v.open, v.from = kept, open, from
+	for k := range (*v.damaged)[damage:] {
+		d := &(*v.damaged)[damage+k]
+		d.First, d.Last, d.Start, d.End = 0, 0, 0, 0
+	}
+	return err
 }
 
 // readHeaders makes the parts. A file that is missing has one too.
@@ -255,11 +284,8 @@ func (v *surveyor) walkFile(p *part, file File) error {
 		return err
 	}
 	if p.header == nil {
-		salt, err := w.findSalt()
-		if errors.Is(err, errNoSalt) {
-			return nil
-		}
-		if err != nil {
+		salt, ok, err := w.findSalt()
+		if err != nil || !ok {
 			return err
 		}
 		w.header, w.salvaged = &header{salt: salt, first: p.first}, true
@@ -345,7 +371,7 @@ func (v *visit) whole(h *frameHeader, position int64, payload []byte) {
 	case hardStateFrame, markFrame:
 		v.found(h.index+1, v.picture.nextOffset)
 		v.hard, _ = parseHardState(payload) // its length was looked at
-		v.sure = v.part.header != nil // it has the configuration, too
+		v.sure = v.part.header != nil       // it has the configuration, too
 		v.picture.state(h.index, v.hard)
 	case footerFrame:
 		v.part.footer = position
