@@ -29,7 +29,7 @@ func (n *Node) rehost() {
 			continue
 		}
 		l, ok := state.Logs[name]
-		r, here := l.on(me)
+		r, here := l.On(me)
 		if !ok || !here || l.ID != h.id || r.ID != h.replicaID {
 			n.unhost(h)
 			continue
@@ -39,7 +39,7 @@ func (n *Node) rehost() {
 		h.ceiling.Store(max(h.ceiling.Load(), l.Ceiling))
 	}
 	for name, l := range state.Logs {
-		r, here := l.on(me)
+		r, here := l.On(me)
 		if !here || (*n.logs.Load())[name] != nil {
 			continue
 		}
@@ -85,7 +85,7 @@ func (n *Node) removeOrphans(state *catalogState) error {
 	me := n.me.Load()
 	known := map[string]bool{n.replicaDir(catalogID, me.CatalogReplica): true}
 	for _, l := range state.Logs {
-		if r, here := l.on(me.NodeID); here {
+		if r, here := l.On(me.NodeID); here {
 			known[n.replicaDir(l.ID, r.ID)] = true
 		}
 	}

@@ -49,7 +49,7 @@ func (n *Node) renewMemory(ctx context.Context) error {
 		gone = nil
 		next := s.NextReplica
 		for _, l := range s.Logs {
-			r, here := l.on(me)
+			r, here := l.On(me)
 			hosted := (*n.logs.Load())[l.Name]
 			if !here || l.Config.decode().Durability != Memory || !n.made.has(r.ID) || hosted != nil && hosted.replicaID == r.ID {
 				continue
@@ -73,20 +73,11 @@ func (n *Node) renewMemory(ctx context.Context) error {
 // are those replicas that are not new, and those leaving: when a majority of
 // them has lost its memory, so has the log.
 func (l *catalogLog) renew(lost, next uint64) uint64 {
-	l.Replicas, l.Leaving = slices.Clone(l.Replicas), slices.Clone(l.Leaving)
-	for i := range l.Replicas {
-		if r := &l.Replicas[i]; r.ID == lost {
-			if !r.New {
-				l.Leaving = append(l.Leaving, catalogReplica{ID: r.ID, Node: r.Node, Lost: true})
-			}
-			r.ID, r.New = next, true
-			next++
-		}
+	if l.Renew(lost, next) {
+		next++
 	}
 	voters, holders := 0, 0
-	for i := range l.Leaving {
-		r := &l.Leaving[i]
-		r.Lost = r.Lost || r.ID == lost
+	for _, r := range l.Leaving {
 		voters++
 		if !r.Lost {
 			holders++
@@ -104,6 +95,7 @@ func (l *catalogLog) renew(lost, next uint64) uint64 {
 	l.Lost = record.Offset(l.Ceiling)
 	l.Ceiling += memoryBlock
 	l.Leaving, l.Founders = nil, nil
+	l.Replicas = slices.Clone(l.Replicas)
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
 		r.ID, r.New = next, false

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/peer"
+	"strandline.dev/internal/placement"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -173,7 +174,7 @@ const openTimeout = time.Minute
 // begin returns; one among others does so as soon as it finds them.
 func (n *Node) begin() error {
 	me := n.me.Load()
-	host := n.host(catalogLog{ID: catalogID, Name: catalogName, Founders: me.CatalogVoters}, me.CatalogReplica)
+	host := n.host(catalogLog{ID: catalogID, Name: catalogName, Placement: placement.Placement{Founders: me.CatalogVoters}}, me.CatalogReplica)
 	if host.unserved != "" {
 		return fmt.Errorf("open catalog: %s", host.unserved)
 	}

@@ -10,6 +10,10 @@ import (
 type faults struct {
 	over  bool
 	every int64 // us between two, on average
+	// Of so many nodes that go down one is damaged; 0: none.
+	damage int
+	// changes: the operator is busy.
+	changes bool
 }
 
 // Counts are what happened in a run.
@@ -23,12 +27,22 @@ type Counts struct {
 	DiskFaults int // failed writes and syncs, disks that stop halfway
 	ClockJumps int
 	Handovers  int
+
+	// What the operator did to the replicas of the log.
+	Moved, Added, Removed int
+	// What happened to files of nodes that were down.
+	Flips, Stale, Missing, LostDisks int
+
+	Distrusted int // replicas that found they were damaged, or were told so
+	Renewals   int // replicas that came back under another id
+	Forgot     int // damaged replicas that knew less than they had promised
 }
 
 // begin lets the faults come.
 func (w *world) beginFaults() {
 	w.network.cut = map[way]bool{}
 	w.network.loss, w.network.repeat, w.network.late = w.dice(0, 20, 100, 500), w.dice(0, 50, 200), w.dice(0, 10, 50)
+	w.faults.damage, w.faults.changes = w.dice(0, 2, 4), !w.chance(3)
 	w.faults.every = int64(w.dice(200, 700, 2000)) * millisecond
 	w.nextFault()
 }
@@ -47,7 +61,7 @@ func (w *world) nextFault() {
 
 func (w *world) fault() {
 	n := w.victim()
-	switch w.random.IntN(14) {
+	switch w.random.IntN(16) {
 	case 0, 1:
 		if n.up {
 			n.die(false)
@@ -83,14 +97,18 @@ func (w *world) fault() {
 	case 9:
 		n.slow = w.between(0, 100*millisecond)
 	case 10:
-		if n.up {
-			n.act(n.life, n.replica.BeginHandOver)
+		if n.serves() {
+			n.act(n.life, func() { n.replica.BeginHandOver() })
 			w.counts.Handovers++
 		}
 	case 11:
 		full := w.chance(2)
-		if n.up {
+		if n.serves() {
 			n.act(n.life, func() { n.replica.SetFull(full) })
+		}
+	case 12, 13:
+		if w.faults.changes {
+			w.operate()
 		}
 	default:
 		w.partition(n)
@@ -102,7 +120,7 @@ func (w *world) fault() {
 func (w *world) victim() *node {
 	if w.chance(2) {
 		for _, n := range w.nodes {
-			if n.up && n.replica.Status().Leading {
+			if n.serves() && n.replica.Status().Leading {
 				return n
 			}
 		}

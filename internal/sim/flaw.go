@@ -4,6 +4,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
 )
 
 // flaw is a way in which servers or clients are broken on purpose, to show that
@@ -24,8 +25,12 @@ type flaw struct {
 
 // take hands a request to the replica.
 func (n *node) take(r *replica.Request) {
-	if f := n.world.flaw; f != nil && f.take != nil {
+	if f := n.world.flaw; f != nil && f.take != nil && n.replica != nil {
 		f.take(n, r)
+		return
+	}
+	if n.replica == nil {
+		r.Done(sequence.Answer{Refusal: notHere()})
 		return
 	}
 	n.replica.Append(r)

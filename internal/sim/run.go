@@ -62,7 +62,7 @@ func Run(seed uint64, o Options) *Result {
 	defer func() { rand.Reader = before }()
 
 	if o.Nodes == 0 {
-		o.Nodes = w.dice(3, 3, 3, 5)
+		o.Nodes = w.dice(3, 3, 4, 5)
 	}
 	if o.Time == 0 {
 		o.Time = 12 * time.Second
@@ -103,6 +103,7 @@ func (w *world) live(o Options) {
 	for id := range o.Nodes {
 		w.nodes = append(w.nodes, newNode(w, uint64(id+1)))
 	}
+	w.catalog.found(w.dice(3, 3, o.Nodes))
 	for _, n := range w.nodes {
 		n.start()
 	}
@@ -130,8 +131,9 @@ func (w *world) tell() {
 	if w.problem != nil {
 		return
 	}
-	left := len(w.nodes)
-	for _, n := range w.nodes {
+	holders := w.holders()
+	left := len(holders)
+	for _, n := range holders {
 		r := &reader{world: w, name: w.name("last reader ")}
 		var again func(*record.Refusal)
 		try := func() { r.read(n, r.next, math.MaxInt32, history.Linearizable, again) }
@@ -155,13 +157,38 @@ func (w *world) tell() {
 		}
 	}
 	w.run(w.now + 2*second)
-	for _, n := range w.nodes {
+	for _, n := range holders {
 		w.tellReplica(n)
 	}
 }
 
+// holders waits until the log has the replicas that it should have, and gives
+// their nodes.
+func (w *world) holders() (nodes []*node) {
+	for deadline := w.now + settleTime; w.problem == nil; w.run(w.now + 100*millisecond) {
+		p := w.catalog.newest()
+		nodes = nodes[:0]
+		for _, r := range p.Replicas {
+			if n := w.nodes[r.Node-1]; n.serves() && n.replicaID == r.ID {
+				nodes = append(nodes, n)
+			}
+		}
+		if p.Settled() && len(nodes) == len(p.Replicas) {
+			return nodes
+		}
+		if w.now > deadline {
+			w.fail("healed for %s, and the log has not got the replicas that it should have: %+v", time.Duration(settleTime)*time.Microsecond, *p)
+		}
+	}
+	return nil
+}
+
 func (w *world) tellReplica(n *node) {
 	if w.problem != nil {
+		return
+	}
+	if !n.serves() {
+		w.fail("node %d does not serve its replica in a healed world", n.id)
 		return
 	}
 	start, end, err := n.replica.Tail().Bounds()

@@ -22,11 +22,13 @@ type world struct {
 	events events
 	nth    uint64 // of events, which breaks ties
 
+	catalog catalog
 	nodes   []*node
 	network network
 	faults  faults
 	flaw    *flaw // nil: everything is as it should be
 	counts  Counts
+	losses  int // replicas that were damaged since the log had all it should have
 
 	told *history.Recorder
 	text bytes.Buffer // the history
