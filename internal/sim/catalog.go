@@ -129,6 +129,7 @@ func (n *node) shape() {
 						return false
 					}
 					now.Settle()
+					n.world.counts.Settled++
 					return true
 				})
 			}
@@ -160,7 +161,7 @@ func (n *node) renew() {
 			return false // it leaves anyway
 		}
 		w.catalog.take()
-		w.counts.Renewals++
+		w.counts.Renewed++
 		return true
 	})
 }

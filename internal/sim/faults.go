@@ -16,28 +16,6 @@ type faults struct {
 	changes bool
 }
 
-// Counts are what happened in a run.
-type Counts struct {
-	Events     int // of any kind
-	Records    int // that clients made
-	Kills      int // of processes, and restarts after a disk failed
-	PowerCuts  int
-	Pauses     int
-	Partitions int
-	DiskFaults int // failed writes and syncs, disks that stop halfway
-	ClockJumps int
-	Handovers  int
-
-	// What the operator did to the replicas of the log.
-	Moved, Added, Removed int
-	// What happened to files of nodes that were down.
-	Flips, Stale, Missing, LostDisks int
-
-	Distrusted int // replicas that found they were damaged, or were told so
-	Renewals   int // replicas that came back under another id
-	Forgot     int // damaged replicas that knew less than they had promised
-}
-
 // begin lets the faults come.
 func (w *world) beginFaults() {
 	w.network.cut = map[way]bool{}
@@ -96,15 +74,17 @@ func (w *world) fault() {
 		w.counts.ClockJumps++
 	case 9:
 		n.slow = w.between(0, 100*millisecond)
+		w.counts.SlowDisks++
 	case 10:
 		if n.serves() {
 			n.act(n.life, func() { n.replica.BeginHandOver() })
 			w.counts.Handovers++
 		}
 	case 11:
-		full := w.chance(2)
-		if n.serves() {
-			n.act(n.life, func() { n.replica.SetFull(full) })
+		// Somebody else fills the disk, or makes room.
+		if n.disk.Capacity(0); w.chance(2) {
+			n.disk.Capacity(n.disk.Used() + w.between(0, 2*minFree))
+			w.counts.FullDisks++
 		}
 	case 12, 13:
 		if w.faults.changes {
@@ -161,6 +141,7 @@ func (w *world) heal() {
 	w.network.loss, w.network.repeat, w.network.late = 0, 0, 0
 	for _, n := range w.nodes {
 		n.paused, n.slow = 0, 0
+		n.disk.Capacity(0)
 		// What is left of a fault that has not struck yet.
 		if n.up {
 			n.die(false)

@@ -99,6 +99,9 @@ func (n *node) act(life int, do func()) {
 		return // it died of it, or hosts no replica
 	}
 	n.replica.Round(n.time())
+	if n.replica == nil {
+		return // an answer to a reader found damage
+	}
 	if failed := n.replica.Status().Failed; failed != nil {
 		if failed.Reason == record.Corrupt {
 			n.distrust(failed)
@@ -151,6 +154,7 @@ func (n *node) tick(life int) {
 		if n.life != life || n.replica == nil {
 			return
 		}
+		n.watchSpace()
 		n.replica.Tick()
 		switch {
 		case n.writing:

@@ -32,7 +32,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, r.History, 0o600))
 			t.Logf("%s\nhistory: strandline check %s", r, path)
 		}
-		require.NoError(t, r.Err(), "again: go test ./internal/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
+		require.NoError(t, r.Err(), "again: %s", Again(seed))
 		acked += r.Report.Acked
 		readBack += r.Report.ReadBack
 		if done := seed - from + 1; done%500 == 0 {
