@@ -76,20 +76,7 @@ func (l *catalogLog) renew(lost, next uint64) uint64 {
 	if l.Renew(lost, next) {
 		next++
 	}
-	voters, holders := 0, 0
-	for _, r := range l.Leaving {
-		voters++
-		if !r.Lost {
-			holders++
-		}
-	}
-	for _, r := range l.Replicas {
-		if !r.New {
-			voters++
-			holders++
-		}
-	}
-	if 2*holders > voters {
+	if l.Survives() {
 		return next
 	}
 	l.Lost = record.Offset(l.Ceiling)

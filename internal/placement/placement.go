@@ -29,9 +29,11 @@ type Placement struct {
 	Leaving []Replica `json:"leaving,omitempty"`
 }
 
-// On returns the replica on a node: one the log should have, or one leaving.
+// On returns the replica on a node: one the log should have, or one leaving. One
+// that is lost is nowhere: its node must not make it again when the one that came
+// in its place leaves too.
 func (p *Placement) On(node uint64) (Replica, bool) {
-	return p.find(func(r Replica) bool { return r.Node == node })
+	return p.find(func(r Replica) bool { return r.Node == node && !r.Lost })
 }
 
 // NodeOf is the node of a replica that the log should have or that leaves it;
@@ -105,6 +107,24 @@ func (p *Placement) Renew(lost, id uint64) bool {
 	}
 	p.replace(at, Replica{ID: id, Node: p.Replicas[at].Node, New: true}, true)
 	return true
+}
+
+// Survives tells whether a majority of Raft's voters still know what they stored
+// and voted for. Voters are those replicas that are not new, and those leaving.
+func (p *Placement) Survives() bool {
+	voters, lost := 0, 0
+	for _, r := range p.Leaving {
+		voters++
+		if r.Lost {
+			lost++
+		}
+	}
+	for _, r := range p.Replicas {
+		if !r.New {
+			voters++
+		}
+	}
+	return 2*(voters-lost) > voters
 }
 
 // replace puts a replica in the place of another. Raft may still hold that one,

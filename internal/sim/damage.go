@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"path"
 	"strings"
 
@@ -100,7 +101,10 @@ func (w *world) spare() bool {
 	return w.losses+1 <= (min(before, len(p.Replicas))-1)/2
 }
 
-func (n *node) hurt(kind, file string) { n.harm = harm{kind, file} }
+func (n *node) hurt(kind, file string) {
+	n.world.debugf("HARM node %d replica %d: %s %s", n.id, n.replicaID, kind, file)
+	n.harm = harm{kind, file}
+}
 
 // files of the replica here, sorted.
 func (n *node) files() (names []string) {
@@ -167,24 +171,28 @@ func (n *node) promise() {
 	n.promised.lastTerm, _ = n.log.Term(n.promised.last)
 }
 
-// checkPromise finds out whether the replica that was opened still knows what it
-// promised. One that does not, and does not notice, is the worst that damage can
-// do.
-func (n *node) checkPromise() {
+// errForgot is how a replica is told what it cannot find out.
+var errForgot = errors.New("this replica has forgotten what it promised")
+
+// remembers tells whether the replica that was opened still knows what it
+// promised. Only damage makes one forget.
+func (n *node) remembers() bool {
 	w, p, hard := n.world, n.promised, n.log.HardState()
 	last := n.log.LastIndex()
 	lastTerm, err := n.log.Term(last)
 	if err != nil || w.flaw != nil {
-		return
+		return true // it will be noticed otherwise
 	}
 	if hard.Term > p.hard.Term || hard.Term == p.hard.Term && (p.hard.Vote == 0 || hard.Vote == p.hard.Vote) {
 		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last {
-			return
+			return true
 		}
 	}
 	if n.harm.kind == "" {
 		w.fail("replica %d on node %d has promised %+v, and comes back with %+v and entries up to %d of term %d",
 			n.replicaID, n.id, p, hard, last, lastTerm)
 	}
+	w.debugf("FORGOT node %d replica %d: promised %+v has %+v last %d term %d", n.id, n.replicaID, p, hard, last, lastTerm)
 	w.counts.Forgot++
+	return false
 }

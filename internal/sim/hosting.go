@@ -41,10 +41,17 @@ func (n *node) rehost() {
 func (n *node) host(id uint64, fresh bool) {
 	n.forget()
 	err := n.open(id, fresh)
+	n.world.debugf("OPEN node %d replica %d fresh %v err %v", n.id, id, fresh, err)
+	if err == nil {
+		n.world.debugf("   %+v [%d,%d]", n.log.HardState(), n.log.FirstIndex(), n.log.LastIndex())
+	}
 	switch {
 	case err == nil:
 		n.replicaID = id
-		n.checkPromise()
+		if !n.remembers() && !n.world.silent {
+			n.distrust(errForgot)
+			return
+		}
 		if n.suspect || n.world.faults.over {
 			n.suspect = false
 			n.scrub()
@@ -69,6 +76,7 @@ func (n *node) distrust(why error) {
 	if n.harm.kind == "" {
 		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
 	}
+	n.world.debugf("DISTRUST node %d replica %d: %v", n.id, n.replicaID, why)
 	n.world.counts.Distrusted++
 	n.replica, n.distrusted = nil, why
 }

@@ -181,6 +181,7 @@ func (n *node) die(powerless bool) {
 	w := n.world
 	n.up = false
 	n.life++
+	w.debugf("DIE node %d replica %d powerless %v", n.id, n.replicaID, powerless)
 	if powerless {
 		w.counts.PowerCuts++
 		n.disk.PowerCut(faultdisk.Remains(w.random.IntN(3)))

@@ -21,6 +21,10 @@ type Options struct {
 	// Time is how long faults go on, in virtual time; default 12 s.
 	Time time.Duration
 
+	// Silent lets a damaged replica go on that has forgotten what it promised and
+	// cannot know, as it would. That may break the rules, see damage.go.
+	Silent bool
+
 	flaw *flaw
 }
 
@@ -56,7 +60,7 @@ var chanceMu sync.Mutex
 func Run(seed uint64, o Options) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
-	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw}
+	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent}
 	before := rand.Reader
 	rand.Reader = &drawn{w.random}
 	defer func() { rand.Reader = before }()

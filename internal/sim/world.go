@@ -26,6 +26,7 @@ type world struct {
 	nodes   []*node
 	network network
 	faults  faults
+	silent  bool  // as in Options
 	flaw    *flaw // nil: everything is as it should be
 	counts  Counts
 	losses  int // replicas that were damaged since the log had all it should have
