@@ -267,10 +267,7 @@ func (b *chunk) entries(i, stop uint64, maxBytes int, look func(*frameHeader) (s
 }
 
 func (b *chunk) corrupt(position int64, i uint64, reason error) error {
-	return &CorruptError{
-		File: b.segment.path, Position: position, FirstIndex: i, LastIndex: max(b.reach, i+1) - 1,
-		Detail: reason.Error(),
-	}
+	return corruptFrame(b.file, b.segment.path, b.salt, position, b.end, i, b.reach, reason)
 }
 
 func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []Frame, err error) {

@@ -47,7 +47,7 @@ const (
 //	40  i64  time            leader's, unix ms, of the entry
 //	48  u64  synced-through  position in this file; everything in front was durable when the frame was built
 //	56  u32  record count
-//	60  u32  before          header CRC of the frame before; of the segment header for the first
+//	60  u32  before          header CRC of the frame before; for the first see header.link
 //	64  u32  payload CRC
 //	68  u32  header CRC      of bytes [0, 68), begun with the frame's position / 8
 //	72  payload, then zeros up to the next multiple of 8

@@ -79,7 +79,7 @@ func (s *scanner) bytes(position, n int64) ([]byte, error) {
 // result.
 func (s *scanner) scan() error {
 	s.index, s.hard = newIndex(s.header), s.header.hard
-	s.position, s.before, s.vouched, s.marked = headerSize, s.header.crc, headerSize, headerSize
+	s.position, s.before, s.vouched, s.marked = headerSize, s.header.link(), headerSize, headerSize
 	for s.position < s.size {
 		h, payload, err := s.frame(s.position)
 		if err == nil && h.before != s.before {
