@@ -61,7 +61,7 @@ type catalogReplica struct {
 	Node uint64 `json:"node"`
 	// New: it has not been a voter yet.
 	New bool `json:"new,omitempty"`
-	// Lost: it was in the memory of a process that is gone.
+	// Lost: it has lost what it stored and voted for, see renewal.go.
 	Lost bool `json:"lost,omitempty"`
 }
 

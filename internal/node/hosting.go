@@ -43,7 +43,11 @@ func (n *Node) rehost() {
 		if !here || (*n.logs.Load())[name] != nil {
 			continue
 		}
-		if l.Config.decode().Durability == Memory && n.made.has(r.ID) {
+		made := n.made.has(r.ID) || n.hasLog(l.ID, r.ID)
+		switch {
+		case !made && !c.current.Load():
+			continue // it may have been here in an earlier life, see renewal.go
+		case made && l.Config.decode().Durability == Memory:
 			// It was here before this process began, and is gone.
 			n.renewals.want()
 			continue
@@ -61,7 +65,10 @@ func (n *Node) unhost(h *hosted) {
 	if err := h.close(ctx); err != nil {
 		n.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
 	}
-	n.metrics.forget(h.name)
+	l := n.catalog.Load().shown.Load().Logs[h.name]
+	if _, here := l.on(n.me.Load().NodeID); !here {
+		n.metrics.forget(h.name)
+	}
 	err := n.forgetReplica(h.id, h.replicaID)
 	if err == nil {
 		err = n.disk.RemoveAll(n.logDir(h.id))
@@ -75,6 +82,9 @@ func (n *Node) unhost(h *hosted) {
 func (n *Node) forgetReplica(log, replica uint64) error {
 	if err := n.disk.RemoveAll(n.replicaDir(log, replica)); err != nil {
 		return err
+	}
+	if log == catalogID {
+		return nil // an old node.json may name it, and must find that it was made
 	}
 	return n.made.remove(replica)
 }
