@@ -69,6 +69,11 @@ exit code 0, within 10 s.`,
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree
 	flags.Var((*size)(&s.minFree), "min-free", "how much of the disk stays free: below, appends are refused")
+	s.scrubRate = node.DefaultScrubRate
+	flags.Var((*size)(&s.scrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
+	s.scrubEvery = node.DefaultScrubEvery
+	flags.Var((*duration)(&s.scrubEvery), "scrub-every", "how often everything is read to find damage")
+	_ = flags.MarkHidden("scrub-every")
 	flags.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
 	flags.Var(&style, "log-format", "text or json")
 	flags.Var((*duration)(&s.syncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")

@@ -36,6 +36,8 @@ type serveSettings struct {
 	logspecLog string
 	pprof      bool
 	minFree    int64
+	scrubRate  int64
+	scrubEvery time.Duration
 	syncDelay  time.Duration
 	logger     *slog.Logger
 	membership
@@ -169,7 +171,12 @@ func (s serveSettings) options(address string) node.Options {
 	if s.advertise != "" {
 		address = s.advertise
 	}
+	scrubRate := s.scrubRate
+	if scrubRate == 0 {
+		scrubRate = -1
+	}
 	return node.Options{
+		ScrubRate: scrubRate, ScrubEvery: s.scrubEvery,
 		DataDir: s.data, Name: s.name, GRPCAddress: address,
 		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
 		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger,

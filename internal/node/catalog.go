@@ -43,6 +43,10 @@ type catalog struct {
 	host *hosted
 	// shown is the newest state that was folded. It is never changed.
 	shown atomic.Pointer[catalogState]
+	// current: since this process began, shown has been the newest state there
+	// was. One that was kept by the process before may name replicas that have
+	// been replaced since.
+	current atomic.Bool
 
 	// mu is held over a whole change.
 	mu    sync.Mutex
@@ -182,7 +186,11 @@ func (c *catalog) catchUp(ctx context.Context) error {
 	if err := c.host.confirm(confirm); err != nil {
 		return err
 	}
-	return c.foldKnown(ctx)
+	if err := c.foldKnown(ctx); err != nil {
+		return err
+	}
+	c.current.Store(true)
+	return nil
 }
 
 // refresh makes the state linearizable: it holds every change that was made

@@ -61,6 +61,9 @@ func (n *Node) who() whoAnswer {
 }
 
 func (n *Node) notMember() *record.Refusal {
+	if m := n.catalogMending.Load(); m != nil {
+		return record.Refuse(record.NotMember, "node %q cannot take part: %s", n.Name(), m.host.standing.Load().Detail)
+	}
 	return record.Refuse(record.NotMember,
 		"node %q is in no cluster yet: form one with `strandline cluster init` on one of its nodes, or add this node with `strandline cluster add-node`", n.options.Name)
 }

@@ -21,6 +21,8 @@ const (
 	askTransfer      = "transfer"       // to a log's leader: let that replica lead
 	askStatus        = "status"         // what do you know of yourself and of the logs you lead?
 	askReady         = "ready"          // to a node with a replica: answer when the log takes appends
+	askEntries       = "entries"        // what do you have stored of a log?
+	askRenewCatalog  = "renew-catalog"  // by a node that has lost its replica of the catalog: give me another
 )
 
 // gossipLog is the log that a node's own news are addressed to.
@@ -63,7 +65,7 @@ func (n *Node) admit(hello peer.Hello) error {
 			hello.Node.Name, hello.Cluster, me.ClusterID)
 	}
 	if c == nil {
-		return errors.New("this node is starting")
+		return nil // it cannot read its catalog, and has no connections: this one only asks or is asked
 	}
 	state := c.shown.Load()
 	if name, gone := state.Gone[hello.Node.ID]; gone {
@@ -282,6 +284,12 @@ func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, 
 		return answerTo(request, func(q invitation) (any, error) { return nil, n.invited(q) })
 	}
 	c := n.catalog.Load()
+	if kind == askEntries && (from != 0 || n.asksForCatalog(request)) {
+		return answerTo(request, func(q entriesRequest) (any, error) { return n.giveEntries(ctx, q) })
+	}
+	if kind == askRenewCatalog {
+		return answerTo(request, func(q renewCatalogRequest) (any, error) { return n.giveCatalog(ctx, q) })
+	}
 	if c == nil || from == 0 {
 		return nil, n.notMember()
 	}

@@ -29,8 +29,11 @@ func (n *Node) followCatalog(ctx context.Context) {
 			continue
 		}
 		n.rehost()
+		var again <-chan time.Time
 		if !clean {
-			clean = n.cleanUp(ctx)
+			if clean = n.cleanUp(ctx); !clean {
+				again = time.After(cleanUpPause)
+			}
 		}
 		changed := tail.Changed(start, end)
 		if changed == nil {
@@ -38,18 +41,16 @@ func (n *Node) followCatalog(ctx context.Context) {
 		}
 		select {
 		case <-changed:
+		case <-again:
 		case <-n.strangers.met:
-		case <-n.renewals.wanted():
-			if err := n.renewMemory(ctx); err != nil && ctx.Err() == nil {
-				n.logger.Warn("memory logs wait for new replicas", "error", err)
-				pause(ctx, changePause)
-				n.renewals.want()
-			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
+
+// cleanUpPause lies between two tries to hear of the newest state after a start.
+const cleanUpPause = 200 * time.Millisecond
 
 // cleanUp removes what crashes have left, once the newest state is known.
 func (n *Node) cleanUp(ctx context.Context) bool {

@@ -143,6 +143,8 @@ func (n *node) look() {
 	switch {
 	case n.replica != nil && n.replica.Status().Leading:
 		n.shape()
+	case n.mending != nil:
+		n.mending.ask()
 	case n.distrusted != nil && w.chance(3):
 		n.renew()
 	}

@@ -34,6 +34,7 @@ type Counts struct {
 	LostDisks int `about:"damage"`
 
 	Distrusted int `about:"damaged replicas"` // that found out, and stopped
+	Mended     int `about:"damaged replicas"` // with what others had
 	Forgot     int `about:"damaged replicas"` // that knew less than they had promised
 }
 

@@ -67,9 +67,6 @@ func (w *world) mayDamage(n *node) {
 		n.hurt("stale", c.name)
 		w.counts.Stale++
 	case kind < 9:
-		if strings.HasSuffix(name, ".seg") && name != newest(files, name) {
-			return // TODO mendseg
-		}
 		n.disk.Lose(name)
 		n.hurt("missing", name)
 		w.counts.Missing++

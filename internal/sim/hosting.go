@@ -71,14 +71,31 @@ func damaged(err error) bool {
 		errors.Is(err, segment.ErrNoSnapshot) || errors.Is(err, fs.ErrNotExist)
 }
 
-// distrust ends the replica: it does not vote, lead or acknowledge any more.
+// foundDamage is told that stored bytes of the replica here are not what was
+// written; it ends when it has done what it is doing.
+func (n *node) foundDamage(why error) {
+	if n.found == nil {
+		n.found = why
+	}
+}
+
+// distrust ends the replica: it does not vote, lead or acknowledge any more, until
+// it is mended or another has come in its place.
 func (n *node) distrust(why error) {
+	if n.distrusted != nil {
+		return
+	}
 	if n.harm.kind == "" {
 		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
 	}
 	n.world.debugf("DISTRUST node %d replica %d: %v", n.id, n.replicaID, why)
 	n.world.counts.Distrusted++
 	n.replica, n.distrusted = nil, why
+	if n.log != nil {
+		_ = n.log.Close()
+		n.log = nil
+	}
+	n.mend()
 }
 
 // drop removes the replica that has left this node.
@@ -98,8 +115,12 @@ func (n *node) drop() {
 
 func (n *node) dir(replica uint64) string { return path.Join("log", strconv.FormatUint(replica, 10)) }
 
+func (n *node) segmentOptions() segment.Options {
+	return segment.Options{SegmentBytes: segmentBytes, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler)}
+}
+
 func (n *node) open(id uint64, fresh bool) error {
-	options := segment.Options{SegmentBytes: segmentBytes, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler)}
+	options := n.segmentOptions()
 	disk := segment.FS(n.disk)
 	if broken := n.world.flaws().disk; broken != nil {
 		disk = broken(disk)
@@ -137,8 +158,9 @@ func (n *node) open(id uint64, fresh bool) error {
 	}
 	n.replica, err = replica.OpenStepped(replica.Options{
 		ID: id, Log: n.log, HardState: hard, Logger: slog.New(slog.DiscardHandler),
-		Eager: founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
-		Send:  n.send,
+		Eager:   founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
+		Send:    n.send,
+		Damaged: n.foundDamage,
 		Address: func(id uint64) string {
 			if node := n.nodeOf(id); node != 0 {
 				return strconv.FormatUint(node, 10)

@@ -37,6 +37,23 @@ func (w *world) latency() int64 {
 	return w.between(100, 1500)
 }
 
+// question brings a node's question to another one, whose answer is brought back.
+func (w *world) question(from, to *node, question func(reply func(func()))) {
+	if w.network.cut[way{from.id, to.id}] || w.lost() {
+		return
+	}
+	life := from.life
+	w.after(w.latency(), func() {
+		to.act(to.life, func() {
+			question(func(answer func()) {
+				if !w.network.cut[way{to.id, from.id}] && !w.lost() {
+					w.after(w.latency(), func() { from.act(life, answer) })
+				}
+			})
+		})
+	})
+}
+
 // ask brings a client's question to a node, whose answer is brought back:
 // reply may be called later, and once. Either may be lost.
 func (w *world) ask(n *node, question func(n *node, reply func(func()))) {

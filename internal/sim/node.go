@@ -39,9 +39,11 @@ type node struct {
 	replicaID  uint64           // that is hosted here; 0: none
 	replica    *replica.Stepped // nil: none, or it cannot be served
 	log        segment.Log
-	distrusted error // why the replica cannot be served
-	suspect    bool  // it failed; what is stored is looked at when it opens
-	writing    bool  // a write is under way
+	distrusted error    // why the replica cannot be served
+	found      error    // what proved to be damaged; acted on soon
+	mending    *mending // nil: it is not being mended
+	suspect    bool     // it failed; what is stored is looked at when it opens
+	writing    bool     // a write is under way
 	feeding    bool
 	strangers  map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
 	shaped     int               // version of the catalog, and term, for which the log is as it should be
@@ -77,7 +79,7 @@ func (n *node) start() {
 
 // forget what is known of the replica here.
 func (n *node) forget() {
-	n.replicaID, n.replica, n.log, n.distrusted = 0, nil, nil, nil
+	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.mending = 0, nil, nil, nil, nil, nil
 	n.writing, n.feeding, n.strangers, n.shaped = false, false, map[uint64]uint64{}, -1
 }
 
@@ -100,7 +102,11 @@ func (n *node) act(life int, do func()) {
 	}
 	n.replica.Round(n.time())
 	if n.replica == nil {
-		return // an answer to a reader found damage
+		return
+	}
+	if n.found != nil {
+		n.distrust(n.found)
+		return
 	}
 	if failed := n.replica.Status().Failed; failed != nil {
 		if failed.Reason == record.Corrupt {

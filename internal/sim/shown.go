@@ -14,6 +14,9 @@ func (n *node) read(from int64, limit int) (shown, *record.Refusal) {
 	if n.replica == nil {
 		return shown{}, notHere()
 	}
+	if n.replica.Status().Short {
+		return shown{}, record.Refuse(record.NotLeader, "it is not known here yet where the log begins")
+	}
 	reader := n.replica.NewReader(record.Offset(from))
 	defer reader.Close()
 	chunk, err := reader.Next(record.Offset(from+int64(limit)), 1<<20)
@@ -23,8 +26,8 @@ func (n *node) read(from int64, limit int) (shown, *record.Refusal) {
 		if !errors.As(err, &refusal) {
 			refusal = record.Refuse(record.StorageFailed, "read: %v", err)
 		}
-		if refusal.Reason == record.Corrupt {
-			n.distrust(refusal)
+		if refusal.Reason == record.OffsetTrimmed && n.replica.Status().Short {
+			refusal = record.Refuse(record.NotLeader, "it is not known here whether those records were trimmed")
 		}
 		return s, refusal
 	}
