@@ -14,6 +14,7 @@ import (
 type catalog struct {
 	versions []placement.Placement // the last is the newest
 	next     uint64                // the first replica id that was never used
+	trace    func(format string, args ...any)
 }
 
 // found puts a log on the first count nodes.
@@ -36,6 +37,7 @@ func (c *catalog) change(decide func(p *placement.Placement) bool) bool {
 		return false
 	}
 	c.versions = append(c.versions, p)
+	c.trace("the log is to have %+v, leaving %+v", p.Replicas, p.Leaving)
 	return true
 }
 

@@ -31,13 +31,18 @@ func (w *world) mayDamage(n *node) {
 		return
 	}
 	n.copy()
-	if !w.chance(w.faults.damage) || n.harm.kind == "" && !w.spare() {
+	first := n.harm.kind == ""
+	if !w.chance(w.faults.damage) || first && !w.spare() {
 		return
 	}
-	if n.harm.kind == "" {
+	if n.damage(); first && n.harm.kind != "" {
 		w.losses++
 	}
-	files := n.files()
+}
+
+// damage does something to the files of the replica here, if it can.
+func (n *node) damage() {
+	w, files := n.world, n.files()
 	if len(files) == 0 {
 		return
 	}
@@ -45,27 +50,15 @@ func (w *world) mayDamage(n *node) {
 	if w.chance(3) {
 		name = newest(files, name)
 	}
-	switch kind := w.random.IntN(10); {
+	kind := w.random.IntN(10)
+	if w.silent {
+		name, kind = newest(files, name), 4
+	}
+	switch {
 	case kind < 4:
-		content := n.disk.Content(name)
-		if len(content) == 0 {
-			return
-		}
-		bit := byte(1) << w.random.IntN(8)
-		n.disk.Change(name, w.random.Int64N(int64(len(content))), func(b byte) byte { return b ^ bit })
-		n.hurt("flip", name)
-		w.counts.Flips++
+		n.flip(name)
 	case kind < 7:
-		if len(n.copies) == 0 {
-			return
-		}
-		c := n.copies[w.random.IntN(len(n.copies))]
-		if bytes.Equal(c.content, n.disk.Content(c.name)) {
-			return
-		}
-		n.disk.Replace(c.name, c.content)
-		n.hurt("stale", c.name)
-		w.counts.Stale++
+		n.putBack()
 	case kind < 9:
 		n.disk.Lose(name)
 		n.hurt("missing", name)
@@ -77,6 +70,42 @@ func (w *world) mayDamage(n *node) {
 		n.hurt("lost disk", n.dir(n.replicaID))
 		w.counts.LostDisks++
 	}
+}
+
+// flip flips a bit, rather one of what was written than of what is still zero.
+func (n *node) flip(name string) {
+	w, content := n.world, n.disk.Content(name)
+	if len(content) == 0 {
+		return
+	}
+	at := w.random.IntN(len(content))
+	for range 3 {
+		if content[at] == 0 {
+			at = w.random.IntN(len(content))
+		}
+	}
+	bit := byte(1) << w.random.IntN(8)
+	n.disk.Change(name, int64(at), func(b byte) byte { return b ^ bit })
+	n.hurt("flipped bit", name)
+	w.counts.Flips++
+}
+
+// putBack puts an older copy of a file in its place, or brings one back that is
+// gone.
+func (n *node) putBack() {
+	var old []copied
+	for _, c := range n.copies {
+		if !bytes.Equal(c.content, n.disk.Content(c.name)) {
+			old = append(old, c)
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	c := old[n.world.random.IntN(len(old))]
+	n.disk.Replace(c.name, c.content)
+	n.hurt("old copy put back", c.name)
+	n.world.counts.Stale++
 }
 
 // spare tells whether one more replica can be lost.
@@ -99,8 +128,8 @@ func (w *world) spare() bool {
 }
 
 func (n *node) hurt(kind, file string) {
-	n.world.debugf("HARM node %d replica %d: %s %s", n.id, n.replicaID, kind, file)
 	n.harm = harm{kind, file}
+	n.world.trace("node %d: %s: %s", n.id, kind, file)
 }
 
 // files of the replica here, sorted.
@@ -125,13 +154,12 @@ func newest(files []string, name string) string {
 
 // copy keeps a file as it is now.
 func (n *node) copy() {
-	w := n.world
-	files := n.files()
-	if len(files) == 0 {
+	w, files := n.world, n.files()
+	if n.replicaID == 0 || len(files) == 0 {
 		return
 	}
 	name := files[w.random.IntN(len(files))]
-	if w.chance(2) {
+	if w.silent || w.chance(2) {
 		name = newest(files, name)
 	}
 	c := copied{name, n.disk.Content(name)}
@@ -189,7 +217,7 @@ func (n *node) remembers() bool {
 		w.fail("replica %d on node %d has promised %+v, and comes back with %+v and entries up to %d of term %d",
 			n.replicaID, n.id, p, hard, last, lastTerm)
 	}
-	w.debugf("FORGOT node %d replica %d: promised %+v has %+v last %d term %d", n.id, n.replicaID, p, hard, last, lastTerm)
+	w.trace("node %d: replica %d has promised %+v, and knows of %+v and entries up to %d of term %d", n.id, n.replicaID, p, hard, last, lastTerm)
 	w.counts.Forgot++
 	return false
 }

@@ -41,10 +41,7 @@ func (n *node) rehost() {
 func (n *node) host(id uint64, fresh bool) {
 	n.forget()
 	err := n.open(id, fresh)
-	n.world.debugf("OPEN node %d replica %d fresh %v err %v", n.id, id, fresh, err)
-	if err == nil {
-		n.world.debugf("   %+v [%d,%d]", n.log.HardState(), n.log.FirstIndex(), n.log.LastIndex())
-	}
+	n.world.trace("node %d: opens replica %d, new %v: %v", n.id, id, fresh, err)
 	switch {
 	case err == nil:
 		n.replicaID = id
@@ -88,7 +85,7 @@ func (n *node) distrust(why error) {
 	if n.harm.kind == "" {
 		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
 	}
-	n.world.debugf("DISTRUST node %d replica %d: %v", n.id, n.replicaID, why)
+	n.world.trace("node %d: replica %d stops: %v", n.id, n.replicaID, why)
 	n.world.counts.Distrusted++
 	n.replica, n.distrusted = nil, why
 	if n.log != nil {
@@ -101,6 +98,7 @@ func (n *node) distrust(why error) {
 // drop removes the replica that has left this node.
 func (n *node) drop() {
 	id := n.replicaID
+	n.world.trace("node %d: drops replica %d", n.id, id)
 	n.life++ // nothing of it happens any more
 	n.forget()
 	n.harm, n.copies, n.promised = harm{}, nil, promise{}

@@ -77,6 +77,7 @@ func (m *mending) finish() {
 		return
 	}
 	n.world.counts.Mended++
+	n.world.trace("node %d: replica %d is mended", n.id, id)
 	n.host(id, false)
 	if n.serves() {
 		n.harm = harm{}

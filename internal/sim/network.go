@@ -15,9 +15,6 @@ func (w *world) send(from, to *node, replica uint64, message []byte) {
 	if w.network.cut[way{from.id, to.id}] || w.lost() {
 		return
 	}
-	if debug {
-		w.debugf("msg %d->%d replica %d %s", from.id, to.id, replica, peek(message))
-	}
 	deliver := func() {
 		to.act(to.life, func() { to.hear(from.id, replica, message) })
 	}

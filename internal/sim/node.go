@@ -157,6 +157,9 @@ func (n *node) tick(life int) {
 		if n.world.chance(4) {
 			n.look()
 		}
+		if n.world.chance(40) {
+			n.copy() // as a backup does
+		}
 		if n.life != life || n.replica == nil {
 			return
 		}
@@ -187,7 +190,7 @@ func (n *node) die(powerless bool) {
 	w := n.world
 	n.up = false
 	n.life++
-	w.debugf("DIE node %d replica %d powerless %v", n.id, n.replicaID, powerless)
+	w.trace("node %d: ends, without power %v", n.id, powerless)
 	if powerless {
 		w.counts.PowerCuts++
 		n.disk.PowerCut(faultdisk.Remains(w.random.IntN(3)))

@@ -25,6 +25,9 @@ type Options struct {
 	// cannot know, as it would. That may break the rules, see damage.go.
 	Silent bool
 
+	// Trace is told what happens to the nodes; nil: nobody is.
+	Trace io.Writer
+
 	flaw *flaw
 }
 
@@ -57,10 +60,14 @@ func (r *Result) Err() error {
 var chanceMu sync.Mutex
 
 // Run lets a world live through faults, heal, and tell what it has.
-func Run(seed uint64, o Options) *Result {
+func Run(seed uint64, o Options) *Result { return run(seed, o, (*world).suffer) }
+
+// run lets a world live through what a story does to it.
+func run(seed uint64, o Options, story func(*world)) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
-	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent}
+	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, traced: o.Trace}
+	w.catalog.trace = w.trace
 	before := rand.Reader
 	rand.Reader = &drawn{w.random}
 	defer func() { rand.Reader = before }()
@@ -72,7 +79,8 @@ func Run(seed uint64, o Options) *Result {
 		o.Time = 12 * time.Second
 	}
 	w.told = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
-	w.live(o)
+	w.time = o.Time.Microseconds()
+	w.live(o, story)
 
 	result := &Result{
 		Seed: seed, Virtual: time.Duration(w.now) * time.Microsecond, Counts: w.counts, Problem: w.problem, History: w.text.Bytes(),
@@ -103,7 +111,7 @@ var _ io.Reader = (*drawn)(nil)
 // settleTime is how long a healed world may take to answer everything.
 const settleTime = 60 * second
 
-func (w *world) live(o Options) {
+func (w *world) live(o Options, story func(*world)) {
 	for id := range o.Nodes {
 		w.nodes = append(w.nodes, newNode(w, uint64(id+1)))
 	}
@@ -120,13 +128,19 @@ func (w *world) live(o Options) {
 	for range 1 + w.random.IntN(3) {
 		w.startReader()
 	}
-	w.beginFaults()
-	w.run(w.now + o.Time.Microseconds())
+	w.network.cut = map[way]bool{}
+	story(w)
 	w.heal()
 	w.run(w.now + 4*second)
 	w.quiet = true
 	w.run(w.now + 3*second)
 	w.tell()
+}
+
+// suffer lets faults of all kinds come.
+func (w *world) suffer() {
+	w.beginFaults()
+	w.run(w.now + w.time)
 }
 
 // tell reads the whole log from every node, each time until it succeeds, and

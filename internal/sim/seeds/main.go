@@ -9,12 +9,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
+
+	"strandline.dev/internal/sim"
 )
 
 // plan is what was asked for.
@@ -24,6 +29,7 @@ type plan struct {
 	time        time.Duration // of faults in each run, virtual; 0: as the simulator has it
 	limit       time.Duration // real time that a seed may take
 	failures    int           // after so many nothing new is begun
+	silent      bool
 }
 
 func main() {
@@ -35,9 +41,10 @@ func main() {
 	flag.DurationVar(&p.time, "time", 0, "virtual time that faults go on in each; 0: 12 s")
 	flag.DurationVar(&p.limit, "limit", 2*time.Minute, "real time that one seed may take")
 	flag.IntVar(&p.failures, "failures", 10, "stop after so many")
+	flag.BoolVar(&p.silent, "silent", false, "let damaged replicas go on that have forgotten what they promised and cannot know; some seeds fail")
 	flag.Parse()
 	if *worker {
-		work(os.Stdin, os.Stdout, p.time)
+		work(os.Stdin, os.Stdout, sim.Options{Time: p.time, Silent: p.silent})
 		return
 	}
 	if err := p.check(); err != nil {
@@ -45,7 +52,9 @@ func main() {
 		os.Exit(2)
 	}
 	s := &summary{plan: p, begun: time.Now(), out: os.Stdout, terminal: isTerminal(os.Stdout)}
-	run(p, s.take)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	run(ctx, p, s.take)
+	stop()
 	s.print()
 	if s.failed > 0 {
 		os.Exit(1)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +26,7 @@ type outcome struct {
 }
 
 // work runs the seeds that come, one a line.
-func work(in io.Reader, out io.Writer, faults time.Duration) {
+func work(in io.Reader, out io.Writer, o sim.Options) {
 	encoder := json.NewEncoder(out)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var seed uint64
@@ -33,23 +34,23 @@ func work(in io.Reader, out io.Writer, faults time.Duration) {
 			fmt.Fprintln(os.Stderr, "no seed:", lines.Text())
 			os.Exit(2)
 		}
-		r := sim.Run(seed, sim.Options{Time: faults})
-		o := outcome{Seed: seed, Virtual: r.Virtual, Counts: r.Counts}
+		r := sim.Run(seed, o)
+		told := outcome{Seed: seed, Virtual: r.Virtual, Counts: r.Counts}
 		if r.Report != nil {
-			o.Acked, o.ReadBack = r.Report.Acked, r.Report.ReadBack
+			told.Acked, told.ReadBack = r.Report.Acked, r.Report.ReadBack
 		}
 		if err := r.Err(); err != nil {
-			o.Problem = err.Error()
+			told.Problem = err.Error()
 		}
-		if encoder.Encode(o) != nil {
+		if encoder.Encode(told) != nil {
 			os.Exit(1) // nobody listens
 		}
 	}
 }
 
-// run spreads the seeds of a plan over workers. Outcomes are told one at a time,
-// in no order.
-func run(p plan, tell func(outcome)) {
+// run spreads the seeds of a plan over workers, until ctx ends: what has begun
+// then is left. Outcomes are told one at a time, in no order.
+func run(ctx context.Context, p plan, tell func(outcome)) {
 	seeds := make(chan uint64)
 	var mu sync.Mutex
 	failed := 0
@@ -61,7 +62,11 @@ func run(p plan, tell func(outcome)) {
 	go func() {
 		defer close(seeds)
 		for seed := p.from; seed-p.from < p.count && !enough(); seed++ {
-			seeds <- seed
+			select {
+			case seeds <- seed:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
 	var working sync.WaitGroup
@@ -71,6 +76,9 @@ func run(p plan, tell func(outcome)) {
 			defer w.end()
 			for seed := range seeds {
 				o := w.run(seed)
+				if ctx.Err() != nil {
+					return // what kills this process may have killed that one
+				}
 				mu.Lock()
 				if o.Problem != "" {
 					failed++
@@ -127,7 +135,7 @@ func (w *worker) begin() error {
 	if err != nil {
 		return err
 	}
-	c := exec.Command(program, "-worker", "-time", w.plan.time.String())
+	c := exec.Command(program, "-worker", "-time", w.plan.time.String(), fmt.Sprintf("-silent=%v", w.plan.silent))
 	w.said.Reset()
 	c.Stderr = &w.said
 	if w.seeds, err = c.StdinPipe(); err != nil {
