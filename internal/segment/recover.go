@@ -123,7 +123,10 @@ func (s *Store) list() (*files, error) {
 			if seg, ok := parseSegmentName(stem); ok {
 				found.addBegin(seg, info.Name)
 			}
-		case "snap.tmp", "mend.tmp", "given.tmp":
+		case "snap.tmp", "mend.tmp":
+			found.temporary = append(found.temporary, info.Name)
+		}
+		if info.Name == givenName {
 			found.temporary = append(found.temporary, info.Name)
 		}
 		if strings.HasSuffix(info.Name, badSuffix) {
