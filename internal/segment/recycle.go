@@ -109,7 +109,6 @@ func (s *Store) dropFront(n int, first uint64) (unused []*segment) {
 			unused = append(unused, seg)
 		}
 	}
-	s.leaving = append(s.leaving, s.segments[:n]...)
 	s.segments = append([]*segment(nil), s.segments[n:]...)
 	for s.live[0].first < first {
 		s.live = s.live[1:]
@@ -144,9 +143,6 @@ func (s *Store) retire(segments []*segment) error {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return fmt.Errorf("recycle: %w", err)
 	}
-	s.mu.Lock()
-	s.leaving = slices.DeleteFunc(s.leaving, func(seg *segment) bool { return slices.Contains(segments, seg) })
-	s.mu.Unlock()
 	s.spares.mu.Lock()
 	defer s.spares.mu.Unlock()
 	s.spares.kept = append(s.spares.kept, recycled...)

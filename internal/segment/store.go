@@ -95,9 +95,6 @@ type Store struct {
 	// index: a later segment hides all before it that begin at its first
 	// index or above.
 	live []*segment
-	// leaving are those that were recycled while their names may still be
-	// there: they have readers, or could not be removed.
-	leaving []*segment
 	// active is the last of segments and of live. Only the writer changes it,
 	// so the writer reads it without mu.
 	active    *segment

@@ -276,9 +276,9 @@ func (v *surveyor) walkFile(p *part, file File) error {
 // itself, of others the next one knows it.
 func (v *surveyor) findEnd(w *walker) error {
 	if h := w.header; h != nil && h.mended() {
-		w.footer, w.end = h.footer, h.footer+frameHeaderSize
 		f, _, bad, err := w.look(h.footer)
-		if bad == nil && err == nil {
+		w.footer, w.end = h.footer, h.footer+frameHeaderSize
+		if bad == nil {
 			w.end = h.footer + f.size()
 		}
 		return err
@@ -345,7 +345,7 @@ func (v *visit) whole(h *frameHeader, position int64, payload []byte) {
 	case hardStateFrame, markFrame:
 		v.found(h.index+1, v.picture.nextOffset)
 		v.hard, _ = parseHardState(payload) // its length was looked at
-		v.sure = true
+		v.sure = v.part.header != nil // it has the configuration, too
 		v.picture.state(h.index, v.hard)
 	case footerFrame:
 		v.part.footer = position
