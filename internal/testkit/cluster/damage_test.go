@@ -19,31 +19,29 @@ import (
 )
 
 var (
-	places     = flag.Int("places", 12, "how many places TestDamageOnAMinorityIsRepairedByItself damages")
+	places     = flag.Int("places", 8, "how many places TestDamageOnAMinorityIsRepairedByItself damages")
+	placesLogs = flag.Int("places.logs", 3, "how many logs it has; one restart damages all of them, and the catalog")
 	placesSeed = flag.Uint64("places.seed", 0, "its seed; 0: a random one")
 )
 
 // damaging makes logs of many small segments, which are scrubbed without end.
 var damaging = []string{"--segment-size", "128KiB", "--scrub-every", "300ms", "--scrub-rate", "256MiB"}
 
-// damagedLogs is how many logs one restart damages, beside the catalog.
-const damagedLogs = 7
-
 // A flipped bit, a stale or a missing file, at random places of every log that a
 // node holds, while the others go on under load. Any number of places:
 //
-//	go test ./internal/testkit/cluster -run TestDamageOnAMinority -v -places=300 -timeout 0
+//	go test ./internal/testkit/cluster -run TestDamageOnAMinority -v -places=300 -places.logs=9 -timeout 0
 func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
 	t.Parallel()
 	seed := *placesSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("to repeat it: -places=%d -places.seed=%d", *places, seed)
+	t.Logf("to repeat it: -places=%d -places.logs=%d -places.seed=%d", *places, *placesLogs, seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	c := Start(t, Options{Nodes: 3, Flags: damaging})
 	var loads []*Load
-	for i := range damagedLogs {
+	for i := range *placesLogs {
 		name := fmt.Sprintf("log-%d", i)
 		c.CreateLog(name, client.LogConfig{})
 		loads = append(loads, c.Load(LoadOptions{Log: name, Writers: 1, ValueBytes: 4 << 10, Rate: 60}))
@@ -55,8 +53,8 @@ func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
 		n.Stop()
 		n.KeepCopy()
 		n.Start()
-		c.AwaitHealthy()
 	}
+	c.AwaitHealthy()
 	kinds := []Damage{FlippedBit, StaleFile, MissingFile}
 	for done := 0; done < *places; {
 		for _, l := range loads {
@@ -120,7 +118,7 @@ func TestDamageAtDifferentPlacesOnAllNodesIsMended(t *testing.T) {
 	}
 	for i, n := range c.Nodes() {
 		for number := range 10 {
-			n.FlipValue(n.replicaOfLog(1), 3*(10+number)+i, random)
+			n.FlipValue(n.replicaOfLog(1), 50*i+number, random) // an entry holds 16 of them at the most
 		}
 	}
 	for _, n := range c.Nodes() {
