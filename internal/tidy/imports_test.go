@@ -31,7 +31,7 @@ var rooms = map[string][]string{
 	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
 	"bench":             {"client", "internal/testkit/proxy", "internal/record"},
-	"cmd/strandline":    {"client", "bench", "internal/testkit/history", "internal/node", "internal/peer", "internal/door", "internal/record"},
+	"cmd/strandline":    {"client", "bench", "internal/testkit/history", "internal/node", "internal/peer", "internal/door", "internal/segment", "internal/record"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"internal/testkit/proxy": {},
