@@ -76,6 +76,8 @@ exit code 0, within 10 s.`,
 	_ = flags.MarkHidden("scrub-every")
 	flags.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
 	flags.Var(&style, "log-format", "text or json")
+	flags.Var((*size)(&s.segmentBytes), "segment-size", "size of a segment file; small ones let a test have many")
+	_ = flags.MarkHidden("segment-size")
 	flags.Var((*duration)(&s.syncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")
 	_ = flags.MarkHidden("fsync-delay")
 	_ = command.MarkFlagDirname("data")

@@ -38,8 +38,10 @@ type serveSettings struct {
 	minFree    int64
 	scrubRate  int64
 	scrubEvery time.Duration
-	syncDelay  time.Duration
-	logger     *slog.Logger
+	// segmentBytes is that of node.Options; 0: its default.
+	segmentBytes int64
+	syncDelay    time.Duration
+	logger       *slog.Logger
 	membership
 }
 
@@ -176,7 +178,7 @@ func (s serveSettings) options(address string) node.Options {
 		scrubRate = -1
 	}
 	return node.Options{
-		ScrubRate: scrubRate, ScrubEvery: s.scrubEvery,
+		ScrubRate: scrubRate, ScrubEvery: s.scrubEvery, SegmentBytes: s.segmentBytes,
 		DataDir: s.data, Name: s.name, GRPCAddress: address,
 		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
 		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger,

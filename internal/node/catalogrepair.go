@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
 	"strandline.dev/internal/placement"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+	"strandline.dev/internal/segment"
 )
 
 // A node whose catalog is damaged does not know whom it could ask, nor what. It
@@ -44,9 +47,13 @@ func (n *Node) catalogHolders() []other {
 		}
 	}
 	addresses = append(addresses, n.options.Join...)
-	for _, seed := range n.me.Load().Seeds {
-		if seed.ID != n.me.Load().NodeID {
-			addresses = append(addresses, n.reach(seed))
+	nodes := n.me.Load().Seeds
+	if c := n.catalog.Load(); c != nil {
+		nodes = c.shown.Load().nodes()
+	}
+	for _, node := range nodes {
+		if node.ID != n.me.Load().NodeID {
+			addresses = append(addresses, n.reach(node))
 		}
 	}
 	var holders []other
@@ -58,15 +65,15 @@ func (n *Node) catalogHolders() []other {
 	return holders
 }
 
-// bringBackCatalog mends or replaces this node's replica of the catalog, and
-// then begins.
-func (n *Node) bringBackCatalog(ctx context.Context, damage error) {
-	n.logger.Error("the catalog of this node is damaged; it asks the other nodes, and takes no part meanwhile", "error", damage)
+// bringBackCatalog mends or replaces this node's replica of the catalog, until
+// begin can start it.
+func (n *Node) bringBackCatalog(ctx context.Context, damage error, begin func() error) {
+	n.logger.Error("the catalog of this node is damaged; it asks the other nodes", "error", damage)
 	for ctx.Err() == nil {
 		m := n.catalogMender(damage)
 		n.catalogMending.Store(m)
 		err := damage
-		if !errors.Is(err, errLost) {
+		if !errors.Is(err, errLost) && !errors.Is(err, replica.ErrForgot) {
 			_, err = m.repair(ctx)
 			close(m.done)
 		}
@@ -74,7 +81,7 @@ func (n *Node) bringBackCatalog(ctx context.Context, damage error) {
 			err = n.renewCatalog(ctx, m, err)
 		}
 		if err == nil {
-			err = n.begin()
+			err = begin()
 		}
 		var again *catalogDamage
 		switch {
@@ -88,6 +95,52 @@ func (n *Node) bringBackCatalog(ctx context.Context, damage error) {
 		m.tell("%v", err)
 		pause(ctx, mendPauseTo)
 	}
+}
+
+// attendCatalog is attend for the catalog. What this node knows of it stays; the
+// replica that has ended stays too, until another takes its place.
+func (n *Node) attendCatalog(ctx context.Context, h *hosted, cause error) {
+	n.stepDown(ctx, h)
+	n.changing.Lock()
+	if n.closed || n.catalog.Load().host() != h {
+		n.changing.Unlock()
+		return
+	}
+	h.stand(record.Refuse(record.NotLeader, "the catalog is being mended on this node: %v", cause))
+	n.shut(h)
+	n.changing.Unlock()
+	n.bringBackCatalog(ctx, cause, n.restartCatalog)
+}
+
+// restartCatalog starts this node's replica of the catalog again.
+func (n *Node) restartCatalog() error {
+	host, err := n.openCatalog()
+	if err != nil {
+		return err
+	}
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	if n.closed {
+		return host.close(context.Background())
+	}
+	n.addLog(host)
+	n.catalog.Load().hosting.Store(host)
+	return nil
+}
+
+// openCatalog opens this node's replica of the catalog; a *catalogDamage tells
+// that it can be brought back.
+func (n *Node) openCatalog() (*hosted, error) {
+	l := n.ownCatalog()
+	host := newHosted(l, n.me.Load().CatalogReplica)
+	if err := n.startReplica(host, l); err != nil {
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) || errors.Is(err, errLost) {
+			err = &catalogDamage{err}
+		}
+		return nil, fmt.Errorf("open catalog: %w", err)
+	}
+	return host, nil
 }
 
 func (n *Node) catalogMender(damage error) *mending {

@@ -21,6 +21,12 @@ func (n *Node) foundDamage(h *hosted, cause error) {
 		return
 	}
 	n.logger.Error("the files of a log are damaged", "log", h.name, "replica", h.replicaID, "error", cause)
+	if h.id == catalogID {
+		if len(n.catalogHolders()) > 0 {
+			n.keeper.run(func(ctx context.Context) { n.attendCatalog(ctx, h, cause) })
+		}
+		return
+	}
 	l, shared := n.sharedLog(h)
 	if !shared {
 		return // there is nobody to ask: what can be read is served
@@ -32,23 +38,13 @@ func (n *Node) foundDamage(h *hosted, cause error) {
 // attend takes a replica whose files are damaged out of service: it hands over
 // if it leads, and comes back once its files are whole, or under another id.
 func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error) {
-	handing, cancel := context.WithTimeout(ctx, handOverDamaged)
-	for h.replica.Status().Leading && handing.Err() == nil {
-		if h.replica.HandOver(handing, 0) != nil {
-			pause(handing, changePause)
-		}
-	}
-	cancel()
+	n.stepDown(ctx, h)
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	if (*n.logs.Load())[h.name] != h || n.closed {
 		return
 	}
-	closing, cancel := context.WithTimeout(ctx, unhostTime)
-	defer cancel()
-	if err := h.close(closing); err != nil {
-		n.logger.Warn("a log with damaged files did not close cleanly", "log", h.name, "error", err)
-	}
+	n.shut(h)
 	after := newHosted(l, h.replicaID)
 	if errors.Is(cause, replica.ErrForgot) {
 		n.lose(after, l, cause)
@@ -58,10 +54,30 @@ func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error)
 	n.addLog(after)
 }
 
+// stepDown lets another replica lead, if this one does and there is one.
+func (n *Node) stepDown(ctx context.Context, h *hosted) {
+	ctx, cancel := context.WithTimeout(ctx, handOverDamaged)
+	defer cancel()
+	for h.replica.Status().Leading && ctx.Err() == nil {
+		if h.replica.HandOver(ctx, 0) != nil {
+			pause(ctx, changePause)
+		}
+	}
+}
+
+// shut closes a log whose files are damaged.
+func (n *Node) shut(h *hosted) {
+	closing, cancel := context.WithTimeout(context.Background(), unhostTime)
+	defer cancel()
+	if err := h.close(closing); err != nil {
+		n.logger.Warn("a log with damaged files did not close cleanly", "log", h.name, "error", err)
+	}
+}
+
 // sharedLog tells whether other nodes hold a log too.
 func (n *Node) sharedLog(h *hosted) (l catalogLog, shared bool) {
 	c := n.catalog.Load()
-	if c == nil || h.id == catalogID {
+	if c == nil {
 		return l, false
 	}
 	l, ok := c.shown.Load().Logs[h.name]

@@ -330,7 +330,7 @@ func (n *Node) awaitMembers(ctx context.Context, names []string) error {
 			}
 		}
 		voters, _ := state.catalogMembers()
-		if missing == "" && len(c.host.replica.Status().Voters) == len(voters) {
+		if missing == "" && len(c.host().replica.Status().Voters) == len(voters) {
 			return nil
 		}
 		if pause(ctx, changePause); ctx.Err() != nil {

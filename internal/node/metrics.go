@@ -16,6 +16,7 @@ type metrics struct {
 	mended   *prometheus.CounterVec
 	replaced *prometheus.CounterVec
 	scrubbed prometheus.Counter
+	scrubs   prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -42,6 +43,9 @@ func newMetrics() *metrics {
 		}, log),
 		scrubbed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "strandline_scrubbed_bytes_total", Help: "Stored bytes that were read to see whether they are still what was written.",
+		}),
+		scrubs: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "strandline_scrubs_total", Help: "How often all that is stored here was read to see that.",
 		}),
 	}
 }
@@ -110,6 +114,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.node.metrics.mended.Collect(out)
 	c.node.metrics.replaced.Collect(out)
 	c.node.metrics.scrubbed.Collect(out)
+	c.node.metrics.scrubs.Collect(out)
 }
 
 func oneIf(b bool) float64 {

@@ -182,7 +182,7 @@ func (n *Node) open() error {
 	err = n.begin()
 	var damaged *catalogDamage
 	if errors.As(err, &damaged) && len(n.catalogHolders()) > 0 {
-		n.keeper.run(func(ctx context.Context) { n.bringBackCatalog(ctx, damaged) })
+		n.keeper.run(func(ctx context.Context) { n.bringBackCatalog(ctx, damaged, n.begin) })
 		return nil
 	}
 	return err
@@ -195,13 +195,9 @@ const openTimeout = time.Minute
 // begin returns; one among others does so as soon as it finds them.
 func (n *Node) begin() error {
 	me := n.me.Load()
-	host := newHosted(n.ownCatalog(), me.CatalogReplica)
-	if err := n.startReplica(host, n.ownCatalog()); err != nil {
-		var corrupt *segment.CorruptError
-		if errors.As(err, &corrupt) || errors.Is(err, errLost) {
-			err = &catalogDamage{err}
-		}
-		return fmt.Errorf("open catalog: %w", err)
+	host, err := n.openCatalog()
+	if err != nil {
+		return err
 	}
 	c := newCatalog(n, host)
 	n.changing.Lock()
@@ -238,7 +234,7 @@ func (n *Node) begin() error {
 
 func (n *Node) beginAlone(ctx context.Context) error {
 	c := n.catalog.Load()
-	if err := c.host.replica.AwaitOffice(ctx); err != nil {
+	if err := c.host().replica.AwaitOffice(ctx); err != nil {
 		return fmt.Errorf("open catalog: %w", err)
 	}
 	if err := c.refresh(ctx); err != nil {

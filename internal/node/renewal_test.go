@@ -160,6 +160,28 @@ func TestAReplicaBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 	c.sameOn("orders", numbered(0, 20))
 }
 
+func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
+	c := three(t, 1)
+	follower := c.follower(catalogName)
+	before, dir := c.replicaOf(follower, catalogName)
+	c.stop(follower)
+	require.NoError(t, os.CopyFS(dir+".copy", os.DirFS(dir)))
+	c.start(follower, nil)
+	c.healthy()
+	for i := range 3 {
+		_, err := c.nodes[c.leader(catalogName)].CreateLog(t.Context(), anyone, fmt.Sprint("more-", i), Config{})
+		require.NoError(t, err)
+	}
+	c.healthy()
+	c.stop(follower)
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.Rename(dir+".copy", dir))
+	c.start(follower, nil)
+	c.renewed(follower, catalogName, before)
+	_, err := c.nodes[follower].CreateLog(t.Context(), anyone, "last", Config{})
+	require.NoError(t, err)
+}
+
 func TestALogAloneIsNotRenewed(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)

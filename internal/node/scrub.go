@@ -34,6 +34,7 @@ func (n *Node) scrub(ctx context.Context) {
 				n.scrubLog(ctx, h)
 			}
 		}
+		n.metrics.scrubs.Inc()
 		pause(ctx, time.Until(again))
 	}
 }

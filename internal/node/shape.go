@@ -16,12 +16,16 @@ const shapeEvery = 200 * time.Millisecond
 // followCatalog folds changes as they become known and hosts what they say.
 func (n *Node) followCatalog(ctx context.Context) {
 	c := n.catalog.Load()
-	tail := c.host.replica.Tail()
 	clean := false
 	for {
+		tail := c.host().replica.Tail()
 		start, end, err := tail.Bounds()
 		if err != nil {
-			return // the catalog's replica has ended, which Ready tells
+			// The catalog's replica has ended, which Ready tells. It may be mended.
+			if pause(ctx, cleanUpPause); ctx.Err() != nil {
+				return
+			}
+			continue
 		}
 		if err := c.learn(ctx); err != nil && ctx.Err() == nil {
 			n.logger.Warn("the catalog could not be read; trying again", "error", err)
