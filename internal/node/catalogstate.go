@@ -55,6 +55,7 @@ type catalogConfig struct {
 	Durability     string `json:"durability"`
 	RetentionMs    int64  `json:"retention_ms,omitempty"`
 	RetentionBytes int64  `json:"retention_bytes,omitempty"`
+	MaxBatchBytes  int    `json:"max_batch_bytes,omitempty"`
 	Replicas       int    `json:"replicas,omitempty"`
 	Topic          string `json:"topic,omitempty"`
 	Partition      int32  `json:"partition,omitempty"`
@@ -163,14 +164,14 @@ func (s *catalogState) catalogMembers() (voters, learners []uint64) {
 func encodeConfig(c Config) catalogConfig {
 	return catalogConfig{
 		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),
-		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
+		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
 	}
 }
 
 func (c catalogConfig) decode() Config {
 	out := Config{
 		Retention:      time.Duration(c.RetentionMs) * time.Millisecond,
-		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
+		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
 	}
 	if c.Durability == Memory.String() {
 		out.Durability = Memory
