@@ -176,3 +176,14 @@ func TestAFileThatWasLostDoesNotComeBack(t *testing.T) {
 	d.PowerCut(Everything)
 	require.Empty(t, d.Names())
 }
+
+func TestAFlippedBitStaysWhenTheFileIsSynced(t *testing.T) {
+	d := newDisk(t)
+	put(t, d, "a/b/file", "x", false, true)
+	d.FlipBit("a/b/file", 0)
+	f, err := d.Open("a/b/file")
+	require.NoError(t, err)
+	require.NoError(t, f.Datasync())
+	d.PowerCut(Nothing)
+	require.Equal(t, "y", string(d.Content("a/b/file")))
+}

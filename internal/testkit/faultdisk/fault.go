@@ -137,6 +137,11 @@ func (d *Disk) Change(name string, position int64, by func(byte) byte) {
 	if position < int64(len(n.platter)) {
 		n.platter[position] = n.seen[position]
 	}
+	for _, e := range n.cached { // or else a sync would undo it
+		if at := position - e.position; at >= 0 && at < int64(len(e.data)) {
+			e.data[at] = n.seen[position]
+		}
+	}
 }
 
 // Replace puts a file in place for good, as somebody does who restores an old
