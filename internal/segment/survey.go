@@ -345,7 +345,7 @@ func (v *visit) whole(h *frameHeader, position int64, payload []byte) {
 	case hardStateFrame, markFrame:
 		v.found(h.index+1, v.picture.nextOffset)
 		v.hard, _ = parseHardState(payload) // its length was looked at
-		v.sure = v.part.header != nil // it has the configuration, too
+		v.sure = v.part.header != nil       // it has the configuration, too
 		v.picture.state(h.index, v.hard)
 	case footerFrame:
 		v.part.footer = position

@@ -3,6 +3,7 @@ package sim
 import (
 	"syscall"
 
+	"strandline.dev/internal/segment"
 	"strandline.dev/internal/testkit/faultdisk"
 )
 
@@ -14,6 +15,9 @@ type faults struct {
 	damage int
 	// changes: the operator is busy.
 	changes bool
+	// ambush: of so many votes one is followed by the worst that can happen to
+	// it; 0: none.
+	ambush int
 }
 
 // begin lets the faults come.
@@ -24,6 +28,7 @@ func (w *world) beginFaults() {
 		w.faults.damage = 1
 	}
 	w.faults.every = int64(w.dice(200, 700, 2000)) * millisecond
+	w.faults.ambush = w.dice(0, 0, 2)
 	w.nextFault()
 }
 
@@ -46,10 +51,12 @@ func (w *world) fault() {
 		if n.up {
 			n.die(false)
 		}
-	case 2, 3:
+	case 2:
 		if n.up {
 			n.die(true)
 		}
+	case 3:
+		n.doomed = true
 	case 4:
 		// The power of all.
 		if w.chance(3) {
@@ -126,6 +133,11 @@ func (w *world) partition(n *node) {
 			cut = append(cut, way{n.id, other.id})
 		}
 	}
+	w.cut(cut)
+}
+
+// cut loses everything that is sent some ways, for a while.
+func (w *world) cut(cut []way) {
 	for _, c := range cut {
 		w.network.cut[c] = true
 	}
@@ -136,13 +148,51 @@ func (w *world) partition(n *node) {
 	})
 }
 
+// ambush is called after each write, with the hard state before and after it.
+// Two kinds of moments are too short for chance to hit them often: when what was
+// just written has been told to others, and when a vote has been given. Then the
+// power goes, and who was voted for may be cut off.
+func (n *node) ambush(before, after segment.HardState) {
+	w, life := n.world, n.life
+	voted := w.faults.ambush > 0 && !w.faults.over && after.Term > before.Term && after.Vote != 0 && after.Vote != n.replicaID && w.chance(w.faults.ambush)
+	if voted {
+		w.after(w.between(millisecond, 4*millisecond), func() { n.isolate(after.Vote) })
+	}
+	if voted || n.doomed {
+		n.doomed = false
+		w.after(w.between(0, 4*millisecond), func() {
+			if n.life == life {
+				n.die(true)
+			}
+		})
+	}
+}
+
+// isolate cuts the node of another replica off, if it is known here.
+func (n *node) isolate(replica uint64) {
+	if node := n.nodeOf(replica); node != 0 {
+		n.world.isolate(n.world.nodes[node-1])
+	}
+}
+
+// isolate cuts a node off from all others for a while.
+func (w *world) isolate(n *node) {
+	var cut []way
+	for _, other := range w.nodes {
+		if other != n {
+			cut = append(cut, way{n.id, other.id}, way{other.id, n.id})
+		}
+	}
+	w.cut(cut)
+}
+
 // heal ends all faults. Processes that are down come back by themselves.
 func (w *world) heal() {
 	w.faults.over = true
 	clear(w.network.cut)
 	w.network.loss, w.network.repeat, w.network.late = 0, 0, 0
 	for _, n := range w.nodes {
-		n.paused, n.slow = 0, 0
+		n.paused, n.slow, n.doomed = 0, 0, false
 		n.disk.Capacity(0)
 		// What is left of a fault that has not struck yet.
 		if n.up {

@@ -82,6 +82,10 @@ func (n *node) distrust(why error) {
 	if n.distrusted != nil {
 		return
 	}
+	if n.harm.kind == "" && n.world.flaw != nil && n.replica != nil {
+		n.die(false) // what was broken on purpose is for the rules to notice
+		return
+	}
 	if n.harm.kind == "" {
 		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
 	}
@@ -119,10 +123,7 @@ func (n *node) segmentOptions() segment.Options {
 
 func (n *node) open(id uint64, fresh bool) error {
 	options := n.segmentOptions()
-	disk := segment.FS(n.disk)
-	if broken := n.world.flaws().disk; broken != nil {
-		disk = broken(disk)
-	}
+	disk := n.disk
 	founders := n.placed().Founders
 	if fresh {
 		if err := disk.RemoveAll(n.dir(id)); err != nil {
@@ -150,12 +151,8 @@ func (n *node) open(id uint64, fresh bool) error {
 	if broken := n.world.flaws().log; broken != nil {
 		n.log = broken(n, log)
 	}
-	hard := n.log.HardState()
-	if broken := n.world.flaws().hard; broken != nil {
-		hard = broken(hard)
-	}
 	n.replica, err = replica.OpenStepped(replica.Options{
-		ID: id, Log: n.log, HardState: hard, Logger: slog.New(slog.DiscardHandler),
+		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
 		Eager:   founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
 		Send:    n.send,
 		Damaged: n.foundDamage,

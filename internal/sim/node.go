@@ -35,6 +35,7 @@ type node struct {
 	wall    int64 // ms by which its wall clock is wrong
 	paused  int64 // us: nothing happens here before
 	slow    int64 // us that the disk takes longer
+	doomed  bool  // its power goes soon after the next write
 
 	replicaID  uint64           // that is hosted here; 0: none
 	replica    *replica.Stepped // nil: none, or it cannot be served
@@ -134,6 +135,7 @@ func (n *node) write() {
 	if n.replica == nil {
 		return
 	}
+	before := n.log.HardState()
 	written := n.replica.Write()
 	if n.disk.Stopped() {
 		n.die(true)
@@ -142,6 +144,7 @@ func (n *node) write() {
 	if written {
 		n.promise()
 	}
+	n.ambush(before, n.log.HardState())
 }
 
 func (n *node) feed() {
