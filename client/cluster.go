@@ -80,6 +80,8 @@ const (
 	Probing      ReplicaState = "probing"  // the leader looks for where it stands
 	Snapshot     ReplicaState = "snapshot" // it needs less than there is: the start is on its way
 	Unreachable  ReplicaState = "unreachable"
+	Mending      ReplicaState = "mending" // its files are damaged; what is missing is fetched from other nodes
+	Lost         ReplicaState = "lost"    // its files are gone or cannot be trusted: a new replica takes its place
 	UnknownState ReplicaState = "unknown" // nobody leads, so nobody knows
 )
 
@@ -198,6 +200,10 @@ func stateOf(w strandlinev1.ReplicaState) ReplicaState {
 		return Snapshot
 	case strandlinev1.ReplicaState_REPLICA_STATE_UNREACHABLE:
 		return Unreachable
+	case strandlinev1.ReplicaState_REPLICA_STATE_MENDING:
+		return Mending
+	case strandlinev1.ReplicaState_REPLICA_STATE_LOST:
+		return Lost
 	}
 	return UnknownState
 }

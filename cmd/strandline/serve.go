@@ -69,8 +69,15 @@ exit code 0, within 10 s.`,
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree
 	flags.Var((*size)(&s.minFree), "min-free", "how much of the disk stays free: below, appends are refused")
+	s.scrubRate = node.DefaultScrubRate
+	flags.Var((*size)(&s.scrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
+	s.scrubEvery = node.DefaultScrubEvery
+	flags.Var((*duration)(&s.scrubEvery), "scrub-every", "how often everything is read to find damage")
+	_ = flags.MarkHidden("scrub-every")
 	flags.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
 	flags.Var(&style, "log-format", "text or json")
+	flags.Var((*size)(&s.segmentBytes), "segment-size", "size of a segment file; small ones let a test have many")
+	_ = flags.MarkHidden("segment-size")
 	flags.Var((*duration)(&s.syncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")
 	_ = flags.MarkHidden("fsync-delay")
 	_ = command.MarkFlagDirname("data")

@@ -36,8 +36,12 @@ type serveSettings struct {
 	logspecLog string
 	pprof      bool
 	minFree    int64
-	syncDelay  time.Duration
-	logger     *slog.Logger
+	scrubRate  int64
+	scrubEvery time.Duration
+	// segmentBytes is that of node.Options; 0: its default.
+	segmentBytes int64
+	syncDelay    time.Duration
+	logger       *slog.Logger
 	membership
 }
 
@@ -169,7 +173,12 @@ func (s serveSettings) options(address string) node.Options {
 	if s.advertise != "" {
 		address = s.advertise
 	}
+	scrubRate := s.scrubRate
+	if scrubRate == 0 {
+		scrubRate = -1
+	}
 	return node.Options{
+		ScrubRate: scrubRate, ScrubEvery: s.scrubEvery, SegmentBytes: s.segmentBytes,
 		DataDir: s.data, Name: s.name, GRPCAddress: address,
 		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
 		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger,

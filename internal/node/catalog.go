@@ -40,9 +40,14 @@ const (
 // it.
 type catalog struct {
 	node *Node
-	host *hosted
+	// hosting is this node's replica of log 0: another one after it was mended.
+	hosting atomic.Pointer[hosted]
 	// shown is the newest state that was folded. It is never changed.
 	shown atomic.Pointer[catalogState]
+	// current: since this process began, shown has been the newest state there
+	// was. One that was kept by the process before may name replicas that have
+	// been replaced since.
+	current atomic.Bool
 
 	// mu is held over a whole change.
 	mu    sync.Mutex
@@ -55,13 +60,17 @@ type catalog struct {
 }
 
 func newCatalog(n *Node, host *hosted) *catalog {
-	c := &catalog{node: n, host: host, state: newCatalogState()}
+	c := &catalog{node: n, state: newCatalogState()}
+	c.hosting.Store(host)
 	for _, seed := range n.me.Load().Seeds {
 		c.state.Nodes[seed.ID] = seed
 	}
 	c.show()
 	return c
 }
+
+// host has a replica that was started; it may have ended.
+func (c *catalog) host() *hosted { return c.hosting.Load() }
 
 func (c *catalog) show() {
 	state := c.state.clone()
@@ -100,7 +109,7 @@ func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalo
 			return d.error
 		case errors.Is(err, errAgain) || errors.As(err, &r) && r.Reason == record.EndMismatch:
 			continue
-		case c.host.problem() != nil:
+		case c.host().problem() != nil:
 			return err // it will not get better
 		case ctx.Err() != nil:
 			return record.Refuse(record.OutcomeUnknown, "the catalog has no majority of nodes for %v; the change may still happen: %v", changeTimeout, err)
@@ -150,11 +159,11 @@ type decided struct{ error }
 
 // propose appends a change at the leader, if the catalog ends at an offset.
 func (c *catalog) propose(ctx context.Context, end record.Offset, value []byte) error {
-	s := c.host.replica.Status()
+	s := c.host().replica.Status()
 	if s.Leading {
 		return c.appendAt(ctx, end, value)
 	}
-	node := c.node.nodeOf(c.host, s.Leader)
+	node := c.node.nodeOf(c.host(), s.Leader)
 	if node == 0 {
 		return record.Refuse(record.NotLeader, "the catalog has no leader at the moment")
 	}
@@ -172,17 +181,21 @@ func (c *catalog) appendAt(ctx context.Context, end record.Offset, value []byte)
 	if err != nil {
 		return err
 	}
-	return c.host.appendAt(ctx, end, batch)
+	return c.host().appendAt(ctx, end, batch)
 }
 
 // catchUp folds every record that is committed now, anywhere.
 func (c *catalog) catchUp(ctx context.Context) error {
 	confirm, cancel := context.WithTimeout(ctx, changeTimeout/10)
 	defer cancel()
-	if err := c.host.confirm(confirm); err != nil {
+	if err := c.host().confirm(confirm); err != nil {
 		return err
 	}
-	return c.foldKnown(ctx)
+	if err := c.foldKnown(ctx); err != nil {
+		return err
+	}
+	c.current.Store(true)
+	return nil
 }
 
 // refresh makes the state linearizable: it holds every change that was made
@@ -211,14 +224,15 @@ func (c *catalog) foldKnown(ctx context.Context) error {
 }
 
 func (c *catalog) foldOnce(ctx context.Context) error {
-	start, end, err := c.host.replica.Tail().Bounds()
+	h := c.host()
+	start, end, err := h.replica.Tail().Bounds()
 	if err != nil {
 		return err
 	}
 	if c.next = max(c.next, start); c.next >= end {
 		return nil
 	}
-	reader := &Reader{host: c.host, next: c.next, until: end, internal: true, reader: c.host.replica.NewReader(c.next)}
+	reader := &Reader{host: h, next: c.next, until: end, internal: true, reader: h.replica.NewReader(c.next)}
 	defer reader.Close()
 	for {
 		chunk, err := reader.Next(ctx)
@@ -256,8 +270,8 @@ func (c *catalog) fold(chunk Chunk) error {
 // checkpoint writes the whole state as one change and trims those before, once
 // in a while. If it fails the next change tries again.
 func (c *catalog) checkpoint(ctx context.Context) {
-	start, _, err := c.host.replica.Tail().Bounds()
-	if err != nil || c.next-start < checkpointEvery || !c.host.replica.Status().Leading {
+	start, _, err := c.host().replica.Tail().Bounds()
+	if err != nil || c.next-start < checkpointEvery || !c.host().replica.Status().Leading {
 		return
 	}
 	whole := c.state.clone()
@@ -267,7 +281,7 @@ func (c *catalog) checkpoint(ctx context.Context) {
 		err = c.appendAt(ctx, at, value)
 	}
 	if err == nil {
-		_, err = c.host.command(ctx, record.Command{Kind: record.Trim, Offset: at})
+		_, err = c.host().command(ctx, record.Command{Kind: record.Trim, Offset: at})
 	}
 	if err != nil {
 		c.node.logger.Warn("could not write a checkpoint of the catalog; the next change tries again", "error", err)

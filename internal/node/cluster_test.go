@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -25,12 +24,19 @@ type cluster struct {
 	dirs      map[string]string
 	nodes     map[string]*Node
 	stops     map[string]func()
+	// adjust changes the options of nodes that are started, if not nil.
+	adjust func(*Options)
 }
 
 // newCluster starts nodes that wait, and forms a cluster of them.
 func newCluster(t *testing.T, names ...string) *cluster {
+	return newClusterWith(t, nil, names...)
+}
+
+// newClusterWith is newCluster of nodes with other options.
+func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *cluster {
 	c := &cluster{
-		t: t, addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
+		t: t, adjust: adjust, addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
 	}
 	for _, name := range names {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,6 +76,9 @@ func (c *cluster) start(name string, join []string) {
 	}
 	if join == nil {
 		o.Peers = maps.Clone(c.addresses)
+	}
+	if c.adjust != nil {
+		c.adjust(&o)
 	}
 	n, err := Open(o)
 	require.NoError(c.t, err)
@@ -362,25 +371,6 @@ func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 		require.False(t, seen[id])
 		seen[id] = true
 	}
-}
-
-func TestAReplicaWhoseFilesAreGoneIsNotMadeAgainFromNothing(t *testing.T) {
-	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
-	require.NoError(t, err)
-	c.append("orders", "one")
-	h := (*c.nodes["c"].logs.Load())["orders"]
-	dir := c.nodes["c"].replicaDir(h.id, h.replicaID)
-	c.stop("c")
-	require.NoError(t, os.RemoveAll(dir))
-	c.start("c", nil)
-	c.eventually("the log is told to be lost here", func() bool {
-		info, err := c.nodes["c"].KnownInfo(anyone, "orders")
-		return err == nil && info.Problem != ""
-	})
-	info, err := c.nodes["c"].KnownInfo(anyone, "orders")
-	require.NoError(t, err)
-	require.Contains(t, info.Problem, "replace this node")
 }
 
 func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {

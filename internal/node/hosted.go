@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,9 +31,19 @@ type hosted struct {
 	replica   *replica.Replica // nil when the log cannot be served
 	log       segment.Log
 
-	// unserved says why the log cannot be served since it was opened; empty
-	// for one that can.
-	unserved string
+	// standing is why the log has not been served since it was opened or its
+	// files turned out to be damaged; nil for one that is.
+	standing atomic.Pointer[record.Refusal]
+	// forgot: the replica must not speak any more, see renewal.go.
+	forgot bool
+	// found is told when stored bytes are not what was written; of a log that
+	// runs.
+	found func(error)
+	// damaged: found has been told. leaving: so the replica is about to be
+	// closed and mended.
+	damaged, leaving atomic.Bool
+	// mending is under way; nil for a log whose files are whole.
+	mending *mending
 
 	// A memory log: offsets below lost are gone with an earlier generation,
 	// and appends stay below ceiling, which the catalog has reserved.
@@ -62,14 +74,25 @@ type hosted struct {
 
 // problem is nil, or why the log cannot be served.
 func (h *hosted) problem() *record.Refusal {
-	if h.unserved != "" {
-		return record.Refuse(record.Corrupt, "log %q cannot be served here: %s", h.name, h.unserved)
+	if r := h.standing.Load(); r != nil {
+		return r
 	}
-	return h.replica.Status().Failed
+	s := h.replica.Status()
+	if s.Short && s.Failed == nil {
+		return record.Refuse(record.NotLeader,
+			"what this node holds of log %q begins at offset %d; it is finding out whether the rest was trimmed", h.name, h.log.StartOffset())
+	}
+	return s.Failed
 }
+
+// stand makes r the reason why the log is not served.
+func (h *hosted) stand(r *record.Refusal) { h.standing.Store(r) }
 
 func (h *hosted) close(ctx context.Context) (err error) {
 	h.closing.Do(func() {
+		if h.mending != nil {
+			h.mending.stop()
+		}
 		if h.replica == nil {
 			return
 		}
@@ -117,19 +140,35 @@ func (n *Node) makeReplica(log, id uint64, founders []uint64) error {
 	return n.made.add(id)
 }
 
-// host opens the replica that the catalog puts on this node. One that cannot
-// be opened is hosted too, with the reason, so that the others are served.
-func (n *Node) host(l catalogLog, id uint64) *hosted {
+func newHosted(l catalogLog, id uint64) *hosted {
 	h := &hosted{name: l.Name, id: l.ID, created: l.Created, lost: l.Lost, replicaID: id, opened: time.Now()}
 	config := l.Config.decode()
 	h.config.Store(&config)
 	h.ceiling.Store(l.Ceiling)
-	if err := n.startReplica(h, l); err != nil {
+	return h
+}
+
+// host opens the replica that the catalog puts on this node. One that cannot
+// be opened is hosted too, with the reason, so that the others are served.
+func (n *Node) host(l catalogLog, id uint64) *hosted {
+	h := newHosted(l, id)
+	err := n.startReplica(h, l)
+	var corrupt *segment.CorruptError
+	switch {
+	case err == nil:
+	case errors.Is(err, errLost):
+		n.lose(h, l, err)
+	case errors.As(err, &corrupt) && len(l.Replicas)+len(l.Leaving) > 1:
+		n.mend(h, l, err)
+	default:
 		n.logger.Error("a log cannot be served", "log", l.Name, "error", err)
-		h.unserved = err.Error()
+		h.stand(record.Refuse(record.Corrupt, "log %q cannot be served here: %v", h.name, err))
 	}
 	return h
 }
+
+// errLost: a replica has lost what it knew.
+var errLost = errors.New("this replica has lost what it knew")
 
 func (n *Node) startReplica(h *hosted, l catalogLog) error {
 	logger := n.logger.With("log", l.Name, "replica", h.replicaID)
@@ -145,6 +184,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 			h.appended.Store(int64(time.Since(h.opened)))
 		}
 	}
+	h.found = func(err error) { n.foundDamage(h, err) }
 	h.replica, err = replica.Start(replica.Options{
 		ID: h.replicaID, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote,
 		// The first founder begins a new log; the others would only be in its way.
@@ -153,6 +193,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 			return n.send(h, to, urgent, message)
 		},
 		Address: func(id uint64) string { return n.addressOf(h, id) },
+		Damaged: h.found,
 	})
 	if err != nil {
 		_ = h.log.Close()
@@ -170,20 +211,39 @@ func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.Ha
 		h.log = segment.NewMemory(b)
 		return b.HardState, n.made.add(h.replicaID)
 	}
+	if !n.made.has(h.replicaID) && n.hasLog(l.ID, h.replicaID) {
+		if err := n.made.add(h.replicaID); err != nil {
+			return segment.HardState{}, err
+		}
+	}
 	if !n.made.has(h.replicaID) {
+		if l.ID == catalogID {
+			// It was made before node.json named it.
+			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
+		}
 		if err := n.makeReplica(l.ID, h.replicaID, l.Founders); err != nil {
 			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
 		}
 	}
+	if reason, marked := n.markedLost(l.ID, h.replicaID); marked {
+		return segment.HardState{}, fmt.Errorf("%w: %s", errLost, strings.TrimSpace(reason))
+	}
 	store, err := segment.Open(n.disk, n.replicaDir(l.ID, h.replicaID), n.segmentOptions(logger))
 	if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
-		return segment.HardState{}, fmt.Errorf("the files of this replica are gone: %w; replace this node (strandline cluster replace-node), or bring them back", err)
+		return segment.HardState{}, fmt.Errorf("%w: its files are gone (%w)", errLost, err)
 	}
 	if err != nil {
 		return segment.HardState{}, err
 	}
 	h.log = store
 	return store.HardState(), nil
+}
+
+// hasLog tells whether a replica has a segment, which is so from when its files
+// are complete.
+func (n *Node) hasLog(log, replica uint64) bool {
+	files, err := n.disk.List(n.replicaDir(log, replica))
+	return err == nil && slices.ContainsFunc(files, func(f segment.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") })
 }
 
 // awaitLeader waits until the log has a leader that takes appends, here or

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
 
@@ -14,14 +15,16 @@ import (
 // catalog's records.
 const formatVersion = 2
 
-// identity is node.json: who this node is. It is written once, when the node
-// becomes a member of a cluster.
+// identity is node.json: who this node is. It is written when the node becomes a
+// member of a cluster, and again only if its replica of the catalog has to be
+// replaced. An older copy does as well.
 //
 //	data/lock                       flock: one process at a time
 //	data/token                      what a waiting node calls itself by
 //	data/node.json
 //	data/replicas.json              which replicas were made here, see replicaList
 //	data/logs/<log>/<replica>/      segments and snapshots of one replica
+//	data/set-aside/<log>-<replica>/ files of a replica that could not be trusted
 //
 // Log and replica are decimal ids; log 0 is the catalog.
 type identity struct {
@@ -33,6 +36,9 @@ type identity struct {
 	// that log 0 began with.
 	CatalogReplica uint64   `json:"catalog_replica"`
 	CatalogVoters  []uint64 `json:"catalog_voters"`
+	// Sum is record.Checksum of the file with Sum 0: an id that changed by
+	// itself would be that of another. Absent in files of before there was one.
+	Sum uint32 `json:"sum,omitempty"`
 	// Seeds are the nodes there were when this one was taken in: enough to
 	// talk to those who bring it the catalog.
 	Seeds []catalogNode `json:"seeds,omitempty"`
@@ -54,20 +60,36 @@ func loadIdentity(disk segment.FS, dir string) (identity, error) {
 	}
 	var id identity
 	if err := json.Unmarshal(data, &id); err != nil {
-		return id, fmt.Errorf("read %s: %w; restore it from a copy, it is never changed", path, err)
+		return id, fmt.Errorf("read %s: %w; restore it from a copy", path, err)
+	}
+	if sum := id.Sum; sum != 0 {
+		if id.Sum = 0; id.sum() != sum {
+			return id, fmt.Errorf("%s does not match its checksum; restore it from a copy", path)
+		}
 	}
 	if id.Format != formatVersion {
 		return id, fmt.Errorf("%s has format version %d, this program knows %d", path, id.Format, formatVersion)
 	}
 	if id.ClusterID == "" || id.NodeID == 0 || id.CatalogReplica == 0 || len(id.CatalogVoters) == 0 {
-		return id, fmt.Errorf("%s is incomplete; restore it from a copy, it is never changed", path)
+		return id, fmt.Errorf("%s is incomplete; restore it from a copy", path)
 	}
 	return id, nil
 }
 
 // save writes node.json, after everything that it refers to is durable.
 func (id identity) save(disk segment.FS, dir string) error {
+	id.Sum = 0
+	id.Sum = id.sum()
 	return saveJSON(disk, filepath.Join(dir, "node.json"), id)
+}
+
+// sum is the checksum of an identity without one.
+func (id identity) sum() uint32 {
+	data, err := json.Marshal(id)
+	if err != nil {
+		return 0 // it has nothing that cannot be encoded
+	}
+	return record.Checksum(data)
 }
 
 // saveJSON writes a file that is there completely or not at all.

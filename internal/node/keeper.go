@@ -2,11 +2,13 @@ package node
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
+	"strandline.dev/internal/segment"
 )
 
 // retainAfter is how many bytes a log with a limit of size writes before
@@ -41,13 +43,15 @@ func (k *keeper) start(n *Node) {
 	k.run(n.keepRetention)
 }
 
-// run lets f run until stop, which waits for it.
-func (k *keeper) run(f func(context.Context)) {
+// run lets f run until stop, which waits for it. It reports false, and runs
+// nothing, after stop.
+func (k *keeper) run(f func(context.Context)) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.stopped {
 		k.running.Go(func() { f(k.ctx) })
 	}
+	return !k.stopped
 }
 
 func (k *keeper) stop() {
@@ -101,7 +105,10 @@ func (n *Node) keepRetention(ctx context.Context) {
 			limited, cancel := context.WithTimeout(ctx, retainTime)
 			err := n.retain(limited, h)
 			cancel()
-			if err != nil && ctx.Err() == nil {
+			var corrupt *segment.CorruptError
+			if errors.As(err, &corrupt) {
+				h.found(err)
+			} else if err != nil && ctx.Err() == nil {
 				n.logger.Warn("could not apply retention", "log", h.name, "error", err)
 			}
 		}

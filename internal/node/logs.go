@@ -184,7 +184,7 @@ func (n *Node) ListLogs(ctx context.Context, _ Caller, internal bool) ([]Info, e
 	state, hosted := c.shown.Load(), *n.logs.Load()
 	infos := make([]Info, 0, len(state.Logs)+1)
 	if internal {
-		infos = append(infos, n.describe(c.host))
+		infos = append(infos, n.describe(c.host()))
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
 		switch h := hosted[name]; {

@@ -61,6 +61,9 @@ func (n *Node) who() whoAnswer {
 }
 
 func (n *Node) notMember() *record.Refusal {
+	if m := n.catalogMending.Load(); m != nil {
+		return record.Refuse(record.NotMember, "node %q cannot take part: %s", n.Name(), m.host.standing.Load().Detail)
+	}
 	return record.Refuse(record.NotMember,
 		"node %q is in no cluster yet: form one with `strandline cluster init` on one of its nodes, or add this node with `strandline cluster add-node`", n.options.Name)
 }
@@ -327,7 +330,7 @@ func (n *Node) awaitMembers(ctx context.Context, names []string) error {
 			}
 		}
 		voters, _ := state.catalogMembers()
-		if missing == "" && len(c.host.replica.Status().Voters) == len(voters) {
+		if missing == "" && len(c.host().replica.Status().Voters) == len(voters) {
 			return nil
 		}
 		if pause(ctx, changePause); ctx.Err() != nil {
@@ -378,7 +381,7 @@ func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
 			return catalogChange{}, noNode(name, s)
 		}
 		for _, l := range s.Logs {
-			if _, here := l.on(node.ID); here {
+			if _, here := l.On(node.ID); here {
 				return catalogChange{}, record.Refuse(record.NoNode,
 					"node %q holds a replica of log %q: move it with `strandline cluster replace-node %s --with OTHER` first", name, l.Name, name)
 			}
@@ -418,16 +421,13 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 		change := catalogChange{Node: []catalogNode{from}}
 		next := s.NextReplica
 		for _, l := range s.Logs {
-			at := slices.IndexFunc(l.Replicas, func(r catalogReplica) bool { return r.Node == from.ID })
-			if at < 0 {
+			_, taken := l.On(to.ID)
+			if !l.Move(from.ID, to.ID, next) {
 				continue
 			}
-			if _, taken := l.on(to.ID); taken {
+			if taken {
 				return catalogChange{}, record.Refuse(record.NoNode, "node %q holds a replica of log %q already, and one node never holds two", with, l.Name)
 			}
-			l.Leaving = append(slices.Clone(l.Leaving), l.Replicas[at])
-			l.Replicas = slices.Clone(l.Replicas)
-			l.Replicas[at] = catalogReplica{ID: next, Node: to.ID, New: true}
 			next++
 			change.Put = append(change.Put, l)
 		}

@@ -27,83 +27,20 @@ const (
 	maxMemoryOffset record.Offset = 1 << 60
 )
 
-// renewals tells that memory replicas of an earlier process are to be replaced.
-type renewals struct{ wake chan struct{} }
-
-func (r *renewals) want() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
+// renewMemory replaces a replica that has lost its memory, as Renew does. When
+// a majority of Raft's voters has lost theirs, so has the log, and it begins
+// anew.
+func (l *catalogLog) renewMemory(lost, next uint64) uint64 {
+	if l.Renew(lost, next) {
+		next++
 	}
-}
-
-func (r *renewals) wanted() <-chan struct{} { return r.wake }
-
-// renewMemory gives every memory log a new replica on this node for the one
-// that went with an earlier process.
-func (n *Node) renewMemory(ctx context.Context) error {
-	me := n.me.Load().NodeID
-	var gone []uint64
-	err := n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		var change catalogChange
-		gone = nil
-		next := s.NextReplica
-		for _, l := range s.Logs {
-			r, here := l.on(me)
-			hosted := (*n.logs.Load())[l.Name]
-			if !here || l.Config.decode().Durability != Memory || !n.made.has(r.ID) || hosted != nil && hosted.replicaID == r.ID {
-				continue
-			}
-			next = l.renew(r.ID, next)
-			gone = append(gone, r.ID)
-			change.Put = append(change.Put, l)
-		}
-		return change, nil
-	})
-	for _, id := range gone {
-		if err == nil {
-			err = n.made.remove(id)
-		}
-	}
-	return err
-}
-
-// renew replaces a replica that has lost its memory; next is the first free
-// replica id, and the one after those that were used is returned. Raft's voters
-// are those replicas that are not new, and those leaving: when a majority of
-// them has lost its memory, so has the log.
-func (l *catalogLog) renew(lost, next uint64) uint64 {
-	l.Replicas, l.Leaving = slices.Clone(l.Replicas), slices.Clone(l.Leaving)
-	for i := range l.Replicas {
-		if r := &l.Replicas[i]; r.ID == lost {
-			if !r.New {
-				l.Leaving = append(l.Leaving, catalogReplica{ID: r.ID, Node: r.Node, Lost: true})
-			}
-			r.ID, r.New = next, true
-			next++
-		}
-	}
-	voters, holders := 0, 0
-	for i := range l.Leaving {
-		r := &l.Leaving[i]
-		r.Lost = r.Lost || r.ID == lost
-		voters++
-		if !r.Lost {
-			holders++
-		}
-	}
-	for _, r := range l.Replicas {
-		if !r.New {
-			voters++
-			holders++
-		}
-	}
-	if 2*holders > voters {
+	if l.Survives() {
 		return next
 	}
 	l.Lost = record.Offset(l.Ceiling)
 	l.Ceiling += memoryBlock
 	l.Leaving, l.Founders = nil, nil
+	l.Replicas = slices.Clone(l.Replicas)
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
 		r.ID, r.New = next, false

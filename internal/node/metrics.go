@@ -11,6 +11,12 @@ type metrics struct {
 	writes  *prometheus.HistogramVec
 	entries *prometheus.CounterVec
 	bytes   *prometheus.CounterVec
+
+	damaged  *prometheus.CounterVec
+	mended   *prometheus.CounterVec
+	replaced *prometheus.CounterVec
+	scrubbed prometheus.Counter
+	scrubs   prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -26,6 +32,21 @@ func newMetrics() *metrics {
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "strandline_log_written_bytes_total", Help: "Payload bytes written.",
 		}, log),
+		damaged: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "strandline_log_damaged_total", Help: "How often files of the log were found damaged here, and mending began.",
+		}, log),
+		mended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "strandline_log_mended_entries_total", Help: "Entries that came from other nodes in the place of damaged ones.",
+		}, log),
+		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "strandline_log_lost_replicas_total", Help: "Replicas here that had lost what they knew.",
+		}, log),
+		scrubbed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "strandline_scrubbed_bytes_total", Help: "Stored bytes that were read to see whether they are still what was written.",
+		}),
+		scrubs: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "strandline_scrubs_total", Help: "How often all that is stored here was read to see that.",
+		}),
 	}
 }
 
@@ -39,6 +60,9 @@ func (m *metrics) forget(log string) {
 	m.writes.DeleteLabelValues(log)
 	m.entries.DeleteLabelValues(log)
 	m.bytes.DeleteLabelValues(log)
+	m.damaged.DeleteLabelValues(log)
+	m.mended.DeleteLabelValues(log)
+	m.replaced.DeleteLabelValues(log)
 }
 
 // Metrics of the node and its logs, for a Prometheus registry.
@@ -53,6 +77,7 @@ var (
 	descSessions = logDesc("open_sessions", "Append sessions that are open.")
 	descLeading  = logDesc("leading", "1 where this node takes the log's appends.")
 	descFailed   = logDesc("failed", "1 where the log cannot be served on this node.")
+	descMending  = logDesc("mending", "1 where the log's files are damaged and are being mended.")
 	descFree     = prometheus.NewDesc("strandline_disk_free_bytes", "What is left on the data directory's disk.", nil, nil)
 	descFull     = prometheus.NewDesc("strandline_disk_full", "1 while appends are refused for lack of room.", nil, nil)
 )
@@ -77,6 +102,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(descSessions, float64(i.OpenSessions), name)
 		gauge(descLeading, oneIf(i.Leader != ""), name)
 		gauge(descFailed, oneIf(i.Problem != ""), name)
+		gauge(descMending, oneIf(h.mending != nil), name)
 	}
 	free, _ := c.node.space.known()
 	gauge(descFree, float64(free))
@@ -84,6 +110,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.node.metrics.writes.Collect(out)
 	c.node.metrics.entries.Collect(out)
 	c.node.metrics.bytes.Collect(out)
+	c.node.metrics.damaged.Collect(out)
+	c.node.metrics.mended.Collect(out)
+	c.node.metrics.replaced.Collect(out)
+	c.node.metrics.scrubbed.Collect(out)
+	c.node.metrics.scrubs.Collect(out)
 }
 
 func oneIf(b bool) float64 {

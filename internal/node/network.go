@@ -21,6 +21,8 @@ const (
 	askTransfer      = "transfer"       // to a log's leader: let that replica lead
 	askStatus        = "status"         // what do you know of yourself and of the logs you lead?
 	askReady         = "ready"          // to a node with a replica: answer when the log takes appends
+	askEntries       = "entries"        // what do you have stored of a log?
+	askRenewCatalog  = "renew-catalog"  // by a node that has lost its replica of the catalog: give me another
 )
 
 // gossipLog is the log that a node's own news are addressed to.
@@ -63,7 +65,7 @@ func (n *Node) admit(hello peer.Hello) error {
 			hello.Node.Name, hello.Cluster, me.ClusterID)
 	}
 	if c == nil {
-		return errors.New("this node is starting")
+		return nil // it cannot read its catalog, and has no connections: this one only asks or is asked
 	}
 	state := c.shown.Load()
 	if name, gone := state.Gone[hello.Node.ID]; gone {
@@ -145,12 +147,8 @@ func (n *Node) nodeOf(h *hosted, replica uint64) uint64 {
 		}
 	}
 	l := state.Logs[h.name]
-	for _, list := range [][]catalogReplica{l.Replicas, l.Leaving} {
-		for _, r := range list {
-			if r.ID == replica {
-				return r.Node
-			}
-		}
+	if node := l.NodeOf(replica); node != 0 {
+		return node
 	}
 	node, _ := h.strangers.Load(replica)
 	id, _ := node.(uint64)
@@ -168,7 +166,7 @@ func (n *Node) replicaOn(h *hosted, node uint64) uint64 {
 		return state.Nodes[node].Catalog
 	}
 	l := state.Logs[h.name]
-	r, _ := l.on(node)
+	r, _ := l.On(node)
 	return r.ID
 }
 
@@ -286,6 +284,12 @@ func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, 
 		return answerTo(request, func(q invitation) (any, error) { return nil, n.invited(q) })
 	}
 	c := n.catalog.Load()
+	if kind == askEntries && (from != 0 || n.asksForCatalog(request)) {
+		return answerTo(request, func(q entriesRequest) (any, error) { return n.giveEntries(ctx, q) })
+	}
+	if kind == askRenewCatalog {
+		return answerTo(request, func(q renewCatalogRequest) (any, error) { return n.giveCatalog(ctx, q) })
+	}
 	if c == nil || from == 0 {
 		return nil, n.notMember()
 	}

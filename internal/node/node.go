@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,12 @@ type Node struct {
 	// me is never nil; it becomes that of a member once.
 	me atomic.Pointer[identity]
 	// catalog is nil until the node is a member.
-	catalog    atomic.Pointer[catalog]
-	invitation atomic.Pointer[invitation]
-	refusal    atomic.Pointer[string] // why another node refused this one
+	catalog atomic.Pointer[catalog]
+	// catalogMending is the repair of a catalog with which this node cannot
+	// begin; else nil.
+	catalogMending atomic.Pointer[mending]
+	invitation     atomic.Pointer[invitation]
+	refusal        atomic.Pointer[string] // why another node refused this one
 
 	mesh       *peer.Mesh
 	neighbours neighbours
@@ -49,8 +53,10 @@ type Node struct {
 	// changing is held by whoever hosts, unhosts or closes logs.
 	changing  sync.Mutex
 	connected []peer.Node // as the mesh was told last
-	closed    bool
-	forming   atomic.Bool // InitCluster makes this node a member
+	// mended is when logs were mended last in this process, by id.
+	mended  map[uint64]time.Time
+	closed  bool
+	forming atomic.Bool // InitCluster makes this node a member
 
 	keeper keeper
 }
@@ -84,6 +90,12 @@ type Options struct {
 	MinFree int64
 	// SegmentBytes is the size of a segment file. Default 64 MiB.
 	SegmentBytes int64
+	// ScrubRate is how many bytes per second of what is stored are read to see
+	// whether they are still what was written. Default DefaultScrubRate;
+	// negative: none.
+	ScrubRate int64
+	// ScrubEvery is how often that begins anew. Default DefaultScrubEvery.
+	ScrubEvery time.Duration
 	// SyncDelay is slept after each real fdatasync, to see what a slower disk
 	// would do. For benchmarks.
 	SyncDelay time.Duration
@@ -118,6 +130,7 @@ func Open(o Options) (*Node, error) {
 	if o.Name == "" {
 		o.Name = DefaultName
 	}
+	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
 	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics()}
 	n.me.Store(&identity{})
 	n.logs.Store(&map[string]*hosted{})
@@ -147,6 +160,9 @@ func (n *Node) open() error {
 	if n.made, err = loadReplicaList(n.disk, n.options.DataDir); err != nil {
 		return err
 	}
+	if n.made.damaged != nil {
+		n.logger.Warn("the list of replicas is damaged; it is made anew from what is there", "error", n.made.damaged)
+	}
 	if id.member() && n.options.Name != DefaultName && n.options.Name != id.Name {
 		return fmt.Errorf("%s belongs to node %q, not %q: a node keeps its name", n.options.DataDir, id.Name, n.options.Name)
 	}
@@ -164,7 +180,13 @@ func (n *Node) open() error {
 		n.keeper.run(n.seek)
 		return nil
 	}
-	return n.begin()
+	err = n.begin()
+	var damaged *catalogDamage
+	if errors.As(err, &damaged) && len(n.catalogHolders()) > 0 {
+		n.keeper.run(func(ctx context.Context) { n.bringBackCatalog(ctx, damaged, n.begin) })
+		return nil
+	}
+	return err
 }
 
 // openTimeout bounds how long a node that is alone may take to be ready.
@@ -174,9 +196,9 @@ const openTimeout = time.Minute
 // begin returns; one among others does so as soon as it finds them.
 func (n *Node) begin() error {
 	me := n.me.Load()
-	host := n.host(catalogLog{ID: catalogID, Name: catalogName, Founders: me.CatalogVoters}, me.CatalogReplica)
-	if host.unserved != "" {
-		return fmt.Errorf("open catalog: %s", host.unserved)
+	host, err := n.openCatalog()
+	if err != nil {
+		return err
 	}
 	c := newCatalog(n, host)
 	n.changing.Lock()
@@ -202,14 +224,18 @@ func (n *Node) begin() error {
 	}
 	n.rehost()
 	n.keeper.run(n.followCatalog)
+	n.keeper.run(n.keepRenewing)
 	n.keeper.run(n.shapeLogs)
 	n.keeper.run(n.askAround)
+	if n.options.ScrubRate > 0 {
+		n.keeper.run(n.scrub)
+	}
 	return nil
 }
 
 func (n *Node) beginAlone(ctx context.Context) error {
 	c := n.catalog.Load()
-	if err := c.host.replica.AwaitOffice(ctx); err != nil {
+	if err := c.host().replica.AwaitOffice(ctx); err != nil {
 		return fmt.Errorf("open catalog: %w", err)
 	}
 	if err := c.refresh(ctx); err != nil {
@@ -222,11 +248,11 @@ func (n *Node) beginAlone(ctx context.Context) error {
 		return err
 	}
 	n.rehost()
-	if err := n.renewMemory(ctx); err != nil {
+	if _, err := n.renew(ctx); err != nil {
 		return err
 	}
 	for _, h := range *n.logs.Load() {
-		if h.problem() != nil || h.replica.AwaitReplay(ctx) != nil || !h.replica.Status().Alone {
+		if h.standing.Load() != nil || h.replica.AwaitReplay(ctx) != nil || !h.replica.Status().Alone {
 			continue
 		}
 		// A log that cannot be served is told by Ready; the others go on.

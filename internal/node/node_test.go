@@ -363,7 +363,7 @@ func TestTheCatalogIsWrittenAnewOnceInAWhile(t *testing.T) {
 		_, err := n.catalog.Load().reserveSessions(t.Context(), 1)
 		require.NoError(t, err)
 	}
-	start, end, err := n.catalog.Load().host.replica.Tail().Bounds()
+	start, end, err := n.catalog.Load().host().replica.Tail().Bounds()
 	require.NoError(t, err)
 	require.Less(t, end-start, record.Offset(checkpointEvery))
 	require.NoError(t, n.Close(t.Context()))

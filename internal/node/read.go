@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -78,7 +77,7 @@ func (h *hosted) locate(ctx context.Context, from From) (record.Offset, error) {
 	case FromTime:
 		o, err := h.log.OffsetAtTime(from.Time)
 		if err != nil {
-			return 0, refuseStorage(err)
+			return 0, h.refuseStorage(err)
 		}
 		return min(max(o, start), end), nil
 	case FromOffset:
@@ -142,7 +141,7 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 		age := r.host.age() // before the end is looked at: it may only be told too old
 		entries, err := r.reader.Next(r.until, size)
 		if err != nil {
-			return Chunk{}, err
+			return Chunk{}, r.host.refuseDamaged(err)
 		}
 		start, end := entries.Start, entries.End
 		r.paced, r.given = entries.Stored() && !r.internal && r.host.appending(), 0
@@ -256,12 +255,4 @@ func (r *Reader) batches(e record.Entry) ([]byte, record.Offset, error) {
 		return nil, at, nil
 	}
 	return e.Body[from:to], at, nil
-}
-
-func refuseStorage(err error) error {
-	var corrupt *segment.CorruptError
-	if errors.As(err, &corrupt) {
-		return record.Refuse(record.Corrupt, "%v", err)
-	}
-	return record.Refuse(record.StorageFailed, "%v", err)
 }

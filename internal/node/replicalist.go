@@ -16,10 +16,15 @@ import (
 // directory and not removed. A replica is entered once its files are durable,
 // and before it has a voice. So one that is in the list and has no files has
 // lost them, with its votes: it must never be made again from nothing. One that
-// is not in the list has never said anything.
+// is not in the list has never said anything, unless its log is there: then the
+// list is damaged, or a crash came between the two.
 type replicaList struct {
 	disk segment.FS
 	path string
+
+	// damaged is why the file could not be read: then only those whose logs are
+	// there are known.
+	damaged error
 
 	mu   sync.Mutex
 	made []uint64 // sorted
@@ -35,7 +40,8 @@ func loadReplicaList(disk segment.FS, dir string) (*replicaList, error) {
 		return nil, fmt.Errorf("read replicas.json: %w", err)
 	}
 	if err := json.Unmarshal(data, &l.made); err != nil {
-		return nil, fmt.Errorf("read %s: %w; restore it from a copy, or replace this node", l.path, err)
+		l.damaged = fmt.Errorf("read %s: %w", l.path, err)
+		l.made = nil
 	}
 	slices.Sort(l.made)
 	return l, nil

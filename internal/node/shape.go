@@ -16,12 +16,16 @@ const shapeEvery = 200 * time.Millisecond
 // followCatalog folds changes as they become known and hosts what they say.
 func (n *Node) followCatalog(ctx context.Context) {
 	c := n.catalog.Load()
-	tail := c.host.replica.Tail()
 	clean := false
 	for {
+		tail := c.host().replica.Tail()
 		start, end, err := tail.Bounds()
 		if err != nil {
-			return // the catalog's replica has ended, which Ready tells
+			// The catalog's replica has ended, which Ready tells. It may be mended.
+			if pause(ctx, cleanUpPause); ctx.Err() != nil {
+				return
+			}
+			continue
 		}
 		if err := c.learn(ctx); err != nil && ctx.Err() == nil {
 			n.logger.Warn("the catalog could not be read; trying again", "error", err)
@@ -29,8 +33,11 @@ func (n *Node) followCatalog(ctx context.Context) {
 			continue
 		}
 		n.rehost()
+		var again <-chan time.Time
 		if !clean {
-			clean = n.cleanUp(ctx)
+			if clean = n.cleanUp(ctx); !clean {
+				again = time.After(cleanUpPause)
+			}
 		}
 		changed := tail.Changed(start, end)
 		if changed == nil {
@@ -38,18 +45,16 @@ func (n *Node) followCatalog(ctx context.Context) {
 		}
 		select {
 		case <-changed:
+		case <-again:
 		case <-n.strangers.met:
-		case <-n.renewals.wanted():
-			if err := n.renewMemory(ctx); err != nil && ctx.Err() == nil {
-				n.logger.Warn("memory logs wait for new replicas", "error", err)
-				pause(ctx, changePause)
-				n.renewals.want()
-			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
+
+// cleanUpPause lies between two tries to hear of the newest state after a start.
+const cleanUpPause = 200 * time.Millisecond
 
 // cleanUp removes what crashes have left, once the newest state is known.
 func (n *Node) cleanUp(ctx context.Context) bool {
@@ -121,19 +126,15 @@ func (n *Node) shape(ctx context.Context, h *hosted, state *catalogState) (done 
 			return false, err
 		}
 	}
-	if done, err = h.reshape(ctx, l.wanted(), nil); err != nil || !done || l.settled() {
+	if done, err = h.reshape(ctx, l.Wanted(), nil); err != nil || !done || l.Settled() {
 		return done, err
 	}
 	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
 		now, ok := s.Logs[h.name]
-		if !ok || now.ID != l.ID || !slices.Equal(now.Replicas, l.Replicas) || !slices.Equal(now.Leaving, l.Leaving) {
+		if !ok || now.ID != l.ID || !now.Same(&l.Placement) {
 			return catalogChange{}, nil // it has changed meanwhile; look again
 		}
-		now.Leaving = nil
-		now.Replicas = slices.Clone(now.Replicas)
-		for i := range now.Replicas {
-			now.Replicas[i].New = false
-		}
+		now.Settle()
 		return catalogChange{Put: []catalogLog{now}}, nil
 	})
 }
@@ -164,7 +165,7 @@ func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState)
 // holds tells whether a node has, or may still have, a replica of a log.
 func (s *catalogState) holds(node uint64) bool {
 	for _, l := range s.Logs {
-		if _, here := l.on(node); here {
+		if _, here := l.On(node); here {
 			return true
 		}
 	}

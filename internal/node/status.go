@@ -33,6 +33,10 @@ type logReport struct {
 	Learners   []uint64       `json:"learners"`
 	Peers      []replica.Peer `json:"peers,omitempty"` // of a leader
 	Problem    string         `json:"problem,omitempty"`
+	// Mending: its files are damaged and are being mended. Lost: it gets
+	// another replica on this node.
+	Mending bool `json:"mending,omitempty"`
+	Lost    bool `json:"lost,omitempty"`
 }
 
 // ownStatus tells of this node and the logs that it holds.
@@ -47,7 +51,7 @@ func (n *Node) ownStatus(ctx context.Context) report {
 
 func (h *hosted) report(ctx context.Context) logReport {
 	if problem := h.problem(); problem != nil {
-		return logReport{Problem: problem.Error()}
+		return logReport{Problem: problem.Detail, Mending: h.mending != nil, Lost: h.forgot}
 	}
 	s := h.replica.Status()
 	l := logReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners}
@@ -134,7 +138,7 @@ func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]r
 		}
 	}
 	out.Term, out.Start, out.End = leader.Term, leader.Start, leader.End
-	out.Healthy = out.Leader != "" && l.settled()
+	out.Healthy = out.Leader != "" && l.Settled()
 	for i, r := range slices.Concat(l.Replicas, l.Leaving) {
 		s := n.replicaStatus(l, r, leader, out.Leader, state, reports)
 		if i >= len(l.Replicas) {
@@ -164,6 +168,12 @@ func (n *Node) replicaStatus(l catalogLog, r catalogReplica, leader logReport, l
 	case !holds:
 		s.Problem = "the node does not hold it yet"
 	}
+	switch {
+	case at.Mending:
+		s.State = Mending
+	case at.Lost:
+		s.State = Lost
+	}
 	s.End = at.End
 	if leaderName == "" {
 		if slices.Contains(at.Voters, r.ID) {
@@ -180,6 +190,7 @@ func (n *Node) replicaStatus(l catalogLog, r catalogReplica, leader logReport, l
 		}
 		s.End = p.End
 		switch {
+		case at.Mending, at.Lost:
 		case node == leaderName:
 			s.State, s.End = Leads, leader.End
 		case !p.Active || !answers:
@@ -221,7 +232,7 @@ func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) err
 	}
 	if l, ok := state.Logs[log]; log != catalogName && !ok {
 		return record.Refuse(record.LogNotFound, "there is no log %q", log)
-	} else if _, holds := l.on(target.ID); log != catalogName && !holds {
+	} else if _, holds := l.On(target.ID); log != catalogName && !holds {
 		return record.Refuse(record.NoNode, "node %q holds no replica of log %q", to, log)
 	}
 	leader := n.leaderNode(ctx, log)

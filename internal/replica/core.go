@@ -54,6 +54,11 @@ type Core struct {
 	jump uint64
 	// starts are first indexes of segments whose snapshot is not taken yet.
 	starts []uint64
+	// installed is the index of the newest snapshot that replaced the log; the
+	// files follow, and then begin behind it.
+	installed uint64
+	// short: what is stored begins behind the start of the log, see missing.
+	short shortage
 
 	leader  uint64 // replica id of the leader as Raft knows it; 0: none
 	term    uint64
@@ -168,6 +173,8 @@ type Output struct {
 	Feeds []Feed
 	// Recycle, if not 0, says that no reader needs records below it any more.
 	Recycle record.Offset
+	// Damaged tells what the stored log turned out to be, see Options.Damaged.
+	Damaged error
 }
 
 // Feed is a range of entries [Lo, Hi) that a follower who lags needs.
@@ -225,6 +232,7 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 	hard.Commit = max(hard.Commit, index)
 	c := &Core{
 		id: id, logger: logger, table: table, sequencer: sequence.New(table),
+		short:   shortage{yes: log.StartOffset() > table.Start()},
 		tail:    newTail(tailBytes, max(table.Start(), log.StartOffset()), table.End()),
 		address: func(uint64) string { return "" },
 		applied: index, opened: hard.Commit, commit: hard.Commit, term: hard.Term,
@@ -266,6 +274,7 @@ func (c *Core) protect(f func()) {
 	defer func() {
 		if c.storage.broken != nil {
 			_ = recover()
+			c.out.Damaged = c.storage.broken
 			c.Fail(record.Refuse(record.StorageFailed, "the log cannot be read: %v", c.storage.broken))
 			return
 		}
@@ -296,6 +305,7 @@ func (c *Core) Tick() {
 	c.hurried()
 	c.lonely()
 	c.unanswered()
+	c.missing()
 	if c.idle++; c.idle == idleTicks {
 		c.tail.evict(c.applied+1, 0)
 	}
@@ -374,9 +384,9 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 		c.unheard = 0
 	}
 	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.storage.last && !c.has(m.GetCommit()) {
-		c.Fail(record.Refuse(record.Corrupt,
-			"entries up to %d that this replica has acknowledged are gone, it ends at %d: replace this node (strandline cluster replace-node)",
-			m.GetCommit(), c.storage.last))
+		c.out.Damaged = fmt.Errorf("entries up to %d that this replica has acknowledged are gone, it ends at %d: %w",
+			m.GetCommit(), c.storage.last, ErrForgot)
+		c.Fail(record.Refuse(record.Corrupt, "%v", c.out.Damaged))
 		return nil
 	}
 	if t := m.GetType(); t != raftpb.MsgHeartbeat && t != raftpb.MsgHeartbeatResp && m.GetFrom() != c.id {
@@ -592,5 +602,5 @@ func (o *Output) clear() {
 	clear(o.Snapshots)
 	o.Writes, o.Messages, o.Answers, o.Snapshots = o.Writes[:0], o.Messages[:0], o.Answers[:0], o.Snapshots[:0]
 	o.Feeds = o.Feeds[:0]
-	o.Recycle = 0
+	o.Recycle, o.Damaged = 0, nil
 }

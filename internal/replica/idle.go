@@ -19,12 +19,12 @@ func (c *Core) stirBy(replica uint64) {
 // heartbeats: ticks may come more slowly.
 func (c *Core) Drowsy() bool {
 	return c.calm >= drowsyAfter && c.leader != 0 && len(c.queue) == 0 && len(c.flights) == 0 && c.confirm.empty() &&
-		c.table.OpenSessions() == 0 && len(c.storage.conf.GetVotersOutgoing()) == 0
+		c.table.OpenSessions() == 0 && len(c.storage.conf.GetVotersOutgoing()) == 0 && !c.short.yes
 }
 
 // Quiet reports that ticks would change nothing: the log has one voter, leads
 // itself, and nothing waits.
 func (c *Core) Quiet() bool {
 	return c.office && c.soleVoter() && len(c.storage.conf.GetLearners()) == 0 && len(c.queue) == 0 && len(c.flights) == 0 &&
-		c.confirm.empty() && c.table.OpenSessions() == 0 && c.idle >= idleTicks
+		c.confirm.empty() && c.table.OpenSessions() == 0 && c.idle >= idleTicks && !c.short.yes
 }

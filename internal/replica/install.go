@@ -42,7 +42,8 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*install, er
 	c.sequencer.SetFull(c.full)
 	c.applied, c.commit = meta.GetIndex(), max(c.commit, meta.GetIndex())
 	c.storage.applied = c.applied
-	c.starts = nil
+	c.starts, c.short = nil, shortage{}
+	c.installed = meta.GetIndex()
 	c.storage.conf = meta.GetConfState()
 	c.storage.last, c.storage.lastTerm = meta.GetIndex(), meta.GetTerm()
 	c.storage.hard = hard

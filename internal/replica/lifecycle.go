@@ -86,6 +86,6 @@ func (c *Core) status() Status {
 	return Status{
 		Leader: c.leader, Term: c.term, Leading: c.office, Writer: c.table.Writer(),
 		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Failed: c.failed,
-		Known: c.confirm.known, Alone: c.soleVoter() && c.applied >= c.opened, Members: c.members(),
+		Known: c.confirm.known, Alone: c.soleVoter() && c.applied >= c.opened, Short: c.short.yes, Members: c.members(),
 	}
 }

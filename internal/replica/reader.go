@@ -140,6 +140,7 @@ func (r *Reader) refuse(err error, start record.Offset) error {
 	var corrupt *segment.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
+		r.replica.damaged(err)
 		r.replica.logger.Error("stored bytes are corrupt; they are kept and not served", "offset", r.next,
 			"file", corrupt.File, "position", corrupt.Position, "detail", corrupt.Detail)
 		return record.Refuse(record.Corrupt, "the stored bytes at offset %d do not match their checksum: %v", r.next, err)

@@ -60,6 +60,10 @@ type Options struct {
 	// Wrote is told of each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
+	// Damaged is told when stored bytes turn out not to be what was written
+	// (*segment.CorruptError), or not all of it (ErrForgot, ErrShort). It may be
+	// told again and again, by any goroutine, and must not block. May be nil.
+	Damaged func(error)
 }
 
 // Status is what a replica knows of its log besides the readable range.
@@ -75,13 +79,18 @@ type Status struct {
 	// that turned out to be known here completely; 0: never.
 	Known int64
 	Alone bool // the only voter; true only once the log has been replayed
+	// Short: what is stored here begins behind the start of the log as far as
+	// that is known. After a trim that is so until it has been applied again;
+	// or else the oldest records are gone from here, see ErrShort. Readers must
+	// not be told that those are trimmed.
+	Short bool
 	// Members are never changed in place.
 	Members
 }
 
 func (s *Status) same(o *Status) bool {
 	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.Writer == o.Writer &&
-		s.Alone == o.Alone && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
+		s.Alone == o.Alone && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && s.Changing == o.Changing
 }
 
@@ -361,6 +370,9 @@ func (r *Replica) perform(out *Output) {
 	for _, f := range out.Feeds {
 		r.feed(f)
 	}
+	if out.Damaged != nil {
+		r.damaged(out.Damaged)
+	}
 	for _, a := range out.Answers {
 		a.Done(a.Answer)
 	}
@@ -403,6 +415,7 @@ func (r *Replica) feed(f Feed) {
 		frames, err := r.log.Entries(f.Lo, f.Hi, feedBytes)
 		if err != nil {
 			r.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
+			r.damaged(err)
 		}
 		entries := entriesOf(frames)
 		r.post(input{do: func(c *Core) { c.Fed(f.Lo, entries) }})

@@ -89,6 +89,11 @@ const (
 	// It needs less than there is: start and sessions are on their way.
 	ReplicaState_REPLICA_STATE_SNAPSHOT    ReplicaState = 4
 	ReplicaState_REPLICA_STATE_UNREACHABLE ReplicaState = 5
+	// Its files are damaged: it does not run, and what is missing is fetched from
+	// other nodes.
+	ReplicaState_REPLICA_STATE_MENDING ReplicaState = 6
+	// Its files are gone or cannot be trusted: a new replica takes its place.
+	ReplicaState_REPLICA_STATE_LOST ReplicaState = 7
 )
 
 // Enum value maps for ReplicaState.
@@ -100,6 +105,8 @@ var (
 		3: "REPLICA_STATE_PROBING",
 		4: "REPLICA_STATE_SNAPSHOT",
 		5: "REPLICA_STATE_UNREACHABLE",
+		6: "REPLICA_STATE_MENDING",
+		7: "REPLICA_STATE_LOST",
 	}
 	ReplicaState_value = map[string]int32{
 		"REPLICA_STATE_UNSPECIFIED": 0,
@@ -108,6 +115,8 @@ var (
 		"REPLICA_STATE_PROBING":     3,
 		"REPLICA_STATE_SNAPSHOT":    4,
 		"REPLICA_STATE_UNREACHABLE": 5,
+		"REPLICA_STATE_MENDING":     6,
+		"REPLICA_STATE_LOST":        7,
 	}
 )
 
@@ -1028,14 +1037,16 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REPLICA_ROLE_VOTER\x10\x01\x12\x18\n" +
 	"\x14REPLICA_ROLE_LEARNER\x10\x02\x12\x18\n" +
-	"\x14REPLICA_ROLE_LEAVING\x10\x03*\xbc\x01\n" +
+	"\x14REPLICA_ROLE_LEAVING\x10\x03*\xef\x01\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REPLICA_STATE_LEADER\x10\x01\x12\x1d\n" +
 	"\x19REPLICA_STATE_REPLICATING\x10\x02\x12\x19\n" +
 	"\x15REPLICA_STATE_PROBING\x10\x03\x12\x1a\n" +
 	"\x16REPLICA_STATE_SNAPSHOT\x10\x04\x12\x1d\n" +
-	"\x19REPLICA_STATE_UNREACHABLE\x10\x052\x9d\x04\n" +
+	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x19\n" +
+	"\x15REPLICA_STATE_MENDING\x10\x06\x12\x16\n" +
+	"\x12REPLICA_STATE_LOST\x10\a2\x9d\x04\n" +
 	"\x0eClusterService\x12T\n" +
 	"\vInitCluster\x12!.strandline.v1.InitClusterRequest\x1a\".strandline.v1.InitClusterResponse\x12c\n" +
 	"\x10GetClusterStatus\x12&.strandline.v1.GetClusterStatusRequest\x1a'.strandline.v1.GetClusterStatusResponse\x12H\n" +

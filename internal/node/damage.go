@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+	"strandline.dev/internal/segment"
+)
+
+// handOverDamaged is how long another replica has to take over before one with
+// damaged files is closed all the same.
+const handOverDamaged = 5 * time.Second
+
+// foundDamage is told that stored bytes of a log that runs here are not what
+// was written. It may be called from anywhere, and does not block.
+func (n *Node) foundDamage(h *hosted, cause error) {
+	if h.damaged.Swap(true) {
+		return
+	}
+	n.logger.Error("the files of a log are damaged", "log", h.name, "replica", h.replicaID, "error", cause)
+	if h.id == catalogID {
+		if len(n.catalogHolders()) > 0 {
+			n.keeper.run(func(ctx context.Context) { n.attendCatalog(ctx, h, cause) })
+		}
+		return
+	}
+	l, shared := n.sharedLog(h)
+	if !shared {
+		return // there is nobody to ask: what can be read is served
+	}
+	h.leaving.Store(true)
+	n.keeper.run(func(ctx context.Context) { n.attend(ctx, h, l, cause) })
+}
+
+// attend takes a replica whose files are damaged out of service: it hands over
+// if it leads, and comes back once its files are whole, or under another id.
+func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error) {
+	n.stepDown(ctx, h)
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	if (*n.logs.Load())[h.name] != h || n.closed {
+		return
+	}
+	n.shut(h)
+	after := newHosted(l, h.replicaID)
+	if errors.Is(cause, replica.ErrForgot) {
+		n.lose(after, l, cause)
+	} else {
+		n.mend(after, l, cause)
+	}
+	n.addLog(after)
+}
+
+// stepDown lets another replica lead, if this one does and there is one.
+func (n *Node) stepDown(ctx context.Context, h *hosted) {
+	ctx, cancel := context.WithTimeout(ctx, handOverDamaged)
+	defer cancel()
+	for h.replica.Status().Leading && ctx.Err() == nil {
+		if h.replica.HandOver(ctx, 0) != nil {
+			pause(ctx, changePause)
+		}
+	}
+}
+
+// shut closes a log whose files are damaged.
+func (n *Node) shut(h *hosted) {
+	closing, cancel := context.WithTimeout(context.Background(), unhostTime)
+	defer cancel()
+	if err := h.close(closing); err != nil {
+		n.logger.Warn("a log with damaged files did not close cleanly", "log", h.name, "error", err)
+	}
+}
+
+// sharedLog tells whether other nodes hold a log too.
+func (n *Node) sharedLog(h *hosted) (l catalogLog, shared bool) {
+	c := n.catalog.Load()
+	if c == nil {
+		return l, false
+	}
+	l, ok := c.shown.Load().Logs[h.name]
+	return l, ok && l.ID == h.id && len(l.Replicas)+len(l.Leaving) > 1
+}
+
+// refuseStorage is the answer to who asked for something that cannot be read.
+// Damage is mended where other nodes can help, and they can answer meanwhile.
+func (h *hosted) refuseStorage(err error) error {
+	var corrupt *segment.CorruptError
+	if !errors.As(err, &corrupt) {
+		return record.Refuse(record.StorageFailed, "%v", err)
+	}
+	h.found(err)
+	return h.refuseDamaged(record.Refuse(record.Corrupt, "%v", err))
+}
+
+// refuseDamaged turns a refusal for damage that is about to be mended into one
+// that sends the caller elsewhere.
+func (h *hosted) refuseDamaged(err error) error {
+	if !errors.Is(err, &record.Refusal{Reason: record.Corrupt}) || !h.leaving.Load() {
+		return err
+	}
+	return record.Refuse(record.NotLeader, "log %q is about to be mended on this node: %v", h.name, err)
+}

@@ -1,0 +1,283 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+// replicaOf is the id of a log's replica on a node, and its directory.
+func (c *cluster) replicaOf(name, log string) (id uint64, dir string) {
+	c.t.Helper()
+	n := c.nodes[name]
+	c.eventually(log+" is hosted on "+name, func() bool { return (*n.logs.Load())[log] != nil })
+	h := (*n.logs.Load())[log]
+	return h.replicaID, n.replicaDir(h.id, h.replicaID)
+}
+
+// renewed waits until a node has another replica of a log than before, and all
+// is well.
+func (c *cluster) renewed(name, log string, before uint64) {
+	c.t.Helper()
+	c.eventually("the replica has a new id", func() bool {
+		h := (*c.nodes[name].logs.Load())[log]
+		return h != nil && h.replicaID != before && h.problem() == nil
+	})
+	status := c.healthy()
+	for _, l := range status.Logs {
+		for _, r := range l.Replicas {
+			require.False(c.t, l.Name == log && r.Replica == before, "replica %d is still there", before)
+		}
+	}
+}
+
+// sameOn requires that every node gives the same values.
+func (c *cluster) sameOn(log string, want []string) {
+	c.t.Helper()
+	for name := range c.nodes {
+		texts, err := c.values(name, log, ReadRequest{Consistency: ConsistencyLinearizable})
+		require.NoError(c.t, err)
+		require.Equal(c.t, want, texts, name)
+	}
+}
+
+func numbered(from, until int) []string {
+	var texts []string
+	for i := from; i < until; i++ {
+		texts = append(texts, fmt.Sprint("record ", i))
+	}
+	return texts
+}
+
+func three(t *testing.T, records int) *cluster {
+	t.Parallel()
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", numbered(0, records)...)
+	c.healthy()
+	return c
+}
+
+func TestAReplicaWhoseFilesAreGoneComesBackUnderANewId(t *testing.T) {
+	c := three(t, 10)
+	before, dir := c.replicaOf("c", "orders")
+	c.stop("c")
+	require.NoError(t, os.RemoveAll(dir))
+	c.start("c", nil)
+	c.renewed("c", "orders", before)
+	c.sameOn("orders", numbered(0, 10))
+	require.False(t, c.nodes["c"].made.has(before), "the list of replicas does not grow for ever")
+}
+
+func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
+	c := three(t, 10)
+	steps := []struct {
+		name string
+		then func(n *Node, log, id uint64)
+	}{
+		{"after it was marked", func(n *Node, log, id uint64) {
+			require.NoError(t, segment.WriteFileDurably(n.disk, filepath.Join(n.replicaDir(log, id), lostMark), []byte("a test")))
+		}},
+		{"after some of its files were moved", func(n *Node, log, id uint64) {
+			require.NoError(t, segment.WriteFileDurably(n.disk, filepath.Join(n.replicaDir(log, id), lostMark), []byte("a test")))
+			require.NoError(t, n.disk.MkdirAll(n.asideDir(log, id)))
+			files, err := n.disk.List(n.replicaDir(log, id))
+			require.NoError(t, err)
+			name := files[0].Name
+			require.NoError(t, n.disk.Rename(filepath.Join(n.replicaDir(log, id), name), filepath.Join(n.asideDir(log, id), name)))
+		}},
+		{"after all were moved", func(n *Node, log, id uint64) { require.NoError(t, n.setAside(log, id, "a test")) }},
+	}
+	for _, step := range steps {
+		n := c.nodes["c"]
+		before, dir := c.replicaOf("c", "orders")
+		log := (*n.logs.Load())["orders"].id
+		files, err := n.disk.List(dir)
+		require.NoError(t, err)
+		c.stop("c")
+		step.then(n, log, before)
+		c.start("c", nil)
+		c.renewed("c", "orders", before)
+		kept, err := n.disk.List(n.asideDir(log, before))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(kept), len(files), "the files are kept: %s", step.name)
+	}
+	c.sameOn("orders", numbered(0, 10))
+}
+
+// The node that renewed its replica has forgotten so when the power goes: its
+// copy of the catalog names the old one, and its list of replicas does not.
+func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
+	c := three(t, 10)
+	id, dir := c.replicaOf("c", "orders")
+	for _, name := range []string{"a", "b", "c"} {
+		c.stop(name)
+	}
+	require.NoError(t, os.RemoveAll(dir))
+	made, err := loadReplicaList(segment.OS(), c.dirs["c"])
+	require.NoError(t, err)
+	require.NoError(t, made.remove(id))
+	c.start("c", nil)
+	n := c.nodes["c"]
+	c.eventually("the catalog that is stored here has been read", func() bool {
+		_, ok := n.catalog.Load().shown.Load().Logs["orders"]
+		return ok
+	})
+	n.rehost()
+	require.Nil(t, (*n.logs.Load())["orders"], "nobody has said yet that this is the newest state")
+	require.False(t, n.made.has(id))
+	for _, name := range []string{"a", "b"} {
+		c.start(name, nil)
+	}
+	c.eventually("the newest state is known", func() bool { return (*n.logs.Load())["orders"] != nil })
+}
+
+func TestAReplicaBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
+	c := three(t, 10)
+	follower := c.follower("orders")
+	before, dir := c.replicaOf(follower, "orders")
+	c.stop(follower)
+	require.NoError(t, os.CopyFS(dir+".copy", os.DirFS(dir)))
+	c.start(follower, nil)
+	c.healthy()
+	c.append("orders", numbered(10, 20)...)
+	c.healthy()
+	c.stop(follower)
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.Rename(dir+".copy", dir))
+	c.start(follower, nil)
+	c.renewed(follower, "orders", before)
+	c.sameOn("orders", numbered(0, 20))
+}
+
+func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
+	c := three(t, 1)
+	follower := c.follower(catalogName)
+	before, dir := c.replicaOf(follower, catalogName)
+	c.stop(follower)
+	require.NoError(t, os.CopyFS(dir+".copy", os.DirFS(dir)))
+	c.start(follower, nil)
+	c.healthy()
+	for i := range 3 {
+		_, err := c.nodes[c.leader(catalogName)].CreateLog(t.Context(), anyone, fmt.Sprint("more-", i), Config{})
+		require.NoError(t, err)
+	}
+	c.healthy()
+	c.stop(follower)
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.Rename(dir+".copy", dir))
+	c.start(follower, nil)
+	c.renewed(follower, catalogName, before)
+	_, err := c.nodes[follower].CreateLog(t.Context(), anyone, "last", Config{})
+	require.NoError(t, err)
+}
+
+func TestALogAloneIsNotRenewed(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "orders", Config{})
+	mustAppend(t, n, "orders", "one")
+	h := (*n.logs.Load())["orders"]
+	files := n.replicaDir(h.id, h.replicaID)
+	require.NoError(t, n.Close(t.Context()))
+	require.NoError(t, os.RemoveAll(files))
+	n = open(t, dir)
+	info, err := n.KnownInfo(anyone, "orders")
+	require.NoError(t, err)
+	require.Contains(t, info.Problem, "bring the files back from a copy")
+	requireReason(t, record.Corrupt, appendTo(t, n, "orders", request(t, "two")).Refusal)
+}
+
+// Two of three have forgotten: what they had acknowledged together may be gone,
+// and no new replica can change that.
+func TestALogWhoseMajorityHasForgottenStops(t *testing.T) {
+	c := three(t, 10)
+	for _, name := range []string{"a", "b", "c"} {
+		_, dir := c.replicaOf(name, "orders")
+		c.stop(name)
+		if name != "c" {
+			require.NoError(t, os.RemoveAll(dir))
+		}
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		c.start(name, nil)
+	}
+	c.eventually("one of them says so", func() bool {
+		return slices.ContainsFunc([]string{"a", "b"}, func(name string) bool {
+			info, err := c.nodes[name].KnownInfo(anyone, "orders")
+			return err == nil && strings.Contains(info.Problem, "a majority of its replicas")
+		})
+	})
+	texts, err := c.values("c", "orders", ReadRequest{})
+	require.NoError(t, err)
+	require.Equal(t, numbered(0, 10), texts, "what is left is read by who asks for it")
+}
+
+func TestANodeThatHasLostItsCatalogGetsAnother(t *testing.T) {
+	c := three(t, 10)
+	before, dir := c.replicaOf("c", catalogName)
+	old, err := os.ReadFile(filepath.Join(c.dirs["c"], "node.json"))
+	require.NoError(t, err)
+	c.stop("c")
+	require.NoError(t, os.RemoveAll(dir))
+	c.start("c", nil)
+	c.eventually("c has begun", func() bool { return c.nodes["c"].catalog.Load() != nil })
+	c.renewed("c", catalogName, before)
+	after, _ := c.replicaOf("c", catalogName)
+	_, err = c.nodes["c"].CreateLog(t.Context(), anyone, "more", Config{})
+	require.NoError(t, err)
+	c.sameOn("orders", numbered(0, 10))
+
+	c.stop("c")
+	require.NoError(t, os.WriteFile(filepath.Join(c.dirs["c"], "node.json"), old, 0o644), "an old copy does as well")
+	c.start("c", nil)
+	c.eventually("c has begun", func() bool { return c.nodes["c"].catalog.Load() != nil })
+	c.healthy()
+	now, _ := c.replicaOf("c", catalogName)
+	require.Equal(t, after, now)
+}
+
+func TestADamagedIdentityIsNotTakenForAnother(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	require.NoError(t, n.Close(t.Context()))
+	path := filepath.Join(dir, "node.json")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	changed := strings.Replace(string(text), `"catalog_replica": 1`, `"catalog_replica": 3`, 1)
+	require.NotEqual(t, string(text), changed)
+	require.NoError(t, os.WriteFile(path, []byte(changed), 0o644))
+	_, err = Open(Options{FormAlone: true, DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
+	require.ErrorContains(t, err, "does not match its checksum")
+}
+
+// The list of replicas is damaged or gone: what is there is not made anew.
+func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
+	for _, list := range []string{"", "[77]", "[1, 2"} {
+		dir := t.TempDir()
+		n := open(t, dir)
+		create(t, n, "orders", Config{})
+		mustAppend(t, n, "orders", "one")
+		require.NoError(t, n.Close(t.Context()))
+		path := filepath.Join(dir, "replicas.json")
+		require.NoError(t, os.Remove(path))
+		if list != "" {
+			require.NoError(t, os.WriteFile(path, []byte(list), 0o644))
+		}
+		n = open(t, dir)
+		require.Equal(t, []string{"0:one"}, read(t, n, "orders", everything))
+		h := (*n.logs.Load())["orders"]
+		require.True(t, n.made.has(h.replicaID))
+		require.NoError(t, n.Close(t.Context()))
+	}
+}

@@ -1,0 +1,92 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+var (
+	// ErrForgot: the stored log ends before what this replica has acknowledged,
+	// so what it voted for may be forgotten too. It has stopped, and must not
+	// come back under its id.
+	ErrForgot = errors.New("this replica has forgotten what it promised")
+	// ErrShort: the oldest records of the log, which nobody has trimmed, are
+	// not stored here.
+	ErrShort = errors.New("the oldest records are not stored here")
+)
+
+// shortage is what a core knows of records that should be stored and are not.
+//
+// Segments are given back only below a trim that has committed. But after a
+// restart that trim may lie among the entries which are not known to be
+// committed yet. Once everything that is committed anywhere has been applied,
+// there is no such excuse.
+type shortage struct {
+	yes   bool // what is stored begins behind the start of the log as applied
+	asked bool // the leader has been asked what is committed
+	told  bool // Damaged has been told
+}
+
+// missing looks, with each tick, whether what is stored begins too late.
+func (c *Core) missing() {
+	switch {
+	case !c.short.yes || c.short.told || c.failed != nil:
+	case c.office:
+		c.tellShort()
+	case !c.short.asked && c.leader != 0:
+		c.short.asked = true
+		c.Confirm(func(r *record.Refusal) {
+			c.short.asked = false
+			if r == nil && c.short.yes && !c.short.told && c.failed == nil {
+				c.tellShort()
+			}
+		})
+	}
+}
+
+func (c *Core) tellShort() {
+	c.short.told = true
+	c.out.Damaged = fmt.Errorf("records %d to %d are gone with the oldest files of this log: %w",
+		c.table.Start(), c.storage.log.StartOffset()-1, ErrShort)
+	if c.soleVoter() {
+		c.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", c.out.Damaged))
+	}
+}
+
+// damaged tells the owner what the stored log turned out to be.
+func (r *Replica) damaged(err error) {
+	var corrupt *segment.CorruptError
+	// A file of the log that is not there is damage too: one that was given back
+	// is known to be.
+	told := errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrForgot) || errors.Is(err, ErrShort)
+	if told && r.options.Damaged != nil {
+		r.options.Damaged(err)
+	}
+}
+
+// Settled is the index up to which the entries in Log are committed, and never
+// change: those that have been applied, which are durable then.
+func (r *Replica) Settled(ctx context.Context) (uint64, error) {
+	answer := make(chan uint64, 1)
+	if refusal := r.Do(func(c *Core) { answer <- c.settled() }); refusal != nil {
+		return 0, refusal
+	}
+	select {
+	case settled := <-answer:
+		return settled, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (c *Core) settled() uint64 {
+	if c.storage.log.FirstIndex() <= c.installed {
+		return 0 // the files are still those from before the snapshot
+	}
+	return c.applied
+}
