@@ -98,19 +98,23 @@ func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, 
 	options := cluster.Options{Nodes: o.Nodes, Race: o.Race}
 	if has.disks == nil {
 		options.Data, options.Flags = s.place, []string{"--min-free", minFree}
+		t.Cleanup(s.closeDisks)
 	}
 	s.cluster = cluster.Start(t, options)
 	for _, log := range logs {
 		s.cluster.CreateLog(log, client.LogConfig{Replicas: replicas})
 	}
 	s.load = newLoad(t, s.cluster.Addresses(), max(o.Rate, 0))
-	// Whatever could not go on, it is of interest where it stood.
+	t.Cleanup(func() { report.tell(s) })
 	finished := false
 	t.Cleanup(func() {
 		if !finished {
+			// Whatever could not go on, it is of interest where it stood, and what
+			// was promised until then.
 			s.dump()
+			s.load.end()
+			s.check(report)
 		}
-		report.tell(s)
 	})
 	s.load.begin(o.Seed)
 	s.awaitAcks(100)
@@ -127,7 +131,6 @@ func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, 
 	s.cluster.AwaitHealthy()
 	s.readBack()
 	s.compareFiles()
-	s.load.close()
 	finished = true
 	s.check(report)
 }
@@ -190,13 +193,11 @@ func (s *scene) dump() {
 	for _, n := range s.cluster.Nodes() {
 		n.Dump()
 	}
-	if err := s.load.out.Flush(); err != nil {
-		s.t.Errorf("history: %v", err)
-	}
 }
 
 // check holds the rules against the history.
 func (s *scene) check(report *Report) {
+	s.load.close()
 	var inputs []history.Input
 	for _, path := range s.load.files {
 		file, err := os.Open(path)

@@ -81,7 +81,7 @@ func (c *child) end() {
 	_ = c.stdin.Close()
 	late := time.AfterFunc(2*answerTime, func() { _ = c.command.Process.Signal(syscall.SIGKILL) })
 	defer late.Stop()
-	if err := c.command.Wait(); err != nil {
+	if err := c.command.Wait(); err != nil && !c.load.t.Failed() {
 		c.load.t.Errorf("client %s: %v", c.name, err)
 	}
 }

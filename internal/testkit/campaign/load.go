@@ -80,7 +80,6 @@ func newLoad(t *stage, addresses []string, rate int) *load {
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		l.end()
-		_ = out.Flush()
 		_ = file.Close()
 	})
 	return l

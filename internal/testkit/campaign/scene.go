@@ -49,20 +49,21 @@ func (s *scene) place(node string) string {
 	disk, err := loopdisk.New(dir, diskBytes)
 	require.NoError(s.t, err)
 	s.disks[node] = disk
-	s.t.Cleanup(func() {
-		if s.disks[node] != disk {
-			return
-		}
+	return filepath.Join(dir, "data")
+}
+
+// closeDisks removes the disks, or keeps the images of a campaign that has failed.
+// No node runs any more.
+func (s *scene) closeDisks() {
+	for node, disk := range s.disks {
+		end := disk.Close
 		if s.t.Failed() {
-			err = disk.Keep() // somebody may want to see it
-		} else {
-			err = disk.Close()
+			end = disk.Keep
 		}
-		if err != nil {
+		if err := end(); err != nil {
 			s.t.Errorf("disk of node %s: %v", node, err)
 		}
-	})
-	return filepath.Join(dir, "data")
+	}
 }
 
 // node that no fault has, and that serves: every second time the leader of the

@@ -53,7 +53,14 @@ func apart(f func()) {
 func (s *stage) Helper()      {}
 func (s *stage) Name() string { return s.name }
 
-func (s *stage) Logf(format string, args ...any) { s.logf(format, args...) }
+// Logf leaves out all but the first line: what nodes said is in their logs.
+func (s *stage) Logf(format string, args ...any) {
+	first, _, more := strings.Cut(fmt.Sprintf(format, args...), "\n")
+	if more {
+		first += " ..."
+	}
+	s.logf("%s", first)
+}
 
 func (s *stage) Errorf(format string, args ...any) {
 	s.mu.Lock()

@@ -156,7 +156,7 @@ func (c *Cluster) AwaitMoved(log, from string) {
 		if l == nil {
 			return "the log is not there"
 		}
-		if findNode(s, from) != nil {
+		if !c.knownToBeOut(from) {
 			return "the node is still a member"
 		}
 		for _, r := range l.Replicas {
@@ -166,6 +166,13 @@ func (c *Cluster) AwaitMoved(log, from string) {
 		}
 		return ""
 	})
+}
+
+// knownToBeOut tells whether any node knows that one is no member any more. The
+// one itself may not have heard of it.
+func (c *Cluster) knownToBeOut(name string) bool {
+	answers, _ := c.askAll()
+	return slices.ContainsFunc(answers, func(s client.ClusterStatus) bool { return findNode(&s, name) == nil })
 }
 
 // await asks for the status until missing has nothing to say about it.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +18,9 @@ var ErrUnsupported = errors.New("loop mounts with a shutdown are known on Linux 
 // busyTime bounds how long Remount and Close wait for the last file of a process
 // that has ended to be closed.
 const busyTime = 10 * time.Second
+
+// blockBytes is what ext4 gives to a file at least.
+const blockBytes = 4096
 
 // Disk is one file system and the file that holds it. Its methods are for one
 // goroutine.
@@ -86,7 +90,23 @@ func (d *Disk) Fill(leave int64) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(allocate(ballast, free-leave), ballast.Close())
+	return errors.Join(grow(ballast, free-leave), ballast.Close())
+}
+
+// grow gives a file so many bytes, or as many as there are: the file system needs
+// some of what it says is free for itself.
+func grow(f *os.File, size int64) error {
+	for at, step := int64(0), size; at < size && step >= blockBytes; {
+		switch err := allocate(f, at, step); {
+		case err == nil:
+			at += step
+		case errors.Is(err, syscall.ENOSPC):
+			step /= 2
+		default:
+			return err
+		}
+	}
+	return nil
 }
 
 // Empty ends Fill.

@@ -57,6 +57,6 @@ func (d *Disk) free() (int64, error) {
 	return int64(s.Bavail) * s.Bsize, nil
 }
 
-func allocate(f *os.File, size int64) error {
-	return unix.Fallocate(int(f.Fd()), 0, 0, size)
+func allocate(f *os.File, from, size int64) error {
+	return unix.Fallocate(int(f.Fd()), 0, from, size)
 }

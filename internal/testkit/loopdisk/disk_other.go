@@ -15,4 +15,4 @@ func (d *Disk) Thaw() error { return ErrUnsupported }
 
 func (d *Disk) free() (int64, error) { return 0, ErrUnsupported }
 
-func allocate(*os.File, int64) error { return ErrUnsupported }
+func allocate(*os.File, int64, int64) error { return ErrUnsupported }
