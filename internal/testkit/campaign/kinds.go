@@ -21,6 +21,9 @@ type kind struct {
 	damages bool
 	// alone: nothing else goes on beside it.
 	alone bool
+	// unlinks: a new node comes, between which and the others no proxy lies, so
+	// that fewer links are left for faults that come later.
+	unlinks bool
 }
 
 // need is what a kind takes of the machine.
@@ -66,8 +69,8 @@ func table() []kind {
 		{Name: "sync-eio", Says: "the N-th fdatasync of a thread of a node fails with EIO", begin: inject("fdatasync", "EIO"), needs: injection},
 		{Name: "write-enospc", Says: "the N-th write of a thread of a node fails with ENOSPC", begin: inject("pwrite64,pwritev", "ENOSPC"), needs: injection},
 
-		{Name: "lost-disk", Says: "a node loses its disk and is replaced by a new one", begin: lostDisk, alone: true},
-		{Name: "replace", Says: "a node that lives is replaced by a new one", begin: replace, alone: true},
+		{Name: "lost-disk", Says: "a node loses its disk and is replaced by a new one", begin: lostDisk, alone: true, unlinks: true},
+		{Name: "replace", Says: "a node that lives is replaced by a new one", begin: replace, alone: true, unlinks: true},
 		{Name: "add-remove", Says: "a node is added, and removed again", begin: addRemove, alone: true},
 		{Name: "transfer", Says: "leadership is handed over", begin: transfer},
 		{Name: "trim", Says: "everything that was acknowledged is trimmed", begin: trimAll},

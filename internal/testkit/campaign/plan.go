@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -25,7 +26,7 @@ const (
 )
 
 // plan is the schedule of a seed: so many faults, each kind once before any
-// comes again.
+// comes again, and those last that take links away.
 func plan(seed uint64, kinds []kind, faults int) []step {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	var bag []kind
@@ -34,6 +35,7 @@ func plan(seed uint64, kinds []kind, faults int) []step {
 		if len(bag) == 0 {
 			bag = append(bag, kinds...)
 			dice.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
+			slices.SortStableFunc(bag, func(a, b kind) int { return order(a) - order(b) })
 		}
 		steps = append(steps, step{
 			number: n + 1, kind: bag[0], dice: rand.New(rand.NewPCG(seed, uint64(n)+1)),
@@ -44,4 +46,11 @@ func plan(seed uint64, kinds []kind, faults int) []step {
 		bag = bag[1:]
 	}
 	return steps
+}
+
+func order(k kind) int {
+	if k.unlinks {
+		return 1
+	}
+	return 0
 }
