@@ -34,6 +34,9 @@ type Options struct {
 	// Rate is how many records per second each of the two bulk writers appends at
 	// most; default 500, negative: no bound.
 	Rate int
+	// Patient waits after every fault until the cluster is healthy, not only after
+	// most of them.
+	Patient bool
 	// WithoutDisks leaves out loop mounts even where they work.
 	WithoutDisks bool
 	// Race runs the nodes under the race detector.
@@ -123,6 +126,7 @@ func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, 
 			report.cut(step.number - 1)
 			break
 		}
+		step.impatient = step.impatient && !o.Patient
 		s.perform(step, report)
 	}
 	s.cluster.AwaitHealthy()

@@ -30,7 +30,7 @@ and the history is checked. The next campaign has the next seed.
   go run ./internal/testkit/campaign/run                      one campaign
   go run ./internal/testkit/campaign/run --duration 10m       for ten minutes
   go run ./internal/testkit/campaign/run --seed 7 --faults 25 one schedule again
-  go run ./internal/testkit/campaign/run --of power-cut-all --faults 200
+  go run ./internal/testkit/campaign/run --of power-cut-all --faults 200 --patient
 
 As root on Linux each node has a small ext4 file system of its own in a loop device,
 whose power is cut by the kernel's shutdown ioctl. Elsewhere power cuts are kill -9,
@@ -65,6 +65,7 @@ func main() {
 	flag.StringVar(&of, "of", "", "draw from these kinds of faults only, with commas between; --list shows them")
 	flag.IntVar(&o.Nodes, "nodes", 0, "nodes of a cluster; 0: three to five, as the seed has it")
 	flag.IntVar(&o.Rate, "rate", 500, "records per second of each of the two bulk writers; negative: as fast as it goes")
+	flag.BoolVar(&o.Patient, "patient", false, "wait after every fault until the cluster is healthy, not only after most")
 	flag.BoolVar(&o.WithoutDisks, "no-mount", false, "no loop mounts, even where they work")
 	flag.BoolVar(&o.Race, "race", false, "run the nodes under the race detector")
 	flag.StringVar(&o.Dir, "dir", "", "where everything is kept; default: the directory for temporary files")
@@ -117,7 +118,7 @@ func again() string {
 	words := []string{"go run ./internal/testkit/campaign/run"}
 	flag.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "of", "rate", "no-mount", "race", "dir":
+		case "of", "rate", "patient", "no-mount", "race", "dir":
 			words = append(words, "--"+f.Name+"="+f.Value.String())
 		}
 	})
