@@ -76,13 +76,14 @@ func QuickPlan() Plan {
 	p.ThreeSyncedOnly = true
 	p.Appends.Connections = []int{1, 128}
 	p.Appends.Span = limit.Span{Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond}
-	p.Reads.Records = 128 << 10
-	p.Pipeline.RoundTrips = []time.Duration{0, 140 * time.Millisecond}
+	p.Reads.Records = 64 << 10
+	p.Pipeline.RoundTrips = []time.Duration{140 * time.Millisecond}
 	p.Pipeline.InFlight = []int{5, 0}
 	p.Pipeline.Span = limit.Span{Warmup: 500 * time.Millisecond, Duration: time.Second}
 	p.Matrix = configured("mode=sync,async acks=-1,0\nmode=async compression=zstd bytes=500000 flush=100ms", 100*time.Millisecond, 400*time.Millisecond)
 	p.Two = configured("mode=sync,async acks=-1", 100*time.Millisecond, 400*time.Millisecond)
-	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 3*time.Second, time.Second
+	p.Retentions = []time.Duration{p.Retentions[0], 5 * time.Second}
+	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 2*time.Second, 500*time.Millisecond
 	p.Mixed.Keep, p.Mixed.BootEvery = 1000, 500*time.Millisecond
 	return p
 }

@@ -64,6 +64,9 @@ func (q *call) answerFetch() error {
 	}
 	f.parts = make([]fetchPart, n)
 	f.collect()
+	for _, r := range f.readers {
+		r.readAhead(f.call.connection.server.stopping, f.call.connection.server.fetches)
+	}
 	err := f.send()
 	f.finish(err == nil)
 	return err
@@ -185,16 +188,10 @@ const chunkCost = 1<<20 + 256<<10
 // fetch must always get on; those behind it are taken while the budget lasts.
 func (f *fetch) read(ctx context.Context, part *fetchPart, r *standing, limit int) error {
 	for part.bytes < limit || part.bytes == 0 && f.bytes == 0 {
-		if len(r.left) == 0 && f.bytes+part.bytes > 0 {
-			if !f.call.connection.server.fetches.TryAcquire(chunkCost) {
-				return nil
+		if len(r.left) == 0 {
+			if done, err := f.more(ctx, r, f.bytes+part.bytes == 0); done || err != nil {
+				return err
 			}
-			f.charged += chunkCost
-		}
-		if err := r.fill(ctx); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
 		}
 		runs, n, done := r.take(part.runs, limit-part.bytes, f.bytes+part.bytes == 0)
 		part.runs = runs
@@ -206,6 +203,26 @@ func (f *fetch) read(ctx context.Context, part *fetchPart, r *standing, limit in
 		}
 	}
 	return nil
+}
+
+// more lets a reader begin its next chunk, which costs nothing if it is free.
+// Done: there is none, or the budget does not allow for it.
+func (f *fetch) more(ctx context.Context, r *standing, free bool) (done bool, err error) {
+	if r.takeAhead() {
+		f.charged += chunkCost
+		return false, nil
+	}
+	if !free {
+		if !f.call.connection.server.fetches.TryAcquire(chunkCost) {
+			return true, nil
+		}
+		f.charged += chunkCost
+	}
+	err = r.fill(ctx)
+	if errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	return false, err
 }
 
 // checkEpoch tells a client that knows of another leadership than we do.

@@ -285,3 +285,45 @@ func TestReadersThatNobodyComesBackToAreClosed(t *testing.T) {
 	d.server.readers.expire(time.Now().Add(standingTime + time.Second))
 	require.Empty(t, d.server.readers.all)
 }
+
+func TestTheNextAnswerIsReadWhileOneIsSentAndGivenBackIfNobodyComes(t *testing.T) {
+	d := openNew(t)
+	d.create("long", 1)
+	for range 200 {
+		d.appendDirectly("long", batchOf(t, record.None, strings.Repeat("x", 100_000)))
+	}
+	c := d.raw()
+	r := c.fetch(fetchRequest(11, 0, 1, 6<<20, 0, "long"))
+	run := r.Topics[0].Partitions[0].RecordBatches
+	require.Greater(t, len(run), 5<<20)
+	waiting := func() int {
+		d.server.readers.mu.Lock()
+		defer d.server.readers.mu.Unlock()
+		if len(d.server.readers.all) == 0 || d.server.readers.all[0].ahead == nil {
+			return 0
+		}
+		return len(d.server.readers.all[0].ahead.chunks)
+	}
+	require.Eventually(t, func() bool {
+		return waiting() >= 5 && d.server.fetches.Used() == int64(waiting()*chunkCost)
+	}, 10*time.Second, time.Millisecond, "it counts against the budget")
+	d.server.readers.expire(time.Now().Add(standingTime + time.Second))
+	require.Zero(t, d.server.fetches.Used())
+	require.NotEmpty(t, c.fetch(fetchRequest(11, 0, 1, 6<<20, int64(lastBatch(run).End()), "long")).Topics[0].Partitions[0].RecordBatches)
+}
+
+func TestALongLogIsFetchedWithNextToNoBudget(t *testing.T) {
+	d := open(t, t.TempDir(), Options{FetchBytes: 2 * chunkCost})
+	d.create("long", 1)
+	for range 100 {
+		d.appendDirectly("long", batchOf(t, record.None, strings.Repeat("x", 100_000)))
+	}
+	c := d.raw()
+	var got []byte
+	for next := int64(0); next < 100; next = int64(lastBatch(got).End()) {
+		run := c.fetch(fetchRequest(11, 0, 1, 8<<20, next, "long")).Topics[0].Partitions[0].RecordBatches
+		require.NotEmpty(t, run)
+		got = append(got, run...)
+	}
+	require.Equal(t, d.stored("long"), got)
+}

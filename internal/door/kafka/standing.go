@@ -22,20 +22,23 @@ type standing struct {
 	// back when the chunk is used up.
 	left    [][]byte
 	release func()
+	taken   int    // chunks that the answer at hand has begun
+	ahead   *ahead // what comes behind left; nil: the reader is asked itself
 	since   time.Time
 }
 
-// fill makes left not empty. The error is io.EOF at the end of the log.
+// fill begins the next chunk. The error is io.EOF at the end of the log.
 func (r *standing) fill(ctx context.Context) error {
-	if len(r.left) > 0 {
-		return nil
-	}
 	c, err := r.reader.Next(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		r.begin(c)
 	}
+	return err
+}
+
+func (r *standing) begin(c node.Chunk) {
 	r.left, r.release = c.Parts, c.Release
-	return nil
+	r.taken++
 }
 
 // take moves whole batches of at most limit bytes from left to dst; with whole,
@@ -105,6 +108,10 @@ func (r *standing) close() {
 	if r.release != nil {
 		r.release()
 		r.release = nil
+	}
+	if r.ahead != nil {
+		r.ahead.close()
+		r.ahead = nil
 	}
 	r.reader.Close()
 }

@@ -1,0 +1,71 @@
+package kafkadoor
+
+import (
+	"context"
+
+	"strandline.dev/internal/door/rpc"
+	"strandline.dev/internal/node"
+)
+
+// ahead reads the next answer's chunks while the one before is being sent: a
+// consumer that reads a long log asks for as much again. It owns the reader
+// until chunks is closed; then that is asked for what follows, and for what
+// went wrong.
+type ahead struct {
+	chunks chan node.Chunk // has room for all that may be read
+	stop   context.CancelFunc
+	budget *rpc.Budget // chunkCost of it is taken for each of chunks
+}
+
+// readAhead begins to read as many chunks as the last answer took, if those
+// were several: a single one the reader itself has under way.
+func (r *standing) readAhead(ctx context.Context, budget *rpc.Budget) {
+	n := r.taken
+	r.taken = 0
+	if n < 2 || r.ahead != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	r.ahead = &ahead{chunks: make(chan node.Chunk, n), stop: stop, budget: budget}
+	go r.ahead.read(ctx, r.reader, n)
+}
+
+func (a *ahead) read(ctx context.Context, r Reader, n int) {
+	defer close(a.chunks)
+	for range n {
+		if ctx.Err() != nil || !a.budget.TryAcquire(chunkCost) {
+			return
+		}
+		c, err := r.Next(ctx)
+		if err != nil {
+			a.budget.Release(chunkCost)
+			return
+		}
+		a.chunks <- c
+	}
+}
+
+// takeAhead begins the next chunk that was read ahead, if there is one. The
+// caller owes chunkCost to the budget for it.
+func (r *standing) takeAhead() bool {
+	if r.ahead == nil {
+		return false
+	}
+	c, ok := <-r.ahead.chunks
+	if !ok {
+		r.ahead.stop()
+		r.ahead = nil
+		return false
+	}
+	r.begin(c)
+	return true
+}
+
+// close waits for a read under way and gives everything back.
+func (a *ahead) close() {
+	a.stop()
+	for c := range a.chunks {
+		c.Release()
+		a.budget.Release(chunkCost)
+	}
+}
