@@ -129,6 +129,7 @@ func again() string {
 // prints their figures.
 func runAll(o campaign.Options, g goal, out io.Writer) (*campaign.Report, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // who interrupts once more ends it at once
 	defer stop()
 	sum, begun := campaign.Sum(), time.Now()
 	for n := 1; ; n++ {
