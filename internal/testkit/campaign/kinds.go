@@ -17,7 +17,8 @@ type kind struct {
 	begin func(*scene) (end func())
 	needs need
 	// damages: it breaks what was synced, which only repair can mend. It is not
-	// drawn unless it is named.
+	// drawn unless it is named, and the next fault waits until all is mended: two
+	// copies may be damaged one after the other, not together.
 	damages bool
 	// alone: nothing else goes on beside it.
 	alone bool
@@ -76,9 +77,9 @@ func table() []kind {
 		{Name: "trim", Says: "everything that was acknowledged is trimmed", begin: trimAll},
 		{Name: "client-kill", Says: "kill -9 of a client process", begin: killClient},
 
-		{Name: "flip-bit", Says: "a stopped node has a bit flipped in one of its segments", begin: damage(flipBit), damages: true},
-		{Name: "missing-file", Says: "a stopped node loses one of its segments", begin: damage(removeFile), damages: true},
-		{Name: "stale-file", Says: "a stopped node has an older copy of one of its segments", begin: damage(staleFile), damages: true},
+		{Name: "flip-bit", Says: "a stopped node has a bit flipped in one of its segments", begin: damage(flipBit), damages: true, alone: true},
+		{Name: "missing-file", Says: "a stopped node loses one of its segments", begin: damage(removeFile), damages: true, alone: true},
+		{Name: "stale-file", Says: "a stopped node has an older copy of one of its segments", begin: damage(staleFile), damages: true, alone: true},
 
 		{Name: "mix", Says: "two of the others at once", begin: mix},
 	}

@@ -43,6 +43,9 @@ func plan(seed uint64, kinds []kind, faults int) []step {
 			rest:      time.Duration(dice.Int64N(int64(maxRest))),
 			impatient: dice.IntN(impatience) == 0,
 		})
+		if bag[0].damages {
+			steps[n].impatient = false
+		}
 		bag = bag[1:]
 	}
 	return steps
