@@ -173,8 +173,8 @@ func (s *scene) perform(p step, report *Report) {
 // returns how long it took.
 func (s *scene) awaitServing() time.Duration {
 	for deadline := time.Now().Add(changeTime); ; time.Sleep(time.Millisecond) {
-		if newest := s.load.pace.newest(); newest.After(s.ended) {
-			return newest.Sub(s.ended)
+		if took, came := s.load.pace.serving(); came {
+			return took
 		}
 		require.True(s.t, time.Now().Before(deadline), "no append was acknowledged for %s after the fault was over", changeTime)
 	}

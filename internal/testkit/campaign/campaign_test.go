@@ -122,7 +122,20 @@ func TestAGapLastsUntilTheNextAcknowledgement(t *testing.T) {
 	require.Equal(t, 10*time.Second, p.gap(at(15)), "the one that lasts counts")
 	p.begin(at(20))
 	require.Equal(t, time.Second, p.gap(at(21)))
-	require.Equal(t, at(20), p.newest())
+}
+
+func TestServingIsMeasuredToTheFirstAcknowledgement(t *testing.T) {
+	var p pace
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	p.acked(at(1))
+	p.recover(at(2))
+	_, came := p.serving()
+	require.False(t, came)
+	p.acked(at(5))
+	p.acked(at(9))
+	took, came := p.serving()
+	require.True(t, came)
+	require.Equal(t, 3*time.Second, took)
 }
 
 func TestAFailedCampaignSaysHowToSeeItAgain(t *testing.T) {

@@ -10,6 +10,8 @@ type pace struct {
 	mu      sync.Mutex
 	last    time.Time
 	longest time.Duration
+	over    time.Time // the fault was
+	first   time.Time // acknowledgement since then; zero: none yet
 }
 
 // begin forgets what was up to now.
@@ -24,6 +26,9 @@ func (p *pace) acked(now time.Time) {
 	defer p.mu.Unlock()
 	p.longest = max(p.longest, now.Sub(p.last))
 	p.last = now
+	if p.first.IsZero() {
+		p.first = now
+	}
 }
 
 // gap is the longest time without one since begin; the one that lasts still
@@ -34,9 +39,16 @@ func (p *pace) gap(now time.Time) time.Duration {
 	return max(p.longest, now.Sub(p.last))
 }
 
-// newest is when the newest acknowledgement came.
-func (p *pace) newest() time.Time {
+// recover begins to wait for the first acknowledgement.
+func (p *pace) recover(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.last
+	p.over, p.first = now, time.Time{}
+}
+
+// serving is how long the first one after recover took, if it has come.
+func (p *pace) serving() (took time.Duration, came bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.first.Sub(p.over), !p.first.IsZero()
 }

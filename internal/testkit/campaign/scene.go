@@ -104,7 +104,10 @@ func (s *scene) release(nodes ...*cluster.Node) {
 }
 
 // over notes that a fault has ended and recovery begins.
-func (s *scene) over() { s.ended = time.Now() }
+func (s *scene) over() {
+	s.ended = time.Now()
+	s.load.pace.recover(s.ended)
+}
 
 // howMany nodes a fault comes upon, of so many.
 type howMany func(nodes int) int
