@@ -109,13 +109,19 @@ func grow(f *os.File, size int64) error {
 	return nil
 }
 
-// Empty ends Fill.
+// Empty ends Fill, for good: a power cut does not bring back what took the room.
 func (d *Disk) Empty() error {
-	err := os.Remove(d.ballast())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	if err := os.Remove(d.ballast()); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
 	}
-	return err
+	dir, err := os.Open(d.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Keep unmounts the disk and leaves its image.

@@ -52,6 +52,8 @@ func TestAFullDiskHasRoomAgainWhenItIsEmptied(t *testing.T) {
 	require.NoError(t, d.Fill(0))
 	require.ErrorIs(t, os.WriteFile(filepath.Join(d.Dir(), "more"), make([]byte, 64<<10), 0o644), syscall.ENOSPC)
 	require.NoError(t, d.Empty())
+	require.NoError(t, d.Cut())
+	require.NoError(t, d.Remount())
 	require.NoError(t, os.WriteFile(filepath.Join(d.Dir(), "more"), make([]byte, 64<<10), 0o644))
 }
 
