@@ -60,6 +60,7 @@ func newRoot(c *cli) *cobra.Command {
 		newWriter(c),
 		newCluster(c),
 		newDoctor(c),
+		newVerify(c),
 		newCheck(c),
 		newBench(c),
 		newVersion(c),

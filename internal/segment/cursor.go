@@ -7,6 +7,7 @@ import (
 	"math"
 	"sort"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -139,8 +140,12 @@ func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64,
 			defer s.mu.RUnlock()
 			return b, 0, false, s.failure
 		}
-		if c.index < seg.end {
-			b, stop = s.chunkAt(seg, c.index, c.position, seg.end, int64(maxBytes))
+		end := seg.end
+		if flaw.Is(flaw.OffByOneAtRoll) && seg != s.active {
+			end--
+		}
+		if c.index < end {
+			b, stop = s.chunkAt(seg, c.index, c.position, end, int64(maxBytes))
 			seg.index.narrow(&b, func(p *point) bool { return p.offset < limit })
 			ahead := seg.index.runs[len(seg.index.runs)-1].end
 			s.mu.RUnlock()
@@ -151,6 +156,9 @@ func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64,
 		s.mu.RUnlock()
 		if active {
 			return b, 0, false, nil
+		}
+		if flaw.Is(flaw.OffByOneAtRoll) {
+			c.index = end + 1
 		}
 		c.segment = nil
 		if err := s.release(seg); err != nil {
@@ -267,10 +275,7 @@ func (b *chunk) entries(i, stop uint64, maxBytes int, look func(*frameHeader) (s
 }
 
 func (b *chunk) corrupt(position int64, i uint64, reason error) error {
-	return &CorruptError{
-		File: b.segment.path, Position: position, FirstIndex: i, LastIndex: max(b.reach, i+1) - 1,
-		Detail: reason.Error(),
-	}
+	return corruptFrame(b.file, b.segment.path, b.salt, position, b.end, i, b.reach, reason)
 }
 
 func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []Frame, err error) {

@@ -15,6 +15,10 @@ const (
 	headerFixedSize = 120
 	maxConfState    = headerSize - headerFixedSize - 4
 
+	// maxPosition bounds positions read from disk, so that sums of two do not
+	// overflow. No file is as large.
+	maxPosition = 1 << 60
+
 	segmentMagic   = uint64('S') | 'T'<<8 | 'R'<<16 | 'A'<<24 | 'N'<<32 | 'D'<<40 | 'S'<<48 | 'G'<<56
 	segmentVersion = 1
 )
@@ -37,7 +41,7 @@ const (
 //	  88  u64  end before       position at which the segment before ends; 0: there is none
 //	  96  u64  footer before    position of its footer frame; 0: it has none
 //	 104  u64  bytes before     payload bytes of all entries before first index, since creation
-//	 112  u64  reserved         0
+//	 112  u64  footer           position of this segment's own footer frame, if it was mended; else 0
 //	 120  configuration (opaque, at most 3976 bytes), then zeros
 //	4092  u32  CRC              of bytes [0, 4092)
 //
@@ -46,7 +50,9 @@ const (
 // what a crash left behind: it is corrupt.
 //
 // "end before" is what is left of the segment before it once recovery has cut
-// a torn tail: bytes from there on are not looked at again.
+// a torn tail: bytes from there on are not looked at again. A mended segment is
+// laid out anew, so it does not end where the next one tells, but behind its own
+// footer.
 type header struct {
 	salt         uint64
 	ordinal      uint64
@@ -58,9 +64,22 @@ type header struct {
 	endBefore    int64
 	footerBefore int64
 	bytesBefore  uint64
+	footer       int64
 	conf         []byte
 	crc          uint32
 }
+
+// link is what the first frame has in place of the CRC of a frame before it. The
+// header of a mended segment is made when all frames are.
+func (h *header) link() uint32 {
+	if h.mended() {
+		return uint32(h.salt)
+	}
+	return h.crc
+}
+
+// mended tells that the segment was laid out anew and is complete.
+func (h *header) mended() bool { return h.footer != 0 }
 
 // encode returns the block and sets crc.
 func (h *header) encode() []byte {
@@ -78,6 +97,7 @@ func (h *header) encode() []byte {
 	binary.LittleEndian.PutUint64(b[88:], uint64(h.endBefore))
 	binary.LittleEndian.PutUint64(b[96:], uint64(h.footerBefore))
 	binary.LittleEndian.PutUint64(b[104:], h.bytesBefore)
+	binary.LittleEndian.PutUint64(b[112:], uint64(h.footer))
 	copy(b[headerFixedSize:], h.conf)
 	h.crc = record.Checksum(b[:headerSize-4])
 	binary.LittleEndian.PutUint32(b[headerSize-4:], h.crc)
@@ -119,11 +139,15 @@ func parseHeader(b []byte) (*header, error) {
 		endBefore:    int64(binary.LittleEndian.Uint64(b[88:])),
 		footerBefore: int64(binary.LittleEndian.Uint64(b[96:])),
 		bytesBefore:  binary.LittleEndian.Uint64(b[104:]),
+		footer:       int64(binary.LittleEndian.Uint64(b[112:])),
 		conf:         append([]byte(nil), b[headerFixedSize:][:confLength]...),
 		crc:          crc,
 	}
 	if h.first == 0 {
 		return nil, fmt.Errorf("segment header with first index 0")
+	}
+	if h.footer != 0 && (h.footer < headerSize || h.footer%frameAlignment != 0 || h.footer > maxPosition) {
+		return nil, fmt.Errorf("segment header with footer at %d", h.footer)
 	}
 	return h, nil
 }

@@ -81,56 +81,61 @@ func (s *Store) load(seg *segment) error {
 }
 
 // loadIndex reads the index of a segment that is not active. The next segment
-// knows where its footer is. If that is damaged, the frames tell the same.
+// knows where its footer is, unless it was mended. If that is damaged, the
+// frames tell the same.
 func (s *Store) loadIndex(seg *segment, file File) (x *index, fromFooter bool, err error) {
 	h, err := s.loadHeader(seg, file)
 	if err != nil {
 		return nil, false, err
 	}
-	next, err := s.successorHeader(seg)
-	if err != nil {
-		return nil, false, err
+	footer, end := h.footer, h.footer
+	if footer == 0 {
+		next, err := s.successorHeader(seg)
+		if err != nil {
+			return nil, false, err
+		}
+		footer, end = next.footerBefore, next.endBefore
 	}
-	if next.footerBefore > 0 {
-		if x, err := readFooter(file, h, next); err == nil {
+	if footer > 0 {
+		if x, err := readFooter(file, h, footer); err == nil {
 			return x, true, nil
 		}
 		s.options.Logger.Warn("footer is damaged, scanning the segment", "file", seg.path)
 	}
-	sc := scanner{file: file, path: seg.path, header: h, size: next.endBefore}
+	sc := scanner{file: file, path: seg.path, header: h, size: end}
 	if err := sc.scan(); err != nil {
 		return nil, false, err
 	}
-	if sc.bad != nil && (next.footerBefore == 0 || sc.position < next.footerBefore) {
-		return nil, false, &CorruptError{
-			File: seg.path, Position: sc.position, FirstIndex: sc.index.next,
-			LastIndex: max(next.first, sc.index.next+1) - 1, Detail: sc.bad.Error(),
-		}
+	if sc.bad != nil && (footer == 0 || sc.position < footer) {
+		s.mu.RLock()
+		reach := seg.end
+		s.mu.RUnlock()
+		return nil, false, corruptFrame(file, seg.path, h.salt, sc.position, end, sc.index.next, reach, sc.bad)
 	}
 	return sc.index, false, nil
 }
 
-func readFooter(file File, h, next *header) (*index, error) {
-	size := next.endBefore - next.footerBefore
-	if size < frameHeaderSize || size > frameHeaderSize+maxPayload {
-		return nil, errFooter
-	}
-	b := make([]byte, size)
-	if _, err := file.ReadAt(b, next.footerBefore); err != nil {
+// readFooter reads the index in the footer frame at position.
+func readFooter(file File, h *header, position int64) (*index, error) {
+	b := make([]byte, frameHeaderSize)
+	if _, err := file.ReadAt(b, position); err != nil {
 		return nil, err
 	}
-	f, err := parseFrameHeader(b, next.footerBefore, h.salt)
+	f, err := parseFrameHeader(b, position, h.salt)
 	if err != nil {
 		return nil, err
 	}
-	if f.kind != footerFrame || f.size() != size {
+	if f.kind != footerFrame {
 		return nil, errFooter
 	}
-	payload := b[frameHeaderSize:][:f.length]
+	payload := make([]byte, f.length)
+	if _, err := file.ReadAt(payload, position+frameHeaderSize); err != nil {
+		return nil, err
+	}
 	if err := f.checkPayload(payload); err != nil {
 		return nil, err
 	}
-	return parseFooter(payload, h.first, next.footerBefore)
+	return parseFooter(payload, h.first, position)
 }
 
 // successorHeader returns the header of the segment that was begun after seg,

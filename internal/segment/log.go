@@ -193,18 +193,3 @@ var (
 	// ErrNoSnapshot is LoadSnapshot's answer if there is no valid one.
 	ErrNoSnapshot = errors.New("no valid snapshot")
 )
-
-// CorruptError names stored bytes that do not match their checksum. They are
-// never served and never cut away; the file stays as it was found.
-type CorruptError struct {
-	File       string // path
-	Position   int64  // byte in File at which the damage shows
-	FirstIndex uint64 // entries [FirstIndex, LastIndex] may be damaged
-	LastIndex  uint64
-	Detail     string
-}
-
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s is corrupt at byte %d, entries %d to %d may be damaged: %s",
-		e.File, e.Position, e.FirstIndex, e.LastIndex, e.Detail)
-}

@@ -129,10 +129,7 @@ func seek(file File, path string, salt uint64, from, after point, limit int64, b
 		}
 		h, err := parseFrameHeader(b[min(at, int64(len(b))):], position, salt)
 		if err != nil {
-			return point{}, &CorruptError{
-				File: path, Position: position, FirstIndex: place.index,
-				LastIndex: max(after.index, place.index+1) - 1, Detail: err.Error(),
-			}
+			return point{}, corruptFrame(file, path, salt, position, limit, place.index, after.index, err)
 		}
 		if h.kind == entryFrame {
 			place.position, place.index, place.offset = position, h.index, h.first

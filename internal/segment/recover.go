@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
+
+	"strandline.dev/internal/flaw"
 )
 
 // Open recovers the log in dir. It reads the last segment and the newest
@@ -36,26 +39,25 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	if len(found.resets) > 0 {
-		if err := s.finishReset(found); err != nil {
-			return err
-		}
-		if found, err = s.list(); err != nil {
-			return err
-		}
+	s.adoptBegin(found)
+	if found, err = s.finishSwaps(found); err != nil {
+		return err
 	}
-	if len(found.segments) == 0 {
+	if len(found.segments) == 0 && found.begin == nil {
 		return ErrNoLog
 	}
-	leftover := s.adopt(found.segments)
-	sc, err := s.recoverActive()
+	leftover, err := s.adopt(found)
+	if err != nil {
+		return err
+	}
+	sc, err := s.recoverActive(found)
 	if err != nil {
 		return err
 	}
 	if _, err := s.headerOf(s.live[0]); err != nil {
 		return err
 	}
-	if err := s.recoverSnapshots(found.snapshots, leftover); err != nil {
+	if err := s.recoverSnapshots(found.snapshots); err != nil {
 		return err
 	}
 	s.hard.Commit = min(max(s.hard.Commit, s.FirstIndex()-1), s.LastIndex())
@@ -78,6 +80,9 @@ type files struct {
 	snapshots []uint64   // rising
 	spares    []FileInfo
 	resets    []*segment
+	mends     []*segment
+	begin     *segment // ordinal and first index of the segment that the log begins with; nil: not known
+	aside     []string
 	temporary []string
 }
 
@@ -111,8 +116,23 @@ func (s *Store) list() (*files, error) {
 				seg.path = filepath.Join(s.dir, info.Name)
 				found.resets = append(found.resets, seg)
 			}
-		case "snap.tmp":
+		case "mend":
+			if seg, ok := parseSegmentName(stem); ok {
+				seg.path, seg.size = filepath.Join(s.dir, info.Name), info.Size
+				found.mends = append(found.mends, seg)
+			}
+		case "begin":
+			if seg, ok := parseSegmentName(stem); ok {
+				found.addBegin(seg, info.Name)
+			}
+		case "snap.tmp", "mend.tmp":
 			found.temporary = append(found.temporary, info.Name)
+		}
+		if info.Name == givenName {
+			found.temporary = append(found.temporary, info.Name)
+		}
+		if strings.HasSuffix(info.Name, badSuffix) {
+			found.aside = append(found.aside, info.Name)
 		}
 	}
 	slices.SortFunc(found.segments, func(a, b *segment) int {
@@ -123,6 +143,17 @@ func (s *Store) list() (*files, error) {
 	})
 	slices.Sort(found.snapshots)
 	return found, nil
+}
+
+// addBegin takes the higher of two marks: a crash brought the other back.
+func (f *files) addBegin(seg *segment, name string) {
+	seg.path = name // of the two, only the one that counts is ever moved
+	if f.begin == nil || f.begin.ordinal < seg.ordinal {
+		f.begin, seg = seg, f.begin
+	}
+	if seg != nil {
+		f.temporary = append(f.temporary, seg.path)
+	}
 }
 
 func parseSegmentName(stem string) (*segment, bool) {
@@ -141,25 +172,37 @@ func parseSegmentName(stem string) (*segment, bool) {
 	return &segment{ordinal: o, first: f}, true
 }
 
-// adopt takes the segments up to the newest without a gap in their ordinals.
-// Those below a gap are returned: a crash brings back some of the names that
-// Recycle had removed.
-func (s *Store) adopt(segments []*segment) (leftover []*segment) {
-	from := len(segments) - 1
-	for from > 0 && segments[from-1].ordinal+1 == segments[from].ordinal {
-		from--
+// adopt takes the segments from the one on that the log begins with. Those below
+// are returned: a crash brings back some of the names that Recycle had removed.
+// It refuses a log of which one is missing.
+func (s *Store) adopt(found *files) (leftover []*segment, err error) {
+	kept := found.segments
+	if b := found.begin; b != nil {
+		from := sort.Search(len(kept), func(k int) bool { return kept[k].ordinal >= b.ordinal })
+		leftover, kept = kept[:from], kept[from:]
 	}
-	s.segments = segments[from:]
+	for k, seg := range kept {
+		switch {
+		case k > 0 && kept[k-1].ordinal+1 != seg.ordinal:
+			return nil, s.judge(found, kept[k-1].ordinal, seg.ordinal)
+		case k == 0 && found.begin != nil && seg.ordinal != found.begin.ordinal:
+			return nil, s.judge(found, found.begin.ordinal, seg.ordinal)
+		}
+	}
+	if len(kept) == 0 {
+		return nil, s.judge(found, found.begin.ordinal, found.begin.ordinal)
+	}
+	s.segments = kept
 	for _, seg := range s.segments {
 		s.push(seg)
 	}
 	s.active = s.segments[len(s.segments)-1]
-	return segments[:from]
+	return leftover, nil
 }
 
 // recoverActive scans the last segment. All segments before it were synced
 // before it was begun, so it is the only one that can have a torn tail.
-func (s *Store) recoverActive() (*scanner, error) {
+func (s *Store) recoverActive(found *files) (*scanner, error) {
 	active := s.active
 	active.users = 1
 	var err error
@@ -167,6 +210,9 @@ func (s *Store) recoverActive() (*scanner, error) {
 		return nil, err
 	}
 	h, err := readHeader(active, active.file)
+	if errors.As(err, new(*CorruptError)) {
+		return nil, s.judge(found, active.ordinal, active.ordinal)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -179,19 +225,17 @@ func (s *Store) recoverActive() (*scanner, error) {
 	s.position, s.before, s.stagedNext = sc.position, sc.before, sc.index.next
 	s.marked = sc.marked
 	s.filler.position.Store(s.position)
+	s.torn = h.mended()
 	if sc.bad == nil {
 		return sc, nil
 	}
 	if err := sc.lookBehind(); err != nil {
 		return nil, err
 	}
-	if sc.corrupt {
-		return nil, &CorruptError{
-			File: active.path, Position: sc.position, FirstIndex: sc.index.next,
-			LastIndex: max(sc.lastIndex, sc.index.next), Detail: sc.bad.Error(),
-		}
+	if sc.corrupt && !flaw.Is(flaw.CutAtBadChecksum) {
+		return nil, s.judge(found, active.ordinal, active.ordinal)
 	}
-	s.torn = sc.torn
+	s.torn = s.torn || sc.torn
 	return sc, nil
 }
 
@@ -202,6 +246,10 @@ func (s *Store) recoverActive() (*scanner, error) {
 // written once more, as it is, and synced.
 func (s *Store) settle(sc *scanner) error {
 	active := s.active
+	if flaw.Is(flaw.RecoveryTrustsTheCache) {
+		s.synced = s.position
+		return nil
+	}
 	for at := sc.vouched; at < s.position; {
 		b := make([]byte, min(scanChunk, s.position-at))
 		if _, err := active.file.ReadAt(b, at); err != nil {
@@ -219,7 +267,7 @@ func (s *Store) settle(sc *scanner) error {
 		return fmt.Errorf("settle %s: %w", s.dir, err)
 	}
 	s.synced = s.position
-	if s.torn {
+	if sc.torn {
 		s.options.Logger.Info("cut a torn tail: what follows was never synced",
 			"file", active.path, "position", s.position, "last_index", s.LastIndex(), "found", sc.bad)
 	}
@@ -227,12 +275,12 @@ func (s *Store) settle(sc *scanner) error {
 }
 
 // recoverSnapshots finds the newest valid snapshot. Without one there is
-// nothing to begin from, segments below a gap that it does not cover are
-// missed, and so are entries that the log does not have and a snapshot covers.
-func (s *Store) recoverSnapshots(snapshots []uint64, leftover []*segment) error {
+// nothing to begin from, and entries are missed that the log does not have and
+// a snapshot covers.
+func (s *Store) recoverSnapshots(snapshots []uint64) error {
 	if n, last := len(snapshots), s.LastIndex(); n > 0 && snapshots[n-1] > last {
 		return &CorruptError{
-			File: s.snapshotPath(snapshots[n-1]), FirstIndex: last + 1, LastIndex: snapshots[n-1],
+			File: s.snapshotPath(snapshots[n-1]), FirstIndex: last + 1, LastIndex: snapshots[n-1], Renew: true,
 			Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", last),
 		}
 	}
@@ -242,14 +290,13 @@ func (s *Store) recoverSnapshots(snapshots []uint64, leftover []*segment) error 
 	case errors.Is(err, ErrNoSnapshot) && len(snapshots) > 0:
 		newest := snapshots[len(snapshots)-1]
 		return &CorruptError{
-			File: s.snapshotPath(newest), FirstIndex: 1, LastIndex: newest, Detail: "no snapshot is valid",
+			File: s.snapshotPath(newest), FirstIndex: 1, LastIndex: newest, Renew: true, Detail: "no snapshot is valid",
 		}
 	case errors.Is(err, ErrNoSnapshot) || err == nil && index+1 < first:
-		detail := "no snapshot covers what is missing before it"
-		if len(leftover) > 0 {
-			detail = fmt.Sprintf("segment %d is missing before it", s.segments[0].ordinal-1)
+		return &CorruptError{
+			File: s.live[0].path, FirstIndex: index + 1, LastIndex: first - 1, Renew: true,
+			Detail: "no snapshot covers what is missing before it",
 		}
-		return &CorruptError{File: s.live[0].path, FirstIndex: index + 1, LastIndex: first - 1, Detail: detail}
 	case err != nil:
 		return err
 	}

@@ -1,6 +1,7 @@
 package segment_test
 
 import (
+	"fmt"
 	"path"
 	"strings"
 	"testing"
@@ -53,14 +54,14 @@ func flipHeader(t *testing.T, disk *faultdisk.Disk, kind string, index uint64) {
 }
 
 // The table of recovery. Each row writes a log, damages it, and tells what
-// Open makes of it: the entries [2, last] of term 1, or corruption at the
-// entry corrupt.
+// Open makes of it: the entries [2, last] of term 1, or corruption of which
+// entries, and whether it can be mended.
 func TestRecovery(t *testing.T) {
 	rows := []struct {
 		name    string
 		damage  func(t *testing.T, disk *faultdisk.Disk, s *segment.Store)
 		last    uint64
-		corrupt uint64
+		corrupt string
 	}{
 		{
 			name: "an empty log",
@@ -135,7 +136,7 @@ func TestRecovery(t *testing.T) {
 				disk.Restart()
 				flipPayload(t, disk, "entry", 9)
 			},
-			corrupt: 9,
+			corrupt: "[9, 9]",
 		}, {
 			name: "a flip in the length of a frame before the last write",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -145,7 +146,7 @@ func TestRecovery(t *testing.T) {
 				file, f := frameOf(t, disk, "entry", 5)
 				disk.Change(file, f.Position+3, func(byte) byte { return 0xff })
 			},
-			corrupt: 5,
+			corrupt: "[5, 5] renew",
 		}, {
 			name: "a flip in the first frame",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -154,7 +155,7 @@ func TestRecovery(t *testing.T) {
 				disk.Restart()
 				flipHeader(t, disk, "entry", 2)
 			},
-			corrupt: 2,
+			corrupt: "[2, 2] renew",
 		}, {
 			name: "a flip in the last synced frame looks like a torn tail",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -171,7 +172,7 @@ func TestRecovery(t *testing.T) {
 				disk.Restart()
 				flipPayload(t, disk, "entry", 9)
 			},
-			corrupt: 9,
+			corrupt: "[9, 9]",
 		}, {
 			name: "a flip in the last synced frame after a clean stop",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -180,7 +181,7 @@ func TestRecovery(t *testing.T) {
 				disk.PowerCut(faultdisk.Nothing)
 				flipPayload(t, disk, "entry", 9)
 			},
-			corrupt: 9,
+			corrupt: "[9, 9]",
 		}, {
 			name: "a flip in the sync mark itself",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -199,7 +200,7 @@ func TestRecovery(t *testing.T) {
 				file, f := frameOf(t, disk, "hard state", 1)
 				disk.FlipBit(file, f.Position+75)
 			},
-			corrupt: 2,
+			corrupt: "[0, 0] renew",
 		}, {
 			name: "a flip in the header of the active segment",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -207,7 +208,7 @@ func TestRecovery(t *testing.T) {
 				disk.Restart()
 				disk.FlipBit(segmentsOn(disk)[0], 50)
 			},
-			corrupt: 2,
+			corrupt: "[2, 2] renew",
 		}, {
 			name: "a segment begun and not written to",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -281,7 +282,7 @@ func TestRecovery(t *testing.T) {
 				disk.Restart()
 				disk.FlipBit(filesOn(disk, ".snap")[0], 50)
 			},
-			corrupt: 1,
+			corrupt: "[1, 1] renew",
 		}, {
 			name: "a segment in the middle is missing",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -289,21 +290,26 @@ func TestRecovery(t *testing.T) {
 				disk.Restart()
 				require.NoError(t, disk.Remove(segmentsOn(disk)[1]))
 			},
-			corrupt: 2,
+			corrupt: "[13, 23]",
 		},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			disk := faultdisk.New(7)
 			row.damage(t, disk, create(t, disk))
-			if row.corrupt > 0 {
+			if row.corrupt != "" {
 				before := contents(disk)
 				_, err := segment.Open(disk, dir, options(disk))
 				var corrupt *segment.CorruptError
 				require.ErrorAs(t, err, &corrupt)
-				require.LessOrEqual(t, corrupt.FirstIndex, row.corrupt)
-				require.GreaterOrEqual(t, corrupt.LastIndex, row.corrupt)
-				require.Contains(t, disk.Names(), corrupt.File)
+				found := fmt.Sprintf("[%d, %d]", corrupt.FirstIndex, corrupt.LastIndex)
+				if corrupt.Renew {
+					found += " renew"
+				}
+				require.Equal(t, row.corrupt, found, err)
+				if !strings.Contains(corrupt.File, "*") {
+					require.Contains(t, disk.Names(), corrupt.File)
+				}
 				require.Equal(t, before, contents(disk), "Open changed a file of a corrupt log")
 				return
 			}
@@ -457,6 +463,7 @@ func TestAFlippedBitInAnOldSegmentIsNamedAndNotServed(t *testing.T) {
 				require.ErrorAs(t, err, &corrupt)
 				require.Equal(t, segmentsOn(disk)[0], corrupt.File)
 				require.Equal(t, uint64(8), corrupt.FirstIndex)
+				require.Equal(t, uint64(8), corrupt.LastIndex)
 				require.NotZero(t, corrupt.Position)
 			}
 			cursor.Close()

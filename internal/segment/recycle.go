@@ -24,8 +24,22 @@ func (s *Store) Recycle(below uint64) error {
 	if _, err := s.headerOf(oldest); err != nil {
 		return fmt.Errorf("recycle below entry %d: %w", below, err)
 	}
+	if err := s.beginAt(drop); err != nil {
+		return fmt.Errorf("recycle below entry %d: %w", below, err)
+	}
 	unused := s.dropFront(drop, oldest.first)
 	return errors.Join(s.retire(unused), s.dropSnapshots())
+}
+
+// beginAt makes it durable that the first n segments do not count any more.
+func (s *Store) beginAt(n int) error {
+	s.mu.RLock()
+	first := s.segments[n]
+	s.mu.RUnlock()
+	if err := s.moveBegin(first.ordinal, first.first); err != nil {
+		return err
+	}
+	return s.fs.SyncDir(s.dir)
 }
 
 // front returns how many segments may go, and the live one that is the oldest
@@ -95,7 +109,6 @@ func (s *Store) dropFront(n int, first uint64) (unused []*segment) {
 			unused = append(unused, seg)
 		}
 	}
-	s.leaving = append(s.leaving, s.segments[:n]...)
 	s.segments = append([]*segment(nil), s.segments[n:]...)
 	for s.live[0].first < first {
 		s.live = s.live[1:]
@@ -111,7 +124,7 @@ func (s *Store) dropFront(n int, first uint64) (unused []*segment) {
 // goes, and the old name is back with the new header behind it.
 //
 // An error leaves files that are no longer part of the log. The next Open
-// takes them for the front of the log again, which does no harm.
+// removes them.
 func (s *Store) retire(segments []*segment) error {
 	if len(segments) == 0 {
 		return nil
@@ -130,9 +143,6 @@ func (s *Store) retire(segments []*segment) error {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return fmt.Errorf("recycle: %w", err)
 	}
-	s.mu.Lock()
-	s.leaving = slices.DeleteFunc(s.leaving, func(seg *segment) bool { return slices.Contains(segments, seg) })
-	s.mu.Unlock()
 	s.spares.mu.Lock()
 	defer s.spares.mu.Unlock()
 	s.spares.kept = append(s.spares.kept, recycled...)

@@ -19,7 +19,8 @@ const resetSuffix = ".reset"
 //     its own.
 //  2. The new first segment is made under a name of its own. If that name is
 //     found after a crash, recovery goes on from here.
-//  3. The snapshot gets its name; the old segments and snapshots are removed.
+//  3. The snapshot gets its name; the old segments and snapshots are removed,
+//     and the log is said to begin with the new segment.
 //  4. The new segment gets its name.
 func (s *Store) Reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error {
 	if err := s.failed(); err != nil {
@@ -82,6 +83,9 @@ func (s *Store) replaceBy(begun *segment, segments []*segment, snapshots []uint6
 		if err := s.fs.Remove(s.snapshotPath(index)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return begun.path, err
 		}
+	}
+	if err := s.moveBegin(begun.ordinal, begun.first); err != nil {
+		return begun.path, err
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return begun.path, err

@@ -103,16 +103,12 @@ func (s *Store) beginsAbove(index uint64) bool {
 }
 
 // dropSnapshots removes those that belong to no segment any more, except the
-// newest. A segment whose name may be there after a crash counts: it is the
-// front of the log again then.
+// newest.
 func (s *Store) dropSnapshots() error {
 	s.mu.Lock()
 	first := uint64(0)
 	if len(s.live) > 0 {
 		first = s.live[0].first
-	}
-	for _, seg := range s.leaving {
-		first = min(first, seg.first)
 	}
 	extra := 0
 	for extra < len(s.snapshots)-snapshotsKept && s.snapshots[extra]+1 < first {

@@ -63,9 +63,9 @@ func interruptedRecycle(t *testing.T, seed uint64, remains faultdisk.Remains) {
 	}
 }
 
-// A segment with readers leaves the log, but its file stays, and a crash makes
-// it the front of the log again.
-func TestASegmentThatComesBackHasItsSnapshot(t *testing.T) {
+// A segment with readers leaves the log, but its file stays, and a crash brings
+// it back.
+func TestASegmentThatComesBackIsNoPartOfTheLog(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
 	first, err := s.NewCursor(0)
@@ -78,16 +78,18 @@ func TestASegmentThatComesBackHasItsSnapshot(t *testing.T) {
 
 	first.Close()
 	require.NoError(t, s.SaveSnapshot(79, 1, nil))
-	require.NotContains(t, disk.Names(), snapshotFile(1), "its segment is gone for good")
+	require.NotContains(t, disk.Names(), snapshotFile(1))
+	before := len(segmentsOn(disk))
 	disk.Restart()
 	s = open(t, disk)
-	require.Equal(t, starts[0], s.FirstIndex())
+	require.Equal(t, starts[1], s.FirstIndex())
+	require.Len(t, segmentsOn(disk), before-1, "the next start removes it")
 	requireBase(t, s)
 	second.Close()
 	require.NoError(t, s.Close())
 }
 
-func TestASegmentThatCannotBeRemovedKeepsItsSnapshot(t *testing.T) {
+func TestASegmentThatCannotBeRemovedIsRemovedByTheNextStart(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
 	require.NoError(t, s.Close())
@@ -98,9 +100,8 @@ func TestASegmentThatCannotBeRemovedKeepsItsSnapshot(t *testing.T) {
 	requireBase(t, s)
 	disk.Restart()
 	s = open(t, disk)
-	require.Equal(t, starts[0], s.FirstIndex())
-	requireBase(t, s)
-	require.NoError(t, s.Recycle(starts[3]))
+	require.Equal(t, starts[3], s.FirstIndex())
+	require.Len(t, segmentsOn(disk), len(starts)-3)
 	requireBase(t, s)
 	require.NoError(t, s.Close())
 }

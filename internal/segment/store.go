@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -70,8 +71,11 @@ type Bootstrap struct {
 //	<ordinal>-<first index>.seg    segments; the highest ordinal is the active one
 //	<index>.snap                   snapshots: the state after the entry index
 //	<number>.spare                 zero-filled or recycled files: segments to be
+//	<ordinal>-<first index>.begin  the segment that the log begins with, see beginMark
 //	<ordinal>-<first index>.reset  a segment that is about to replace all others, see Reset
 //	<index>.snap.tmp               a snapshot being written, or that of a Reset under way
+//	<ordinal>-<first index>.mend   a segment made anew that is about to replace a damaged one, see Mender
+//	*.bad                          damaged files that were replaced; nothing reads them
 //
 // All numbers have 20 decimal digits. The first index alone would not name a
 // segment: after a torn tail, and when an entry supersedes the first of a
@@ -92,9 +96,6 @@ type Store struct {
 	// index: a later segment hides all before it that begin at its first
 	// index or above.
 	live []*segment
-	// leaving are those that were recycled while their names may still be
-	// there: they have readers, or could not be removed.
-	leaving []*segment
 	// active is the last of segments and of live. Only the writer changes it,
 	// so the writer reads it without mu.
 	active    *segment
@@ -108,13 +109,14 @@ type Store struct {
 	synced     int64  // everything in front of it in the active segment is durable
 	marked     int64  // position behind the newest sync mark
 	before     uint32 // header CRC of the last frame
-	torn       bool   // the active segment ends in a torn tail and takes no more frames
+	torn       bool   // the active segment ends in a torn tail, or was mended, and takes no more frames
 	gather     gather
 	staged     []stagedFrame
 	stagedNext uint64 // one beyond the last entry written or staged
 
 	spares spares
 	filler filler
+	begun  beginMark
 }
 
 // segment is one file. Fields without a remark never change.
@@ -185,7 +187,10 @@ func (s *Store) create(b Bootstrap) error {
 	s.mu.Lock()
 	s.activate(begun)
 	s.mu.Unlock()
-	_, err = s.prepareSpare()
+	if err := s.moveBegin(begun.ordinal, begun.first); err != nil {
+		return err
+	}
+	_, err = s.prepareSpare() // syncs the directory
 	return err
 }
 
@@ -203,7 +208,7 @@ func (s *Store) begin(h *header, suffix string) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(s.dir, fmt.Sprintf("%020d-%020d%s", h.ordinal, h.first, suffix))
+	path := filepath.Join(s.dir, segmentName(h.ordinal, h.first)+suffix)
 	err = func() error {
 		if _, err := spare.file.WriteAt(h.encode(), 0); err != nil {
 			return err
@@ -213,6 +218,9 @@ func (s *Store) begin(h *header, suffix string) (*segment, error) {
 		}
 		if err := s.fs.Rename(spare.path, path); err != nil {
 			return err
+		}
+		if flaw.Is(flaw.RollForgetsTheDirectory) {
+			return nil
 		}
 		return s.fs.SyncDir(s.dir)
 	}()

@@ -21,9 +21,10 @@ var rooms = map[string][]string{
 	"internal/record":   {},
 	"internal/wire":     {"api"},
 	"internal/peer":     {},
-	"internal/segment":  {"internal/record"},
-	"internal/sequence": {"internal/record"},
-	"internal/replica":  {"internal/sequence", "internal/segment", "internal/record"},
+	"internal/flaw":     {},
+	"internal/segment":  {"internal/flaw", "internal/record"},
+	"internal/sequence": {"internal/flaw", "internal/record"},
+	"internal/replica":  {"internal/flaw", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/node":     {"internal/peer", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
 	"internal/testkit":  {"internal/testkit/proxy", "internal/testkit/history", "client", "api", "internal/segment", "internal/record"},
@@ -31,7 +32,7 @@ var rooms = map[string][]string{
 	"internal/tidy":     {"internal/record"},
 	"client":            {"internal/record", "internal/wire", "api"},
 	"bench":             {"client", "internal/testkit/proxy", "internal/record"},
-	"cmd/strandline":    {"client", "bench", "internal/testkit/history", "internal/node", "internal/peer", "internal/door", "internal/record"},
+	"cmd/strandline":    {"client", "bench", "internal/testkit/history", "internal/node", "internal/peer", "internal/door", "internal/segment", "internal/record"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"internal/testkit/proxy": {},

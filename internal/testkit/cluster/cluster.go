@@ -31,6 +31,8 @@ type Options struct {
 	// Data is where a node of this name keeps its data, a directory that need
 	// not be there; nil: one of the test's own.
 	Data func(node string) string
+	// Flaw is a mistake of internal/flaw that the nodes make, by its name.
+	Flaw string
 }
 
 // Cluster is a running cluster. Its methods are for the goroutine of the test,
@@ -159,7 +161,7 @@ func (c *Cluster) CreateLog(name string, config client.LogConfig) {
 // prepare makes what is there before any node is.
 func prepare(t T, options Options) *Cluster {
 	t.Helper()
-	program, err := Program(options.Race || raceEnabled)
+	program, err := Program(Build{Race: options.Race || raceEnabled, Broken: options.Flaw != ""})
 	require.NoError(t, err)
 	subnet, err := claimSubnet()
 	require.NoError(t, err)

@@ -1,0 +1,238 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"strandline.dev/internal/record"
+)
+
+// Mender makes a damaged log whole with entries that other replicas have. It is
+// the only one that has the log open. Wants tells what is missing, Give takes
+// it, Finish puts new segments in the place of the damaged ones, and then Open
+// opens the log. Nothing of the log changes before Finish.
+//
+// Its methods may be called from many goroutines.
+type Mender struct {
+	mu    sync.Mutex
+	store *Store    // lists, names and swaps files; it is not open
+	log   *surveyor // what was found, with what was given
+
+	given  givenFile
+	reader spanReader
+	skips  *skipped
+	done   error // what every call answers once it is finished, closed or failed
+}
+
+// Want is a run of entries that are not whole here.
+type Want struct {
+	First, Last uint64
+	// Exact: First is Last, and the entry has this term and this CRC of its
+	// payload. Anybody may give it.
+	//
+	// Otherwise nobody here knows which entries they were, and one more should
+	// be asked for, Last+1: see Give.
+	Term  uint64
+	CRC   uint32
+	Exact bool
+}
+
+// MendReport tells what Finish did.
+type MendReport struct {
+	Segments int      // made anew
+	Entries  uint64   // that came from others
+	Bytes    int64    // of their payload
+	Aside    []string // names of the damaged files in the log's directory
+}
+
+// ErrForgotten tells that no entries from others make the log what it was: what
+// it says of the replica's promises, its term and vote, or where it ends, is
+// lost. The replica must come back under a new id.
+var ErrForgotten = errors.New("the log cannot be mended, its replica must be replaced by a new one")
+
+// OpenMender reads every frame of the log in dir, as Survey does, after it has
+// finished what a crash interrupted. A whole log has a Mender too, which wants
+// nothing. ErrForgotten: it cannot be mended. ErrNoLog: there is none.
+func OpenMender(ctx context.Context, disk FS, dir string, o Options) (*Mender, error) {
+	m := &Mender{store: &Store{fs: disk, dir: dir, options: o.withDefaults()}}
+	if err := m.start(ctx); err != nil {
+		return nil, fmt.Errorf("open log in %s for mending: %w", dir, err)
+	}
+	return m, nil
+}
+
+func (m *Mender) start(ctx context.Context) error {
+	s := m.store
+	found, err := s.list()
+	if err != nil {
+		return err
+	}
+	s.adoptBegin(found)
+	if found, err = s.finishSwaps(found); err != nil {
+		return err
+	}
+	for _, name := range found.temporary {
+		if strings.HasSuffix(name, temporarySuffix) {
+			if err := s.fs.Remove(filepath.Join(s.dir, name)); err != nil {
+				return fmt.Errorf("remove what a crash left: %w", err)
+			}
+		}
+	}
+	if m.log, err = survey(ctx, s.fs, s.dir, nil); err != nil {
+		return err
+	}
+	if m.log.report.forgotten() != nil {
+		return fmt.Errorf("%w: %w", ErrForgotten, m.log.report.corruption())
+	}
+	m.reader.fs = s.fs
+	m.given.init(s)
+	return nil
+}
+
+// Report is what was found. It does not change with what is given.
+func (m *Mender) Report() *Report { return &m.log.report }
+
+// Wants returns what is not whole yet, rising, at most limit runs. Without any,
+// Finish can be called.
+func (m *Mender) Wants(limit int) []Want {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wants(limit)
+}
+
+func (m *Mender) wants(limit int) []Want {
+	var wants []Want
+	for i := range m.log.picture.spans {
+		s := &m.log.picture.spans[i]
+		if s.sound() {
+			continue
+		}
+		w := Want{First: s.first, Last: s.last}
+		if s.kind == broken && s.doubt == 0 {
+			w.Term, w.CRC, w.Exact = s.term, s.crc, true
+		}
+		if n := len(wants); n > 0 && !w.Exact && !wants[n-1].Exact && wants[n-1].Last+1 == w.First {
+			wants[n-1].Last = w.Last
+			continue
+		}
+		if len(wants) == limit {
+			break
+		}
+		wants = append(wants, w)
+	}
+	return wants
+}
+
+// Entries is that of a Log, for others who mend: entries that are whole and
+// certain here, and up to which index they are known to be committed.
+// ErrUnavailable if lo is not among them.
+func (m *Mender) Entries(lo, hi uint64, maxBytes int) (frames []Frame, committed uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done != nil {
+		return nil, 0, m.done
+	}
+	if lo < m.log.picture.first {
+		return nil, 0, fmt.Errorf("entry %d, the first is %d: %w", lo, m.log.picture.first, ErrTrimmed)
+	}
+	bytes, full := 0, false
+	for i := lo; i < hi && !full; {
+		k := m.log.picture.at(i)
+		if k < 0 || !m.log.picture.spans[k].sound() {
+			break
+		}
+		s := m.log.picture.spans[k]
+		err := m.reader.entries(&s, i, min(s.last, hi-1), func(f Frame) bool {
+			if bytes += len(f.Payload); len(frames) > 0 && bytes > maxBytes {
+				full = true
+				return false
+			}
+			f.Payload = slices.Clone(f.Payload)
+			frames = append(frames, f)
+			return true
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		i = s.last + 1
+	}
+	if len(frames) == 0 {
+		return nil, 0, fmt.Errorf("entry %d is not whole here: %w", lo, ErrUnavailable)
+	}
+	return frames, m.log.hard.Commit, nil
+}
+
+// skipped is the entry before the first, after a Skip.
+type skipped struct{ term uint64 }
+
+// Skip gives up everything below an index, which all others have trimmed, and of
+// which something is missing here. term is that of the entry before the index.
+// It answers false if the log cannot begin there: it has no entries up to it,
+// or no valid snapshot from which to go on.
+func (m *Mender) Skip(below, term uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := &m.log.picture
+	sound := true
+	for _, s := range p.spans {
+		sound = sound && (s.sound() || s.first >= below)
+	}
+	if m.done != nil || sound {
+		return m.done == nil
+	}
+	n := len(m.log.snapshots)
+	if below > p.next() || n == 0 || m.log.snapshots[n-1]+1 < below {
+		return false
+	}
+	ordinal := m.log.parts[len(m.log.parts)-1].ordinal
+	from := p.split(below)
+	if from < len(p.spans) {
+		ordinal = p.spans[from].home
+	}
+	p.first, p.spans = below, slices.Clone(p.spans[from:])
+	m.log.parts = slices.DeleteFunc(m.log.parts, func(p part) bool { return p.ordinal < ordinal })
+	m.log.parts[0].damaged = true
+	m.skips = &skipped{term}
+	return true
+}
+
+// Close lets go of the files. What was given and not finished is lost.
+func (m *Mender) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done == nil {
+		m.done = ErrClosed
+	}
+	return errors.Join(m.reader.close(), m.given.close())
+}
+
+// certain returns the span of entry i, if it is known which entry that is.
+func (m *Mender) certain(i uint64) *span {
+	k := m.log.picture.at(i)
+	if k < 0 || m.log.picture.spans[k].kind == missing || m.log.picture.spans[k].doubt != 0 {
+		return nil
+	}
+	return &m.log.picture.spans[k]
+}
+
+// startOf returns the first offset of entry i of s, stopOf the one behind it.
+func (m *Mender) startOf(s *span, i uint64) (record.Offset, error) {
+	if s.first == i && s.start != unknownOffset || s.kind == broken {
+		return s.start, nil
+	}
+	h, err := m.reader.header(s, i)
+	return h.first, err
+}
+
+func (m *Mender) stopOf(s *span, i uint64) (record.Offset, error) {
+	if s.last == i && s.stop != unknownOffset || s.kind == broken {
+		return s.stop, nil
+	}
+	h, err := m.reader.header(s, i)
+	return h.first + record.Offset(h.count), err
+}
