@@ -53,9 +53,10 @@ type Node struct {
 	changing  sync.Mutex
 	connected []peer.Node // as the mesh was told last
 	// mended is when logs were mended last in this process, by id.
-	mended  map[uint64]time.Time
-	closed  bool
-	forming atomic.Bool // InitCluster makes this node a member
+	mended   map[uint64]time.Time
+	mendings chan struct{} // full: mendAtOnce are under way
+	closed   bool
+	forming  atomic.Bool // InitCluster makes this node a member
 
 	keeper keeper
 }
@@ -135,6 +136,7 @@ func Open(o Options) (*Node, error) {
 	n.logs.Store(&map[string]*hosted{})
 	n.byID.Store(&map[uint64]*hosted{})
 	n.renewals.wake = make(chan struct{}, 1)
+	n.mended, n.mendings = map[uint64]time.Time{}, make(chan struct{}, mendAtOnce)
 	n.strangers.byID, n.strangers.met = map[uint64]peer.Node{}, make(chan struct{}, 1)
 	if err := n.open(); err != nil {
 		_ = n.Close(context.Background())

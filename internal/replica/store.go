@@ -30,6 +30,7 @@ func (c *Core) store(m *raftpb.Message) {
 		w.MustSync = true
 		entries, err := c.describeAll(m.GetEntries())
 		if err != nil {
+			c.out.Damaged = err // if it is what is stored before it that cannot be read
 			c.Fail(record.Refuse(record.Corrupt, "an entry for the log cannot be read: %v", err))
 			return
 		}

@@ -30,7 +30,7 @@ var damaging = []string{"--segment-size", "128KiB", "--scrub-every", "300ms", "-
 // A flipped bit, a stale or a missing file, at random places of every log that a
 // node holds, while the others go on under load. Any number of places:
 //
-//	go test ./internal/testkit/cluster -run TestDamageOnAMinority -v -places=300 -places.logs=9 -timeout 0
+//	go test ./internal/testkit/cluster -run TestDamageOnAMinority -v -places=300 -places.logs=24 -timeout 0
 func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
 	t.Parallel()
 	seed := *placesSeed
@@ -44,7 +44,7 @@ func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
 	for i := range *placesLogs {
 		name := fmt.Sprintf("log-%d", i)
 		c.CreateLog(name, client.LogConfig{})
-		loads = append(loads, c.Load(LoadOptions{Log: name, Writers: 1, ValueBytes: 4 << 10, Rate: 60}))
+		loads = append(loads, c.Load(LoadOptions{Log: name, Writers: 1, ValueBytes: 4 << 10, Rate: max(240 / *placesLogs, 10)}))
 	}
 	for _, l := range loads {
 		l.Await(100)
