@@ -219,3 +219,31 @@ func TestADamagedCatalogIsMendedBeforeTheNodeBegins(t *testing.T) {
 	require.Equal(t, before, after)
 	c.sameOn("orders", numbered(0, 10))
 }
+
+// The damage lies in a segment that is full, so it shows only when the node
+// reads its catalog.
+func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsMended(t *testing.T) {
+	t.Parallel()
+	c := newClusterWith(t, func(o *Options) { o.SegmentBytes = 16 << 10 }, "a", "b", "c")
+	for i := range 20 {
+		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, fmt.Sprint("log-", i), Config{})
+		require.NoError(t, err)
+	}
+	c.healthy()
+	_, dir := c.replicaOf("c", catalogName)
+	c.stop("c")
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	require.NoError(t, err)
+	require.Greater(t, len(files), 1)
+	data, err := os.ReadFile(slices.Min(files))
+	require.NoError(t, err)
+	at := bytes.Index(data, []byte(`"log-0"`))
+	require.Positive(t, at)
+	data[at] ^= 1
+	require.NoError(t, os.WriteFile(slices.Min(files), data, 0o644))
+	c.start("c", nil)
+	c.eventually("the catalog is mended", func() bool { return len(kept(t, dir)) > 0 })
+	c.healthy()
+	c.append("log-0", "one")
+	c.sameOn("log-0", []string{"one"})
+}

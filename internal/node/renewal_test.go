@@ -44,8 +44,12 @@ func (c *cluster) renewed(name, log string, before uint64) {
 func (c *cluster) sameOn(log string, want []string) {
 	c.t.Helper()
 	for name := range c.nodes {
-		texts, err := c.values(name, log, ReadRequest{Consistency: ConsistencyLinearizable})
-		require.NoError(c.t, err)
+		var texts []string
+		c.eventually(name+" reads", func() bool {
+			var err error
+			texts, err = c.values(name, log, ReadRequest{Consistency: ConsistencyLinearizable})
+			return err == nil // it may not have heard of the leader yet
+		})
 		require.Equal(c.t, want, texts, name)
 	}
 }
