@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/sequence"
 )
@@ -14,13 +15,25 @@ import (
 func (n *Node) Append(c Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
 	h, refusal := n.logFor(c, log)
 	if refusal == nil {
-		refusal = h.roomFor(a.Records)
+		refusal = h.admit(a)
 	}
 	if refusal != nil {
 		done(sequence.Answer{Refusal: refusal})
 		return
 	}
 	h.append(a, done)
+}
+
+// admit refuses what this log does not take.
+func (h *hosted) admit(a *sequence.Append) *record.Refusal {
+	if most := h.config.Load().MaxBatchBytes; most > 0 {
+		for _, b := range a.Batches {
+			if len(b) > most {
+				return record.Refuse(record.TooLarge, "a batch of %d bytes, log %q takes %d at the most", len(b), h.name, most)
+			}
+		}
+	}
+	return h.roomFor(a.Records)
 }
 
 func (h *hosted) append(a *sequence.Append, done func(sequence.Answer)) {

@@ -13,7 +13,7 @@ import (
 func (n *Node) AppendEarly(c Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
 	h, refusal := n.logFor(c, log)
 	if refusal == nil {
-		refusal = h.roomFor(a.Records)
+		refusal = h.admit(a)
 	}
 	if refusal != nil {
 		done(sequence.Answer{Refusal: refusal})

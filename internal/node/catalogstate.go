@@ -70,6 +70,7 @@ type catalogConfig struct {
 	Durability     string `json:"durability"`
 	RetentionMs    int64  `json:"retention_ms,omitempty"`
 	RetentionBytes int64  `json:"retention_bytes,omitempty"`
+	MaxBatchBytes  int    `json:"max_batch_bytes,omitempty"`
 	Replicas       int    `json:"replicas,omitempty"`
 	Topic          string `json:"topic,omitempty"`
 	Partition      int32  `json:"partition,omitempty"`
@@ -202,14 +203,14 @@ func (l *catalogLog) settled() bool {
 func encodeConfig(c Config) catalogConfig {
 	return catalogConfig{
 		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),
-		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
+		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
 	}
 }
 
 func (c catalogConfig) decode() Config {
 	out := Config{
 		Retention:      time.Duration(c.RetentionMs) * time.Millisecond,
-		RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
+		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
 	}
 	if c.Durability == Memory.String() {
 		out.Durability = Memory

@@ -56,6 +56,11 @@ type hosted struct {
 
 	unretained atomic.Int64 // bytes written since retention was looked at
 
+	opened time.Time // by this process
+	// appended is when entries were written last, in ns after opened; 0: not
+	// since.
+	appended atomic.Int64
+
 	readers atomic.Int64 // reads under way that tell how old their knowledge is
 	asking  atomic.Bool  // a question to the leader is under way for them
 
@@ -136,7 +141,7 @@ func (n *Node) makeReplica(log, id uint64, founders []uint64) error {
 }
 
 func newHosted(l catalogLog, id uint64) *hosted {
-	h := &hosted{name: l.Name, id: l.ID, created: l.Created, lost: l.Lost, replicaID: id}
+	h := &hosted{name: l.Name, id: l.ID, created: l.Created, lost: l.Lost, replicaID: id, opened: time.Now()}
 	config := l.Config.decode()
 	h.config.Store(&config)
 	h.ceiling.Store(l.Ceiling)
@@ -175,6 +180,9 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		n.metrics.wrote(l.Name, bytes, entries, took)
 		n.wrote(bytes)
 		n.wroteTo(h, bytes)
+		if entries > 0 {
+			h.appended.Store(int64(time.Since(h.opened)))
+		}
 	}
 	h.found = func(err error) { n.foundDamage(h, err) }
 	h.replica, err = replica.Start(replica.Options{

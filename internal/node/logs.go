@@ -156,8 +156,10 @@ const maxReplicas = 7
 
 func checkConfig(c Config) error {
 	switch {
-	case c.Retention < 0 || c.RetentionBytes < 0 || c.Replicas < 0:
-		return record.Refuse(record.Invalid, "retention and replicas cannot be negative")
+	case c.Retention < 0 || c.RetentionBytes < 0 || c.MaxBatchBytes < 0 || c.Replicas < 0:
+		return record.Refuse(record.Invalid, "retention, largest batch and replicas cannot be negative")
+	case c.MaxBatchBytes > record.MaxBatchBytes:
+		return record.Refuse(record.Invalid, "batches of %d bytes asked for, the largest there can be has %d", c.MaxBatchBytes, record.MaxBatchBytes)
 	case c.Retention > 0 && c.Retention < time.Second:
 		return record.Refuse(record.Invalid, "a retention of %v is below the least, 1s", c.Retention)
 	case c.Replicas > maxReplicas:
@@ -196,8 +198,8 @@ func (n *Node) ListLogs(ctx context.Context, _ Caller, internal bool) ([]Info, e
 	return infos, nil
 }
 
-// ConfigureLog changes a log's retention. Durability and the number of replicas
-// stay as created.
+// ConfigureLog changes a log's retention, and its largest batch if that is not
+// 0. Durability and the number of replicas stay as created.
 func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config Config) (Info, error) {
 	c := n.catalog.Load()
 	if c == nil {
@@ -212,6 +214,9 @@ func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config C
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
 		}
 		config.Topic, config.Partition = l.Config.Topic, l.Config.Partition
+		if config.MaxBatchBytes == 0 {
+			config.MaxBatchBytes = l.Config.MaxBatchBytes
+		}
 		changed := encodeConfig(config)
 		if changed.Durability != l.Config.Durability {
 			return catalogChange{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")

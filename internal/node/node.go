@@ -43,6 +43,7 @@ type Node struct {
 	sessions   sessionIDs
 	renewals   renewals
 	space      space
+	pace       pace
 	metrics    *metrics
 
 	// logs by name and id, replaced as a whole when one comes or goes, so that

@@ -18,8 +18,13 @@ const chunkBytes = 1 << 20
 // Reader gives the committed records of a log in order. It belongs to one
 // goroutine.
 type Reader struct {
-	host    *hosted
-	reader  *replica.Reader
+	host   *hosted
+	reader *replica.Reader
+	pacer  pacer
+	// paced: the newest chunk, of so many bytes, was of old records in a log
+	// that takes appends.
+	paced   bool
+	given   int
 	request ReadRequest
 	first   record.Offset
 	next    record.Offset
@@ -45,7 +50,7 @@ func (n *Node) Read(ctx context.Context, _ Caller, log string, q ReadRequest) (*
 		return nil, err
 	}
 	h.readers.Add(1)
-	r := &Reader{host: h, request: q, first: first, next: first, until: math.MaxInt64}
+	r := &Reader{host: h, pacer: pacer{pace: &n.pace}, request: q, first: first, next: first, until: math.MaxInt64}
 	if q.Until >= 0 {
 		r.until = q.Until
 	}
@@ -123,20 +128,29 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 		if r.done || r.next >= r.until {
 			return Chunk{}, io.EOF
 		}
+		size := chunkBytes
+		if r.paced {
+			if err := r.pacer.hold(ctx, r.given); err != nil {
+				return Chunk{}, err
+			}
+			size = pacedChunkBytes
+		}
 		if err := r.host.fresh(&r.request); err != nil {
 			return Chunk{}, err
 		}
 		age := r.host.age() // before the end is looked at: it may only be told too old
-		entries, err := r.reader.Next(r.until, chunkBytes)
+		entries, err := r.reader.Next(r.until, size)
 		if err != nil {
 			return Chunk{}, r.host.refuseDamaged(err)
 		}
 		start, end := entries.Start, entries.End
+		r.paced, r.given = entries.Stored() && !r.internal && r.host.appending(), 0
 		if len(entries.Frames) > 0 {
 			c, err := r.cut(entries.Frames)
 			if err != nil {
 				return Chunk{}, err
 			}
+			r.given = c.Bytes
 			c.Start, c.End, c.Release, c.Age = start, end, entries.Release, age
 			if c.Count == 0 {
 				continue

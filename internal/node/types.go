@@ -39,6 +39,8 @@ type Config struct {
 	Retention time.Duration
 	// RetentionBytes trims the oldest records beyond this size; 0: never.
 	RetentionBytes int64
+	// MaxBatchBytes bounds one encoded batch; 0: record.MaxBatchBytes.
+	MaxBatchBytes int
 	// Replicas is how many nodes hold the log; 0: the node's default.
 	Replicas int
 	// Topic and Partition are set for a partition of a Kafka topic other than

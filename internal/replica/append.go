@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -18,6 +19,9 @@ func (c *Core) Append(r *Request) {
 	case c.queued > maxQueuedBytes:
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})
 	default:
+		if flaw.Is(flaw.FenceAtTheDoor) || flaw.Is(flaw.ConditionAtTheDoor) {
+			brokenDoor(c, r.Append)
+		}
 		c.idle = 0
 		c.stir()
 		c.queue = append(c.queue, r)
@@ -125,6 +129,7 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint6
 			again = append(again, taken[i])
 			c.queued += taken[i].bytes()
 		case done == nil:
+		case flaw.Is(flaw.TrimBeforeCommit) && brokenTrim(c, taken[i], a):
 		case a.RestsOn != 0 && c.wait(a.RestsOn, Answered{done, a}):
 		case a.Refusal != nil:
 			// It rests on committed state only, but another leader may have

@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -32,8 +33,10 @@ func (c *Core) apply(m *raftpb.Message) {
 }
 
 func (c *Core) applyEntry(e *raftpb.Entry) error {
-	if err := c.snapshotBefore(e.GetIndex()); err != nil {
-		return err
+	if !flaw.Is(flaw.SnapshotRunsAhead) {
+		if err := c.snapshotBefore(e.GetIndex()); err != nil {
+			return err
+		}
 	}
 	switch e.GetType() {
 	case raftpb.EntryNormal:
@@ -44,6 +47,11 @@ func (c *Core) applyEntry(e *raftpb.Entry) error {
 		}
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
 		if err := c.applyConfiguration(e); err != nil {
+			return err
+		}
+	}
+	if flaw.Is(flaw.SnapshotRunsAhead) {
+		if err := c.snapshotBefore(e.GetIndex()); err != nil {
 			return err
 		}
 	}

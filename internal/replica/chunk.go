@@ -16,6 +16,9 @@ type Chunk struct {
 	memory *[]byte
 }
 
+// Stored reports whether the chunk was read from segments, not found in memory.
+func (c *Chunk) Stored() bool { return c.memory != nil }
+
 // Release gives the memory of the payloads back, if it was this chunk's alone:
 // nobody may look at them any more. It is called at most once. A chunk that is
 // never released is left to the garbage collector.

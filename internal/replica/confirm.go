@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -54,6 +55,8 @@ func (c *Core) Confirm(done func(*record.Refusal)) {
 		answer(c.failed)
 	case c.leader == 0:
 		answer(c.notLeader())
+	case flaw.Is(flaw.LeaseRead) && c.office, flaw.Is(flaw.FollowerRead) && !c.leading:
+		answer(nil)
 	default:
 		c.confirm.add(answer)
 	}

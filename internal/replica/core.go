@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
@@ -266,13 +267,23 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 
 // protect runs f, which calls Raft. Raft panics when its log cannot be read: a
 // disk that fails ends this replica, and not the process with all the others.
-// No other panic is held up. Raft is not called again after a failure.
+// So does a message that contradicts what has committed here, which Raft will
+// not go on with. No other panic is held up. Raft is not called again after a
+// failure.
 func (c *Core) protect(f func()) {
 	defer func() {
 		if c.storage.broken != nil {
 			_ = recover()
 			c.out.Damaged = c.storage.broken
 			c.Fail(record.Refuse(record.StorageFailed, "the log cannot be read: %v", c.storage.broken))
+			return
+		}
+		switch reason := recover().(type) {
+		case nil:
+		case contradiction:
+			c.Fail(record.Refuse(record.Corrupt, "the replicas of this log contradict each other: %s", reason))
+		default:
+			panic(reason)
 		}
 	}()
 	f()
@@ -395,6 +406,9 @@ func (c *Core) Written(w Write, rolled []uint64) {
 			f.durable = max(c.now.Monotonic, 1)
 		}
 	}
+	if flaw.Is(flaw.AckBeforeMajority) {
+		brokenAck(c, durable)
+	}
 	for _, m := range w.responses {
 		if m.GetTo() != c.id {
 			c.out.Messages = append(c.out.Messages, m)
@@ -496,6 +510,9 @@ func (c *Core) endTerm(term uint64) {
 	c.storage.feed.clear()
 	notLeader := c.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")
+	if flaw.Is(flaw.UnknownToldAsFailed) {
+		unknown = notLeader
+	}
 	c.leaveOffice(notLeader, unknown)
 }
 

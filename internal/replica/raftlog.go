@@ -19,9 +19,11 @@ func (l raftLogger) Warningf(format string, v ...any) { l.to.Warn(fmt.Sprintf(fo
 func (l raftLogger) Error(v ...any)                   { l.to.Error(fmt.Sprint(v...)) }
 func (l raftLogger) Errorf(format string, v ...any)   { l.to.Error(fmt.Sprintf(format, v...)) }
 
-// Raft's fatal and panic mean that an invariant is broken: going on could
-// harm the log.
-func (l raftLogger) Fatal(v ...any)                 { panic(fmt.Sprint(v...)) }
-func (l raftLogger) Fatalf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }
-func (l raftLogger) Panic(v ...any)                 { panic(fmt.Sprint(v...)) }
-func (l raftLogger) Panicf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }
+// contradiction is what Raft says when an invariant is broken: going on could
+// harm the log. See Core.protect.
+type contradiction string
+
+func (l raftLogger) Fatal(v ...any)                 { panic(contradiction(fmt.Sprint(v...))) }
+func (l raftLogger) Fatalf(format string, v ...any) { panic(contradiction(fmt.Sprintf(format, v...))) }
+func (l raftLogger) Panic(v ...any)                 { panic(contradiction(fmt.Sprint(v...))) }
+func (l raftLogger) Panicf(format string, v ...any) { panic(contradiction(fmt.Sprintf(format, v...))) }

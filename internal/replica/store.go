@@ -5,6 +5,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -22,7 +23,7 @@ func (c *Core) store(m *raftpb.Message) {
 	}
 	if m.Term != nil || m.Vote != nil || m.Commit != nil {
 		hard := segment.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
-		w.MustSync = hard.Term != c.storage.hard.Term || hard.Vote != c.storage.hard.Vote
+		w.MustSync = (hard.Term != c.storage.hard.Term || hard.Vote != c.storage.hard.Vote) && !flaw.Is(flaw.VoteNotSynced)
 		c.storage.hard = hard
 		w.HardState = &hard
 	}
@@ -35,6 +36,9 @@ func (c *Core) store(m *raftpb.Message) {
 			return
 		}
 		c.tail.append(entries)
+		if flaw.Is(flaw.ReadsPastCommit) {
+			c.tail.publish(0, entries[len(entries)-1].end)
+		}
 		w.Frames = make([]segment.Frame, len(entries))
 		for i := range entries {
 			w.Frames[i] = entries[i].frame()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"sort"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -139,8 +140,12 @@ func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64,
 			defer s.mu.RUnlock()
 			return b, 0, false, s.failure
 		}
-		if c.index < seg.end {
-			b, stop = s.chunkAt(seg, c.index, c.position, seg.end, int64(maxBytes))
+		end := seg.end
+		if flaw.Is(flaw.OffByOneAtRoll) && seg != s.active {
+			end--
+		}
+		if c.index < end {
+			b, stop = s.chunkAt(seg, c.index, c.position, end, int64(maxBytes))
 			seg.index.narrow(&b, func(p *point) bool { return p.offset < limit })
 			ahead := seg.index.runs[len(seg.index.runs)-1].end
 			s.mu.RUnlock()
@@ -151,6 +156,9 @@ func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64,
 		s.mu.RUnlock()
 		if active {
 			return b, 0, false, nil
+		}
+		if flaw.Is(flaw.OffByOneAtRoll) {
+			c.index = end + 1
 		}
 		c.segment = nil
 		if err := s.release(seg); err != nil {

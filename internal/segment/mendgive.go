@@ -158,7 +158,7 @@ func (m *Mender) takeOne(f *Frame) error {
 	}
 	home := s.home
 	if s.doubt != 0 {
-		home = s.doubt
+		home = p.losses[s.doubt-1]
 	}
 	joins := m.given.newest == f.Index-1
 	position, err := m.given.add(f)

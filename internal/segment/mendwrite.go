@@ -131,8 +131,8 @@ func (m *Mender) beginsOf(a, b int) []uint64 {
 	p, parts := &m.log.picture, m.log.parts
 	begins := make([]uint64, b-a+2)
 	begins[b-a+1] = p.next()
-	if b+1 < len(parts) {
-		begins[b-a+1] = parts[b+1].first
+	for _, later := range parts[b+1:] {
+		begins[b-a+1] = min(begins[b-a+1], later.firstOr(p.next()))
 	}
 	for k := range begins[:b-a+1] {
 		begins[k] = begins[b-a+1]
@@ -146,6 +146,14 @@ func (m *Mender) beginsOf(a, b int) []uint64 {
 		begins[k] = min(begins[k], begins[k+1])
 	}
 	return begins
+}
+
+// firstOr is the index in the part's name, if that is known.
+func (p *part) firstOr(otherwise uint64) uint64 {
+	if p.first == 0 {
+		return otherwise
+	}
+	return p.first
 }
 
 // headerFor makes the header of part k, which is to begin at the entry first.

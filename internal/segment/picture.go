@@ -24,9 +24,12 @@ type picture struct {
 	spans  []span // rising, without gaps, from first on
 	commit uint64 // entries up to here cannot be superseded any more
 
-	// What has been lost since the last valid frame, if anything.
+	// losses are the ordinals of the segments in which something was lost, in
+	// the order in which it would have been read; the first is number 1.
+	losses []uint64
+	// gap: something was lost since the last valid frame, first in segment home.
 	gap  bool
-	home uint64 // ordinal of the segment in which it was lost
+	home uint64
 	// apart: the next entry begins a span, since bytes in front of it are damaged.
 	apart bool
 
@@ -45,9 +48,9 @@ const (
 type span struct {
 	first, last uint64
 	kind        spanKind
-	// doubt is the ordinal of the segment in which an entry may have been lost
-	// that superseded these; 0: there is none. Not said of missing ones.
-	doubt uint64
+	// doubt is the number of the loss in which an entry may have been that
+	// superseded these; 0: there is none. Not said of missing ones.
+	doubt int
 	// term is that of each of the entries. For missing ones it is that of what
 	// follows them, 0 if that is not known: an entry of that term belongs here.
 	term uint64
@@ -90,6 +93,7 @@ func (p *picture) lose(home uint64) {
 	p.apart = true
 	if !p.gap {
 		p.gap, p.home = true, home
+		p.losses = append(p.losses, home)
 	}
 	if p.commit+1 >= p.next() {
 		return
@@ -97,7 +101,7 @@ func (p *picture) lose(home uint64) {
 	from := p.split(max(p.commit+1, p.first))
 	for k := from; k < len(p.spans); k++ {
 		if s := &p.spans[k]; s.kind != missing && s.doubt == 0 {
-			s.doubt = home
+			s.doubt = len(p.losses)
 		}
 	}
 }
@@ -177,12 +181,16 @@ func (p *picture) agree(i, term uint64) {
 				s.term = term
 			}
 		case s.term == term:
-			for ; k >= 0; k-- {
-				p.spans[k].doubt = 0
+			// Those in front of it were so when the loss came that put it in
+			// doubt, unless they were in doubt before.
+			for since := s.doubt; k >= 0; k-- {
+				if p.spans[k].doubt >= since {
+					p.spans[k].doubt = 0
+				}
 			}
 			return
 		case s.term > term:
-			*s = span{first: s.first, last: s.last, home: s.doubt, term: term, start: unknownOffset, stop: unknownOffset}
+			*s = span{first: s.first, last: s.last, home: p.losses[s.doubt-1], term: term, start: unknownOffset, stop: unknownOffset}
 		}
 	}
 }

@@ -208,7 +208,7 @@ func TestRecovery(t *testing.T) {
 				disk.Restart()
 				disk.FlipBit(segmentsOn(disk)[0], 50)
 			},
-			corrupt: "[0, 0] renew",
+			corrupt: "[2, 2] renew",
 		}, {
 			name: "a segment begun and not written to",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -463,6 +463,7 @@ func TestAFlippedBitInAnOldSegmentIsNamedAndNotServed(t *testing.T) {
 				require.ErrorAs(t, err, &corrupt)
 				require.Equal(t, segmentsOn(disk)[0], corrupt.File)
 				require.Equal(t, uint64(8), corrupt.FirstIndex)
+				require.Equal(t, uint64(8), corrupt.LastIndex)
 				require.NotZero(t, corrupt.Position)
 			}
 			cursor.Close()

@@ -43,7 +43,7 @@ type Damage struct {
 	File           string        // path; the name of a missing file ends in * if its first index is not known
 	Position, Size int64         // bytes; Size 0: the whole file
 	First, Last    uint64        // the entries that are lost with it; 0: none
-	Start, End     record.Offset // their records are [Start, End), as far as entries beside them tell
+	Start, End     record.Offset // their records are in [Start, End), as far as entries beside them tell
 	Detail         string
 	// Renew: entries from other replicas cannot mend it, see ErrForgotten.
 	Renew bool
@@ -79,6 +79,7 @@ type surveyor struct {
 	from, at  int       // the part to begin with, and the one under way
 	damaged   *[]Damage // of report
 	open      []int     // of Damage: what is lost there shows at the next valid frame
+	ends      []int     // of Damage: where its records end shows at the next valid entry
 	hardAt    int       // the damage since which the hard state is not sure
 	done      int64
 	tellBytes func(done int64) error
@@ -159,7 +160,11 @@ func (s *Store) judge(found *files, from, to uint64) error {
 func (v *surveyor) walkParts(from, to int) error {
 	v.from = from
 	for v.at = from; v.at < to; v.at++ {
-		if err := v.walkPart(); err != nil {
+		walk := v.walkPart
+		if v.hidden(v.at) {
+			walk = v.walkHidden
+		}
+		if err := walk(); err != nil {
 			return err
 		}
 	}
@@ -167,6 +172,31 @@ func (v *surveyor) walkParts(from, to int) error {
 		v.judgeEnd()
 	}
 	return nil
+}
+
+// hidden tells that no entry of a part counts: a later one begins with the same
+// or further down.
+func (v *surveyor) hidden(k int) bool {
+	for _, later := range v.parts[k+1:] {
+		if later.first > 0 && later.first <= v.parts[k].first {
+			return true
+		}
+	}
+	return false
+}
+
+// walkHidden walks a part beside the picture: what it says of entries was
+// superseded, and none is lost with it.
+func (v *surveyor) walkHidden() error {
+	kept, open, ends, from, damage := v.picture, v.open, v.ends, v.from, len(*v.damaged)
+	v.picture, v.open, v.ends, v.from = picture{}, nil, nil, v.at
+	err := v.walkPart()
+	v.picture, v.open, v.ends, v.from = kept, open, ends, from
+	for k := range (*v.damaged)[damage:] {
+		d := &(*v.damaged)[damage+k]
+		d.First, d.Last, d.Start, d.End = 0, 0, 0, 0
+	}
+	return err
 }
 
 // readHeaders makes the parts. A file that is missing has one too.
@@ -255,11 +285,8 @@ func (v *surveyor) walkFile(p *part, file File) error {
 		return err
 	}
 	if p.header == nil {
-		salt, err := w.findSalt()
-		if errors.Is(err, errNoSalt) {
-			return nil
-		}
-		if err != nil {
+		salt, ok, err := w.findSalt()
+		if err != nil || !ok {
 			return err
 		}
 		w.header, w.salvaged = &header{salt: salt, first: p.first}, true
@@ -315,17 +342,26 @@ func (v *surveyor) unsure() {
 	}
 }
 
-// found ends what was lost: the log goes on at the entry next.
+// found ends what was lost: the log goes on at the entry next, which begins at
+// offset, if that is known.
 func (v *surveyor) found(next uint64, offset record.Offset) {
 	for _, k := range v.open {
 		d := &(*v.damaged)[k]
 		if d.First < next {
-			d.Last, d.End = next-1, max(offset, d.Start)
+			d.Last, d.End = next-1, d.Start
+			v.ends = append(v.ends, k)
 		} else {
 			d.First, d.Start = 0, 0
 		}
 	}
 	v.open = v.open[:0]
+	if offset == unknownOffset {
+		return
+	}
+	for _, k := range v.ends {
+		(*v.damaged)[k].End = max(offset, (*v.damaged)[k].Start)
+	}
+	v.ends = v.ends[:0]
 }
 
 // visit is a surveyor on its way through one part.
@@ -343,14 +379,14 @@ func (v *visit) whole(h *frameHeader, position int64, payload []byte) {
 		v.found(h.index, h.first)
 		v.picture.entry(h, whole, v.part.ordinal, v.from, position)
 	case hardStateFrame, markFrame:
-		v.found(h.index+1, v.picture.nextOffset)
+		v.found(h.index+1, unknownOffset)
 		v.hard, _ = parseHardState(payload) // its length was looked at
-		v.sure = v.part.header != nil // it has the configuration, too
+		v.sure = v.part.header != nil       // it has the configuration, too
 		v.picture.state(h.index, v.hard)
 	case footerFrame:
 		v.part.footer = position
 		if v.picture.gap {
-			v.found(h.index+1, v.picture.nextOffset)
+			v.found(h.index+1, unknownOffset)
 			v.picture.reach(h.index+1, 0)
 		}
 	}
@@ -368,7 +404,7 @@ func (v *visit) broken(h *frameHeader, position int64, reason error) {
 		v.add(d)
 		v.picture.entry(h, broken, v.part.ordinal, nil, position)
 	case hardStateFrame, markFrame:
-		v.found(h.index+1, v.picture.nextOffset)
+		v.found(h.index+1, unknownOffset)
 		v.picture.state(h.index, HardState{})
 		v.add(d)
 		v.unsure()
@@ -389,6 +425,11 @@ func (v *visit) lost(from, to int64, reason error) {
 
 // judgeEnd tells whether the newest segment says what this replica promised.
 func (v *surveyor) judgeEnd() {
+	for _, k := range v.open {
+		d := &(*v.damaged)[k]
+		d.Last, d.End = d.First, d.Start
+		d.Detail += "; which entries follow is not known"
+	}
 	if !v.sure || v.picture.gap {
 		d := &(*v.damaged)[v.hardAt]
 		d.Renew = true

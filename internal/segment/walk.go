@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"errors"
 	"fmt"
 	"io"
 )
@@ -80,7 +79,7 @@ func (w *walker) walk(v visitor) (end int64, torn bool, err error) {
 			position += h.size()
 			continue
 		}
-		to, err := w.nextFrame(position + frameAlignment)
+		to, err := w.goesOn(position + frameAlignment)
 		if err != nil {
 			return 0, false, err
 		}
@@ -189,36 +188,35 @@ func (w *walker) nextFrame(at int64) (int64, error) {
 	return w.limit(), nil
 }
 
-var errNoSalt = errors.New("no frame tells the segment's salt")
+// goesOn returns the first position from at on of a frame that can be one of
+// this segment.
+func (w *walker) goesOn(at int64) (int64, error) {
+	for ; ; at += frameAlignment {
+		var err error
+		if at, err = w.nextFrame(at); err != nil || at >= w.limit() {
+			return at, err
+		}
+		h, _, _, err := w.look(at)
+		if err != nil || h.kind != 0 && w.fits(&h, 0, false, 0, false) == nil {
+			return at, err
+		}
+	}
+}
 
-// findSalt returns the salt of most frames of a segment whose header is not
-// valid. Frames of the file's earlier life have another, and there is none of
-// them in front of a segment's end.
-func (w *walker) findSalt() (uint64, error) {
-	votes := map[uint64]int{}
-	best := uint64(0)
-	for at := int64(headerSize); at+frameHeaderSize <= min(w.size, w.limit()); {
-		b, err := w.bytes(at, frameHeaderSize)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return 0, err
-		}
-		salt := frameSalt(b)
-		h, err := parseFrameHeader(b, at, salt)
-		if err != nil {
-			at += frameAlignment
-			continue
-		}
-		votes[salt]++
-		if votes[salt] > votes[best] {
-			best = salt
-		}
-		at += h.size()
+// findSalt returns the salt of a segment whose header is not valid, by its
+// footer, of which the next segment tells where it is. Frames elsewhere may be
+// of the file's earlier life.
+func (w *walker) findSalt() (salt uint64, ok bool, err error) {
+	if w.footer == 0 {
+		return 0, false, nil
 	}
-	if votes[best] == 0 {
-		return 0, errNoSalt
+	b, err := w.bytes(w.footer, frameHeaderSize)
+	if err == io.EOF {
+		return 0, false, nil
 	}
-	return best, nil
+	if err != nil {
+		return 0, false, err
+	}
+	h, bad := parseFrameHeader(b, w.footer, frameSalt(b))
+	return h.salt, bad == nil && h.kind == footerFrame, nil
 }

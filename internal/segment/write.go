@@ -1,5 +1,7 @@
 package segment
 
+import "strandline.dev/internal/flaw"
+
 // Write stages everything in ws, writes it with one system call per segment,
 // and syncs once if one of ws asks for it.
 //
@@ -42,7 +44,7 @@ func (s *Store) write(ws []Write, result *Result) error {
 		return err
 	}
 	tellWritten(ws)
-	if mustSync {
+	if mustSync && !flaw.Is(flaw.AckBeforeFsync) {
 		return s.sync()
 	}
 	return nil

@@ -3,6 +3,7 @@ package sequence
 import (
 	"math"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -97,6 +98,9 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 	if a.Implicit {
 		p.first = unwrap(next, a.First)
 	}
+	if flaw.Is(flaw.GapAccepted) && p.first > next || flaw.Is(flaw.DuplicateGetsNewOffset) && p.first < next {
+		p.first = next
+	}
 	if p.first < next {
 		if r := s.skipDuplicates(a, &p, next, answer); r != nil {
 			return p, r
@@ -111,7 +115,7 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 		r := record.Refuse(record.StaleEpoch, "session %d is in epoch %d, the append in %d", a.Session, p.epoch, a.Epoch)
 		r.Epoch = p.epoch
 		return p, r
-	case !p.open && (!p.implicit || a.Epoch == p.epoch):
+	case !p.open && (!p.implicit || a.Epoch == p.epoch) && !flaw.Is(flaw.ExpiredSessionComesBack):
 		return p, sessionExpired(a.Session)
 	case p.first != next:
 		return p, gap(p.first, next)

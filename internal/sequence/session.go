@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -20,7 +21,7 @@ type standing struct {
 // comes back after its end, because its producer has no way to open another.
 func (s standing) takes(epoch record.Epoch, first record.Sequence) bool {
 	if epoch == s.epoch {
-		return s.open && first == s.next
+		return (s.open || flaw.Is(flaw.ExpiredSessionComesBack)) && first == s.next
 	}
 	return epoch > s.epoch && first == 0 && (s.open || s.implicit)
 }

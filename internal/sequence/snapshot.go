@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -57,6 +58,11 @@ var ErrSnapshot = errors.New("malformed table snapshot")
 
 // Snapshot appends the encoded table to dst. Equal tables give equal bytes.
 func (t *Table) Snapshot(dst []byte) []byte {
+	if flaw.Is(flaw.SessionsNotInSnapshot) && len(t.sessions) > 0 {
+		bare := *t
+		bare.sessions, bare.ended, bare.log.sessions = nil, endedList{}, 0
+		return bare.Snapshot(dst)
+	}
 	le := binary.LittleEndian
 	begin := len(dst)
 	flags := uint32(0)

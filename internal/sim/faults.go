@@ -3,6 +3,7 @@ package sim
 import (
 	"syscall"
 
+	"strandline.dev/internal/segment"
 	"strandline.dev/internal/testkit/faultdisk"
 )
 
@@ -10,6 +11,9 @@ import (
 type faults struct {
 	over  bool
 	every int64 // us between two, on average
+	// ambush: of so many votes one is followed by the worst that can happen to
+	// it; 0: none.
+	ambush int
 }
 
 // Counts are what happened in a run.
@@ -30,6 +34,7 @@ func (w *world) beginFaults() {
 	w.network.cut = map[way]bool{}
 	w.network.loss, w.network.repeat, w.network.late = w.dice(0, 20, 100, 500), w.dice(0, 50, 200), w.dice(0, 10, 50)
 	w.faults.every = int64(w.dice(200, 700, 2000)) * millisecond
+	w.faults.ambush = w.dice(0, 0, 2)
 	w.nextFault()
 }
 
@@ -52,10 +57,12 @@ func (w *world) fault() {
 		if n.up {
 			n.die(false)
 		}
-	case 2, 3:
+	case 2:
 		if n.up {
 			n.die(true)
 		}
+	case 3:
+		n.doomed = true
 	case 4:
 		// The power of all.
 		if w.chance(3) {
@@ -126,6 +133,11 @@ func (w *world) partition(n *node) {
 			cut = append(cut, way{n.id, other.id})
 		}
 	}
+	w.cut(cut)
+}
+
+// cut loses everything that is sent some ways, for a while.
+func (w *world) cut(cut []way) {
 	for _, c := range cut {
 		w.network.cut[c] = true
 	}
@@ -136,13 +148,44 @@ func (w *world) partition(n *node) {
 	})
 }
 
+// ambush is called after each write, with the hard state before and after it.
+// Two kinds of moments are too short for chance to hit them often: when what was
+// just written has been told to others, and when a vote has been given. Then the
+// power goes, and who was voted for may be cut off.
+func (n *node) ambush(before, after segment.HardState) {
+	w, life := n.world, n.life
+	voted := w.faults.ambush > 0 && !w.faults.over && after.Term > before.Term && after.Vote != 0 && after.Vote != n.id && w.chance(w.faults.ambush)
+	if voted {
+		w.after(w.between(millisecond, 4*millisecond), func() { w.isolate(w.nodes[after.Vote-1]) })
+	}
+	if voted || n.doomed {
+		n.doomed = false
+		w.after(w.between(0, 4*millisecond), func() {
+			if n.life == life {
+				n.die(true)
+			}
+		})
+	}
+}
+
+// isolate cuts a node off from all others for a while.
+func (w *world) isolate(n *node) {
+	var cut []way
+	for _, other := range w.nodes {
+		if other != n {
+			cut = append(cut, way{n.id, other.id}, way{other.id, n.id})
+		}
+	}
+	w.cut(cut)
+}
+
 // heal ends all faults. Processes that are down come back by themselves.
 func (w *world) heal() {
 	w.faults.over = true
 	clear(w.network.cut)
 	w.network.loss, w.network.repeat, w.network.late = 0, 0, 0
 	for _, n := range w.nodes {
-		n.paused, n.slow = 0, 0
+		n.paused, n.slow, n.doomed = 0, 0, false
 		// What is left of a fault that has not struck yet.
 		if n.up {
 			n.die(false)

@@ -6,16 +6,13 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// flaw is a way in which servers or clients are broken on purpose, to show that
-// the rules notice. Each field that is set takes the place of what is right.
+// flaw is a way in which nodes or clients of a world are broken on purpose, to
+// show that the rules notice. Each field that is set takes the place of what is
+// right. Servers are broken where they are made, see package flaw.
 type flaw struct {
-	disk  func(segment.FS) segment.FS
 	log   func(n *node, log segment.Log) segment.Log
-	hard  func(segment.HardState) segment.HardState // as recovered
-	take  func(n *node, r *replica.Request)         // append or command
-	shown func(n *node, s *shown)                   // to a reader
-	// unasked: reads that are to be linearizable do not ask the leader.
-	unasked bool
+	take  func(n *node, r *replica.Request) // append or command
+	shown func(n *node, s *shown)           // to a reader
 	// impatience is taken from, and extra added to, what a client promises of its
 	// deadline and its requests in flight.
 	impatience int64

@@ -35,6 +35,7 @@ type node struct {
 	writing bool  // a write is under way
 	feeding bool
 	created bool
+	doomed  bool // its power goes soon after the next write
 }
 
 // segmentBytes is small, so that a run has many segments.
@@ -76,15 +77,11 @@ func (n *node) open() error {
 	for _, other := range n.world.nodes {
 		voters = append(voters, other.id)
 	}
-	disk := segment.FS(n.disk)
-	if broken := n.world.flaws().disk; broken != nil {
-		disk = broken(disk)
-	}
-	log, err := segment.Open(disk, "log", options)
+	log, err := segment.Open(n.disk, "log", options)
 	if !n.created && (errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist)) {
 		var b segment.Bootstrap
 		if b, err = replica.Bootstrap(voters); err == nil {
-			log, err = segment.Create(disk, "log", options, b)
+			log, err = segment.Create(n.disk, "log", options, b)
 		}
 	}
 	if err != nil {
@@ -95,12 +92,8 @@ func (n *node) open() error {
 	if broken := n.world.flaws().log; broken != nil {
 		n.log = broken(n, log)
 	}
-	hard := n.log.HardState()
-	if broken := n.world.flaws().hard; broken != nil {
-		hard = broken(hard)
-	}
 	n.replica, err = replica.OpenStepped(replica.Options{
-		ID: n.id, Log: n.log, HardState: hard, Logger: slog.New(slog.DiscardHandler),
+		ID: n.id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
 		Send: func(to uint64, _ bool, message net.Buffers) bool {
 			n.world.send(n.id, to, bytes.Join(message, nil))
 			return true
@@ -143,10 +136,13 @@ func (n *node) act(life int, do func()) {
 // hears how it went.
 func (n *node) write() {
 	n.writing = false
+	before := n.log.HardState()
 	n.replica.Write()
 	if n.disk.Stopped() {
 		n.die(true)
+		return
 	}
+	n.ambush(before, n.log.HardState())
 }
 
 // tick comes every 50 ms, as the process sees it, with what it does at leisure.

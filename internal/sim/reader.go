@@ -77,7 +77,7 @@ func (r *reader) read(n *node, from int64, limit int, consistency history.Consis
 				}
 			})
 		}
-		if consistency == history.Any || w.flaws().unasked {
+		if consistency == history.Any {
 			answer(nil)
 			return
 		}

@@ -109,7 +109,7 @@ func (w *world) live(o Options) {
 	for range 1 + w.random.IntN(3) {
 		w.startProducer()
 	}
-	for range w.random.IntN(3) {
+	for range w.random.IntN(4) {
 		w.startSoloist()
 	}
 	for range 1 + w.random.IntN(3) {

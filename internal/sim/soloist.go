@@ -52,9 +52,9 @@ func (s *soloist) do() {
 			return
 		}
 		s.busy = false
-	case 3, 4:
+	case 3, 4, 5:
 		s.append(s.term, sequence.NoExpectation)
-	case 5, 6, 7, 8:
+	case 6, 7, 8:
 		s.append(0, record.Offset(s.end))
 	default:
 		s.append(0, sequence.NoExpectation)

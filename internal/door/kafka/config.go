@@ -40,7 +40,19 @@ var topicConfigs = []topicConfig{
 	},
 	{
 		name: "max.message.bytes", kind: kmsg.ConfigTypeInt,
-		show: func(*node.Config) string { return strconv.Itoa(record.MaxBatchBytes) },
+		show: func(c *node.Config) string {
+			if c.MaxBatchBytes > 0 {
+				return strconv.Itoa(c.MaxBatchBytes)
+			}
+			return strconv.Itoa(record.MaxBatchBytes)
+		},
+		set: func(c *node.Config, text string) (err error) {
+			c.MaxBatchBytes, err = strconv.Atoi(text)
+			if err != nil || c.MaxBatchBytes < 1 || c.MaxBatchBytes > record.MaxBatchBytes {
+				return fmt.Errorf("%q is no number of bytes from 1 to %d", text, record.MaxBatchBytes)
+			}
+			return nil
+		},
 		note: "The largest batch.",
 	},
 	{

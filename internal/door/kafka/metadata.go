@@ -54,10 +54,17 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 		for i := range all {
 			r.Topics = append(r.Topics, brokers.describe(&all[i]))
 		}
+		if offsets, ok := q.offsetsTopic(brokers); ok {
+			r.Topics = append(r.Topics, offsets)
+		}
 		return r
 	}
 	for i := range m.Topics {
 		name := *m.Topics[i].Topic
+		if offsets, ok := q.offsetsTopic(brokers); ok && name == offsetsTopic {
+			r.Topics = append(r.Topics, offsets)
+			continue
+		}
 		t, err := q.topic(name)
 		if err != nil {
 			out := kmsg.NewMetadataResponseTopic()
@@ -71,6 +78,21 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 		r.Topics = append(r.Topics, brokers.describe(&t))
 	}
 	return r
+}
+
+// offsetsTopic is what Kafka's tools call the log of committed offsets. It is
+// shown as an internal topic, and not read through this port: what it holds is
+// not what they expect.
+const offsetsTopic = "__consumer_offsets"
+
+func (q *call) offsetsTopic(b *brokers) (kmsg.MetadataResponseTopic, bool) {
+	l, err := q.connection.server.node.KnownInfo(system, offsetsLog)
+	if err != nil {
+		return kmsg.MetadataResponseTopic{}, false // nothing has been committed yet
+	}
+	out := b.describe(&node.Topic{Name: offsetsTopic, Partitions: []node.Info{l}})
+	out.IsInternal = true
+	return out, true
 }
 
 func (b *brokers) describe(t *node.Topic) kmsg.MetadataResponseTopic {

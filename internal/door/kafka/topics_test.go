@@ -132,7 +132,7 @@ func TestTopicsAreCreatedOnlyAsTheyCanBe(t *testing.T) {
 func TestSettingsAreShownAndChanged(t *testing.T) {
 	d := openNew(t)
 	d.create("orders", 2)
-	c := d.client()
+	c := d.client(kgo.ProducerBatchCompression(kgo.NoCompression()))
 	change := func(name string, value *string, op kmsg.IncrementalAlterConfigOp) int16 {
 		q := kmsg.NewPtrIncrementalAlterConfigsRequest()
 		r := kmsg.NewIncrementalAlterConfigsRequestResource()
@@ -162,6 +162,15 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 	require.Equal(t, node.Config{Retention: time.Minute, Replicas: 1, Topic: "orders", Partition: 1}, info.Config, "in every partition")
 	require.Zero(t, change("retention.ms", nil, kmsg.IncrementalAlterConfigOpDelete))
 	require.Equal(t, "-1", show("retention.ms")["retention.ms"])
+	require.Zero(t, change("max.message.bytes", new("1000"), kmsg.IncrementalAlterConfigOpSet))
+	require.Zero(t, change("retention.ms", new("60000"), kmsg.IncrementalAlterConfigOpSet))
+	require.Equal(t, "1000", show("max.message.bytes")["max.message.bytes"])
+	err = c.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: make([]byte, 2000)}).FirstErr()
+	require.ErrorIs(t, err, kerr.MessageTooLarge)
+	require.NoError(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: make([]byte, 500)}).FirstErr())
+	require.Equal(t, kerr.InvalidConfig.Code, change("max.message.bytes", new("17000000"), kmsg.IncrementalAlterConfigOpSet), "more than there can be")
+	require.Zero(t, change("max.message.bytes", nil, kmsg.IncrementalAlterConfigOpDelete))
+	require.Equal(t, "16842752", show("max.message.bytes")["max.message.bytes"])
 	require.Equal(t, kerr.InvalidConfig.Code, change("cleanup.policy", new("compact"), kmsg.IncrementalAlterConfigOpSet))
 	require.Equal(t, kerr.InvalidConfig.Code, change("strandline.durability", new("memory"), kmsg.IncrementalAlterConfigOpSet))
 }
@@ -257,4 +266,22 @@ func TestTheClusterAndItsDisksAreDescribed(t *testing.T) {
 	require.Len(t, dirs[0].Topics[0].Partitions, 2)
 	require.Positive(t, dirs[0].Topics[0].Partitions[0].Size)
 	require.Positive(t, dirs[0].TotalBytes)
+}
+
+func TestCommittedOffsetsAreShownAsTheInternalTopicThatToolsExpect(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	require.Len(t, d.metadata().Topics, 1)
+	d.appendDirectly("orders", batchOf(t, record.None, "a"))
+	g := d.client(kgo.ConsumerGroup("readers"), kgo.ConsumeTopics("orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	d.poll(g, 1)
+	require.NoError(t, g.CommitUncommittedOffsets(t.Context()))
+	shown := d.metadata().Topics
+	require.Len(t, shown, 2)
+	offsets := shown[1]
+	require.Equal(t, offsetsTopic, *offsets.Topic)
+	require.True(t, offsets.IsInternal)
+	require.Len(t, offsets.Partitions, 1)
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code,
+		d.raw().fetch(fetchRequest(11, 0, 1, 1<<20, 0, offsetsTopic)).Topics[0].Partitions[0].ErrorCode, "its records are not Kafka's")
 }

@@ -28,6 +28,8 @@ type Options struct {
 	// Race runs the nodes under the race detector. A test that runs under it
 	// itself does so without being asked.
 	Race bool
+	// Flaw is a mistake of internal/flaw that the nodes make, by its name.
+	Flaw string
 }
 
 // Cluster is a running cluster. Its methods are for the goroutine of the test,
@@ -149,7 +151,7 @@ func (c *Cluster) CreateLog(name string, config client.LogConfig) {
 // prepare makes what is there before any node is.
 func prepare(t T, options Options) *Cluster {
 	t.Helper()
-	program, err := Program(options.Race || raceEnabled)
+	program, err := Program(Build{Race: options.Race || raceEnabled, Broken: options.Flaw != ""})
 	require.NoError(t, err)
 	subnet, err := claimSubnet()
 	require.NoError(t, err)

@@ -137,7 +137,11 @@ func (n *Node) launch() {
 		"serve", "--json", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http, "--kafka", "none",
 	}, n.belongs, n.cluster.options.Flags, n.flags)
 	n.note("started: strandline " + strings.Join(args, " "))
-	process, err := launch(n.cluster.program, args, filepath.Dir(n.data), n.log)
+	var environment []string
+	if flaw := n.cluster.options.Flaw; flaw != "" {
+		environment = []string{"STRANDLINE_FLAW=" + flaw}
+	}
+	process, err := launch(n.cluster.program, args, environment, filepath.Dir(n.data), n.log)
 	require.NoError(t, err, "start node %s", n.name)
 	n.process = process
 }

@@ -19,9 +19,9 @@ type process struct {
 	output   string // file of its standard output
 }
 
-// launch starts a program that writes to log, and its standard output to a file
+// launch starts a program with more environment, that writes to log, and its standard output to a file
 // beside it.
-func launch(path string, args []string, directory string, log *os.File) (*process, error) {
+func launch(path string, args, environment []string, directory string, log *os.File) (*process, error) {
 	p := &process{command: exec.Command(path, args...), exited: make(chan struct{}), output: log.Name() + ".output"}
 	output, err := os.Create(p.output)
 	if err != nil {
@@ -30,7 +30,7 @@ func launch(path string, args []string, directory string, log *os.File) (*proces
 	defer output.Close()
 	p.command.Dir = directory
 	// A race report ends the process, so that it cannot be overlooked.
-	p.command.Env = append(os.Environ(), "HOME="+directory, "GORACE=halt_on_error=1")
+	p.command.Env = append(append(os.Environ(), "HOME="+directory, "GORACE=halt_on_error=1"), environment...)
 	p.command.Stdout, p.command.Stderr = output, log
 	p.command.SysProcAttr = attributes()
 	started := make(chan error)

@@ -20,9 +20,27 @@ type T interface {
 	TempDir() string
 }
 
-// programs are the builds of this run, the plain one and that with the race
-// detector.
-var programs [2]struct {
+// Build says how the program is built.
+type Build struct {
+	Race   bool // with the race detector
+	Broken bool // with the mistakes of internal/flaw
+}
+
+func (b Build) args() []string {
+	args := []string{"build"}
+	if b.Race {
+		args = append(args, "-race")
+	}
+	if b.Broken {
+		args = append(args, "-tags", "broken")
+	}
+	return append(args, "-o")
+}
+
+// programs are the builds of this run.
+var programs = map[Build]*program{{}: {}, {Race: true}: {}, {Broken: true}: {}, {Race: true, Broken: true}: {}}
+
+type program struct {
 	once sync.Once
 	path string
 	err  error
@@ -30,11 +48,8 @@ var programs [2]struct {
 
 // Program builds strandline, once per run, and returns the path of the binary.
 // Call RemovePrograms at the end of the run.
-func Program(race bool) (string, error) {
-	kind, args := &programs[0], []string{"build", "-o"}
-	if race {
-		kind, args = &programs[1], []string{"build", "-race", "-o"}
-	}
+func Program(b Build) (string, error) {
+	kind, args := programs[b], b.args()
 	kind.once.Do(func() {
 		directory, err := os.MkdirTemp("", "strandline-program-*")
 		if err != nil {
@@ -52,8 +67,8 @@ func Program(race bool) (string, error) {
 // RemovePrograms removes what Program has built. It belongs into TestMain,
 // after the last test.
 func RemovePrograms() error {
-	for i := range programs {
-		if path := programs[i].path; path != "" {
+	for _, p := range programs {
+		if path := p.path; path != "" {
 			if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 				return err
 			}

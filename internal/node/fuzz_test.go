@@ -1,0 +1,70 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/testkit/faultdisk"
+)
+
+// FuzzQuestion: whatever another node asks, and whatever it says of itself, is
+// answered or refused in time. What it wants to change in the catalog is left to
+// FuzzCatalogChange.
+func FuzzQuestion(f *testing.F) {
+	for kind, question := range map[string]any{
+		askWho: nil, askStatus: nil, "something": nil,
+		askJoin:     joinRequest{Name: "b", Address: "127.0.0.1:1", Token: "t"},
+		askTransfer: transferRequest{Log: "orders", Node: 2},
+		askReady:    "orders",
+	} {
+		body, err := json.Marshal(question)
+		require.NoError(f, err)
+		f.Add(kind, uint64(1), body)
+		f.Add(kind, uint64(0), body)
+	}
+	n, err := Open(Options{FormAlone: true, DataDir: "data", MinFree: -1, Disk: faultdisk.New(1), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(f, err)
+	f.Cleanup(func() { _ = n.Close(context.Background()) })
+	f.Fuzz(func(t *testing.T, kind string, from uint64, body []byte) {
+		if kind == askCatalogAppend || kind == askInvite {
+			return // an invitation is followed, to any address
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		reply, err := n.answer(ctx, from, kind, body)
+		if err == nil {
+			require.True(t, json.Valid(reply))
+		}
+		n.hear(from, body)
+		var answer joinAnswer
+		_ = unwrap(body, &answer)
+	})
+}
+
+// FuzzCatalogChange: a change of the catalog of any bytes is folded or is an
+// error, and what it leads to can be written down and read again.
+func FuzzCatalogChange(f *testing.F) {
+	f.Add([]byte(`{"change":"1","put":[{"id":7,"name":"orders","replicas":[{"id":3,"node":1}]}]}`))
+	f.Add([]byte(`{"change":"2","delete":["orders"]}`))
+	f.Add([]byte(`{"change":"3","checkpoint":{"logs":{},"nodes":{"1":{"id":1,"name":"a"}}}}`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		var change catalogChange
+		if json.Unmarshal(value, &change) != nil {
+			return
+		}
+		s := newCatalogState()
+		if s.fold(change) != nil || s.fold(change) != nil {
+			return
+		}
+		whole, err := json.Marshal(s.clone())
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(whole, &catalogState{}))
+		s.nodes()
+		s.catalogMembers()
+	})
+}

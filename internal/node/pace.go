@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// pace holds reads of old records back while this machine's cores are short and
+// the log takes appends: who boots from the start of a log can use all there is
+// of both, and an append, which waits for a core at each of its steps, pays for
+// that many times over.
+//
+// Readers pause now and then, and how late a pause ends tells whether cores are
+// to be had. Late once, and all pause twice as long; each time that was not late
+// makes pauses a little shorter again, until about one in easing is late.
+type pace struct {
+	pause atomic.Int64 // ns for each MiB; at least shortestPause once it is used
+}
+
+const (
+	// A pause of shortestPause for each MiB holds nobody back: 1 GiB/s.
+	shortestPause = time.Millisecond
+	// longestPause leaves each reader 10 MiB/s, whatever else there is to do.
+	longestPause = 100 * time.Millisecond
+	// latePause is more than timers are late where a core is idle.
+	latePause = 300 * time.Microsecond
+	// easing is the part by which a pause that was not late shortens the next.
+	easing = 128
+	// pacedChunkBytes is read at once: what waits for the core that works on it
+	// does so for less than half a millisecond.
+	pacedChunkBytes = 256 << 10
+	// pacedTime after an append the reads of its log are not paced any more.
+	pacedTime = time.Second
+)
+
+// pacer is one reader's part in a pace.
+type pacer struct {
+	pace *pace
+	owed time.Duration // less than shortestPause
+}
+
+// hold pauses for what so many bytes owe, unless ctx ends. What is less than
+// shortestPause is owed until later.
+func (p *pacer) hold(ctx context.Context, bytes int) error {
+	pause := max(time.Duration(p.pace.pause.Load()), shortestPause)
+	if p.owed += pause * time.Duration(bytes) >> 20; p.owed < shortestPause {
+		return nil
+	}
+	begun := time.Now()
+	timer := time.NewTimer(p.owed)
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		timer.Stop()
+		return ctx.Err()
+	}
+	p.pace.learn(pause, time.Since(begun)-p.owed)
+	p.owed = 0
+	return nil
+}
+
+// learn sets the next pause from how late one was. Of two readers that learn at
+// the same time one may be forgotten.
+func (p *pace) learn(pause, late time.Duration) {
+	if late > latePause {
+		pause = min(2*pause, longestPause)
+	} else {
+		pause = max(pause-pause/easing, shortestPause)
+	}
+	p.pause.Store(int64(pause))
+}
+
+// appending tells whether the log has written an entry lately.
+func (h *hosted) appending() bool {
+	at := h.appended.Load()
+	return at != 0 && int64(time.Since(h.opened))-at < int64(pacedTime)
+}

@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReadersOfOldRecordsPauseLongerWhereTimersAreLate(t *testing.T) {
+	var p pace
+	for range 20 {
+		p.learn(max(time.Duration(p.pause.Load()), shortestPause), latePause+1)
+	}
+	require.Equal(t, longestPause, time.Duration(p.pause.Load()), "it is bounded")
+	for range 1000 {
+		p.learn(time.Duration(p.pause.Load()), latePause)
+	}
+	require.Equal(t, shortestPause, time.Duration(p.pause.Load()), "and ends when cores are to be had again")
+}
+
+func TestAReaderPausesForWhatItHasRead(t *testing.T) {
+	p := pacer{pace: new(pace)}
+	for range 3 {
+		require.NoError(t, p.hold(t.Context(), 256<<10))
+	}
+	require.Equal(t, 3*shortestPause/4, p.owed, "less than the shortest pause is owed")
+	begun := time.Now()
+	require.NoError(t, p.hold(t.Context(), 256<<10))
+	require.GreaterOrEqual(t, time.Since(begun), shortestPause)
+	require.Zero(t, p.owed)
+}
+
+func TestAReaderWhoIsHeldBackCanGiveUp(t *testing.T) {
+	p := pacer{pace: new(pace)}
+	p.pace.pause.Store(int64(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, p.hold(ctx, 1<<20), context.Canceled)
+	require.Equal(t, time.Hour, time.Duration(p.pace.pause.Load()), "which tells nothing of the cores")
+}
+
+func TestOnlyALogThatTakesAppendsHoldsItsReadersBack(t *testing.T) {
+	h := &hosted{opened: time.Now().Add(-time.Hour)}
+	require.False(t, h.appending(), "nothing was written yet")
+	h.appended.Store(int64(time.Hour))
+	require.True(t, h.appending())
+	h.appended.Store(int64(time.Hour - 2*pacedTime))
+	require.False(t, h.appending())
+}

@@ -1,0 +1,88 @@
+//go:build broken
+
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	flaws "strandline.dev/internal/flaw"
+	"strandline.dev/internal/testkit/history"
+)
+
+var (
+	flawSeeds = flag.Uint64("sim.flaw.seeds", 5000, "how many seeds each flaw of a broken build gets")
+	flawFrom  = flag.Int64("sim.flaw.from", -1, "the first of them; -1: one that has noticed it before")
+)
+
+// flawed are the flaws of package flaw that this simulator shows, and the rules
+// of which at least one has to notice.
+var flawed = []struct {
+	flaw flaws.Flaw
+	// seed is the first of all that noticed it when this was written. A change
+	// of the simulator makes other runs of the same seeds, and the search takes
+	// longer then.
+	seed  uint64
+	rules []string
+}{
+	{flaws.AckBeforeMajority, 1, []string{"lost", "one-value", "real-time", "linearizable"}},
+	{flaws.AckBeforeFsync, 12, []string{"lost", "one-value", "real-time", "linearizable", "commit"}},
+	{flaws.VoteNotSynced, 178, []string{"lost", "one-value", "real-time", "linearizable", "commit", "replicas", problem}},
+	{flaws.SessionsNotInSnapshot, 0, []string{"once", "order", "failed", problem}},
+	{flaws.ReadsPastCommit, 14, []string{"one-value", "commit", "lost", problem}},
+	{flaws.LeaseRead, 80, []string{"linearizable", "trim"}},
+	{flaws.FollowerRead, 3, []string{"linearizable", "trim"}},
+	{flaws.GapAccepted, 1, []string{"order", "one-value", "lost"}},
+	{flaws.TrimBeforeCommit, 115, []string{"trim"}},
+	{flaws.ExpiredSessionComesBack, 0, []string{"ended"}},
+	{flaws.OffByOneAtRoll, 0, []string{"gapless", problem}},
+	{flaws.FenceAtTheDoor, 21, []string{"fence"}},
+	{flaws.ConditionAtTheDoor, 2, []string{"condition"}},
+	{flaws.DuplicateGetsNewOffset, 1, []string{"once"}},
+	{flaws.UnknownToldAsFailed, 24, []string{"failed"}},
+	{flaws.RecoveryTrustsTheCache, 218, []string{"lost", "one-value", "real-time", "linearizable", "commit", problem}},
+	{flaws.RollForgetsTheDirectory, 310, []string{"lost", "one-value", "real-time", "linearizable", "commit", problem}},
+	{flaws.SnapshotRunsAhead, 0, []string{problem}},
+	{flaws.StaleFramesCount, 1, []string{problem, "lost", "one-value"}},
+}
+
+func TestEveryFlawIsNoticedAndEveryRuleNoticesOne(t *testing.T) {
+	noticed := map[string]bool{}
+	for _, f := range flawed {
+		t.Run(string(f.flaw), func(t *testing.T) {
+			require.NoError(t, flaws.Choose(f.flaw))
+			defer func() { require.NoError(t, flaws.Choose("")) }()
+			from := f.seed
+			if *flawFrom >= 0 {
+				from = uint64(*flawFrom)
+			}
+			for _, rule := range notice(t, string(f.flaw), f.rules, from, *flawSeeds, runBroken) {
+				noticed[rule] = true
+			}
+		})
+	}
+	for _, b := range broken {
+		for seed := range uint64(10) {
+			for _, rule := range brokenRules(Run(seed, Options{Time: 8 * time.Second, flaw: b.make()})) {
+				noticed[rule] = true
+			}
+		}
+	}
+	for _, rule := range history.Rules() {
+		require.True(t, noticed[rule.Name], "rule %s noticed nothing", rule.Name)
+	}
+}
+
+// runBroken takes a panic for the end of a process, which it is.
+func runBroken(seed uint64) (r *Result) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			r = &Result{Seed: seed, Problem: fmt.Errorf("panic: %v", reason)}
+		}
+	}()
+	return Run(seed, Options{})
+}
