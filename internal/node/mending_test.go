@@ -131,12 +131,12 @@ func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
 		_, err = c.nodes[name].Read(t.Context(), anyone, "orders", ReadRequest{Until: NoOffset})
 		requireReason(t, record.NotLeader, err)
 	}
-	status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
-	require.NoError(t, err)
-	at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
-	for _, r := range status.Logs[at].Replicas {
-		require.Equal(t, Mending, r.State)
-	}
+	c.eventually("the status tells it of all three", func() bool {
+		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
+		require.NoError(t, err)
+		at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
+		return !slices.ContainsFunc(status.Logs[at].Replicas, func(r ReplicaStatus) bool { return r.State != Mending })
+	})
 }
 
 func TestARunningFollowerThatReadsDamageIsMended(t *testing.T) {
