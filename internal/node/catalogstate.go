@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"strandline.dev/internal/placement"
 	"strandline.dev/internal/record"
 )
 
@@ -41,29 +42,13 @@ type catalogLog struct {
 	Name    string        `json:"name"`
 	Config  catalogConfig `json:"config"`
 	Created int64         `json:"created_ms"`
-	// Founders are the replicas that the log began with, as voters. All
-	// replicas start from the state that names them.
-	Founders []uint64 `json:"founders"`
-	// Replicas are those that the log should have; its leader brings Raft's
-	// configuration there. The first is to lead a new log.
-	Replicas []catalogReplica `json:"replicas"`
-	// Leaving are replicas that Raft's configuration may still hold.
-	Leaving []catalogReplica `json:"leaving,omitempty"`
+	placement.Placement
 	// Lost and Ceiling belong to memory logs, see memory.go.
 	Lost    record.Offset `json:"lost,omitempty"`
 	Ceiling int64         `json:"ceiling,omitempty"`
 }
 
-// catalogReplica is one incarnation of a log's data. Its id is never used
-// again.
-type catalogReplica struct {
-	ID   uint64 `json:"id"`
-	Node uint64 `json:"node"`
-	// New: it has not been a voter yet.
-	New bool `json:"new,omitempty"`
-	// Lost: it has lost what it stored and voted for, see renewal.go.
-	Lost bool `json:"lost,omitempty"`
-}
+type catalogReplica = placement.Replica
 
 // catalogConfig is Config as it is stored.
 type catalogConfig struct {
@@ -162,10 +147,14 @@ func (s *catalogState) nodes() []catalogNode {
 // make each change slower and the cluster no safer. The others follow it.
 const catalogVoters = 5
 
-// catalogMembers are the replicas that the catalog itself should have.
+// catalogMembers are the replicas that the catalog itself should have. A node on
+// its way out has no vote, but follows for as long as it holds a replica of any
+// log: it may lead that log, and then it is the one to move it.
 func (s *catalogState) catalogMembers() (voters, learners []uint64) {
 	for _, n := range s.nodes() {
 		switch {
+		case n.Leaving && s.holds(n.ID):
+			learners = append(learners, n.Catalog)
 		case n.Leaving:
 		case len(voters) < catalogVoters:
 			voters = append(voters, n.Catalog)
@@ -174,30 +163,6 @@ func (s *catalogState) catalogMembers() (voters, learners []uint64) {
 		}
 	}
 	return voters, learners
-}
-
-// on returns the log's replica on a node: one it should have, or one leaving.
-func (l *catalogLog) on(node uint64) (catalogReplica, bool) {
-	for _, r := range slices.Concat(l.Replicas, l.Leaving) {
-		if r.Node == node {
-			return r, true
-		}
-	}
-	return catalogReplica{}, false
-}
-
-// wanted are the ids of the replicas that the log should have.
-func (l *catalogLog) wanted() []uint64 {
-	ids := make([]uint64, len(l.Replicas))
-	for i, r := range l.Replicas {
-		ids[i] = r.ID
-	}
-	return ids
-}
-
-// settled: the log has the replicas that it should have.
-func (l *catalogLog) settled() bool {
-	return len(l.Leaving) == 0 && !slices.ContainsFunc(l.Replicas, func(r catalogReplica) bool { return r.New })
 }
 
 func encodeConfig(c Config) catalogConfig {

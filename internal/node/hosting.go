@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"strandline.dev/internal/placement"
 )
 
 // unhostTime is how long a log that leaves this node may take to answer what
@@ -23,14 +25,12 @@ func (n *Node) rehost() {
 	}
 	state := c.shown.Load()
 	n.connect(state)
-	me := n.me.Load().NodeID
 	for name, h := range *n.logs.Load() {
 		if h.id == catalogID {
 			continue
 		}
-		l, ok := state.Logs[name]
-		r, here := l.on(me)
-		if !ok || !here || l.ID != h.id || r.ID != h.replicaID {
+		l := state.Logs[name]
+		if due, _ := n.due(&l, h.replicaID); due == placement.Drop || l.ID != h.id {
 			n.unhost(h)
 			continue
 		}
@@ -39,22 +39,25 @@ func (n *Node) rehost() {
 		h.ceiling.Store(max(h.ceiling.Load(), l.Ceiling))
 	}
 	for name, l := range state.Logs {
-		r, here := l.on(me)
-		if !here || (*n.logs.Load())[name] != nil {
+		if (*n.logs.Load())[name] != nil {
 			continue
 		}
-		made := n.made.has(r.ID) || n.hasLog(l.ID, r.ID)
-		switch {
-		case !made && !c.current.Load():
-			continue // it may have been here in an earlier life, see renewal.go
-		case made && l.Config.decode().Durability == Memory:
+		switch due, r := n.due(&l, 0); {
+		case due == placement.Open && l.Config.decode().Durability == Memory:
 			// It was here before this process began, and is gone.
 			n.renewals.want()
-			continue
+		case due == placement.Open || due == placement.Make:
+			n.addLog(n.host(l, r.ID))
 		}
-		n.addLog(n.host(l, r.ID))
 	}
 	n.tellFull()
+}
+
+// due is what has to be done about a log of which a replica is hosted here; 0:
+// none.
+func (n *Node) due(l *catalogLog, hosted uint64) (placement.Step, placement.Replica) {
+	made := func(replica uint64) bool { return n.made.has(replica) || n.hasLog(l.ID, replica) }
+	return l.Due(n.me.Load().NodeID, hosted, made, n.catalog.Load().current.Load())
 }
 
 // unhost closes a log that has left this node and removes its files.
@@ -66,7 +69,7 @@ func (n *Node) unhost(h *hosted) {
 		n.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
 	}
 	l := n.catalog.Load().shown.Load().Logs[h.name]
-	if _, here := l.on(n.me.Load().NodeID); !here {
+	if _, here := l.On(n.me.Load().NodeID); !here {
 		n.metrics.forget(h.name)
 	}
 	err := n.forgetReplica(h.id, h.replicaID)
@@ -95,7 +98,7 @@ func (n *Node) removeOrphans(state *catalogState) error {
 	me := n.me.Load()
 	known := map[string]bool{n.replicaDir(catalogID, me.CatalogReplica): true}
 	for _, l := range state.Logs {
-		if r, here := l.on(me.NodeID); here {
+		if r, here := l.On(me.NodeID); here {
 			known[n.replicaDir(l.ID, r.ID)] = true
 		}
 	}

@@ -381,7 +381,7 @@ func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
 			return catalogChange{}, noNode(name, s)
 		}
 		for _, l := range s.Logs {
-			if _, here := l.on(node.ID); here {
+			if _, here := l.On(node.ID); here {
 				return catalogChange{}, record.Refuse(record.NoNode,
 					"node %q holds a replica of log %q: move it with `strandline cluster replace-node %s --with OTHER` first", name, l.Name, name)
 			}
@@ -421,16 +421,13 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 		change := catalogChange{Node: []catalogNode{from}}
 		next := s.NextReplica
 		for _, l := range s.Logs {
-			at := slices.IndexFunc(l.Replicas, func(r catalogReplica) bool { return r.Node == from.ID })
-			if at < 0 {
+			_, taken := l.On(to.ID)
+			if !l.Move(from.ID, to.ID, next) {
 				continue
 			}
-			if _, taken := l.on(to.ID); taken {
+			if taken {
 				return catalogChange{}, record.Refuse(record.NoNode, "node %q holds a replica of log %q already, and one node never holds two", with, l.Name)
 			}
-			l.Leaving = append(slices.Clone(l.Leaving), l.Replicas[at])
-			l.Replicas = slices.Clone(l.Replicas)
-			l.Replicas[at] = catalogReplica{ID: next, Node: to.ID, New: true}
 			next++
 			change.Put = append(change.Put, l)
 		}

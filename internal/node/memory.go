@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 
 	"strandline.dev/internal/record"
 )
@@ -26,17 +27,20 @@ const (
 	maxMemoryOffset record.Offset = 1 << 60
 )
 
-// renewMemory replaces a replica that has lost its memory, as replace does. When
+// renewMemory replaces a replica that has lost its memory, as Renew does. When
 // a majority of Raft's voters has lost theirs, so has the log, and it begins
 // anew.
 func (l *catalogLog) renewMemory(lost, next uint64) uint64 {
-	next = l.replace(lost, next)
-	if l.survives() {
+	if l.Renew(lost, next) {
+		next++
+	}
+	if l.Survives() {
 		return next
 	}
 	l.Lost = record.Offset(l.Ceiling)
 	l.Ceiling += memoryBlock
 	l.Leaving, l.Founders = nil, nil
+	l.Replicas = slices.Clone(l.Replicas)
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
 		r.ID, r.New = next, false

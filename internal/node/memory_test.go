@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/placement"
 	"strandline.dev/internal/record"
 )
 
@@ -27,7 +28,7 @@ func TestAMemoryLogIsLostWithTheMajorityOfItsVoters(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			l := catalogLog{Replicas: row.replicas, Leaving: row.leaving, Ceiling: memoryBlock}
+			l := catalogLog{Placement: placement.Placement{Replicas: row.replicas, Leaving: row.leaving}, Ceiling: memoryBlock}
 			next := l.renewMemory(row.lost, 10)
 			require.Greater(t, next, uint64(10)-1)
 			if row.survives {
@@ -37,8 +38,8 @@ func TestAMemoryLogIsLostWithTheMajorityOfItsVoters(t *testing.T) {
 			require.Equal(t, record.Offset(memoryBlock), l.Lost)
 			require.Equal(t, int64(2*memoryBlock), l.Ceiling)
 			require.Empty(t, l.Leaving)
-			require.Equal(t, l.wanted(), l.Founders)
-			require.True(t, l.settled())
+			require.Equal(t, l.Wanted(), l.Founders)
+			require.True(t, l.Settled())
 		})
 	}
 }

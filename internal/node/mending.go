@@ -119,7 +119,7 @@ func (m *mending) run(ctx context.Context) {
 // one here. The caller holds changing.
 func (n *Node) placedHere(h *hosted) (l catalogLog, ok bool) {
 	l, ok = n.catalog.Load().shown.Load().Logs[h.name]
-	r, here := l.on(n.me.Load().NodeID)
+	r, here := l.On(n.me.Load().NodeID)
 	return l, ok && here && l.ID == h.id && r.ID == h.replicaID && (*n.logs.Load())[h.name] == h
 }
 

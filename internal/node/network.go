@@ -147,12 +147,8 @@ func (n *Node) nodeOf(h *hosted, replica uint64) uint64 {
 		}
 	}
 	l := state.Logs[h.name]
-	for _, list := range [][]catalogReplica{l.Replicas, l.Leaving} {
-		for _, r := range list {
-			if r.ID == replica {
-				return r.Node
-			}
-		}
+	if node := l.NodeOf(replica); node != 0 {
+		return node
 	}
 	node, _ := h.strangers.Load(replica)
 	id, _ := node.(uint64)
@@ -170,7 +166,7 @@ func (n *Node) replicaOn(h *hosted, node uint64) uint64 {
 		return state.Nodes[node].Catalog
 	}
 	l := state.Logs[h.name]
-	r, _ := l.on(node)
+	r, _ := l.On(node)
 	return r.ID
 }
 

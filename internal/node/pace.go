@@ -26,7 +26,7 @@ const (
 	// latePause is more than timers are late where a core is idle.
 	latePause = 300 * time.Microsecond
 	// easing is the part by which a pause that was not late shortens the next.
-	easing = 128
+	easing = 32
 	// pacedChunkBytes is read at once: what waits for the core that works on it
 	// does so for less than half a millisecond.
 	pacedChunkBytes = 256 << 10

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"strandline.dev/internal/placement"
 	"strandline.dev/internal/record"
 )
 
@@ -79,12 +80,12 @@ func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
 				next = l.renewMemory(l.Replicas[at].ID, next)
 			default:
 				renewed := l
-				next = renewed.replace(l.Replicas[at].ID, next)
-				if !renewed.survives() {
+				renewed.Renew(l.Replicas[at].ID, next)
+				if !renewed.Survives() {
 					waiting = true // since this node looked, another has lost its own
-					next--
 					continue
 				}
+				next++
 				l = renewed
 			}
 			change.Put = append(change.Put, l)
@@ -107,7 +108,7 @@ func (n *Node) lostReplicas() (lost map[uint64]bool, waiting bool) {
 	me := n.me.Load().NodeID
 	state := n.catalog.Load().shown.Load()
 	for _, l := range state.Logs {
-		r, here := l.on(me)
+		r, here := l.On(me)
 		h := (*n.logs.Load())[l.Name]
 		hosted := h != nil && h.replicaID == r.ID
 		switch {
@@ -118,7 +119,7 @@ func (n *Node) lostReplicas() (lost map[uint64]bool, waiting bool) {
 				lost[r.ID] = true
 			}
 		case !hosted || !h.forgot:
-		case !l.survivesWithout(r.ID):
+		case !survivesWithout(l.Placement, r.ID):
 			waiting = true
 			h.stand(record.Refuse(record.Corrupt,
 				"log %q cannot go on: a majority of its replicas has lost what it stored. Bring the files of this one back from a copy, or copy what the others hold into a new log (strandline read --consistency any)", l.Name))
@@ -134,51 +135,11 @@ func (n *Node) lostReplicas() (lost map[uint64]bool, waiting bool) {
 	return lost, waiting
 }
 
-// replace puts another replica in the place of one that has lost what it knew.
-// next is the first free replica id, and the one after those that were used is
-// returned.
-func (l *catalogLog) replace(lost, next uint64) uint64 {
-	l.Replicas, l.Leaving = slices.Clone(l.Replicas), slices.Clone(l.Leaving)
-	for i := range l.Leaving {
-		r := &l.Leaving[i]
-		r.Lost = r.Lost || r.ID == lost
-	}
-	for i := range l.Replicas {
-		if r := &l.Replicas[i]; r.ID == lost {
-			if !r.New {
-				l.Leaving = append(l.Leaving, catalogReplica{ID: r.ID, Node: r.Node, Lost: true})
-			}
-			r.ID, r.New = next, true
-			next++
-		}
-	}
-	return next
-}
-
-// survives tells whether a majority of Raft's voters still know what they
-// stored and voted for. Voters are those replicas that are not new, and those
-// leaving.
-func (l *catalogLog) survives() bool {
-	voters, holders := 0, 0
-	for _, r := range l.Leaving {
-		voters++
-		if !r.Lost {
-			holders++
-		}
-	}
-	for _, r := range l.Replicas {
-		if !r.New {
-			voters++
-			holders++
-		}
-	}
-	return 2*holders > voters
-}
-
-// survivesWithout tells whether it is so when another one is lost too.
-func (l catalogLog) survivesWithout(lost uint64) bool {
-	l.replace(lost, 0)
-	return l.survives()
+// survivesWithout tells whether a majority of the log's voters still know what
+// they stored when another one is lost too.
+func survivesWithout(p placement.Placement, lost uint64) bool {
+	p.Renew(lost, 0)
+	return p.Survives()
 }
 
 // lose makes this log one whose replica must not speak any more.

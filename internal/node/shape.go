@@ -126,19 +126,15 @@ func (n *Node) shape(ctx context.Context, h *hosted, state *catalogState) (done 
 			return false, err
 		}
 	}
-	if done, err = h.reshape(ctx, l.wanted(), nil); err != nil || !done || l.settled() {
+	if done, err = h.reshape(ctx, l.Wanted(), nil); err != nil || !done || l.Settled() {
 		return done, err
 	}
 	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
 		now, ok := s.Logs[h.name]
-		if !ok || now.ID != l.ID || !slices.Equal(now.Replicas, l.Replicas) || !slices.Equal(now.Leaving, l.Leaving) {
+		if !ok || now.ID != l.ID || !now.Same(&l.Placement) {
 			return catalogChange{}, nil // it has changed meanwhile; look again
 		}
-		now.Leaving = nil
-		now.Replicas = slices.Clone(now.Replicas)
-		for i := range now.Replicas {
-			now.Replicas[i].New = false
-		}
+		now.Settle()
 		return catalogChange{Put: []catalogLog{now}}, nil
 	})
 }
@@ -169,7 +165,7 @@ func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState)
 // holds tells whether a node has, or may still have, a replica of a log.
 func (s *catalogState) holds(node uint64) bool {
 	for _, l := range s.Logs {
-		if _, here := l.on(node); here {
+		if _, here := l.On(node); here {
 			return true
 		}
 	}

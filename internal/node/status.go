@@ -138,7 +138,7 @@ func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]r
 		}
 	}
 	out.Term, out.Start, out.End = leader.Term, leader.Start, leader.End
-	out.Healthy = out.Leader != "" && l.settled()
+	out.Healthy = out.Leader != "" && l.Settled()
 	for i, r := range slices.Concat(l.Replicas, l.Leaving) {
 		s := n.replicaStatus(l, r, leader, out.Leader, state, reports)
 		if i >= len(l.Replicas) {
@@ -232,7 +232,7 @@ func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) err
 	}
 	if l, ok := state.Logs[log]; log != catalogName && !ok {
 		return record.Refuse(record.LogNotFound, "there is no log %q", log)
-	} else if _, holds := l.on(target.ID); log != catalogName && !holds {
+	} else if _, holds := l.On(target.ID); log != catalogName && !holds {
 		return record.Refuse(record.NoNode, "node %q holds no replica of log %q", to, log)
 	}
 	leader := n.leaderNode(ctx, log)

@@ -81,6 +81,7 @@ func (s *Stepped) Feed() {
 		frames, err := s.log.Entries(f.Lo, f.Hi, feedBytes)
 		if err != nil {
 			s.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
+			s.damaged(err)
 		}
 		s.post(input{do: func(c *Core) { c.Fed(f.Lo, entriesOf(frames)) }})
 	}
@@ -90,6 +91,10 @@ func (s *Stepped) Feed() {
 func (s *Stepped) BeginHandOver() {
 	s.post(input{do: func(c *Core) { c.handOver(0) }})
 }
+
+// Certain is the index up to which the stored entries are committed, and never
+// change, as Settled tells.
+func (s *Stepped) Certain() uint64 { return s.core.settled() }
 
 // Committed is the index up to which the log is known to be committed here, and
 // is durable here too.

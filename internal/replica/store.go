@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -32,7 +33,11 @@ func (c *Core) store(m *raftpb.Message) {
 		entries, err := c.describeAll(m.GetEntries())
 		if err != nil {
 			c.out.Damaged = err // if it is what is stored before it that cannot be read
-			c.Fail(record.Refuse(record.Corrupt, "an entry for the log cannot be read: %v", err))
+			reason := record.Corrupt
+			if errors.As(err, new(unread)) && !errors.As(err, new(*segment.CorruptError)) {
+				reason = record.StorageFailed
+			}
+			c.Fail(record.Refuse(reason, "an entry for the log cannot be read: %v", err))
 			return
 		}
 		c.tail.append(entries)
@@ -87,9 +92,14 @@ func (c *Core) before(index uint64) (record.Offset, int64, error) {
 	}
 	frames, err := c.storage.log.Entries(index-1, index, 0)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read entry %d: %w", index-1, err)
+		return 0, 0, unread{fmt.Errorf("read entry %d: %w", index-1, err)}
 	}
 	f := frames[0]
 	e, err := describe(&raftpb.Entry{Type: raftpb.EntryType(f.Type).Enum(), Data: f.Payload}, f.CRC, f.First, f.Time)
 	return e.end, e.time, err
 }
+
+// unread is an error of reading the log, not of what stands there.
+type unread struct{ error }
+
+func (u unread) Unwrap() error { return u.error }

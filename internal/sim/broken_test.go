@@ -84,5 +84,5 @@ func runBroken(seed uint64) (r *Result) {
 			r = &Result{Seed: seed, Problem: fmt.Errorf("panic: %v", reason)}
 		}
 	}()
-	return Run(seed, Options{})
+	return Run(seed, Options{flaw: &flaw{}}) // the rules have to notice, not the world
 }

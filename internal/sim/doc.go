@@ -1,14 +1,19 @@
 // Package sim runs a log on several replicas in one thread under one seed:
 // virtual time, a network that loses, delays, reorders and repeats, disks that
-// forget and tear what was not synced, processes that die, clients that retry.
-// What the clients were told is held against the rules of docs/history.md. The
-// same seed gives the same run, to the byte of its history.
+// forget, tear and fill up, files that are damaged, processes that die, members
+// that come and go, clients that retry. What the clients were told is held
+// against the rules of docs/history.md. The same seed gives the same run, to the
+// byte of its history.
 //
-// The replicas are those of production, moved step by step
-// (replica.Stepped), on segments that lie on a faultdisk.Disk. Nodes, doors and
-// the transport are not part of it: the processes of internal/testkit/cluster
-// are for those.
+// The replicas are those of production, moved step by step (replica.Stepped), on
+// segments that lie on a faultdisk.Disk; what is damaged is mended by
+// segment.Mender; where replicas are to be is decided by package placement, as in
+// a node. What a node does about it is written anew here, in few lines beside
+// those of production: hosting.go, catalog.go, mending.go, space.go. The catalog
+// is no log here but a register; doors and the transport are not part of it. The
+// processes of internal/testkit/cluster are for those.
 //
-// Start with Run (run.go), then world (world.go), node (node.go) and faults
-// (faults.go); clients are in session.go, soloist.go and reader.go.
+// Start with Run (run.go), then world (world.go), node (node.go) and what befalls
+// them: faults.go, damage.go, operator.go. Clients are in session.go, soloist.go
+// and reader.go. The command in seeds runs any number of them.
 package sim

@@ -11,28 +11,22 @@ import (
 type faults struct {
 	over  bool
 	every int64 // us between two, on average
+	// Of so many nodes that go down one is damaged; 0: none.
+	damage int
+	// changes: the operator is busy.
+	changes bool
 	// ambush: of so many votes one is followed by the worst that can happen to
 	// it; 0: none.
 	ambush int
 }
 
-// Counts are what happened in a run.
-type Counts struct {
-	Events     int // of any kind
-	Records    int // that clients made
-	Kills      int // of processes, and restarts after a disk failed
-	PowerCuts  int
-	Pauses     int
-	Partitions int
-	DiskFaults int // failed writes and syncs, disks that stop halfway
-	ClockJumps int
-	Handovers  int
-}
-
 // begin lets the faults come.
 func (w *world) beginFaults() {
-	w.network.cut = map[way]bool{}
 	w.network.loss, w.network.repeat, w.network.late = w.dice(0, 20, 100, 500), w.dice(0, 50, 200), w.dice(0, 10, 50)
+	w.faults.damage, w.faults.changes = w.dice(0, 2, 4), !w.chance(3)
+	if w.silent {
+		w.faults.damage = 1
+	}
 	w.faults.every = int64(w.dice(200, 700, 2000)) * millisecond
 	w.faults.ambush = w.dice(0, 0, 2)
 	w.nextFault()
@@ -52,7 +46,7 @@ func (w *world) nextFault() {
 
 func (w *world) fault() {
 	n := w.victim()
-	switch w.random.IntN(14) {
+	switch w.random.IntN(16) {
 	case 0, 1:
 		if n.up {
 			n.die(false)
@@ -89,15 +83,21 @@ func (w *world) fault() {
 		w.counts.ClockJumps++
 	case 9:
 		n.slow = w.between(0, 100*millisecond)
+		w.counts.SlowDisks++
 	case 10:
-		if n.up {
-			n.act(n.life, n.replica.BeginHandOver)
+		if n.serves() {
+			n.act(n.life, func() { n.replica.BeginHandOver() })
 			w.counts.Handovers++
 		}
 	case 11:
-		full := w.chance(2)
-		if n.up {
-			n.act(n.life, func() { n.replica.SetFull(full) })
+		// Somebody else fills the disk, or makes room.
+		if n.disk.Capacity(0); w.chance(2) {
+			n.disk.Capacity(n.disk.Used() + w.between(0, 2*minFree))
+			w.counts.FullDisks++
+		}
+	case 12, 13:
+		if w.faults.changes {
+			w.operate()
 		}
 	default:
 		w.partition(n)
@@ -109,7 +109,7 @@ func (w *world) fault() {
 func (w *world) victim() *node {
 	if w.chance(2) {
 		for _, n := range w.nodes {
-			if n.up && n.replica.Status().Leading {
+			if n.serves() && n.replica.Status().Leading {
 				return n
 			}
 		}
@@ -154,9 +154,9 @@ func (w *world) cut(cut []way) {
 // power goes, and who was voted for may be cut off.
 func (n *node) ambush(before, after segment.HardState) {
 	w, life := n.world, n.life
-	voted := w.faults.ambush > 0 && !w.faults.over && after.Term > before.Term && after.Vote != 0 && after.Vote != n.id && w.chance(w.faults.ambush)
+	voted := w.faults.ambush > 0 && !w.faults.over && after.Term > before.Term && after.Vote != 0 && after.Vote != n.replicaID && w.chance(w.faults.ambush)
 	if voted {
-		w.after(w.between(millisecond, 4*millisecond), func() { w.isolate(w.nodes[after.Vote-1]) })
+		w.after(w.between(millisecond, 4*millisecond), func() { n.isolate(after.Vote) })
 	}
 	if voted || n.doomed {
 		n.doomed = false
@@ -165,6 +165,13 @@ func (n *node) ambush(before, after segment.HardState) {
 				n.die(true)
 			}
 		})
+	}
+}
+
+// isolate cuts the node of another replica off, if it is known here.
+func (n *node) isolate(replica uint64) {
+	if node := n.nodeOf(replica); node != 0 {
+		n.world.isolate(n.world.nodes[node-1])
 	}
 }
 
@@ -186,6 +193,7 @@ func (w *world) heal() {
 	w.network.loss, w.network.repeat, w.network.late = 0, 0, 0
 	for _, n := range w.nodes {
 		n.paused, n.slow, n.doomed = 0, 0, false
+		n.disk.Capacity(0)
 		// What is left of a fault that has not struck yet.
 		if n.up {
 			n.die(false)

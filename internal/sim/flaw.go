@@ -4,6 +4,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
 )
 
 // flaw is a way in which nodes or clients of a world are broken on purpose, to
@@ -21,8 +22,12 @@ type flaw struct {
 
 // take hands a request to the replica.
 func (n *node) take(r *replica.Request) {
-	if f := n.world.flaw; f != nil && f.take != nil {
+	if f := n.world.flaw; f != nil && f.take != nil && n.replica != nil {
 		f.take(n, r)
+		return
+	}
+	if n.replica == nil {
+		r.Done(sequence.Answer{Refusal: notHere()})
 		return
 	}
 	n.replica.Append(r)

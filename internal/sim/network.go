@@ -10,17 +10,13 @@ type network struct {
 // way is from one node to another.
 type way struct{ from, to uint64 }
 
-func (w *world) send(from, to uint64, message []byte) {
-	if w.network.cut[way{from, to}] || w.lost() {
+// send brings a message of one node to a replica on another.
+func (w *world) send(from, to *node, replica uint64, message []byte) {
+	if w.network.cut[way{from.id, to.id}] || w.lost() {
 		return
 	}
-	receiver := w.nodes[to-1]
 	deliver := func() {
-		receiver.act(receiver.life, func() {
-			if _, err := receiver.replica.Step(message); err != nil {
-				w.fail("node %d refused a message of node %d: %v", to, from, err)
-			}
-		})
+		to.act(to.life, func() { to.hear(from.id, replica, message) })
 	}
 	w.after(w.latency(), deliver)
 	if w.network.repeat > 0 && w.chance(w.network.repeat) {
@@ -36,6 +32,23 @@ func (w *world) latency() int64 {
 		return w.between(10*millisecond, 300*millisecond)
 	}
 	return w.between(100, 1500)
+}
+
+// question brings a node's question to another one, whose answer is brought back.
+func (w *world) question(from, to *node, question func(reply func(func()))) {
+	if w.network.cut[way{from.id, to.id}] || w.lost() {
+		return
+	}
+	life := from.life
+	w.after(w.latency(), func() {
+		to.act(to.life, func() {
+			question(func(answer func()) {
+				if !w.network.cut[way{to.id, from.id}] && !w.lost() {
+					w.after(w.latency(), func() { from.act(life, answer) })
+				}
+			})
+		})
+	})
 }
 
 // ask brings a client's question to a node, whose answer is brought back:

@@ -1,14 +1,9 @@
 package sim
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"log/slog"
 	"math/rand/v2"
-	"net"
 	"strconv"
 
 	"strandline.dev/internal/record"
@@ -17,29 +12,44 @@ import (
 	"strandline.dev/internal/testkit/faultdisk"
 )
 
-// node is a process with a replica of the log, and the disk that outlives it.
+// node is a process that hosts a replica of the log, or none, and the disk that
+// outlives it.
 type node struct {
 	world *world
 	id    uint64
+
 	disk  *faultdisk.Disk
-	salts io.Reader // goes on after a restart, as salts must not come again
+	salts io.Reader       // goes on after a restart, as salts must not come again
+	made  map[uint64]bool // replicas that were made on this disk and not dropped
+	// What damage did to the replica here, and the copies that it may put back.
+	harm   harm
+	copies []copied
+	// promised is what this replica must not forget, as it was told to others.
+	promised promise
 
 	life    int // of the process; whatever was to happen in an earlier one does not
 	up      bool
-	replica *replica.Stepped
-	log     segment.Log
+	current bool  // known was the newest since the process began
+	known   int   // version of the catalog
 	begun   int64 // us: when the process began
 	wall    int64 // ms by which its wall clock is wrong
 	paused  int64 // us: nothing happens here before
 	slow    int64 // us that the disk takes longer
-	writing bool  // a write is under way
-	feeding bool
-	created bool
-	doomed  bool // its power goes soon after the next write
-}
+	doomed  bool  // its power goes soon after the next write
 
-// segmentBytes is small, so that a run has many segments.
-const segmentBytes = 24 << 10
+	replicaID  uint64           // that is hosted here; 0: none
+	replica    *replica.Stepped // nil: none, or it cannot be served
+	log        segment.Log
+	distrusted error    // why the replica cannot be served
+	found      error    // what proved to be damaged; acted on soon
+	mending    *mending // nil: it is not being mended
+	suspect    bool     // it failed; what is stored is looked at when it opens
+	writing    bool     // a write is under way
+	feeding    bool
+	strangers  map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
+	shaped     int               // version of the catalog, and term, for which the log is as it should be
+	shapedTerm uint64
+}
 
 // epochMillis is the wall clock when a world begins.
 const epochMillis = 1_700_000_000_000
@@ -49,59 +59,33 @@ func newNode(w *world, id uint64) *node {
 	for i := range key {
 		key[i] = byte(w.random.Uint32())
 	}
-	return &node{world: w, id: id, disk: faultdisk.New(w.random.Uint64()), salts: rand.NewChaCha8(key)}
+	return &node{world: w, id: id, disk: faultdisk.New(w.random.Uint64()), salts: rand.NewChaCha8(key), made: map[uint64]bool{}}
 }
 
-// start begins the process. A disk that fails ends it at once; it is tried
-// again.
+// start begins the process. What it knows of the catalog may be less than what
+// it had acted on, since that a change is committed need not be durable.
 func (n *node) start() {
+	w := n.world
 	n.life++
-	n.up, n.writing, n.feeding, n.begun = true, false, false, n.world.now
+	n.up, n.current, n.begun = true, false, w.now
 	n.slow = 0
-	if err := n.open(); err != nil {
-		var corrupt *segment.CorruptError
-		if errors.As(err, &corrupt) || n.created && errors.Is(err, segment.ErrNoLog) {
-			n.world.fail("node %d cannot open a log that no fault has touched: %v", n.id, err)
-			return
-		}
-		n.die(n.disk.Stopped())
-		return
+	n.known = max(0, n.known-max(0, w.random.IntN(4)-1))
+	n.forget()
+	life := n.life
+	n.rehost()
+	if n.life == life {
+		n.tick(life)
 	}
-	n.tick(n.life)
-	n.act(n.life, func() {})
 }
 
-func (n *node) open() error {
-	options := segment.Options{SegmentBytes: segmentBytes, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler)}
-	var voters []uint64
-	for _, other := range n.world.nodes {
-		voters = append(voters, other.id)
-	}
-	log, err := segment.Open(n.disk, "log", options)
-	if !n.created && (errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist)) {
-		var b segment.Bootstrap
-		if b, err = replica.Bootstrap(voters); err == nil {
-			log, err = segment.Create(n.disk, "log", options, b)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	n.created = true
-	n.log = log
-	if broken := n.world.flaws().log; broken != nil {
-		n.log = broken(n, log)
-	}
-	n.replica, err = replica.OpenStepped(replica.Options{
-		ID: n.id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
-		Send: func(to uint64, _ bool, message net.Buffers) bool {
-			n.world.send(n.id, to, bytes.Join(message, nil))
-			return true
-		},
-		Address: func(id uint64) string { return strconv.FormatUint(id, 10) },
-	})
-	return err
+// forget what is known of the replica here.
+func (n *node) forget() {
+	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.mending = 0, nil, nil, nil, nil, nil
+	n.writing, n.feeding, n.strangers, n.shaped = false, false, map[uint64]uint64{}, -1
 }
+
+// serves: there is a replica here that works.
+func (n *node) serves() bool { return n.up && n.replica != nil }
 
 // act does something in a life of the process, lets the replica work it off,
 // and looks at what it wants.
@@ -114,11 +98,23 @@ func (n *node) act(life int, do func()) {
 		return
 	}
 	do()
-	if n.life != life {
-		return // it died of it
+	if n.life != life || n.replica == nil {
+		return // it died of it, or hosts no replica
 	}
 	n.replica.Round(n.time())
-	if n.replica.Status().Failed != nil {
+	if n.replica == nil {
+		return
+	}
+	if n.found != nil {
+		n.distrust(n.found)
+		return
+	}
+	if failed := n.replica.Status().Failed; failed != nil {
+		if failed.Reason == record.Corrupt {
+			n.distrust(failed)
+			return
+		}
+		n.suspect = true
 		n.die(n.disk.Stopped() || n.world.chance(2)) // the operator restarts it
 		return
 	}
@@ -128,7 +124,7 @@ func (n *node) act(life int, do func()) {
 	}
 	if n.replica.Unread() && !n.feeding {
 		n.feeding = true
-		n.world.after(n.world.between(100, 3000), func() { n.act(life, func() { n.feeding = false; n.replica.Feed() }) })
+		n.world.after(n.world.between(100, 3000)+n.slow, func() { n.act(life, func() { n.feed() }) })
 	}
 }
 
@@ -136,25 +132,52 @@ func (n *node) act(life int, do func()) {
 // hears how it went.
 func (n *node) write() {
 	n.writing = false
+	if n.replica == nil {
+		return
+	}
 	before := n.log.HardState()
-	n.replica.Write()
+	written := n.replica.Write()
 	if n.disk.Stopped() {
 		n.die(true)
 		return
 	}
+	if written {
+		n.promise()
+	}
 	n.ambush(before, n.log.HardState())
+}
+
+func (n *node) feed() {
+	n.feeding = false
+	if n.replica != nil {
+		n.replica.Feed()
+	}
 }
 
 // tick comes every 50 ms, as the process sees it, with what it does at leisure.
 func (n *node) tick(life int) {
 	n.act(life, func() {
+		if n.world.chance(4) {
+			n.look()
+		}
+		if n.world.chance(40) {
+			n.copy() // as a backup does
+		}
+		if n.life != life || n.replica == nil {
+			return
+		}
+		n.watchSpace()
 		n.replica.Tick()
 		switch {
 		case n.writing:
 		case n.world.chance(8):
-			n.replica.Mark()
+			if n.replica.Mark() {
+				n.promise()
+			}
 		case n.world.chance(4):
 			_, _ = n.log.Prepare()
+		case n.world.chance(100):
+			n.scrub()
 		}
 		if n.disk.Stopped() {
 			n.die(true)
@@ -170,6 +193,7 @@ func (n *node) die(powerless bool) {
 	w := n.world
 	n.up = false
 	n.life++
+	w.trace("node %d: ends, without power %v", n.id, powerless)
 	if powerless {
 		w.counts.PowerCuts++
 		n.disk.PowerCut(faultdisk.Remains(w.random.IntN(3)))
@@ -182,10 +206,15 @@ func (n *node) die(powerless bool) {
 		if other != n && !w.network.cut[way{n.id, other.id}] && w.chance(2) {
 			life := other.life
 			w.after(w.latency(), func() {
-				other.act(life, func() { other.replica.PeerLost(n.id, !powerless) })
+				other.act(life, func() {
+					if r, here := other.placed().On(n.id); here && other.replica != nil {
+						other.replica.PeerLost(r.ID, !powerless)
+					}
+				})
 			})
 		}
 	}
+	w.mayDamage(n)
 	life := n.life
 	w.after(w.between(20*millisecond, 3*second), func() {
 		if n.life == life {
@@ -196,66 +225,6 @@ func (n *node) die(powerless bool) {
 
 func (n *node) time() replica.Now {
 	return replica.Now{Monotonic: (n.world.now - n.begun) / millisecond, Unix: epochMillis + n.world.now/millisecond + n.wall}
-}
-
-// read gives the records from an offset on, as a door would, up to limit of
-// them and to the end that is known here.
-func (n *node) read(from int64, limit int) (shown, *record.Refusal) {
-	reader := n.replica.NewReader(record.Offset(from))
-	defer reader.Close()
-	chunk, err := reader.Next(record.Offset(from+int64(limit)), 1<<20)
-	s := shown{first: from, start: int64(chunk.Start), end: int64(chunk.End)}
-	if err != nil {
-		var refusal *record.Refusal
-		if !errors.As(err, &refusal) {
-			refusal = record.Refuse(record.StorageFailed, "read: %v", err)
-		}
-		return s, refusal
-	}
-	for _, f := range chunk.Frames {
-		entry, err := record.ParseEntry(f.Payload)
-		if err != nil {
-			return s, record.Refuse(record.Corrupt, "%v", err)
-		}
-		if err := s.add(entry.Body); err != nil {
-			return s, record.Refuse(record.Corrupt, "%v", err)
-		}
-	}
-	return s, nil
-}
-
-// shown is a frame of a read.
-type shown struct {
-	first      int64
-	start, end int64
-	values     [][]byte
-}
-
-// add takes the batches of an entry, without what lies before first.
-func (s *shown) add(batches []byte) error {
-	for len(batches) > 0 {
-		batch, rest, err := record.Split(batches)
-		if err != nil {
-			return err
-		}
-		if err := batch.Verify(); err != nil {
-			return err
-		}
-		batches = rest
-		for one, err := range batch.Records {
-			if err != nil {
-				return err
-			}
-			if int64(one.Offset) < s.first {
-				continue
-			}
-			if want := s.first + int64(len(s.values)); int64(one.Offset) != want {
-				return fmt.Errorf("offset %d stands where %d should", one.Offset, want)
-			}
-			s.values = append(s.values, bytes.Clone(one.Value))
-		}
-	}
-	return nil
 }
 
 // fail ends the run: something happened that no fault explains.

@@ -70,12 +70,14 @@ func (r *reader) read(n *node, from int64, limit int, consistency history.Consis
 				case refusal.Reason == record.OffsetTrimmed:
 					r.next = max(r.next, int64(refusal.Start))
 					end(history.Event{Outcome: history.Failed, Reason: refusal.Reason.String(), Start: new(int64(refusal.Start))}, refusal)
-				case refusal.Reason == record.Corrupt:
-					w.fail("node %d: a read finds what no fault has done: %v", n.id, refusal)
 				default:
 					end(history.Event{Outcome: history.Failed, Reason: refusal.Reason.String()}, refusal)
 				}
 			})
+		}
+		if n.replica == nil {
+			answer(notHere())
+			return
 		}
 		if consistency == history.Any {
 			answer(nil)

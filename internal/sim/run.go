@@ -21,6 +21,13 @@ type Options struct {
 	// Time is how long faults go on, in virtual time; default 12 s.
 	Time time.Duration
 
+	// Silent lets a damaged replica go on that has forgotten what it promised and
+	// cannot know, as it would. That may break the rules, see damage.go.
+	Silent bool
+
+	// Trace is told what happens to the nodes; nil: nobody is.
+	Trace io.Writer
+
 	flaw *flaw
 }
 
@@ -53,22 +60,27 @@ func (r *Result) Err() error {
 var chanceMu sync.Mutex
 
 // Run lets a world live through faults, heal, and tell what it has.
-func Run(seed uint64, o Options) *Result {
+func Run(seed uint64, o Options) *Result { return run(seed, o, (*world).suffer) }
+
+// run lets a world live through what a story does to it.
+func run(seed uint64, o Options, story func(*world)) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
-	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw}
+	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, traced: o.Trace}
+	w.catalog.trace = w.trace
 	before := rand.Reader
 	rand.Reader = &drawn{w.random}
 	defer func() { rand.Reader = before }()
 
 	if o.Nodes == 0 {
-		o.Nodes = w.dice(3, 3, 3, 5)
+		o.Nodes = w.dice(3, 3, 4, 5)
 	}
 	if o.Time == 0 {
 		o.Time = 12 * time.Second
 	}
 	w.told = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
-	w.live(o)
+	w.time = o.Time.Microseconds()
+	w.live(o, story)
 
 	result := &Result{
 		Seed: seed, Virtual: time.Duration(w.now) * time.Microsecond, Counts: w.counts, Problem: w.problem, History: w.text.Bytes(),
@@ -99,10 +111,11 @@ var _ io.Reader = (*drawn)(nil)
 // settleTime is how long a healed world may take to answer everything.
 const settleTime = 60 * second
 
-func (w *world) live(o Options) {
+func (w *world) live(o Options, story func(*world)) {
 	for id := range o.Nodes {
 		w.nodes = append(w.nodes, newNode(w, uint64(id+1)))
 	}
+	w.catalog.found(w.dice(3, 3, o.Nodes))
 	for _, n := range w.nodes {
 		n.start()
 	}
@@ -115,13 +128,19 @@ func (w *world) live(o Options) {
 	for range 1 + w.random.IntN(3) {
 		w.startReader()
 	}
-	w.beginFaults()
-	w.run(w.now + o.Time.Microseconds())
+	w.network.cut = map[way]bool{}
+	story(w)
 	w.heal()
 	w.run(w.now + 4*second)
 	w.quiet = true
 	w.run(w.now + 3*second)
 	w.tell()
+}
+
+// suffer lets faults of all kinds come.
+func (w *world) suffer() {
+	w.beginFaults()
+	w.run(w.now + w.time)
 }
 
 // tell reads the whole log from every node, each time until it succeeds, and
@@ -130,8 +149,9 @@ func (w *world) tell() {
 	if w.problem != nil {
 		return
 	}
-	left := len(w.nodes)
-	for _, n := range w.nodes {
+	holders := w.holders()
+	left := len(holders)
+	for _, n := range holders {
 		r := &reader{world: w, name: w.name("last reader ")}
 		var again func(*record.Refusal)
 		try := func() { r.read(n, r.next, math.MaxInt32, history.Linearizable, again) }
@@ -155,13 +175,38 @@ func (w *world) tell() {
 		}
 	}
 	w.run(w.now + 2*second)
-	for _, n := range w.nodes {
+	for _, n := range holders {
 		w.tellReplica(n)
 	}
 }
 
+// holders waits until the log has the replicas that it should have, and gives
+// their nodes.
+func (w *world) holders() (nodes []*node) {
+	for deadline := w.now + settleTime; w.problem == nil; w.run(w.now + 100*millisecond) {
+		p := w.catalog.newest()
+		nodes = nodes[:0]
+		for _, r := range p.Replicas {
+			if n := w.nodes[r.Node-1]; n.serves() && n.replicaID == r.ID {
+				nodes = append(nodes, n)
+			}
+		}
+		if p.Settled() && len(nodes) == len(p.Replicas) {
+			return nodes
+		}
+		if w.now > deadline {
+			w.fail("healed for %s, and the log has not got the replicas that it should have: %+v", time.Duration(settleTime)*time.Microsecond, *p)
+		}
+	}
+	return nil
+}
+
 func (w *world) tellReplica(n *node) {
 	if w.problem != nil {
+		return
+	}
+	if !n.serves() {
+		w.fail("node %d does not serve its replica in a healed world", n.id)
 		return
 	}
 	start, end, err := n.replica.Tail().Bounds()

@@ -225,6 +225,10 @@ func (p *producer) resolve(session, number uint64) {
 	settled := func() { p.busy = false }
 	w.call(history.Event{Client: p.name, Verb: history.Resolve, Log: logName, Session: session, Sequence: number}, p.guess.of(w),
 		func(n *node, reply func(history.Event, func())) {
+			if n.replica == nil {
+				reply(history.Event{Outcome: history.Failed, Reason: notHere().Reason.String()}, settled)
+				return
+			}
 			n.replica.Do(func(c *replica.Core) {
 				c.Resolve(record.SessionID(session), 0, record.Sequence(number), func(found replica.Resolution, r *record.Refusal) {
 					if r != nil {

@@ -25,14 +25,18 @@ func TestNoSeedBreaksARule(t *testing.T) {
 	var virtual time.Duration
 	acked, readBack := 0, 0
 	for seed := from; seed < from+count; seed++ {
-		r := Run(seed, Options{})
+		options := Options{}
+		if *oneSeed >= 0 {
+			options.Trace = os.Stderr
+		}
+		r := Run(seed, options)
 		virtual += r.Virtual
 		if r.Err() != nil || *oneSeed >= 0 {
 			path := filepath.Join(os.TempDir(), "strandline-sim-history.jsonl")
 			require.NoError(t, os.WriteFile(path, r.History, 0o600))
 			t.Logf("%s\nhistory: strandline check %s", r, path)
 		}
-		require.NoError(t, r.Err(), "again: go test ./internal/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
+		require.NoError(t, r.Err(), "again: %s", Again(seed))
 		acked += r.Report.Acked
 		readBack += r.Report.ReadBack
 		if done := seed - from + 1; done%500 == 0 {
@@ -44,11 +48,16 @@ func TestNoSeedBreaksARule(t *testing.T) {
 }
 
 func TestASeedGivesTheSameRunAgain(t *testing.T) {
-	for seed := range uint64(3) {
+	var all Counts
+	for seed := range uint64(10) {
 		first, second := Run(seed, Options{}), Run(seed, Options{})
 		require.Equal(t, first.Counts, second.Counts)
 		require.Equal(t, string(first.History), string(second.History))
 		other := Run(seed+1000, Options{})
 		require.NotEqual(t, string(first.History), string(other.History))
+		all.Add(first.Counts)
 	}
+	require.NotZero(t, all.Moved+all.Added+all.Removed, "members have changed: %+v", all)
+	require.NotZero(t, all.Flips+all.Stale+all.Missing+all.LostDisks, "files were damaged: %+v", all)
+	require.NotZero(t, all.Mended*all.Renewed, "and replicas have come back: %+v", all)
 }

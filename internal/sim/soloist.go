@@ -52,6 +52,18 @@ func (s *soloist) do() {
 			return
 		}
 		s.busy = false
+	case 9:
+		// The log goes on further up, as it does for one who has filled a gap.
+		if w.chance(4) {
+			before := s.end + w.between(1, 20)
+			s.command(history.Event{Verb: history.Trim, Before: before, FastForward: true},
+				record.Command{Kind: record.Trim, Offset: record.Offset(before), Flags: record.FlagFastForward},
+				func(a sequence.Answer, e *history.Event) {
+					e.Start, e.End = new(int64(a.Start)), new(int64(a.End))
+				})
+			return
+		}
+		s.append(0, sequence.NoExpectation)
 	case 3, 4, 5:
 		s.append(s.term, sequence.NoExpectation)
 	case 6, 7, 8:

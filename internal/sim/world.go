@@ -3,6 +3,8 @@ package sim
 import (
 	"bytes"
 	"container/heap"
+	"fmt"
+	"io"
 	"math/rand/v2"
 
 	"strandline.dev/internal/testkit/history"
@@ -22,11 +24,16 @@ type world struct {
 	events events
 	nth    uint64 // of events, which breaks ties
 
+	catalog catalog
 	nodes   []*node
 	network network
 	faults  faults
+	time    int64 // us that faults go on
+	silent  bool  // as in Options
+	traced  io.Writer
 	flaw    *flaw // nil: everything is as it should be
 	counts  Counts
+	losses  int // replicas that were damaged since the log had all it should have
 
 	told *history.Recorder
 	text bytes.Buffer // the history
@@ -72,6 +79,13 @@ func (w *world) flaws() flaw {
 		return flaw{}
 	}
 	return *w.flaw
+}
+
+// trace tells what happens, to people.
+func (w *world) trace(format string, args ...any) {
+	if w.traced != nil {
+		fmt.Fprintf(w.traced, "%9.3f s  %s\n", float64(w.now)/second, fmt.Sprintf(format, args...))
+	}
 }
 
 // between draws from [low, high).

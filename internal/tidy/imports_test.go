@@ -17,25 +17,30 @@ const module = "strandline.dev/"
 // a folder with all below it. An edge that is not here is a decision to be
 // made, not an import to be added.
 var rooms = map[string][]string{
-	"api":               {},
-	"internal/record":   {},
-	"internal/wire":     {"api"},
-	"internal/peer":     {},
-	"internal/flaw":     {},
-	"internal/segment":  {"internal/flaw", "internal/record"},
-	"internal/sequence": {"internal/flaw", "internal/record"},
-	"internal/replica":  {"internal/flaw", "internal/sequence", "internal/segment", "internal/record"},
-	"internal/node":     {"internal/peer", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
-	"internal/door":     {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
-	"internal/testkit":  {"internal/testkit/proxy", "internal/testkit/history", "client", "api", "internal/segment", "internal/record"},
-	"internal/sim":      {"internal/testkit", "internal/testkit/history", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
-	"internal/tidy":     {"internal/record"},
-	"client":            {"internal/record", "internal/wire", "api"},
-	"bench":             {"client", "internal/testkit/proxy", "internal/record"},
-	"cmd/strandline":    {"client", "bench", "internal/testkit/history", "internal/node", "internal/peer", "internal/door", "internal/segment", "internal/record"},
+	"api":                {},
+	"internal/record":    {},
+	"internal/wire":      {"api"},
+	"internal/peer":      {},
+	"internal/flaw":      {},
+	"internal/segment":   {"internal/flaw", "internal/record"},
+	"internal/sequence":  {"internal/flaw", "internal/record"},
+	"internal/placement": {},
+	"internal/replica":   {"internal/flaw", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/node":      {"internal/peer", "internal/placement", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/door":      {"internal/node", "internal/sequence", "internal/record", "internal/wire", "api"},
+	"internal/testkit":   {"internal/testkit/proxy", "internal/testkit/history", "client", "api", "internal/segment", "internal/record"},
+	"internal/sim":       {"internal/testkit", "internal/testkit/history", "internal/placement", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/tidy":      {"internal/record"},
+	"client":             {"internal/record", "internal/wire", "api"},
+	"bench":              {"client", "internal/testkit/proxy", "internal/record"},
+	"cmd/strandline":     {"client", "bench", "internal/testkit/history", "internal/node", "internal/peer", "internal/door", "internal/segment", "internal/record"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"internal/testkit/proxy": {},
+	// A disk for one process.
+	"internal/testkit/loopdisk": {},
+	// At the end of a campaign the entries on all disks are compared.
+	"internal/testkit/campaign": {"internal/testkit", "internal/testkit/loopdisk", "internal/testkit/history", "client", "api", "internal/segment", "internal/record"},
 	// What clients were told, and the rules for it: it judges the servers and
 	// shares nothing with them.
 	"internal/testkit/history": {},

@@ -149,3 +149,41 @@ func TestNamesAreLikeOnARealDisk(t *testing.T) {
 	require.NoError(t, d.RemoveAll("a"))
 	require.Empty(t, d.Names())
 }
+
+func TestAnOldCopyThatWasPutBackStays(t *testing.T) {
+	d := newDisk(t)
+	put(t, d, "a/b/file", "new", true, false)
+	d.Replace("a/b/file", []byte("old"))
+	d.Replace("a/b/other", []byte("x"))
+	f, err := d.Open("a/b/file")
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("O"), 0)
+	require.NoError(t, err)
+	require.Equal(t, "Old", string(d.Content("a/b/file")))
+	d.PowerCut(Nothing)
+	require.Equal(t, []string{"a/b/file", "a/b/other"}, d.Names())
+	require.Equal(t, "old", string(d.Content("a/b/file")))
+}
+
+func TestAFileThatWasLostDoesNotComeBack(t *testing.T) {
+	d := newDisk(t)
+	put(t, d, "a/b/durable", "x", true, true)
+	put(t, d, "a/b/fresh", "x", true, false)
+	d.Lose("a/b/durable")
+	d.Lose("a/b/fresh")
+	d.Lose("a/b/none")
+	require.Empty(t, d.Names())
+	d.PowerCut(Everything)
+	require.Empty(t, d.Names())
+}
+
+func TestAFlippedBitStaysWhenTheFileIsSynced(t *testing.T) {
+	d := newDisk(t)
+	put(t, d, "a/b/file", "x", false, true)
+	d.FlipBit("a/b/file", 0)
+	f, err := d.Open("a/b/file")
+	require.NoError(t, err)
+	require.NoError(t, f.Datasync())
+	d.PowerCut(Nothing)
+	require.Equal(t, "y", string(d.Content("a/b/file")))
+}

@@ -2,6 +2,7 @@ package faultdisk
 
 import (
 	"fmt"
+	"path"
 	"slices"
 )
 
@@ -105,6 +106,13 @@ func (d *Disk) FailNth(op Op, n int, err error) {
 	d.faults = append(d.faults, &fault{op, n, err})
 }
 
+// Armed reports whether a failure of FailNth is still to come.
+func (d *Disk) Armed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.faults) > 0
+}
+
 // Capacity makes the disk hold bytes of files; 0: no limit.
 func (d *Disk) Capacity(bytes int64) {
 	d.mu.Lock()
@@ -136,6 +144,39 @@ func (d *Disk) Change(name string, position int64, by func(byte) byte) {
 	if position < int64(len(n.platter)) {
 		n.platter[position] = n.seen[position]
 	}
+	for _, e := range n.cached { // or else a sync would undo it
+		if at := position - e.position; at >= 0 && at < int64(len(e.data)) {
+			e.data[at] = n.seen[position]
+		}
+	}
+}
+
+// Replace puts a file in place for good, as somebody does who restores an old
+// copy; there need not be one of that name. Its directory must be there.
+func (d *Disk) Replace(name string, content []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.dirs[path.Dir(name)] {
+		panic("no directory for " + name)
+	}
+	n := &inode{seen: slices.Clone(content), platter: slices.Clone(content)}
+	d.forget(name)
+	d.names[name], d.durable[name] = n, n
+}
+
+// Lose takes a file away for good, if there is one.
+func (d *Disk) Lose(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget(name)
+	delete(d.names, name)
+	delete(d.durable, name)
+}
+
+// forget drops what was to be done to a name, which something else has become of.
+// A file that was to be renamed keeps its old name if the power goes.
+func (d *Disk) forget(name string) {
+	d.pending = slices.DeleteFunc(d.pending, func(c change) bool { return c.from == name || c.to == name })
 }
 
 // Content returns a copy of a file as programs see it; nil if there is none.

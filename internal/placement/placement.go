@@ -1,0 +1,139 @@
+// Package placement says which replicas of a log are to be where, and how that
+// may change. It decides and does nothing else: the catalog keeps its values,
+// the leader of a log moves Raft's configuration there, and nodes host what it
+// puts on them. The simulator runs the same rules.
+package placement
+
+import "slices"
+
+// Replica is one incarnation of a log's data. Its id is never used again.
+type Replica struct {
+	ID   uint64 `json:"id"`
+	Node uint64 `json:"node"`
+	// New: it has not been a voter yet.
+	New bool `json:"new,omitempty"`
+	// Lost: what it held is gone, its votes too.
+	Lost bool `json:"lost,omitempty"`
+}
+
+// Placement is where the replicas of one log are to be. Its methods change
+// nothing that it shares with others.
+type Placement struct {
+	// Founders are the replicas that the log began with, as voters. All
+	// replicas start from the state that names them.
+	Founders []uint64 `json:"founders"`
+	// Replicas are those that the log should have; its leader brings Raft's
+	// configuration there. The first is to lead a new log.
+	Replicas []Replica `json:"replicas"`
+	// Leaving are replicas that Raft's configuration may still hold.
+	Leaving []Replica `json:"leaving,omitempty"`
+}
+
+// On returns the replica on a node: one the log should have, or one leaving. One
+// that is lost is nowhere: its node must not make it again when the one that came
+// in its place leaves too.
+func (p *Placement) On(node uint64) (Replica, bool) {
+	return p.find(func(r Replica) bool { return r.Node == node && !r.Lost })
+}
+
+// NodeOf is the node of a replica that the log should have or that leaves it;
+// 0: neither.
+func (p *Placement) NodeOf(replica uint64) uint64 {
+	r, _ := p.find(func(r Replica) bool { return r.ID == replica })
+	return r.Node
+}
+
+func (p *Placement) find(is func(Replica) bool) (Replica, bool) {
+	for _, list := range [][]Replica{p.Replicas, p.Leaving} {
+		if at := slices.IndexFunc(list, is); at >= 0 {
+			return list[at], true
+		}
+	}
+	return Replica{}, false
+}
+
+// Wanted are the ids of the replicas that the log should have.
+func (p *Placement) Wanted() []uint64 {
+	ids := make([]uint64, len(p.Replicas))
+	for i, r := range p.Replicas {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+// Settled: the log has the replicas that it should have.
+func (p *Placement) Settled() bool {
+	return len(p.Leaving) == 0 && !slices.ContainsFunc(p.Replicas, func(r Replica) bool { return r.New })
+}
+
+// Same tells whether two say the same about who is to come and go.
+func (p *Placement) Same(other *Placement) bool {
+	return slices.Equal(p.Replicas, other.Replicas) && slices.Equal(p.Leaving, other.Leaving)
+}
+
+// Settle is what follows once Raft's configuration is exactly the replicas that
+// the log should have.
+func (p *Placement) Settle() {
+	p.Leaving = nil
+	p.Replicas = slices.Clone(p.Replicas)
+	for i := range p.Replicas {
+		p.Replicas[i].New = false
+	}
+}
+
+// Move puts the replica of a node on another one, which gets a new replica with
+// an id that was never used. It reports false, and does nothing, if there is
+// nothing to move; a node that holds one already never gets a second, so the
+// caller asks On before.
+func (p *Placement) Move(from, to, id uint64) bool {
+	at := slices.IndexFunc(p.Replicas, func(r Replica) bool { return r.Node == from })
+	if at < 0 {
+		return false
+	}
+	p.replace(at, Replica{ID: id, Node: to, New: true}, false)
+	return true
+}
+
+// Renew replaces a replica that has lost what it held by a new one on the same
+// node, which has an id that was never used. It reports whether id was taken.
+func (p *Placement) Renew(lost, id uint64) bool {
+	p.Leaving = slices.Clone(p.Leaving)
+	for i := range p.Leaving {
+		p.Leaving[i].Lost = p.Leaving[i].Lost || p.Leaving[i].ID == lost
+	}
+	at := slices.IndexFunc(p.Replicas, func(r Replica) bool { return r.ID == lost })
+	if at < 0 {
+		return false
+	}
+	p.replace(at, Replica{ID: id, Node: p.Replicas[at].Node, New: true}, true)
+	return true
+}
+
+// Survives tells whether a majority of Raft's voters still know what they stored
+// and voted for. Voters are those replicas that are not new, and those leaving.
+func (p *Placement) Survives() bool {
+	voters, lost := 0, 0
+	for _, r := range p.Leaving {
+		voters++
+		if r.Lost {
+			lost++
+		}
+	}
+	for _, r := range p.Replicas {
+		if !r.New {
+			voters++
+		}
+	}
+	return 2*(voters-lost) > voters
+}
+
+// replace puts a replica in the place of another. Raft may still hold that one,
+// so it leaves; unless it is gone before it was a voter, when nobody waits for it.
+func (p *Placement) replace(at int, by Replica, lost bool) {
+	p.Replicas, p.Leaving = slices.Clone(p.Replicas), slices.Clone(p.Leaving)
+	if out := p.Replicas[at]; !lost || !out.New {
+		out.Lost = out.Lost || lost
+		p.Leaving = append(p.Leaving, out)
+	}
+	p.Replicas[at] = by
+}

@@ -1,0 +1,96 @@
+package placement
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// three replicas on the nodes of their number.
+func three() Placement {
+	return Placement{Founders: []uint64{1, 2, 3}, Replicas: []Replica{{ID: 1, Node: 1}, {ID: 2, Node: 2}, {ID: 3, Node: 3}}}
+}
+
+func TestAReplicaThatMovedLeavesWhenTheNewOneIsSettled(t *testing.T) {
+	p := three()
+	before := p
+	require.True(t, p.Move(1, 4, 9))
+	require.Equal(t, three(), before, "what others hold is not changed")
+	require.Equal(t, []uint64{9, 2, 3}, p.Wanted())
+	require.False(t, p.Settled())
+	r, here := p.On(1)
+	require.True(t, here, "the old one is needed until the new one votes")
+	require.Equal(t, uint64(1), r.ID)
+	require.Equal(t, uint64(1), p.NodeOf(1))
+	require.Equal(t, uint64(4), p.NodeOf(9))
+	p.Settle()
+	require.True(t, p.Settled())
+	_, here = p.On(1)
+	require.False(t, here)
+	require.Zero(t, p.NodeOf(1))
+}
+
+func TestNothingMovesFromANodeWithoutAReplica(t *testing.T) {
+	p := three()
+	require.False(t, p.Move(5, 4, 9))
+	require.True(t, p.Same(&Placement{Replicas: three().Replicas}))
+}
+
+func TestALostReplicaIsRenewedOnItsNode(t *testing.T) {
+	p := three()
+	require.True(t, p.Renew(2, 9))
+	r, here := p.On(2)
+	require.True(t, here)
+	require.Equal(t, Replica{ID: 9, Node: 2, New: true}, r)
+	require.Equal(t, []Replica{{ID: 2, Node: 2, Lost: true}}, p.Leaving)
+	require.True(t, p.Survives())
+	require.True(t, p.Renew(9, 10), "the new one is lost before it was a voter")
+	require.Equal(t, []Replica{{ID: 2, Node: 2, Lost: true}}, p.Leaving, "nobody waits for it to leave")
+	require.True(t, p.Survives())
+	require.True(t, p.Renew(3, 11))
+	require.False(t, p.Survives(), "two of three are lost")
+	require.False(t, p.Renew(77, 12), "there is none such")
+}
+
+// Otherwise the node would make it again from nothing, without its votes.
+func TestALostReplicaDoesNotComeBackWhenItsSuccessorMovesAway(t *testing.T) {
+	p := three()
+	require.True(t, p.Renew(1, 4))
+	require.True(t, p.Move(1, 4, 5))
+	r, here := p.On(1)
+	require.True(t, here)
+	require.Equal(t, uint64(4), r.ID)
+	require.False(t, p.Renew(4, 6), "it leaves anyway")
+	_, here = p.On(1)
+	require.False(t, here)
+}
+
+func TestANodeDoesWhatThePlacementSays(t *testing.T) {
+	p := three()
+	none := func(uint64) bool { return false }
+	all := func(uint64) bool { return true }
+	rows := []struct {
+		what    string
+		hosted  uint64
+		made    func(uint64) bool
+		current bool
+		due     Step
+	}{
+		{"it runs the right one", 1, all, false, Keep},
+		{"it runs one that is not to be here", 7, all, false, Drop},
+		{"it has the files", 0, all, false, Open},
+		{"it begins", 0, none, true, Make},
+		{"it may have dropped that one in an earlier life", 0, none, false, Wait},
+	}
+	for _, row := range rows {
+		t.Run(row.what, func(t *testing.T) {
+			due, r := p.Due(1, row.hosted, row.made, row.current)
+			require.Equal(t, row.due, due)
+			require.Equal(t, uint64(1), r.ID)
+		})
+	}
+	due, _ := p.Due(4, 0, none, true)
+	require.Equal(t, Keep, due)
+	due, _ = p.Due(4, 1, all, true)
+	require.Equal(t, Drop, due)
+}

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// Counts are what happened in a run.
+type Counts struct {
+	Events  int // of any kind
+	Records int // that clients made
+
+	Kills      int `about:"faults"` // of processes, and restarts after a disk failed
+	PowerCuts  int `about:"faults"`
+	Pauses     int `about:"faults"`
+	Partitions int `about:"faults"` // both ways or one
+	DiskFaults int `about:"faults"` // failed writes and syncs, disks that stop halfway
+	FullDisks  int `about:"faults"`
+	SlowDisks  int `about:"faults"`
+	ClockJumps int `about:"faults"`
+
+	// What was asked of the log on purpose.
+	Handovers int `about:"changes"`
+	Moved     int `about:"changes"` // replicas, to another node
+	Added     int `about:"changes"`
+	Removed   int `about:"changes"`
+	Renewed   int `about:"changes"` // replicas that came back under another id
+	Settled   int `about:"changes"` // times that the log had reached the replicas that it should have
+
+	// What happened to files of nodes that were down.
+	Flips     int `about:"damage"` // of a bit
+	Stale     int `about:"damage"` // files put back as they once were
+	Missing   int `about:"damage"` // files
+	LostDisks int `about:"damage"`
+
+	Distrusted int `about:"damaged replicas"` // that found out, and stopped
+	Mended     int `about:"damaged replicas"` // with what others had
+	Forgot     int `about:"damaged replicas"` // that knew less than they had promised
+}
+
+// Add adds those of another run.
+func (c *Counts) Add(other Counts) {
+	sum, more := reflect.ValueOf(c).Elem(), reflect.ValueOf(other)
+	for i := range sum.NumField() {
+		sum.Field(i).SetInt(sum.Field(i).Int() + more.Field(i).Int())
+	}
+}
+
+// Lines tells them to people, those about one thing in one line.
+func (c *Counts) Lines() (lines []string) {
+	value, about := reflect.ValueOf(*c), ""
+	for i := range value.NumField() {
+		field := value.Type().Field(i)
+		if a := field.Tag.Get("about"); a != about || i == 0 {
+			about = a
+			if a == "" {
+				a = "all"
+			}
+			lines = append(lines, a+":")
+		}
+		lines[len(lines)-1] += fmt.Sprintf(" %s %d", field.Name, value.Field(i).Int())
+	}
+	return lines
+}
+
+// Again is the command that repeats a seed.
+func Again(seed uint64) string {
+	return fmt.Sprintf("go test ./internal/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
+}

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"path"
+	"strings"
+
+	"strandline.dev/internal/segment"
+)
+
+// Damage is what happens to the files of a node that is down, beyond what a
+// power cut explains. It befalls so few replicas at a time that those which are
+// whole are a majority of any configuration that may be in force.
+
+// harm is what befell the files of the replica on a node.
+type harm struct {
+	kind string // empty: nothing
+	file string
+}
+
+// copied is a file as it once was.
+type copied struct {
+	name    string
+	content []byte
+}
+
+// mayDamage damages the files of a node that is down, or does not.
+func (w *world) mayDamage(n *node) {
+	if n.replicaID == 0 || !n.made[n.replicaID] || w.faults.over || w.faults.damage == 0 {
+		return
+	}
+	n.copy()
+	first := n.harm.kind == ""
+	if !w.chance(w.faults.damage) || first && !w.spare() {
+		return
+	}
+	if n.damage(); first && n.harm.kind != "" {
+		w.losses++
+	}
+}
+
+// damage does something to the files of the replica here, if it can.
+func (n *node) damage() {
+	w, files := n.world, n.files()
+	if len(files) == 0 {
+		return
+	}
+	name := files[w.random.IntN(len(files))]
+	if w.chance(3) {
+		name = newest(files, name)
+	}
+	kind := w.random.IntN(10)
+	if w.silent {
+		name, kind = newest(files, name), 4
+	}
+	switch {
+	case kind < 4:
+		n.flip(name)
+	case kind < 7:
+		n.putBack()
+	case kind < 9:
+		n.disk.Lose(name)
+		n.hurt("missing", name)
+		w.counts.Missing++
+	default:
+		for _, name := range files {
+			n.disk.Lose(name)
+		}
+		n.hurt("lost disk", n.dir(n.replicaID))
+		w.counts.LostDisks++
+	}
+}
+
+// flip flips a bit, rather one of what was written than of what is still zero.
+func (n *node) flip(name string) {
+	w, content := n.world, n.disk.Content(name)
+	if len(content) == 0 {
+		return
+	}
+	at := w.random.IntN(len(content))
+	for range 3 {
+		if content[at] == 0 {
+			at = w.random.IntN(len(content))
+		}
+	}
+	bit := byte(1) << w.random.IntN(8)
+	n.disk.Change(name, int64(at), func(b byte) byte { return b ^ bit })
+	n.hurt("flipped bit", name)
+	w.counts.Flips++
+}
+
+// putBack puts an older copy of a file in its place, or brings one back that is
+// gone.
+func (n *node) putBack() {
+	var old []copied
+	for _, c := range n.copies {
+		if !bytes.Equal(c.content, n.disk.Content(c.name)) {
+			old = append(old, c)
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	c := old[n.world.random.IntN(len(old))]
+	n.disk.Replace(c.name, c.content)
+	n.hurt("old copy put back", c.name)
+	n.world.counts.Stale++
+}
+
+// spare tells whether one more replica can be lost.
+func (w *world) spare() bool {
+	p := w.catalog.newest()
+	harmed := false
+	for _, n := range w.nodes {
+		harmed = harmed || n.harm.kind != ""
+	}
+	if p.Settled() && !harmed {
+		w.losses = 0
+	}
+	before := len(p.Leaving)
+	for _, r := range p.Replicas {
+		if !r.New {
+			before++
+		}
+	}
+	return w.losses+1 <= (min(before, len(p.Replicas))-1)/2
+}
+
+func (n *node) hurt(kind, file string) {
+	n.harm = harm{kind, file}
+	n.world.trace("node %d: %s: %s", n.id, kind, file)
+}
+
+// files of the replica here, sorted.
+func (n *node) files() (names []string) {
+	for _, name := range n.disk.Names() {
+		if path.Dir(name) == n.dir(n.replicaID) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// newest segment of files, or name if there is none.
+func newest(files []string, name string) string {
+	for _, file := range files {
+		if strings.HasSuffix(file, ".seg") {
+			name = file
+		}
+	}
+	return name
+}
+
+// copy keeps a file as it is now.
+func (n *node) copy() {
+	w, files := n.world, n.files()
+	if n.replicaID == 0 || len(files) == 0 {
+		return
+	}
+	name := files[w.random.IntN(len(files))]
+	if w.silent || w.chance(2) {
+		name = newest(files, name)
+	}
+	c := copied{name, n.disk.Content(name)}
+	if len(n.copies) < 4 {
+		n.copies = append(n.copies, c)
+		return
+	}
+	n.copies[w.random.IntN(len(n.copies))] = c
+}
+
+// scrub reads all entries that are stored here.
+func (n *node) scrub() {
+	for index := n.log.FirstIndex(); index <= n.log.LastIndex(); {
+		frames, err := n.log.Entries(index, n.log.LastIndex()+1, 1<<20)
+		if damaged(err) {
+			n.distrust(err)
+		}
+		if err != nil {
+			return
+		}
+		index += uint64(len(frames))
+	}
+}
+
+// promise is what a replica has told others, who rely on it.
+type promise struct {
+	hard           segment.HardState
+	last, lastTerm uint64
+}
+
+// promise notes what is durable here.
+func (n *node) promise() {
+	n.promised.hard, n.promised.last = n.log.HardState(), n.log.LastIndex()
+	n.promised.lastTerm, _ = n.log.Term(n.promised.last)
+}
+
+// errForgot is how a replica is told what it cannot find out.
+var errForgot = errors.New("this replica has forgotten what it promised")
+
+// remembers tells whether the replica that was opened still knows what it
+// promised. Only damage makes one forget.
+func (n *node) remembers() bool {
+	w, p, hard := n.world, n.promised, n.log.HardState()
+	last := n.log.LastIndex()
+	lastTerm, err := n.log.Term(last)
+	if err != nil || w.flaw != nil {
+		return true // it will be noticed otherwise
+	}
+	if hard.Term > p.hard.Term || hard.Term == p.hard.Term && (p.hard.Vote == 0 || hard.Vote == p.hard.Vote) {
+		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last {
+			return true
+		}
+	}
+	if n.harm.kind == "" {
+		w.fail("replica %d on node %d has promised %+v, and comes back with %+v and entries up to %d of term %d",
+			n.replicaID, n.id, p, hard, last, lastTerm)
+	}
+	w.trace("node %d: replica %d has promised %+v, and knows of %+v and entries up to %d of term %d", n.id, n.replicaID, p, hard, last, lastTerm)
+	w.counts.Forgot++
+	return false
+}

@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"path"
+	"strconv"
+
+	"strandline.dev/internal/placement"
+	"strandline.dev/internal/replica"
+	"strandline.dev/internal/segment"
+)
+
+// segmentBytes is small, so that a run has many segments.
+const segmentBytes = 24 << 10
+
+// rehost brings what this node hosts to what the catalog says, as known here.
+func (n *node) rehost() {
+	for {
+		step, r := n.placed().Due(n.id, n.replicaID, func(id uint64) bool { return n.made[id] }, n.current)
+		switch step {
+		case placement.Drop:
+			n.drop()
+			if !n.up {
+				return
+			}
+		case placement.Open, placement.Make:
+			n.host(r.ID, step == placement.Make)
+			return
+		default:
+			return
+		}
+	}
+}
+
+// host opens the replica that is to be here. A disk that fails ends the process,
+// which tries again; files that are not what they were end the replica.
+func (n *node) host(id uint64, fresh bool) {
+	n.forget()
+	err := n.open(id, fresh)
+	n.world.trace("node %d: opens replica %d, new %v: %v", n.id, id, fresh, err)
+	switch {
+	case err == nil:
+		n.replicaID = id
+		if !n.remembers() && !n.world.silent {
+			n.distrust(errForgot)
+			return
+		}
+		if n.suspect || n.world.faults.over {
+			n.suspect = false
+			n.scrub()
+		}
+	case damaged(err):
+		n.replicaID = id
+		n.distrust(err)
+	default:
+		n.die(n.disk.Stopped())
+	}
+}
+
+// damaged tells an error of opening a log that comes from what is in its files,
+// or from files that are not there, from one of a disk.
+func damaged(err error) bool {
+	return errors.As(err, new(*segment.CorruptError)) || errors.Is(err, segment.ErrNoLog) ||
+		errors.Is(err, segment.ErrNoSnapshot) || errors.Is(err, fs.ErrNotExist)
+}
+
+// foundDamage is told that stored bytes of the replica here are not what was
+// written; it ends when it has done what it is doing.
+func (n *node) foundDamage(why error) {
+	if n.found == nil {
+		n.found = why
+	}
+}
+
+// distrust ends the replica: it does not vote, lead or acknowledge any more, until
+// it is mended or another has come in its place.
+func (n *node) distrust(why error) {
+	if n.distrusted != nil {
+		return
+	}
+	if n.harm.kind == "" && n.world.flaw != nil && n.replica != nil {
+		n.die(false) // what was broken on purpose is for the rules to notice
+		return
+	}
+	if n.harm.kind == "" {
+		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
+	}
+	n.world.trace("node %d: replica %d stops: %v", n.id, n.replicaID, why)
+	n.world.counts.Distrusted++
+	n.replica, n.distrusted = nil, why
+	if n.log != nil {
+		_ = n.log.Close()
+		n.log = nil
+	}
+	n.mend()
+}
+
+// drop removes the replica that has left this node.
+func (n *node) drop() {
+	id := n.replicaID
+	n.world.trace("node %d: drops replica %d", n.id, id)
+	n.life++ // nothing of it happens any more
+	n.forget()
+	n.harm, n.copies, n.promised = harm{}, nil, promise{}
+	if n.disk.RemoveAll(n.dir(id)) != nil {
+		n.die(true)
+		return
+	}
+	delete(n.made, id)
+	life := n.life
+	n.world.after(replica.TickMillis*millisecond, func() { n.tick(life) })
+}
+
+func (n *node) dir(replica uint64) string { return path.Join("log", strconv.FormatUint(replica, 10)) }
+
+func (n *node) segmentOptions() segment.Options {
+	return segment.Options{SegmentBytes: segmentBytes, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler)}
+}
+
+func (n *node) open(id uint64, fresh bool) error {
+	options := n.segmentOptions()
+	disk := n.disk
+	founders := n.placed().Founders
+	if fresh {
+		if err := disk.RemoveAll(n.dir(id)); err != nil {
+			return err
+		}
+		b, err := replica.Bootstrap(founders)
+		if err != nil {
+			return err
+		}
+		store, err := segment.Create(disk, n.dir(id), options, b)
+		if err != nil {
+			return err
+		}
+		if err := store.Close(); err != nil {
+			return err
+		}
+		n.made[id] = true
+		n.harm, n.copies, n.promised = harm{}, nil, promise{}
+	}
+	log, err := segment.Open(disk, n.dir(id), options)
+	if err != nil {
+		return err
+	}
+	n.log = log
+	if broken := n.world.flaws().log; broken != nil {
+		n.log = broken(n, log)
+	}
+	n.replica, err = replica.OpenStepped(replica.Options{
+		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
+		Eager:   founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
+		Send:    n.send,
+		Damaged: n.foundDamage,
+		Address: func(id uint64) string {
+			if node := n.nodeOf(id); node != 0 {
+				return strconv.FormatUint(node, 10)
+			}
+			return ""
+		},
+	})
+	return err
+}
+
+// send hands a message of the replica here to the node of another one.
+func (n *node) send(to uint64, _ bool, message net.Buffers) bool {
+	node := n.nodeOf(to)
+	if node == 0 {
+		return false
+	}
+	n.world.send(n, n.world.nodes[node-1], to, bytes.Join(message, nil))
+	return true
+}
+
+// hear takes a message of a replica on another node.
+func (n *node) hear(from, to uint64, message []byte) {
+	if n.replica == nil || n.replicaID != to {
+		return // dropped, or not known here yet: Raft tries again
+	}
+	sender, err := n.replica.Step(message)
+	if err != nil {
+		n.world.fail("node %d refused a message of node %d: %v", n.id, from, err)
+		return
+	}
+	if n.placed().NodeOf(sender) == 0 {
+		n.strangers[sender] = from
+	}
+}

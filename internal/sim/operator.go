@@ -1,0 +1,45 @@
+package sim
+
+import "strandline.dev/internal/placement"
+
+// An operator moves replicas between nodes, and makes them more or fewer,
+// without a look at how the log is.
+func (w *world) operate() {
+	w.catalog.change(func(p *placement.Placement) bool {
+		free := w.free(p)
+		switch {
+		case len(free) == 0 || w.chance(6) && len(p.Replicas) > 3:
+			return w.fewer(p)
+		case w.chance(4) && len(p.Replicas) < 5:
+			p.Replicas = append(p.Replicas[:len(p.Replicas):len(p.Replicas)],
+				placement.Replica{ID: w.catalog.take(), Node: free[w.random.IntN(len(free))].id, New: true})
+			w.counts.Added++
+			return true
+		}
+		from := p.Replicas[w.random.IntN(len(p.Replicas))].Node
+		w.counts.Moved++
+		return p.Move(from, free[w.random.IntN(len(free))].id, w.catalog.take())
+	})
+}
+
+// free are the nodes without a replica of the log.
+func (w *world) free(p *placement.Placement) (free []*node) {
+	for _, n := range w.nodes {
+		if _, here := p.On(n.id); !here {
+			free = append(free, n)
+		}
+	}
+	return free
+}
+
+// fewer removes a replica; three stay.
+func (w *world) fewer(p *placement.Placement) bool {
+	if len(p.Replicas) <= 3 {
+		return false
+	}
+	at := w.random.IntN(len(p.Replicas))
+	p.Leaving = append(p.Leaving[:len(p.Leaving):len(p.Leaving)], p.Replicas[at])
+	p.Replicas = append(p.Replicas[:at:at], p.Replicas[at+1:]...)
+	w.counts.Removed++
+	return true
+}
