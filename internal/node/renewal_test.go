@@ -146,6 +146,21 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 	c.eventually("the newest state is known", func() bool { return (*n.logs.Load())["orders"] != nil })
 }
 
+// acknowledged waits until the leader of a log knows that a node has all of it.
+func (c *cluster) acknowledged(name, log string) {
+	c.t.Helper()
+	c.eventually(name+" has acknowledged everything", func() bool {
+		for _, l := range c.healthy().Logs {
+			for _, r := range l.Replicas {
+				if l.Name == log && r.Node == name {
+					return r.End == l.End
+				}
+			}
+		}
+		return false
+	})
+}
+
 // startOldCopy starts a node with an old copy of a log, and waits until it has a
 // new replica of it. Only the leader that it acknowledged to can tell that it
 // needs one: if that has been replaced, the old replica just catches up.
@@ -173,7 +188,7 @@ func TestAReplicaBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 	c.start(follower, nil)
 	c.healthy()
 	c.append("orders", numbered(10, 20)...)
-	c.healthy()
+	c.acknowledged(follower, "orders")
 	c.stop(follower)
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.Rename(dir+".copy", dir))
@@ -193,7 +208,7 @@ func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 		_, err := c.nodes[c.leader(catalogName)].CreateLog(t.Context(), anyone, fmt.Sprint("more-", i), Config{})
 		require.NoError(t, err)
 	}
-	c.healthy()
+	c.acknowledged(follower, catalogName)
 	c.stop(follower)
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.Rename(dir+".copy", dir))
