@@ -151,8 +151,10 @@ func TestARunningLeaderThatReadsDamageHandsOverAndIsMended(t *testing.T) {
 	leader := c.follower("orders")
 	c.cold(leader)
 	require.NoError(t, c.nodes[leader].TransferLeader(t.Context(), anyone, "orders", leader))
+	term := (*c.nodes[leader].logs.Load())["orders"].replica.Status().Term
 	c.readUntilMended(leader, 10)
-	require.NotEqual(t, leader, c.leader("orders"))
+	now := c.leader("orders") // which may be the same again by now
+	require.Greater(t, (*c.nodes[now].logs.Load())["orders"].replica.Status().Term, term, "it has handed over")
 	c.append("orders", long(100, 101)...)
 }
 
