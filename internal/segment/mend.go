@@ -22,6 +22,9 @@ type Mender struct {
 	mu    sync.Mutex
 	store *Store    // lists, names and swaps files; it is not open
 	log   *surveyor // what was found, with what was given
+	// commit: entries up to here are committed, those which were here as well as
+	// those which come in their place.
+	commit uint64
 
 	given  givenFile
 	reader spanReader
@@ -32,11 +35,12 @@ type Mender struct {
 // Want is a run of entries that are not whole here.
 type Want struct {
 	First, Last uint64
+	// From, To are what to ask for: [First, Last], and the entries beside them
+	// that can prove which they were, see Give. If an answer ends before To and
+	// nothing of it was taken, what follows it is to be asked for.
+	From, To uint64
 	// Exact: First is Last, and the entry has this term and this CRC of its
-	// payload. Anybody may give it.
-	//
-	// Otherwise nobody here knows which entries they were, and one more should
-	// be asked for, Last+1: see Give.
+	// payload. Otherwise nobody here knows which entries they were.
 	Term  uint64
 	CRC   uint32
 	Exact bool
@@ -89,6 +93,10 @@ func (m *Mender) start(ctx context.Context) error {
 	if m.log.report.forgotten() != nil {
 		return fmt.Errorf("%w: %w", ErrForgotten, m.log.report.corruption())
 	}
+	m.commit = m.log.hard.Commit
+	if n := len(m.log.snapshots); n > 0 {
+		m.commit = max(m.commit, m.log.snapshots[n-1])
+	}
 	m.reader.fs = s.fs
 	m.given.init(s)
 	return nil
@@ -112,12 +120,14 @@ func (m *Mender) wants(limit int) []Want {
 		if s.sound() {
 			continue
 		}
-		w := Want{First: s.first, Last: s.last}
+		w := Want{First: s.first, Last: s.last, From: s.first, To: s.last + 1}
 		if s.kind == broken && s.doubt == 0 {
-			w.Term, w.CRC, w.Exact = s.term, s.crc, true
+			w.Term, w.CRC, w.Exact, w.To = s.term, s.crc, true, s.last
+		} else if m.commit+1 < s.first && m.certain(s.first-1) != nil {
+			w.From--
 		}
 		if n := len(wants); n > 0 && !w.Exact && !wants[n-1].Exact && wants[n-1].Last+1 == w.First {
-			wants[n-1].Last = w.Last
+			wants[n-1].Last, wants[n-1].To = w.Last, w.To
 			continue
 		}
 		if len(wants) == limit {
@@ -164,7 +174,7 @@ func (m *Mender) Entries(lo, hi uint64, maxBytes int) (frames []Frame, committed
 	if len(frames) == 0 {
 		return nil, 0, fmt.Errorf("entry %d is not whole here: %w", lo, ErrUnavailable)
 	}
-	return frames, m.log.hard.Commit, nil
+	return frames, m.commit, nil
 }
 
 // skipped is the entry before the first, after a Skip.
@@ -173,7 +183,8 @@ type skipped struct{ term uint64 }
 // Skip gives up everything below an index, which all others have trimmed, and of
 // which something is missing here. term is that of the entry before the index.
 // It answers false if the log cannot begin there: it has no entries up to it,
-// or no valid snapshot from which to go on.
+// or no valid snapshot from which to go on. With one, the entry before the index
+// is committed here too, so it is the one that others had.
 func (m *Mender) Skip(below, term uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
