@@ -138,25 +138,26 @@ func (m *Mender) wants(limit int) []Want {
 	return wants
 }
 
-// Entries is that of a Log, for others who mend: entries that are whole and
-// certain here, and up to which index they are known to be committed.
-// ErrUnavailable if lo is not among them.
+// Entries gives others who mend what is whole and certain here of [lo, hi): from
+// the first such entry on without a gap, as many as fit, at least one. What was
+// here is one history, so that holds for entries that are not committed too, and
+// for those behind what is missing here. It tells up to which index they are
+// known to be committed. ErrUnavailable if there is none.
 func (m *Mender) Entries(lo, hi uint64, maxBytes int) (frames []Frame, committed uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.done != nil {
 		return nil, 0, m.done
 	}
-	if lo < m.log.picture.first {
-		return nil, 0, fmt.Errorf("entry %d, the first is %d: %w", lo, m.log.picture.first, ErrTrimmed)
-	}
 	bytes, full := 0, false
-	for i := lo; i < hi && !full; {
-		k := m.log.picture.at(i)
-		if k < 0 || !m.log.picture.spans[k].sound() {
+	for _, s := range m.log.picture.spans {
+		i := max(s.first, lo)
+		if s.last < lo || !s.sound() && len(frames) == 0 {
+			continue
+		}
+		if i >= hi || full || !s.sound() {
 			break
 		}
-		s := m.log.picture.spans[k]
 		err := m.reader.entries(&s, i, min(s.last, hi-1), func(f Frame) bool {
 			if bytes += len(f.Payload); len(frames) > 0 && bytes > maxBytes {
 				full = true
@@ -169,10 +170,9 @@ func (m *Mender) Entries(lo, hi uint64, maxBytes int) (frames []Frame, committed
 		if err != nil {
 			return nil, 0, err
 		}
-		i = s.last + 1
 	}
 	if len(frames) == 0 {
-		return nil, 0, fmt.Errorf("entry %d is not whole here: %w", lo, ErrUnavailable)
+		return nil, 0, fmt.Errorf("no entry of [%d, %d) is whole here: %w", lo, hi, ErrUnavailable)
 	}
 	return frames, m.commit, nil
 }
