@@ -246,18 +246,13 @@ func (m *mending) fetch(ctx context.Context, w segment.Want, heard *answered) (t
 // fetchFrom asks a node for a range, piece by piece until something of it is
 // taken: what is at the end of it may prove the rest.
 func (m *mending) fetchFrom(ctx context.Context, o other, w segment.Want, heard *answered) (taken bool, err error) {
-	for from := w.From; from <= w.To; {
+	for from := w.First; from <= w.To; {
 		a, err := m.askFor(ctx, o, from, w.To)
 		if err != nil {
 			heard.note(o, heardOf{problem: err.Error()})
 			return false, nil
 		}
 		heard.note(o, heardOf{answers: true, begins: a.Begins, term: a.BeginsTerm})
-		if a.Begins > 0 {
-			if err := m.mender.Committed(a.Begins-1, a.BeginsTerm); err != nil {
-				return false, err
-			}
-		}
 		frames := a.frames()
 		count, err := m.mender.Give(frames, a.Settled)
 		if err != nil || count > 0 || len(frames) == 0 {

@@ -35,10 +35,10 @@ type Mender struct {
 // Want is a run of entries that are not whole here.
 type Want struct {
 	First, Last uint64
-	// From, To are what to ask for: [First, Last], and the entries beside them
-	// that can prove which they were, see Give. If an answer ends before To and
-	// nothing of it was taken, what follows it is to be asked for.
-	From, To uint64
+	// To is up to where to ask for it: the entry behind Last proves which they
+	// were, see Give. If an answer ends before To and nothing of it was taken,
+	// what follows it should be asked for, of the same giver.
+	To uint64
 	// Exact: First is Last, and the entry has this term and this CRC of its
 	// payload. Otherwise nobody here knows which entries they were.
 	Term  uint64
@@ -120,11 +120,9 @@ func (m *Mender) wants(limit int) []Want {
 		if s.sound() {
 			continue
 		}
-		w := Want{First: s.first, Last: s.last, From: s.first, To: s.last + 1}
+		w := Want{First: s.first, Last: s.last, To: s.last + 1}
 		if s.kind == broken && s.doubt == 0 {
 			w.Term, w.CRC, w.Exact, w.To = s.term, s.crc, true, s.last
-		} else if m.commit+1 < s.first && m.certain(s.first-1) != nil {
-			w.From--
 		}
 		if n := len(wants); n > 0 && !w.Exact && !wants[n-1].Exact && wants[n-1].Last+1 == w.First {
 			wants[n-1].Last, wants[n-1].To = w.Last, w.To

@@ -18,23 +18,25 @@ import (
 // must not be put together, for Raft takes it from then on that an entry here
 // stands for all in front of it. What can be told follows from two of its
 // properties. Log matching: (index, term) names an entry and all in front of it.
-// Leader completeness: what is committed is in front of all that ever counts. So
+// Leader completeness: what is committed is in front of all that ever counts.
 //
-//   - what is committed here and there is the same. An entry here which the giver
-//     has too, and knows to be committed, is so with all in front of it: that
-//     is learnt from a piece. One less than wanted is asked for, where that
-//     helps.
-//   - an entry whose header is here has the same term and CRC;
-//   - one of the term of what follows the gap is what was there: the leader of a
-//     term makes one entry of an index, and never takes one back;
-//   - one that is followed, in the piece, by an entry that is here or was
-//     proven, is what was there. That is why one more than wanted is asked for.
+// Each of these proves that an entry is the one which was here:
 //
-// Each of these proves that the entry is the one which was here. That an entry
-// is committed, behind what is known here to be, does not: what was here may
-// have lost. But if nothing is known here from it on, it may take that place, in
-// a row with what is known to be committed: what was there and differed can
-// never count, whomever it was promised to.
+//   - It is committed there, and so is what was here. An entry that is here,
+//     which the giver has too and knows to be committed, is committed with all
+//     in front of it.
+//   - Its frame's header is here, and has the same term and CRC.
+//   - What follows the gap has its term: the leader of a term makes one entry of
+//     an index, and never takes it back.
+//   - It is followed, in the piece, by an entry that is here or has been proven.
+//     That is why one more than wanted is asked for.
+//
+// That it is committed there, and nothing known of that here, proves nothing:
+// what was here may have lost. With one exception. If nothing is known of what
+// was here from it on, to the end of the log, it may take that place, in a row
+// with what is known to be committed: what was there and differed can never
+// count, whomever it was promised to. Nothing in front of it is in the way then,
+// since what was lost may have superseded all that was not committed.
 //
 // ErrForgotten: what others have committed is not what is here, so what is here
 // behind it never counted, and nobody need have what is missing of it. Any other
@@ -63,24 +65,6 @@ func (m *Mender) Give(frames []Frame, committed uint64) (taken int, err error) {
 		from = to
 	}
 	return taken, m.forsaken(lost)
-}
-
-// Committed tells that others know the entry of this index and term to be
-// committed, as one does whose log begins behind it. ErrForgotten as from Give.
-func (m *Mender) Committed(index, term uint64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.done != nil {
-		return m.done
-	}
-	switch s := m.certain(index); {
-	case s == nil:
-	case s.term == term:
-		m.commit = max(m.commit, index)
-	default:
-		return m.forsaken(index)
-	}
-	return nil
 }
 
 // prove tells which frames are wanted, and belong here, and learns what is

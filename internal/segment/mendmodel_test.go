@@ -248,7 +248,7 @@ func (g giver) mend(m *Mender, size uint64) error {
 		}
 		progress, commit := false, m.commit
 		for _, w := range wants {
-			for from := w.From; from <= w.To; from += size {
+			for from := w.First; from <= w.To; from += size {
 				taken, err := m.Give(g.piece(from, min(w.To, from+size-1)), uint64(g.committed))
 				if err != nil {
 					return err
@@ -406,11 +406,7 @@ func TestManyPiecesOfManyGiversDoNotSpliceALog(t *testing.T) {
 			g := givers[random.IntN(len(givers))]
 			from := 1 + random.Uint64N(uint64(len(g.log)))
 			to := from + random.Uint64N(uint64(len(g.log)))
-			if random.IntN(8) == 0 && g.committed > 0 {
-				err = m.Committed(uint64(g.committed), g.log[g.committed-1])
-			} else {
-				_, err = m.Give(g.piece(from, to), uint64(g.committed))
-			}
+			_, err = m.Give(g.piece(from, to), uint64(g.committed))
 			story += fmt.Sprintf("given [%d, %d] of %+v: %v\n", from, to, g, err)
 			if what := wrong(m, &s.stored, s.truth); what != "" {
 				t.Fatalf("%s\n%s", what, story)

@@ -55,7 +55,7 @@ func (m *mending) ask() {
 		return
 	}
 	for _, want := range wants {
-		m.question(w.nodes[w.random.IntN(len(w.nodes))], want.From, want.To)
+		m.question(w.nodes[w.random.IntN(len(w.nodes))], want.First, want.To)
 	}
 }
 
@@ -150,15 +150,10 @@ func (m *mending) take(from *node, frames []segment.Frame, settled uint64, begin
 	if n.mending != m {
 		return
 	}
-	var err error
 	if begins.index > 0 {
 		m.begins[from.id] = begins
-		err = m.mender.Committed(begins.index-1, begins.term)
 	}
-	taken := 0
-	if err == nil {
-		taken, err = m.mender.Give(frames, settled)
-	}
+	taken, err := m.mender.Give(frames, settled)
 	switch {
 	case err == nil && taken == 0 && len(frames) > 0 && frames[len(frames)-1].Index < last:
 		m.question(from, frames[len(frames)-1].Index+1, last)
