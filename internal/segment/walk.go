@@ -16,6 +16,9 @@ type walker struct {
 	// is known; 0: as far as a frame vouches for what lies in front of it. From
 	// footer on, if it is not 0, there are no entries.
 	end, footer int64
+	// witnessed is the position in front of which everything was durable, as the
+	// witness tells; 0: it does not.
+	witnessed int64
 	// salvaged: the salt is known, the rest of the segment's header is not.
 	salvaged bool
 	// tell is called now and then with the bytes read so far. Its error ends
@@ -98,12 +101,12 @@ func (w *walker) limit() int64 {
 }
 
 // vouchedFor is the position in front of which everything was durable once, as
-// far as the frames of a segment tell whose end is not known.
+// far as the witness and the frames of a segment tell whose end is not known.
 func (w *walker) vouchedFor() (int64, error) {
 	if w.end > 0 {
 		return w.end, nil
 	}
-	vouched, at := int64(headerSize), int64(headerSize)
+	vouched, at := max(w.witnessed, headerSize), int64(headerSize)
 	for {
 		var err error
 		if at, err = w.nextFrame(at); err != nil || at >= w.size {
