@@ -39,10 +39,11 @@ type visitor interface {
 // walk returns the position behind the last frame, and whether torn frames lie
 // there.
 func (w *walker) walk(v visitor) (end int64, torn bool, err error) {
-	vouched, err := w.vouchedFor()
+	framed, err := w.vouchedFor()
 	if err != nil {
 		return 0, false, err
 	}
+	vouched := max(framed, w.witnessed)
 	position, next := int64(headerSize), w.first
 	before, chained := w.header.link(), !w.salvaged
 	sure := true // nothing was lost so far: next is known
@@ -86,6 +87,9 @@ func (w *walker) walk(v visitor) (end int64, torn bool, err error) {
 		if err != nil {
 			return 0, false, err
 		}
+		if w.end == 0 && position >= framed && to == w.limit() {
+			return position, false, nil // nothing follows: the log ends here, too early
+		}
 		v.lost(position, to, bad)
 		position, chained, sure = to, false, false
 	}
@@ -101,12 +105,12 @@ func (w *walker) limit() int64 {
 }
 
 // vouchedFor is the position in front of which everything was durable once, as
-// far as the witness and the frames of a segment tell whose end is not known.
+// far as the frames of a segment tell whose end is not known.
 func (w *walker) vouchedFor() (int64, error) {
 	if w.end > 0 {
 		return w.end, nil
 	}
-	vouched, at := max(w.witnessed, headerSize), int64(headerSize)
+	vouched, at := int64(headerSize), int64(headerSize)
 	for {
 		var err error
 		if at, err = w.nextFrame(at); err != nil || at >= w.size {

@@ -246,7 +246,7 @@ func (w *witness) misses(end tip) string {
 		behind = "its newest segment is another file"
 	// A mended segment is laid out anew, and complete.
 	case h.ordinal == told.ordinal && !h.mended() && end.position < told.position:
-		behind = "its newest segment is an older copy, or was cut short"
+		behind = "its newest segment is an older copy, or damaged there"
 	case end.hard.Term < told.term:
 		behind = "a term is missing"
 	case end.hard.Term == told.term && told.vote != 0 && end.hard.Vote != told.vote:
