@@ -3,6 +3,7 @@ package segment_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -402,6 +403,11 @@ func suffixOf(aside string) string {
 	return ".seg"
 }
 
+var (
+	damageSeeds = flag.Uint64("damage.seeds", 100, "how many seeds TestRandomDamage runs, a tenth of them new each time")
+	damageFrom  = flag.Uint64("damage.from", 0, "the first of them")
+)
+
 // A log is damaged at a random place, in a random way, and mended.
 // MEND_SEED replays one.
 func TestRandomDamage(t *testing.T) {
@@ -411,15 +417,16 @@ func TestRandomDamage(t *testing.T) {
 		require.NoError(t, err)
 		seeds = append(seeds, seed)
 	} else {
-		for i := range uint64(300) {
-			seeds = append(seeds, i)
+		for i := range *damageSeeds {
+			seeds = append(seeds, *damageFrom+i)
 		}
-		for range 20 {
+		for range *damageSeeds / 10 {
 			seeds = append(seeds, rand.Uint64())
 		}
 	}
 	results := map[string]int{}
 	for _, seed := range seeds {
+		if testing.Verbose() { println(seed) } // XXX
 		results[randomDamage(t, seed)]++
 		if t.Failed() {
 			t.Fatalf("replay with MEND_SEED=%d", seed)

@@ -50,7 +50,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 				write(t, s, promise(2, 0))
 				disk.Replace(newestOn(disk), old)
 			},
-			result: renewed, detail: "term 1, vote 0; the witness tells of segment 1, byte 6648, entry 15, term 2, vote 0",
+			result: renewed, detail: "term 1, vote 0; the witness tells of segment 1, byte 6656, entry 15, term 2, vote 0",
 		}, {
 			name: "an older copy, of before a vote",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -90,7 +90,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 				require.NoError(t, s.Mark())
 				disk.Replace(newestOn(disk), old)
 			},
-			result: renewed, detail: "entries 16 to 16",
+			result: renewed, detail: "entry 16 is damaged",
 		}, {
 			name: "an older copy, by less, since a clean stop",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
@@ -99,7 +99,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 				require.NoError(t, s.Close())
 				disk.Replace(newestOn(disk), old)
 			},
-			result: renewed, detail: "entries 16 to 16",
+			result: renewed, detail: "entry 16 is damaged",
 		}, {
 			name: "an older copy without the sync mark",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
