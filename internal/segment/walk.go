@@ -145,14 +145,14 @@ func (w *walker) look(position int64) (h frameHeader, payload []byte, bad, err e
 	if position+h.size() > w.limit() && w.end > 0 {
 		return frameHeader{}, nil, fmt.Errorf("frame of %d bytes runs beyond the end of the segment", h.length), nil
 	}
-	b, err = w.bytes(position, frameHeaderSize+int64(h.length))
+	b, err = w.bytes(position, h.size())
 	if err == io.EOF {
 		return h, nil, fmt.Errorf("the file ends at %d, within a frame of %d bytes", w.size, h.length), nil
 	}
 	if err != nil {
 		return h, nil, nil, err
 	}
-	payload = b[frameHeaderSize:]
+	payload = b[frameHeaderSize:][:h.length]
 	return h, payload, h.checkPayload(payload), nil
 }
 
