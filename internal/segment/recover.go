@@ -254,7 +254,7 @@ func (s *Store) recoverActive(found *files) (*scanner, error) {
 func (s *Store) settle(sc *scanner) error {
 	active := s.active
 	if flaw.Is(flaw.RecoveryTrustsTheCache) {
-		s.synced = s.position
+		s.noteDurable()
 		return nil
 	}
 	for at := sc.vouched; at < s.position; {
@@ -273,7 +273,7 @@ func (s *Store) settle(sc *scanner) error {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return fmt.Errorf("settle %s: %w", s.dir, err)
 	}
-	s.synced = s.position
+	s.noteDurable()
 	if sc.torn {
 		s.options.Logger.Info("cut a torn tail: what follows was never synced",
 			"file", active.path, "position", s.position, "last_index", s.LastIndex(), "found", sc.bad)

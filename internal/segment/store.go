@@ -122,6 +122,7 @@ type Store struct {
 	staged     []stagedFrame
 	stagedNext uint64 // one beyond the last entry written or staged
 
+	durable testimony // what the witness would tell now
 	witness witness
 
 	spares spares
@@ -252,10 +253,11 @@ func (s *Store) activate(seg *segment) {
 	s.segments = append(s.segments, seg)
 	s.active = seg
 	s.push(seg)
-	s.position, s.synced, s.marked = headerSize, headerSize, headerSize
+	s.position, s.marked = headerSize, headerSize
 	s.before, s.torn = seg.header.crc, false
 	s.stagedNext = seg.first
 	s.filler.position.Store(headerSize)
+	s.noteDurable()
 }
 
 // push adds seg to the live segments; those that it hides leave.

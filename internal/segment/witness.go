@@ -153,30 +153,27 @@ func (s *Store) readWitness() (lacks, err error) {
 
 func (s *Store) witnessPath() string { return filepath.Join(s.dir, witnessName) }
 
-// durable is what the witness would tell now. Everything written has been
-// synced. A sync mark at the end is left out: nobody misses one.
-func (s *Store) durable() testimony {
-	hard := s.HardState()
-	t := testimony{
+// noteDurable notes that everything written is durable, for the witness. A sync
+// mark at the end is left out: nobody misses one.
+func (s *Store) noteDurable() {
+	s.synced = s.position
+	s.durable = testimony{
 		ordinal: s.active.ordinal, salt: s.active.header.salt, position: s.synced,
-		term: hard.Term, vote: hard.Vote, last: s.LastIndex(),
+		term: s.hard.Term, vote: s.hard.Vote, last: s.active.index.next - 1,
 	}
 	if s.marked == s.synced && s.marked > headerSize {
-		t.position -= frameSize(hardStateSize)
+		s.durable.position -= frameSize(hardStateSize)
 	}
-	return t
 }
 
-// testify tells the witness what is durable. Nothing is written that is not
-// synced.
-func (s *Store) testify() error { return s.tell(s.durable()) }
+// testify tells the witness what is durable.
+func (s *Store) testify() error { return s.tell(s.durable) }
 
 // testifyIfDue does so if the witness lacks what must not be missed.
 func (s *Store) testifyIfDue() error {
-	told := &s.witness.told
-	hard := s.HardState()
-	if s.witness.known && told.ordinal == s.active.ordinal && told.term == hard.Term && told.vote == hard.Vote &&
-		s.synced-told.position < s.options.WitnessBytes {
+	told, now := &s.witness.told, &s.durable
+	if s.witness.known && told.ordinal == now.ordinal && told.term == now.term && told.vote == now.vote &&
+		now.position-told.position < s.options.WitnessBytes {
 		return nil
 	}
 	return s.testify()

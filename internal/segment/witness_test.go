@@ -92,6 +92,16 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			},
 			result: renewed, detail: "entry 16 is damaged",
 		}, {
+			name: "an older copy, by less, since the log fell idle with a commit that is not durable",
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+				old := disk.Content(newestOn(disk))
+				write(t, s, synced(entry(16, 1, 10)))
+				write(t, s, []segment.Write{{HardState: &segment.HardState{Term: 1, Commit: 16}}})
+				require.NoError(t, s.Mark())
+				disk.Replace(newestOn(disk), old)
+			},
+			result: renewed, detail: "entry 16 is damaged",
+		}, {
 			name: "an older copy, by less, since a clean stop",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
 				old := disk.Content(newestOn(disk))

@@ -55,16 +55,14 @@ func (s *Store) write(ws []Write, result *Result) error {
 
 // Mark writes a sync mark unless the newest frame is one. It is not synced:
 // it becomes durable with the next write, or when the kernel gets to it. The
-// witness is told of what lies before it, if that is durable.
+// witness is told of what is durable before it.
 func (s *Store) Mark() error {
 	if err := s.failed(); err != nil {
 		return err
 	}
 	s.filler.shrink()
-	if s.synced == s.position {
-		if err := s.testify(); err != nil {
-			return s.fail(err)
-		}
+	if err := s.testify(); err != nil {
+		return s.fail(err)
 	}
 	size := frameSize(hardStateSize)
 	if s.torn || s.marked == s.position || s.mustRoll(size) {
