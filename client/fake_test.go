@@ -49,7 +49,7 @@ type fakeServer struct {
 	decide  func(n int, m *wire.AppendRequest) fate
 	answer  func() // called before each answer leaves
 	reading func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error
-	keep    func() error
+	keep    func(context.Context) error // without mu
 	resolve func(*strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error)
 	leader  string
 	// describe changes what GetInfo answers, or refuses.
@@ -310,12 +310,13 @@ func (f *fakeServer) OpenSession(_ context.Context, q *strandlinev1.OpenSessionR
 	return &strandlinev1.OpenSessionResponse{SessionId: f.opened, Lease: q.Lease}, nil
 }
 
-func (f *fakeServer) KeepSession(context.Context, *strandlinev1.KeepSessionRequest) (*strandlinev1.KeepSessionResponse, error) {
+func (f *fakeServer) KeepSession(ctx context.Context, _ *strandlinev1.KeepSessionRequest) (*strandlinev1.KeepSessionResponse, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.kept++
-	if f.keep != nil {
-		return &strandlinev1.KeepSessionResponse{}, f.keep()
+	keep := f.keep
+	f.mu.Unlock()
+	if keep != nil {
+		return &strandlinev1.KeepSessionResponse{}, keep(ctx)
 	}
 	return &strandlinev1.KeepSessionResponse{}, nil
 }

@@ -105,6 +105,9 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 	p.context, p.end = context.WithCancel(context.Background())
 	p.workers.Go(p.supervise)
 	p.workers.Go(p.watch)
+	if !p.options.withoutSession {
+		p.workers.Go(p.renew)
+	}
 	return p, nil
 }
 

@@ -510,9 +510,31 @@ func TestAnIdleProducerKeepsItsSession(t *testing.T) {
 	require.Eventually(t, func() bool { return f.count(&f.kept) >= 3 }, 10*time.Second, time.Millisecond)
 
 	f.mu.Lock()
-	f.keep = func() error { return refuse(record.SessionExpired) }
+	f.keep = func(context.Context) error { return refuse(record.SessionExpired) }
 	f.mu.Unlock()
 	require.Eventually(t, func() bool { id, _ := p.Session(); return id != 1 }, 10*time.Second, time.Millisecond)
+}
+
+func TestARenewalThatIsNotAnsweredHoldsNoTimeoutUp(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	f.decide = func(int, *wire.AppendRequest) fate { return fate{neverAnswer: true} }
+	renewals := make(chan context.Context, 100)
+	f.keep = func(ctx context.Context) error {
+		renewals <- ctx
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	// A renewal begins after a third of the lease and is given up after another.
+	c := f.client(t)
+	p, err := c.Producer(t.Context(), "orders", client.Lease(6*time.Second), client.RequestTimeout(2200*time.Millisecond))
+	require.NoError(t, err)
+	defer p.Close(t.Context())
+	_, err = p.Append(t.Context(), []byte("v"))
+	require.ErrorIs(t, err, client.ErrTimedOut)
+	_, err = c.Admin().Info(t.Context(), "orders")
+	require.NoError(t, err, "what the client sent before has arrived, too")
+	require.NoError(t, (<-renewals).Err(), "the timeout came while the renewal was under way")
 }
 
 func TestACancelledAppendStaysOnItsWay(t *testing.T) {

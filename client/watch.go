@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// watch is the producer's clock: it ends rounds that take too long, leaves a
-// leader that has fallen silent, and renews the lease of a session that is idle.
+// watch is the producer's clock: it ends rounds that take too long, and leaves a
+// leader that has fallen silent.
 func (p *Producer) watch() {
 	beat := time.Second
 	if p.options.timeout > 0 {
@@ -15,6 +15,18 @@ func (p *Producer) watch() {
 	if !p.options.withoutSession {
 		beat = min(beat, p.options.lease/12)
 	}
+	p.each(beat, func(now time.Time) {
+		p.timeOut(now)
+		p.suspect(now)
+	})
+}
+
+// renew keeps the lease of a session that is idle. It is no part of the clock: a
+// renewal waits for nodes that may not answer.
+func (p *Producer) renew() { p.each(min(time.Second, p.options.lease/12), p.keepSession) }
+
+// each does something at every beat, until the producer has ended.
+func (p *Producer) each(beat time.Duration, do func(now time.Time)) {
 	ticker := time.NewTicker(max(beat, time.Millisecond))
 	defer ticker.Stop()
 	for {
@@ -22,9 +34,7 @@ func (p *Producer) watch() {
 		case <-p.context.Done():
 			return
 		case now := <-ticker.C:
-			p.timeOut(now)
-			p.suspect(now)
-			p.keepSession(now)
+			do(now)
 		}
 	}
 }

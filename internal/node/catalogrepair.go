@@ -49,7 +49,7 @@ func (n *Node) catalogHolders() []other {
 	addresses = append(addresses, n.options.Join...)
 	nodes := n.me.Load().Seeds
 	if c := n.catalog.Load(); c != nil {
-		nodes = c.shown.Load().nodes()
+		nodes = slices.Concat(nodes, c.shown.Load().nodes())
 	}
 	for _, node := range nodes {
 		if node.ID != n.me.Load().NodeID {
@@ -100,6 +100,7 @@ func (n *Node) bringBackCatalog(ctx context.Context, damage error, begin func() 
 // attendCatalog is attend for the catalog. What this node knows of it stays; the
 // replica that has ended stays too, until another takes its place.
 func (n *Node) attendCatalog(ctx context.Context, h *hosted, cause error) {
+	n.awaitShown()
 	n.stepDown(ctx, h)
 	n.changing.Lock()
 	if n.closed || n.catalog.Load().host() != h {
@@ -114,14 +115,14 @@ func (n *Node) attendCatalog(ctx context.Context, h *hosted, cause error) {
 
 // restartCatalog starts this node's replica of the catalog again.
 func (n *Node) restartCatalog() error {
-	host, err := n.openCatalog()
-	if err != nil {
-		return err
-	}
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	if n.closed {
-		return host.close(context.Background())
+		return record.Refuse(record.ShuttingDown, "this node is shutting down")
+	}
+	host, err := n.openCatalog()
+	if err != nil {
+		return err
 	}
 	n.addLog(host)
 	n.catalog.Load().hosting.Store(host)
@@ -129,7 +130,7 @@ func (n *Node) restartCatalog() error {
 }
 
 // openCatalog opens this node's replica of the catalog; a *catalogDamage tells
-// that it can be brought back.
+// that it can be brought back. The caller holds changing.
 func (n *Node) openCatalog() (*hosted, error) {
 	l := n.ownCatalog()
 	host := newHosted(l, n.me.Load().CatalogReplica)

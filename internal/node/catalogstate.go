@@ -147,10 +147,14 @@ func (s *catalogState) nodes() []catalogNode {
 // make each change slower and the cluster no safer. The others follow it.
 const catalogVoters = 5
 
-// catalogMembers are the replicas that the catalog itself should have.
+// catalogMembers are the replicas that the catalog itself should have. A node on
+// its way out has no vote, but follows for as long as it holds a replica of any
+// log: it may lead that log, and then it is the one to move it.
 func (s *catalogState) catalogMembers() (voters, learners []uint64) {
 	for _, n := range s.nodes() {
 		switch {
+		case n.Leaving && s.holds(n.ID):
+			learners = append(learners, n.Catalog)
 		case n.Leaving:
 		case len(voters) < catalogVoters:
 			voters = append(voters, n.Catalog)

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,9 +26,15 @@ type cluster struct {
 	dirs      map[string]string
 	nodes     map[string]*Node
 	stops     map[string]func()
+	// host is an address of its own, so that the ports of nodes which are down
+	// are not taken by another cluster meanwhile.
+	host string
 	// adjust changes the options of nodes that are started, if not nil.
 	adjust func(*Options)
 }
+
+// clusters counts those of this process.
+var clusters atomic.Int32
 
 // newCluster starts nodes that wait, and forms a cluster of them.
 func newCluster(t *testing.T, names ...string) *cluster {
@@ -36,10 +44,10 @@ func newCluster(t *testing.T, names ...string) *cluster {
 // newClusterWith is newCluster of nodes with other options.
 func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *cluster {
 	c := &cluster{
-		t: t, adjust: adjust, addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
+		t: t, adjust: adjust, host: fmt.Sprintf("127.31.%d.%d", os.Getpid()%250, clusters.Add(1)), addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
 	}
 	for _, name := range names {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", c.host+":0")
 		require.NoError(t, err)
 		c.addresses[name] = l.Addr().String()
 		require.NoError(t, l.Close())
@@ -65,7 +73,7 @@ func (c *cluster) start(name string, join []string) {
 	}
 	address := c.addresses[name]
 	if address == "" {
-		address = "127.0.0.1:0"
+		address = c.host + ":0"
 	}
 	l, err := net.Listen("tcp", address)
 	require.NoError(c.t, err)

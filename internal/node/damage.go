@@ -23,6 +23,7 @@ func (n *Node) foundDamage(h *hosted, cause error) {
 	n.logger.Error("the files of a log are damaged", "log", h.name, "replica", h.replicaID, "error", cause)
 	if h.id == catalogID {
 		if len(n.catalogHolders()) > 0 {
+			h.leaving.Store(true)
 			n.keeper.run(func(ctx context.Context) { n.attendCatalog(ctx, h, cause) })
 		}
 		return
@@ -38,6 +39,7 @@ func (n *Node) foundDamage(h *hosted, cause error) {
 // attend takes a replica whose files are damaged out of service: it hands over
 // if it leads, and comes back once its files are whole, or under another id.
 func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error) {
+	n.awaitShown()
 	n.stepDown(ctx, h)
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -52,6 +54,13 @@ func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error)
 		n.mend(after, l, cause)
 	}
 	n.addLog(after)
+}
+
+// awaitShown returns when a log that is being opened, which may prove damaged
+// while it is, has been shown to others.
+func (n *Node) awaitShown() {
+	n.changing.Lock()
+	defer n.changing.Unlock()
 }
 
 // stepDown lets another replica lead, if this one does and there is one.

@@ -32,6 +32,11 @@ const (
 	entriesTime = 10 * time.Second
 )
 
+// mendAtOnce bounds the logs of a node that are read and fetched at the same
+// time, and so the memory and the disk that mending takes. Those that wait for a
+// node to come back do not count.
+const mendAtOnce = 8
+
 // mendWants is how many ranges are asked for before it is looked anew what is
 // still missing.
 const mendWants = 32
@@ -61,9 +66,6 @@ func (n *Node) mend(h *hosted, l catalogLog, cause error) {
 	ctx, cancel := context.WithCancel(n.keeper.ctx)
 	m := &mending{node: n, host: h, cause: cause, cancel: cancel, done: make(chan struct{})}
 	m.others, m.ask = m.holders, m.askNode
-	if n.mended == nil {
-		n.mended = map[uint64]time.Time{}
-	}
 	m.after = n.mended[l.ID].Add(mendAgain)
 	h.mending = m
 	m.tell("%v", cause)
@@ -151,6 +153,12 @@ var errMissing = errors.New("something is missing")
 
 // try asks for what is missing as long as some of it comes.
 func (m *mending) try(ctx context.Context) (report segment.MendReport, err error) {
+	select {
+	case m.node.mendings <- struct{}{}:
+		defer func() { <-m.node.mendings }()
+	case <-ctx.Done():
+		return report, ctx.Err()
+	}
 	if m.mender == nil {
 		if err := m.open(ctx); err != nil {
 			return report, err

@@ -54,9 +54,10 @@ type Node struct {
 	changing  sync.Mutex
 	connected []peer.Node // as the mesh was told last
 	// mended is when logs were mended last in this process, by id.
-	mended  map[uint64]time.Time
-	closed  bool
-	forming atomic.Bool // InitCluster makes this node a member
+	mended   map[uint64]time.Time
+	mendings chan struct{} // full: mendAtOnce are under way
+	closed   bool
+	forming  atomic.Bool // InitCluster makes this node a member
 
 	keeper keeper
 }
@@ -136,6 +137,7 @@ func Open(o Options) (*Node, error) {
 	n.logs.Store(&map[string]*hosted{})
 	n.byID.Store(&map[uint64]*hosted{})
 	n.renewals.wake = make(chan struct{}, 1)
+	n.mended, n.mendings = map[uint64]time.Time{}, make(chan struct{}, mendAtOnce)
 	n.strangers.byID, n.strangers.met = map[uint64]peer.Node{}, make(chan struct{}, 1)
 	if err := n.open(); err != nil {
 		_ = n.Close(context.Background())
@@ -196,30 +198,27 @@ const openTimeout = time.Minute
 // begin returns; one among others does so as soon as it finds them.
 func (n *Node) begin() error {
 	me := n.me.Load()
-	host, err := n.openCatalog()
+	c, err := n.hostCatalog()
 	if err != nil {
 		return err
 	}
-	c := newCatalog(n, host)
-	n.changing.Lock()
-	if n.closed {
-		n.changing.Unlock()
-		return errors.Join(record.Refuse(record.ShuttingDown, "this node is shutting down"), host.close(context.Background()))
-	}
-	n.addLog(host)
-	n.catalog.Store(c)
-	n.changing.Unlock()
+	host := c.host()
 	n.mesh.Identify(me.ClusterID, n.peerNode())
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	if err := host.replica.AwaitReplay(ctx); err != nil {
-		return fmt.Errorf("open catalog: %w", err)
-	}
-	if host.replica.Status().Alone {
+	err = host.replica.AwaitReplay(ctx)
+	switch {
+	case err != nil:
+	case host.replica.Status().Alone:
 		if err := n.beginAlone(ctx); err != nil {
 			return err
 		}
-	} else if err := c.learn(ctx); err != nil {
+	default:
+		err = c.learn(ctx)
+	}
+	// What is damaged is being brought back, see attendCatalog; the rest of what
+	// the catalog tells follows then.
+	if err != nil && !host.leaving.Load() {
 		return fmt.Errorf("open catalog: %w", err)
 	}
 	n.rehost()
@@ -231,6 +230,23 @@ func (n *Node) begin() error {
 		n.keeper.run(n.scrub)
 	}
 	return nil
+}
+
+// hostCatalog opens the catalog and shows it.
+func (n *Node) hostCatalog() (*catalog, error) {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	if n.closed {
+		return nil, record.Refuse(record.ShuttingDown, "this node is shutting down")
+	}
+	host, err := n.openCatalog()
+	if err != nil {
+		return nil, err
+	}
+	c := newCatalog(n, host)
+	n.addLog(host)
+	n.catalog.Store(c)
+	return c, nil
 }
 
 func (n *Node) beginAlone(ctx context.Context) error {

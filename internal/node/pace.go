@@ -21,8 +21,8 @@ type pace struct {
 const (
 	// A pause of shortestPause for each MiB holds nobody back: 1 GiB/s.
 	shortestPause = time.Millisecond
-	// longestPause leaves each reader 10 MiB/s, whatever else there is to do.
-	longestPause = 100 * time.Millisecond
+	// longestPause leaves each reader 5 MiB/s, whatever else there is to do.
+	longestPause = 200 * time.Millisecond
 	// latePause is more than timers are late where a core is idle.
 	latePause = 300 * time.Microsecond
 	// easing is the part by which a pause that was not late shortens the next.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"strandline.dev/internal/placement"
 	"strandline.dev/internal/record"
 )
 
@@ -60,15 +61,14 @@ func (n *Node) keepRenewing(ctx context.Context) {
 // renew gives this node new replicas for those it has lost. It reports true if
 // some have to wait until their log has a majority without them.
 func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
-	lost := n.lostReplicas()
+	lost, stuck := n.lostReplicas()
 	if len(lost) == 0 {
-		return false, nil
+		return stuck, nil
 	}
-	var gone []uint64  // that were in memory
-	var stuck []string // logs without a majority
+	var gone []uint64 // that were in memory
 	err = n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
 		var change catalogChange
-		gone, stuck = nil, nil
+		gone, waiting = nil, stuck
 		next := s.NextReplica
 		for _, l := range s.Logs {
 			at := slices.IndexFunc(l.Replicas, func(r catalogReplica) bool { return lost[r.ID] })
@@ -82,7 +82,7 @@ func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
 				renewed := l
 				renewed.Renew(l.Replicas[at].ID, next)
 				if !renewed.Survives() {
-					stuck = append(stuck, l.Name)
+					waiting = true // since this node looked, another has lost its own
 					continue
 				}
 				next++
@@ -97,19 +97,14 @@ func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
 			err = n.made.remove(id)
 		}
 	}
-	for _, name := range stuck {
-		if h := (*n.logs.Load())[name]; h != nil && h.forgot {
-			h.stand(record.Refuse(record.Corrupt,
-				"log %q cannot go on: a majority of its replicas has lost what it stored. Bring the files of this one back from a copy, or copy what the others hold into a new log (strandline read --consistency any)", name))
-		}
-	}
-	return len(stuck) > 0, err
+	return waiting, err
 }
 
 // lostReplicas are the ids of replicas of this node that are not to speak any
-// more. The files of those on disk have been set aside.
-func (n *Node) lostReplicas() map[uint64]bool {
-	lost := map[uint64]bool{}
+// more. The files of those on disk have been set aside. It reports true if some
+// have to wait, see renew; their files stay where they are.
+func (n *Node) lostReplicas() (lost map[uint64]bool, waiting bool) {
+	lost = map[uint64]bool{}
 	me := n.me.Load().NodeID
 	state := n.catalog.Load().shown.Load()
 	for _, l := range state.Logs {
@@ -123,16 +118,28 @@ func (n *Node) lostReplicas() map[uint64]bool {
 			if !hosted && n.made.has(r.ID) {
 				lost[r.ID] = true
 			}
-		case hosted && h.forgot:
+		case !hosted || !h.forgot:
+		case !survivesWithout(l.Placement, r.ID):
+			waiting = true
+			h.stand(record.Refuse(record.Corrupt,
+				"log %q cannot go on: a majority of its replicas has lost what it stored. Bring the files of this one back from a copy, or copy what the others hold into a new log (strandline read --consistency any)", l.Name))
+		default:
 			if err := n.putAside(h); err != nil {
 				n.logger.Error("a replica that cannot be trusted waits to be set aside", "log", l.Name, "error", err)
-				n.renewals.want()
+				waiting = true
 				continue
 			}
 			lost[r.ID] = true
 		}
 	}
-	return lost
+	return lost, waiting
+}
+
+// survivesWithout tells whether a majority of the log's voters still know what
+// they stored when another one is lost too.
+func survivesWithout(p placement.Placement, lost uint64) bool {
+	p.Renew(lost, 0)
+	return p.Survives()
 }
 
 // lose makes this log one whose replica must not speak any more.

@@ -44,8 +44,12 @@ func (c *cluster) renewed(name, log string, before uint64) {
 func (c *cluster) sameOn(log string, want []string) {
 	c.t.Helper()
 	for name := range c.nodes {
-		texts, err := c.values(name, log, ReadRequest{Consistency: ConsistencyLinearizable})
-		require.NoError(c.t, err)
+		var texts []string
+		c.eventually(name+" reads", func() bool {
+			var err error
+			texts, err = c.values(name, log, ReadRequest{Consistency: ConsistencyLinearizable})
+			return err == nil // it may not have heard of the leader yet
+		})
 		require.Equal(c.t, want, texts, name)
 	}
 }
@@ -142,6 +146,39 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 	c.eventually("the newest state is known", func() bool { return (*n.logs.Load())["orders"] != nil })
 }
 
+// acknowledged waits until the leader of a log knows that a node has all of it.
+func (c *cluster) acknowledged(name, log string) {
+	c.t.Helper()
+	c.eventually(name+" has acknowledged everything", func() bool {
+		for _, l := range c.healthy().Logs {
+			for _, r := range l.Replicas {
+				if l.Name == log && r.Node == name {
+					return r.End == l.End
+				}
+			}
+		}
+		return false
+	})
+}
+
+// startOldCopy starts a node with an old copy of a log, and waits until it has a
+// new replica of it. Only the leader that it acknowledged to can tell that it
+// needs one: if that has been replaced, the old replica just catches up.
+func (c *cluster) startOldCopy(name, log string, before uint64) {
+	c.t.Helper()
+	term := func() uint64 { return (*c.nodes[c.leader(log)].logs.Load())[log].replica.Status().Term }
+	led := term()
+	c.start(name, nil)
+	c.eventually("the replica has a new id", func() bool {
+		h := (*c.nodes[name].logs.Load())[log]
+		return h != nil && h.replicaID != before && h.problem() == nil || term() != led
+	})
+	if term() == led {
+		c.renewed(name, log, before)
+	}
+	c.healthy()
+}
+
 func TestAReplicaBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 	c := three(t, 10)
 	follower := c.follower("orders")
@@ -151,12 +188,11 @@ func TestAReplicaBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 	c.start(follower, nil)
 	c.healthy()
 	c.append("orders", numbered(10, 20)...)
-	c.healthy()
+	c.acknowledged(follower, "orders")
 	c.stop(follower)
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.Rename(dir+".copy", dir))
-	c.start(follower, nil)
-	c.renewed(follower, "orders", before)
+	c.startOldCopy(follower, "orders", before)
 	c.sameOn("orders", numbered(0, 20))
 }
 
@@ -172,12 +208,11 @@ func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 		_, err := c.nodes[c.leader(catalogName)].CreateLog(t.Context(), anyone, fmt.Sprint("more-", i), Config{})
 		require.NoError(t, err)
 	}
-	c.healthy()
+	c.acknowledged(follower, catalogName)
 	c.stop(follower)
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.Rename(dir+".copy", dir))
-	c.start(follower, nil)
-	c.renewed(follower, catalogName, before)
+	c.startOldCopy(follower, catalogName, before)
 	_, err := c.nodes[follower].CreateLog(t.Context(), anyone, "last", Config{})
 	require.NoError(t, err)
 }

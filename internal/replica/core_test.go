@@ -315,3 +315,17 @@ func TestATickChangesNothingForAnIdleLog(t *testing.T) {
 	require.Zero(t, b.core.tail.bytes, "an idle log keeps nothing in memory")
 	require.Equal(t, []string{"0:a"}, b.stored())
 }
+
+// Raft tells a broken invariant by a panic of its logger.
+func TestAReplicaThatRaftFindsContradictedEndsAndNotTheProcess(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	answer := b.append(values(t, "in flight"))
+	b.step()
+	b.core.protect(func() { raftLogger{b.core.logger}.Panicf("entry %d conflict with committed entry", 3) })
+	b.step()
+	require.Equal(t, record.Corrupt, b.core.Failed().Reason)
+	require.ErrorContains(t, b.core.Failed(), "entry 3 conflict with committed entry")
+	require.Equal(t, record.MaybeInLog, answer.Refusal.Reason.Outcome())
+	require.Panics(t, func() { b.core.protect(func() { panic("another bug") }) }, "no other panic is held up")
+}

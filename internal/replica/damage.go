@@ -60,6 +60,9 @@ func (c *Core) tellShort() {
 
 // damaged tells the owner what the stored log turned out to be.
 func (r *Replica) damaged(err error) {
+	if err == nil {
+		return
+	}
 	var corrupt *segment.CorruptError
 	// A file of the log that is not there is damage too: one that was given back
 	// is known to be.

@@ -32,8 +32,8 @@ func (c *Core) isMember(id uint64) bool {
 
 // Reshape takes one step towards a configuration with exactly the wanted
 // voters and learners, and reports true when there is nothing left to do. New
-// voters are learners until they have caught up; then all that have to come and
-// go do so in one joint change. Only the leader can, and one that is not wanted
+// voters are learners until they have caught up; then all that have to come, to go
+// and to lose their vote do so in one joint change. Only the leader can, and one that is not wanted
 // hands over first.
 func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	conf := c.storage.conf
@@ -65,8 +65,12 @@ func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	}
 	if ready {
 		for _, id := range slices.Concat(conf.GetVoters(), conf.GetLearners()) {
-			if !slices.Contains(wanted, id) && !slices.Contains(learners, id) {
+			switch {
+			case slices.Contains(wanted, id):
+			case !slices.Contains(learners, id):
 				step(raftpb.ConfChangeRemoveNode, id)
+			case c.isVoter(id):
+				step(raftpb.ConfChangeAddLearnerNode, id)
 			}
 		}
 	} else {

@@ -321,6 +321,8 @@ func (r *Replica) loop(core *Core) {
 			r.take(core, &inputs[i])
 		}
 		out := core.Advance()
+		// Before anybody sees that the replica has failed for it.
+		r.damaged(out.Damaged)
 		r.publish(core)
 		core.wake()
 		r.perform(out)
@@ -369,9 +371,6 @@ func (r *Replica) perform(out *Output) {
 	}
 	for _, f := range out.Feeds {
 		r.feed(f)
-	}
-	if out.Damaged != nil {
-		r.damaged(out.Damaged)
 	}
 	for _, a := range out.Answers {
 		a.Done(a.Answer)

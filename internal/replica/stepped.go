@@ -47,6 +47,7 @@ func (s *Stepped) Round(now Now) {
 			s.take(s.core, &inputs[i])
 		}
 		out := s.core.Advance()
+		s.damaged(out.Damaged)
 		s.publish(s.core)
 		s.core.wake()
 		s.feeds = append(s.feeds, out.Feeds...)

@@ -32,6 +32,7 @@ func (c *Core) store(m *raftpb.Message) {
 		w.MustSync = true
 		entries, err := c.describeAll(m.GetEntries())
 		if err != nil {
+			c.out.Damaged = err // if it is what is stored before it that cannot be read
 			reason := record.Corrupt
 			if errors.As(err, new(unread)) && !errors.As(err, new(*segment.CorruptError)) {
 				reason = record.StorageFailed

@@ -37,6 +37,10 @@ var rooms = map[string][]string{
 
 	// A link between processes, which the harness and the benchmarks share.
 	"internal/testkit/proxy": {},
+	// A disk for one process.
+	"internal/testkit/loopdisk": {},
+	// At the end of a campaign the entries on all disks are compared.
+	"internal/testkit/campaign": {"internal/testkit", "internal/testkit/loopdisk", "internal/testkit/history", "client", "api", "internal/segment", "internal/record"},
 	// What clients were told, and the rules for it: it judges the servers and
 	// shares nothing with them.
 	"internal/testkit/history": {},

@@ -28,6 +28,9 @@ type Options struct {
 	// Race runs the nodes under the race detector. A test that runs under it
 	// itself does so without being asked.
 	Race bool
+	// Data is where a node of this name keeps its data, a directory that need
+	// not be there; nil: one of the test's own.
+	Data func(node string) string
 	// Flaw is a mistake of internal/flaw that the nodes make, by its name.
 	Flaw string
 }
@@ -57,12 +60,7 @@ func Start(t T, options Options) *Cluster {
 	if options.Nodes > 1 {
 		c.connect()
 	}
-	for _, n := range c.nodes {
-		n.launch()
-	}
-	for _, n := range c.nodes {
-		n.awaitServing()
-	}
+	c.StartTogether(c.nodes...)
 	if options.Nodes > 1 {
 		ctx, cancel := withPatience()
 		defer cancel()
@@ -71,6 +69,18 @@ func Start(t T, options Options) *Cluster {
 	}
 	c.AwaitHealthy()
 	return c
+}
+
+// StartTogether begins a life of each of the nodes, and waits until all of them
+// serve, or wait for a cluster.
+func (c *Cluster) StartTogether(nodes ...*Node) {
+	c.t.Helper()
+	for _, n := range nodes {
+		n.launch()
+	}
+	for _, n := range nodes {
+		n.awaitServing()
+	}
 }
 
 // Node returns the node of a name.
@@ -174,8 +184,12 @@ func (c *Cluster) addNode(name string) *Node {
 	address := c.subnet.address(c.hosts, 7171)
 	alone, err := client.Dial([]string{address}, client.WithRetryTime(0))
 	require.NoError(c.t, err)
+	data := filepath.Join(c.home, name)
+	if c.options.Data != nil {
+		data = c.options.Data(name)
+	}
 	n := &Node{
-		cluster: c, name: name, log: log, data: filepath.Join(c.home, name),
+		cluster: c, name: name, log: log, data: data,
 		grpc: address, http: c.subnet.address(c.hosts, 7271), client: alone,
 	}
 	c.nodes = append(c.nodes, n)

@@ -105,6 +105,18 @@ func (c *Cluster) way(from, to string) *proxy.Proxy {
 	return p
 }
 
+// Linked are the names of the nodes there are that formed the cluster: proxies
+// lie between them.
+func (c *Cluster) Linked() []string {
+	var linked []string
+	for _, n := range c.nodes {
+		if len(c.others(n.name)) > 0 {
+			linked = append(linked, n.name)
+		}
+	}
+	return linked
+}
+
 // others are the names of those that formed the cluster, but one.
 func (c *Cluster) others(name string) []string {
 	var others []string

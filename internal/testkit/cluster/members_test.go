@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,6 +33,31 @@ func TestALeaderCanBeReplacedWhileItLives(t *testing.T) {
 	c.Forget(leader)
 	healthyAgain(c, l)
 	require.Zero(t, l.Stop().FailedCalls())
+}
+
+// The node leads the catalog, too: it hands that over, and has to move every one
+// of the logs itself, as their leader.
+func TestANodeThatLeadsManyLogsCanBeReplacedWhileItLives(t *testing.T) {
+	t.Parallel()
+	c := Start(t, Options{Nodes: 3})
+	old := c.AwaitLeader("_catalog")
+	var logs []string
+	for i := range 6 {
+		logs = append(logs, fmt.Sprint("log", i))
+		c.CreateLog(logs[i], client.LogConfig{})
+		c.AwaitLeader(logs[i])
+		ctx, cancel := withPatience()
+		defer cancel()
+		require.NoError(t, c.Client().Admin().TransferLeader(ctx, logs[i], old))
+	}
+	c.Join("d")
+	c.Command("cluster", "replace-node", old, "--with", "d")
+	for _, log := range logs {
+		c.AwaitMoved(log, old)
+	}
+	c.Node(old).Stop()
+	c.Forget(old)
+	c.AwaitHealthy()
 }
 
 func TestANodeThatLostItsDataDoesNotFormAClusterOfItsOwn(t *testing.T) {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -53,6 +52,33 @@ func (n *Node) Data() string { return n.data }
 
 // SetFlags gives more flags to "serve", from the next start on.
 func (n *Node) SetFlags(flags ...string) { n.flags = flags }
+
+// PID is that of the node's process, which runs.
+func (n *Node) PID() int {
+	n.cluster.t.Helper()
+	n.requireRunning()
+	return n.process.command.Process.Pid
+}
+
+// Expect says that the node may end by itself from now on, as one does whose
+// disk fails, until it is started again.
+func (n *Node) Expect() {
+	n.cluster.t.Helper()
+	n.requireRunning()
+	n.process.expected.Store(true)
+}
+
+// Dump ends the node, if it runs, and lets it write to its log what each of its
+// goroutines was doing.
+func (n *Node) Dump() {
+	if n.Running() {
+		n.Continue()
+		late := time.AfterFunc(stopTime, func() { n.process.signal(syscall.SIGKILL) })
+		defer late.Stop()
+		n.process.end(syscall.SIGQUIT)
+		n.note("dumped")
+	}
+}
 
 // Running tells whether there is a process; a paused one counts.
 func (n *Node) Running() bool { return n.process != nil && n.process.running() }
@@ -141,7 +167,7 @@ func (n *Node) launch() {
 	if flaw := n.cluster.options.Flaw; flaw != "" {
 		environment = []string{"STRANDLINE_FLAW=" + flaw}
 	}
-	process, err := launch(n.cluster.program, args, environment, filepath.Dir(n.data), n.log)
+	process, err := launch(n.cluster.program, args, environment, n.cluster.home, n.log)
 	require.NoError(t, err, "start node %s", n.name)
 	n.process = process
 }

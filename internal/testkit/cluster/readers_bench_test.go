@@ -38,46 +38,50 @@ func benchmarkReaders(b *testing.B, by ...string) {
 	fill(b, c, readBytes)
 	w := startWaiters(b, c, 16, 400)
 	var r rounds
-	var boots atomic.Int64
-	during := int64(0) // of boots, ended while it was measured
+	var read counted
+	during := int64(0) // of bytes, while it was measured
 	for b.Loop() {
 		ctx, stop := context.WithCancel(context.Background())
 		var reading sync.WaitGroup
 		time.Sleep(settle)
 		r.measure(w, forPhase, func() {
 			for range 4 {
-				reading.Go(func() { bootAgainAndAgain(ctx, b, c, by, &boots) })
+				reading.Go(func() { bootAgainAndAgain(ctx, b, c, by, &read) })
 			}
 			time.Sleep(settle)
 		}, func() {
-			before := boots.Load()
+			before := read.bytes.Load()
 			forPhase()
-			during += boots.Load() - before
+			during += read.bytes.Load() - before
 		})
 		stop()
 		reading.Wait()
 	}
 	w.end()
 	r.report(b)
-	b.ReportMetric(float64(during)*(readBytes>>20)/(float64(len(r.ratios))*phase.Seconds()), "read-MiB/s")
+	b.ReportMetric(float64(during>>20)/(float64(len(r.ratios))*phase.Seconds()), "read-MiB/s")
 }
 
-func bootAgainAndAgain(ctx context.Context, b *testing.B, c *Cluster, by []string, boots *atomic.Int64) {
+// counted is where readers print to.
+type counted struct{ bytes atomic.Int64 }
+
+func (c *counted) Write(p []byte) (int, error) {
+	c.bytes.Add(int64(len(p)))
+	return len(p), nil
+}
+
+func bootAgainAndAgain(ctx context.Context, b *testing.B, c *Cluster, by []string, read *counted) {
 	for ctx.Err() == nil {
-		done, err := boot(ctx, c, by)
-		if err != nil {
+		if err := boot(ctx, c, by, read); err != nil {
 			b.Errorf("read: %v", err)
 			return
-		}
-		if done {
-			boots.Add(1)
 		}
 	}
 }
 
-// boot reads the log from a follower to its end, in a process of its own. It
-// reports false if ctx ended first.
-func boot(ctx context.Context, c *Cluster, by []string) (bool, error) {
+// boot reads the log from a follower to its end, or until ctx ends, in a process
+// of its own.
+func boot(ctx context.Context, c *Cluster, by []string, read *counted) error {
 	runtime.LockOSThread() // see launch
 	defer runtime.UnlockOSThread()
 	args := append(slices.Clone(by), c.program, "read", figureLog, "--from-follower", "-o", "raw",
@@ -85,11 +89,11 @@ func boot(ctx context.Context, c *Cluster, by []string) (bool, error) {
 	command := exec.CommandContext(ctx, args[0], args[1:]...)
 	command.Env = append(os.Environ(), "HOME="+c.home)
 	command.SysProcAttr = attributes()
-	err := command.Run() // what it prints goes nowhere
-	if ctx.Err() != nil {
-		return false, nil
+	command.Stdout = read
+	if err := command.Run(); ctx.Err() == nil {
+		return err
 	}
-	return err == nil, err
+	return nil
 }
 
 // fill appends so many bytes.

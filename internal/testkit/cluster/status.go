@@ -147,6 +147,34 @@ func (c *Cluster) AwaitReplicas(log string, nodes ...string) {
 	})
 }
 
+// AwaitMoved waits until a log that was on a node has as many voters as it should,
+// all of them elsewhere.
+func (c *Cluster) AwaitMoved(log, from string) {
+	c.t.Helper()
+	c.await(fmt.Sprintf("%s to leave node %s", log, from), func(s *client.ClusterStatus) string {
+		l := findLog(s, log)
+		if l == nil {
+			return "the log is not there"
+		}
+		if !c.knownToBeOut(from) {
+			return "the node is still a member"
+		}
+		for _, r := range l.Replicas {
+			if r.Node == from || r.Role != client.Voter {
+				return fmt.Sprintf("replica %d on %s: %s", r.Replica, r.Node, r.Role)
+			}
+		}
+		return ""
+	})
+}
+
+// knownToBeOut tells whether any node knows that one is no member any more. The
+// one itself may not have heard of it.
+func (c *Cluster) knownToBeOut(name string) bool {
+	answers, _ := c.askAll()
+	return slices.ContainsFunc(answers, func(s client.ClusterStatus) bool { return findNode(&s, name) == nil })
+}
+
 // await asks for the status until missing has nothing to say about it.
 func (c *Cluster) await(what string, missing func(*client.ClusterStatus) string) {
 	c.t.Helper()

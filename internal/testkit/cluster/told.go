@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/testkit/history"
 )
@@ -72,8 +73,8 @@ func (h *told) keep(c *Cluster) string {
 	return kept.Name()
 }
 
-// outcomeOf is what an error of a change says.
-func outcomeOf(err error) history.Event {
+// OutcomeOf is what an error of a change says.
+func OutcomeOf(err error) history.Event {
 	var e *client.Error
 	switch {
 	case !errors.As(err, &e):
@@ -84,4 +85,16 @@ func outcomeOf(err error) history.Event {
 		return history.Event{Outcome: history.OK, Reason: e.Reason, Forgotten: true}
 	}
 	return history.Event{Outcome: history.Unknown, Reason: e.Reason}
+}
+
+// OutcomeOfRefusal is what a refusal inside a stream says of the append it
+// answers.
+func OutcomeOfRefusal(r *strandlinev1.Refusal) history.Event {
+	switch r.GetMetadata()["outcome"] {
+	case "not_in_log":
+		return history.Event{Outcome: history.Failed, Reason: r.GetReason()}
+	case "in_log":
+		return history.Event{Outcome: history.OK, Reason: r.GetReason(), Forgotten: true}
+	}
+	return history.Event{Outcome: history.Unknown, Reason: r.GetReason()}
 }

@@ -85,7 +85,7 @@ func (w *writer) append(ctx context.Context, p *client.Producer) error {
 			if err == nil {
 				call.Return(history.Event{Outcome: history.OK, First: &offset})
 			} else {
-				call.Return(outcomeOf(err))
+				call.Return(OutcomeOf(err))
 			}
 			w.answer(n, offset, err)
 			<-slots

@@ -106,6 +106,13 @@ func (d *Disk) FailNth(op Op, n int, err error) {
 	d.faults = append(d.faults, &fault{op, n, err})
 }
 
+// Armed reports whether a failure of FailNth is still to come.
+func (d *Disk) Armed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.faults) > 0
+}
+
 // Capacity makes the disk hold bytes of files; 0: no limit.
 func (d *Disk) Capacity(bytes int64) {
 	d.mu.Lock()

@@ -1,0 +1,34 @@
+package node
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/peer"
+	"strandline.dev/internal/record"
+)
+
+func TestAnEntryOfTheLargestBatchFitsIntoAnAnswer(t *testing.T) {
+	a := entriesAnswer{Entries: []storedEntry{{Index: 1 << 60, Payload: make([]byte, record.MaxBatchBytes+1<<10)}}}
+	for i := range a.Entries[0].Payload {
+		a.Entries[0].Payload[i] = 0xfb // becomes + and / in base64
+	}
+	answer, err := json.Marshal(a)
+	require.NoError(t, err)
+	reply, err := json.Marshal(envelope{Answer: answer})
+	require.NoError(t, err)
+	require.Less(t, len(reply), peer.MaxMessage)
+	var back entriesAnswer
+	require.NoError(t, unwrap(reply, &back))
+	require.Equal(t, a, back)
+}
+
+func TestAnEntryThatIsNotWhatItSaysIsNotTaken(t *testing.T) {
+	batch := request(t, "one", "two").Batches[0]
+	good := storedEntry{Index: 7, Count: 2, Payload: batch}
+	require.Error(t, good.check(), "a batch is no entry")
+	a := entriesAnswer{Entries: []storedEntry{{Index: 5}, {Index: 6}, good, {Index: 8}}}
+	require.Len(t, a.frames(), 2)
+}
