@@ -133,7 +133,7 @@ func (w *walk) step(s *segment.Store) error {
 		count := uint64(w.random.IntN(6))
 		if count > 0 || w.random.IntN(3) == 0 {
 			w.term = max(w.term, 1)
-			write.HardState = &segment.HardState{Term: w.term, Vote: last, Commit: 1}
+			write.HardState = &segment.HardState{Term: w.term, Vote: w.term, Commit: 1}
 		}
 		write.Frames = entries(from, from+count, w.term, w.random.IntN(1500))
 		if count > 0 {

@@ -6,9 +6,10 @@
 //
 // Start with Log (log.go) for what a log does, Store (store.go) for the files,
 // frame.go and header.go for the bytes. Then an append goes write.go, roll.go,
-// sync.go; a read load.go, lookup.go, cursor.go; a restart recover.go, scan.go.
-// What is damaged goes walk.go, picture.go, survey.go; mending it mend.go,
-// mendgive.go, mendwrite.go, mendswap.go.
+// sync.go; a read load.go, lookup.go, cursor.go; a restart recover.go, scan.go;
+// what it cannot see by itself witness.go. What is damaged goes walk.go,
+// picture.go, survey.go; mending it mend.go, mendgive.go, mendwrite.go,
+// mendswap.go.
 package segment
 
 var (

@@ -167,6 +167,29 @@ func FuzzFooter(f *testing.F) {
 	})
 }
 
+// FuzzWitness proves that what is accepted is what tell writes.
+func FuzzWitness(f *testing.F) {
+	first := testimony{counter: 7, ordinal: 3, salt: 5, position: headerSize, term: 2, vote: 1, last: 9}
+	second := first
+	second.counter++
+	f.Add(append(second.encode(), first.encode()...), uint16(20), byte(0))
+	f.Add(first.encode(), uint16(0), byte(1))
+	f.Add([]byte{}, uint16(0), byte(0))
+	f.Fuzz(func(t *testing.T, b []byte, at uint16, flip byte) {
+		if int(at) < len(b) {
+			b[at] ^= flip
+		}
+		told, err := parseWitness(b)
+		if err != nil {
+			return
+		}
+		again, err := parseWitness(append(told.encode(), make([]byte, slotSize)...))
+		if err != nil || again != told {
+			t.Fatalf("%+v became %+v: %v", told, again, err)
+		}
+	})
+}
+
 func FuzzSnapshot(f *testing.F) {
 	f.Add(encodeSnapshot(5, 2, []byte("state")))
 	f.Add([]byte{})

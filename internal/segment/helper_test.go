@@ -17,7 +17,10 @@ import (
 )
 
 // dir is where the tests keep their log on a faultdisk.
-const dir = "data/log"
+const (
+	dir         = "data/log"
+	witnessFile = dir + "/witness"
+)
 
 // bootstrap is an empty log whose first entry has index 2.
 func bootstrap() segment.Bootstrap {
@@ -31,7 +34,7 @@ func bootstrap() segment.Bootstrap {
 // depend on what happened on the disk, so no two segments on it share one.
 func options(disk *faultdisk.Disk) segment.Options {
 	return segment.Options{
-		SegmentBytes: 16 << 10, Manual: true, Rand: saltSource(uint64(disk.Operations())),
+		SegmentBytes: 16 << 10, WitnessBytes: 4 << 10, Manual: true, Rand: saltSource(uint64(disk.Operations())),
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }

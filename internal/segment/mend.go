@@ -29,7 +29,8 @@ type Mender struct {
 	given  givenFile
 	reader spanReader
 	skips  *skipped
-	done   error // what every call answers once it is finished, closed or failed
+	end    *testimony // of the newest segment, if that was made anew
+	done   error      // what every call answers once it is finished, closed or failed
 }
 
 // Want is a run of entries that are not whole here.

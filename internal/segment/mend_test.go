@@ -3,6 +3,7 @@ package segment_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -123,6 +124,9 @@ func mend(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes in
 				frames, err := giver.Entries(lo, min(w.Last+2, giver.LastIndex()+1), maxBytes)
 				if err != nil {
 					return r, err
+				}
+				if len(frames) == 0 {
+					break // it ends before
 				}
 				n, err := m.Give(frames, committed)
 				if err != nil {
@@ -402,6 +406,15 @@ func suffixOf(aside string) string {
 	return ".seg"
 }
 
+var (
+	damageSeeds = flag.Uint64("damage.seeds", 100, "how many seeds TestRandomDamage runs, a tenth of them new each time")
+	damageFrom  = flag.Uint64("damage.from", 0, "the first of them")
+)
+
+// cutInPadding are seeds that cut a file within the padding of its last whole
+// frame, and lose the segment that knows where it ends.
+var cutInPadding = []uint64{5483, 8080}
+
 // A log is damaged at a random place, in a random way, and mended.
 // MEND_SEED replays one.
 func TestRandomDamage(t *testing.T) {
@@ -411,10 +424,11 @@ func TestRandomDamage(t *testing.T) {
 		require.NoError(t, err)
 		seeds = append(seeds, seed)
 	} else {
-		for i := range uint64(300) {
-			seeds = append(seeds, i)
+		seeds = append(seeds, cutInPadding...)
+		for i := range *damageSeeds {
+			seeds = append(seeds, *damageFrom+i)
 		}
-		for range 20 {
+		for range *damageSeeds / 10 {
 			seeds = append(seeds, rand.Uint64())
 		}
 	}

@@ -72,6 +72,12 @@ func (m *Mender) finish() (MendReport, error) {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return r, err
 	}
+	if m.end != nil {
+		s.witness = m.log.store.witness
+		if err := s.tell(*m.end); err != nil {
+			return r, err
+		}
+	}
 	after, err := s.list()
 	if err != nil {
 		return r, err
@@ -122,6 +128,12 @@ func (m *Mender) remakeGroup(a, b int) (names []string, err error) {
 		}
 		begins[k-a+1] = end
 		names = append(names, name)
+		if k == len(m.log.parts)-1 {
+			m.end = &testimony{
+				ordinal: h.ordinal, salt: h.salt, position: w.position,
+				term: h.hard.Term, vote: h.hard.Vote, last: end - 1,
+			}
+		}
 	}
 	return names, nil
 }

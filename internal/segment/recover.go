@@ -46,6 +46,10 @@ func (s *Store) recover() error {
 	if len(found.segments) == 0 && found.begin == nil {
 		return ErrNoLog
 	}
+	lacks, err := s.readWitness()
+	if err != nil {
+		return err
+	}
 	leftover, err := s.adopt(found)
 	if err != nil {
 		return err
@@ -59,6 +63,9 @@ func (s *Store) recover() error {
 	}
 	if err := s.recoverSnapshots(found.snapshots); err != nil {
 		return err
+	}
+	if lacks != nil {
+		s.options.Logger.Warn("the log has no witness of how far it went; it gets another one", "dir", s.dir, "reason", lacks)
 	}
 	s.hard.Commit = min(max(s.hard.Commit, s.FirstIndex()-1), s.LastIndex())
 	if err := s.settle(sc); err != nil {
@@ -128,7 +135,7 @@ func (s *Store) list() (*files, error) {
 		case "snap.tmp", "mend.tmp":
 			found.temporary = append(found.temporary, info.Name)
 		}
-		if info.Name == givenName {
+		if info.Name == givenName || info.Name == witnessName+temporarySuffix {
 			found.temporary = append(found.temporary, info.Name)
 		}
 		if strings.HasSuffix(info.Name, badSuffix) {
@@ -226,13 +233,13 @@ func (s *Store) recoverActive(found *files) (*scanner, error) {
 	s.marked = sc.marked
 	s.filler.position.Store(s.position)
 	s.torn = h.mended()
-	if sc.bad == nil {
-		return sc, nil
+	if sc.bad != nil {
+		if err := sc.lookBehind(); err != nil {
+			return nil, err
+		}
 	}
-	if err := sc.lookBehind(); err != nil {
-		return nil, err
-	}
-	if sc.corrupt && !flaw.Is(flaw.CutAtBadChecksum) {
+	behind := s.witness.misses(tip{h, s.position, s.hard, s.stagedNext - 1}) != ""
+	if (sc.corrupt || behind) && !flaw.Is(flaw.CutAtBadChecksum) {
 		return nil, s.judge(found, active.ordinal, active.ordinal)
 	}
 	s.torn = s.torn || sc.torn
@@ -247,7 +254,7 @@ func (s *Store) recoverActive(found *files) (*scanner, error) {
 func (s *Store) settle(sc *scanner) error {
 	active := s.active
 	if flaw.Is(flaw.RecoveryTrustsTheCache) {
-		s.synced = s.position
+		s.noteDurable()
 		return nil
 	}
 	for at := sc.vouched; at < s.position; {
@@ -266,7 +273,7 @@ func (s *Store) settle(sc *scanner) error {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return fmt.Errorf("settle %s: %w", s.dir, err)
 	}
-	s.synced = s.position
+	s.noteDurable()
 	if sc.torn {
 		s.options.Logger.Info("cut a torn tail: what follows was never synced",
 			"file", active.path, "position", s.position, "last_index", s.LastIndex(), "found", sc.bad)

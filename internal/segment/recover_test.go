@@ -213,8 +213,9 @@ func TestRecovery(t *testing.T) {
 			name: "a segment begun and not written to",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
-				// Frame and footer, sync; header, sync, name, directory; frames.
-				disk.StopAt(8)
+				// Frame and footer, sync; header, sync, name, directory; witness,
+				// sync; frames.
+				disk.StopAt(10)
 				_, err := s.Write(synced(entries(12, 16, 1, 1000)...))
 				require.Error(t, err)
 				disk.PowerCut(faultdisk.Nothing)

@@ -21,7 +21,7 @@ const resetSuffix = ".reset"
 //     found after a crash, recovery goes on from here.
 //  3. The snapshot gets its name; the old segments and snapshots are removed,
 //     and the log is said to begin with the new segment.
-//  4. The new segment gets its name.
+//  4. The new segment gets its name, and the witness is told.
 func (s *Store) Reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error {
 	if err := s.failed(); err != nil {
 		return err
@@ -60,7 +60,10 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 	s.segments, s.live, s.snapshots = nil, nil, []uint64{index}
 	s.activate(begun)
 	s.mu.Unlock()
-	return s.release(active)
+	if err := s.release(active); err != nil {
+		return err
+	}
+	return s.testify()
 }
 
 // replaceBy gives the snapshot of a Reset its name, removes segments and all

@@ -38,6 +38,7 @@ const growReserve = 1 << 20
 //  2. The header of the next segment is synced, in a file that is still a
 //     spare. A crash so far leaves the old segment as the active one.
 //  3. The spare is renamed to a segment and the directory synced.
+//  4. The witness is told.
 //
 // Only then a frame goes to the new segment.
 func (s *Store) roll(result *Result) error {
@@ -78,7 +79,10 @@ func (s *Store) rollTo(place point, result *Result) error {
 	s.mu.Unlock()
 	s.filler.kick() // the spare is gone
 	result.Rolled = append(result.Rolled, place.index)
-	return s.release(old)
+	if err := s.release(old); err != nil {
+		return err
+	}
+	return s.testify()
 }
 
 // writeFooter writes the footer of the active segment and returns where it

@@ -67,11 +67,13 @@ func (s *scanner) bytes(position, n int64) ([]byte, error) {
 		s.buffer = make([]byte, want)
 	}
 	s.buffer, s.start = s.buffer[:want], position
-	if _, err := s.file.ReadAt(s.buffer, position); err != nil {
-		s.buffer = s.buffer[:0]
-		if err == io.EOF {
-			return nil, err // shorter than size: the bytes are not there
+	if got, err := s.file.ReadAt(s.buffer, position); err == io.EOF {
+		// Shorter than size: what lies in front of its end is there all the same.
+		if s.buffer = s.buffer[:got]; int64(got) < n {
+			return nil, err
 		}
+	} else if err != nil {
+		s.buffer = s.buffer[:0]
 		return nil, fmt.Errorf("scan %s: %w", s.path, err)
 	}
 	return s.buffer[:n], nil
@@ -125,14 +127,14 @@ func (s *scanner) frame(position int64) (h frameHeader, payload []byte, err erro
 	if h, err = parseFrameHeader(b, position, s.header.salt); err != nil {
 		return h, nil, badFrame{err}
 	}
-	b, err = s.bytes(position, frameHeaderSize+int64(h.length))
+	b, err = s.bytes(position, h.size()) // readers want its padding, too
 	if err == io.EOF {
 		return h, nil, badFrame{fmt.Errorf("the segment ends at %d, within a frame of %d bytes", s.size, h.length)}
 	}
 	if err != nil {
 		return h, nil, err
 	}
-	payload = b[frameHeaderSize:]
+	payload = b[frameHeaderSize:][:h.length]
 	if err := h.checkPayload(payload); err != nil {
 		return h, nil, badFrame{err}
 	}

@@ -166,11 +166,13 @@ func TestASnapshotBehindTheEndTellsThatEntriesAreMissing(t *testing.T) {
 	for _, name := range names[len(names)-2:] {
 		require.NoError(t, disk.Remove(name))
 	}
+	require.NoError(t, disk.Remove(witnessFile)) // it would have told so first
 	disk.Restart()
 	_, err := segment.Open(disk, dir, options(disk))
 	var corrupt *segment.CorruptError
 	require.ErrorAs(t, err, &corrupt)
 	require.Contains(t, disk.Names(), corrupt.File)
+	require.True(t, corrupt.Renew)
 }
 
 func TestAResetLeavesNoOtherSnapshot(t *testing.T) {

@@ -24,6 +24,10 @@ type Options struct {
 	// Only its footer, and an entry larger than that, lie beyond.
 	SegmentBytes int64
 
+	// WitnessBytes may become durable before the witness is told of them, see
+	// witness; 0 means 8 MiB.
+	WitnessBytes int64
+
 	// SyncDelay is slept after each fdatasync, to see how the system behaves
 	// on a slow disk.
 	SyncDelay time.Duration
@@ -46,6 +50,9 @@ const defaultSegmentBytes = 64 << 20
 func (o Options) withDefaults() Options {
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = defaultSegmentBytes
+	}
+	if o.WitnessBytes == 0 {
+		o.WitnessBytes = defaultWitnessBytes
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Reader
@@ -75,6 +82,7 @@ type Bootstrap struct {
 //	<ordinal>-<first index>.reset  a segment that is about to replace all others, see Reset
 //	<index>.snap.tmp               a snapshot being written, or that of a Reset under way
 //	<ordinal>-<first index>.mend   a segment made anew that is about to replace a damaged one, see Mender
+//	witness                        how far the log certainly went, see witness
 //	*.bad                          damaged files that were replaced; nothing reads them
 //
 // All numbers have 20 decimal digits. The first index alone would not name a
@@ -113,6 +121,9 @@ type Store struct {
 	gather     gather
 	staged     []stagedFrame
 	stagedNext uint64 // one beyond the last entry written or staged
+
+	durable testimony // what the witness would tell now
+	witness witness
 
 	spares spares
 	filler filler
@@ -190,8 +201,10 @@ func (s *Store) create(b Bootstrap) error {
 	if err := s.moveBegin(begun.ordinal, begun.first); err != nil {
 		return err
 	}
-	_, err = s.prepareSpare() // syncs the directory
-	return err
+	if _, err = s.prepareSpare(); err != nil { // syncs the directory
+		return err
+	}
+	return s.testify()
 }
 
 // begin makes the file of a segment with header h, durable with its name. It
@@ -240,10 +253,11 @@ func (s *Store) activate(seg *segment) {
 	s.segments = append(s.segments, seg)
 	s.active = seg
 	s.push(seg)
-	s.position, s.synced, s.marked = headerSize, headerSize, headerSize
+	s.position, s.marked = headerSize, headerSize
 	s.before, s.torn = seg.header.crc, false
 	s.stagedNext = seg.first
 	s.filler.position.Store(headerSize)
+	s.noteDurable()
 }
 
 // push adds seg to the live segments; those that it hides leave.
@@ -341,9 +355,9 @@ func (s *Store) Close() error {
 	if errors.Is(err, ErrClosed) {
 		return nil
 	}
-	if err == nil {
-		if err = s.Mark(); err == nil {
-			err = s.sync()
+	for _, step := range []func() error{s.sync, s.Mark, s.sync} {
+		if err == nil {
+			err = step()
 		}
 	}
 	s.mu.Lock()

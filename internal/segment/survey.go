@@ -112,6 +112,9 @@ func survey(ctx context.Context, disk FS, dir string, progress func(done, total 
 	if err != nil {
 		return nil, err
 	}
+	if _, err := v.store.readWitness(); err != nil {
+		return nil, err
+	}
 	v.report.Unfinished, v.report.Aside = found.unfinished(), found.aside
 	found.foresee()
 	if len(found.segments) == 0 && found.begin == nil {
@@ -143,6 +146,7 @@ func survey(ctx context.Context, disk FS, dir string, progress func(done, total 
 // across: it looks at what surrounds it, and at the end of the log.
 func (s *Store) judge(found *files, from, to uint64) error {
 	v := newSurveyor(s.fs, s.dir)
+	v.store.witness = s.witness
 	if err := v.readHeaders(found); err != nil {
 		return err
 	}
@@ -170,6 +174,7 @@ func (v *surveyor) walkParts(from, to int) error {
 	}
 	if to == len(v.parts) {
 		v.judgeEnd()
+		v.hearWitness()
 	}
 	return nil
 }
@@ -311,6 +316,7 @@ func (v *surveyor) findEnd(w *walker) error {
 		return err
 	}
 	if v.newest() {
+		w.witnessed = v.store.witness.vouches(w.header)
 		return nil
 	}
 	if next := v.parts[v.at+1].header; next != nil && next.endBefore >= headerSize {
@@ -435,6 +441,30 @@ func (v *surveyor) judgeEnd() {
 		d.Renew = true
 		d.Detail += "; the newest hard state may be lost with it"
 	}
+}
+
+// hearWitness adds what the witness knows of and the log lacks, unless the end of
+// the log is lost by what was found already.
+func (v *surveyor) hearWitness() {
+	p := &v.parts[len(v.parts)-1]
+	if p.header == nil || v.report.forgotten() != nil {
+		return
+	}
+	told, last := v.store.witness.told, v.picture.next()-1
+	missing := v.store.witness.misses(tip{p.header, p.end, v.hard, last})
+	if missing == "" {
+		return
+	}
+	d := Damage{File: p.path, Position: p.end, Detail: missing, Renew: true}
+	shorter := told.ordinal == p.ordinal && told.position > p.end
+	if told.ordinal > p.ordinal {
+		shorter = true
+		d.File, d.Position = filepath.Join(v.store.dir, fmt.Sprintf("%020d-*.seg", p.ordinal+1)), 0
+	}
+	if shorter && told.last > last {
+		d.First, d.Last, d.Start, d.End = last+1, told.last, v.picture.nextOffset, v.picture.nextOffset
+	}
+	v.add(d)
 }
 
 // readSnapshots finds out what the log can begin from.

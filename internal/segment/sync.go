@@ -23,7 +23,7 @@ func (s *Store) sync() error {
 	if s.options.SyncDelay > 0 {
 		delay(s.options.SyncDelay)
 	}
-	s.synced = s.position
+	s.noteDurable()
 	return nil
 }
 

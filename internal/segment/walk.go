@@ -16,6 +16,9 @@ type walker struct {
 	// is known; 0: as far as a frame vouches for what lies in front of it. From
 	// footer on, if it is not 0, there are no entries.
 	end, footer int64
+	// witnessed is the position in front of which everything was durable, as the
+	// witness tells; 0: it does not.
+	witnessed int64
 	// salvaged: the salt is known, the rest of the segment's header is not.
 	salvaged bool
 	// tell is called now and then with the bytes read so far. Its error ends
@@ -36,10 +39,11 @@ type visitor interface {
 // walk returns the position behind the last frame, and whether torn frames lie
 // there.
 func (w *walker) walk(v visitor) (end int64, torn bool, err error) {
-	vouched, err := w.vouchedFor()
+	framed, err := w.vouchedFor()
 	if err != nil {
 		return 0, false, err
 	}
+	vouched := max(framed, w.witnessed)
 	position, next := int64(headerSize), w.first
 	before, chained := w.header.link(), !w.salvaged
 	sure := true // nothing was lost so far: next is known
@@ -82,6 +86,9 @@ func (w *walker) walk(v visitor) (end int64, torn bool, err error) {
 		to, err := w.goesOn(position + frameAlignment)
 		if err != nil {
 			return 0, false, err
+		}
+		if w.end == 0 && position >= framed && to == w.limit() {
+			return position, false, nil // nothing follows: the log ends here, too early
 		}
 		v.lost(position, to, bad)
 		position, chained, sure = to, false, false
@@ -138,14 +145,14 @@ func (w *walker) look(position int64) (h frameHeader, payload []byte, bad, err e
 	if position+h.size() > w.limit() && w.end > 0 {
 		return frameHeader{}, nil, fmt.Errorf("frame of %d bytes runs beyond the end of the segment", h.length), nil
 	}
-	b, err = w.bytes(position, frameHeaderSize+int64(h.length))
+	b, err = w.bytes(position, h.size())
 	if err == io.EOF {
 		return h, nil, fmt.Errorf("the file ends at %d, within a frame of %d bytes", w.size, h.length), nil
 	}
 	if err != nil {
 		return h, nil, nil, err
 	}
-	payload = b[frameHeaderSize:]
+	payload = b[frameHeaderSize:][:h.length]
 	return h, payload, h.checkPayload(payload), nil
 }
 

@@ -45,18 +45,25 @@ func (s *Store) write(ws []Write, result *Result) error {
 	}
 	tellWritten(ws)
 	if mustSync && !flaw.Is(flaw.AckBeforeFsync) {
-		return s.sync()
+		if err := s.sync(); err != nil {
+			return err
+		}
+		return s.testifyIfDue()
 	}
 	return nil
 }
 
 // Mark writes a sync mark unless the newest frame is one. It is not synced:
-// it becomes durable with the next write, or when the kernel gets to it.
+// it becomes durable with the next write, or when the kernel gets to it. The
+// witness is told of what is durable before it.
 func (s *Store) Mark() error {
 	if err := s.failed(); err != nil {
 		return err
 	}
 	s.filler.shrink()
+	if err := s.testify(); err != nil {
+		return s.fail(err)
+	}
 	size := frameSize(hardStateSize)
 	if s.torn || s.marked == s.position || s.mustRoll(size) {
 		return nil // a mark is never worth a segment

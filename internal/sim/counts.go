@@ -35,7 +35,8 @@ type Counts struct {
 
 	Distrusted int `about:"damaged replicas"` // that found out, and stopped
 	Mended     int `about:"damaged replicas"` // with what others had
-	Forgot     int `about:"damaged replicas"` // that knew less than they had promised
+	Witnessed  int `about:"damaged replicas"` // that knew from their witness that they had forgotten something
+	Forgot     int `about:"damaged replicas"` // that had, and could not know
 }
 
 // Add adds those of another run.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"strandline.dev/internal/segment"
@@ -51,7 +52,7 @@ func (n *node) damage() {
 		name = newest(files, name)
 	}
 	kind := w.random.IntN(10)
-	if w.silent {
+	if w.aged {
 		name, kind = newest(files, name), 4
 	}
 	switch {
@@ -106,6 +107,9 @@ func (n *node) putBack() {
 	n.disk.Replace(c.name, c.content)
 	n.hurt("old copy put back", c.name)
 	n.world.counts.Stale++
+	if n.world.silent {
+		n.disk.Lose(n.witness())
+	}
 }
 
 // spare tells whether one more replica can be lost.
@@ -129,8 +133,12 @@ func (w *world) spare() bool {
 
 func (n *node) hurt(kind, file string) {
 	n.harm = harm{kind, file}
+	n.blind = n.blind || file == n.witness() || file == n.dir(n.replicaID)
 	n.world.trace("node %d: %s: %s", n.id, kind, file)
 }
+
+// witness of the replica here: the file that tells how far its log went.
+func (n *node) witness() string { return path.Join(n.dir(n.replicaID), "witness") }
 
 // files of the replica here, sorted.
 func (n *node) files() (names []string) {
@@ -159,7 +167,7 @@ func (n *node) copy() {
 		return
 	}
 	name := files[w.random.IntN(len(files))]
-	if w.silent || w.chance(2) {
+	if w.aged || w.chance(2) {
 		name = newest(files, name)
 	}
 	c := copied{name, n.disk.Content(name)}
@@ -188,19 +196,24 @@ func (n *node) scrub() {
 type promise struct {
 	hard           segment.HardState
 	last, lastTerm uint64
+	newest         string // segment
 }
 
 // promise notes what is durable here.
 func (n *node) promise() {
 	n.promised.hard, n.promised.last = n.log.HardState(), n.log.LastIndex()
 	n.promised.lastTerm, _ = n.log.Term(n.promised.last)
+	n.promised.newest = newest(n.files(), "")
 }
 
-// errForgot is how a replica is told what it cannot find out.
+// errForgot is how a replica is told what it cannot find out: that it has lost
+// entries of its newest segment and term, less than its witness lets pass, or
+// that its witness was damaged as well.
 var errForgot = errors.New("this replica has forgotten what it promised")
 
 // remembers tells whether the replica that was opened still knows what it
-// promised. Only damage makes one forget.
+// promised. Only damage makes one forget, and its witness has to notice a lost
+// term, vote or segment.
 func (n *node) remembers() bool {
 	w, p, hard := n.world, n.promised, n.log.HardState()
 	last := n.log.LastIndex()
@@ -216,6 +229,12 @@ func (n *node) remembers() bool {
 	if n.harm.kind == "" {
 		w.fail("replica %d on node %d has promised %+v, and comes back with %+v and entries up to %d of term %d",
 			n.replicaID, n.id, p, hard, last, lastTerm)
+	}
+	if hard.Term != p.hard.Term || hard.Vote != p.hard.Vote || !slices.Contains(n.files(), p.newest) {
+		if !n.blind && !w.silent {
+			w.fail("replica %d on node %d has promised %+v in %s, comes back with %+v, and its witness has not noticed",
+				n.replicaID, n.id, p, p.newest, hard)
+		}
 	}
 	w.trace("node %d: replica %d has promised %+v, and knows of %+v and entries up to %d of term %d", n.id, n.replicaID, p, hard, last, lastTerm)
 	w.counts.Forgot++

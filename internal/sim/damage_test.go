@@ -41,10 +41,11 @@ func full(n *node) []string {
 	return slices.DeleteFunc(files, func(name string) bool { return !strings.HasSuffix(name, ".seg") || name == last })
 }
 
-// A replica that comes back with an older copy of its newest segment has
-// forgotten votes and acknowledged entries, and nothing on its disk tells. If it
-// votes before a leader tells, one damaged replica of three loses records. This
-// is why such damage is not let loose on the other runs; see docs/testing.md.
+// A replica that comes back with an older copy of its newest segment, and without
+// its witness, has forgotten votes and acknowledged entries, and nothing on its
+// disk tells. If it votes before a leader tells, one damaged replica of three
+// loses records. This is what the witness is for, and why replicas that are blind
+// are told in the other runs; see docs/testing.md.
 func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
 	const seedsMost = 100
 	for seed := range uint64(seedsMost) {
@@ -55,4 +56,20 @@ func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
 		}
 	}
 	require.Fail(t, "nobody noticed", "in %d seeds", seedsMost)
+}
+
+// The same with the witness: it knows of most, and the rest is told.
+func TestAReplicaThatForgotKnowsFromItsWitness(t *testing.T) {
+	var all Counts
+	for seed := range uint64(20) {
+		r := run(seed, Options{Time: 20 * time.Second}, func(w *world) {
+			w.aged = true
+			w.suffer()
+		})
+		require.NoError(t, r.Err(), "seed %d", seed)
+		all.Add(r.Counts)
+	}
+	t.Logf("%+v", all)
+	require.Greater(t, all.Witnessed, 10)
+	require.Greater(t, all.Witnessed, all.Forgot)
 }

@@ -8,10 +8,12 @@
 // The replicas are those of production, moved step by step (replica.Stepped), on
 // segments that lie on a faultdisk.Disk; what is damaged is mended by
 // segment.Mender; where replicas are to be is decided by package placement, as in
-// a node. What a node does about it is written anew here, in few lines beside
-// those of production: hosting.go, catalog.go, mending.go, space.go. The catalog
-// is no log here but a register; doors and the transport are not part of it. The
-// processes of internal/testkit/cluster are for those.
+// a node. Of what damage takes, a log's witness tells most; the little that it cannot
+// see a replica is told here, see damage.go. What a node does about it is written
+// anew here, in few lines beside those of production: hosting.go, catalog.go,
+// mending.go, space.go. The catalog is no log here but a register; doors and the
+// transport are not part of it. The processes of internal/testkit/cluster are for
+// those.
 //
 // Start with Run (run.go), then world (world.go), node (node.go) and what befalls
 // them: faults.go, damage.go, operator.go. Clients are in session.go, soloist.go

@@ -24,7 +24,7 @@ type faults struct {
 func (w *world) beginFaults() {
 	w.network.loss, w.network.repeat, w.network.late = w.dice(0, 20, 100, 500), w.dice(0, 50, 200), w.dice(0, 10, 50)
 	w.faults.damage, w.faults.changes = w.dice(0, 2, 4), !w.chance(3)
-	if w.silent {
+	if w.aged {
 		w.faults.damage = 1
 	}
 	w.faults.every = int64(w.dice(200, 700, 2000)) * millisecond

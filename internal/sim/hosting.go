@@ -8,6 +8,7 @@ import (
 	"net"
 	"path"
 	"strconv"
+	"strings"
 
 	"strandline.dev/internal/placement"
 	"strandline.dev/internal/replica"
@@ -55,6 +56,9 @@ func (n *node) host(id uint64, fresh bool) {
 		}
 	case damaged(err):
 		n.replicaID = id
+		if strings.Contains(err.Error(), "before what was known to be durable") {
+			n.world.counts.Witnessed++
+		}
 		n.distrust(err)
 	default:
 		n.die(n.disk.Stopped())
@@ -105,7 +109,7 @@ func (n *node) drop() {
 	n.world.trace("node %d: drops replica %d", n.id, id)
 	n.life++ // nothing of it happens any more
 	n.forget()
-	n.harm, n.copies, n.promised = harm{}, nil, promise{}
+	n.harm, n.blind, n.copies, n.promised = harm{}, false, nil, promise{}
 	if n.disk.RemoveAll(n.dir(id)) != nil {
 		n.die(true)
 		return
@@ -118,7 +122,7 @@ func (n *node) drop() {
 func (n *node) dir(replica uint64) string { return path.Join("log", strconv.FormatUint(replica, 10)) }
 
 func (n *node) segmentOptions() segment.Options {
-	return segment.Options{SegmentBytes: segmentBytes, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler)}
+	return segment.Options{SegmentBytes: segmentBytes, WitnessBytes: segmentBytes / 8, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler)}
 }
 
 func (n *node) open(id uint64, fresh bool) error {
@@ -141,7 +145,7 @@ func (n *node) open(id uint64, fresh bool) error {
 			return err
 		}
 		n.made[id] = true
-		n.harm, n.copies, n.promised = harm{}, nil, promise{}
+		n.harm, n.blind, n.copies, n.promised = harm{}, false, nil, promise{}
 	}
 	log, err := segment.Open(disk, n.dir(id), options)
 	if err != nil {

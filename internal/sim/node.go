@@ -23,6 +23,7 @@ type node struct {
 	made  map[uint64]bool // replicas that were made on this disk and not dropped
 	// What damage did to the replica here, and the copies that it may put back.
 	harm   harm
+	blind  bool // damage befell the witness of the replica here
 	copies []copied
 	// promised is what this replica must not forget, as it was told to others.
 	promised promise

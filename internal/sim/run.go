@@ -21,8 +21,9 @@ type Options struct {
 	// Time is how long faults go on, in virtual time; default 12 s.
 	Time time.Duration
 
-	// Silent lets a damaged replica go on that has forgotten what it promised and
-	// cannot know, as it would. That may break the rules, see damage.go.
+	// Silent makes all damage an older copy of a newest segment, with which the
+	// witness is lost, and lets the replica go on that has forgotten what it promised
+	// and cannot know, as it would. That may break the rules, see damage.go.
 	Silent bool
 
 	// Trace is told what happens to the nodes; nil: nobody is.
@@ -66,7 +67,7 @@ func Run(seed uint64, o Options) *Result { return run(seed, o, (*world).suffer) 
 func run(seed uint64, o Options, story func(*world)) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
-	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, traced: o.Trace}
+	w := &world{random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, aged: o.Silent, traced: o.Trace}
 	w.catalog.trace = w.trace
 	before := rand.Reader
 	rand.Reader = &drawn{w.random}

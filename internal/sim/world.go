@@ -30,6 +30,7 @@ type world struct {
 	faults  faults
 	time    int64 // us that faults go on
 	silent  bool  // as in Options
+	aged    bool  // all damage is an older copy of a newest segment
 	traced  io.Writer
 	flaw    *flaw // nil: everything is as it should be
 	counts  Counts
