@@ -184,7 +184,9 @@ func (c *cluster) readUntilMended(name string, number int) {
 		return wrong != nil || noticed && err == nil
 	})
 	require.Empty(c.t, wrong, "what is given is right")
-	require.True(c.t, requireReason(c.t, record.NotLeader, refused).Reason.Retryable())
+	var refusal *record.Refusal // NOT_LEADER, or SHUTTING_DOWN while the replica is being stopped
+	require.ErrorAs(c.t, refused, &refusal)
+	require.True(c.t, refusal.Reason.Retryable(), refusal)
 	c.healthy()
 	c.sameOn("orders", long(0, 100))
 	require.NotEmpty(c.t, kept(c.t, dir))
