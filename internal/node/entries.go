@@ -22,8 +22,8 @@ type entriesRequest struct {
 	Last    uint64 `json:"last"`
 }
 
-// entriesAnswer is one piece of one replica's log, from First on without a gap.
-// It may be shorter than what was asked for, or empty.
+// entriesAnswer is one piece of one replica's log without a gap: of what was
+// asked for, and may begin later or end earlier, or be empty.
 type entriesAnswer struct {
 	Entries []storedEntry `json:"entries,omitempty"`
 	// Settled: entries up to here are committed, as far as this replica knows.
@@ -95,11 +95,11 @@ func (h *hosted) storedEntries(ctx context.Context, q entriesRequest) (frames []
 			a.Begins = begins // else it has just been trimmed: the next question is answered
 		}
 	}
-	last := min(q.Last, h.log.LastIndex())
-	if last < q.First {
+	first, last := max(q.First, h.log.FirstIndex()), min(q.Last, h.log.LastIndex())
+	if last < first {
 		return nil, a, nil
 	}
-	frames, err = h.log.Entries(q.First, last+1, entriesBytes)
+	frames, err = h.log.Entries(first, last+1, entriesBytes)
 	return frames, a, err
 }
 

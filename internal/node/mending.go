@@ -197,8 +197,9 @@ func (m *mending) open(ctx context.Context) error {
 	m.mu.Lock()
 	m.mender = mender
 	m.mu.Unlock()
-	if errors.Is(m.cause, replica.ErrShort) && len(mender.Wants(1)) == 0 {
-		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not tell that there were more
+	unseen := errors.Is(m.cause, replica.ErrShort) || errors.Is(m.cause, replica.ErrSpliced)
+	if unseen && len(mender.Wants(1)) == 0 {
+		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not tell what is wrong with them
 	}
 	return nil
 }
@@ -241,32 +242,39 @@ func (m *mending) missing(wants []segment.Want) string {
 // something of it.
 func (m *mending) fetch(ctx context.Context, w segment.Want, heard *answered) (taken bool, err error) {
 	for _, other := range m.others(heard) {
-		a, err := m.askFor(ctx, other, w)
-		if err != nil {
-			heard.note(other, heardOf{problem: err.Error()})
-			continue
-		}
-		heard.note(other, heardOf{answers: true, begins: a.Begins, term: a.BeginsTerm})
-		if len(a.Entries) == 0 {
-			continue
-		}
-		count, err := m.mender.Give(a.frames(), a.Settled)
-		if err != nil || count > 0 {
+		taken, err = m.fetchFrom(ctx, other, w, heard)
+		if err != nil || taken {
 			heard.last = other
-			return count > 0, err
+			return taken, err
 		}
 	}
 	return false, nil
 }
 
-func (m *mending) askFor(ctx context.Context, o other, w segment.Want) (entriesAnswer, error) {
+// fetchFrom asks a node for a range, piece by piece until something of it is
+// taken: what is at the end of it may prove the rest.
+func (m *mending) fetchFrom(ctx context.Context, o other, w segment.Want, heard *answered) (taken bool, err error) {
+	for from := w.First; from <= w.To; {
+		a, err := m.askFor(ctx, o, from, w.To)
+		if err != nil {
+			heard.note(o, heardOf{problem: err.Error()})
+			return false, nil
+		}
+		heard.note(o, heardOf{answers: true, begins: a.Begins, term: a.BeginsTerm})
+		frames := a.frames()
+		count, err := m.mender.Give(frames, a.Settled)
+		if err != nil || count > 0 || len(frames) == 0 {
+			return count > 0, err
+		}
+		from = max(from, frames[len(frames)-1].Index) + 1
+	}
+	return false, nil
+}
+
+func (m *mending) askFor(ctx context.Context, o other, first, last uint64) (entriesAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, entriesTime)
 	defer cancel()
-	last := w.Last
-	if !w.Exact {
-		last++ // an entry that is whole here proves those before it
-	}
-	return m.ask(ctx, o, entriesRequest{Log: m.host.id, First: w.First, Last: last})
+	return m.ask(ctx, o, entriesRequest{Log: m.host.id, First: first, Last: last})
 }
 
 func (m *mending) askNode(ctx context.Context, o other, q entriesRequest) (a entriesAnswer, err error) {

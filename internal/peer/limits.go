@@ -7,8 +7,9 @@ import "time"
 const Version = 1
 
 // MaxMessage is the most bytes of one message, and of a call's request or
-// answer with its kind. It has room for the largest entry and what goes with it.
-const MaxMessage = 24 << 20
+// answer with its kind. It has room for the largest entry (record.MaxEntryBytes,
+// an atomic append) and what goes with it.
+const MaxMessage = 40 << 20
 
 const (
 	// maxPart bounds the payload of one frame: a larger message is sent in

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -8,6 +9,7 @@ import (
 
 	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
 )
 
 // apply folds committed entries, which are durable here, into the table.
@@ -15,6 +17,9 @@ func (c *Core) apply(m *raftpb.Message) {
 	start := c.table.Start()
 	for _, e := range m.GetEntries() {
 		if err := c.applyEntry(e); err != nil {
+			if errors.Is(err, sequence.ErrMisfit) {
+				c.out.Damaged = fmt.Errorf("entry %d: %w: %w", e.GetIndex(), ErrSpliced, err)
+			}
 			c.Fail(record.Refuse(record.Corrupt, "entry %d cannot be applied: %v", e.GetIndex(), err))
 			return
 		}

@@ -18,6 +18,10 @@ var (
 	// ErrShort: the oldest records of the log, which nobody has trimmed, are
 	// not stored here.
 	ErrShort = errors.New("the oldest records are not stored here")
+	// ErrSpliced: a committed entry does not follow those in front of it, so
+	// what is stored here is not one history. It has stopped. If its files are
+	// whole, it must not come back under its id.
+	ErrSpliced = errors.New("the entries stored here do not follow each other")
 )
 
 // shortage is what a core knows of records that should be stored and are not.
@@ -66,7 +70,7 @@ func (r *Replica) damaged(err error) {
 	var corrupt *segment.CorruptError
 	// A file of the log that is not there is damage too: one that was given back
 	// is known to be.
-	told := errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrForgot) || errors.Is(err, ErrShort)
+	told := errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrForgot) || errors.Is(err, ErrShort) || errors.Is(err, ErrSpliced)
 	if told && r.options.Damaged != nil {
 		r.options.Damaged(err)
 	}

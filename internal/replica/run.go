@@ -61,7 +61,8 @@ type Options struct {
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
 	// Damaged is told when stored bytes turn out not to be what was written
-	// (*segment.CorruptError), or not all of it (ErrForgot, ErrShort). It may be
+	// (*segment.CorruptError), or not all of it (ErrForgot, ErrShort), or not of one
+	// history (ErrSpliced). It may be
 	// told again and again, by any goroutine, and must not block. May be nil.
 	Damaged func(error)
 }

@@ -22,6 +22,9 @@ type Mender struct {
 	mu    sync.Mutex
 	store *Store    // lists, names and swaps files; it is not open
 	log   *surveyor // what was found, with what was given
+	// commit: entries up to here are committed, those which were here as well as
+	// those which come in their place.
+	commit uint64
 
 	given  givenFile
 	reader spanReader
@@ -33,11 +36,12 @@ type Mender struct {
 // Want is a run of entries that are not whole here.
 type Want struct {
 	First, Last uint64
+	// To is up to where to ask for it: the entry behind Last proves which they
+	// were, see Give. If an answer ends before To and nothing of it was taken,
+	// what follows it should be asked for, of the same giver.
+	To uint64
 	// Exact: First is Last, and the entry has this term and this CRC of its
-	// payload. Anybody may give it.
-	//
-	// Otherwise nobody here knows which entries they were, and one more should
-	// be asked for, Last+1: see Give.
+	// payload. Otherwise nobody here knows which entries they were.
 	Term  uint64
 	CRC   uint32
 	Exact bool
@@ -90,6 +94,10 @@ func (m *Mender) start(ctx context.Context) error {
 	if m.log.report.forgotten() != nil {
 		return fmt.Errorf("%w: %w", ErrForgotten, m.log.report.corruption())
 	}
+	m.commit = m.log.hard.Commit
+	if n := len(m.log.snapshots); n > 0 {
+		m.commit = max(m.commit, m.log.snapshots[n-1])
+	}
 	m.reader.fs = s.fs
 	m.given.init(s)
 	return nil
@@ -113,12 +121,12 @@ func (m *Mender) wants(limit int) []Want {
 		if s.sound() {
 			continue
 		}
-		w := Want{First: s.first, Last: s.last}
+		w := Want{First: s.first, Last: s.last, To: s.last + 1}
 		if s.kind == broken && s.doubt == 0 {
-			w.Term, w.CRC, w.Exact = s.term, s.crc, true
+			w.Term, w.CRC, w.Exact, w.To = s.term, s.crc, true, s.last
 		}
 		if n := len(wants); n > 0 && !w.Exact && !wants[n-1].Exact && wants[n-1].Last+1 == w.First {
-			wants[n-1].Last = w.Last
+			wants[n-1].Last, wants[n-1].To = w.Last, w.To
 			continue
 		}
 		if len(wants) == limit {
@@ -129,25 +137,26 @@ func (m *Mender) wants(limit int) []Want {
 	return wants
 }
 
-// Entries is that of a Log, for others who mend: entries that are whole and
-// certain here, and up to which index they are known to be committed.
-// ErrUnavailable if lo is not among them.
+// Entries gives others who mend what is whole and certain here of [lo, hi): from
+// the first such entry on without a gap, as many as fit, at least one. What was
+// here is one history, so that holds for entries that are not committed too, and
+// for those behind what is missing here. It tells up to which index they are
+// known to be committed. ErrUnavailable if there is none.
 func (m *Mender) Entries(lo, hi uint64, maxBytes int) (frames []Frame, committed uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.done != nil {
 		return nil, 0, m.done
 	}
-	if lo < m.log.picture.first {
-		return nil, 0, fmt.Errorf("entry %d, the first is %d: %w", lo, m.log.picture.first, ErrTrimmed)
-	}
 	bytes, full := 0, false
-	for i := lo; i < hi && !full; {
-		k := m.log.picture.at(i)
-		if k < 0 || !m.log.picture.spans[k].sound() {
+	for _, s := range m.log.picture.spans {
+		i := max(s.first, lo)
+		if s.last < lo || !s.sound() && len(frames) == 0 {
+			continue
+		}
+		if i >= hi || full || !s.sound() {
 			break
 		}
-		s := m.log.picture.spans[k]
 		err := m.reader.entries(&s, i, min(s.last, hi-1), func(f Frame) bool {
 			if bytes += len(f.Payload); len(frames) > 0 && bytes > maxBytes {
 				full = true
@@ -160,12 +169,11 @@ func (m *Mender) Entries(lo, hi uint64, maxBytes int) (frames []Frame, committed
 		if err != nil {
 			return nil, 0, err
 		}
-		i = s.last + 1
 	}
 	if len(frames) == 0 {
-		return nil, 0, fmt.Errorf("entry %d is not whole here: %w", lo, ErrUnavailable)
+		return nil, 0, fmt.Errorf("no entry of [%d, %d) is whole here: %w", lo, hi, ErrUnavailable)
 	}
-	return frames, m.log.hard.Commit, nil
+	return frames, m.commit, nil
 }
 
 // skipped is the entry before the first, after a Skip.
@@ -174,7 +182,8 @@ type skipped struct{ term uint64 }
 // Skip gives up everything below an index, which all others have trimmed, and of
 // which something is missing here. term is that of the entry before the index.
 // It answers false if the log cannot begin there: it has no entries up to it,
-// or no valid snapshot from which to go on.
+// or no valid snapshot from which to go on. With one, the entry before the index
+// is committed here too, so it is the one that others had.
 func (m *Mender) Skip(below, term uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -4,32 +4,50 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"strandline.dev/internal/record"
 )
 
 // Give takes those of frames that are wanted and proven to belong here, and
 // tells how many. The frames are a piece without gaps of one giver's log, of
-// which it knows that the entries up to committed are committed. An entry is
-// proven by one of these:
+// which it knows that the entries up to committed are committed.
 //
-//   - It is committed: then it is the entry of that index.
+// Others may have gone another way than this replica, in entries that were not
+// committed: what they have at an index need not be what was here. Two histories
+// must not be put together, for Raft takes it from then on that an entry here
+// stands for all in front of it. What can be told follows from two of its
+// properties. Log matching: (index, term) names an entry and all in front of it.
+// Leader completeness: what is committed is in front of all that ever counts.
+//
+// Each of these proves that an entry is the one which was here:
+//
+//   - It is committed there, and so is what was here. An entry that is here,
+//     which the giver has too and knows to be committed, is committed with all
+//     in front of it.
 //   - Its frame's header is here, and has the same term and CRC.
-//   - What follows the gap has the same term: the leader of a term makes one
-//     entry of an index, and what it follows is what all follow.
-//   - It is followed, in the piece, by an entry that is here or has been proven,
-//     for the same reason. That is why one more than wanted should be asked for.
+//   - What follows the gap has its term: the leader of a term makes one entry of
+//     an index, and never takes it back.
+//   - It is followed, in the piece, by an entry that is here or has been proven.
+//     That is why one more than wanted is asked for.
 //
-// ErrForgotten: what others have committed does not fit what is here, so what is
-// here behind it never counted; which of it this replica promised to keep is not
-// told. Any other error is one of the disk.
+// That it is committed there, and nothing known of that here, proves nothing:
+// what was here may have lost. With one exception. If nothing is known of what
+// was here from it on, to the end of the log, it may take that place, in a row
+// with what is known to be committed: what was there and differed can never
+// count, whomever it was promised to. Nothing in front of it is in the way then,
+// since what was lost may have superseded all that was not committed.
+//
+// ErrForgotten: what others have committed is not what is here, so what is here
+// behind it never counted, and nobody need have what is missing of it. Any other
+// error is one of the disk.
 func (m *Mender) Give(frames []Frame, committed uint64) (taken int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.done != nil {
 		return 0, m.done
 	}
-	proven := m.prove(frames, committed)
+	proven, lost := m.prove(frames, committed)
 	for from := 0; from < len(frames); {
 		to := from
 		for to < len(frames) && proven[to] && (to == from || frames[to].Index == frames[to-1].Index+1) {
@@ -39,20 +57,22 @@ func (m *Mender) Give(frames []Frame, committed uint64) (taken int, err error) {
 			from++
 			continue
 		}
-		n, err := m.take(frames[from:to], committed)
+		n, err := m.take(frames[from:to])
 		taken += n
 		if err != nil {
 			return taken, fmt.Errorf("mend log in %s: %w", m.store.dir, err)
 		}
 		from = to
 	}
-	return taken, nil
+	return taken, m.forsaken(lost)
 }
 
-// prove tells which frames are wanted, and belong here.
-func (m *Mender) prove(frames []Frame, committed uint64) []bool {
-	proven := make([]bool, len(frames))
-	follows := false // the frame behind is here
+// prove tells which frames are wanted, and belong here, and learns what is
+// committed. lost is the first index at which something else was here than what
+// others have committed; 0: none.
+func (m *Mender) prove(frames []Frame, committed uint64) (proven []bool, lost uint64) {
+	proven = make([]bool, len(frames))
+	follows := false // the frame behind was here
 	for k := len(frames) - 1; k >= 0; k-- {
 		f := &frames[k]
 		if k+1 < len(frames) && frames[k+1].Index != f.Index+1 {
@@ -64,21 +84,87 @@ func (m *Mender) prove(frames []Frame, committed uint64) []bool {
 			continue
 		}
 		s := &m.log.picture.spans[at]
-		if s.sound() {
-			follows = s.term == f.Term
-			continue
-		}
+		known, same := s.tells(f)
+		follows = same || follows && !known
+		proven[k] = follows && !s.sound()
 		switch {
-		case follows, f.Index <= committed:
-			proven[k] = true
-		case s.kind == broken && s.doubt == 0:
-			proven[k] = s.term == f.Term && s.crc == f.CRC
-		case s.kind == missing:
-			proven[k] = s.term != 0 && s.term == f.Term
+		case f.Index > committed:
+		case follows:
+			m.commit = max(m.commit, f.Index)
+		case known:
+			lost = f.Index
 		}
-		follows = proven[k]
 	}
-	return proven
+	for k := range frames {
+		f := &frames[k]
+		if at := m.log.picture.at(f.Index); at >= 0 && f.valid() && f.Index <= committed && !proven[k] {
+			contradicts := false
+			proven[k], contradicts = m.counts(f, at)
+			if contradicts && (lost == 0 || f.Index < lost) {
+				lost = f.Index
+			}
+		}
+	}
+	return proven, lost
+}
+
+// counts tells whether f, which is committed and wanted in the span numbered at,
+// can be taken for that alone, or else whether it contradicts what is known of
+// the entry that was here.
+func (m *Mender) counts(f *Frame, at int) (yes, contradicts bool) {
+	s := &m.log.picture.spans[at]
+	known, _ := s.tells(f)
+	switch {
+	case known:
+	case f.Index <= m.commit:
+		return true, false
+	case m.log.picture.toldFrom(at + 1): // what follows decides
+	case !s.loose() && f.Index < s.last: // the last of them does
+	case !s.loose(), f.Term > m.log.hard.Term:
+		return false, true // what was here was of another term
+	case f.Index == m.commit+1:
+		m.commit = f.Index
+		return true, false
+	}
+	return false, false
+}
+
+// tells reports whether it is known which entry is that of f, and whether f is it.
+func (s *span) tells(f *Frame) (known, same bool) {
+	switch {
+	case s.loose():
+		return false, false
+	case s.kind == whole:
+		return true, s.term == f.Term
+	case s.kind == broken:
+		return true, s.term == f.Term && s.crc == f.CRC
+	}
+	return f.Term > s.term, f.Term == s.term
+}
+
+// loose tells that nothing is known of the entries of s.
+func (s *span) loose() bool { return s.doubt != 0 || s.kind == missing && s.term == 0 }
+
+// toldFrom reports whether anything is known of the entries from the span
+// numbered k on.
+func (p *picture) toldFrom(k int) bool {
+	return slices.ContainsFunc(p.spans[k:], func(s span) bool { return !s.loose() })
+}
+
+// forsaken returns ErrForgotten if something is missing that nobody can be
+// expected to have, since from the entry lost on others have gone another way.
+// What is missing further down can still be proven by what follows it.
+func (m *Mender) forsaken(lost uint64) error {
+	if lost == 0 {
+		return nil
+	}
+	for _, s := range m.log.picture.spans {
+		if !s.sound() && (s.last >= lost || s.last+1 == lost && (s.kind == missing || s.doubt != 0)) {
+			return fmt.Errorf("mend log in %s: %w: others have committed another entry %d than was here, and entries %d to %d are missing",
+				m.store.dir, ErrForgotten, lost, s.first, s.last)
+		}
+	}
+	return nil
 }
 
 // valid reports whether f can be an entry of any log.
@@ -87,35 +173,25 @@ func (f *Frame) valid() bool {
 }
 
 // take takes proven frames that follow each other, if they fit those beside
-// them.
-func (m *Mender) take(frames []Frame, committed uint64) (taken int, err error) {
+// them: a giver may be wrong.
+func (m *Mender) take(frames []Frame) (taken int, err error) {
 	for k := 1; k < len(frames); k++ {
 		if !frames[k].follows(frames[k-1].Term, frames[k-1].end()) {
 			return 0, nil
 		}
 	}
 	first, last := &frames[0], &frames[len(frames)-1]
-	fits := true
 	if s := m.certain(first.Index - 1); s != nil {
 		stop, err := m.stopOf(s, first.Index-1)
-		if err != nil {
+		if err != nil || !first.follows(s.term, stop) {
 			return 0, err
 		}
-		fits = first.follows(s.term, stop)
 	}
 	if s := m.certain(last.Index + 1); s != nil {
 		start, err := m.startOf(s, last.Index+1)
-		if err != nil {
+		if err != nil || last.Term > s.term || last.end() > start {
 			return 0, err
 		}
-		fits = fits && last.Term <= s.term && last.end() <= start
-	}
-	if !fits && first.Index > m.log.hard.Commit && last.Index <= committed {
-		return 0, fmt.Errorf("%w: entries %d to %d are committed, and do not fit what is here beside them",
-			ErrForgotten, first.Index, last.Index)
-	}
-	if !fits {
-		return 0, nil
 	}
 	for k := range frames {
 		if err := m.takeOne(&frames[k]); err != nil {
@@ -157,7 +233,7 @@ func (m *Mender) takeOne(f *Frame) error {
 		}
 	}
 	home := s.home
-	if s.doubt != 0 {
+	if s.doubt != 0 && s.kind != missing {
 		home = p.losses[s.doubt-1]
 	}
 	joins := m.given.newest == f.Index-1

@@ -49,10 +49,13 @@ type span struct {
 	first, last uint64
 	kind        spanKind
 	// doubt is the number of the loss in which an entry may have been that
-	// superseded these; 0: there is none. Not said of missing ones.
+	// superseded these, or of missing ones what term tells of them; 0: there
+	// is none.
 	doubt int
 	// term is that of each of the entries. For missing ones it is that of what
-	// follows them, 0 if that is not known: an entry of that term belongs here.
+	// follows them, or of the last of them if nothing does; 0 if that is not
+	// known. None of them has a higher one, and an entry of that term belongs
+	// here.
 	term uint64
 	// home is the ordinal of the segment in which the entries are, or were.
 	home uint64
@@ -100,7 +103,7 @@ func (p *picture) lose(home uint64) {
 	}
 	from := p.split(max(p.commit+1, p.first))
 	for k := from; k < len(p.spans); k++ {
-		if s := &p.spans[k]; s.kind != missing && s.doubt == 0 {
+		if s := &p.spans[k]; s.doubt == 0 {
 			s.doubt = len(p.losses)
 		}
 	}
@@ -178,7 +181,7 @@ func (p *picture) agree(i, term uint64) {
 		case s.first >= i:
 		case s.kind == missing:
 			if s.last+1 == i {
-				s.term = term
+				s.term, s.doubt = term, 0
 			}
 		case s.term == term:
 			// Those in front of it were so when the loss came that put it in

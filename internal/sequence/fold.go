@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"strandline.dev/internal/record"
@@ -13,8 +14,11 @@ import (
 type FoldError struct {
 	First  record.Offset // of the entry, as far as it could be read
 	Detail string
-	Err    error // of the decoder, or nil
+	Err    error // of the decoder, or ErrMisfit, or nil
 }
+
+// ErrMisfit: the entry is one that follows others than those that were folded.
+var ErrMisfit = errors.New("it follows other entries")
 
 func (e *FoldError) Error() string {
 	return fmt.Sprintf("fold entry at offset %d: %s", e.First, e.Detail)
@@ -30,14 +34,15 @@ func (t *Table) Fold(data []byte, crc uint32) error {
 	if err != nil {
 		return &FoldError{First: t.log.end, Detail: err.Error(), Err: err}
 	}
-	detail := t.misfit(e)
-	if detail == "" {
-		t.time = e.Time
-		if e.Kind == record.EntryCommand {
-			detail = t.foldCommand(e)
-		} else {
-			detail = t.foldBatches(e)
-		}
+	if detail := t.misfit(e); detail != "" {
+		return &FoldError{First: e.First, Detail: detail, Err: ErrMisfit}
+	}
+	t.time = e.Time
+	detail := ""
+	if e.Kind == record.EntryCommand {
+		detail = t.foldCommand(e)
+	} else {
+		detail = t.foldBatches(e)
 	}
 	if detail != "" {
 		return &FoldError{First: e.First, Detail: detail}

@@ -33,8 +33,9 @@ func (n *node) mend() {
 	}
 	mender, err := segment.OpenMender(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions())
 	switch {
-	case err == nil && errors.Is(n.distrusted, replica.ErrShort) && len(mender.Wants(1)) == 0:
-		// The files do not tell that there were more.
+	case err == nil && len(mender.Wants(1)) == 0 && (errors.Is(n.distrusted, replica.ErrShort) || errors.Is(n.distrusted, replica.ErrSpliced)):
+		// The files do not tell what is wrong with them.
+		_ = mender.Close()
 	case err == nil:
 		n.mending = &mending{node: n, life: n.life, mender: mender, begins: map[uint64]beginning{}}
 	case !errors.Is(err, segment.ErrForgotten) && !damaged(err):
@@ -44,7 +45,7 @@ func (n *node) mend() {
 
 // ask asks others for what is missing, or ends when nothing is.
 func (m *mending) ask() {
-	n, w := m.node, m.node.world
+	w := m.node.world
 	wants := m.mender.Wants(4)
 	if len(wants) == 0 {
 		m.finish()
@@ -54,18 +55,19 @@ func (m *mending) ask() {
 		return
 	}
 	for _, want := range wants {
-		last := want.Last
-		if !want.Exact {
-			last++ // an entry that is whole here proves those before it
-		}
-		other := w.nodes[w.random.IntN(len(w.nodes))]
-		if r, here := n.placed().On(other.id); here && other != n {
-			w.question(n, other, func(reply func(func())) {
-				if other.replicaID == r.ID {
-					other.give(m, want.First, last+1, reply)
-				}
-			})
-		}
+		m.question(w.nodes[w.random.IntN(len(w.nodes))], want.First, want.To)
+	}
+}
+
+// question asks another node for the entries [from, to].
+func (m *mending) question(other *node, from, to uint64) {
+	n := m.node
+	if r, here := n.placed().On(other.id); here && other != n {
+		n.world.question(n, other, func(reply func(func())) {
+			if other.replicaID == r.ID {
+				other.give(m, from, to, reply)
+			}
+		})
 	}
 }
 
@@ -111,24 +113,25 @@ func (m *mending) skip(first uint64) (skipped bool) {
 	return true
 }
 
-// give answers with entries [lo, hi), as many as there are and fit, whether the
-// replica here runs or is mended itself.
-func (n *node) give(to *mending, lo, hi uint64, reply func(func())) {
+// give answers with entries [first, last], as many as there are and fit, whether
+// the replica here runs or is mended itself.
+func (n *node) give(to *mending, first, last uint64, reply func(func())) {
 	var frames []segment.Frame
 	var settled uint64
 	var begins beginning
 	var err error
 	switch {
 	case n.mending != nil:
-		frames, settled, err = n.mending.mender.Entries(lo, hi, mendBytes)
+		frames, settled, err = n.mending.mender.Entries(first, last+1, mendBytes)
 	case n.replica != nil:
 		settled = n.replica.Certain()
-		if first := n.log.FirstIndex(); !n.replica.Status().Short {
-			if term, err := n.log.Term(first - 1); err == nil {
-				begins = beginning{first, term}
+		if index := n.log.FirstIndex(); !n.replica.Status().Short {
+			if term, err := n.log.Term(index - 1); err == nil {
+				begins = beginning{index, term}
 			}
 		}
-		if frames, err = n.log.Entries(lo, min(hi, n.log.LastIndex()+1), mendBytes); damaged(err) {
+		lo, hi := max(first, n.log.FirstIndex()), min(last, n.log.LastIndex())+1
+		if frames, err = n.log.Entries(lo, hi, mendBytes); damaged(err) {
 			n.distrust(err)
 		}
 	default:
@@ -137,23 +140,23 @@ func (n *node) give(to *mending, lo, hi uint64, reply func(func())) {
 	if err != nil {
 		frames = nil
 	}
-	reply(func() { to.take(n.id, frames, settled, begins) })
+	reply(func() { to.take(n, frames, settled, begins, last) })
 }
 
-// take takes an answer.
-func (m *mending) take(from uint64, frames []segment.Frame, settled uint64, begins beginning) {
+// take takes an answer to a question for entries up to last. What is at the end
+// of them may prove the rest, so it goes on asking until something is taken.
+func (m *mending) take(from *node, frames []segment.Frame, settled uint64, begins beginning, last uint64) {
 	n := m.node
 	if n.mending != m {
 		return
 	}
 	if begins.index > 0 {
-		m.begins[from] = begins
+		m.begins[from.id] = begins
 	}
-	if len(frames) == 0 {
-		return
-	}
-	_, err := m.mender.Give(frames, settled)
+	taken, err := m.mender.Give(frames, settled)
 	switch {
+	case err == nil && taken == 0 && len(frames) > 0 && frames[len(frames)-1].Index < last:
+		m.question(from, frames[len(frames)-1].Index+1, last)
 	case errors.Is(err, segment.ErrForgotten):
 		_ = m.mender.Close()
 		n.mending = nil

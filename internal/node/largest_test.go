@@ -1,0 +1,34 @@
+package node
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/peer"
+	"strandline.dev/internal/record"
+)
+
+func TestTheLargestEntryReachesEveryReplica(t *testing.T) {
+	t.Parallel()
+	require.Less(t, record.MaxEntryBytes+1<<20, peer.MaxMessage)
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "small")
+	value := bytes.Repeat([]byte{'x'}, record.MaxRecordBytes-64)
+	both := request(t, string(value))
+	both.Batches = append(both.Batches, both.Batches[0])
+	both.Records, both.Bytes, both.Atomic = 2, 2*both.Bytes, true
+	answer := appendTo(t, c.nodes[c.leader("orders")], "orders", both)
+	require.Nil(t, answer.Refusal)
+	c.append("orders", "behind")
+	c.healthy()
+	for name := range c.nodes {
+		texts, err := c.values(name, "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+		require.NoError(t, err)
+		require.Len(t, texts, 4)
+		require.Len(t, texts[2], len(texts[1]))
+	}
+}
