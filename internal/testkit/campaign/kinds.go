@@ -16,9 +16,9 @@ type kind struct {
 	Says  string
 	begin func(*scene) (end func())
 	needs need
-	// damages: it breaks what was synced, which only repair can mend. It is not
-	// drawn unless it is named, and the next fault waits until all is mended: two
-	// copies may be damaged one after the other, not together.
+	// damages: it breaks what was synced, which only repair can mend. The next
+	// fault waits until all is mended: two copies may be damaged one after the
+	// other, not together.
 	damages bool
 	// alone: nothing else goes on beside it.
 	alone bool
@@ -91,8 +91,6 @@ func Kinds() []string {
 	for _, k := range table() {
 		line := fmt.Sprintf("%-20s %s", k.Name, k.Says)
 		switch {
-		case k.damages:
-			line += " (only if named)"
 		case k.needs == disks:
 			line += " (where loop mounts work)"
 		case k.needs == injection:
@@ -113,7 +111,7 @@ func choose(names []string, has abilities) (chosen []kind, left []string, err er
 	}
 	for _, k := range table() {
 		named := slices.Contains(names, k.Name)
-		if len(names) > 0 && !named || k.damages && !named {
+		if len(names) > 0 && !named {
 			continue
 		}
 		if why := has.lacks(k.needs); why != nil {
