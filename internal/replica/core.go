@@ -313,6 +313,7 @@ func (c *Core) Tick() {
 		return
 	}
 	c.retrySnapshots()
+	c.handOverBase()
 	if c.slowness.tick(c.now.Monotonic, c.commit, c.durable()) && c.handOver(0) {
 		c.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", c.handover.to)
 		c.slowness = slowness{}

@@ -25,6 +25,7 @@ type storage struct {
 	conf     *raftpb.ConfState
 	applied  uint64 // as the core's
 	feed     feed
+	baseless baseless
 	logger   *slog.Logger
 	// broken is why the log could not be read. Raft knows no such error and
 	// panics; see Core.protect.
@@ -96,6 +97,7 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	snapshot, err := s.baseSnapshot()
 	if err != nil {
 		s.logger.Warn("no snapshot for a follower at the moment", "error", err)
+		s.baseless.wanted = true
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	return snapshot, nil

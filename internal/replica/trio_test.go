@@ -387,6 +387,38 @@ func TestAFollowerThatNeedsLessThanThereIsGetsTheStartAndTheRest(t *testing.T) {
 	require.Equal(t, 1, c.all[lagging].core.table.OpenSessions())
 }
 
+// baseLost is a log that has lost the snapshot at its start.
+type baseLost struct{ segment.Log }
+
+func (baseLost) LoadBase() (uint64, uint64, []byte, error) { return 0, 0, nil, segment.ErrNoSnapshot }
+
+func TestALeaderWithoutTheSnapshotThatAFollowerNeedsLetsAnotherLead(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	lagging := l%3 + 1
+	c.all[lagging].down = true
+	for i := range 40 {
+		c.append(l, big(t, fmt.Sprint("record ", i), 1<<20))
+		c.settle()
+	}
+	c.command(l, record.Command{Kind: record.Trim, Offset: 30})
+	c.settle()
+	for id, m := range c.all {
+		if id != lagging {
+			require.NoError(t, m.log.Recycle(30))
+		}
+	}
+	leader := c.all[l]
+	leader.core.storage.log = baseLost{leader.log}
+	c.restart(lagging)
+	for range 200 {
+		c.tick()
+		c.settle()
+	}
+	require.False(t, leader.core.leading)
+	require.EqualValues(t, 40, c.all[lagging].core.table.End(), "and that one brings it up")
+}
+
 func TestAReplicaIsReplacedInOneJointChange(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)
 	l := c.leader()
