@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -150,6 +151,14 @@ func (n *node) files() (names []string) {
 	return names
 }
 
+// superseded tells whether a segment was begun since the promise with an entry
+// that takes the place of others: a leader has told that those never counted, and
+// the power may have gone before the entry itself was there.
+func (n *node) superseded(first uint64) bool {
+	now := newest(n.files(), "")
+	return now > n.promised.newest && strings.HasSuffix(now, fmt.Sprintf("-%020d.seg", first))
+}
+
 // newest segment of files, or name if there is none.
 func newest(files []string, name string) string {
 	for _, file := range files {
@@ -222,7 +231,7 @@ func (n *node) remembers() bool {
 		return true // it will be noticed otherwise
 	}
 	if hard.Term > p.hard.Term || hard.Term == p.hard.Term && (p.hard.Vote == 0 || hard.Vote == p.hard.Vote) {
-		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last {
+		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last || n.superseded(last+1) {
 			return true
 		}
 	}
