@@ -21,8 +21,12 @@ type pace struct {
 const (
 	// A pause of shortestPause for each MiB holds nobody back: 1 GiB/s.
 	shortestPause = time.Millisecond
-	// longestPause leaves each reader 5 MiB/s, whatever else there is to do.
+	// longestPause leaves each reader 5 MiB/s, whatever else there is to do, and
+	// one that would fall behind catchUp times what its log takes.
 	longestPause = 200 * time.Millisecond
+	catchUp      = 4
+	// rateEvery is how often a reader looks how much its log takes.
+	rateEvery = time.Second
 	// latePause is more than timers are late where a core is idle.
 	latePause = 300 * time.Microsecond
 	// easing is the part by which a pause that was not late shortens the next.
@@ -36,14 +40,21 @@ const (
 
 // pacer is one reader's part in a pace.
 type pacer struct {
-	pace *pace
-	owed time.Duration // less than shortestPause
+	pace    *pace
+	written *atomic.Int64 // bytes that the log has taken
+	owed    time.Duration // less than shortestPause
+
+	// What written was at a time, and how much it rose in a second before.
+	looked time.Time
+	before int64
+	rate   float64
 }
 
 // hold pauses for what so many bytes owe, unless ctx ends. What is less than
 // shortestPause is owed until later.
 func (p *pacer) hold(ctx context.Context, bytes int) error {
-	pause := max(time.Duration(p.pace.pause.Load()), shortestPause)
+	wanted := max(time.Duration(p.pace.pause.Load()), shortestPause)
+	pause := min(wanted, p.longest(time.Now()))
 	if p.owed += pause * time.Duration(bytes) >> 20; p.owed < shortestPause {
 		return nil
 	}
@@ -55,9 +66,25 @@ func (p *pacer) hold(ctx context.Context, bytes int) error {
 		timer.Stop()
 		return ctx.Err()
 	}
-	p.pace.learn(pause, time.Since(begun)-p.owed)
+	p.pace.learn(wanted, time.Since(begun)-p.owed)
 	p.owed = 0
 	return nil
+}
+
+// longest is the longest pause for each MiB with which this reader does not fall
+// behind its log.
+func (p *pacer) longest(now time.Time) time.Duration {
+	if since := now.Sub(p.looked); since >= rateEvery {
+		written := p.written.Load()
+		if !p.looked.IsZero() {
+			p.rate = float64(written-p.before) / since.Seconds()
+		}
+		p.looked, p.before = now, written
+	}
+	if p.rate*catchUp <= float64(1<<20)/longestPause.Seconds() {
+		return longestPause
+	}
+	return time.Duration(float64(1<<20) / (p.rate * catchUp) * float64(time.Second))
 }
 
 // learn sets the next pause from how late one was. Of two readers that learn at

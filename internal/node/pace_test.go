@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestReadersOfOldRecordsPauseLongerWhereTimersAreLate(t *testing.T) {
 }
 
 func TestAReaderPausesForWhatItHasRead(t *testing.T) {
-	p := pacer{pace: new(pace)}
+	p := pacer{pace: new(pace), written: new(atomic.Int64)}
 	for range 3 {
 		require.NoError(t, p.hold(t.Context(), 256<<10))
 	}
@@ -33,12 +34,26 @@ func TestAReaderPausesForWhatItHasRead(t *testing.T) {
 }
 
 func TestAReaderWhoIsHeldBackCanGiveUp(t *testing.T) {
-	p := pacer{pace: new(pace)}
+	p := pacer{pace: new(pace), written: new(atomic.Int64)}
 	p.pace.pause.Store(int64(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, p.hold(ctx, 1<<20), context.Canceled)
 	require.Equal(t, time.Hour, time.Duration(p.pace.pause.Load()), "which tells nothing of the cores")
+}
+
+func TestAReaderIsNotHeldBackSoThatItFallsBehindItsLog(t *testing.T) {
+	p := pacer{pace: new(pace), written: new(atomic.Int64)}
+	now := time.Now()
+	require.Equal(t, longestPause, p.longest(now), "nothing is known of the log yet")
+	p.written.Add(1 << 20)
+	now = now.Add(rateEvery)
+	require.Equal(t, longestPause, p.longest(now), "1 MiB/s is less than what it may read anyway")
+	p.written.Add(50 << 20)
+	now = now.Add(rateEvery)
+	require.Equal(t, time.Second/(50*catchUp), p.longest(now), "per MiB: four times 50 MiB/s")
+	require.Equal(t, time.Second/(50*catchUp), p.longest(now.Add(rateEvery/2)), "it is looked at now and then")
+	require.Equal(t, longestPause, p.longest(now.Add(rateEvery)), "the log takes nothing any more")
 }
 
 func TestOnlyALogThatTakesAppendsHoldsItsReadersBack(t *testing.T) {
