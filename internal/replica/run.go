@@ -106,22 +106,11 @@ type input struct {
 
 // Start recovers a core from the log and runs it.
 func Start(o Options) (*Replica, error) {
-	core, err := newCore(o.ID, o.Log, o.HardState, o.Logger)
+	r, core, err := recovered(o)
 	if err != nil {
 		return nil, err
 	}
-	core.eager = o.Eager
-	if o.Address != nil {
-		core.address = o.Address
-	}
-	r := &Replica{
-		options: o, log: o.Log, tail: core.tail, logger: o.Logger,
-		started: time.Now(), wake: make(chan struct{}, 1), writer: newWriter(o.Log),
-	}
-	r.status.Store(&Status{})
-	r.publish(core)
-	r.writer.done = r.wrote
-	r.writer.failed = r.writeFailed
+	r.started = time.Now()
 	r.running.Add(2)
 	go func() {
 		defer r.running.Done()
@@ -133,6 +122,27 @@ func Start(o Options) (*Replica, error) {
 	}()
 	r.post(input{do: func(*Core) {}})
 	return r, nil
+}
+
+// recovered makes a replica whose core stands where its log ends. Nothing runs.
+func recovered(o Options) (*Replica, *Core, error) {
+	core, err := newCore(o.ID, o.Log, o.HardState, o.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	core.eager = o.Eager
+	if o.Address != nil {
+		core.address = o.Address
+	}
+	r := &Replica{
+		options: o, log: o.Log, tail: core.tail, logger: o.Logger,
+		wake: make(chan struct{}, 1), writer: newWriter(o.Log),
+	}
+	r.status.Store(&Status{})
+	r.publish(core)
+	r.writer.done = r.wrote
+	r.writer.failed = r.writeFailed
+	return r, core, nil
 }
 
 // Append hands a request to the log. Its Done is called exactly once.

@@ -17,22 +17,10 @@ type Stepped struct {
 
 // OpenStepped recovers a replica from its log.
 func OpenStepped(o Options) (*Stepped, error) {
-	core, err := newCore(o.ID, o.Log, o.HardState, o.Logger)
+	r, core, err := recovered(o)
 	if err != nil {
 		return nil, err
 	}
-	core.eager = o.Eager
-	if o.Address != nil {
-		core.address = o.Address
-	}
-	r := &Replica{
-		options: o, log: o.Log, tail: core.tail, logger: o.Logger,
-		wake: make(chan struct{}, 1), writer: newWriter(o.Log),
-	}
-	r.status.Store(&Status{})
-	r.publish(core)
-	r.writer.done = r.wrote
-	r.writer.failed = r.writeFailed
 	return &Stepped{Replica: r, core: core}, nil
 }
 
