@@ -49,8 +49,12 @@ type catalog struct {
 	// been replaced since.
 	current atomic.Bool
 
-	// mu is held over a whole change.
-	mu    sync.Mutex
+	// deciding is held over a whole change: this node makes one at a time. Never
+	// mu: a change may have to wait for what is learned meanwhile, the address
+	// of the leader first of all.
+	deciding sync.Mutex
+
+	mu    sync.Mutex // guards what follows; held while records are folded
 	state catalogState
 	next  record.Offset // the first record not folded yet
 	// awaited are the ids that the change which is being made was proposed
@@ -94,9 +98,9 @@ func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalo
 }
 
 func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.awaited, c.landed = nil, false
+	c.deciding.Lock()
+	defer c.deciding.Unlock()
+	c.await()
 	for {
 		err := c.try(ctx, decide)
 		var r *record.Refusal
@@ -124,34 +128,61 @@ func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalo
 var errAgain = errors.New("the change did not land")
 
 func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
-	if err := c.catchUp(ctx); err != nil || c.landed {
-		return err // an earlier try may have landed late
+	if err := c.refresh(ctx); err != nil {
+		return err
 	}
-	change, err := decide(&c.state)
-	if err != nil {
-		return decided{err}
+	at, value, err := c.decide(decide)
+	if err != nil || value == nil {
+		return err
 	}
-	if change.nothing() {
-		return nil
-	}
-	change.ID = rand.Text()
-	c.awaited = append(c.awaited, change.ID)
-	value, err := json.Marshal(change)
-	if err != nil {
-		return fmt.Errorf("encode change: %w", err)
-	}
-	proposed := c.propose(ctx, c.next, value)
+	proposed := c.propose(ctx, at, value)
 	// Only the log itself tells whether a change has landed.
-	if err := c.catchUp(ctx); err != nil {
+	if err := c.refresh(ctx); err != nil {
 		return err
 	}
 	switch {
-	case c.landed:
+	case c.hasLanded():
 		return nil
 	case proposed == nil:
 		return errAgain
 	}
 	return proposed
+}
+
+// decide returns the record to append, and where; none if there is nothing to
+// change, or an earlier try has landed late.
+func (c *catalog) decide(decide func(*catalogState) (catalogChange, error)) (at record.Offset, value []byte, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.landed {
+		return 0, nil, nil
+	}
+	change, err := decide(&c.state)
+	if err != nil {
+		return 0, nil, decided{err}
+	}
+	if change.nothing() {
+		return 0, nil, nil
+	}
+	change.ID = rand.Text()
+	c.awaited = append(c.awaited, change.ID)
+	if value, err = json.Marshal(change); err != nil {
+		return 0, nil, fmt.Errorf("encode change: %w", err)
+	}
+	return c.next, value, nil
+}
+
+// await begins a change: none of its tries has been made.
+func (c *catalog) await() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaited, c.landed = nil, false
+}
+
+func (c *catalog) hasLanded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.landed
 }
 
 // decided is an error of decide, which is final.
@@ -184,36 +215,25 @@ func (c *catalog) appendAt(ctx context.Context, end record.Offset, value []byte)
 	return c.host().appendAt(ctx, end, batch)
 }
 
-// catchUp folds every record that is committed now, anywhere.
-func (c *catalog) catchUp(ctx context.Context) error {
+// refresh makes the state linearizable: it folds every record that is
+// committed now, anywhere.
+func (c *catalog) refresh(ctx context.Context) error {
 	confirm, cancel := context.WithTimeout(ctx, changeTimeout/10)
 	defer cancel()
 	if err := c.host().confirm(confirm); err != nil {
 		return err
 	}
-	if err := c.foldKnown(ctx); err != nil {
+	if err := c.learn(ctx); err != nil {
 		return err
 	}
 	c.current.Store(true)
 	return nil
 }
 
-// refresh makes the state linearizable: it holds every change that was made
-// before.
-func (c *catalog) refresh(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.catchUp(ctx)
-}
-
 // learn folds what has become known here, without asking others.
 func (c *catalog) learn(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.foldKnown(ctx)
-}
-
-func (c *catalog) foldKnown(ctx context.Context) error {
 	for {
 		err := c.foldOnce(ctx)
 		if !errors.Is(err, &record.Refusal{Reason: record.OffsetTrimmed}) {
@@ -271,12 +291,13 @@ func (c *catalog) fold(chunk Chunk) error {
 // in a while. If it fails the next change tries again.
 func (c *catalog) checkpoint(ctx context.Context) {
 	start, _, err := c.host().replica.Tail().Bounds()
-	if err != nil || c.next-start < checkpointEvery || !c.host().replica.Status().Leading {
+	c.mu.Lock()
+	at, whole := c.next, c.state.clone()
+	c.mu.Unlock()
+	if err != nil || at-start < checkpointEvery || !c.host().replica.Status().Leading {
 		return
 	}
-	whole := c.state.clone()
 	value, err := json.Marshal(catalogChange{ID: rand.Text(), Checkpoint: &whole})
-	at := c.next
 	if err == nil {
 		err = c.appendAt(ctx, at, value)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,9 @@ type cluster struct {
 	dirs      map[string]string
 	nodes     map[string]*Node
 	stops     map[string]func()
+	// reserved listen at addresses of nodes that have not been started yet, so
+	// that nobody else takes them.
+	reserved map[string]net.Listener
 	// host is an address of its own, so that the ports of nodes which are down
 	// are not taken by another cluster meanwhile.
 	host string
@@ -45,12 +49,12 @@ func newCluster(t *testing.T, names ...string) *cluster {
 func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *cluster {
 	c := &cluster{
 		t: t, adjust: adjust, host: fmt.Sprintf("127.31.%d.%d", os.Getpid()%250, clusters.Add(1)), addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
+		reserved: map[string]net.Listener{},
 	}
 	for _, name := range names {
 		l, err := net.Listen("tcp", c.host+":0")
 		require.NoError(t, err)
-		c.addresses[name] = l.Addr().String()
-		require.NoError(t, l.Close())
+		c.addresses[name], c.reserved[name] = l.Addr().String(), l
 	}
 	for _, name := range names {
 		c.start(name, nil)
@@ -71,12 +75,7 @@ func (c *cluster) start(name string, join []string) {
 	if c.dirs[name] == "" {
 		c.dirs[name] = c.t.TempDir()
 	}
-	address := c.addresses[name]
-	if address == "" {
-		address = c.host + ":0"
-	}
-	l, err := net.Listen("tcp", address)
-	require.NoError(c.t, err)
+	l := c.listen(name)
 	c.addresses[name] = l.Addr().String()
 	o := Options{
 		DataDir: c.dirs[name], Name: name, GRPCAddress: c.addresses[name], SegmentBytes: 1 << 20, Join: join,
@@ -99,6 +98,22 @@ func (c *cluster) start(name string, join []string) {
 		_, _ = peers.Close(), others.Close()
 		require.NoError(c.t, <-served)
 	}
+}
+
+// listen at a node's address, or at a new one.
+func (c *cluster) listen(name string) net.Listener {
+	c.t.Helper()
+	if l := c.reserved[name]; l != nil {
+		delete(c.reserved, name)
+		return l
+	}
+	address := c.addresses[name]
+	if address == "" {
+		address = c.host + ":0"
+	}
+	l, err := net.Listen("tcp", address)
+	require.NoError(c.t, err)
+	return l
 }
 
 func (c *cluster) stop(name string) {
@@ -378,6 +393,20 @@ func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, seen[id])
 		seen[id] = true
+	}
+}
+
+// A change asks the leader, whom a node that begins has yet to connect with.
+func TestAChangeAskedOfANodeThatJustBeginsIsMade(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	for _, name := range []string{"d", "e", "f"} {
+		c.start(name, []string{c.addresses["a"]})
+		n := c.nodes[name]
+		for n.catalog.Load() == nil {
+			runtime.Gosched()
+		}
+		_, err := n.CreateLog(t.Context(), anyone, "asked-of-"+name, Config{})
+		require.NoError(t, err)
 	}
 }
 
