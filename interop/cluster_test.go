@@ -158,9 +158,8 @@ func (c *cluster) prepare(log string) {
 	c.strandline("grpc-0\ngrpc-1\ngrpc-2\n", "append", log)
 }
 
-// checkWritten compares what a client has added to its log, read over gRPC.
-func (c *cluster) checkWritten(log string, codecs []string) {
-	c.Helper()
+// expected is the log that a client leaves behind that wrote with these codecs.
+func expected(codecs []string) []record {
 	var want []record
 	add := func(value string) { want = append(want, record{int64(len(want)), value}) }
 	for i := range written {
@@ -171,10 +170,26 @@ func (c *cluster) checkWritten(log string, codecs []string) {
 			add(fmt.Sprintf("%s-%d", codec, i))
 		}
 	}
+	return want
+}
+
+// between waits for the clock, and returns a time in ms that is after every
+// record so far and not after any that is yet to be made.
+func between() int64 {
+	at := time.Now().UnixMilli() + 1
+	time.Sleep(time.Until(time.UnixMilli(at)))
+	return at
+}
+
+// checkWritten compares what a client left in its log, read through both doors.
+// The client may have trimmed.
+func (c *cluster) checkWritten(log string, codecs []string) {
+	c.Helper()
+	want := expected(codecs)
 	got := c.read(log)
 	require.NotEmpty(c, got)
-	// The client may have trimmed.
-	require.Equal(c, want[got[0].Offset:], got)
+	require.Equal(c, want[got[0].Offset:], got, "read over gRPC")
+	require.Equal(c, got, c.readByFranz(log, got[0].Offset, len(got)), "read by franz-go")
 }
 
 // tool finds a program, or skips the test.
@@ -188,19 +203,24 @@ func tool(t *testing.T, name string) string {
 }
 
 // cached makes a folder for an installation that outlives the test run, with
-// what install puts there the first time.
-func cached(t *testing.T, name string, install func(dir string)) string {
+// what install puts there, beside the manifest, the first time and whenever the
+// manifest has changed.
+func cached(t *testing.T, manifest string, install func(dir string)) string {
 	t.Helper()
 	root, err := os.UserCacheDir()
 	require.NoError(t, err)
-	dir := filepath.Join(root, "strandline-interop", name)
-	if _, err := os.Stat(filepath.Join(dir, "installed")); err == nil {
+	dir := filepath.Join(root, "strandline-interop", filepath.Dir(manifest))
+	wanted, err := os.ReadFile(manifest)
+	require.NoError(t, err)
+	installed := filepath.Join(dir, "installed")
+	if found, err := os.ReadFile(installed); err == nil && bytes.Equal(found, wanted) {
 		return dir
 	}
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(manifest)), wanted, 0o644))
 	install(dir)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "installed"), nil, 0o644))
+	require.NoError(t, os.WriteFile(installed, wanted, 0o644))
 	return dir
 }
 
