@@ -60,6 +60,12 @@ func Java(ctx context.Context) string {
 	return strings.TrimSpace(first)
 }
 
+// Tool is a program that comes with Kafka, by its class, with the memory that
+// Kafka's own scripts give it.
+func (in Installation) Tool(ctx context.Context, class string, arguments ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "java", append([]string{"-Xmx512M", "-cp", in.classPath(), class}, arguments...)...)
+}
+
 // classPath is everything that was fetched.
 func (in Installation) classPath() string { return filepath.Join(in.Directory, "lib", "*") }
 

@@ -76,10 +76,12 @@ assert.equal((await admin.fetchOffsets({ groupId: log }))[0].partitions[0].offse
 const found = (await admin.fetchTopicOffsetsByTimestamp(log, beforeLast))[0].offset
 assert.equal(found, String(values.length - per))
 await consume(log + '-from-a-time', Number(found), true)
+// kafkajs looks for the leader in the metadata that its last call was about.
+assert.equal((await admin.fetchTopicOffsets(log))[0].low, '0')
+await admin.deleteTopicRecords({ topic: log, partitions: [{ partition: 0, offset: '5' }] })
+assert.equal((await admin.fetchTopicOffsets(log))[0].low, '5')
 await admin.createTopics({ topics: [{ topic: log + '-more', numPartitions: 3, replicationFactor: Number(nodes) }] })
 assert.ok((await admin.listTopics()).includes(log + '-more'))
 assert.equal((await admin.fetchTopicMetadata({ topics: [log + '-more'] })).topics[0].partitions.length, 3)
-await admin.deleteTopicRecords({ topic: log, partitions: [{ partition: 0, offset: '5' }] })
-assert.equal((await admin.fetchTopicOffsets(log))[0].low, '5')
 await admin.disconnect()
 process.exit(0)
