@@ -142,9 +142,9 @@ func TestJavaTools(t *testing.T) {
 		require.Contains(c, run("TopicCommand", append(server, "--describe", "--topic", "tools")...), "PartitionCount: 2")
 		total := 0
 		produce := func(count int, properties ...string) {
-			out := run("ProducerPerformance", append([]string{
-				"--topic", "tools", "--num-records", fmt.Sprint(count), "--record-size", "1024", "--throughput", "-1",
-				"--producer-props", "bootstrap.servers=" + c.bootstrap}, properties...)...)
+			args := append(server, "--topic", "tools", "--num-records", fmt.Sprint(count), "--record-size", "1024",
+				"--throughput", "-1", "--command-property")
+			out := run("ProducerPerformance", append(args, properties...)...)
 			require.Contains(c, out, fmt.Sprintf("%d records sent", count))
 			total += count
 		}
