@@ -34,8 +34,8 @@ func main() {
 	var c comparison
 	flag.StringVar(&c.program, "program", "strandline", "Strandline's `program`")
 	flag.IntVar(&c.rounds, "rounds", 5, "rounds; each measures both, and every other one Kafka first")
-	flag.IntVar(&c.records, "records", 500_000, "records of a run that count")
-	flag.IntVar(&c.warmup, "warmup", 100_000, "records of a run before those")
+	flag.IntVar(&c.records, "records", 200_000, "records of a run that count")
+	flag.IntVar(&c.warmup, "warmup", 50_000, "records of a run before those")
 	flag.IntVar(&c.bytes, "bytes", 1024, "bytes of a record")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
