@@ -44,7 +44,7 @@ exit code 0, within 10 s.`,
   strandline serve --node-name a --data a --kafka 127.0.0.1:9092 --http 127.0.0.1:7271 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
   strandline serve --node-name b --data b --kafka 127.0.0.1:9093 --http 127.0.0.1:7272 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
   strandline serve --node-name c --data c --kafka 127.0.0.1:9094 --http 127.0.0.1:7273 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
-  strandline serve --node-name d --data d --kafka none --http 127.0.0.1:7274 --grpc 127.0.0.1:7174 --join 127.0.0.1:7171`,
+  strandline serve --node-name d --data d --kafka 127.0.0.1:9095 --http 127.0.0.1:7274 --grpc 127.0.0.1:7174 --join 127.0.0.1:7171`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := s.settleMembership(command.Flags().Changed("grpc"), c.insecure); err != nil {
