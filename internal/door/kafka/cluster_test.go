@@ -241,6 +241,29 @@ func TestANodeWithoutAnAddressForKafkaIsNoBrokerForClientsOfOthers(t *testing.T)
 	require.Equal(t, a.stored("orders"), a.fetchFrom("c").RecordBatches, "nobody is sent there")
 }
 
+func TestACoordinatorThatClientsCannotReachIsNotAvailable(t *testing.T) {
+	all := openCluster(t, "c")
+	a, c := all["a"], all["c"]
+	a.findCoordinator() // makes the log of offsets
+	a.toLead(offsetsLog, c)
+	told := a.findCoordinator()
+	require.Equal(t, kerr.CoordinatorNotAvailable.Code, told.ErrorCode)
+	require.Contains(t, *told.ErrorMessage, "no Kafka port for clients of other nodes")
+	require.Equal(t, c.id(), c.findCoordinator().NodeID, "those that have found it can use it")
+	c.toLead(offsetsLog, a)
+	require.Equal(t, a.id(), a.findCoordinator().NodeID)
+}
+
+func (d *door) findCoordinator() kmsg.FindCoordinatorResponseCoordinator {
+	d.Helper()
+	q := kmsg.NewPtrFindCoordinatorRequest()
+	q.Version, q.CoordinatorKeys = 4, []string{"readers"}
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.FindCoordinatorResponse).Coordinators[0]
+}
+
 // toLead lets another node lead a log, and returns when both know that it does.
 func (d *door) toLead(log string, other *door) {
 	d.Helper()
