@@ -126,7 +126,8 @@ func (s *clusterStatus) get(ctx context.Context, n Node) node.ClusterStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.when) > statusKept {
-		if status, err := n.ClusterStatus(ctx, anonymous); err == nil {
+		// Who went away meanwhile has not heard what all others would.
+		if status, err := n.ClusterStatus(ctx, anonymous); err == nil && ctx.Err() == nil {
 			s.last, s.when = status, time.Now()
 		}
 	}
