@@ -40,8 +40,10 @@ func TestFranz(t *testing.T) {
 
 		var to kadm.Offsets
 		to.Add(kadm.Offset{Topic: "franz", Partition: 0, At: 5})
-		_, err = a.DeleteRecords(ctx, to)
+		trimmed, err := a.DeleteRecords(ctx, to)
 		require.NoError(c, err)
+		require.NoError(c, trimmed.Error())
+		require.EqualValues(c, 5, trimmed["franz"][0].LowWatermark)
 		starts, err := a.ListStartOffsets(ctx, "franz")
 		require.NoError(c, err)
 		require.EqualValues(c, 5, starts["franz"][0].Offset)

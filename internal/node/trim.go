@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
 )
 
 // Trim drops every record below before. Readers see the new start at once;
@@ -38,7 +39,30 @@ func (n *Node) Trim(ctx context.Context, caller Caller, log string, before recor
 	if err != nil {
 		return 0, 0, err
 	}
+	awaitStart(ctx, h.replica.Tail(), a.Start)
 	return a.Start, a.End, nil
+}
+
+// awaitStart waits until a trim shows on this node, so that whoever was told of
+// it finds it. A leader answers once a majority has the trim, and that may be
+// before its own disk has it and it is applied here. The trim has happened
+// whatever becomes of the wait, so nothing is returned.
+func awaitStart(ctx context.Context, tail *replica.Tail, start record.Offset) {
+	for {
+		at, end, err := tail.Bounds()
+		if err != nil || at >= start {
+			return
+		}
+		changed := tail.Changed(at, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // maxOffset keeps a fast-forward from leaving a log without offsets.
