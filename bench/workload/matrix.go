@@ -54,7 +54,7 @@ func (m Matrix) Run(ctx context.Context, target Target, c Configuration, repeat 
 	err = errors.Join(err, sender.Close())
 	result := run.result(sent)
 	if m.Check && c.Acks != AcksNone && err == nil {
-		err = CheckLog(ctx, target, run.hashes)
+		err = CheckLog(ctx, target, c.Acks, run.hashes)
 		result.Checked = err == nil
 	}
 	return result, err
