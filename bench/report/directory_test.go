@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,7 @@ func TestADirectoryBecomesAPageThatStandsAlone(t *testing.T) {
 	for _, expected := range []string{"2 x some CPU", "Appends against connections", "<svg", "Latency percentiles", "everything at once", "fsync, 1 of 1"} {
 		require.Contains(t, string(text), expected)
 	}
+	require.NotContains(t, string(text), "<dt class=\"failed\">")
 	for _, outside := range []string{"<script", "<link", "src=", "url("} {
 		require.NotContains(t, string(text), outside)
 	}
@@ -72,6 +74,29 @@ func TestADirectoryBecomesAPageThatStandsAlone(t *testing.T) {
 	require.NoError(t, r.Markdown(&document, "# Measured\n", "charts"))
 	require.Contains(t, document.String(), "](charts/appends-replicas-1-disk-as-it-is.svg)")
 	require.Contains(t, document.String(), "| Strandline | Go client | fsync, 1 of 1 |")
+}
+
+func TestAPageTellsWhatFailedAboveEverything(t *testing.T) {
+	path := results(t)
+	d, err := OpenDirectory(path)
+	require.NoError(t, err)
+	require.NoError(t, d.Row(Failed("matrix", subject, "mode=async acks=1", errors.New("3 records\nare missing"))))
+	require.NoError(t, d.Close())
+	page, err := Summarize(path)
+	require.NoError(t, err)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	const told = "matrix, Strandline, Go client, fsync, 1 of 1, as it is, mode=async acks=1: 3 records; are missing"
+	above, _, found := strings.Cut(string(text), "<svg")
+	require.True(t, found)
+	require.Contains(t, above, told)
+	r, err := ReadDirectory(path)
+	require.NoError(t, err)
+	var document strings.Builder
+	require.NoError(t, r.Markdown(&document, "# Measured\n", "charts"))
+	above, below, _ := strings.Cut(document.String(), "## Charts")
+	require.Contains(t, above, "- failed: "+told)
+	require.Contains(t, below, "### Failed")
 }
 
 func TestALineThatWasCutOffIsLeftOut(t *testing.T) {

@@ -284,8 +284,10 @@ func tableTitle(kind, name string) string {
 		return name
 	case kind == "limit":
 		return "Limits of the machine"
-	case kind == "skipped":
+	case kind == skipped:
 		return "Left out"
+	case kind == failed:
+		return "Failed"
 	}
 	return fmt.Sprintf("%s: %s", kind, name)
 }

@@ -161,7 +161,8 @@ func (r *allRun) warmUp(ctx context.Context, running *Running, p Place) error {
 	return nil
 }
 
-// try keeps an error for the end, unless nothing is to be done any more.
+// try keeps an error for the end, and tells it in a row if nobody has yet,
+// unless nothing is to be done any more.
 func (r *allRun) try(ctx context.Context, what string, do func() error) {
 	if ctx.Err() != nil {
 		return
@@ -169,10 +170,11 @@ func (r *allRun) try(ctx context.Context, what string, do func() error) {
 	begin := time.Now()
 	err := do()
 	r.suite.Line("%s: %v", what, time.Since(begin).Round(100*time.Millisecond))
-	if err != nil {
-		r.suite.Line("FAILED: %s: %v", what, err)
-		r.failed = append(r.failed, fmt.Errorf("%s: %w", what, err))
+	if err == nil {
+		return
 	}
+	err = r.suite.settle(ctx, err, what, report.Subject{}, "")
+	r.failed = append(r.failed, fmt.Errorf("%s: %w", what, err))
 }
 
 // subjects are the systems with the clients that are worth a row.

@@ -24,7 +24,12 @@ type memorySystem struct {
 	created []workload.LogConfig
 	deleted int
 	refuse  error // of every sender
+	after   int   // senders that are given before
+	refused func()
 }
+
+// refuseAfter gives a number of senders and then refuses.
+func (m *memorySystem) refuseAfter(err error, senders int) { m.refuse, m.after = err, senders }
 
 func newMemorySystem() *memorySystem { return &memorySystem{logs: map[string]*memoryLog{}} }
 
@@ -72,7 +77,17 @@ func (l *memoryLog) Bounds(context.Context, int) (start, end int64, err error) {
 }
 
 func (l *memoryLog) Sender(context.Context, workload.Sending) (workload.Sender, error) {
-	return memorySender{l}, l.system.refuse
+	m := l.system
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.after > 0 || m.refuse == nil {
+		m.after--
+		return memorySender{l}, nil
+	}
+	if m.refused != nil {
+		m.refused()
+	}
+	return nil, m.refuse
 }
 
 func (l *memoryLog) Reader(_ context.Context, r workload.Range) (workload.Reader, error) {

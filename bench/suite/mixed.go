@@ -21,7 +21,7 @@ func (s *Suite) Mixed(ctx context.Context, subject Subject, m workload.Mixed) er
 			bar := s.Bar(label("mixed", d, "everything at once", i, s.repeats()), (m.Warmup + m.Duration).Milliseconds(), Milliseconds)
 			result, err := m.Run(ctx, target, bar)
 			bar.Close()
-			if err != nil && result.Count == 0 {
+			if !worthARow(ctx, err, result.Count) {
 				return err
 			}
 			rows = append(rows, report.Mixed(d, result))
@@ -43,7 +43,7 @@ func (s *Suite) Mixed(ctx context.Context, subject Subject, m workload.Mixed) er
 	if err := s.result(rows, "appends_per_s"); err != nil {
 		return err
 	}
-	return s.skip(failed, "mixed", described, "")
+	return s.settle(ctx, failed, "mixed", described, "everything at once")
 }
 
 // overTime is the 99th percentile of each step of the run.

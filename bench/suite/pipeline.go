@@ -23,8 +23,9 @@ type Pipeline struct {
 // progressEvery is how often a line tells how a producer is doing.
 const progressEvery = 5 * time.Second
 
-// Pipeline measures every combination.
+// Pipeline measures every combination, also after one that went wrong.
 func (s *Suite) Pipeline(ctx context.Context, subject Subject, p Pipeline) error {
+	var errs []error
 	for _, roundTrip := range p.RoundTrips {
 		for _, inFlight := range p.InFlight {
 			setting := fmt.Sprintf("round trip %v, in flight: %s", roundTrip, limitName(inFlight))
@@ -44,12 +45,13 @@ func (s *Suite) Pipeline(ctx context.Context, subject Subject, p Pipeline) error
 			if err := s.result(rows, "records_per_s"); err != nil {
 				return err
 			}
-			if err := s.skip(failed, "pipeline", described, setting); err != nil {
-				return err
+			errs = append(errs, s.settle(ctx, failed, "pipeline", described, setting))
+			if ctx.Err() != nil {
+				return errors.Join(errs...)
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func limitName(inFlight int) string {
@@ -98,7 +100,7 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 			s.Line("%s", progressLine(now, counter))
 		})
 		counts, broken := counter.Counts()
-		if err == nil || result.Count > 0 {
+		if worthARow(ctx, errors.Join(err, broken), result.Count) {
 			row = report.Pipeline(d, roundTrip, limitName(inFlight), result, counts, counter.Latency())
 			row = append(row, report.Field{Name: "of_window", Value: ofWindow(load, roundTrip, result, counts)})
 			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts.Most)})
