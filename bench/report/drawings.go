@@ -59,8 +59,8 @@ func (r Results) Drawings() []Drawing {
 			add(benchmark, title, b.SVG())
 		}
 	}
-	bars("read", "Long reads", "From one end of the log to the other, every record compared with what was written", "MiB/s", "mib_per_s",
-		[]string{"readers", "cache"}, "system", "client")
+	bars("read", "Long reads", "From one end of the log to the other; every record is compared with what was written, except by bare fetch requests, which decode none", "MiB/s", "mib_per_s",
+		[]string{"readers", "cache"}, "system", "client", "durability")
 	bars("matrix", "The matrix of options", "Sample records sent for a fixed time; lines: the runs' spread", "MB/s of values", "mb_per_s",
 		[]string{"setting"}, "system", "client", "durability")
 	systemOf := func(row Row) string { return joined(row, []string{"system", "client", "durability"}) }

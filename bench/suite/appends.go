@@ -72,7 +72,7 @@ func (s *Suite) appendsOver(ctx context.Context, target workload.Target, group s
 }
 
 func (s *Suite) appendsLatency(group string, d report.Subject, a Appends, connections int, all *hdrhistogram.Histogram) error {
-	name := fmt.Sprintf("%s, %s, connections: %d", d.System, d.Client, connections)
+	name := fmt.Sprintf("%s, connections: %d", d.Name(), connections)
 	if a.PerSecond > 0 {
 		group += fmt.Sprintf(", %.0f/s on a schedule", a.PerSecond)
 	}

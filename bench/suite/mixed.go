@@ -31,7 +31,7 @@ func (s *Suite) Mixed(ctx context.Context, subject Subject, m workload.Mixed) er
 			if e := s.Directory.Curve(overTime(d, result)); e != nil {
 				return e
 			}
-			if e := s.latency("mixed", subject.group(d), d.System+", "+d.Client, result.Append); e != nil {
+			if e := s.latency("mixed", subject.group(d), d.Name(), result.Append); e != nil {
 				return e
 			}
 			return err

@@ -105,7 +105,7 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 			row = append(row, report.Field{Name: "of_window", Value: ofWindow(load, roundTrip, result, counts)})
 			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts.Most)})
 			if run == 0 {
-				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.System+", "+d.Client+", in flight: "+limitName(inFlight), result.Latency))
+				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.Name()+", in flight: "+limitName(inFlight), result.Latency))
 			}
 		}
 		return errors.Join(err, broken)

@@ -269,9 +269,9 @@ func (b *bench) environment() (report.Environment, error) {
 	cost, err := b.scratch.Sync(b.ctx, 2<<10, syncTime)
 	return report.Environment{
 		Machine:   limit.Machine(),
-		Disk:      fmt.Sprintf("%s (%s)%s", directory, disk.FileSystem, remark),
+		Disk:      disk.String() + remark,
 		Fdatasync: cost,
-		Software:  "strandline " + readVersion().Version + b.fleetSoftware,
+		Software:  "strandline " + readVersion().exact() + b.fleetSoftware,
 	}, err
 }
 
