@@ -95,6 +95,11 @@ func Configured(benchmark string, s Subject, setting string, r workload.Pipeline
 	}...)
 }
 
+// Trimmed adds to a row how much of [0, end) has been trimmed, in percent.
+func Trimmed(r Row, start, end int64) Row {
+	return append(r, Field{"trimmed_percent", float64(start) / float64(max(end, 1)) * 100})
+}
+
 // Mixed is the row of everything at once.
 func Mixed(s Subject, r workload.MixedResult) Row {
 	return append(s.row("mixed"), Row{

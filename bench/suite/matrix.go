@@ -22,7 +22,7 @@ func (s *Suite) Matrix(ctx context.Context, subject Subject, m Matrix) error {
 }
 
 // Retention is B5: the configurations on logs that keep their records for
-// different times.
+// different times. The rows tell how much was trimmed while they were measured.
 func (s *Suite) Retention(ctx context.Context, subject Subject, m Matrix, retentions []time.Duration) error {
 	var errs []error
 	for _, r := range retentions {
@@ -67,9 +67,18 @@ func (s *Suite) configurations(ctx context.Context, benchmark string, subject Su
 				defer bar.Close()
 				defer followClock(bar)()
 				result, err := m.Run(ctx, target, c, i)
-				if worthARow(ctx, err, result.Count) {
-					rows = append(rows, report.Configured(benchmark, d, setting, result))
+				if !worthARow(ctx, err, result.Count) {
+					return err
 				}
+				row := report.Configured(benchmark, d, setting, result)
+				if subject.Log.Retention > 0 {
+					start, end, e := target.Bounds(context.WithoutCancel(ctx), 0)
+					if e != nil {
+						return errors.Join(err, e)
+					}
+					row = report.Trimmed(row, start, end)
+				}
+				rows = append(rows, row)
 				return err
 			})
 			if failed != nil {

@@ -23,6 +23,7 @@ type memorySystem struct {
 	logs    map[string]*memoryLog
 	created []workload.LogConfig
 	deleted int
+	trimmed int64 // where every log begins
 	refuse  error // of every sender
 	after   int   // senders that are given before
 	refused func()
@@ -73,7 +74,7 @@ func (l *memoryLog) Trim(context.Context, int64) error { return nil }
 func (l *memoryLog) Bounds(context.Context, int) (start, end int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return 0, int64(len(l.records)), nil
+	return l.system.trimmed, int64(len(l.records)), nil
 }
 
 func (l *memoryLog) Sender(context.Context, workload.Sending) (workload.Sender, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/bench/driver"
 	"strandline.dev/bench/limit"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/wire"
@@ -55,14 +56,23 @@ func TestALogThatWasThereStays(t *testing.T) {
 func TestEveryConfigurationHasALogOfItsOwn(t *testing.T) {
 	system := newMemorySystem()
 	s, kept := quiet(t, system)
-	m := configured("mode=sync,async", 0, short.Duration)
+	m := configured(workload.RetentionConfigurations, 0, short.Duration)
 	require.NoError(t, s.Retention(t.Context(), subject, m, []time.Duration{48 * time.Hour, time.Second}))
 	require.Len(t, kept.rows, 4)
-	require.Equal(t, "retention=2d mode=sync", kept.rows[0].Text("setting"))
+	require.Equal(t, "retention=2d mode=sync acks=-1", kept.rows[0].Text("setting"))
 	require.Equal(t, "read back", kept.rows[0].Text("checked"))
 	require.Len(t, system.created, 8, "two retentions, two modes, two runs")
 	require.Equal(t, time.Second, system.created[7].Retention)
 	require.Equal(t, 8, system.deleted)
+	require.Equal(t, "0", kept.rows[0].Text("trimmed_percent"))
+
+	system.trimmed = 1 // a record of each log
+	m.Check = false // what is trimmed cannot be read back
+	m.Configurations = m.Configurations[1:]
+	require.NoError(t, s.Retention(t.Context(), subject, m, []time.Duration{time.Second}))
+	require.Len(t, kept.rows, 5)
+	trimmed, _ := kept.rows[4].Number("trimmed_percent")
+	require.Positive(t, trimmed)
 }
 
 func TestWhatASystemCannotDoIsLeftOutAndSaid(t *testing.T) {
@@ -159,6 +169,22 @@ func TestAPipelineIsReadBackFromItsOwnLog(t *testing.T) {
 	require.Equal(t, "automatic", kept.rows[3].Text("in_flight"))
 	require.Equal(t, "read back", kept.rows[3].Text("checked"))
 	require.Equal(t, "yes", kept.rows[0].Text("limit_kept"))
+}
+
+func TestAPartOfThePipelineHasItsOwnRepeatsAndKafkaNothingAutomatic(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	p := Pipeline{
+		Pipeline:   workload.Pipeline{Records: 100, ValueBytes: 16, Span: limit.Span{Duration: time.Minute}},
+		RoundTrips: []time.Duration{time.Millisecond}, InFlight: []int{5, 0}, Repeats: 3,
+	}
+	require.NoError(t, s.Pipeline(t.Context(), subject, p.of(subject)))
+	require.Len(t, kept.rows, 2)
+	require.Equal(t, "3", kept.rows[0].Text("runs"))
+	kafka := subject
+	kafka.Scheme = driver.Kafka
+	require.Equal(t, []int{5}, p.of(kafka).InFlight)
+	require.Equal(t, []int{5, 0}, p.InFlight)
 }
 
 func TestReadsAreMadeByEveryClient(t *testing.T) {
