@@ -67,7 +67,7 @@ func TestEveryConfigurationHasALogOfItsOwn(t *testing.T) {
 	require.Equal(t, "0", kept.rows[0].Text("trimmed_percent"))
 
 	system.trimmed = 1 // a record of each log
-	m.Check = false // what is trimmed cannot be read back
+	m.Check = false    // what is trimmed cannot be read back
 	m.Configurations = m.Configurations[1:]
 	require.NoError(t, s.Retention(t.Context(), subject, m, []time.Duration{time.Second}))
 	require.Len(t, kept.rows, 5)
