@@ -146,8 +146,10 @@ func (r *allRun) appendsBy(ctx context.Context, running *Running, p Place, store
 	defer r.repeated(r.plan.Repeats)()
 	for _, subject := range r.subjects(running, p, stored, c) {
 		load := r.plan.Appends
-		// The ends tell enough of a second library, and of our door to memory.
-		if subject.Client == driver.ClientSarama || stored == workload.Unsynced && subject.Name == running.Door.Name {
+		// The ends tell enough of a second library, and of what is not synced
+		// by our door and on three nodes.
+		unsynced := stored == workload.Unsynced && (subject.Name == running.Door.Name || p.Nodes > 1)
+		if subject.Client == driver.ClientSarama || unsynced {
 			load.Connections = []int{load.Connections[0], load.Connections[len(load.Connections)-1]}
 		}
 		subject.Log.RetentionBytes = keepBytes

@@ -46,7 +46,7 @@ func DefaultPlan() Plan {
 			Appends:     workload.Appends{Workers: 128, ValueBytes: 2 << 10, Span: limit.Span{Warmup: 200 * time.Millisecond, Duration: 700 * time.Millisecond}},
 			Connections: []int{1, 2, 8, 32, 128}, Log: "bench-appends",
 		},
-		WarmUp:   6 * time.Second,
+		WarmUp:   5 * time.Second,
 		Repeats:  3,
 		OpenRate: 2000,
 		Reads: Reads{
