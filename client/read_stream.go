@@ -22,14 +22,20 @@ type readStream struct {
 	over    bool          // given up, perhaps while a frame came
 }
 
-func openReadStream(peer *peer, request *strandlinev1.ReadRequest, silence time.Duration) (*readStream, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	stream, err := peer.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, strandlinev1.LogService_Read_FullMethodName)
+// openReadStream opens a stream that outlives ctx, which bounds the opening: a
+// connection takes only so many streams at a time.
+func openReadStream(ctx context.Context, peer *peer, request *strandlinev1.ReadRequest, silence time.Duration) (*readStream, error) {
+	life, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(ctx, cancel)
+	stream, err := peer.conn.NewStream(life, &grpc.StreamDesc{ServerStreams: true}, strandlinev1.LogService_Read_FullMethodName)
 	if err == nil {
 		err = stream.SendMsg(request)
 	}
 	if err == nil {
 		err = stream.CloseSend()
+	}
+	if !stop() && err == nil {
+		err = ctx.Err()
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // with EOF, RecvMsg tells the reason
 		cancel()

@@ -275,7 +275,7 @@ func (r *Reader) receive(ctx context.Context) (*peer, error) {
 		if err != nil {
 			return peer, err
 		}
-		if r.stream, err = openReadStream(peer, r.request(), r.silence()); err != nil {
+		if r.stream, err = openReadStream(ctx, peer, r.request(), r.silence()); err != nil {
 			return peer, err
 		}
 	}

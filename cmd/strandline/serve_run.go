@@ -25,6 +25,9 @@ import (
 // after it stays under the 10 s that are promised.
 const stopTime = 9 * time.Second
 
+// decidingTime is how long changes of the catalog may go on meanwhile.
+const decidingTime = 5 * time.Second
+
 // handoverTime is how long others have to take over.
 const handoverTime = 2 * time.Second
 
@@ -153,6 +156,9 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	n.HandOver(handover)
 	cancelHandover()
 	stop()
+	// Who creates or deletes a log, or opens a session, while the catalog has no
+	// majority would wait for one longer than that.
+	defer time.AfterFunc(decidingTime, n.StopDeciding).Stop()
 	kafka.stop(deadline)
 	grpcServer.Stop(deadline)
 	httpServer.Stop(deadline)

@@ -61,6 +61,9 @@ type catalog struct {
 	// under; landed: one of them was folded.
 	awaited []string
 	landed  bool
+	// missed: a checkpoint has taken the place of records not folded yet, and
+	// does not tell whether one of the awaited was among them.
+	missed bool
 }
 
 func newCatalog(n *Node, host *hosted) *catalog {
@@ -89,7 +92,7 @@ func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalo
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	// But not this node.
-	defer context.AfterFunc(c.node.keeper.ctx, cancel)()
+	defer context.AfterFunc(c.node.deciding, cancel)()
 	err := c.record(ctx, decide)
 	if err == nil {
 		c.node.rehost()
@@ -100,6 +103,9 @@ func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalo
 func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
 	c.deciding.Lock()
 	defer c.deciding.Unlock()
+	if ctx.Err() != nil {
+		return record.Refuse(record.Busy, "changes of the catalog wait for one another: it has no majority of nodes at the moment")
+	}
 	c.await()
 	for {
 		err := c.try(ctx, decide)
@@ -154,8 +160,11 @@ func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogCh
 func (c *catalog) decide(decide func(*catalogState) (catalogChange, error)) (at record.Offset, value []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.landed {
+	switch {
+	case c.landed:
 		return 0, nil, nil
+	case c.missed:
+		return 0, nil, decided{record.Refuse(record.OutcomeUnknown, "this node was too slow to see whether the change was made: look, and try again if it was not")}
 	}
 	change, err := decide(&c.state)
 	if err != nil {
@@ -176,7 +185,7 @@ func (c *catalog) decide(decide func(*catalogState) (catalogChange, error)) (at 
 func (c *catalog) await() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.awaited, c.landed = nil, false
+	c.awaited, c.landed, c.missed = nil, false, false
 }
 
 func (c *catalog) hasLanded() bool {
@@ -249,15 +258,18 @@ func (c *catalog) foldOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.next = max(c.next, start); c.next >= end {
+	if c.next < start {
+		c.next, c.missed = start, len(c.awaited) > 0 && !c.landed
+	}
+	if c.next >= end {
 		return nil
 	}
 	reader := &Reader{host: h, next: c.next, until: end, internal: true, reader: h.replica.NewReader(c.next)}
 	defer reader.Close()
+	defer c.show() // what was folded, even if the rest cannot be read now
 	for {
 		chunk, err := reader.Next(ctx)
 		if err == io.EOF {
-			c.show()
 			return nil
 		}
 		if err != nil {

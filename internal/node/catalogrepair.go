@@ -69,18 +69,17 @@ func (n *Node) catalogHolders() []other {
 // begin can start it.
 func (n *Node) bringBackCatalog(ctx context.Context, damage error, begin func() error) {
 	n.logger.Error("the catalog of this node is damaged; it asks the other nodes", "error", damage)
-	for ctx.Err() == nil {
-		m := n.catalogMender(damage)
-		n.catalogMending.Store(m)
-		err := damage
-		if !errors.Is(err, errLost) && !errors.Is(err, replica.ErrForgot) {
-			_, err = m.repair(ctx)
-			close(m.done)
+	var m *mending
+	// Files that are whole may be open from then on, and are not touched again.
+	for whole := false; ctx.Err() == nil; {
+		var err error
+		if !whole {
+			m = n.catalogMender(damage)
+			n.catalogMending.Store(m)
+			err = n.mendOrRenewCatalog(ctx, m, damage)
+			whole = err == nil
 		}
-		if err != nil && ctx.Err() == nil {
-			err = n.renewCatalog(ctx, m, err)
-		}
-		if err == nil {
+		if whole {
 			err = begin()
 		}
 		var again *catalogDamage
@@ -90,11 +89,23 @@ func (n *Node) bringBackCatalog(ctx context.Context, damage error, begin func() 
 			n.logger.Info("the catalog of this node is whole again")
 			return
 		case errors.As(err, &again):
-			damage = again
+			damage, whole = again, false
 		}
 		m.tell("%v", err)
 		pause(ctx, mendPauseTo)
 	}
+}
+
+func (n *Node) mendOrRenewCatalog(ctx context.Context, m *mending, damage error) error {
+	err := damage
+	if !errors.Is(err, errLost) && !errors.Is(err, replica.ErrForgot) {
+		_, err = m.repair(ctx)
+		close(m.done)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = n.renewCatalog(ctx, m, err)
+	}
+	return err
 }
 
 // attendCatalog is attend for the catalog. What this node knows of it stays; the

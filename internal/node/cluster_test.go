@@ -396,6 +396,27 @@ func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 	}
 }
 
+func TestWhoDoesNotWaitForASessionIDAnyLongerIsToldSo(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.stop("b")
+	c.stop("c") // a can reserve no ids
+	a, first := c.nodes["a"], make(chan error, 1)
+	go func() {
+		_, err := a.OpenSession(t.Context(), anyone, "orders", 0)
+		first <- err
+	}()
+	c.eventually("the first one waits", func() bool { return len(a.sessions.turn) == 1 })
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	_, err = a.OpenSession(left, anyone, "orders", 0)
+	require.ErrorIs(t, err, &record.Refusal{Reason: record.Busy})
+
+	a.StopDeciding()
+	require.Error(t, <-first, "and the first one does not keep the node from stopping")
+}
+
 // A change asks the leader, whom a node that begins has yet to connect with.
 func TestAChangeAskedOfANodeThatJustBeginsIsMade(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")

@@ -14,6 +14,10 @@ import (
 // damaged files is closed all the same.
 const handOverDamaged = 5 * time.Second
 
+// shutTime is how long a log with damaged files may take to answer what is in
+// flight.
+const shutTime = 2 * time.Second
+
 // foundDamage is told that stored bytes of a log that runs here are not what
 // was written. It may be called from anywhere, and does not block.
 func (n *Node) foundDamage(h *hosted, cause error) {
@@ -76,7 +80,7 @@ func (n *Node) stepDown(ctx context.Context, h *hosted) {
 
 // shut closes a log whose files are damaged.
 func (n *Node) shut(h *hosted) {
-	closing, cancel := context.WithTimeout(context.Background(), unhostTime)
+	closing, cancel := context.WithTimeout(context.Background(), shutTime)
 	defer cancel()
 	if err := h.close(closing); err != nil {
 		n.logger.Warn("a log with damaged files did not close cleanly", "log", h.name, "error", err)

@@ -5,14 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"strandline.dev/internal/placement"
 )
-
-// unhostTime is how long a log that leaves this node may take to answer what
-// is in flight.
-const unhostTime = 2 * time.Second
 
 // rehost brings what this node hosts to what the catalog says. It is called
 // after every change that has been folded.
@@ -20,7 +15,7 @@ func (n *Node) rehost() {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	c := n.catalog.Load()
-	if c == nil || n.closed {
+	if c == nil || n.closed || n.closing.Load() {
 		return
 	}
 	state := c.shown.Load()
@@ -39,6 +34,9 @@ func (n *Node) rehost() {
 		h.ceiling.Store(max(h.ceiling.Load(), l.Ceiling))
 	}
 	for name, l := range state.Logs {
+		if n.closing.Load() {
+			return // opening many logs takes a while
+		}
 		if (*n.logs.Load())[name] != nil {
 			continue
 		}
@@ -63,9 +61,11 @@ func (n *Node) due(l *catalogLog, hosted uint64) (placement.Step, placement.Repl
 // unhost closes a log that has left this node and removes its files.
 func (n *Node) unhost(h *hosted) {
 	n.removeLog(h.name)
-	ctx, cancel := context.WithTimeout(context.Background(), unhostTime)
-	defer cancel()
-	if err := h.close(ctx); err != nil {
+	// No message reaches the log any more, so nothing that is in flight can be
+	// committed: there is nothing to wait for.
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := h.close(now); err != nil {
 		n.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
 	}
 	l := n.catalog.Load().shown.Load().Logs[h.name]

@@ -147,9 +147,9 @@ func (n *Node) seek(ctx context.Context) {
 	}
 }
 
-// beginLate begins once this node has been taken in, unless InitCluster has.
+// beginLate begins once this node has been taken in.
 func (n *Node) beginLate(ctx context.Context) {
-	for ctx.Err() == nil && n.catalog.Load() == nil && !n.forming.Load() {
+	for ctx.Err() == nil {
 		err := n.begin()
 		if err == nil {
 			return
@@ -304,7 +304,6 @@ func (n *Node) InitCluster(ctx context.Context, _ Caller) (clusterID string, err
 		n.changing.Unlock()
 		return "", record.Refuse(record.Invalid, "this node has joined a cluster meanwhile, or is shutting down")
 	}
-	n.forming.Store(true)
 	err = n.formAlone()
 	n.changing.Unlock()
 	if err == nil {

@@ -57,7 +57,15 @@ type Node struct {
 	mended   map[uint64]time.Time
 	mendings chan struct{} // full: mendAtOnce are under way
 	closed   bool
-	forming  atomic.Bool // InitCluster makes this node a member
+	// closing is closed before changing could be had.
+	closing atomic.Bool
+
+	// beginning is held by who lets this member take part, which is done once.
+	beginning sync.Mutex
+	begun     bool
+
+	deciding     context.Context // ends with StopDeciding
+	stopDeciding context.CancelFunc
 
 	keeper keeper
 }
@@ -133,6 +141,8 @@ func Open(o Options) (*Node, error) {
 	}
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
 	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics()}
+	n.sessions.turn = make(chan struct{}, 1)
+	n.deciding, n.stopDeciding = context.WithCancel(context.Background())
 	n.me.Store(&identity{})
 	n.logs.Store(&map[string]*hosted{})
 	n.byID.Store(&map[uint64]*hosted{})
@@ -195,12 +205,19 @@ func (n *Node) open() error {
 const openTimeout = time.Minute
 
 // begin lets a member take part. A node that is alone serves its logs when
-// begin returns; one among others does so as soon as it finds them.
-func (n *Node) begin() error {
-	me := n.me.Load()
-	c, err := n.hostCatalog()
-	if err != nil {
-		return err
+// begin returns; one among others does so as soon as it finds them. It may be
+// called again: until it has succeeded it goes on from where it failed.
+func (n *Node) begin() (err error) {
+	n.beginning.Lock()
+	defer n.beginning.Unlock()
+	if n.begun {
+		return nil
+	}
+	me, c := n.me.Load(), n.catalog.Load()
+	if c == nil {
+		if c, err = n.hostCatalog(); err != nil {
+			return err
+		}
 	}
 	host := c.host()
 	n.mesh.Identify(me.ClusterID, n.peerNode())
@@ -229,6 +246,7 @@ func (n *Node) begin() error {
 	if n.options.ScrubRate > 0 {
 		n.keeper.run(n.scrub)
 	}
+	n.begun = true
 	return nil
 }
 
@@ -283,8 +301,15 @@ func (n *Node) beginAlone(ctx context.Context) error {
 	return nil
 }
 
+// StopDeciding ends every change of the catalog that waits for a majority of
+// nodes, and any that comes later. It is for who has to stop in a given time;
+// Close does so too.
+func (n *Node) StopDeciding() { n.stopDeciding() }
+
 // Close finishes what is in flight until ctx ends and closes every log.
 func (n *Node) Close(ctx context.Context) error {
+	n.closing.Store(true)
+	n.StopDeciding()
 	n.changing.Lock()
 	closed := n.closed
 	n.closed = true

@@ -61,6 +61,7 @@ func (n *Node) keepRenewing(ctx context.Context) {
 // renew gives this node new replicas for those it has lost. It reports true if
 // some have to wait until their log has a majority without them.
 func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
+	n.awaitShown() // who wanted this has yet to show the log that it is about
 	lost, stuck := n.lostReplicas()
 	if len(lost) == 0 {
 		return stuck, nil

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"strandline.dev/internal/record"
@@ -86,7 +85,7 @@ func (n *Node) Resolve(ctx context.Context, _ Caller, log string, id record.Sess
 }
 
 func (h *hosted) resolve(ctx context.Context, id record.SessionID, epoch record.Epoch, number record.Sequence) (replica.Resolution, error) {
-	var found replica.Resolution
+	var found replica.Resolution // belongs to the log's loop until the answer is there
 	_, err := h.await(ctx, func(done func(sequence.Answer)) {
 		settle := func(f replica.Resolution, r *record.Refusal) {
 			found = f
@@ -96,13 +95,16 @@ func (h *hosted) resolve(ctx context.Context, id record.SessionID, epoch record.
 			settle(replica.Resolution{}, r)
 		}
 	})
-	return found, err
+	if err != nil {
+		return replica.Resolution{}, err
+	}
+	return found, nil
 }
 
 // sessionIDs hands out ids from a block reserved in the catalog. Ids left over
 // when the node stops are lost; there are enough.
 type sessionIDs struct {
-	mu         sync.Mutex
+	turn       chan struct{}    // holds one while somebody takes an id, or reserves more
 	from, till record.SessionID // half-open
 }
 
@@ -110,8 +112,14 @@ type sessionIDs struct {
 const sessionBlock = 1000
 
 func (s *sessionIDs) next(ctx context.Context, c *catalog) (record.SessionID, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	// Reserving takes long while the catalog has no majority: who does not wait
+	// any longer must not take its turn in that.
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, record.Refuse(record.Busy, "no session id could be reserved in time: the catalog may have no majority of nodes")
+	}
+	defer func() { <-s.turn }()
 	if s.from == s.till {
 		from, err := c.reserveSessions(ctx, sessionBlock)
 		if err != nil {

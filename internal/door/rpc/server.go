@@ -70,7 +70,7 @@ func New(o Options) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true),
 	)
-	grpc_health_v1.RegisterHealthServer(s.Server, s.health)
+	grpc_health_v1.RegisterHealthServer(s.Server, healthService{s.health, s})
 	reflection.Register(s.Server)
 	return s
 }
@@ -96,6 +96,31 @@ func (s *Server) Stop(ctx context.Context) {
 	cut()
 	s.receivers.Wait()
 }
+
+// healthService ends who watches when the server stops: gRPC's own goes on for
+// as long as the client does, and the stop would wait for that.
+type healthService struct {
+	*health.Server
+	server *Server
+}
+
+func (h healthService) Watch(q *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+	ctx, end := h.server.UntilStop(stream.Context())
+	defer end()
+	err := h.Server.Watch(q, watchStream{stream, ctx})
+	if ctx.Err() != nil {
+		return StatusOf(ctx, ctx.Err())
+	}
+	return err
+}
+
+// watchStream is a stream with a context of its own.
+type watchStream struct {
+	grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]
+	ctx context.Context
+}
+
+func (w watchStream) Context() context.Context { return w.ctx }
 
 // Stopping ends when the server begins to stop: streams that would go on for
 // ever must then finish.

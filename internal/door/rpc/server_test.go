@@ -43,6 +43,20 @@ func connect(t *testing.T, address string) *grpc.ClientConn {
 	return conn
 }
 
+func TestWhoWatchesTheHealthDoesNotHoldAStopUp(t *testing.T) {
+	s, address := serve(t, Options{})
+	watch, err := grpc_health_v1.NewHealthClient(connect(t, address)).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	require.NoError(t, err)
+	_, err = watch.Recv()
+	require.NoError(t, err)
+
+	s.Stop(t.Context()) // which does not end
+	for err == nil {
+		_, err = watch.Recv()
+	}
+	require.Equal(t, codes.Unavailable, status.Code(err), err)
+}
+
 func TestAConnectionBeyondTheLimitIsClosedUntilOneLeaves(t *testing.T) {
 	s, address := serve(t, Options{MaxConnections: 1})
 	check := func(conn *grpc.ClientConn) error {
