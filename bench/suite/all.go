@@ -153,7 +153,7 @@ func (r *allRun) appendsBy(ctx context.Context, running *Running, p Place, store
 			load.Connections = []int{load.Connections[0], load.Connections[len(load.Connections)-1]}
 		}
 		subject.Log.RetentionBytes = keepBytes
-		r.try(ctx, "appends", func() error {
+		r.try(ctx, "appends, "+subject.name(), func() error {
 			_, err := r.suite.Appends(ctx, subject, load)
 			return err
 		})
@@ -197,7 +197,7 @@ func (r *allRun) openLoop(ctx context.Context, running *Running, p Place) {
 	open := r.plan.Appends
 	open.PerSecond, open.Connections = r.plan.OpenRate, []int{8}
 	for _, subject := range r.subjects(running, p, workload.Synced, franz) {
-		r.try(ctx, "appends, open loop", func() error {
+		r.try(ctx, "appends, open loop, "+subject.name(), func() error {
 			_, err := r.suite.Appends(ctx, subject, open)
 			return err
 		})
@@ -212,7 +212,7 @@ func (r *allRun) reads(ctx context.Context, running *Running, p Place) {
 		if len(subjects) == 0 {
 			return
 		}
-		r.try(ctx, "read", func() error {
+		r.try(ctx, "read, "+subjects[0].name(), func() error {
 			_, err := r.suite.Reads(ctx, subjects[0], load, subjects[1:]...)
 			return err
 		})
@@ -233,7 +233,7 @@ func (r *allRun) pipeline(ctx context.Context, running *Running, p Place) {
 	for _, subject := range subjects {
 		for _, part := range r.plan.Pipelines {
 			part = part.of(subject)
-			r.try(ctx, "pipeline", func() error { return r.suite.Pipeline(ctx, subject, part) })
+			r.try(ctx, "pipeline, "+subject.name(), func() error { return r.suite.Pipeline(ctx, subject, part) })
 		}
 	}
 	if len(running.Kafka.Nodes) == 0 {
@@ -260,7 +260,7 @@ func (p Pipeline) of(s Subject) Pipeline {
 func (r *allRun) matrix(ctx context.Context, running *Running, p Place) {
 	defer r.repeated(r.plan.Repeats)()
 	for _, subject := range r.subjects(running, p, workload.Synced, sarama) {
-		r.try(ctx, "matrix", func() error { return r.suite.Matrix(ctx, subject, r.plan.Matrix) })
+		r.try(ctx, "matrix, "+subject.name(), func() error { return r.suite.Matrix(ctx, subject, r.plan.Matrix) })
 	}
 }
 
@@ -268,13 +268,13 @@ func (r *allRun) retention(ctx context.Context, running *Running, p Place) {
 	load := r.plan.Retention
 	load.Check = false // a short retention trims what was sent
 	for _, subject := range r.subjects(running, p, workload.Synced, sarama) {
-		r.try(ctx, "retention", func() error { return r.suite.Retention(ctx, subject, load, r.plan.Retentions) })
+		r.try(ctx, "retention, "+subject.name(), func() error { return r.suite.Retention(ctx, subject, load, r.plan.Retentions) })
 	}
 }
 
 func (r *allRun) mixed(ctx context.Context, running *Running, p Place) {
 	for _, subject := range r.subjects(running, p, workload.Synced, franz) {
-		r.try(ctx, "mixed", func() error { return r.suite.Mixed(ctx, subject, r.plan.Mixed) })
+		r.try(ctx, "mixed, "+subject.name(), func() error { return r.suite.Mixed(ctx, subject, r.plan.Mixed) })
 	}
 }
 
@@ -303,7 +303,7 @@ func (r *allRun) ramDisk(ctx context.Context, running *Running, p Place) {
 		subjects = append(subjects, r.subjects(running, p, workload.Unsynced, clients{kafka: sarama.kafka})...)
 	}
 	for _, subject := range subjects {
-		r.try(ctx, "ramdisk", func() error { return r.suite.RAMDisk(ctx, subject, r.plan.RAMDisk) })
+		r.try(ctx, "ramdisk, "+subject.name(), func() error { return r.suite.RAMDisk(ctx, subject, r.plan.RAMDisk) })
 	}
 }
 

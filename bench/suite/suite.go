@@ -85,6 +85,9 @@ func (s Subject) describe(target workload.Target) report.Subject {
 	return d
 }
 
+// name tells subjects apart in what is said while they are measured.
+func (s Subject) name() string { return s.Label() + ", " + driver.Describe(s.Address) }
+
 // group says which subjects are worth comparing in one chart.
 func (s Subject) group(d report.Subject) string {
 	stored := s.Log.Durability
