@@ -4,7 +4,7 @@
 //
 // Suite (suite.go) is where results go. Each benchmark is a file: appends.go,
 // read.go, pipeline.go, matrix.go, mixed.go. all.go runs every one of them on
-// systems that it starts itself.
+// systems that it starts itself, as much of each as plan.go says.
 package suite
 
 import (
