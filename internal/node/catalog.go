@@ -235,8 +235,10 @@ func (c *catalog) refresh(ctx context.Context) error {
 	if err := c.learn(ctx); err != nil {
 		return err
 	}
-	c.current.Store(true)
-	return nil
+	if c.current.Swap(true) {
+		return nil
+	}
+	return c.node.made.settle(c.shown.Load().NextReplica)
 }
 
 // learn folds what has become known here, without asking others.

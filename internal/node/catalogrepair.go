@@ -111,8 +111,12 @@ func (n *Node) mendOrRenewCatalog(ctx context.Context, m *mending, damage error)
 // attendCatalog is attend for the catalog. What this node knows of it stays; the
 // replica that has ended stays too, until another takes its place.
 func (n *Node) attendCatalog(ctx context.Context, h *hosted, cause error) {
+	n.rememberForgetful(h, cause)
 	n.awaitShown()
 	n.stepDown(ctx, h)
+	if h.forgetful.Load() {
+		cause = fmt.Errorf("%w: %w", replica.ErrForgot, cause)
+	}
 	n.changing.Lock()
 	if n.closed || n.catalog.Load().host() != h {
 		n.changing.Unlock()
@@ -200,7 +204,8 @@ func (n *Node) renewCatalog(ctx context.Context, m *mending, reason error) error
 		return err
 	}
 	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
-	if !n.made.has(me.CatalogReplica) {
+	// One that was given before may have been made here, and said something.
+	if !n.hasLog(catalogID, me.CatalogReplica) && (a.Fresh || !n.made.has(me.CatalogReplica)) {
 		if err := n.makeReplica(catalogID, me.CatalogReplica, me.CatalogVoters); err != nil {
 			return err
 		}
@@ -229,12 +234,12 @@ func (n *Node) giveCatalog(ctx context.Context, q renewCatalogRequest) (joinAnsw
 		if !ok || node.Name != q.Name {
 			return catalogChange{}, record.Refuse(record.NoNode, "node %q is not in this cluster", q.Name)
 		}
-		a.CatalogReplica = node.Catalog
+		a.CatalogReplica, a.Fresh = node.Catalog, false
 		if node.Catalog != q.Lost {
 			return catalogChange{}, nil
 		}
 		node.Catalog = s.NextReplica
-		a.CatalogReplica = node.Catalog
+		a.CatalogReplica, a.Fresh = node.Catalog, true
 		return catalogChange{Node: []catalogNode{node}}, nil
 	})
 	a.Nodes = c.shown.Load().nodes()

@@ -21,6 +21,9 @@ const shutTime = 2 * time.Second
 // foundDamage is told that stored bytes of a log that runs here are not what
 // was written. It may be called from anywhere, and does not block.
 func (n *Node) foundDamage(h *hosted, cause error) {
+	if errors.Is(cause, replica.ErrForgot) {
+		h.forgetful.Store(true) // which counts for more than what was found before
+	}
 	if h.damaged.Swap(true) {
 		return
 	}
@@ -43,6 +46,7 @@ func (n *Node) foundDamage(h *hosted, cause error) {
 // attend takes a replica whose files are damaged out of service: it hands over
 // if it leads, and comes back once its files are whole, or under another id.
 func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error) {
+	n.rememberForgetful(h, cause)
 	n.awaitShown()
 	n.stepDown(ctx, h)
 	n.changing.Lock()
@@ -52,12 +56,24 @@ func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error)
 	}
 	n.shut(h)
 	after := newHosted(l, h.replicaID)
-	if errors.Is(cause, replica.ErrForgot) {
+	if h.forgetful.Load() {
+		n.rememberForgetful(h, cause)
 		n.lose(after, l, cause)
 	} else {
 		n.mend(after, l, cause)
 	}
 	n.addLog(after)
+}
+
+// rememberForgetful marks a replica that has forgotten what it promised. Its files
+// look sound: without the mark, the next life of this node would believe them.
+func (n *Node) rememberForgetful(h *hosted, cause error) {
+	if !h.forgetful.Load() {
+		return
+	}
+	if err := n.markLost(h.id, h.replicaID, cause.Error()); err != nil {
+		n.logger.Error("a replica that has forgotten could not be marked", "log", h.name, "replica", h.replicaID, "error", err)
+	}
 }
 
 // awaitShown returns when a log that is being opened, which may prove damaged

@@ -86,6 +86,10 @@ func (h *hosted) storedEntries(ctx context.Context, q entriesRequest) (frames []
 	if h.replica == nil || h.standing.Load() != nil {
 		return nil, a, record.Refuse(record.Busy, "log %q is not served on this node", h.name)
 	}
+	if f := h.replica.Status().Failed; f != nil && f.Reason == record.Corrupt {
+		// Its entries may be whole each, and yet not one history.
+		return nil, a, record.Refuse(record.Busy, "log %q is damaged on this node, too", h.name)
+	}
 	if a.Settled, err = h.replica.Settled(ctx); err != nil {
 		return nil, a, err
 	}

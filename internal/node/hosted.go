@@ -42,6 +42,8 @@ type hosted struct {
 	// damaged: found has been told. leaving: so the replica is about to be
 	// closed and mended.
 	damaged, leaving atomic.Bool
+	// forgetful: it was found to lack what it had promised.
+	forgetful atomic.Bool
 	// mending is under way; nil for a log whose files are whole.
 	mending *mending
 

@@ -74,12 +74,21 @@ func (n *Node) unhost(h *hosted) {
 	}
 	err := n.forgetReplica(h.id, h.replicaID)
 	if err == nil {
-		err = n.disk.RemoveAll(n.logDir(h.id))
+		err = n.removeEmpty(h.id)
 	}
 	if err != nil {
 		n.logger.Error("could not remove the files of a log that has left this node; the next start tries again",
 			"log", h.name, "error", err)
 	}
+}
+
+// removeEmpty removes the directory of a log of which no replica is here.
+func (n *Node) removeEmpty(log uint64) error {
+	replicas, err := n.disk.ListDirs(n.logDir(log))
+	if err != nil || len(replicas) > 0 {
+		return err
+	}
+	return n.disk.RemoveAll(n.logDir(log))
 }
 
 func (n *Node) forgetReplica(log, replica uint64) error {

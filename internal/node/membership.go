@@ -35,6 +35,8 @@ type joinAnswer struct {
 	CatalogReplica uint64        `json:"catalog_replica"`
 	CatalogVoters  []uint64      `json:"catalog_voters"`
 	Nodes          []catalogNode `json:"nodes"`
+	// Fresh: CatalogReplica was given by this answer for the first time.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // invitation tells a node that waits whom to ask.

@@ -15,6 +15,7 @@ type metrics struct {
 	damaged  *prometheus.CounterVec
 	mended   *prometheus.CounterVec
 	replaced *prometheus.CounterVec
+	unread   *prometheus.CounterVec
 	scrubbed prometheus.Counter
 	scrubs   prometheus.Counter
 }
@@ -41,6 +42,9 @@ func newMetrics() *metrics {
 		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "strandline_log_lost_replicas_total", Help: "Replicas here that had lost what they knew.",
 		}, log),
+		unread: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "strandline_log_unreadable_total", Help: "How often a scrub ended where the disk does not give back what was stored.",
+		}, log),
 		scrubbed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "strandline_scrubbed_bytes_total", Help: "Stored bytes that were read to see whether they are still what was written.",
 		}),
@@ -63,6 +67,7 @@ func (m *metrics) forget(log string) {
 	m.damaged.DeleteLabelValues(log)
 	m.mended.DeleteLabelValues(log)
 	m.replaced.DeleteLabelValues(log)
+	m.unread.DeleteLabelValues(log)
 }
 
 // Metrics of the node and its logs, for a Prometheus registry.
@@ -113,6 +118,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.node.metrics.damaged.Collect(out)
 	c.node.metrics.mended.Collect(out)
 	c.node.metrics.replaced.Collect(out)
+	c.node.metrics.unread.Collect(out)
 	c.node.metrics.scrubbed.Collect(out)
 	c.node.metrics.scrubs.Collect(out)
 }

@@ -169,11 +169,11 @@ func (n *Node) open() error {
 	if err != nil {
 		return err
 	}
-	if n.made, err = loadReplicaList(n.disk, n.options.DataDir); err != nil {
+	if n.made, err = loadReplicaList(n.disk, n.options.DataDir, id.member()); err != nil {
 		return err
 	}
 	if n.made.damaged != nil {
-		n.logger.Warn("the list of replicas is damaged; it is made anew from what is there", "error", n.made.damaged)
+		n.logger.Error("the list of replicas that were made here is damaged: those that have no files are replaced", "error", n.made.damaged)
 	}
 	if id.member() && n.options.Name != DefaultName && n.options.Name != id.Name {
 		return fmt.Errorf("%s belongs to node %q, not %q: a node keeps its name", n.options.DataDir, id.Name, n.options.Name)

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"strandline.dev/internal/placement"
@@ -67,26 +66,29 @@ func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
 		return stuck, nil
 	}
 	var gone []uint64 // that were in memory
+	me := n.me.Load().NodeID
 	err = n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
 		var change catalogChange
 		gone, waiting = nil, stuck
 		next := s.NextReplica
 		for _, l := range s.Logs {
-			at := slices.IndexFunc(l.Replicas, func(r catalogReplica) bool { return lost[r.ID] })
+			r, here := l.On(me) // one that is leaving may count as much as the others
 			switch {
-			case at < 0:
+			case !here || !lost[r.ID]:
 				continue
 			case l.Config.decode().Durability == Memory:
-				gone = append(gone, l.Replicas[at].ID)
-				next = l.renewMemory(l.Replicas[at].ID, next)
+				gone = append(gone, r.ID)
+				next = l.renewMemory(r.ID, next)
 			default:
 				renewed := l
-				renewed.Renew(l.Replicas[at].ID, next)
+				taken := renewed.Renew(r.ID, next)
 				if !renewed.Survives() {
 					waiting = true // since this node looked, another has lost its own
 					continue
 				}
-				next++
+				if taken {
+					next++
+				}
 				l = renewed
 			}
 			change.Put = append(change.Put, l)

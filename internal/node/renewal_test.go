@@ -128,7 +128,7 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 		c.stop(name)
 	}
 	require.NoError(t, os.RemoveAll(dir))
-	made, err := loadReplicaList(segment.OS(), c.dirs["c"])
+	made, err := loadReplicaList(segment.OS(), c.dirs["c"], true)
 	require.NoError(t, err)
 	require.NoError(t, made.remove(id))
 	c.start("c", nil)
@@ -294,6 +294,68 @@ func TestADamagedIdentityIsNotTakenForAnother(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(changed), 0o644))
 	_, err = Open(Options{FormAlone: true, DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
 	require.ErrorContains(t, err, "does not match its checksum")
+}
+
+// With the list, nothing else tells that there was such a replica.
+func TestAMemoryLogIsNotBegunAnewBecauseTheListIsDamaged(t *testing.T) {
+	for _, damage := range []func(list string) string{
+		func(string) string { return "" },
+		func(string) string { return "[1, 2" },
+		func(list string) string { return strings.Replace(list, "2", "6", 1) },
+	} {
+		dir := t.TempDir()
+		n := open(t, dir)
+		create(t, n, "cache", Config{Durability: Memory})
+		mustAppend(t, n, "cache", "one")
+		require.NoError(t, n.Close(t.Context()))
+		damageList(t, dir, damage)
+
+		n = open(t, dir)
+		_, err := n.Read(t.Context(), anyone, "cache", ReadRequest{From: From{Kind: FromOffset}, Until: NoOffset})
+		requireReason(t, record.DataLost, err)
+		require.Equal(t, record.Offset(memoryBlock), mustAppend(t, n, "cache", "two"), "no offset is used twice")
+		require.NoError(t, n.Close(t.Context()))
+
+		n = open(t, dir)
+		require.Equal(t, record.Offset(2*memoryBlock), mustAppend(t, n, "cache", "three"), "and the list is a list again")
+		require.NoError(t, n.Close(t.Context()))
+	}
+}
+
+// damageList changes replicas.json, or removes it where nothing is left.
+func damageList(t *testing.T, dir string, damage func(string) string) {
+	t.Helper()
+	path := filepath.Join(dir, "replicas.json")
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	after := damage(string(before))
+	require.NotEqual(t, string(before), after)
+	require.NoError(t, os.Remove(path))
+	if after != "" {
+		require.NoError(t, os.WriteFile(path, []byte(after), 0o644))
+	}
+}
+
+// Somebody has put node.json back into an empty data directory. Replicas that were
+// made from nothing under their old ids would have forgotten what they promised.
+func TestANodeThatHasNothingLeftButItsNameGetsNewReplicas(t *testing.T) {
+	c := three(t, 10)
+	before, _ := c.replicaOf("c", "orders")
+	catalog := c.nodes["c"].me.Load().CatalogReplica
+	c.stop("c")
+	require.NoError(t, os.RemoveAll(filepath.Join(c.dirs["c"], "logs")))
+	damageList(t, c.dirs["c"], func(string) string { return "" })
+	c.start("c", nil)
+	c.renewed("c", "orders", before)
+	require.NotEqual(t, catalog, c.nodes["c"].me.Load().CatalogReplica)
+	c.sameOn("orders", numbered(0, 10))
+
+	renewed, _ := c.replicaOf("c", "orders")
+	c.stop("c")
+	c.start("c", nil)
+	c.sameOn("orders", numbered(0, 10))
+	again, _ := c.replicaOf("c", "orders")
+	require.Equal(t, renewed, again, "that was once")
 }
 
 // The list of replicas is damaged or gone: what is there is not made anew.

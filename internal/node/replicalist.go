@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
 
@@ -16,71 +18,124 @@ import (
 // directory and not removed. A replica is entered once its files are durable,
 // and before it has a voice. So one that is in the list and has no files has
 // lost them, with its votes: it must never be made again from nothing. One that
-// is not in the list has never said anything, unless its log is there: then the
-// list is damaged, or a crash came between the two.
+// is not in the list has never said anything, unless its log is there: then a
+// crash came between the two.
+//
+// A list that is damaged, or is gone from the directory of a member, tells of no
+// replica that it was not made. So all that there were by then count as made:
+// those without files are replaced.
 type replicaList struct {
 	disk segment.FS
 	path string
 
-	// damaged is why the file could not be read: then only those whose logs are
-	// there are known.
+	// damaged is why the file could not be used.
 	damaged error
 
-	mu   sync.Mutex
-	made []uint64 // sorted
+	mu sync.Mutex
+	madeHere
 }
 
-func loadReplicaList(disk segment.FS, dir string) (*replicaList, error) {
+// madeHere is what the file holds.
+type madeHere struct {
+	Made []uint64 `json:"made"` // sorted
+	// Below this, every replica counts as made, since the list was lost;
+	// unsettled: every replica there is.
+	Below uint64 `json:"below,omitempty"`
+	// Sum is record.Checksum of the file with Sum 0.
+	Sum uint32 `json:"sum"`
+}
+
+// unsettled: the list was lost, and which ids had been given by then is not
+// known yet.
+const unsettled = math.MaxUint64
+
+// loadReplicaList reads the list; a member always has one.
+func loadReplicaList(disk segment.FS, dir string, member bool) (*replicaList, error) {
 	l := &replicaList{disk: disk, path: filepath.Join(dir, "replicas.json")}
 	data, err := disk.ReadFile(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !member:
 		return l, nil
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrNotExist):
+		l.damaged = fmt.Errorf("%s is gone", l.path)
+	case err != nil:
 		return nil, fmt.Errorf("read replicas.json: %w", err)
+	default:
+		l.damaged = l.decode(data)
 	}
-	if err := json.Unmarshal(data, &l.made); err != nil {
-		l.damaged = fmt.Errorf("read %s: %w", l.path, err)
-		l.made = nil
+	if l.damaged != nil {
+		l.madeHere = madeHere{Below: unsettled}
 	}
-	slices.Sort(l.made)
 	return l, nil
 }
 
+func (l *replicaList) decode(data []byte) error {
+	if err := json.Unmarshal(data, &l.madeHere); err != nil {
+		return fmt.Errorf("read %s: %w", l.path, err)
+	}
+	if l.Sum != l.madeHere.sum() || !slices.IsSorted(l.Made) {
+		return fmt.Errorf("%s does not match its checksum", l.path)
+	}
+	return nil
+}
+
+// sum is the checksum of a list without one.
+func (m madeHere) sum() uint32 {
+	m.Sum = 0
+	data, err := json.Marshal(m)
+	if err != nil {
+		return 0 // it has nothing that cannot be encoded
+	}
+	return record.Checksum(data)
+}
+
+// has tells whether a replica was made here, or may have been.
 func (l *replicaList) has(replica uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, found := slices.BinarySearch(l.made, replica)
-	return found
+	_, found := slices.BinarySearch(l.Made, replica)
+	return found || replica < l.Below
+}
+
+// settle tells a list that was lost which ids have been given: none below next
+// was, or will be, given after that. A replica that has one from next on was not
+// made before.
+func (l *replicaList) settle(next uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Below != unsettled {
+		return nil
+	}
+	return l.save(madeHere{Made: l.Made, Below: next})
+}
+
+// save makes m the list. The mutex is held.
+func (l *replicaList) save(m madeHere) error {
+	m.Sum = m.sum()
+	if err := saveJSON(l.disk, l.path, m); err != nil {
+		return err
+	}
+	l.madeHere = m
+	return nil
 }
 
 func (l *replicaList) add(replica uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, found := slices.BinarySearch(l.made, replica)
+	at, found := slices.BinarySearch(l.Made, replica)
 	if found {
 		return nil
 	}
-	made := slices.Insert(slices.Clone(l.made), at, replica)
-	if err := saveJSON(l.disk, l.path, made); err != nil {
-		return err
-	}
-	l.made = made
-	return nil
+	return l.save(madeHere{Made: slices.Insert(slices.Clone(l.Made), at, replica), Below: l.Below})
 }
 
 // remove is called after the files are gone.
 func (l *replicaList) remove(replica uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, found := slices.BinarySearch(l.made, replica)
+	at, found := slices.BinarySearch(l.Made, replica)
 	if !found {
 		return nil
 	}
-	made := slices.Delete(slices.Clone(l.made), at, at+1)
-	if err := saveJSON(l.disk, l.path, made); err != nil {
-		return err
-	}
-	l.made = made
-	return nil
+	return l.save(madeHere{Made: slices.Delete(slices.Clone(l.Made), at, at+1), Below: l.Below})
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -71,7 +72,15 @@ func (n *Node) scrubLog(ctx context.Context, h *hosted) {
 	if errors.Is(err, segment.ErrTrimmed) || errors.Is(err, segment.ErrClosed) {
 		return // what was trimmed meanwhile need not be whole
 	}
-	if err != nil && ctx.Err() == nil {
+	var corrupt *segment.CorruptError
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.As(err, &corrupt), errors.Is(err, fs.ErrNotExist):
 		h.found(err)
+	default:
+		// What cannot be read is not known to be wrong. The replica goes on with
+		// the rest: it may hold what another one cannot read.
+		n.metrics.unread.WithLabelValues(h.name).Inc()
+		n.logger.Error("a stored log cannot be read everywhere; look at the disk, and replace this node if it fails", "log", h.name, "error", err)
 	}
 }

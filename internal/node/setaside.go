@@ -22,7 +22,19 @@ func (n *Node) asideDir(log, replica uint64) string {
 // markedLost tells whether a replica was marked as lost, and why.
 func (n *Node) markedLost(log, replica uint64) (reason string, yes bool) {
 	text, err := n.disk.ReadFile(filepath.Join(n.replicaDir(log, replica), lostMark))
-	return string(text), err == nil
+	return string(text), !errors.Is(err, fs.ErrNotExist) // one that cannot be read is there
+}
+
+// markLost marks a replica as lost, for ever.
+func (n *Node) markLost(log, replica uint64, reason string) error {
+	if _, marked := n.markedLost(log, replica); marked {
+		return nil
+	}
+	path := filepath.Join(n.replicaDir(log, replica), lostMark)
+	if err := segment.WriteFileDurably(n.disk, path, []byte(reason+"\n")); err != nil {
+		return fmt.Errorf("mark replica %d as lost: %w", replica, err)
+	}
+	return nil
 }
 
 // putAside takes the files of a lost replica out of the way, unless its log has
@@ -48,10 +60,8 @@ func (n *Node) setAside(log, replica uint64, reason string) error {
 	if err != nil {
 		return fmt.Errorf("set the files of replica %d aside: %w", replica, err)
 	}
-	if _, marked := n.markedLost(log, replica); !marked {
-		if err := segment.WriteFileDurably(n.disk, filepath.Join(from, lostMark), []byte(reason+"\n")); err != nil {
-			return fmt.Errorf("mark replica %d as lost: %w", replica, err)
-		}
+	if err := n.markLost(log, replica, reason); err != nil {
+		return err
 	}
 	if err := n.disk.MkdirAll(to); err != nil {
 		return fmt.Errorf("set the files of replica %d aside: %w", replica, err)

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"slices"
-
 	"strandline.dev/internal/placement"
 	"strandline.dev/internal/replica"
 )
@@ -161,10 +159,12 @@ func (n *node) renew() {
 	lost := n.replicaID
 	n.decide(func(p *placement.Placement) bool {
 		w := n.world
-		if !slices.ContainsFunc(p.Replicas, func(r placement.Replica) bool { return r.ID == lost }) || !p.Renew(lost, w.catalog.next) {
-			return false // it leaves anyway
+		if r, here := p.On(n.id); !here || r.ID != lost {
+			return false
 		}
-		w.catalog.take()
+		if p.Renew(lost, w.catalog.next) {
+			w.catalog.take()
+		}
 		w.counts.Renewed++
 		return true
 	})

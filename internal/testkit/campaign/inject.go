@@ -9,9 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// tracerTime is how long strace may take to let go of a node.
+const tracerTime = 5 * time.Second
 
 // inject lets one of the next system calls of a node fail, by strace: the N-th of
 // whichever thread comes to it first. The node may do as it likes then, but
@@ -31,7 +35,10 @@ func inject(calls, failure string) func(*scene) func() {
 		require.NoError(s.t, tracer.Start())
 		return func() {
 			_ = tracer.Process.Signal(syscall.SIGTERM) // it lets go of the node
+			// One that was told so before it had begun may sleep for ever.
+			stuck := time.AfterFunc(tracerTime, func() { _ = tracer.Process.Kill() })
 			_ = tracer.Wait()
+			stuck.Stop()
 			text, err := os.ReadFile(struck)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
