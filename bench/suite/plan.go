@@ -88,7 +88,7 @@ func QuickPlan() Plan {
 	p.Retention = configured("mode=async acks=-1", 100*time.Millisecond, 2400*time.Millisecond)
 	p.Retentions = []time.Duration{time.Second}
 	p.RAMDisk = configured("mode=sync,async acks=-1", 100*time.Millisecond, 400*time.Millisecond)
-	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 2*time.Second, 500*time.Millisecond
+	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 1500*time.Millisecond, 500*time.Millisecond
 	p.Mixed.Keep, p.Mixed.BootEvery = 1000, 500*time.Millisecond
 	return p
 }
