@@ -85,7 +85,7 @@ func QuickPlan() Plan {
 	far.Span, far.Repeats = limit.Span{Warmup: 500 * time.Millisecond, Duration: time.Second}, 1
 	p.Pipelines = []Pipeline{far}
 	p.Matrix = configured("mode=sync,async acks=-1,0\nmode=async compression=zstd bytes=500000 flush=100ms", 100*time.Millisecond, 400*time.Millisecond)
-	p.Retention = configured("mode=async acks=-1", 100*time.Millisecond, 2400*time.Millisecond)
+	p.Retention = configured("mode=async acks=-1", 100*time.Millisecond, 3200*time.Millisecond)
 	p.Retentions = []time.Duration{time.Second}
 	p.RAMDisk = configured("mode=sync,async acks=-1", 100*time.Millisecond, 400*time.Millisecond)
 	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 1500*time.Millisecond, 500*time.Millisecond
