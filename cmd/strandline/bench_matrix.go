@@ -84,7 +84,7 @@ and is a beginning for your own. Every measurement has a log of its own, which i
 read back, compared with what was sent, and deleted.`,
 		Example: `  strandline bench matrix --repeats 3 --out results
   strandline bench matrix --print-options > mine.txt
-  strandline bench matrix --options mine.txt --target kafka://127.0.0.1:9092?client=sarama`,
+  strandline bench matrix --options mine.txt --target "kafka://127.0.0.1:9092?client=sarama"`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if print {

@@ -46,7 +46,7 @@ A line every 5 s tells how it goes: ingress counts values, egress the bytes on
 the wire, latency is that of requests, as the proxy sees them. Every measurement
 has a log of its own, which is deleted.`,
 		Example: `  strandline bench pipeline --round-trip 140ms --in-flight 1,5,auto
-  strandline bench pipeline --target kafka://127.0.0.1:9092?client=sarama --in-flight 5`,
+  strandline bench pipeline --target "kafka://127.0.0.1:9092?client=sarama" --in-flight 5`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			load.Pipeline = workload.Pipeline{

@@ -33,7 +33,11 @@ is one disk and one power cord: for data that matter, see "serve".`,
 		Example: "  strandline dev\n  strandline dev --data /tmp/try --grpc 127.0.0.1:9001 --http 127.0.0.1:9101",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			for _, address := range []string{d.grpc, d.kafka, d.http} {
+			addresses := []string{d.grpc, d.http}
+			if d.kafka != noKafka {
+				addresses = append(addresses, d.kafka)
+			}
+			for _, address := range addresses {
 				if checkListen(address, false) != nil {
 					return misused(command, "%s is not HOST:PORT of this machine, which is what dev is for", address)
 				}
@@ -45,7 +49,7 @@ is one disk and one power cord: for data that matter, see "serve".`,
 	flags := command.Flags()
 	flags.StringVar(&d.data, "data", defaultDevData, "`directory` for the nodes' data directories")
 	flags.StringVar(&d.grpc, "grpc", defaultGRPCAddress, "`address` of the first node's gRPC port; the others take the next ones")
-	flags.StringVar(&d.kafka, "kafka", defaultKafkaAddress, "`address` of the first node's Kafka port; the others take the next ones")
+	flags.StringVar(&d.kafka, "kafka", defaultKafkaAddress, "`address` of the first node's Kafka port; the others take the next ones; none for no such ports")
 	flags.StringVar(&d.http, "http", defaultHTTPAddress, "`address` of the first node's HTTP port; the others take the next ones")
 	flags.Var(&style, "log-format", "text or json")
 	_ = command.MarkFlagDirname("data")

@@ -11,9 +11,10 @@ import (
 
 // dev starts three nodes and waits until they are a cluster. The process that
 // it returns is asked at the first of them.
-func dev(t *testing.T, data string) (*process, []served, clusterJSON) {
+func dev(t *testing.T, data string, flags ...string) (*process, []served, clusterJSON) {
 	t.Helper()
-	command := program(t, "dev", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	args := []string{"dev", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"}
+	command := program(t, append(args, flags...)...)
 	stdout, err := command.StdoutPipe()
 	require.NoError(t, err)
 	var said lockedBuffer
@@ -69,6 +70,9 @@ func TestDevThatIsInterruptedBeforeItsClusterFormedEndsCleanly(t *testing.T) {
 	if code := command.ProcessState.ExitCode(); code != -1 {
 		require.Equal(t, exitOK, code)
 	}
-	p, _, _ := dev(t, data)
+	p, nodes, _ := dev(t, data, "--kafka", noKafka)
+	for _, n := range nodes {
+		require.Equal(t, noKafka, n.Kafka)
+	}
 	require.Equal(t, exitOK, p.terminate())
 }

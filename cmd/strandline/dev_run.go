@@ -31,7 +31,7 @@ const (
 type devSettings struct {
 	data       string
 	grpc, http string // of the first node
-	kafka      string // the same; empty: none
+	kafka      string // the same, or noKafka
 	logs       func(name string) logSink
 }
 
@@ -167,7 +167,7 @@ func (d devSettings) takePorts() (taken []ports, err error) {
 		if p.grpc, grpc, err = takeNext(grpc); err != nil {
 			return taken, err
 		}
-		if kafka != "" {
+		if kafka != noKafka {
 			if p.kafka, kafka, err = takeNext(kafka); err != nil {
 				p.close()
 				return taken, err

@@ -16,7 +16,7 @@ func TestAPortThatIsTakenIsPassedOver(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer busy.Close()
-	d := devSettings{grpc: busy.Addr().String(), http: "127.0.0.1:0"}
+	d := devSettings{grpc: busy.Addr().String(), http: "127.0.0.1:0", kafka: noKafka}
 	taken, err := d.takePorts()
 	require.NoError(t, err)
 	require.Len(t, taken, len(devNames))
@@ -28,8 +28,19 @@ func TestAPortThatIsTakenIsPassedOver(t *testing.T) {
 		}
 		p.close()
 	}
-	_, err = devSettings{grpc: "127.0.0.1:65535", http: "127.0.0.1:0"}.takePorts()
+	_, err = devSettings{grpc: "127.0.0.1:65535", http: "127.0.0.1:0", kafka: noKafka}.takePorts()
 	require.ErrorContains(t, err, "no port after")
+}
+
+func TestDevTakesNoKafkaPortsIfToldSo(t *testing.T) {
+	taken, err := devSettings{grpc: "127.0.0.1:0", http: "127.0.0.1:0", kafka: noKafka}.takePorts()
+	require.NoError(t, err)
+	for _, p := range taken {
+		require.Nil(t, p.kafka)
+		p.close()
+	}
+	require.Equal(t, exitUsage, execute(t, nil, "", "dev", "--kafka", "10.0.0.1:9092").code)
+	require.Equal(t, exitUsage, execute(t, nil, "", "dev", "--kafka", noKafka, "--grpc", noKafka).code, "the others are needed")
 }
 
 func TestOnlyWarningsOfTheNodesAreShown(t *testing.T) {

@@ -96,13 +96,13 @@ func checkReachable(address string, insecure bool) error {
 		return fmt.Errorf("%q is not HOST:PORT: %w", address, err)
 	}
 	if port == "0" || port == "" || isWildcard(host) {
-		return fmt.Errorf("nobody can connect to %s: other nodes need a host and a port that stay", address)
+		return fmt.Errorf("nobody can connect to %s: others need a host and a port that stay", address)
 	}
-	if ip := net.ParseIP(host); insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+	if insecure || isLoopback(host) {
 		return nil
 	}
 	return hintedError{
-		fmt.Errorf("node address %s is beyond this machine, and nothing between nodes is encrypted or checked yet", address),
+		fmt.Errorf("address %s is beyond this machine, and nothing is encrypted or checked yet", address),
 		"to use it all the same: --insecure",
 	}
 }
@@ -117,6 +117,12 @@ func agree(listens, reached string) bool {
 func isWildcard(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// isLoopback: a host that only this machine reaches.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // peerFlag is a list of names and addresses: a=HOST:PORT,b=HOST:PORT.

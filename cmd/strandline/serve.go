@@ -40,15 +40,17 @@ Nothing is encrypted yet, so addresses beyond this machine are refused unless
 exit code 0, within 10 s.`,
 		Example: `  strandline serve
   strandline serve --data /var/lib/strandline --log-format json
-  strandline serve --grpc 0.0.0.0:7171 --insecure
-  strandline serve --node-name a --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
-  strandline serve --node-name d --join 127.0.0.1:7171 --grpc 127.0.0.1:7174 --http 127.0.0.1:7274`,
+  strandline serve --grpc 0.0.0.0:7171 --kafka 0.0.0.0:9092 --insecure
+  strandline serve --node-name a --data a --kafka 127.0.0.1:9092 --http 127.0.0.1:7271 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
+  strandline serve --node-name b --data b --kafka 127.0.0.1:9093 --http 127.0.0.1:7272 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
+  strandline serve --node-name c --data c --kafka 127.0.0.1:9094 --http 127.0.0.1:7273 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
+  strandline serve --node-name d --data d --kafka 127.0.0.1:9095 --http 127.0.0.1:7274 --grpc 127.0.0.1:7174 --join 127.0.0.1:7171`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := s.settleMembership(command.Flags().Changed("grpc"), c.insecure); err != nil {
 				return usageError{err, command.CommandPath()}
 			}
-			if err := checkListenKafka(s.kafka, c.insecure); err != nil {
+			if err := s.checkKafka(c.insecure); err != nil {
 				return usageError{err, command.CommandPath()}
 			}
 			for _, address := range []string{s.grpc, s.http} {
@@ -65,6 +67,7 @@ exit code 0, within 10 s.`,
 	s.membership.register(flags)
 	flags.StringVar(&s.grpc, "grpc", defaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 takes any that is free")
 	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
+	flags.StringVar(&s.kafkaAdvertise, "kafka-advertise", "", "`address` at which Kafka's clients reach this node, behind NAT or in a container (default: --kafka, or where the node is reached)")
 	flags.StringVar(&s.http, "http", defaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree
@@ -91,7 +94,7 @@ func checkListen(address string, insecure bool) error {
 	if err != nil {
 		return fmt.Errorf("listen on %q: %w", address, err)
 	}
-	if ip := net.ParseIP(host); insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+	if insecure || isLoopback(host) {
 		return nil
 	}
 	return hintedError{

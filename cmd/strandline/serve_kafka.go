@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
-	"log/slog"
+	"errors"
+	"fmt"
 	"net"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -37,21 +39,51 @@ func checkListenKafka(address string, insecure bool) error {
 	return checkListen(address, insecure)
 }
 
-// kafkaReachedAt is the address of the Kafka port that clients of other nodes
-// are told; empty: none. A port on all interfaces is reached where the gRPC
-// port is.
-func (s serveSettings) kafkaReachedAt(l net.Listener) string {
-	if l == nil {
-		return ""
+// checkKafka refuses a Kafka port that others can reach, unless that is wanted,
+// and an address to tell them that is none.
+func (s serveSettings) checkKafka(insecure bool) error {
+	if err := checkListenKafka(s.kafka, insecure); err != nil || s.kafkaAdvertise == "" {
+		return err
 	}
-	host, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil || !isWildcard(host) {
-		return l.Addr().String()
+	if s.kafka == noKafka {
+		return errors.New("--kafka none serves no port that --kafka-advertise could tell of: give one of them")
 	}
-	if reached, _, err := net.SplitHostPort(s.reachedAt(s.grpc)); err == nil {
-		host = reached
+	if err := checkReachable(s.kafkaAdvertise, insecure); err != nil {
+		return err
 	}
-	return net.JoinHostPort(host, port)
+	_, port, _ := net.SplitHostPort(s.kafkaAdvertise)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("--kafka-advertise %s: Kafka's clients are told a number for a port", s.kafkaAdvertise)
+	}
+	return nil
+}
+
+// kafkaReachedAt is the address at which other nodes send clients to the Kafka
+// port that listens at one, of a node that is reached at another. A port on all
+// interfaces is reached where the node is. One for this machine alone is told
+// to nobody if the node is reached from others: their clients would look for it
+// on their own. Then the address is empty and the error says what to do.
+func (s serveSettings) kafkaReachedAt(listens, node string) (string, error) {
+	if s.kafkaAdvertise != "" {
+		return s.kafkaAdvertise, nil
+	}
+	host, port, err := net.SplitHostPort(listens)
+	if err != nil {
+		return "", err
+	}
+	nodeHost, _, err := net.SplitHostPort(node)
+	switch {
+	case err != nil:
+		return "", err
+	case isLoopback(host) && !isLoopback(nodeHost):
+		return "", fmt.Errorf("the Kafka port listens at %s, for this machine alone, and the node at %s, for others too: "+
+			"give --kafka an address that others reach, or --kafka-advertise the one that leads here, or --kafka none", listens, node)
+	case !isWildcard(host):
+		return listens, nil
+	case isWildcard(nodeHost):
+		return "", nil // alone, and known to no other node
+	}
+	return net.JoinHostPort(nodeHost, port), nil
 }
 
 // kafkaPort is the Kafka door of a node; one without a listener does nothing.
@@ -60,11 +92,11 @@ type kafkaPort struct {
 	server   *kafkadoor.Server
 }
 
-func newKafkaPort(n *node.Node, l net.Listener, logger *slog.Logger) kafkaPort {
+func (s serveSettings) newKafkaPort(n *node.Node, l net.Listener) kafkaPort {
 	if l == nil {
 		return kafkaPort{}
 	}
-	return kafkaPort{l, kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Logger: logger})}
+	return kafkaPort{l, kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Advertise: s.kafkaAdvertise, Logger: s.logger})}
 }
 
 func (k kafkaPort) address() string {

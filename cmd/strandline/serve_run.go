@@ -36,11 +36,13 @@ type serveSettings struct {
 	data       string
 	grpc, http string
 	kafka      string
-	logspecLog string
-	pprof      bool
-	minFree    int64
-	scrubRate  int64
-	scrubEvery time.Duration
+	// kafkaAdvertise is what Kafka's clients are told; empty: kafkaReachedAt.
+	kafkaAdvertise string
+	logspecLog     string
+	pprof          bool
+	minFree        int64
+	scrubRate      int64
+	scrubEvery     time.Duration
 	// segmentBytes is that of node.Options; 0: its default.
 	segmentBytes int64
 	syncDelay    time.Duration
@@ -111,7 +113,12 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	grpcAddress, httpAddress := taken.grpc.Addr().String(), taken.http.Addr().String()
 
 	options := s.options(grpcAddress)
-	options.KafkaAddress = s.kafkaReachedAt(taken.kafka)
+	if taken.kafka != nil {
+		var hidden error
+		if options.KafkaAddress, hidden = s.kafkaReachedAt(taken.kafka.Addr().String(), options.GRPCAddress); hidden != nil {
+			s.logger.Warn("other nodes send no Kafka client to this one", "reason", hidden)
+		}
+	}
 	n, err := node.Open(options)
 	if err != nil {
 		return err
@@ -119,7 +126,7 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	grpcServer := rpc.New(rpc.Options{Logger: s.logger})
 	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
 	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)
-	kafka := newKafkaPort(n, taken.kafka, s.logger)
+	kafka := s.newKafkaPort(n, taken.kafka)
 	collectors := append(grpcServer.Metrics(), kafka.metrics()...)
 	httpServer, err := httpdoor.New(n, httpdoor.Options{Profiles: s.pprof, Logger: s.logger, Collectors: collectors})
 	if err != nil {

@@ -69,6 +69,7 @@ func (n *Node) describe(h *hosted) Info {
 		i.Problem = problem.Error()
 	}
 	if h.replica == nil {
+		i.Replicas = n.replicasOf(h.name, "")
 		return i
 	}
 	s := h.replica.Status()
@@ -83,9 +84,7 @@ func (n *Node) describe(h *hosted) Info {
 	case s.Leader != 0:
 		i.Leader = n.addressOf(h, s.Leader)
 	}
-	if c := n.catalog.Load(); c != nil {
-		i.Replicas = replicasOf(c.shown.Load(), h.name, i.Leader)
-	}
+	i.Replicas = n.replicasOf(h.name, i.Leader)
 	return i
 }
 
@@ -96,6 +95,13 @@ func (n *Node) describeElsewhere(l catalogLog, state *catalogState) Info {
 		Name: l.Name, ID: l.ID, Config: l.Config.decode(), Created: l.Created,
 		BytesFree: free, BytesTotal: total, Age: UnknownAge, Replicas: replicasOf(state, l.Name, ""),
 	}
+}
+
+func (n *Node) replicasOf(log, leader string) []InfoReplica {
+	if c := n.catalog.Load(); c != nil {
+		return replicasOf(c.shown.Load(), log, leader)
+	}
+	return nil
 }
 
 // replicasOf tells who holds a log; the catalog is held by all.

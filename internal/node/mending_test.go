@@ -128,6 +128,7 @@ func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
 		info, err := c.nodes[name].KnownInfo(anyone, "orders")
 		require.NoError(t, err)
 		require.Regexp(t, `entries \d+ to \d+ are missing.*\.seg is corrupt at byte`, info.Problem)
+		require.Len(t, info.Replicas, 3, "who holds it is known all the same")
 		_, err = c.nodes[name].Read(t.Context(), anyone, "orders", ReadRequest{Until: NoOffset})
 		requireReason(t, record.NotLeader, err)
 	}

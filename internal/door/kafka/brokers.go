@@ -1,6 +1,7 @@
 package kafkadoor
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"strconv"
@@ -30,8 +31,10 @@ type broker struct {
 	rack string
 }
 
-// brokers are those that this node knows of. Itself it shows under the address
-// that the client has found it by: that one works, whatever lies between.
+// brokers are those that this node knows of. One that has no address for
+// clients, or is down, is left out: what it leads has no leader for them, what
+// it holds is offline. This node is always among them, since the client has
+// found it, and under the address that it was found by.
 func (q *call) brokers() *brokers {
 	members, self := q.connection.server.node.Members()
 	b := &brokers{
@@ -42,7 +45,7 @@ func (q *call) brokers() *brokers {
 		b.byAddress[m.Address], b.byName[m.Name] = int32(m.ID), int32(m.ID)
 		address := m.Kafka
 		if m.ID == self {
-			address = q.connection.conn.LocalAddr().String()
+			address = cmp.Or(q.connection.server.options.Advertise, q.connection.conn.LocalAddr().String())
 		}
 		host, text, err := net.SplitHostPort(address)
 		port, badPort := strconv.Atoi(text)
@@ -102,6 +105,12 @@ func (b *brokers) replicas(l *node.Info) (all, up []int32) {
 	return all, up
 }
 
+// here: this node holds a replica of a log.
+func (b *brokers) here(l *node.Info) bool {
+	all, _ := b.replicas(l)
+	return contains(all, b.self)
+}
+
 // clusterStatus is what all nodes told last. Asking them takes a while, and
 // clients ask for leaders all at once.
 type clusterStatus struct {
@@ -117,7 +126,8 @@ func (s *clusterStatus) get(ctx context.Context, n Node) node.ClusterStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.when) > statusKept {
-		if status, err := n.ClusterStatus(ctx, anonymous); err == nil {
+		// Who went away meanwhile has not heard what all others would.
+		if status, err := n.ClusterStatus(ctx, anonymous); err == nil && ctx.Err() == nil {
 			s.last, s.when = status, time.Now()
 		}
 	}

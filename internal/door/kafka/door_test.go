@@ -29,6 +29,7 @@ type door struct {
 	node    *node.Node
 	server  *Server
 	address string
+	stop    func() // of a member of a cluster
 }
 
 func open(t *testing.T, dir string, o Options) *door {
@@ -84,9 +85,14 @@ func request[R any](d *door, c *kgo.Client, q kmsg.Request) R {
 
 func (d *door) create(topic string, partitions int32) {
 	d.Helper()
+	d.createReplicated(topic, partitions, 1)
+}
+
+func (d *door) createReplicated(topic string, partitions int32, replicas int16) {
+	d.Helper()
 	q := kmsg.NewPtrCreateTopicsRequest()
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, partitions, 1
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, partitions, replicas
 	q.Topics = append(q.Topics, t)
 	r := request[*kmsg.CreateTopicsResponse](d, d.client(), q)
 	require.Zero(d, r.Topics[0].ErrorCode, r.Topics[0].ErrorMessage)

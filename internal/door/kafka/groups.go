@@ -3,6 +3,7 @@ package kafkadoor
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -65,8 +66,13 @@ func (q *call) coordinator(kind int8) (broker, error) {
 	if err != nil {
 		l = node.Info{Name: offsetsLog}
 	}
-	if b, ok := brokers.find(brokers.leader(&l)); ok {
+	leader := brokers.leader(&l)
+	if b, ok := brokers.find(leader); ok {
 		return b, nil
+	}
+	if leader != noBroker {
+		return broker{}, refuse(kerr.CoordinatorNotAvailable,
+			fmt.Sprintf("node %d leads the log of consumer offsets, and is down or has no Kafka port for clients of other nodes", leader))
 	}
 	return broker{}, refuse(kerr.CoordinatorNotAvailable, "the log of consumer offsets has no leader at the moment")
 }

@@ -14,14 +14,16 @@ import (
 func (q *call) describe(id string) (group.Description, error) {
 	d := group.Description{State: group.Dead}
 	s := q.connection.server
+	known := false
 	err := s.groups.with(q.connection.ctx, id, false, func(g *group.Group, _ int64) {
-		switch {
-		case g != nil:
+		if known = g != nil; known {
 			d = g.Describe()
-		case s.groups.offsets.of(id) != nil:
-			d.State = group.Empty
 		}
 	})
+	// Offsets may be waited for, by nobody who holds the groups up.
+	if err == nil && !known && s.groups.offsets.of(id) != nil {
+		d.State = group.Empty
+	}
 	return d, err
 }
 

@@ -54,7 +54,9 @@ func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition
 	out.LeaderEpoch = int32(b.Term)
 	switch {
 	case p.Timestamp == timeLatest:
-		// What was acknowledged before the request must be below the end.
+		// What was committed before the request must be below the end, and so
+		// everything acknowledged with acks=all. With acks=1 an append is
+		// acknowledged before that, and may be above.
 		info, err := s.node.Info(q.connection.ctx, anonymous, log)
 		if err != nil {
 			return err

@@ -45,7 +45,11 @@ type Options struct {
 	MaxConnections int   // default DefaultMaxConnections
 	InFlightBytes  int64 // default DefaultInFlightBytes
 	FetchBytes     int64 // default DefaultFetchBytes
-	Logger         *slog.Logger
+	// Advertise is the address of this node that clients are told: HOST:PORT.
+	// Default: the one that each has come to, which is right unless addresses
+	// are translated between it and the node.
+	Advertise string
+	Logger    *slog.Logger
 }
 
 // New makes a server for n. It does nothing before Serve.

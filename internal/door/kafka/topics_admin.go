@@ -186,6 +186,7 @@ func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLog
 	r := kmsg.NewPtrDescribeLogDirsResponse()
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = "data", -1, -1
+	brokers := q.brokers()
 	all, err := s.node.Topics(q.connection.ctx, anonymous)
 	dir.ErrorCode = codeOf(err)
 	wanted := map[string][]int32{}
@@ -199,10 +200,10 @@ func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLog
 		}
 		out := kmsg.NewDescribeLogDirsResponseDirTopic()
 		out.Topic = all[i].Name
-		for number, l := range all[i].Partitions {
+		for number := range all[i].Partitions {
+			l := &all[i].Partitions[number]
 			dir.TotalBytes, dir.UsableBytes = l.BytesTotal, l.BytesFree
-			_, err := s.node.KnownInfo(anonymous, l.Name)
-			if err != nil || len(partitions) > 0 && !contains(partitions, int32(number)) {
+			if !brokers.here(l) || len(partitions) > 0 && !contains(partitions, int32(number)) {
 				continue
 			}
 			p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()

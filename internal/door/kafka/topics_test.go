@@ -268,6 +268,14 @@ func TestTheClusterAndItsDisksAreDescribed(t *testing.T) {
 	require.Positive(t, dirs[0].TotalBytes)
 }
 
+func TestANodeIsShownAtTheAddressThatItIsToldToAdvertise(t *testing.T) {
+	d := open(t, t.TempDir(), Options{Advertise: "kafka.example:19092"})
+	brokers := d.metadata().Brokers
+	require.Len(t, brokers, 1)
+	require.Equal(t, "kafka.example", brokers[0].Host)
+	require.EqualValues(t, 19092, brokers[0].Port)
+}
+
 func TestCommittedOffsetsAreShownAsTheInternalTopicThatToolsExpect(t *testing.T) {
 	d := openNew(t)
 	d.create("orders", 1)

@@ -25,9 +25,9 @@ const slack = 30 * time.Second
 type Options struct {
 	// Seed decides the schedule of faults.
 	Seed uint64
-	// Faults is how many there are; default 25.
+	// Faults is how many there are; default 40: each kind at least once.
 	Faults int
-	// Of are the kinds that are drawn from; none: all that damage nothing.
+	// Of are the kinds that are drawn from; none: all.
 	Of []string
 	// Nodes form the cluster, 3 to 5; 0: the seed decides.
 	Nodes int
@@ -52,7 +52,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Faults == 0 {
-		o.Faults = 25
+		o.Faults = 40
 	}
 	if o.Nodes == 0 {
 		o.Nodes = 3 + rand.New(rand.NewPCG(o.Seed, 1<<40)).IntN(3)
