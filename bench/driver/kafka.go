@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -109,6 +110,9 @@ const (
 // kafkaSettings are the properties of a topic as Kafka knows them.
 func kafkaSettings(config workload.LogConfig) map[string]string {
 	settings := retentionSettings(config)
+	// Kafka's default is told as well: our door, which has another word for it,
+	// would else make a log of its own default.
+	settings[flushMessages] = strconv.Itoa(math.MaxInt64)
 	if config.Durability != workload.Unsynced {
 		settings[flushMessages] = "1"
 		settings[minInSync] = strconv.Itoa(max(config.Replicas, 1)/2 + 1)

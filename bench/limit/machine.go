@@ -11,13 +11,32 @@ import (
 type Disk struct {
 	Directory  string
 	FileSystem string // its type, such as ext4
+	Device     string // that it lies on, such as /dev/sda1; empty: unknown
 	Free       int64  // bytes that an ordinary user can still take
 	Total      int64
 }
 
 // Machine describes this computer in one line.
 func Machine() string {
-	return fmt.Sprintf("%d x %s, %s %s, %s", runtime.NumCPU(), processor(), runtime.GOOS, kernel(), runtime.Version())
+	const gib = 1 << 30
+	memory := "memory of unknown size"
+	if bytes := memorySize(); bytes > 0 {
+		memory = fmt.Sprintf("%.1f GiB of memory", float64(bytes)/gib)
+	}
+	return fmt.Sprintf("%d x %s, %s, %s %s, %s", runtime.NumCPU(), processor(), memory, runtime.GOOS, kernel(), runtime.Version())
+}
+
+// String is the disk in a line: its directory, file system, device and size.
+func (d Disk) String() string {
+	const gib = 1 << 30
+	about := d.FileSystem
+	if d.Device != "" {
+		about += " on " + d.Device
+	}
+	if d.Total > 0 {
+		about += fmt.Sprintf(", %.1f GiB, %.1f GiB free", float64(d.Total)/gib, float64(d.Free)/gib)
+	}
+	return d.Directory + " (" + about + ")"
 }
 
 // processor is the processor's name as Linux tells it, or its architecture.

@@ -2,6 +2,8 @@ package limit
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +23,41 @@ var fileSystems = map[int64]string{
 	0xff534d42:                 "cifs",
 }
 
+// memorySize is the machine's memory in bytes; 0: unknown.
+func memorySize() int64 {
+	var s unix.Sysinfo_t
+	if err := unix.Sysinfo(&s); err != nil {
+		return 0
+	}
+	return int64(s.Totalram) * int64(s.Unit)
+}
+
+// device is what the file system of a directory is mounted from.
+func device(directory string) string {
+	var s unix.Stat_t
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || unix.Stat(directory, &s) != nil {
+		return ""
+	}
+	return mountedFrom(string(mounts), unix.Major(s.Dev), unix.Minor(s.Dev))
+}
+
+// mountedFrom finds in the kernel's list of mounts what a device number belongs
+// to; nothing if it is not there. A line is
+//
+//	ID PARENT MAJOR:MINOR ROOT MOUNTED-AT OPTIONS [MORE...] - TYPE SOURCE OPTIONS
+func mountedFrom(mounts string, major, minor uint32) string {
+	number := fmt.Sprintf("%d:%d", major, minor)
+	for line := range strings.Lines(mounts) {
+		mount, from, _ := strings.Cut(line, " - ")
+		at, source := strings.Fields(mount), strings.Fields(from)
+		if len(at) > 2 && at[2] == number && len(source) > 1 {
+			return source[1]
+		}
+	}
+	return ""
+}
+
 // LookAtDisk asks the kernel about the file system of a directory.
 func LookAtDisk(directory string) (Disk, error) {
 	var s unix.Statfs_t
@@ -32,7 +69,7 @@ func LookAtDisk(directory string) (Disk, error) {
 		name = fmt.Sprintf("type %#x", s.Type)
 	}
 	return Disk{
-		Directory: directory, FileSystem: name,
+		Directory: directory, FileSystem: name, Device: device(directory),
 		Free: int64(s.Bavail) * s.Bsize, Total: int64(s.Blocks) * s.Bsize,
 	}, nil
 }

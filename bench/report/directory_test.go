@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/bench/limit"
+	"strandline.dev/bench/wire"
+	"strandline.dev/bench/workload"
 )
 
 func results(t *testing.T) string {
@@ -29,7 +32,7 @@ func results(t *testing.T) string {
 	h := limit.NewHistogram()
 	limit.Observe(h, time.Millisecond)
 	require.NoError(t, d.Latency("appends", "fsync", subject.Name(), h))
-	require.NoError(t, d.Curve(Curve{Benchmark: "mixed", Kind: OverTime, Name: "Strandline", Points: [][2]float64{{1, 200}, {2, 300}}, Events: []Mark{{1.5, "trim"}}}))
+	require.NoError(t, d.Curve(Curve{Benchmark: "mixed", Kind: OverTime, Name: subject.Name(), Points: [][2]float64{{1, 200}, {2, 300}}, Events: []Mark{{1.5, "trim"}}}))
 	require.NoError(t, d.Close())
 	return path
 }
@@ -56,6 +59,7 @@ func TestADirectoryBecomesAPageThatStandsAlone(t *testing.T) {
 	for _, expected := range []string{"2 x some CPU", "Appends against connections", "<svg", "Latency percentiles", "everything at once", "fsync, 1 of 1"} {
 		require.Contains(t, string(text), expected)
 	}
+	require.NotContains(t, string(text), "<dt class=\"failed\">")
 	for _, outside := range []string{"<script", "<link", "src=", "url("} {
 		require.NotContains(t, string(text), outside)
 	}
@@ -72,6 +76,61 @@ func TestADirectoryBecomesAPageThatStandsAlone(t *testing.T) {
 	require.NoError(t, r.Markdown(&document, "# Measured\n", "charts"))
 	require.Contains(t, document.String(), "](charts/appends-replicas-1-disk-as-it-is.svg)")
 	require.Contains(t, document.String(), "| Strandline | Go client | fsync, 1 of 1 |")
+}
+
+func TestEveryChartNamesTheDurability(t *testing.T) {
+	path := results(t)
+	d, err := OpenDirectory(path)
+	require.NoError(t, err)
+	h := limit.NewHistogram()
+	limit.Observe(h, time.Millisecond)
+	pipeline := workload.PipelineResult{Latency: h, Rate: limit.Rate{Count: 5, Elapsed: time.Second}}
+	rows := []Row{
+		Read(subject, workload.ReadResult{Readers: 1, Records: 1, Throughput: limit.Throughput{Bytes: 1 << 20, Elapsed: time.Second}}, Cached),
+		Pipeline(subject, time.Millisecond, "5", pipeline, wire.Counts{}, h),
+		Mixed(subject, workload.MixedResult{Append: h, Deliver: h}),
+	}
+	for _, benchmark := range []string{"matrix", "retention", "ramdisk"} {
+		rows = append(rows, Configured(benchmark, subject, "mode=sync", pipeline))
+		for i := range 2 {
+			require.NoError(t, d.Run(Repeat(rows[len(rows)-1], i+1)))
+		}
+	}
+	for _, row := range rows {
+		require.NoError(t, d.Row(row))
+	}
+	require.NoError(t, d.Latency("pipeline", "round trip 1ms", subject.Name()+", in flight: 5", h))
+	require.NoError(t, d.Close())
+	r, err := ReadDirectory(path)
+	require.NoError(t, err)
+	drawings := r.Drawings()
+	require.GreaterOrEqual(t, len(drawings), 8)
+	for _, drawing := range drawings {
+		require.Contains(t, drawing.SVG, subject.Durability, drawing.File)
+	}
+}
+
+func TestAPageTellsWhatFailedAboveEverything(t *testing.T) {
+	path := results(t)
+	d, err := OpenDirectory(path)
+	require.NoError(t, err)
+	require.NoError(t, d.Row(Failed("matrix", subject, "mode=async acks=1", errors.New("3 records\nare missing"))))
+	require.NoError(t, d.Close())
+	page, err := Summarize(path)
+	require.NoError(t, err)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	const told = "matrix, Strandline, Go client, fsync, 1 of 1, as it is, mode=async acks=1: 3 records; are missing"
+	above, _, found := strings.Cut(string(text), "<svg")
+	require.True(t, found)
+	require.Contains(t, above, told)
+	r, err := ReadDirectory(path)
+	require.NoError(t, err)
+	var document strings.Builder
+	require.NoError(t, r.Markdown(&document, "# Measured\n", "charts"))
+	above, below, _ := strings.Cut(document.String(), "## Charts")
+	require.Contains(t, above, "- failed: "+told)
+	require.Contains(t, below, "### Failed")
 }
 
 func TestALineThatWasCutOffIsLeftOut(t *testing.T) {

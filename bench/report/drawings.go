@@ -48,7 +48,7 @@ func (r Results) Drawings() []Drawing {
 	if series := r.lines(r.of("pipeline"), "round_trip_ms", "records_per_s", "system", "client", "durability", "in_flight"); len(series) > 0 {
 		l := chart.Lines{
 			Title:    "Throughput against round trip",
-			Subtitle: "One producer, one connection, through a proxy that delays; the last part of a name is the limit in flight",
+			Subtitle: "One producer, one connection, through a proxy that delays; the last part of a name is the limit in flight; bars: the runs' spread",
 			X:        "round trip, ms", Y: "records/s", YScale: chart.Log, XTicks: ticks(series), Series: series,
 		}
 		add("pipeline", l.Title, l.SVG())
@@ -59,8 +59,8 @@ func (r Results) Drawings() []Drawing {
 			add(benchmark, title, b.SVG())
 		}
 	}
-	bars("read", "Long reads", "From one end of the log to the other, every record compared with what was written", "MiB/s", "mib_per_s",
-		[]string{"readers", "cache"}, "system", "client")
+	bars("read", "Long reads", "Every record is compared with what was written; bare fetch requests alone decode none", "MiB/s", "mib_per_s",
+		[]string{"readers", "cache"}, "system", "client", "durability")
 	bars("matrix", "The matrix of options", "Sample records sent for a fixed time; lines: the runs' spread", "MB/s of values", "mb_per_s",
 		[]string{"setting"}, "system", "client", "durability")
 	systemOf := func(row Row) string { return joined(row, []string{"system", "client", "durability"}) }
@@ -284,8 +284,10 @@ func tableTitle(kind, name string) string {
 		return name
 	case kind == "limit":
 		return "Limits of the machine"
-	case kind == "skipped":
+	case kind == skipped:
 		return "Left out"
+	case kind == failed:
+		return "Failed"
 	}
 	return fmt.Sprintf("%s: %s", kind, name)
 }

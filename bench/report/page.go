@@ -46,6 +46,19 @@ func (r Results) tables() []table {
 	return all
 }
 
+// failures are what went wrong, a line each: they stand above everything, since
+// whoever misses a row has to know why.
+func (r Results) failures() []string {
+	var all []string
+	for _, row := range r.Rows {
+		if len(row) > 0 && row[0].Name == failed {
+			said := slices.DeleteFunc(row.values(), func(s string) bool { return s == "" })
+			all = append(all, strings.Join(said[:len(said)-1], ", ")+": "+said[len(said)-1])
+		}
+	}
+	return all
+}
+
 //go:embed page.html
 var pageText string
 
@@ -62,7 +75,7 @@ func (r Results) HTML(out io.Writer) error {
 		drawings = append(drawings, drawing{d.Title, template.HTML(d.SVG)}) // made by us, every text in it escaped
 	}
 	return page.Execute(out, map[string]any{
-		"Environments": r.environments(), "Drawings": drawings, "Tables": r.tables(), "Runs": len(r.Runs),
+		"Environments": r.environments(), "Failures": r.failures(), "Drawings": drawings, "Tables": r.tables(), "Runs": len(r.Runs),
 	})
 }
 
@@ -93,6 +106,9 @@ func (r Results) Markdown(out io.Writer, introduction, charts string) error {
 	b.WriteString("\n")
 	for _, pair := range r.environments() {
 		fmt.Fprintf(&b, "- %s: %s\n", pair[0], pair[1])
+	}
+	for _, line := range r.failures() {
+		fmt.Fprintf(&b, "- failed: %s\n", line)
 	}
 	b.WriteString("\n## Charts\n\n")
 	for _, d := range r.Drawings() {

@@ -95,6 +95,11 @@ func Configured(benchmark string, s Subject, setting string, r workload.Pipeline
 	}...)
 }
 
+// Trimmed adds to a row how much of [0, end) has been trimmed, in percent.
+func Trimmed(r Row, start, end int64) Row {
+	return append(r, Field{"trimmed_percent", float64(start) / float64(max(end, 1)) * 100})
+}
+
 // Mixed is the row of everything at once.
 func Mixed(s Subject, r workload.MixedResult) Row {
 	return append(s.row("mixed"), Row{
@@ -112,9 +117,21 @@ func Mixed(s Subject, r workload.MixedResult) Row {
 
 // Skipped is a measurement that was left out.
 func Skipped(benchmark string, s Subject, setting string, why error) Row {
+	return s.without(skipped, benchmark, setting, why)
+}
+
+// Failed is a measurement that went wrong.
+func Failed(benchmark string, s Subject, setting string, why error) Row {
+	return s.without(failed, benchmark, setting, why)
+}
+
+// The first columns of rows that have no figures.
+const skipped, failed = "skipped", "failed"
+
+func (s Subject) without(kind, benchmark, setting string, why error) Row {
 	r := s.row(benchmark)
-	r[0].Name = "skipped"
-	return append(r, Field{"setting", setting}, Field{"why", why.Error()})
+	r[0].Name = kind
+	return append(r, Field{"setting", setting}, Field{"why", strings.ReplaceAll(why.Error(), "\n", "; ")})
 }
 
 // Cache says whether the bytes that were read lay in the kernel's cache.

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -23,16 +24,18 @@ type Appends struct {
 func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[int]float64, error) {
 	rates := make(map[int]float64, len(a.Connections))
 	err := s.withLog(ctx, subject, a.Log, func(target workload.Target, d report.Subject) error {
+		var errs []error
 		for _, n := range a.Connections {
 			rate, err := s.appendsOver(ctx, target, subject.group(d), d, a, n)
 			rates[n] = rate
-			if err := s.skip(err, "appends", d, fmt.Sprintf("connections=%d", n)); err != nil {
-				return err
+			errs = append(errs, s.settle(ctx, err, "appends", d, fmt.Sprintf("connections=%d", n)))
+			if ctx.Err() != nil {
+				break
 			}
 		}
-		return nil
+		return errors.Join(errs...)
 	})
-	return rates, err
+	return rates, s.settle(ctx, err, "appends", subject.describe(nil), "")
 }
 
 func (s *Suite) appendsOver(ctx context.Context, target workload.Target, group string, d report.Subject, a Appends, connections int) (float64, error) {
@@ -46,7 +49,7 @@ func (s *Suite) appendsOver(ctx context.Context, target workload.Target, group s
 		bar := s.Bar(label("appends", d, setting, i, s.repeats()), (a.Warmup + a.Duration).Milliseconds(), Milliseconds)
 		result, err := a.Run(ctx, target, connections, bar)
 		bar.Close()
-		if err == nil || result.Count > 0 {
+		if worthARow(ctx, err, result.Count) {
 			rows = append(rows, report.Appends(d, result))
 			all.Merge(result.Latency)
 		}
@@ -69,7 +72,7 @@ func (s *Suite) appendsOver(ctx context.Context, target workload.Target, group s
 }
 
 func (s *Suite) appendsLatency(group string, d report.Subject, a Appends, connections int, all *hdrhistogram.Histogram) error {
-	name := fmt.Sprintf("%s, %s, connections: %d", d.System, d.Client, connections)
+	name := fmt.Sprintf("%s, connections: %d", d.Name(), connections)
 	if a.PerSecond > 0 {
 		group += fmt.Sprintf(", %.0f/s on a schedule", a.PerSecond)
 	}

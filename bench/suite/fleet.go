@@ -45,6 +45,8 @@ type Place struct {
 	SyncDelay time.Duration // what every sync takes longer
 	Directory string        // for the files, instead of the fleet's
 	Disk      string        // what tables say of it; empty: made from the rest
+	// WithoutKafka starts Strandline alone, also if the fleet has a Kafka.
+	WithoutKafka bool
 }
 
 func (p Place) disk() string {
@@ -74,7 +76,7 @@ func (f Fleet) Start(ctx context.Context, p Place) (*Running, error) {
 	}
 	r := &Running{directory: directory}
 	err = f.startStrandline(ctx, r, p)
-	if err == nil && f.WithKafka {
+	if err == nil && f.WithKafka && !p.WithoutKafka {
 		err = f.startKafka(ctx, r, p)
 	}
 	if err != nil {

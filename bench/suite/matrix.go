@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,15 +22,17 @@ func (s *Suite) Matrix(ctx context.Context, subject Subject, m Matrix) error {
 }
 
 // Retention is B5: the configurations on logs that keep their records for
-// different times.
+// different times. The rows tell how much was trimmed while they were measured.
 func (s *Suite) Retention(ctx context.Context, subject Subject, m Matrix, retentions []time.Duration) error {
+	var errs []error
 	for _, r := range retentions {
 		subject.Log.Retention = r
-		if err := s.configurations(ctx, "retention", subject, m, "retention="+days(r)+" "); err != nil {
-			return err
+		errs = append(errs, s.configurations(ctx, "retention", subject, m, "retention="+days(r)+" "))
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // RAMDisk is B6: the configurations on subjects whose files lie in different
@@ -47,7 +50,9 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
+// configurations measures one after the other, also after one that went wrong.
 func (s *Suite) configurations(ctx context.Context, benchmark string, subject Subject, m Matrix, before string) error {
+	var errs []error
 	for _, c := range m.Configurations {
 		setting := before + c.Name
 		var (
@@ -62,9 +67,18 @@ func (s *Suite) configurations(ctx context.Context, benchmark string, subject Su
 				defer bar.Close()
 				defer followClock(bar)()
 				result, err := m.Run(ctx, target, c, i)
-				if err == nil || result.Count > 0 {
-					rows = append(rows, report.Configured(benchmark, d, setting, result))
+				if !worthARow(ctx, err, result.Count) {
+					return err
 				}
+				row := report.Configured(benchmark, d, setting, result)
+				if subject.Log.Retention > 0 {
+					start, end, e := target.Bounds(context.WithoutCancel(ctx), 0)
+					if e != nil {
+						return errors.Join(err, e)
+					}
+					row = report.Trimmed(row, start, end)
+				}
+				rows = append(rows, row)
 				return err
 			})
 			if failed != nil {
@@ -74,11 +88,12 @@ func (s *Suite) configurations(ctx context.Context, benchmark string, subject Su
 		if err := s.result(rows, "mb_per_s"); err != nil {
 			return err
 		}
-		if err := s.skip(failed, benchmark, described, setting); err != nil {
-			return err
+		errs = append(errs, s.settle(ctx, failed, benchmark, described, setting))
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // followClock moves a bar on by the milliseconds that pass, until stop.

@@ -23,8 +23,14 @@ type memorySystem struct {
 	logs    map[string]*memoryLog
 	created []workload.LogConfig
 	deleted int
+	trimmed int64 // where every log begins
 	refuse  error // of every sender
+	after   int   // senders that are given before
+	refused func()
 }
+
+// refuseAfter gives a number of senders and then refuses.
+func (m *memorySystem) refuseAfter(err error, senders int) { m.refuse, m.after = err, senders }
 
 func newMemorySystem() *memorySystem { return &memorySystem{logs: map[string]*memoryLog{}} }
 
@@ -68,11 +74,21 @@ func (l *memoryLog) Trim(context.Context, int64) error { return nil }
 func (l *memoryLog) Bounds(context.Context, int) (start, end int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return 0, int64(len(l.records)), nil
+	return l.system.trimmed, int64(len(l.records)), nil
 }
 
 func (l *memoryLog) Sender(context.Context, workload.Sending) (workload.Sender, error) {
-	return memorySender{l}, l.system.refuse
+	m := l.system
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.after > 0 || m.refuse == nil {
+		m.after--
+		return memorySender{l}, nil
+	}
+	if m.refused != nil {
+		m.refused()
+	}
+	return nil, m.refuse
 }
 
 func (l *memoryLog) Reader(_ context.Context, r workload.Range) (workload.Reader, error) {

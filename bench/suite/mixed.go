@@ -21,7 +21,7 @@ func (s *Suite) Mixed(ctx context.Context, subject Subject, m workload.Mixed) er
 			bar := s.Bar(label("mixed", d, "everything at once", i, s.repeats()), (m.Warmup + m.Duration).Milliseconds(), Milliseconds)
 			result, err := m.Run(ctx, target, bar)
 			bar.Close()
-			if err != nil && result.Count == 0 {
+			if !worthARow(ctx, err, result.Count) {
 				return err
 			}
 			rows = append(rows, report.Mixed(d, result))
@@ -31,7 +31,7 @@ func (s *Suite) Mixed(ctx context.Context, subject Subject, m workload.Mixed) er
 			if e := s.Directory.Curve(overTime(d, result)); e != nil {
 				return e
 			}
-			if e := s.latency("mixed", subject.group(d), d.System+", "+d.Client, result.Append); e != nil {
+			if e := s.latency("mixed", subject.group(d), d.Name(), result.Append); e != nil {
 				return e
 			}
 			return err
@@ -43,7 +43,7 @@ func (s *Suite) Mixed(ctx context.Context, subject Subject, m workload.Mixed) er
 	if err := s.result(rows, "appends_per_s"); err != nil {
 		return err
 	}
-	return s.skip(failed, "mixed", described, "")
+	return s.settle(ctx, failed, "mixed", described, "everything at once")
 }
 
 // overTime is the 99th percentile of each step of the run.

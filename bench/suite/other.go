@@ -37,7 +37,7 @@ func (s *Suite) otherPipeline(ctx context.Context, other Other, subject Subject,
 		"--records", strconv.FormatInt(p.Records, 10), "--value", strconv.Itoa(p.ValueBytes),
 		"--flush-bytes", strconv.Itoa(p.Sending.RequestBytes), "--flush-frequency", p.Sending.Linger.String(),
 		"--warmup", p.Warmup.String(), "--duration", p.Duration.String(),
-		"--replicas", strconv.Itoa(subject.Log.Replicas),
+		"--replicas", strconv.Itoa(subject.Log.Replicas), "--repeats", strconv.Itoa(max(p.Repeats, 1)),
 	}
 	if s.Directory != nil {
 		arguments = append(arguments, "--out", s.Directory.Path())

@@ -18,21 +18,28 @@ type Pipeline struct {
 	workload.Pipeline
 	RoundTrips []time.Duration
 	InFlight   []int // 0: automatic, the library's own
+	Repeats    int   // 0: the suite's
 }
 
 // progressEvery is how often a line tells how a producer is doing.
 const progressEvery = 5 * time.Second
 
-// Pipeline measures every combination.
+// Pipeline measures every combination, also after one that went wrong.
 func (s *Suite) Pipeline(ctx context.Context, subject Subject, p Pipeline) error {
+	var errs []error
+	repeats := s.repeats()
+	if p.Repeats > 0 {
+		repeats = p.Repeats
+	}
 	for _, roundTrip := range p.RoundTrips {
 		for _, inFlight := range p.InFlight {
 			setting := fmt.Sprintf("round trip %v, in flight: %s", roundTrip, limitName(inFlight))
 			var rows []report.Row
 			var failed error
 			var described report.Subject
-			for i := range s.repeats() {
-				row, d, err := s.pipelineOnce(ctx, subject, p, roundTrip, inFlight, setting, i)
+			for i := range repeats {
+				bar := func(d report.Subject) string { return label("pipeline", d, setting, i, repeats) }
+				row, d, err := s.pipelineOnce(ctx, subject, p, roundTrip, inFlight, i == 0, bar)
 				described = d
 				if row != nil {
 					rows = append(rows, row)
@@ -44,12 +51,13 @@ func (s *Suite) Pipeline(ctx context.Context, subject Subject, p Pipeline) error
 			if err := s.result(rows, "records_per_s"); err != nil {
 				return err
 			}
-			if err := s.skip(failed, "pipeline", described, setting); err != nil {
-				return err
+			errs = append(errs, s.settle(ctx, failed, "pipeline", described, setting))
+			if ctx.Err() != nil {
+				return errors.Join(errs...)
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func limitName(inFlight int) string {
@@ -60,8 +68,9 @@ func limitName(inFlight int) string {
 }
 
 // pipelineOnce runs one producer, on a new log, over a link of its own. Reading
-// back, and all else, goes to the servers directly.
-func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, roundTrip time.Duration, inFlight int, setting string, run int) (row report.Row, d report.Subject, err error) {
+// back, and all else, goes to the servers directly. The latencies of the first
+// run make a curve.
+func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, roundTrip time.Duration, inFlight int, first bool, label func(report.Subject) string) (row report.Row, d report.Subject, err error) {
 	d = subject.describe(nil)
 	protocol := wire.GRPC
 	if subject.Scheme == driver.Kafka {
@@ -88,22 +97,21 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 		load := p.Pipeline
 		load.Sending.InFlight = inFlight
 		load.ReadBack = near
-		name := label("pipeline", d, setting, run, s.repeats())
 		target, err := system.Open(ctx, log)
 		if err != nil {
 			return err
 		}
-		s.Line("%s", name)
+		s.Line("%s", label(d))
 		result, err := load.Run(ctx, target, progressEvery, func(now workload.Sofar) {
 			s.Line("%s", progressLine(now, counter))
 		})
 		counts, broken := counter.Counts()
-		if err == nil || result.Count > 0 {
+		if worthARow(ctx, errors.Join(err, broken), result.Count) {
 			row = report.Pipeline(d, roundTrip, limitName(inFlight), result, counts, counter.Latency())
 			row = append(row, report.Field{Name: "of_window", Value: ofWindow(load, roundTrip, result, counts)})
 			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts.Most)})
-			if run == 0 {
-				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.System+", "+d.Client+", in flight: "+limitName(inFlight), result.Latency))
+			if first {
+				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.Name()+", in flight: "+limitName(inFlight), result.Latency))
 			}
 		}
 		return errors.Join(err, broken)

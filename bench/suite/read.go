@@ -22,23 +22,28 @@ type Reads struct {
 // Reads fills the log, if it is not full from an earlier run, and reads it. If
 // the subject's files are within reach, everything is measured twice: from the
 // disk and from the kernel's cache. It returns MiB/s for each number of
-// readers, from the cache.
+// readers, from the cache. Others then read the same log, from the cache.
 func (s *Suite) Reads(ctx context.Context, subject Subject, r Reads, others ...Subject) (map[int]float64, error) {
 	rates := make(map[int]float64, len(r.Readers))
+	err := s.reads(ctx, subject, r, rates, others)
+	return rates, s.settle(ctx, err, "read", subject.describe(nil), "")
+}
+
+func (s *Suite) reads(ctx context.Context, subject Subject, r Reads, rates map[int]float64, others []Subject) error {
 	system, err := s.open(subject.Address, subject.Options)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer system.Close()
 	target, err := system.Open(ctx, r.Log)
 	if errors.Is(err, workload.ErrNoLog) {
 		if err := system.Create(ctx, r.Log, subject.Log); err != nil {
-			return nil, err
+			return err
 		}
 		target, err = system.Open(ctx, r.Log)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer target.Close()
 	if !r.Keep {
@@ -53,58 +58,60 @@ func (s *Suite) Reads(ctx context.Context, subject Subject, r Reads, others ...S
 	_, err = r.Fill(ctx, target, bar)
 	bar.Close()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	files, err := s.files(subject)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	caches := []report.Cache{report.Uncached, report.Cached}
 	if files == nil {
 		caches = []report.Cache{report.Unknown}
 	}
+	var errs []error
 	for _, cache := range caches {
-		for _, n := range r.Readers {
-			// With several caches the last one counts for the ratios: the cached.
-			if rates[n], err = s.readTimes(ctx, target, d, r, n, files, cache); err != nil {
-				return rates, err
-			}
-		}
+		// With several caches the last one counts for the ratios: the cached.
+		errs = append(errs, s.readBy(ctx, target, d, r, files, cache, rates))
 	}
-	// The same log by other clients, from the cache.
 	for _, other := range others {
-		if err := s.readBy(ctx, other, r, files, caches[len(caches)-1]); err != nil {
-			return rates, err
-		}
+		errs = append(errs, s.readByOther(ctx, other, r, files, caches[len(caches)-1]))
 	}
 	if files != nil && r.Cat {
 		for _, cache := range caches {
-			if err := s.CatFiles(ctx, files, cache); err != nil {
-				return rates, err
-			}
+			errs = append(errs, s.CatFiles(ctx, files, cache))
 		}
 	}
-	return rates, nil
+	return errors.Join(errs...)
 }
 
-// readBy reads a log that is there by another client.
-func (s *Suite) readBy(ctx context.Context, subject Subject, r Reads, files []string, cache report.Cache) error {
+// readByOther reads a log that is there by another client.
+func (s *Suite) readByOther(ctx context.Context, subject Subject, r Reads, files []string, cache report.Cache) error {
 	system, err := s.open(subject.Address, subject.Options)
 	if err != nil {
-		return err
+		return s.settle(ctx, err, "read", subject.describe(nil), "")
 	}
 	defer system.Close()
 	target, err := system.Open(ctx, r.Log)
 	if err != nil {
-		return err
+		return s.settle(ctx, err, "read", subject.describe(nil), "")
 	}
 	defer target.Close()
+	return s.readBy(ctx, target, subject.describe(target), r, files, cache, map[int]float64{})
+}
+
+// readBy measures every number of readers, also after one that went wrong.
+func (s *Suite) readBy(ctx context.Context, target workload.Target, d report.Subject, r Reads, files []string, cache report.Cache, rates map[int]float64) error {
+	var errs []error
 	for _, n := range r.Readers {
-		if _, err := s.readTimes(ctx, target, subject.describe(target), r, n, files, cache); err != nil {
-			return err
+		if ctx.Err() != nil {
+			errs = append(errs, ctx.Err())
+			break
 		}
+		rate, err := s.readTimes(ctx, target, d, r, n, files, cache)
+		rates[n] = rate
+		errs = append(errs, s.settle(ctx, err, "read", d, fmt.Sprintf("readers: %d, %s", n, cache)))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // readTimes measures one number of readers, and returns MiB/s.
@@ -120,7 +127,7 @@ func (s *Suite) readTimes(ctx context.Context, target workload.Target, d report.
 		bar := s.Bar(label("read", d, fmt.Sprintf("readers: %d, %s", readers, cache), i, s.repeats()), r.Records, Records)
 		result, err := r.Run(ctx, target, readers, bar)
 		bar.Close()
-		if err == nil || result.Records > 0 {
+		if worthARow(ctx, err, result.Records) {
 			rows = append(rows, report.Read(d, result, cache))
 		}
 		if failed = err; err != nil {

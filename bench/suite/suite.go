@@ -4,7 +4,7 @@
 //
 // Suite (suite.go) is where results go. Each benchmark is a file: appends.go,
 // read.go, pipeline.go, matrix.go, mixed.go. all.go runs every one of them on
-// systems that it starts itself.
+// systems that it starts itself, as much of each as plan.go says.
 package suite
 
 import (
@@ -85,6 +85,9 @@ func (s Subject) describe(target workload.Target) report.Subject {
 	return d
 }
 
+// name tells subjects apart in what is said while they are measured.
+func (s Subject) name() string { return s.Label() + ", " + driver.Describe(s.Address) }
+
 // group says which subjects are worth comparing in one chart.
 func (s Subject) group(d report.Subject) string {
 	stored := s.Log.Durability
@@ -162,14 +165,32 @@ func (s *Suite) latency(benchmark, group, name string, h *hdrhistogram.Histogram
 	return s.Directory.Latency(benchmark, group, name, h)
 }
 
-// skip tells of a measurement that a system has no way to do. Any other error
-// comes back.
-func (s *Suite) skip(err error, benchmark string, subject report.Subject, setting string) error {
-	if !errors.Is(err, workload.ErrUnsupported) {
+// settle writes a row of a measurement that gave no figure, so that no report
+// can hide it: one that a system has no way to do is left out, and that is all;
+// one that went wrong has failed, and its error comes back. An interruption is
+// neither, and what has been told is not told again.
+func (s *Suite) settle(ctx context.Context, err error, benchmark string, subject report.Subject, setting string) error {
+	told := toldError{}
+	switch {
+	case err == nil || ctx.Err() != nil || errors.As(err, &told):
 		return err
+	case errors.Is(err, workload.ErrUnsupported):
+		s.Line("left out: %s, %s: %v", subject.System, setting, err)
+		return s.row(report.Skipped(benchmark, subject, setting, err))
 	}
-	s.Line("left out: %s, %s: %v", subject.System, setting, err)
-	return s.row(report.Skipped(benchmark, subject, setting, err))
+	s.Line("FAILED: %s, %s, %s, %s: %v", benchmark, subject.System, subject.Client, setting, err)
+	return toldError{errors.Join(err, s.row(report.Failed(benchmark, subject, setting, err)))}
+}
+
+// toldError is a failure that has a row.
+type toldError struct{ error }
+
+func (e toldError) Unwrap() error { return e.error }
+
+// worthARow tells whether a run's figures are worth a row: all of a run that came
+// to its end, and what an interrupted one has. A run that went wrong has none.
+func worthARow(ctx context.Context, err error, measured int64) bool {
+	return err == nil || ctx.Err() != nil && measured > 0
 }
 
 // label says in a bar what is being measured.

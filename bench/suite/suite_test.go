@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/bench/driver"
 	"strandline.dev/bench/limit"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/wire"
@@ -54,14 +56,23 @@ func TestALogThatWasThereStays(t *testing.T) {
 func TestEveryConfigurationHasALogOfItsOwn(t *testing.T) {
 	system := newMemorySystem()
 	s, kept := quiet(t, system)
-	m := configured("mode=sync,async", 0, short.Duration)
+	m := configured(workload.RetentionConfigurations, 0, short.Duration)
 	require.NoError(t, s.Retention(t.Context(), subject, m, []time.Duration{48 * time.Hour, time.Second}))
 	require.Len(t, kept.rows, 4)
-	require.Equal(t, "retention=2d mode=sync", kept.rows[0].Text("setting"))
+	require.Equal(t, "retention=2d mode=sync acks=-1", kept.rows[0].Text("setting"))
 	require.Equal(t, "read back", kept.rows[0].Text("checked"))
 	require.Len(t, system.created, 8, "two retentions, two modes, two runs")
 	require.Equal(t, time.Second, system.created[7].Retention)
 	require.Equal(t, 8, system.deleted)
+	require.Equal(t, "0", kept.rows[0].Text("trimmed_percent"))
+
+	system.trimmed = 1 // a record of each log
+	m.Check = false    // what is trimmed cannot be read back
+	m.Configurations = m.Configurations[1:]
+	require.NoError(t, s.Retention(t.Context(), subject, m, []time.Duration{time.Second}))
+	require.Len(t, kept.rows, 5)
+	trimmed, _ := kept.rows[4].Number("trimmed_percent")
+	require.Positive(t, trimmed)
 }
 
 func TestWhatASystemCannotDoIsLeftOutAndSaid(t *testing.T) {
@@ -73,8 +84,77 @@ func TestWhatASystemCannotDoIsLeftOutAndSaid(t *testing.T) {
 	require.Equal(t, "matrix", kept.rows[1].Text("skipped"))
 	require.Equal(t, "mode=async", kept.rows[1].Text("setting"))
 
-	system.refuse = errors.New("no disk")
-	require.ErrorContains(t, s.Matrix(t.Context(), subject, configured("mode=sync", 0, short.Duration)), "no disk")
+}
+
+func TestAFailureIsARowAndTheNextIsMeasured(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	lost := errors.New("the disk is gone")
+	system.refuseAfter(lost, 1) // the first run of the first configuration is well
+	err := s.Matrix(t.Context(), subject, configured("mode=sync\nmode=async", 0, short.Duration))
+	require.ErrorIs(t, err, lost)
+	require.Len(t, kept.rows, 3)
+	require.Equal(t, "1", kept.rows[0].Text("runs"), "what was measured before stays")
+	for i, setting := range []string{"mode=sync", "mode=async"} {
+		require.Equal(t, "matrix", kept.rows[i+1].Text("failed"))
+		require.Equal(t, setting, kept.rows[i+1].Text("setting"))
+		require.Contains(t, kept.rows[i+1].Text("why"), lost.Error())
+	}
+}
+
+func TestEveryBenchmarkTellsItsFailures(t *testing.T) {
+	lost := errors.New("the disk is gone")
+	for name, measure := range map[string]func(*Suite) error{
+		"appends": func(s *Suite) error {
+			_, err := s.Appends(t.Context(), subject, Appends{Appends: workload.Appends{Workers: 2, Span: short}, Connections: []int{1, 2}})
+			return err
+		},
+		"pipeline": func(s *Suite) error {
+			return s.Pipeline(t.Context(), subject, Pipeline{
+				Pipeline: workload.Pipeline{Records: 1, ValueBytes: 16, Span: short}, RoundTrips: []time.Duration{0}, InFlight: []int{1, 5},
+			})
+		},
+		"retention": func(s *Suite) error {
+			return s.Retention(t.Context(), subject, configured("mode=sync", 0, short.Duration), []time.Duration{time.Hour, time.Minute})
+		},
+	} {
+		system := newMemorySystem()
+		s, kept := quiet(t, system)
+		system.refuseAfter(lost, 0)
+		require.ErrorIs(t, measure(s), lost)
+		require.Len(t, kept.rows, 2, name)
+		for _, row := range kept.rows {
+			require.Equal(t, name, row.Text("failed"))
+			require.NotEmpty(t, row.Text("setting"))
+		}
+	}
+}
+
+func TestAReadThatFailsIsTold(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	r := Reads{Reads: workload.Reads{Records: 100, ValueBytes: 16}, Readers: []int{1, 101, 3}, Log: "r"}
+	_, err := s.Reads(t.Context(), subject, r)
+	require.ErrorContains(t, err, "101 readers for 100 records")
+	require.Len(t, kept.rows, 3)
+	require.Equal(t, "read", kept.rows[1].Text("failed"))
+	require.Equal(t, "readers: 101, unknown", kept.rows[1].Text("setting"))
+
+	system.refuseAfter(errors.New("the disk is gone"), 0)
+	_, err = s.Reads(t.Context(), subject, r)
+	require.ErrorContains(t, err, "the disk is gone")
+	require.Len(t, kept.rows, 4, "what could not be filled is told once")
+}
+
+func TestAnInterruptionIsNoFailure(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	ctx, cancel := context.WithCancel(t.Context())
+	system.refuseAfter(context.Canceled, 1)
+	system.refused = cancel
+	require.Error(t, s.Matrix(ctx, subject, configured("mode=sync\nmode=async", 0, short.Duration)))
+	require.Len(t, kept.rows, 1)
+	require.Equal(t, "matrix", kept.rows[0].Text("benchmark"))
 }
 
 func TestAPipelineIsReadBackFromItsOwnLog(t *testing.T) {
@@ -89,6 +169,22 @@ func TestAPipelineIsReadBackFromItsOwnLog(t *testing.T) {
 	require.Equal(t, "automatic", kept.rows[3].Text("in_flight"))
 	require.Equal(t, "read back", kept.rows[3].Text("checked"))
 	require.Equal(t, "yes", kept.rows[0].Text("limit_kept"))
+}
+
+func TestAPartOfThePipelineHasItsOwnRepeatsAndKafkaNothingAutomatic(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	p := Pipeline{
+		Pipeline:   workload.Pipeline{Records: 100, ValueBytes: 16, Span: limit.Span{Duration: time.Minute}},
+		RoundTrips: []time.Duration{time.Millisecond}, InFlight: []int{5, 0}, Repeats: 3,
+	}
+	require.NoError(t, s.Pipeline(t.Context(), subject, p.of(subject)))
+	require.Len(t, kept.rows, 2)
+	require.Equal(t, "3", kept.rows[0].Text("runs"))
+	kafka := subject
+	kafka.Scheme = driver.Kafka
+	require.Equal(t, []int{5}, p.of(kafka).InFlight)
+	require.Equal(t, []int{5, 0}, p.InFlight)
 }
 
 func TestReadsAreMadeByEveryClient(t *testing.T) {

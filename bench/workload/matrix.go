@@ -36,6 +36,17 @@ type Configuration struct {
 //go:embed matrix.txt
 var DefaultConfigurations string
 
+// RetentionConfigurations and RAMDiskConfigurations are the parts of the matrix
+// that retention and the RAM disk are measured with: one by one and as fast as
+// it goes; and, since what a disk takes depends on them, with compression, with
+// large requests, and with both.
+const (
+	RetentionConfigurations = "mode=sync,async acks=-1\n"
+	RAMDiskConfigurations   = RetentionConfigurations +
+		"mode=async acks=-1 compression=zstd bytes=500000 flush=100ms\n" +
+		"mode=async acks=-1 compression=none,zstd batch=5000 flush=100ms\n"
+)
+
 // Run measures one configuration. repeat seeds the choice of the records.
 func (m Matrix) Run(ctx context.Context, target Target, c Configuration, repeat int) (PipelineResult, error) {
 	if !c.Sync {
@@ -54,7 +65,7 @@ func (m Matrix) Run(ctx context.Context, target Target, c Configuration, repeat 
 	err = errors.Join(err, sender.Close())
 	result := run.result(sent)
 	if m.Check && c.Acks != AcksNone && err == nil {
-		err = CheckLog(ctx, target, run.hashes)
+		err = CheckLog(ctx, target, c.Acks, run.hashes)
 		result.Checked = err == nil
 	}
 	return result, err

@@ -117,7 +117,7 @@ func (w Pipeline) Run(ctx context.Context, target Target, interval time.Duration
 		if w.ReadBack != nil {
 			from = w.ReadBack
 		}
-		err = CheckLog(ctx, from, run.hashes)
+		err = CheckLog(ctx, from, w.Sending.Acks, run.hashes)
 		result.Checked = err == nil
 	}
 	return result, err

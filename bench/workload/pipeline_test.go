@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,30 @@ func TestALogThatHoldsMoreIsFoundOut(t *testing.T) {
 	require.NoError(t, target.append(0, []byte("somebody else's")))
 	_, err := thousand.Run(t.Context(), target, 0, nil)
 	require.ErrorContains(t, err, "1000 records were written and 1001 read")
+}
+
+func TestWhatTheLeaderAloneHasAcknowledgedIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := thousand
+		w.Sending.Acks = AcksLeader
+		result, err := w.Run(t.Context(), &memoryTarget{uncommitted: 100, commits: true}, 0, nil)
+		require.NoError(t, err)
+		require.True(t, result.Checked)
+	})
+}
+
+func TestWhatIsNeverCommittedIsALoss(t *testing.T) {
+	for _, acks := range []Acks{AcksAll, AcksLeader} {
+		synctest.Test(t, func(t *testing.T) {
+			w := thousand
+			w.Sending.Acks = acks
+			begin := time.Now()
+			result, err := w.Run(t.Context(), &memoryTarget{uncommitted: 3}, 0, nil)
+			require.ErrorContains(t, err, "1000 records were written and 997 read")
+			require.False(t, result.Checked)
+			require.Equal(t, acks == AcksLeader, time.Since(begin) >= commitPatience, "what all have acknowledged must be there at once")
+		})
+	}
 }
 
 func TestPartitionersSpreadOverAllPartitions(t *testing.T) {

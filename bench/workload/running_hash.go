@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -44,14 +45,46 @@ func (h *RunningHash) Check(other *RunningHash) error {
 }
 
 // CheckLog reads whole partitions and proves that each holds what was written
-// to it and nothing else.
-func CheckLog(ctx context.Context, target Target, written []*RunningHash) error {
+// to it, with those acks, and nothing else. What the leader alone has
+// acknowledged is waited for: it can be read only once it is committed.
+func CheckLog(ctx context.Context, target Target, acks Acks, written []*RunningHash) error {
 	for i, w := range written {
-		if err := checkPartition(ctx, target, i, w); err != nil {
+		var err error
+		if acks == AcksLeader {
+			err = awaitEnd(ctx, target, i, w.Count)
+		}
+		if err == nil {
+			err = checkPartition(ctx, target, i, w)
+		}
+		if err != nil {
 			return fmt.Errorf("partition %d: %w", i, err)
 		}
 	}
 	return nil
+}
+
+// commitPatience is how long records without a commit may take to get one. A
+// commit takes milliseconds; what is missing after seconds is lost.
+const commitPatience = 5 * time.Second
+
+// awaitEnd returns when a partition that began empty has so many records, or
+// when that has taken too long: whoever reads it then tells what is missing.
+func awaitEnd(ctx context.Context, target Target, partition int, records int64) error {
+	const pause = 5 * time.Millisecond
+	over := time.After(commitPatience)
+	for {
+		_, end, err := target.Bounds(ctx, partition)
+		if err != nil || end >= records {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func checkPartition(ctx context.Context, target Target, partition int, written *RunningHash) error {

@@ -16,15 +16,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // memoryTarget is a log in a slice. It counts what a workload opens and closes.
 type memoryTarget struct {
-	mu         sync.Mutex
-	partitions [4]memoryLog
-	changed    chan struct{} // closed when something is appended
-	open       atomic.Int64
-	opened     atomic.Int64
-	sending    Sending // of the last sender
-	runLength  int     // records that a reader hands out at once
-	appendFail error
-	swap       bool // puts a record before the one that came before it
+	mu          sync.Mutex
+	partitions  [4]memoryLog
+	changed     chan struct{} // closed when something is appended
+	open        atomic.Int64
+	opened      atomic.Int64
+	sending     Sending // of the last sender
+	runLength   int     // records that a reader hands out at once
+	appendFail  error
+	swap        bool  // puts a record before the one that came before it
+	uncommitted int64 // records at the end that cannot be read yet: one less each time the bounds are asked for
+	commits     bool  // whether they become fewer
 }
 
 type memoryLog struct {
@@ -58,7 +60,11 @@ func (t *memoryTarget) Bounds(_ context.Context, partition int) (int64, int64, e
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := &t.partitions[partition]
-	return l.start, int64(len(l.records)), nil
+	end := int64(len(l.records)) - t.uncommitted
+	if t.commits && t.uncommitted > 0 {
+		t.uncommitted--
+	}
+	return l.start, end, nil
 }
 
 func (t *memoryTarget) Trim(_ context.Context, before int64) error {

@@ -39,8 +39,9 @@ What is measured is a --target, or several; without one it is the log at
 
 &name=NAME and &disk=WORDS are what the tables call the target and its disk.
 
-With --json, every line is one object: an environment, a benchmark, a limit or a
-ratio. With --out, everything is kept in a directory, for "bench report".`,
+With --json, every line is one object: an environment, a benchmark, a limit, a
+ratio, or what was skipped or failed, and why. A measurement that fails is told,
+and the next one begun. With --out, everything is kept in a directory, for "bench report".`,
 		Example: `  strandline bench appends --connections 1,128 --with-limits
   strandline bench limits --json`,
 	},
@@ -268,9 +269,9 @@ func (b *bench) environment() (report.Environment, error) {
 	cost, err := b.scratch.Sync(b.ctx, 2<<10, syncTime)
 	return report.Environment{
 		Machine:   limit.Machine(),
-		Disk:      fmt.Sprintf("%s (%s)%s", directory, disk.FileSystem, remark),
+		Disk:      disk.String() + remark,
 		Fdatasync: cost,
-		Software:  "strandline " + readVersion().Version + b.fleetSoftware,
+		Software:  "strandline " + readVersion().exact() + b.fleetSoftware,
 	}, err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"strandline.dev/bench/kafka"
 	"strandline.dev/bench/limit"
+	"strandline.dev/bench/report"
 	"strandline.dev/bench/suite"
 )
 
@@ -135,7 +136,11 @@ beside the newest; without the flag it is built if the sources are here:
 				run.span = quickSpan
 			}
 			begin := time.Now()
-			err = errors.Join(run.limits(), run.suite.All(ctx, started, plan, others))
+			err = run.limits()
+			if err != nil && ctx.Err() == nil {
+				err = errors.Join(err, run.writer.Row(report.Failed("limits", report.Subject{}, "", err)))
+			}
+			err = errors.Join(err, run.suite.All(ctx, started, plan, others))
 			c.say("%v", time.Since(begin).Round(time.Second))
 			return run.finish(err)
 		},

@@ -16,9 +16,6 @@ import (
 	"strandline.dev/bench/workload"
 )
 
-// twoModes are the configurations of retention and ramdisk.
-const twoModes = "mode=sync,async acks=-1\n"
-
 // matrixFlags belong to all benchmarks that send samples in configurations.
 type matrixFlags struct {
 	options string
@@ -27,11 +24,11 @@ type matrixFlags struct {
 	check   bool
 }
 
-func (f *matrixFlags) register(flags *pflag.FlagSet) {
+func (f *matrixFlags) register(flags *pflag.FlagSet, standard time.Duration) {
 	flags.StringVar(&f.options, "options", "", "`file` with the list of options to measure, instead of our own")
 	flags.StringVar(&f.samples, "samples", "", "`directory` with sample records, a file each, instead of our own 50")
 	flags.BoolVar(&f.check, "check", true, "read everything back and compare")
-	spanFlags(flags, &f.span, limit.Span{Warmup: 500 * time.Millisecond, Duration: 5 * time.Second})
+	spanFlags(flags, &f.span, limit.Span{Warmup: 500 * time.Millisecond, Duration: standard})
 }
 
 // load is what the flags ask for; standard is the list of options unless told.
@@ -106,7 +103,7 @@ read back, compared with what was sent, and deleted.`,
 	flags := command.Flags()
 	common.register(flags)
 	targets.register(command)
-	matrix.register(flags)
+	matrix.register(flags, 5*time.Second)
 	flags.BoolVar(&print, "print-options", false, "print our list of options, and do nothing")
 	return command
 }
@@ -117,19 +114,21 @@ func newBenchRetention(c *cli) *cobra.Command {
 		common     benchFlags
 		targets    targetFlags
 		matrix     matrixFlags
-		retentions = durations{7 * day, time.Minute, 5 * time.Second}
+		retentions = durations{7 * day, time.Minute, 5 * time.Second, time.Second}
 	)
 	command := &cobra.Command{
 		Use:   "retention",
 		Short: "Does throughput depend on how long records are kept?",
 		Long: `Sample records are sent to logs that keep their records for different times, one
 by one and as fast as it goes. What a log keeps shorter than it is measured is
-trimmed meanwhile, so nothing is read back.`,
+trimmed meanwhile, so nothing is read back; the rows tell how much of what was
+sent had been trimmed by the end. A retention that is not shorter than --duration
+trims nothing and measures only that it costs nothing to have.`,
 		Example: `  strandline bench retention
   strandline bench retention --retention 1h,1s --duration 30s`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			load, err := matrix.load(command, twoModes)
+			load, err := matrix.load(command, workload.RetentionConfigurations)
 			if err != nil {
 				return misused(command, "%w", err)
 			}
@@ -142,7 +141,7 @@ trimmed meanwhile, so nothing is read back.`,
 	flags := command.Flags()
 	common.register(flags)
 	targets.register(command)
-	matrix.register(flags)
+	matrix.register(flags, 10*time.Second)
 	flags.Var(&retentions, "retention", "how long records are kept")
 	_ = flags.MarkHidden("check")
 	return command
@@ -161,17 +160,20 @@ func newBenchRAMDisk(c *cli) *cobra.Command {
 		Short: "The same on a disk, on a disk in memory, and on a log in memory",
 		Long: `Nodes of this program are started, one with its files on a disk and one with its
 files on a file system in memory, and, with --with-kafka, a real Kafka in both
-places. Sample records are sent to each, one by one and as fast as it goes; to
-Strandline also on a log that has nothing on a disk.
+places. Sample records are sent to each, also to logs that wait for no disk:
+Strandline's in memory and Kafka's by default. Unless told by --options it is a
+part of the matrix: one by one, as fast as it goes, with compression, with large
+requests, and with both.
 
 With --target it is the targets that are measured, which should differ by where
 their files are; &disk=WORDS tells the tables.`,
 		Example: `  strandline bench ramdisk
+  strandline bench ramdisk --options whole-matrix.txt
   strandline bench ramdisk --with-kafka --ram /dev/shm
   strandline bench ramdisk --target "strandline://127.0.0.1:7171?disk=tmpfs"`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			load, err := matrix.load(command, twoModes)
+			load, err := matrix.load(command, workload.RAMDiskConfigurations)
 			if err != nil {
 				return misused(command, "%w", err)
 			}
@@ -195,7 +197,7 @@ their files are; &disk=WORDS tells the tables.`,
 	flags := command.Flags()
 	common.register(flags)
 	targets.register(command)
-	matrix.register(flags)
+	matrix.register(flags, 5*time.Second)
 	fleet.register(flags)
 	flags.StringVar(&disk, "disk", os.TempDir(), "`directory` on the disk")
 	flags.StringVar(&ram, "ram", "/dev/shm", "`directory` on a file system in memory")

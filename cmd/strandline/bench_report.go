@@ -72,5 +72,16 @@ strandline bench report results --markdown docs/benchmarks.md
 ` + "```" + `
 
 Every row names the durability it was measured with, since that is what the
-figures depend on before all else. All servers and clients share the machine.
+figures depend on before all else. All servers and clients share the machine. A
+measurement that failed is told above everything, and once more in a table.
+
+` + "`bench all`" + ` measures less than each benchmark by itself, to end within 15 minutes:
+Sarama's appends, and those without fsync of the Kafka door and of three nodes, at
+the fewest and the most connections; retentions of 7 days and of 1 second alone, since what is not
+over while it is measured trims nothing (trimmed_percent tells what was); and a
+disk against tmpfs and a memory log with five configurations of the matrix: one
+by one, as fast as it goes, with compression, with large requests, and with both.
+Reads are medians of two runs; the pipeline's shorter round trips, retention, the
+RAM disk, the open loop and everything at once are one run. Kafka's libraries
+have nothing automatic in flight: left alone they keep 5, which is measured.
 `

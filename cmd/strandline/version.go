@@ -27,6 +27,7 @@ func newVersion(c *cli) *cobra.Command {
 type versionJSON struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // beyond the revision
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -40,9 +41,23 @@ func readVersion() versionJSON {
 	}
 	v.Version = info.Main.Version
 	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
+		switch setting.Key {
+		case "vcs.revision":
 			v.Revision = setting.Value
+		case "vcs.modified":
+			v.Modified = setting.Value == "true"
 		}
 	}
 	return v
+}
+
+// exact is the version with the revision of the sources: what figures are of.
+func (v versionJSON) exact() string {
+	switch {
+	case v.Revision == "":
+		return v.Version + " of an unknown revision (go build -buildvcs=true writes it into the program)"
+	case v.Modified:
+		return v.Version + ", revision " + v.Revision + " with changes"
+	}
+	return v.Version + ", revision " + v.Revision
 }
