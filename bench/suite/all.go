@@ -258,7 +258,7 @@ func (p Pipeline) of(s Subject) Pipeline {
 }
 
 func (r *allRun) matrix(ctx context.Context, running *Running, p Place) {
-	defer r.repeated(r.plan.Repeats)()
+	defer r.repeated(r.plan.MatrixRepeats)()
 	for _, subject := range r.subjects(running, p, workload.Synced, sarama) {
 		r.try(ctx, "matrix, "+subject.name(), func() error { return r.suite.Matrix(ctx, subject, r.plan.Matrix) })
 	}

@@ -12,19 +12,21 @@ import (
 type Plan struct {
 	Appends     Appends
 	WarmUp      time.Duration // of a Kafka, before anything is measured
-	Repeats     int           // of appends and of the matrix
+	Repeats     int           // of appends
 	OpenRate    float64
 	Reads       Reads
 	ReadRepeats int
 	Pipelines   []Pipeline // one after the other
 	Matrix      Matrix
-	Retention   Matrix // longer than the shortest of Retentions
-	Retentions  []time.Duration
-	RAMDisk     Matrix
-	RAM         string // directory in memory; empty: no RAM disk is measured
-	Mixed       workload.Mixed
-	SlowDisk    time.Duration // how much longer a sync takes in the slow runs
-	Three       bool          // three nodes as well
+	// MatrixRepeats is how often each configuration is measured.
+	MatrixRepeats int
+	Retention     Matrix // longer than the shortest of Retentions
+	Retentions    []time.Duration
+	RAMDisk       Matrix
+	RAM           string // directory in memory; empty: no RAM disk is measured
+	Mixed         workload.Mixed
+	SlowDisk      time.Duration // how much longer a sync takes in the slow runs
+	Three         bool          // three nodes as well
 	// ThreeSyncedOnly leaves out what is not synced on three nodes.
 	ThreeSyncedOnly bool
 }
@@ -59,10 +61,11 @@ func DefaultPlan() Plan {
 			{Pipeline: far, RoundTrips: []time.Duration{longest}, InFlight: []int{1}},
 			{Pipeline: far, RoundTrips: []time.Duration{longest}, InFlight: []int{5, 0}, Repeats: 3},
 		},
-		Matrix:     configured(workload.DefaultConfigurations, 100*time.Millisecond, 300*time.Millisecond),
-		Retention:  configured(workload.RetentionConfigurations, 300*time.Millisecond, 4*time.Second),
-		Retentions: []time.Duration{7 * day, time.Second},
-		RAMDisk:    configured(workload.RAMDiskConfigurations, 100*time.Millisecond, 400*time.Millisecond),
+		Matrix:        configured(workload.DefaultConfigurations, 100*time.Millisecond, 300*time.Millisecond),
+		MatrixRepeats: 2,
+		Retention:     configured(workload.RetentionConfigurations, 300*time.Millisecond, 4*time.Second),
+		Retentions:    []time.Duration{7 * day, time.Second},
+		RAMDisk:       configured(workload.RAMDiskConfigurations, 100*time.Millisecond, 400*time.Millisecond),
 		Mixed: workload.Mixed{
 			Writers: 4, Workers: 32, ValueBytes: 1 << 10, Tails: 2, Boots: 1, BootEvery: time.Second, TrimEvery: 2 * time.Second, Keep: 5000,
 			Warmup: time.Second, Duration: 5 * time.Second,
@@ -76,7 +79,7 @@ func DefaultPlan() Plan {
 // too little to rely on a figure.
 func QuickPlan() Plan {
 	p := DefaultPlan()
-	p.Repeats, p.ReadRepeats, p.WarmUp = 1, 1, time.Second
+	p.Repeats, p.MatrixRepeats, p.ReadRepeats, p.WarmUp = 1, 1, 1, time.Second
 	p.ThreeSyncedOnly = true
 	p.Appends.Connections = []int{1, 128}
 	p.Appends.Span = limit.Span{Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond}

@@ -107,7 +107,7 @@ beside the newest; without the flag it is built if the sources are here:
 				plan = suite.QuickPlan()
 			}
 			if repeats > 0 {
-				plan.Repeats = repeats
+				plan.Repeats, plan.MatrixRepeats = repeats, repeats
 			}
 			plan.SlowDisk = time.Duration(slow)
 			if isDirectory(ram) {
@@ -152,7 +152,7 @@ beside the newest; without the flag it is built if the sources are here:
 	flags.Var(&slow, "fsync-delay", "how much longer a sync takes in the runs with a slow disk")
 	flags.StringVar(&ram, "ram", "/dev/shm", "`directory` on a file system in memory")
 	flags.StringVar(&older, "sarama145", "", "a build of this program with Sarama 1.45.2")
-	flags.IntVar(&repeats, "repeats", 0, "how often appends and the matrix are measured (default 3, with --quick 1)")
+	flags.IntVar(&repeats, "repeats", 0, "how often appends and the matrix are measured (default 3 and 2, with --quick 1)")
 	common.span = limit.Span{Warmup: 250 * time.Millisecond, Duration: time.Second}
 	return command
 }

@@ -51,6 +51,8 @@ type hosted struct {
 	// and appends stay below ceiling, which the catalog has reserved.
 	lost    record.Offset
 	ceiling atomic.Int64
+	// reserving: somebody asks the catalog for more.
+	reserving atomic.Bool
 
 	// strangers are nodes (uint64) of replicas (uint64) that the catalog as
 	// known here does not place.

@@ -132,9 +132,7 @@ func (n *Node) wroteTo(h *hosted, bytes int) {
 func (n *Node) retain(ctx context.Context, h *hosted) error {
 	config := h.config.Load()
 	if config.Durability == Memory {
-		if err := n.reserveMemory(ctx, h, 0); err != nil {
-			return err
-		}
+		n.reserveSoon(h)
 	}
 	start, end, err := h.replica.Tail().Bounds()
 	if err != nil || start == end {

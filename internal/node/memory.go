@@ -74,6 +74,20 @@ func (n *Node) reserveMemory(ctx context.Context, h *hosted, offset record.Offse
 	return err
 }
 
+// reserveSoon is reserveMemory without waiting: the catalog may take long, and
+// the retention of other logs must not.
+func (n *Node) reserveSoon(h *hosted) {
+	if !h.reserving.CompareAndSwap(false, true) {
+		return
+	}
+	n.keeper.run(func(ctx context.Context) {
+		defer h.reserving.Store(false)
+		if err := n.reserveMemory(ctx, h, 0); err != nil && ctx.Err() == nil {
+			n.logger.Warn("could not reserve offsets", "log", h.name, "error", err)
+		}
+	})
+}
+
 // roomFor refuses what a memory log has no offsets reserved for, and what comes
 // before a new generation has moved on.
 func (h *hosted) roomFor(records int) *record.Refusal {

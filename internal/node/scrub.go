@@ -78,8 +78,8 @@ func (n *Node) scrubLog(ctx context.Context, h *hosted) {
 	case errors.As(err, &corrupt), errors.Is(err, fs.ErrNotExist):
 		h.found(err)
 	default:
-		// What cannot be read is not known to be wrong. The replica goes on with
-		// the rest: it may hold what another one cannot read.
+		// Not known to be wrong: the newest segment cannot be read, or no file can.
+		// The replica goes on: it may hold what another one has lost.
 		n.metrics.unread.WithLabelValues(h.name).Inc()
 		n.logger.Error("a stored log cannot be read everywhere; look at the disk, and replace this node if it fails", "log", h.name, "error", err)
 	}

@@ -50,7 +50,7 @@ func corruptFrame(file File, path string, salt uint64, position, limit int64, in
 	e := &CorruptError{
 		File: path, Position: position, FirstIndex: index, LastIndex: max(reach, index+1) - 1, Detail: reason.Error(),
 	}
-	w := walker{scanner: scanner{file: file, path: path, header: &header{salt: salt}, size: limit}}
+	w := walker{scanner: scanner{file: file, path: path, header: &header{salt: salt}, size: limit, holes: true}}
 	if h, _, _, err := w.look(position); err == nil && h.kind != 0 {
 		// Its header tells what it is. An entry with another index shows that
 		// those between were lost before.

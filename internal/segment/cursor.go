@@ -112,6 +112,7 @@ type chunk struct {
 	data       []byte
 	place      uint64 // index of the first entry in it
 	reach      uint64 // one beyond the last entry that may be in it
+	sealed     bool   // nothing is written to its segment any more
 
 	// Results of entries.
 	next     uint64 // index of the entry behind the last returned or skipped
@@ -185,7 +186,7 @@ func (s *Store) chunkAt(seg *segment, i uint64, position int64, end uint64, maxB
 	x := seg.index
 	r, stop := x.run(i)
 	stop = min(stop, end)
-	b = chunk{segment: seg, file: seg.file, salt: seg.header.salt, begin: position, place: i, reach: stop}
+	b = chunk{segment: seg, file: seg.file, salt: seg.header.salt, begin: position, place: i, reach: stop, sealed: seg != s.active}
 	if position < r.begin || position >= r.end {
 		p, _ := x.below(func(p *point) bool { return p.index <= i })
 		b.begin, b.place = p.position, p.index
@@ -217,6 +218,11 @@ func (b *chunk) read(memory []byte) error {
 	if err == io.EOF {
 		b.data = b.data[:n] // a frame is missing then, and is found missing
 		err = nil
+	}
+	if b.sealed && unreadable(err) {
+		return &CorruptError{
+			File: b.segment.path, Position: b.begin, FirstIndex: b.place, LastIndex: max(b.reach, b.place+1) - 1, Detail: err.Error(),
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", b.segment.path, err)

@@ -102,7 +102,7 @@ func (s *Store) loadIndex(seg *segment, file File) (x *index, fromFooter bool, e
 		}
 		s.options.Logger.Warn("footer is damaged, scanning the segment", "file", seg.path)
 	}
-	sc := scanner{file: file, path: seg.path, header: h, size: end}
+	sc := scanner{file: file, path: seg.path, header: h, size: end, holes: true}
 	if err := sc.scan(); err != nil {
 		return nil, false, err
 	}
@@ -208,6 +208,8 @@ func readHeader(seg *segment, file File) (*header, error) {
 	b := make([]byte, headerSize)
 	if n, err := file.ReadAt(b, 0); err == io.EOF {
 		b = b[:n]
+	} else if unreadable(err) {
+		return nil, headerCorrupt(seg, err)
 	} else if err != nil {
 		return nil, fmt.Errorf("read segment header: %w", err)
 	}

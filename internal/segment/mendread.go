@@ -84,7 +84,7 @@ func (r *spanReader) open(s *source) error {
 		if err != nil {
 			return fmt.Errorf("open segment: %w", err)
 		}
-		r.at, r.sc = s, scanner{file: file, path: s.path}
+		r.at, r.sc = s, scanner{file: file, path: s.path, holes: true}
 	}
 	size, err := r.sc.file.Size() // what was given grows
 	if err != nil {

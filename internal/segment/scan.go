@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"strandline.dev/internal/flaw"
 )
@@ -32,6 +33,10 @@ type scanner struct {
 	path   string
 	header *header
 	size   int64 // where to stop at the latest
+	// holes: what the disk cannot read counts as zeros, which are no frames. Only
+	// where the end of the segment is known: elsewhere the log would seem to end
+	// there.
+	holes bool
 
 	buffer []byte // holds the file from bufferAt on
 	start  int64
@@ -72,11 +77,39 @@ func (s *scanner) bytes(position, n int64) ([]byte, error) {
 		if s.buffer = s.buffer[:got]; int64(got) < n {
 			return nil, err
 		}
+	} else if s.holes && unreadable(err) {
+		if err := s.readAround(position); err != nil {
+			return nil, err
+		}
 	} else if err != nil {
 		s.buffer = s.buffer[:0]
 		return nil, fmt.Errorf("scan %s: %w", s.path, err)
 	}
 	return s.buffer[:n], nil
+}
+
+// sector is what a disk loses at once, or less: bytes.
+const sector = 512
+
+// unreadable tells that the disk has lost bytes, as against a read that failed
+// for another reason.
+func unreadable(err error) bool { return errors.Is(err, syscall.EIO) }
+
+// readAround fills the buffer from position on with what can be read.
+func (s *scanner) readAround(position int64) error {
+	for rest := s.buffer; len(rest) > 0; {
+		piece := rest[:min(sector-position%sector, int64(len(rest)))]
+		_, err := s.file.ReadAt(piece, position)
+		rest, position = rest[len(piece):], position+int64(len(piece))
+		switch {
+		case unreadable(err):
+			clear(piece)
+		case err != nil && err != io.EOF:
+			s.buffer = s.buffer[:0]
+			return fmt.Errorf("scan %s: %w", s.path, err)
+		}
+	}
+	return nil
 }
 
 // scan adds up the frames. Its error is one of reading; bad frames are a

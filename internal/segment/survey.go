@@ -286,9 +286,11 @@ func (v *surveyor) walkPart() error {
 func (v *surveyor) walkFile(p *part, file File) error {
 	w := &walker{scanner: scanner{file: file, path: p.path, header: p.header, size: p.size}, first: p.first}
 	w.tell = func(position int64) error { return v.tellBytes(v.done + position) }
+	w.holes = w.header != nil && w.header.mended()
 	if err := v.findEnd(w); err != nil {
 		return err
 	}
+	w.holes = w.end > 0
 	if p.header == nil {
 		salt, ok, err := w.findSalt()
 		if err != nil || !ok {

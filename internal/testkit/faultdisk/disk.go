@@ -75,6 +75,7 @@ type inode struct {
 	seen    []byte // as programs see it
 	platter []byte // as a power cut leaves it
 	cached  []extent
+	holes   [][2]int64 // [from, to) cannot be read
 }
 
 // extent is a write that has not been synced.

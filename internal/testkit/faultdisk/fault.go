@@ -151,6 +151,17 @@ func (d *Disk) Change(name string, position int64, by func(byte) byte) {
 	}
 }
 
+// Unreadable lets reads of some bytes of a file fail with EIO, for good.
+func (d *Disk) Unreadable(name string, position, size int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.names[name]
+	if n == nil {
+		panic("no file " + name)
+	}
+	n.holes = append(n.holes, [2]int64{position, position + size})
+}
+
 // Replace puts a file in place for good, as somebody does who restores an old
 // copy; there need not be one of that name. Its directory must be there.
 func (d *Disk) Replace(name string, content []byte) {

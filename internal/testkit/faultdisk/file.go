@@ -36,6 +36,11 @@ func (f *file) ReadAt(b []byte, position int64) (int, error) {
 	if position >= int64(len(f.inode.seen)) {
 		return 0, io.EOF
 	}
+	for _, h := range f.inode.holes {
+		if position < h[1] && position+int64(len(b)) > h[0] {
+			return 0, &fs.PathError{Op: "read", Path: f.name, Err: syscall.EIO}
+		}
+	}
 	n := copy(b, f.inode.seen[position:])
 	if n < len(b) {
 		return n, io.EOF
