@@ -41,7 +41,8 @@ What is measured is a --target, or several; without one it is the log at
 
 With --json, every line is one object: an environment, a benchmark, a limit, a
 ratio, or what was skipped or failed, and why. A measurement that fails is told,
-and the next one begun. With --out, everything is kept in a directory, for "bench report".`,
+and the next one begun. With --out, everything is kept in a directory, for
+"bench report".`,
 		Example: `  strandline bench appends --connections 1,128 --with-limits
   strandline bench limits --json`,
 	},
