@@ -87,10 +87,10 @@ func QuickPlan() Plan {
 	far := p.Pipelines[len(p.Pipelines)-1]
 	far.Span, far.Repeats = limit.Span{Warmup: 500 * time.Millisecond, Duration: time.Second}, 1
 	p.Pipelines = []Pipeline{far}
-	p.Matrix = configured("mode=sync,async acks=-1,0\nmode=async compression=zstd bytes=500000 flush=100ms", 100*time.Millisecond, 400*time.Millisecond)
+	p.Matrix = configured("mode=sync,async acks=-1\nmode=async compression=zstd bytes=500000 flush=100ms", 100*time.Millisecond, 400*time.Millisecond)
 	p.Retention = configured("mode=async acks=-1", 100*time.Millisecond, 3200*time.Millisecond)
 	p.Retentions = []time.Duration{time.Second}
-	p.RAMDisk = configured("mode=sync,async acks=-1", 100*time.Millisecond, 400*time.Millisecond)
+	p.RAMDisk = configured("mode=async acks=-1", 100*time.Millisecond, 400*time.Millisecond)
 	p.Mixed.Warmup, p.Mixed.Duration, p.Mixed.TrimEvery = 500*time.Millisecond, 1500*time.Millisecond, 500*time.Millisecond
 	p.Mixed.Keep, p.Mixed.BootEvery = 1000, 500*time.Millisecond
 	return p
