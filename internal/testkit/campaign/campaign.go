@@ -144,7 +144,7 @@ func (s *scene) perform(p step, report *Report) {
 	s.t.Logf("fault %d: %s, for %s", p.number, p.kind.Name, p.hold.Round(time.Millisecond))
 	s.dice, s.hold, s.ended, s.without = p.dice, p.hold, time.Time{}, ""
 	begun := time.Now()
-	s.load.pace.begin(begun)
+	s.load.pace.Begin(begun)
 	end := p.kind.begin(s)
 	if end == nil {
 		s.t.Logf("  nobody was there for it")
@@ -157,12 +157,12 @@ func (s *scene) perform(p step, report *Report) {
 	end()
 	f := fault{kind: p.kind.Name, without: s.without}
 	if p.impatient {
-		f.gap = s.load.pace.gap(time.Now())
+		f.gap = s.load.pace.Gap(time.Now())
 	} else {
 		f.serving = s.awaitServing()
 		s.cluster.AwaitHealthy()
 		f.healthy = time.Since(s.ended)
-		f.gap = s.load.pace.gap(time.Now())
+		f.gap = s.load.pace.Gap(time.Now())
 	}
 	report.add(f)
 	s.t.Logf("  %s", f)

@@ -114,13 +114,13 @@ func TestAStageThatFailsStillCleansUp(t *testing.T) {
 func TestAGapLastsUntilTheNextAcknowledgement(t *testing.T) {
 	var p pace
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	p.begin(at(0))
+	p.Begin(at(0))
 	p.acked(at(1))
 	p.acked(at(5))
-	require.Equal(t, 4*time.Second, p.gap(at(6)))
-	require.Equal(t, 10*time.Second, p.gap(at(15)), "the one that lasts counts")
-	p.begin(at(20))
-	require.Equal(t, time.Second, p.gap(at(21)))
+	require.Equal(t, 4*time.Second, p.Gap(at(6)))
+	require.Equal(t, 10*time.Second, p.Gap(at(15)), "the one that lasts counts")
+	p.Begin(at(20))
+	require.Equal(t, time.Second, p.Gap(at(21)))
 }
 
 func TestServingIsMeasuredToTheFirstAcknowledgement(t *testing.T) {

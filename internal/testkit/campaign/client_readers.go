@@ -11,7 +11,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
-	"strandline.dev/internal/record"
+	"strandline.dev/internal/testkit/cluster"
 	"strandline.dev/internal/testkit/history"
 )
 
@@ -144,25 +144,13 @@ func readOnce(ctx context.Context, node *grpc.ClientConn, request *strandlinev1.
 	}
 }
 
-// hashesOf are those of a frame's records, without those below its first offset.
+// hashesOf are those of a frame's records.
 func hashesOf(frame *strandlinev1.ReadResponse) (hashes history.Hashes, err error) {
-	for rest := frame.Batches; len(rest) > 0; {
-		batch, after, err := record.Split(rest)
+	for one, err := range cluster.RecordsIn(frame) {
 		if err != nil {
 			return nil, err
 		}
-		if err := batch.Verify(); err != nil {
-			return nil, err
-		}
-		for one, err := range batch.Records {
-			if err != nil {
-				return nil, err
-			}
-			if int64(one.Offset) >= frame.FirstOffset {
-				hashes = append(hashes, history.Hash(one.Key, one.Value))
-			}
-		}
-		rest = after
+		hashes = append(hashes, history.Hash(one.Key, one.Value))
 	}
 	return hashes, nil
 }

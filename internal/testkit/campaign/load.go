@@ -86,7 +86,7 @@ func newLoad(t *stage, addresses []string, rate int) *load {
 }
 
 func (l *load) begin(seed uint64) {
-	l.pace.begin(time.Now())
+	l.pace.Begin(time.Now())
 	for i, c := range []func(*life){
 		pipeline, pipeline, bulk, bulk, bulk, careful, careful, claim, claim, fenced, fenced,
 		readRaw, readRaw, readAsLibrary, readAsLibrary, trim,

@@ -3,40 +3,28 @@ package campaign
 import (
 	"sync"
 	"time"
+
+	"strandline.dev/internal/testkit/cluster"
 )
 
-// pace measures the time without an acknowledgement.
+// pace measures the time without an acknowledgement, and until the first one
+// after a fault.
 type pace struct {
-	mu      sync.Mutex
-	last    time.Time
-	longest time.Duration
-	over    time.Time // the fault was
-	first   time.Time // acknowledgement since then; zero: none yet
+	cluster.Pace
+
+	mu    sync.Mutex
+	over  time.Time // the fault was
+	first time.Time // acknowledgement since then; zero: none yet
 }
 
-// begin forgets what was up to now.
-func (p *pace) begin(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last, p.longest = now, 0
-}
-
+// acked is Acked, and ends the wait that recover began.
 func (p *pace) acked(now time.Time) {
+	p.Acked(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.longest = max(p.longest, now.Sub(p.last))
-	p.last = now
 	if p.first.IsZero() {
 		p.first = now
 	}
-}
-
-// gap is the longest time without one since begin; the one that lasts still
-// counts.
-func (p *pace) gap(now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(p.longest, now.Sub(p.last))
 }
 
 // recover begins to wait for the first acknowledgement.

@@ -36,7 +36,7 @@ type Load struct {
 	options LoadOptions
 	told    *told
 	writers []*writer
-	pace    pace
+	pace    Pace
 	acked   atomic.Int64
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -51,7 +51,8 @@ func (c *Cluster) Load(o LoadOptions) *Load {
 	o.Writers, o.InFlight = orDefault(o.Writers, 4), orDefault(o.InFlight, 16)
 	o.ValueBytes, o.Rate = max(orDefault(o.ValueBytes, 128), minValueBytes), orDefault(o.Rate, 500)
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Load{cluster: c, options: o, told: newTold(c, o.Log), stop: stop, pace: newPace()}
+	l := &Load{cluster: c, options: o, told: newTold(c, o.Log), stop: stop}
+	l.pace.Begin(time.Now())
 	c.t.Cleanup(func() {
 		stop()
 		if c.t.Failed() {
@@ -97,11 +98,11 @@ func (l *Load) Await(more int64) {
 }
 
 // BeginGap forgets the gaps without acks up to now.
-func (l *Load) BeginGap() { l.pace.begin(time.Now()) }
+func (l *Load) BeginGap() { l.pace.Begin(time.Now()) }
 
 // Gap is the longest time without an ack to any writer since BeginGap, or since
 // the load began; the one that lasts still counts.
-func (l *Load) Gap() time.Duration { return l.pace.longestGap(time.Now()) }
+func (l *Load) Gap() time.Duration { return l.pace.Gap(time.Now()) }
 
 // Stop ends the load: nothing more is sent, and every record has its answer. It
 // may be called again.
@@ -152,34 +153,6 @@ func (r Report) String() string {
 		text += "; first trouble of a writer: " + r.Trouble.Error()
 	}
 	return text
-}
-
-// pace measures the gaps between acks.
-type pace struct {
-	mu      sync.Mutex
-	last    time.Time
-	longest time.Duration
-}
-
-func newPace() pace { return pace{last: time.Now()} }
-
-func (p *pace) begin(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last, p.longest = now, 0
-}
-
-func (p *pace) acked(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.longest = max(p.longest, now.Sub(p.last))
-	p.last = now
-}
-
-func (p *pace) longestGap(now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(p.longest, now.Sub(p.last))
 }
 
 func orDefault(value, otherwise int) int {

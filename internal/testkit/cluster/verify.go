@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"iter"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -185,30 +186,40 @@ func readNode(ctx context.Context, n *Node, log string, r *reading) error {
 	}
 }
 
-// takeFrame checks the batches of a frame and feeds their records, those that
-// lie below its first offset left out. It returns the hashes of those fed.
+// takeFrame feeds the records of a frame and returns their hashes.
 func takeFrame(frame *strandlinev1.ReadResponse, r *reading) (hashes history.Hashes, err error) {
-	for rest := frame.Batches; len(rest) > 0; {
-		batch, after, err := record.Split(rest)
+	for one, err := range RecordsIn(frame) {
+		if err == nil {
+			err = r.take(int64(one.Offset), one.Value)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if err := batch.Verify(); err != nil {
-			return nil, err
-		}
-		rest = after
-		for one, err := range batch.Records {
-			if err != nil {
-				return nil, err
-			}
-			if int64(one.Offset) < frame.FirstOffset {
-				continue
-			}
-			if err := r.take(int64(one.Offset), one.Value); err != nil {
-				return nil, err
-			}
-			hashes = append(hashes, history.Hash(one.Key, one.Value))
-		}
+		hashes = append(hashes, history.Hash(one.Key, one.Value))
 	}
 	return hashes, nil
+}
+
+// RecordsIn are the records of a frame of stored batches, which are checked,
+// without those below its first offset. After an error there are no more.
+func RecordsIn(frame *strandlinev1.ReadResponse) iter.Seq2[record.Record, error] {
+	return func(yield func(record.Record, error) bool) {
+		for rest := frame.Batches; len(rest) > 0; {
+			batch, after, err := record.Split(rest)
+			if err == nil {
+				err = batch.Verify()
+			}
+			if err != nil {
+				yield(record.Record{}, err)
+				return
+			}
+			for one, err := range batch.Records {
+				skip := err == nil && int64(one.Offset) < frame.FirstOffset
+				if !skip && !yield(one, err) || err != nil {
+					return
+				}
+			}
+			rest = after
+		}
+	}
 }

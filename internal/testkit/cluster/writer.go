@@ -122,7 +122,7 @@ func (w *writer) answer(n int, offset int64, err error) {
 	if err == nil {
 		w.fates[n] = fate(offset)
 		w.load.acked.Add(1)
-		w.load.pace.acked(now)
+		w.load.pace.Acked(now)
 		return
 	}
 	if w.other == nil {
