@@ -46,9 +46,17 @@ func (p *Producer) receive(stream grpc.ClientStream) interruption {
 }
 
 // settle gives the oldest request in flight its result and takes it out of the
-// window. Those who wait for it are woken first: by the time its place in the
-// window is used they have appended their next records.
+// window. Those who wait for it find it in Stats, and are woken before its place
+// in the window is used: by then they have appended their next records.
 func (p *Producer) settle(r *request, offset int64, err *Error) {
+	now := time.Now()
+	p.mu.Lock()
+	if err == nil {
+		p.counts.appended(r, now)
+	} else {
+		p.counts.failed += uint64(r.count)
+	}
+	p.mu.Unlock()
 	r.settle(offset, err)
 	p.leave(r)
 }
@@ -66,11 +74,6 @@ func (p *Producer) leave(r *request) {
 		}
 		p.woken += r.waiters
 		p.release(r.size)
-		if r.err == nil {
-			p.counts.appended(r, now)
-		} else {
-			p.counts.failed += uint64(r.count)
-		}
 	}
 	p.recycle(r)
 	p.nudge()
