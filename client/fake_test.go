@@ -51,6 +51,7 @@ type fakeServer struct {
 	reading func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error
 	keep    func(context.Context) error // without mu
 	resolve func(*strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error)
+	silent  func(context.Context) // called before Resolve answers, without mu
 	leader  string
 	// describe changes what GetInfo answers, or refuses.
 	describe func(*strandlinev1.GetInfoRequest, *strandlinev1.LogInfo) error
@@ -328,7 +329,10 @@ func (f *fakeServer) CloseSession(_ context.Context, q *strandlinev1.CloseSessio
 	return &strandlinev1.CloseSessionResponse{}, nil
 }
 
-func (f *fakeServer) Resolve(_ context.Context, q *strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error) {
+func (f *fakeServer) Resolve(ctx context.Context, q *strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error) {
+	if f.silent != nil {
+		f.silent(ctx)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.resolve != nil {

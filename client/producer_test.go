@@ -442,6 +442,26 @@ func TestWhatCannotBeResolvedStaysInDoubt(t *testing.T) {
 	require.EqualValues(t, 0, e.Sequence)
 }
 
+func TestANodeThatNeverResolvesHoldsNoTimeoutUp(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	f.decide = func(n int, m *wire.AppendRequest) fate {
+		if n == 0 {
+			return fate{loseAnswer: true}
+		}
+		return fate{refuse: record.Fenced}
+	}
+	asked := make(chan context.Context, 100)
+	f.silent = func(ctx context.Context) { asked <- ctx; <-ctx.Done() }
+	p := f.producer(t, client.RequestTimeout(100*time.Millisecond))
+	_, err := p.Append(t.Context(), []byte("v"))
+	var e *client.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "FENCED", e.Reason)
+	require.Equal(t, client.MaybeInLog, e.Outcome)
+	<-(<-asked).Done() // it was given up, and not answered
+}
+
 func TestAnExpiredSessionIsReportedAndReplaced(t *testing.T) {
 	f := newFakeServer(t)
 	p := f.producer(t)

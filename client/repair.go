@@ -1,5 +1,10 @@
 package client
 
+import (
+	"context"
+	"time"
+)
+
 // repair decides what becomes of the requests that a round left without an
 // answer:
 //
@@ -63,8 +68,10 @@ func (p *Producer) endStream(i interruption) {
 // resolve asks the log what became of the requests in doubt. Those that are in
 // it are settled with their offsets. The first that never will be clears those
 // behind it too, because a session has no gaps. With final, the log sees to it
-// that "not now" becomes "never".
+// that "not now" becomes "never". What is not resolved in time stays in doubt.
 func (p *Producer) resolve(final bool) {
+	ctx, cancel := p.resolving(time.Now())
+	defer cancel()
 	for {
 		p.mu.Lock()
 		if len(p.window.flight) == 0 || !p.window.flight[0].maybe {
@@ -74,7 +81,7 @@ func (p *Producer) resolve(final bool) {
 		r, session := p.window.flight[0], p.session
 		p.mu.Unlock()
 
-		resolution, err := p.resolveOne(session.ID, r, final)
+		resolution, err := p.resolveOne(ctx, session.ID, r, final)
 		if err != nil {
 			return
 		}
@@ -93,15 +100,32 @@ func (p *Producer) resolve(final bool) {
 	}
 }
 
+// resolveAtLeast is how long the log is asked even if the oldest request has
+// hardly any time left: the answer is there in a round trip, and without it the
+// producer may have to end.
+const resolveAtLeast = time.Second
+
+// resolving bounds how long the log is asked by the time of the oldest request:
+// the node asked may never answer.
+func (p *Producer) resolving(now time.Time) (context.Context, context.CancelFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.options.timeout == 0 || len(p.window.flight) == 0 {
+		return context.WithCancel(p.context)
+	}
+	left := p.options.timeout - now.Sub(p.window.flight[0].accepted)
+	return context.WithTimeout(p.context, max(left, resolveAtLeast))
+}
+
 // resolveOne asks until the answer is not "on its way".
-func (p *Producer) resolveOne(session uint64, r *request, final bool) (Resolution, error) {
+func (p *Producer) resolveOne(ctx context.Context, session uint64, r *request, final bool) (Resolution, error) {
 	pauses := newPauses()
 	for {
-		resolution, err := p.client.Admin().Resolve(p.context, p.log, session, r.epoch, r.first, final)
+		resolution, err := p.client.Admin().Resolve(ctx, p.log, session, r.epoch, r.first, final)
 		if err != nil || resolution.State != Pending {
 			return resolution, err
 		}
-		if err := pauses.wait(p.context, nil); err != nil {
+		if err := pauses.wait(ctx, nil); err != nil {
 			return Resolution{}, err
 		}
 	}
