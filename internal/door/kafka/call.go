@@ -197,6 +197,9 @@ func (q *call) release() {
 func (q *call) abandon() { q.release() }
 
 func (f *frame) release() {
+	if f.budget == nil {
+		return // released before
+	}
 	if f.pooled != nil {
 		f.class.Put(f.pooled)
 	}

@@ -96,7 +96,7 @@ func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 	})
 	a := group.Joined{Err: err, MemberID: m.MemberID}
 	if err == nil {
-		a = wait(q, answers, func(err error) group.Joined { return group.Joined{Err: err, MemberID: m.MemberID} })
+		a = wait(q, answers, func(err error) group.Joined { return group.Joined{Err: err, MemberID: j.MemberID} })
 	}
 	r := kmsg.NewPtrJoinGroupResponse()
 	r.ErrorCode, r.Generation, r.LeaderID, r.MemberID = codeOf(a.Err), a.Generation, a.Leader, a.MemberID
@@ -118,8 +118,12 @@ func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 }
 
 // wait returns the answer of a group, or none's where the connection or the
-// server ends first.
+// server ends first. That may take as long as a rebalance, in which members that
+// wait must not use up what heartbeats of others need: the group has copies of
+// what it keeps, so the request itself is let go of.
 func wait[T any](q *call, answers <-chan T, none func(error) T) T {
+	q.request = nil
+	q.frame.release()
 	select {
 	case a := <-answers:
 		return a

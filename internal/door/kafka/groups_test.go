@@ -70,6 +70,35 @@ func TestMembersShareThePartitionsAndTakeOverFromOneThatLeaves(t *testing.T) {
 	require.Len(t, (<-got)["orders"], 4)
 }
 
+func TestMembersThatWaitForARebalanceTakeNothingOfTheBudget(t *testing.T) {
+	d := openNew(t)
+	d.raw().coordinated()
+	d.raw().join("billing") // is answered, and then never joins again
+	waiting := d.raw()
+	waiting.send(joinRequest("billing"))
+	require.Eventually(t, func() bool {
+		return d.describeGroup("billing").State == "PreparingRebalance" && d.server.calls.Used() == 0
+	}, 10*time.Second, time.Millisecond)
+}
+
+func joinRequest(group string) *kmsg.JoinGroupRequest {
+	q := kmsg.NewPtrJoinGroupRequest()
+	q.Version, q.Group, q.ProtocolType = 3, group, "consumer"
+	q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = 60_000, 60_000
+	p := kmsg.NewJoinGroupRequestProtocol()
+	p.Name, p.Metadata = "range", []byte{0, 0}
+	q.Protocols = append(q.Protocols, p)
+	return q
+}
+
+func (c *raw) join(group string) {
+	c.Helper()
+	q := joinRequest(group)
+	c.send(q)
+	r, _ := c.receive(q)
+	require.Zero(c, r.(*kmsg.JoinGroupResponse).ErrorCode)
+}
+
 func poll(d *door, c *kgo.Client) {
 	for ctx := d.Context(); ctx.Err() == nil; {
 		if c.PollFetches(ctx).IsClientClosed() {
