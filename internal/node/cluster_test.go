@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
 )
 
 // cluster is nodes of one process that talk over loopback.
@@ -159,12 +161,17 @@ func (c *cluster) follower(log string) string {
 // append goes to whoever leads until it is acknowledged.
 func (c *cluster) append(log string, texts ...string) (first record.Offset) {
 	c.t.Helper()
+	return c.appendOne(log, func() *sequence.Append { return request(c.t, texts...) }).First.First
+}
+
+// appendOne is append of a request that is made anew each time.
+func (c *cluster) appendOne(log string, request func() *sequence.Append) (a sequence.Answer) {
+	c.t.Helper()
 	c.eventually("an append is acknowledged", func() bool {
-		a := appendTo(c.t, c.nodes[c.leader(log)], log, request(c.t, texts...))
-		first = a.First.First
+		a = appendTo(c.t, c.nodes[c.leader(log)], log, request())
 		return a.Refusal == nil
 	})
-	return first
+	return a
 }
 
 // healthy waits until every log has all its replicas.
@@ -181,7 +188,31 @@ func (c *cluster) healthy() (status ClusterStatus) {
 	return status
 }
 
-func (c *cluster) values(name, log string, q ReadRequest) ([]string, error) {
+// transfer asks, as clients do, until the node takes over: it may not have
+// caught up yet.
+func (c *cluster) transfer(log, to string) {
+	c.t.Helper()
+	c.eventually(to+" takes over", func() bool {
+		err := c.nodes[to].TransferLeader(c.t.Context(), anyone, log, to)
+		if errors.Is(err, &record.Refusal{Reason: record.NotLeader}) {
+			return false
+		}
+		require.NoError(c.t, err)
+		return true
+	})
+}
+
+// values reads a log from a node, which may still have to open it.
+func (c *cluster) values(name, log string, q ReadRequest) (texts []string, err error) {
+	c.t.Helper()
+	c.eventually(name+" serves "+log, func() bool {
+		texts, err = c.valuesNow(name, log, q)
+		return !errors.Is(err, &record.Refusal{Reason: record.NotLeader})
+	})
+	return texts, err
+}
+
+func (c *cluster) valuesNow(name, log string, q ReadRequest) ([]string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()
 	q.Until = NoOffset
@@ -221,10 +252,10 @@ func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, texts, 2)
 	}
-	leader := c.leader("orders")
-	a := appendTo(t, c.nodes[c.follower("orders")], "orders", request(t, "three"))
-	require.Equal(t, record.NotLeader, a.Refusal.Reason)
-	require.Equal(t, c.addresses[leader], a.Refusal.Leader, "a follower names the leader")
+	c.eventually("a follower names the leader", func() bool {
+		a := appendTo(t, c.nodes[c.follower("orders")], "orders", request(t, "three"))
+		return a.Refusal != nil && a.Refusal.Reason == record.NotLeader && a.Refusal.Leader == c.addresses[c.leader("orders")]
+	})
 	status := c.healthy()
 	require.Len(t, status.Nodes, 3)
 }
@@ -235,15 +266,17 @@ func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
 	require.NoError(t, err)
 	session, err := c.nodes[c.leader("orders")].OpenSession(t.Context(), anyone, "orders", time.Hour)
 	require.NoError(t, err)
-	once := request(t, "once")
-	once.Session = session.ID
-	require.Nil(t, appendTo(t, c.nodes[c.leader("orders")], "orders", once).Refusal)
+	once := func() *sequence.Append {
+		a := request(t, "once")
+		a.Session = session.ID
+		return a
+	}
+	c.appendOne("orders", once)
 
 	leader := c.leader("orders")
 	c.stop(leader)
 	c.append("orders", "after")
-	again := appendTo(t, c.nodes[c.leader("orders")], "orders", once)
-	require.Nil(t, again.Refusal)
+	again := c.appendOne("orders", once)
 	require.True(t, again.Duplicate, "the next leader knows the session")
 	c.start(leader, nil)
 	c.healthy()
@@ -271,7 +304,7 @@ func TestAHandoverBeforeAStopRefusesNothingForLong(t *testing.T) {
 	c.nodes[leader].HandOver(t.Context())
 	next := c.leader("orders", leader)
 	require.False(t, (*c.nodes[leader].logs.Load())["orders"].replica.Status().Leading)
-	require.NoError(t, c.nodes[leader].TransferLeader(t.Context(), anyone, "orders", leader))
+	c.transfer("orders", leader)
 	require.Equal(t, leader, c.leader("orders", next))
 }
 
@@ -284,18 +317,27 @@ func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
 	n := c.nodes[follower]
 	bounded := ReadRequest{Consistency: ConsistencyBounded, MaxAge: 300 * time.Millisecond, Until: NoOffset}
 	c.eventually("what is older than the bound is read", func() bool {
-		texts, err := c.values(follower, "orders", bounded)
-		require.NoError(t, err)
-		return slices.Equal(texts, []string{"one"})
+		texts, err := c.valuesNow(follower, "orders", bounded)
+		return err == nil && slices.Equal(texts, []string{"one"})
 	})
 
 	bounded.Follow = true
-	r, err := n.Read(t.Context(), anyone, "orders", bounded)
-	require.NoError(t, err)
+	var r *Reader
+	c.eventually("it is followed", func() bool {
+		if r, err = n.Read(t.Context(), anyone, "orders", bounded); err != nil {
+			requireReason(t, record.Stale, err) // this machine was slow
+			return false
+		}
+		chunk, err := r.Next(t.Context())
+		if err != nil {
+			requireReason(t, record.Stale, err)
+			r.Close()
+			return false
+		}
+		require.LessOrEqual(t, chunk.Age, bounded.MaxAge)
+		return true
+	})
 	defer r.Close()
-	chunk, err := r.Next(t.Context())
-	require.NoError(t, err)
-	require.LessOrEqual(t, chunk.Age, bounded.MaxAge)
 	for name := range c.addresses {
 		if name != follower {
 			c.stop(name)

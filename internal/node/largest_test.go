@@ -8,6 +8,7 @@ import (
 
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
 )
 
 func TestTheLargestEntryReachesEveryReplica(t *testing.T) {
@@ -18,11 +19,12 @@ func TestTheLargestEntryReachesEveryReplica(t *testing.T) {
 	require.NoError(t, err)
 	c.append("orders", "small")
 	value := bytes.Repeat([]byte{'x'}, record.MaxRecordBytes-64)
-	both := request(t, string(value))
-	both.Batches = append(both.Batches, both.Batches[0])
-	both.Records, both.Bytes, both.Atomic = 2, 2*both.Bytes, true
-	answer := appendTo(t, c.nodes[c.leader("orders")], "orders", both)
-	require.Nil(t, answer.Refusal)
+	c.appendOne("orders", func() *sequence.Append {
+		both := request(t, string(value))
+		both.Batches = append(both.Batches, both.Batches[0])
+		both.Records, both.Bytes, both.Atomic = 2, 2*both.Bytes, true
+		return both
+	})
 	c.append("orders", "behind")
 	c.healthy()
 	for name := range c.nodes {

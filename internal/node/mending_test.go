@@ -151,7 +151,7 @@ func TestARunningLeaderThatReadsDamageHandsOverAndIsMended(t *testing.T) {
 	c := several(t, 100, nil)
 	leader := c.follower("orders")
 	c.cold(leader)
-	require.NoError(t, c.nodes[leader].TransferLeader(t.Context(), anyone, "orders", leader))
+	c.transfer("orders", leader)
 	term := (*c.nodes[leader].logs.Load())["orders"].replica.Status().Term
 	c.readUntilMended(leader, 10)
 	now := c.leader("orders") // which may be the same again by now
@@ -175,7 +175,7 @@ func (c *cluster) readUntilMended(name string, number int) {
 	c.flip(dir, number)
 	noticed, wrong, refused := false, []string(nil), error(nil)
 	c.eventually("it is mended", func() bool {
-		texts, err := c.values(name, "orders", ReadRequest{})
+		texts, err := c.valuesNow(name, "orders", ReadRequest{})
 		if len(texts) > 100 || !slices.Equal(long(0, 100)[:len(texts)], texts) {
 			wrong = texts
 		}

@@ -47,7 +47,7 @@ func (c *cluster) sameOn(log string, want []string) {
 		var texts []string
 		c.eventually(name+" reads", func() bool {
 			var err error
-			texts, err = c.values(name, log, ReadRequest{Consistency: ConsistencyLinearizable})
+			texts, err = c.valuesNow(name, log, ReadRequest{Consistency: ConsistencyLinearizable})
 			return err == nil // it may not have heard of the leader yet
 		})
 		require.Equal(c.t, want, texts, name)
