@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"time"
@@ -293,12 +294,39 @@ func (t *kafkaTopic) at() Topic {
 	return Topic{Brokers: t.brokers, Name: t.name, Dial: t.dial, Linked: t.linked}
 }
 
-func (t *kafkaTopic) Sender(_ context.Context, s workload.Sending) (workload.Sender, error) {
-	return t.library.Sender(t.at(), s)
+func (t *kafkaTopic) Sender(ctx context.Context, s workload.Sending) (workload.Sender, error) {
+	return within(ctx, func() (workload.Sender, error) { return t.library.Sender(t.at(), s) })
 }
 
 func (t *kafkaTopic) Reader(ctx context.Context, r workload.Range) (workload.Reader, error) {
-	return t.library.Reader(ctx, t.at(), r)
+	return within(ctx, func() (workload.Reader, error) { return t.library.Reader(ctx, t.at(), r) })
+}
+
+// within opens a connection by a library that may not know when to stop trying.
+// What comes after ctx has ended is closed.
+func within[C io.Closer](ctx context.Context, open func() (C, error)) (C, error) {
+	type opened struct {
+		connection C
+		err        error
+	}
+	done := make(chan opened)
+	go func() {
+		var o opened
+		o.connection, o.err = open()
+		select {
+		case done <- o:
+		case <-ctx.Done():
+			if o.err == nil {
+				_ = o.connection.Close()
+			}
+		}
+	}()
+	select {
+	case o := <-done:
+		return o.connection, o.err
+	case <-ctx.Done():
+		return *new(C), ctx.Err()
+	}
 }
 
 func (t *kafkaTopic) Bounds(ctx context.Context, partition int) (start, end int64, err error) {

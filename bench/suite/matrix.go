@@ -72,7 +72,9 @@ func (s *Suite) configurations(ctx context.Context, benchmark string, subject Su
 				}
 				row := report.Configured(benchmark, d, setting, result)
 				if subject.Log.Retention > 0 {
-					start, end, e := target.Bounds(context.WithoutCancel(ctx), 0)
+					patient, done := workload.Patient(ctx)
+					defer done()
+					start, end, e := target.Bounds(patient, 0)
 					if e != nil {
 						return errors.Join(err, e)
 					}

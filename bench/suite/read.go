@@ -47,11 +47,7 @@ func (s *Suite) reads(ctx context.Context, subject Subject, r Reads, rates map[i
 	}
 	defer target.Close()
 	if !r.Keep {
-		defer func() {
-			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
-			defer cancel()
-			_ = system.Delete(clean, r.Log) // the results are there: a log that stays does not harm them
-		}()
+		defer func() { _ = s.remove(ctx, system, r.Log) }() // the results are there: a log that stays does not harm them
 	}
 	d := subject.describe(target)
 	bar := s.Bar(label("fill the log", d, r.Log, 0, 1), r.Records, Records)

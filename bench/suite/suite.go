@@ -97,8 +97,22 @@ func (s Subject) group(d report.Subject) string {
 	return fmt.Sprintf("%s, replicas: %d, disk: %s", stored, max(s.Log.Replicas, 1), d.Disk)
 }
 
-// cleanTime bounds what is done after a measurement, also after Ctrl-C.
+// cleanTime bounds what is done after a measurement, also after Ctrl-C, when
+// patience is shorter.
 const cleanTime = 20 * time.Second
+
+// remove deletes a log that was made for a measurement.
+func (s *Suite) remove(ctx context.Context, system workload.System, name string) error {
+	patient, end := workload.Patient(ctx)
+	defer end()
+	clean, cancel := context.WithTimeout(patient, cleanTime)
+	defer cancel()
+	err := system.Delete(clean, name)
+	if err != nil {
+		s.Line("log %s is left behind: %v", name, err)
+	}
+	return err
+}
 
 // withLog calls do with a log, which is made if it is not there, and then
 // deleted afterwards.
@@ -113,11 +127,7 @@ func (s *Suite) withLog(ctx context.Context, subject Subject, name string, do fu
 		if err := system.Create(ctx, name, subject.Log); err != nil {
 			return err
 		}
-		defer func() {
-			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
-			defer cancel()
-			err = errors.Join(err, system.Delete(clean, name))
-		}()
+		defer func() { err = errors.Join(err, s.remove(ctx, system, name)) }()
 		target, err = system.Open(ctx, name)
 	}
 	if err != nil {

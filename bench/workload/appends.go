@@ -55,18 +55,20 @@ const progressEvery = 100 * time.Millisecond
 
 // Run measures one connection count; progress is told the milliseconds that
 // have passed of warm-up and duration. Appends that are under way at the end
-// are waited for but not counted. A context that ends, or an append that
-// fails, ends the run early; the result then holds what was measured until
-// then, beside the error.
+// are waited for but not counted; one that fails then fails the run. A context
+// that ends, or an append that fails, ends the run early; the result then holds
+// what was measured until then, beside the error.
 func (a Appends) Run(ctx context.Context, target Target, connections int, progress Progress) (AppendsResult, error) {
 	result := AppendsResult{Connections: connections, ValueBytes: a.ValueBytes, Asked: a.PerSecond, Latency: limit.NewHistogram()}
 	if connections < 1 || connections > a.Workers {
 		return result, fmt.Errorf("%d connections for %d workers: every connection needs a worker", connections, a.Workers)
 	}
+	patient, end := Patient(ctx)
+	defer end()
 	var senders []Sender
 	defer func() {
 		for _, sender := range senders {
-			_ = sender.Close() // every append has been answered
+			_ = shut(patient, sender) // every append has its outcome
 		}
 	}()
 	sending := a.Sending
@@ -79,15 +81,14 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 		senders = append(senders, sender)
 	}
 
-	run := appendsRun{failed: make(chan error, a.Workers)}
+	run := appendsRun{over: make(chan struct{}), failed: make(chan error, a.Workers)}
 	begin := time.Now()
 	latencies := make([]*hdrhistogram.Histogram, a.Workers)
 	var running sync.WaitGroup
 	for i := range a.Workers {
 		latencies[i] = limit.NewHistogram()
 		running.Go(func() {
-			// An append that was begun is finished: its outcome is known then.
-			run.work(context.WithoutCancel(ctx), senders[i%connections], a.value(i), a.schedule(begin, i), latencies[i])
+			run.work(patient, senders[i%connections], a.value(i), a.schedule(begin, i), latencies[i])
 		})
 	}
 	err := run.wait(ctx, a.Warmup, progress)
@@ -97,8 +98,14 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 		err = run.wait(ctx, a.Duration, progress)
 	}
 	run.stage.Store(stageOver)
+	close(run.over)
 	result.Elapsed = time.Since(start)
 	running.Wait()
+	select {
+	case late := <-run.failed:
+		err = errors.Join(err, late)
+	default:
+	}
 	for _, latency := range latencies {
 		result.Latency.Merge(latency)
 	}
@@ -138,7 +145,8 @@ const (
 
 type appendsRun struct {
 	stage  atomic.Int32
-	failed chan error // room for one error of each worker
+	over   chan struct{} // closed after the stage is stageOver
+	failed chan error    // room for one error of each worker
 }
 
 func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next func() time.Time, latency *hdrhistogram.Histogram) {
@@ -147,11 +155,8 @@ func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next
 			binary.LittleEndian.PutUint64(value, n)
 		}
 		start := next()
-		if early := time.Until(start); early > 0 {
-			time.Sleep(early)
-			if r.stage.Load() == stageOver {
-				return
-			}
+		if time.Until(start) > 0 && !sleepUntil(start, r.over) {
+			return
 		}
 		if err := sender.Append(ctx, value); err != nil {
 			r.failed <- err

@@ -61,8 +61,10 @@ func (m Matrix) Run(ctx context.Context, target Target, c Configuration, repeat 
 		return PipelineResult{}, err
 	}
 	run := newPipelineRun(Pipeline{Samples: m.Samples, Seed: uint64(repeat), Span: m.Span, Sending: c.Sending})
-	sent, err := run.sendInTurn(ctx, sender)
-	err = errors.Join(err, sender.Close())
+	patient, end := Patient(ctx)
+	defer end()
+	sent, err := run.sendInTurn(ctx, patient, sender)
+	err = errors.Join(err, shut(patient, sender))
 	result := run.result(sent)
 	if m.Check && c.Acks != AcksNone && err == nil {
 		err = CheckLog(ctx, target, c.Acks, run.hashes)
@@ -72,7 +74,7 @@ func (m Matrix) Run(ctx context.Context, target Target, c Configuration, repeat 
 }
 
 // sendInTurn waits for each record before it sends the next one.
-func (r *pipelineRun) sendInTurn(ctx context.Context, sender Sender) (int64, error) {
+func (r *pipelineRun) sendInTurn(ctx, patient context.Context, sender Sender) (int64, error) {
 	for i := int64(0); ; i++ {
 		now := time.Now()
 		if !now.Before(r.end) {
@@ -83,8 +85,7 @@ func (r *pipelineRun) sendInTurn(ctx context.Context, sender Sender) (int64, err
 		}
 		value := r.value(i)
 		r.hashes[0].Add(value)
-		// What was begun is finished, so that the outcome is known.
-		if err := sender.Append(context.WithoutCancel(ctx), value); err != nil {
+		if err := sender.Append(patient, value); err != nil {
 			return i, err
 		}
 		r.answered(now, len(value), nil)

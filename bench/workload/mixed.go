@@ -70,9 +70,10 @@ const mixedMin = 32
 
 type mixedRun struct {
 	Mixed
-	target Target
-	begin  time.Time
-	stage  atomic.Int32
+	target  Target
+	patient context.Context // of what is finished once it is begun
+	begin   time.Time
+	stage   atomic.Int32
 
 	writers []mixedWriter
 	boots   atomic.Int64
@@ -103,9 +104,11 @@ func (w Mixed) Run(ctx context.Context, target Target, progress Progress) (Mixed
 	if w.Step <= 0 {
 		w.Step = 250 * time.Millisecond
 	}
+	patient, end := Patient(ctx)
+	defer end()
 	working, stop := context.WithCancel(ctx)
 	defer stop()
-	run := &mixedRun{Mixed: w, target: target, begin: time.Now(), writers: make([]mixedWriter, w.Writers), stop: stop, step: limit.NewHistogram()}
+	run := &mixedRun{Mixed: w, target: target, patient: patient, begin: time.Now(), writers: make([]mixedWriter, w.Writers), stop: stop, step: limit.NewHistogram()}
 	run.result = MixedResult{Append: limit.NewHistogram(), Deliver: limit.NewHistogram(), ValueBytes: w.ValueBytes}
 	err := run.all(working, progress)
 	run.mu.Lock()
@@ -162,7 +165,7 @@ func (r *mixedRun) all(ctx context.Context, progress Progress) error {
 	others.Wait()
 	var errs []error
 	for _, s := range senders {
-		errs = append(errs, s.Close())
+		errs = append(errs, shut(r.patient, s))
 	}
 	if r.hasFailed() {
 		return errors.Join(errs...) // tails may wait in vain for what failed
@@ -181,7 +184,7 @@ func (r *mixedRun) openSenders(ctx context.Context) ([]Sender, error) {
 		s, err := r.target.Sender(ctx, Sending{Once: OnceDefault, InFlight: 1})
 		if err != nil {
 			for _, open := range all {
-				err = errors.Join(err, open.Close())
+				err = errors.Join(err, shut(r.patient, open))
 			}
 			return nil, err
 		}
@@ -260,12 +263,17 @@ func (r *mixedRun) write(ctx context.Context, writer int, sender Sender) error {
 		binary.LittleEndian.PutUint64(value[24:], xxhash.Sum64(value[:24]))
 		w.next++
 		w.hash.Add(value)
-		err := sender.Send(context.WithoutCancel(ctx), 0, value, func(err error) { answered <- err })
+		err := sender.Send(r.patient, 0, value, func(err error) { answered <- err })
 		w.mu.Unlock()
 		if err != nil {
 			return err
 		}
-		if err := <-answered; err != nil {
+		select {
+		case err = <-answered:
+		case <-r.patient.Done():
+			err = r.patient.Err()
+		}
+		if err != nil {
 			return fmt.Errorf("append: %w", err)
 		}
 		r.observe(time.Since(start))
@@ -315,7 +323,7 @@ func (r *mixedRun) bootOnce(ctx context.Context, start, end int64) (whole bool, 
 	if err != nil {
 		return false, err
 	}
-	defer reader.Close()
+	defer shutReader(ctx, reader)
 	for {
 		values, err := reader.Next(ctx)
 		if err == io.EOF {
@@ -403,7 +411,7 @@ func (r *mixedRun) openTail(ctx context.Context, from int64) (*mixedTail, error)
 
 func (t *mixedTail) follow(ctx context.Context) error {
 	defer close(t.over)
-	defer t.reader.Close()
+	defer shutReader(ctx, t.reader)
 	for {
 		values, err := t.reader.Next(ctx)
 		if err != nil {
@@ -455,8 +463,8 @@ func (t *mixedTail) check(r *mixedRun) error {
 	for i := range r.writers {
 		written += r.writers[i].hash.Count
 	}
-	patience := time.NewTimer(tailPatience)
-	defer patience.Stop()
+	late := time.NewTimer(tailPatience)
+	defer late.Stop()
 	for {
 		t.mu.Lock()
 		seen := t.seen
@@ -468,8 +476,10 @@ func (t *mixedTail) check(r *mixedRun) error {
 		case <-t.came:
 		case <-t.over:
 			return fmt.Errorf("a tail ended after %d of %d records", seen, written)
-		case <-patience.C:
+		case <-late.C:
 			return fmt.Errorf("a tail saw %d of %d records within %v", seen, written, tailPatience)
+		case <-r.patient.Done():
+			return r.patient.Err()
 		}
 	}
 	for i := range r.writers {

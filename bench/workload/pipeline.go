@@ -107,7 +107,9 @@ func (w Pipeline) Run(ctx context.Context, target Target, interval time.Duration
 	run := newPipelineRun(w)
 	stop := run.watch(interval, watch)
 	sent, err := run.send(ctx, sender)
-	err = errors.Join(err, sender.Close(), run.failed.get())
+	patient, end := Patient(ctx)
+	defer end()
+	err = errors.Join(err, shut(patient, sender), run.failed.get())
 	stop()
 	result := run.result(sent)
 	// Without acknowledgements nobody knows when what was sent is there, or
@@ -154,8 +156,8 @@ func (r *pipelineRun) send(ctx context.Context, sender Sender) (int64, error) {
 		now := time.Now()
 		if r.PerSecond > 0 {
 			intended := r.begin.Add(time.Duration(float64(i) / r.PerSecond * float64(time.Second)))
-			if early := intended.Sub(now); early > 0 {
-				time.Sleep(early)
+			if intended.After(now) && !sleepUntil(earlier(intended, r.end), ctx.Done()) {
+				return i, ctx.Err()
 			}
 			now = intended
 		}
@@ -173,6 +175,13 @@ func (r *pipelineRun) send(ctx context.Context, sender Sender) (int64, error) {
 		}
 	}
 	return r.Records, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func (r *pipelineRun) value(i int64) []byte {
@@ -214,14 +223,16 @@ func (r *pipelineRun) answered(since time.Time, size int, err error) {
 	r.mu.Unlock()
 }
 
-// result is what was measured: to the last acknowledgement before the end.
+// result is what was measured: to the last acknowledgement before the end. It
+// shares nothing with a sender that was left behind.
 func (r *pipelineRun) result(sent int64) PipelineResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result := PipelineResult{
-		Sent: sent, Acked: r.acked.Load(), Bytes: r.measuredB.Load(), Latency: r.latency,
+		Sent: sent, Acked: r.acked.Load(), Bytes: r.measuredB.Load(), Latency: limit.NewHistogram(),
 		Rate: limit.Rate{Count: r.measuredAcked.Load()},
 	}
+	result.Latency.Merge(r.latency)
 	if !r.last.IsZero() {
 		result.Elapsed = r.last.Sub(r.measured)
 	}

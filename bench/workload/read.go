@@ -64,6 +64,8 @@ func (w Reads) Fill(ctx context.Context, target Target, progress Progress) (int6
 	if err != nil {
 		return 0, err
 	}
+	patient, done := Patient(ctx)
+	defer done()
 	var failed firstError
 	for i := end; i < w.Records; i++ {
 		err := failed.get()
@@ -71,11 +73,11 @@ func (w Reads) Fill(ctx context.Context, target Target, progress Progress) (int6
 			err = sender.Send(ctx, 0, values.fresh(i), failed.set)
 		}
 		if err != nil {
-			return i - end, errors.Join(err, sender.Close())
+			return i - end, errors.Join(err, shut(patient, sender))
 		}
 		progress.Add(1)
 	}
-	err = sender.Close()
+	err = shut(patient, sender)
 	return w.Records - end, errors.Join(failed.get(), err)
 }
 
@@ -84,7 +86,7 @@ func checkFirst(ctx context.Context, target Target, values *values) error {
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
+	defer shutReader(ctx, reader)
 	if _, blind := reader.(BlockReader); blind {
 		return nil
 	}
@@ -135,7 +137,7 @@ func readRange(ctx context.Context, target Target, values *values, from, until i
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
+	defer shutReader(ctx, reader)
 	if blocks, ok := reader.(BlockReader); ok {
 		return readBlocks(ctx, blocks, from, until, done)
 	}

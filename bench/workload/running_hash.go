@@ -98,7 +98,7 @@ func checkPartition(ctx context.Context, target Target, partition int, written *
 		if err != nil {
 			return err
 		}
-		defer reader.Close()
+		defer shutReader(ctx, reader)
 		for {
 			values, err := reader.Next(ctx)
 			if err == io.EOF {

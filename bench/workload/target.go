@@ -145,11 +145,11 @@ func (a Acks) String() string { return fmt.Sprint(a.Kafka()) }
 // Sender appends. It is used by several workers at once; records that wait at
 // the same time may share a request.
 type Sender interface {
-	// Append returns when the record is acknowledged.
+	// Append returns when the record is acknowledged, or when ctx ends.
 	Append(ctx context.Context, value []byte) error
 	// Send accepts a record for a partition and calls done once, when it is
-	// acknowledged or has failed. It waits while too much is unanswered. The
-	// value must stay as it is until done.
+	// acknowledged or has failed. It waits while too much is unanswered, but
+	// not beyond ctx. The value must stay as it is until done.
 	Send(ctx context.Context, partition int, value []byte, done func(error)) error
 	// Close returns when everything is answered.
 	Close() error

@@ -24,9 +24,11 @@ type memoryTarget struct {
 	sending     Sending // of the last sender
 	runLength   int     // records that a reader hands out at once
 	appendFail  error
-	swap        bool  // puts a record before the one that came before it
-	uncommitted int64 // records at the end that cannot be read yet: one less each time the bounds are asked for
-	commits     bool  // whether they become fewer
+	appending   func(context.Context) error // stands for the server, if there is one
+	closing     chan struct{}               // closed when connections may be, if there is one
+	swap        bool                        // puts a record before the one that came before it
+	uncommitted int64                       // records at the end that cannot be read yet: one less each time the bounds are asked for
+	commits     bool                        // whether they become fewer
 }
 
 type memoryLog struct {
@@ -97,13 +99,25 @@ type memoryConnection struct {
 	r      Range
 }
 
-func (c *memoryConnection) Append(_ context.Context, value []byte) error {
+func (c *memoryConnection) Append(ctx context.Context, value []byte) error {
+	if c.target.appending != nil {
+		if err := c.target.appending(ctx); err != nil {
+			return err
+		}
+	}
 	return c.target.append(0, value)
 }
 
-func (c *memoryConnection) Send(_ context.Context, partition int, value []byte, done func(error)) error {
-	done(c.target.append(partition, value))
-	return nil
+func (c *memoryConnection) Send(ctx context.Context, partition int, value []byte, done func(error)) error {
+	if c.target.appending == nil {
+		done(c.target.append(partition, value))
+		return nil
+	}
+	err := c.target.appending(ctx)
+	if err == nil {
+		done(c.target.append(partition, value))
+	}
+	return err
 }
 
 func (c *memoryConnection) Next(ctx context.Context) ([][]byte, error) {
@@ -141,6 +155,9 @@ func (c *memoryConnection) next() (run [][]byte, more chan struct{}) {
 }
 
 func (c *memoryConnection) Close() error {
+	if c.target.closing != nil {
+		<-c.target.closing
+	}
 	c.target.open.Add(-1)
 	return nil
 }

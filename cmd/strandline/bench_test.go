@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,16 +137,47 @@ func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
 	var out bytes.Buffer
 	command.Stdout = &out
 	require.NoError(t, command.Start())
-	require.Eventually(t, func() bool {
-		listed := rows(t, p.must("", "log", "list", "--json"))
-		return len(listed) == 1 && listed[0]["end_offset"].(float64) > 2000 // so some have been counted
-	}, time.Minute, 10*time.Millisecond, "nothing is appended")
+	p.awaitAppends()
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	require.Error(t, command.Wait())
 	require.Equal(t, exitInterrupted, command.ProcessState.ExitCode())
 	require.Equal(t, map[string]bool{"appends": true}, figures(rows(t, out.String()), "benchmark"))
 	require.FileExists(t, filepath.Join(results, "report.html"))
 	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
+}
+
+// awaitAppends returns when so much is in the only log that a benchmark without
+// warm-up has counted some of it.
+func (p *process) awaitAppends() {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		listed := rows(p.t, p.must("", "log", "list", "--json"))
+		return len(listed) == 1 && listed[0]["end_offset"].(float64) > 2000
+	}, time.Minute, 10*time.Millisecond, "nothing is appended")
+}
+
+func TestCtrlCEndsABenchmarkWhoseServerHangs(t *testing.T) {
+	for _, client := range []string{"", "franz", "sarama"} {
+		p := serve(t, t.TempDir())
+		target := "strandline://" + p.grpc
+		if client != "" {
+			target = "kafka://" + p.kafka + "?client=" + client
+		}
+		command := program(t, "bench", "appends", "--connections", "2", "--warmup", "0s", "--duration", "1h", "--json", "--target", target)
+		var out bytes.Buffer
+		command.Stdout = &out
+		require.NoError(t, command.Start())
+		p.awaitAppends()
+		require.NoError(t, p.command.Process.Signal(syscall.SIGSTOP))
+		require.NoError(t, command.Process.Signal(os.Interrupt))
+		const shorter = 30 * time.Second // than any library takes to give up by itself
+		late := time.AfterFunc(shorter, func() { _ = command.Process.Signal(syscall.SIGABRT) })
+		require.Error(t, command.Wait())
+		late.Stop()
+		require.Equal(t, exitInterrupted, command.ProcessState.ExitCode(), target)
+		require.Equal(t, map[string]bool{"appends": true}, figures(rows(t, out.String()), "benchmark"), target)
+		require.NoError(t, p.command.Process.Signal(syscall.SIGCONT))
+	}
 }
 
 func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
