@@ -155,7 +155,7 @@ var matrixOptions = map[string]func(*Configuration, string) error{
 	},
 	"compression": func(c *Configuration, v string) error {
 		c.Compression = v
-		return oneOf(v, "none", "gzip", "snappy", "lz4", "zstd")
+		return oneOf(v, Compressions...)
 	},
 	"batch": func(c *Configuration, v string) (err error) {
 		c.RequestRecords, err = strconv.Atoi(v)

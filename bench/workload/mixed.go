@@ -95,11 +95,18 @@ type mixedWriter struct {
 	random *rand.ChaCha8
 }
 
+// Validate tells what of it makes no sense with any target.
+func (w Mixed) Validate() error {
+	if w.Writers < 1 || w.Workers < w.Writers {
+		return fmt.Errorf("%d writers, %d workers: a writer, and a worker for each, are needed", w.Writers, w.Workers)
+	}
+	return checkable(w.ValueBytes, mixedMin)
+}
+
 // Run runs; progress is told the milliseconds that have passed.
 func (w Mixed) Run(ctx context.Context, target Target, progress Progress) (MixedResult, error) {
-	if w.ValueBytes < mixedMin || w.Writers < 1 || w.Workers < w.Writers {
-		return MixedResult{}, fmt.Errorf("values of %d bytes, %d writers, %d workers: %d bytes, a writer and a worker for each are needed",
-			w.ValueBytes, w.Writers, w.Workers, mixedMin)
+	if err := w.Validate(); err != nil {
+		return MixedResult{}, err
 	}
 	if w.Step <= 0 {
 		w.Step = 250 * time.Millisecond

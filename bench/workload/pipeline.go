@@ -87,15 +87,28 @@ type pipelineRun struct {
 	last    time.Time // of the last acknowledgement that was measured
 }
 
+// Validate tells what of it makes no sense with any target.
+func (w Pipeline) Validate() error {
+	if w.Records < 1 {
+		return fmt.Errorf("%d records: there is nothing to send", w.Records)
+	}
+	if len(w.Samples) == 0 {
+		if err := checkable(w.ValueBytes, valueMin); err != nil {
+			return err
+		}
+	}
+	if partitions := max(w.Sending.Partitions, 1); w.Partition < 0 || w.Partition >= partitions {
+		return fmt.Errorf("partition %d of %d, which begin at 0", w.Partition, partitions)
+	}
+	return nil
+}
+
 // Run sends. watch, if it is not nil, is called every interval with how far
 // things are, and once at the end. A context that ends, ends the sending; the
 // result then holds what was measured until then, beside the error.
 func (w Pipeline) Run(ctx context.Context, target Target, interval time.Duration, watch func(Sofar)) (PipelineResult, error) {
-	if w.ValueBytes < valueMin && len(w.Samples) == 0 {
-		return PipelineResult{}, fmt.Errorf("values of %d bytes: %d are needed for the check", w.ValueBytes, valueMin)
-	}
-	if partitions := max(w.Sending.Partitions, 1); w.Partition < 0 || w.Partition >= partitions {
-		return PipelineResult{}, fmt.Errorf("partition %d of %d", w.Partition, partitions)
+	if err := w.Validate(); err != nil {
+		return PipelineResult{}, err
 	}
 	if w.Sending.BufferBytes == 0 {
 		w.Sending.BufferBytes = w.buffer()

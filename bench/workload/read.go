@@ -36,12 +36,15 @@ func (r ReadResult) RecordsPerSecond() float64 {
 // ErrForeign reports a log whose records are not those that Fill writes.
 var ErrForeign = errors.New("the log holds other records than this benchmark writes")
 
+// Validate tells what of it makes no sense with any target.
+func (w Reads) Validate() error { return checkable(w.ValueBytes, valueMin) }
+
 // Fill appends what the log lacks of the records and tells how many that were;
 // progress is told the records. A log that was filled before, with values of
 // the same size, is left as it is. Nobody else may append to it.
 func (w Reads) Fill(ctx context.Context, target Target, progress Progress) (int64, error) {
-	if w.ValueBytes < valueMin {
-		return 0, fmt.Errorf("values of %d bytes: %d are needed for the check", w.ValueBytes, valueMin)
+	if err := w.Validate(); err != nil {
+		return 0, err
 	}
 	start, end, err := target.Bounds(ctx, 0)
 	if err != nil {

@@ -89,11 +89,14 @@ type Sending struct {
 	RequestRecords int
 	Linger         time.Duration
 	BufferBytes    int    // accepted and without an answer at most; 0: the library decides
-	Compression    string // none, gzip, snappy, lz4, zstd; empty: none
+	Compression    string // one of Compressions; empty: none
 	Acks           Acks
 	Once           Once
 	Partitions     int // as in LogConfig
 }
+
+// Compressions are all that are known.
+var Compressions = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
 // Once says whether records are appended at most once: by Kafka's idempotent
 // producer, by Strandline's session.

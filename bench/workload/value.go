@@ -7,6 +7,14 @@ import (
 	"math/rand/v2"
 )
 
+// checkable tells whether values are large enough to prove what they are.
+func checkable(size, least int) error {
+	if size < least {
+		return fmt.Errorf("values of %d bytes: %d are needed for the check", size, least)
+	}
+	return nil
+}
+
 // bodies is how many different bodies the values of a filled log take turns
 // with. It is a prime, so that no power of two hides a mix-up.
 const bodies = 61

@@ -308,13 +308,34 @@ func (c *cli) onSubjects(command *cobra.Command, flags benchFlags, targets targe
 
 // startBenchOn checks what the flags name before anything is begun.
 func (c *cli) startBenchOn(command *cobra.Command, flags *benchFlags, targets targetFlags) (*bench, error) {
-	if _, err := targets.subjects(c, "", 0); err != nil {
+	subjects, err := targets.subjects(c, "", 0)
+	if err != nil {
 		return nil, misused(command, "%w", err)
+	}
+	for _, s := range subjects {
+		if err := reachable(s); err != nil {
+			return nil, misused(command, "%w", err)
+		}
+	}
+	if err := notNegative(command, "replicas"); err != nil {
+		return nil, err
 	}
 	if targets.repeats < 1 {
 		return nil, misused(command, "--repeats %d: at least 1", targets.repeats)
 	}
 	return c.startBench(command.Context(), *flags, targets.repeats)
+}
+
+// reachable tells whether there is a way to a subject. Nobody is asked yet.
+func reachable(s suite.Subject) error {
+	system, err := driver.Open(s.Address, s.Options)
+	switch {
+	case errors.Is(err, workload.ErrUnsupported):
+		return nil // a row tells it
+	case err != nil:
+		return err
+	}
+	return system.Close()
 }
 
 func hintForeign(err error) error {

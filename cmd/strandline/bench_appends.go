@@ -48,6 +48,9 @@ and deleted at the end if it was created.`,
 			if err := checkSpan(command, span); err != nil {
 				return err
 			}
+			if err := notNegative(command, "rate"); err != nil {
+				return err
+			}
 			for _, n := range connections {
 				if n < 1 || n > workers {
 					return misused(command, "--connections %d: 1 to --workers %d", n, workers)

@@ -35,6 +35,12 @@ order.`,
 			}
 			load.ValueBytes, load.TrimEvery, load.BootEvery = int(value), time.Duration(trimEvery), time.Duration(bootEvery)
 			load.Warmup, load.Duration = span.Warmup, span.Duration
+			if err := notNegative(command, "tails", "boots", "keep"); err != nil {
+				return err
+			}
+			if err := load.Validate(); err != nil {
+				return misused(command, "%w", err)
+			}
 			return c.onSubjects(command, common, targets, 0, func(b *bench, s suite.Subject) error {
 				return b.suite.Mixed(b.ctx, s, load)
 			})

@@ -71,6 +71,15 @@ has a log of its own, which is deleted.`,
 			if !slices.Contains(workload.Partitioners, load.Partitioner) {
 				return misused(command, "--partitioner %s: one of %v", partitioner, workload.Partitioners)
 			}
+			if !slices.Contains(workload.Compressions, compression) {
+				return misused(command, "--compression %s: one of %v", compression, workload.Compressions)
+			}
+			if err := notNegative(command, "rate", "partitions"); err != nil {
+				return err
+			}
+			if err := load.Validate(); err != nil {
+				return misused(command, "%w", err)
+			}
 			load.RoundTrips, load.InFlight = roundTrips, inFlight
 			return c.onSubjects(command, common, targets, 0, func(b *bench, s suite.Subject) error {
 				return b.suite.Pipeline(b.ctx, s, load)
@@ -94,7 +103,7 @@ has a log of its own, which is deleted.`,
 	flags.StringVar(&partitioner, "partitioner", "manual", "manual, roundrobin, random or hash")
 	flags.IntVar(&load.Partition, "partition", 0, "where the manual partitioner sends to")
 	spanFlags(flags, &span, limit.Span{Warmup: 2 * time.Second, Duration: 10 * time.Second})
-	completeWords(command, "compression", "none", "gzip", "snappy", "lz4", "zstd")
+	completeWords(command, "compression", workload.Compressions...)
 	completeWords(command, "once", "yes", "no", "default")
 	completeWords(command, "partitioner", "manual", "roundrobin", "random", "hash")
 	return command

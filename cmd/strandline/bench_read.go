@@ -40,6 +40,9 @@ Otherwise the cache is as it happens to be. The log stays for the next run;
 				Reads:   workload.Reads{Records: int64(bytes / max(value, 1)), ValueBytes: int(value)},
 				Readers: readers, Log: log, Keep: true, Cat: true,
 			}
+			if err := load.Validate(); err != nil {
+				return misused(command, "%w", err)
+			}
 			for _, n := range readers {
 				if n < 1 || int64(n) > load.Records {
 					return misused(command, "--readers %d: 1 to the number of records, %d", n, load.Records)

@@ -188,11 +188,27 @@ func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
 		"bench pipeline --in-flight 0",
 		"bench pipeline --once sometimes",
 		"bench pipeline --partitioner best",
+		"bench pipeline --compression foo",
+		"bench pipeline --partition 3",
+		"bench pipeline --partitions=-1",
+		"bench pipeline --value 8B",
+		"bench pipeline --records 0",
+		"bench pipeline --rate=-1",
+		"bench appends --rate=-1",
+		"bench appends --replicas=-1",
+		"bench appends --target kafka://127.0.0.1:1?client=nope",
+		"bench appends --target strandline://192.0.2.1:7171",
+		"bench read --value 8B",
+		"bench mixed --value 16B",
+		"bench mixed --writers 2 --workers 1",
+		"bench mixed --tails=-1",
 		"bench matrix --options /does/not/exist",
 		"bench matrix --samples /does/not/exist",
 		"bench appends --tls --tls-ca /does/not/exist",
 	} {
-		require.Equal(t, exitUsage, execute(t, nil, "", strings.Fields(args)...).code, args)
+		o := execute(t, nil, "", strings.Fields(args)...)
+		require.Equal(t, exitUsage, o.code, args)
+		require.NotContains(t, o.out, "fdatasync", "%s: nothing is measured before", args)
 	}
 	o := execute(t, nil, "", "bench", "report", t.TempDir())
 	require.Equal(t, exitFailed, o.code)
