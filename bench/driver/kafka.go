@@ -2,13 +2,16 @@ package driver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"strconv"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -147,6 +150,17 @@ func retentionSettings(config workload.LogConfig) map[string]string {
 		settings["retention.bytes"] = strconv.FormatInt(config.RetentionBytes, 10)
 	}
 	return settings
+}
+
+// Unreachable tells whether an error means that no broker answered, or that the
+// connection to one broke or could not be encrypted.
+func Unreachable(err error) bool {
+	for _, kind := range []any{new(*net.OpError), new(*kgo.ErrFirstReadEOF), new(*tls.CertificateVerificationError), new(tls.RecordHeaderError)} {
+		if errors.As(err, kind) {
+			return true
+		}
+	}
+	return errors.Is(err, sarama.ErrOutOfBrokers)
 }
 
 // answer is what a broker said, as an error.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/suite"
 	"strandline.dev/bench/workload"
+	"strandline.dev/client"
 )
 
 func newBench(c *cli) *cobra.Command {
@@ -300,10 +302,10 @@ func (c *cli) onSubjects(command *cobra.Command, flags benchFlags, targets targe
 	subjects, err := targets.subjects(c, run.data, keep)
 	for _, s := range subjects {
 		if err == nil {
-			err = do(run, s)
+			err = explainTarget(s, do(run, s))
 		}
 	}
-	return run.finish(hintForeign(err))
+	return run.finish(err)
 }
 
 // startBenchOn checks what the flags name before anything is begun.
@@ -313,7 +315,11 @@ func (c *cli) startBenchOn(command *cobra.Command, flags *benchFlags, targets ta
 		return nil, misused(command, "%w", err)
 	}
 	for _, s := range subjects {
-		if err := reachable(s); err != nil {
+		err := reachable(s)
+		if errors.As(err, new(*client.Error)) {
+			return nil, hintedError{misused(command, "%w", err), beyondHint}
+		}
+		if err != nil {
 			return nil, misused(command, "%w", err)
 		}
 	}
@@ -338,11 +344,27 @@ func reachable(s suite.Subject) error {
 	return system.Close()
 }
 
-func hintForeign(err error) error {
+// explainTarget says what to do about the error of a target. Those of our own
+// client explain themselves.
+func explainTarget(s suite.Subject, err error) error {
 	if errors.Is(err, workload.ErrForeign) {
 		return hintedError{err, "choose another --log, or delete this one"}
 	}
-	return err
+	if s.Scheme != driver.Kafka || !driver.Unreachable(err) {
+		return err
+	}
+	hint := "to use another one: --target kafka://HOST:PORT"
+	var broken *net.OpError
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		hint = "to trust whoever signed its certificate: --tls-ca FILE"
+	case errors.As(err, &broken) && broken.Op == "dial": // nobody is there
+	case s.TLS == nil:
+		hint += "\nif this one wants encryption: --tls"
+	default:
+		hint += "\nif this one does not encrypt: leave out --tls"
+	}
+	return hintedError{unreachableError{err}, hint}
 }
 
 func isDirectory(path string) bool {

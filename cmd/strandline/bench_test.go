@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,6 +181,28 @@ func TestCtrlCEndsABenchmarkWhoseServerHangs(t *testing.T) {
 		require.Equal(t, map[string]bool{"appends": true}, figures(rows(t, out.String()), "benchmark"), target)
 		require.NoError(t, p.command.Process.Signal(syscall.SIGCONT))
 	}
+}
+
+func TestABrokerThatCannotBeReachedIsToldWithWhatToDo(t *testing.T) {
+	encrypted := httptest.NewUnstartedServer(nil)
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	defer encrypted.Close()
+	t.Chdir(t.TempDir())
+	target := encrypted.Listener.Addr().String()
+	for args, hint := range map[string]string{
+		"--target kafka://127.0.0.1:1":               "to use another one: --target kafka://HOST:PORT\n",
+		"--target kafka://127.0.0.1:1?client=sarama": "to use another one: --target kafka://HOST:PORT\n",
+		"--tls --target kafka://" + target:           "to trust whoever signed its certificate: --tls-ca FILE",
+		"--target kafka://" + target:                 "if this one wants encryption: --tls",
+	} {
+		o := execute(t, nil, "", strings.Fields("bench appends --connections 1 --duration 1s "+args)...)
+		require.Equal(t, exitUnreachable, o.code, o.err)
+		require.Contains(t, o.err, hint, args)
+	}
+	o := execute(t, nil, "", "bench", "appends", "--target", "strandline://192.0.2.1:7171")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.err, "--insecure")
 }
 
 func TestBenchRefusesWhatMakesNoSense(t *testing.T) {

@@ -45,9 +45,11 @@ func (c *cli) explainDial(err error) error {
 	}
 	return hintedError{
 		usageError{fmt.Errorf("--server %s is not HOST:PORT of this machine", strings.Join(c.servers, ",")), "strandline"},
-		"to use a server beyond this machine, although nothing is encrypted yet: --insecure",
+		beyondHint,
 	}
 }
+
+const beyondHint = "to use a server beyond this machine, although nothing is encrypted yet: --insecure"
 
 // suggest is a command to type next, with what it needs to find the same
 // servers.

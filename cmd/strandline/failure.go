@@ -58,6 +58,12 @@ func changing(err error) error {
 	return changeError{err}
 }
 
+// unreachableError is that of a server that is not ours: none answered, or the
+// connection broke.
+type unreachableError struct{ error }
+
+func (e unreachableError) Unwrap() error { return e.error }
+
 // hintedError is an error of this side with something to do about it.
 type hintedError struct {
 	error
@@ -104,6 +110,8 @@ func describe(ctx context.Context, err error, about asked) failure {
 	case errors.As(err, &usage):
 		f.code = exitUsage
 		f.hint = "see: " + usage.command + " --help"
+	case errors.As(err, new(unreachableError)):
+		f.code = exitUnreachable
 	case errors.As(err, &remote):
 		f.describeRemote(remote, errors.As(err, new(changeError)), about)
 	}
