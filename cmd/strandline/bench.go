@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,6 +80,11 @@ type benchFlags struct {
 
 func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.data, "data", "", "data `directory` of the server, if it is on this machine (default "+defaultData+" if that exists)")
+	f.registerOutput(flags)
+}
+
+// registerOutput is enough for a benchmark that starts its own servers.
+func (f *benchFlags) registerOutput(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.part, "part", false, "a part of another run: no environment, no report")
 	_ = flags.MarkHidden("part")
 	flags.StringVar(&f.csv, "csv", "", "write the rows to this CSV `file` as well")
@@ -139,6 +145,17 @@ func (f *targetFlags) subjects(c *cli, data string, keep int64) ([]suite.Subject
 		})
 	}
 	return all, nil
+}
+
+// checkTLS refuses to measure without TLS whoever asked for it.
+func (f *targetFlags) checkTLS(command *cobra.Command, subjects []suite.Subject) error {
+	if !f.tls {
+		return useless(command, "without --tls", "tls-ca")
+	}
+	if !slices.ContainsFunc(subjects, func(s suite.Subject) bool { return s.Scheme == driver.Kafka }) {
+		return useless(command, "without a kafka:// --target", "tls")
+	}
+	return nil
 }
 
 func (f *targetFlags) tlsConfig() (*tls.Config, error) {
@@ -323,7 +340,7 @@ func (c *cli) startBenchOn(command *cobra.Command, flags *benchFlags, targets ta
 			return nil, misused(command, "%w", err)
 		}
 	}
-	if err := notNegative(command, "replicas"); err != nil {
+	if err := first(notNegative(command, "replicas"), targets.checkTLS(command, subjects)); err != nil {
 		return nil, err
 	}
 	if targets.repeats < 1 {

@@ -34,6 +34,14 @@ func (f *fleetFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.host, "host", "127.0.0.1", "loopback `address` that everything listens on, at free ports")
 }
 
+// check refuses what does nothing without Kafka.
+func (f *fleetFlags) check(command *cobra.Command) error {
+	if f.withKafka {
+		return nil
+	}
+	return useless(command, "without --with-kafka", "kafka-version", "kafka-directory", "sarama145")
+}
+
 // fleet makes ready what the flags ask for.
 func (f *fleetFlags) fleet(ctx context.Context, c *cli) (suite.Fleet, error) {
 	program, err := os.Executable()
@@ -99,6 +107,12 @@ beside the newest; without the flag it is built if the sources are here:
 		Example: "  strandline bench all --with-kafka --out results\n  strandline bench all --quick",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := first(fleet.check(command), notNegative(command, "repeats")); err != nil {
+				return err
+			}
+			if command.Flags().Changed("ram") && !isDirectory(ram) {
+				return misused(command, "--ram %s: there is no such directory", ram)
+			}
 			if common.keep == "" {
 				common.keep = "strandline-bench-" + time.Now().Format("20060102-150405")
 			}
@@ -112,6 +126,8 @@ beside the newest; without the flag it is built if the sources are here:
 			plan.SlowDisk = time.Duration(slow)
 			if isDirectory(ram) {
 				plan.RAM = ram
+			} else {
+				c.say("the RAM disk is left out: there is no directory %s; --ram names another", ram)
 			}
 			ctx := command.Context()
 			common.fleetDisk = os.TempDir()
@@ -146,7 +162,7 @@ beside the newest; without the flag it is built if the sources are here:
 		},
 	}
 	flags := command.Flags()
-	common.register(flags)
+	common.registerOutput(flags)
 	fleet.register(flags)
 	flags.BoolVar(&quick, "quick", false, "measure little of everything, within 3 minutes")
 	flags.Var(&slow, "fsync-delay", "how much longer a sync takes in the runs with a slow disk")

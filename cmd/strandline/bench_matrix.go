@@ -27,8 +27,12 @@ type matrixFlags struct {
 func (f *matrixFlags) register(flags *pflag.FlagSet, standard time.Duration) {
 	flags.StringVar(&f.options, "options", "", "`file` with the list of options to measure, instead of our own")
 	flags.StringVar(&f.samples, "samples", "", "`directory` with sample records, a file each, instead of our own 50")
-	flags.BoolVar(&f.check, "check", true, "read everything back and compare")
 	spanFlags(flags, &f.span, limit.Span{Warmup: 500 * time.Millisecond, Duration: standard})
+}
+
+// registerCheck is for benchmarks whose logs keep everything.
+func (f *matrixFlags) registerCheck(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.check, "check", true, "read everything back and compare")
 }
 
 // load is what the flags ask for; standard is the list of options unless told.
@@ -104,6 +108,7 @@ read back, compared with what was sent, and deleted.`,
 	common.register(flags)
 	targets.register(command)
 	matrix.register(flags, 5*time.Second)
+	matrix.registerCheck(flags)
 	flags.BoolVar(&print, "print-options", false, "print our list of options, and do nothing")
 	return command
 }
@@ -132,7 +137,6 @@ trims nothing and measures only that it costs nothing to have.`,
 			if err != nil {
 				return misused(command, "%w", err)
 			}
-			load.Check = false
 			return c.onSubjects(command, common, targets, 0, func(b *bench, s suite.Subject) error {
 				return b.suite.Retention(b.ctx, s, load, retentions)
 			})
@@ -143,7 +147,6 @@ trims nothing and measures only that it costs nothing to have.`,
 	targets.register(command)
 	matrix.register(flags, 10*time.Second)
 	flags.Var(&retentions, "retention", "how long records are kept")
-	_ = flags.MarkHidden("check")
 	return command
 }
 
@@ -177,10 +180,24 @@ their files are; &disk=WORDS tells the tables.`,
 			if err != nil {
 				return misused(command, "%w", err)
 			}
+			if err := fleet.check(command); err != nil {
+				return err
+			}
 			if len(targets.targets) > 0 {
+				if err := useless(command, "with --target", "with-kafka", "host", "disk", "ram"); err != nil {
+					return err
+				}
 				return c.onSubjects(command, common, targets, 0, func(b *bench, s suite.Subject) error {
 					return b.suite.RAMDisk(b.ctx, s, load)
 				})
+			}
+			if err := useless(command, "without --target", "durability", "replicas", "tls", "tls-ca", "data"); err != nil {
+				return err
+			}
+			for flag, directory := range map[string]string{"disk": disk, "ram": ram} {
+				if !isDirectory(directory) {
+					return misused(command, "--%s %s: there is no such directory", flag, directory)
+				}
 			}
 			common.fleetDisk, common.fleetSoftware = disk, fleet.software(command.Context())
 			run, err := c.startBenchOn(command, &common, targets)
@@ -198,6 +215,7 @@ their files are; &disk=WORDS tells the tables.`,
 	common.register(flags)
 	targets.register(command)
 	matrix.register(flags, 5*time.Second)
+	matrix.registerCheck(flags)
 	fleet.register(flags)
 	flags.StringVar(&disk, "disk", os.TempDir(), "`directory` on the disk")
 	flags.StringVar(&ram, "ram", "/dev/shm", "`directory` on a file system in memory")

@@ -38,6 +38,16 @@ order.`,
 			if err := notNegative(command, "tails", "boots", "keep"); err != nil {
 				return err
 			}
+			if load.TrimEvery == 0 {
+				if err := useless(command, "with --trim-every 0", "keep"); err != nil {
+					return err
+				}
+			}
+			if load.Boots == 0 {
+				if err := useless(command, "with --boots 0", "boot-every"); err != nil {
+					return err
+				}
+			}
 			if err := load.Validate(); err != nil {
 				return misused(command, "%w", err)
 			}

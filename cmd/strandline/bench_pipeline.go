@@ -77,6 +77,11 @@ has a log of its own, which is deleted.`,
 			if err := notNegative(command, "rate", "partitions"); err != nil {
 				return err
 			}
+			if load.Partitioner != workload.PartitionManual {
+				if err := useless(command, "with --partitioner "+partitioner, "partition"); err != nil {
+					return err
+				}
+			}
 			if err := load.Validate(); err != nil {
 				return misused(command, "%w", err)
 			}

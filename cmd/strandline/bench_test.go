@@ -149,6 +149,32 @@ func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
 	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
 }
 
+func TestBenchRefusesFlagsThatWouldDoNothing(t *testing.T) {
+	const broker = "--target kafka://127.0.0.1:1"
+	for args, told := range map[string]string{
+		"appends --tls-ca ca.pem " + broker: "--tls-ca does nothing without --tls",
+		"appends --tls":                     "--tls does nothing without a kafka:// --target",
+		"ramdisk --durability memory":       "--durability does nothing without --target",
+		"ramdisk --replicas 3":              "--replicas does nothing without --target",
+		"ramdisk --tls":                     "--tls does nothing without --target",
+		"ramdisk --data .":                  "--data does nothing without --target",
+		"ramdisk --with-kafka " + broker:    "--with-kafka does nothing with --target",
+		"ramdisk --ram . " + broker:         "--ram does nothing with --target",
+		"ramdisk --kafka-version 4.0.0":     "--kafka-version does nothing without --with-kafka",
+		"all --kafka-directory .":           "--kafka-directory does nothing without --with-kafka",
+		"all --sarama145 strandline":        "--sarama145 does nothing without --with-kafka",
+		"all --data .":                      "unknown flag: --data",
+		"retention --check=false":           "unknown flag: --check",
+		"pipeline --partitions 2 --partitioner random --partition 1": "--partition does nothing with --partitioner random",
+		"mixed --trim-every 0s --keep 5":                             "--keep does nothing with --trim-every 0",
+		"mixed --boots 0 --boot-every 1s":                            "--boot-every does nothing with --boots 0",
+	} {
+		o := execute(t, nil, "", append([]string{"bench"}, strings.Fields(args)...)...)
+		require.Equal(t, exitUsage, o.code, "%s: %s", args, o.err)
+		require.Contains(t, o.err, told)
+	}
+}
+
 // awaitAppends returns when so much is in the only log that a benchmark without
 // warm-up has counted some of it.
 func (p *process) awaitAppends() {
@@ -227,12 +253,16 @@ func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
 		"bench mixed --value 16B",
 		"bench mixed --writers 2 --workers 1",
 		"bench mixed --tails=-1",
+		"bench all --ram /does/not/exist",
+		"bench all --repeats=-1",
+		"bench ramdisk --ram /does/not/exist",
+		"bench ramdisk --disk /does/not/exist",
 		"bench matrix --options /does/not/exist",
 		"bench matrix --samples /does/not/exist",
 		"bench appends --tls --tls-ca /does/not/exist",
 	} {
 		o := execute(t, nil, "", strings.Fields(args)...)
-		require.Equal(t, exitUsage, o.code, args)
+		require.Equal(t, exitUsage, o.code, "%s: %s", args, o.err)
 		require.NotContains(t, o.out, "fdatasync", "%s: nothing is measured before", args)
 	}
 	o := execute(t, nil, "", "bench", "report", t.TempDir())

@@ -52,6 +52,17 @@ func dashed(names []string, word string) string {
 	return fmt.Sprintf("--%s %s --%s", strings.Join(names[:last], ", --"), word, names[last])
 }
 
+// useless refuses flags that were given although they do nothing: without
+// another one, for example.
+func useless(command *cobra.Command, why string, flags ...string) error {
+	for _, name := range flags {
+		if command.Flags().Changed(name) {
+			return misused(command, "--%s does nothing %s", name, why)
+		}
+	}
+	return nil
+}
+
 // notNegative refuses numbers below 0 in flags that count or name an offset.
 func notNegative(command *cobra.Command, flags ...string) error {
 	for _, name := range flags {
