@@ -73,21 +73,30 @@ type hosted struct {
 	// the replicas that it should have; the shaper's own.
 	shaped     *catalogState
 	shapedTerm uint64
+	// yielded: of the catalog, its end was told, see yield; the shaper's own.
+	yielded bool
 
 	closing sync.Once
 }
 
 // problem is nil, or why the log cannot be served.
 func (h *hosted) problem() *record.Refusal {
-	if r := h.standing.Load(); r != nil {
+	if r := h.ended(); r != nil {
 		return r
 	}
-	s := h.replica.Status()
-	if s.Short && s.Failed == nil {
+	if h.replica.Status().Short {
 		return record.Refuse(record.NotLeader,
 			"what this node holds of log %q begins at offset %d; it is finding out whether the rest was trimmed", h.name, h.log.StartOffset())
 	}
-	return s.Failed
+	return nil
+}
+
+// ended is nil, or why no replica of the log runs here.
+func (h *hosted) ended() *record.Refusal {
+	if r := h.standing.Load(); r != nil {
+		return r
+	}
+	return h.replica.Status().Failed
 }
 
 // stand makes r the reason why the log is not served.

@@ -349,23 +349,6 @@ func (n *Node) Close(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// HandOver lets other nodes lead the logs that this one leads: the first step of
-// a stop that nobody notices. It returns when that has happened or ctx ends.
-func (n *Node) HandOver(ctx context.Context) {
-	var handing sync.WaitGroup
-	for _, h := range *n.logs.Load() {
-		if h.replica == nil || !h.replica.Status().Leading || h.replica.Status().Alone {
-			continue
-		}
-		handing.Go(func() {
-			if err := h.replica.HandOver(ctx, 0); err != nil {
-				n.logger.Warn("could not hand a log over", "log", h.name, "error", err)
-			}
-		})
-	}
-	handing.Wait()
-}
-
 // Ready is nil when the node serves all its logs, or tells which it does not.
 func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
