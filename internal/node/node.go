@@ -35,7 +35,6 @@ type Node struct {
 	// begin; else nil.
 	catalogMending atomic.Pointer[mending]
 	invitation     atomic.Pointer[invitation]
-	refusal        atomic.Pointer[string] // why another node refused this one
 
 	mesh       *peer.Mesh
 	neighbours neighbours
@@ -354,8 +353,8 @@ func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
 		return n.notMember()
 	}
-	if reason := n.refusal.Load(); reason != nil && !n.neighbours.anyUp() {
-		return fmt.Errorf("another node refuses this one: %s", *reason)
+	if reason := n.neighbours.refusal(); reason != "" {
+		return fmt.Errorf("another node refuses this one: %s", reason)
 	}
 	for _, h := range *n.logs.Load() {
 		if problem := h.problem(); problem != nil {
