@@ -64,7 +64,7 @@ type hosted struct {
 	// appended is when entries were written last, in ns after opened; 0: not
 	// since.
 	appended atomic.Int64
-	written  atomic.Int64 // bytes of entries
+	intake   intake // of entries
 
 	readers atomic.Int64 // reads under way that tell how old their knowledge is
 	asking  atomic.Bool  // a question to the leader is under way for them
@@ -196,7 +196,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		n.wroteTo(h, bytes)
 		if entries > 0 {
 			h.appended.Store(int64(time.Since(h.opened)))
-			h.written.Add(int64(bytes))
+			h.intake.took(bytes, time.Now())
 		}
 	}
 	h.found = func(err error) { n.foundDamage(h, err) }

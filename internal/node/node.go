@@ -86,8 +86,7 @@ type Options struct {
 	// Peers are the nodes to form a cluster with, this one among them: names,
 	// and the addresses at which THIS node reaches them.
 	Peers map[string]string
-	// Join are addresses of nodes of a running cluster, to be admitted by. The
-	// node waits until AddNode is called there.
+	// Join are addresses of nodes of a running cluster, to be taken in by.
 	Join []string
 	// FormAlone lets an empty data directory become a cluster of this node
 	// alone, at once. Without it such a node waits for InitCluster (Peers) or
