@@ -53,11 +53,16 @@ func (r AppendsResult) MiBPerSecond() float64 {
 // progressEvery is how often the passing of time is reported.
 const progressEvery = 100 * time.Millisecond
 
+// answerTime is how long appends may take that are under way at the end. Some
+// libraries would hope for ever.
+const answerTime = time.Minute
+
 // Run measures one connection count; progress is told the milliseconds that
 // have passed of warm-up and duration. Appends that are under way at the end
-// are waited for but not counted; one that fails then fails the run. A context
-// that ends, or an append that fails, ends the run early; the result then holds
-// what was measured until then, beside the error.
+// are waited for but not counted; one that fails then, or has no answer within
+// answerTime, fails the run. A context that ends, or an append that fails, ends
+// the run early; the result then holds what was measured until then, beside the
+// error.
 func (a Appends) Run(ctx context.Context, target Target, connections int, progress Progress) (AppendsResult, error) {
 	result := AppendsResult{Connections: connections, ValueBytes: a.ValueBytes, Asked: a.PerSecond, Latency: limit.NewHistogram()}
 	if connections < 1 || connections > a.Workers {
@@ -100,11 +105,15 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 	run.stage.Store(stageOver)
 	close(run.over)
 	result.Elapsed = time.Since(start)
+	late := time.AfterFunc(answerTime, end)
 	running.Wait()
-	select {
-	case late := <-run.failed:
-		err = errors.Join(err, late)
-	default:
+	answered := late.Stop()
+	switch {
+	case err != nil: // the first failure will do
+	case !answered:
+		err = fmt.Errorf("an append that was under way at the end has no answer after %v", answerTime)
+	case len(run.failed) > 0:
+		err = <-run.failed
 	}
 	for _, latency := range latencies {
 		result.Latency.Merge(latency)

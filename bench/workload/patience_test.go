@@ -89,6 +89,19 @@ func TestAnAppendThatFailsAfterTheEndFailsTheRun(t *testing.T) {
 	})
 }
 
+func TestAnAppendThatIsNeverAnsweredFailsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		target := hanging(1)
+		close(target.closing)
+		begin := time.Now()
+		span := limit.Span{Duration: 3 * time.Second}
+		result, err := Appends{Workers: 1, ValueBytes: 8, Span: span}.Run(t.Context(), target, 1, Silent{})
+		require.ErrorContains(t, err, "has no answer after 1m0s")
+		require.EqualValues(t, 1, result.Count)
+		require.Equal(t, span.Duration+answerTime, time.Since(begin))
+	})
+}
+
 func TestAnAppendThatWasBegunIsFinishedAfterAnInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target := hanging(100)
