@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -496,6 +497,14 @@ func TestAChangeThatNobodyCouldBeAskedForHasNotHappened(t *testing.T) {
 	a.StopDeciding() // as if its time were over
 	_, err := a.CreateLog(t.Context(), anyone, "orders", Config{})
 	requireReason(t, record.Busy, err)
+}
+
+func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
+	n := newCluster(t, "a").nodes["a"]
+	err := n.catalog.Load().change(t.Context(), func(*catalogState) (catalogChange, error) {
+		return catalogChange{Delete: []string{strings.Repeat("x", record.MaxBatchBytes)}}, nil
+	})
+	requireReason(t, record.TooLarge, err)
 }
 
 func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
