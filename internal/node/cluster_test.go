@@ -98,7 +98,9 @@ func (c *cluster) start(name string, join []string) {
 	go func() { served <- n.ServePeers(peers) }()
 	c.nodes[name] = n
 	c.stops[name] = func() {
-		require.NoError(c.t, n.Close(context.Background()))
+		if err := n.Close(context.Background()); !errors.Is(err, errBroken) {
+			require.NoError(c.t, err)
+		}
 		_, _ = peers.Close(), others.Close()
 		require.NoError(c.t, <-served)
 	}
@@ -378,11 +380,9 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 
 	c.start("c", nil)
 	c.eventually("c hears that it was removed", func() bool {
-		reason := c.nodes["c"].refusal.Load()
-		return reason != nil && len(*reason) > 0
+		return c.nodes["c"].neighbours.refusal() != ""
 	})
-	require.Contains(t, *c.nodes["c"].refusal.Load(), "was removed from the cluster")
-	require.Error(t, c.nodes["c"].Ready())
+	require.ErrorContains(t, c.nodes["c"].Ready(), "was removed from the cluster")
 }
 
 func TestANameIsTakenOnce(t *testing.T) {
@@ -393,6 +393,42 @@ func TestANameIsTakenOnce(t *testing.T) {
 	err = c.nodes["a"].askAddress(t.Context(), c.addresses["b"], askJoin, joinRequest{Name: "b", Address: "127.0.0.1:1", Token: "another"}, nil)
 	requireReason(t, record.NoNode, err)
 	require.ErrorContains(t, err, "replace-node b")
+	err = c.nodes["a"].AddNode(t.Context(), anyone, "b", "127.0.0.1:1")
+	requireReason(t, record.NoNode, err)
+	require.ErrorContains(t, err, "replace-node b")
+
+	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "b"))
+	c.eventually("b is out", func() bool { return len(c.nodes["a"].catalog.Load().shown.Load().Gone) == 1 })
+	c.stop("b")
+	c.dirs["b"], c.addresses["b"] = "", ""
+	c.start("b", []string{c.addresses["a"]})
+	err = c.nodes["b"].askAddress(t.Context(), c.addresses["a"], askJoin, joinRequest{Name: "b", Address: c.addresses["b"], Token: "new"}, nil)
+	requireReason(t, record.NoNode, err)
+	require.ErrorContains(t, err, "choose another --node-name")
+}
+
+func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "one")
+	for _, name := range []string{"d", "e"} {
+		c.start(name, []string{c.addresses["a"]})
+		c.eventually(name+" is a member", func() bool {
+			_, ok := c.nodes["a"].catalog.Load().shown.Load().node(name)
+			return ok
+		})
+	}
+	c.healthy()
+	c.stop("d") // so that nothing gets there
+	replace := func(with string) error { return c.nodes["a"].ReplaceNode(t.Context(), anyone, "c", with) }
+	require.NoError(t, replace("d"))
+	err = replace("e")
+	requireReason(t, record.NoNode, err)
+	require.ErrorContains(t, err, `on their way to node "d"`)
+	require.NoError(t, replace("d"), "the same once more")
+	c.start("d", nil)
+	c.eventually("c is out", func() bool { return len(c.healthy().Nodes) == 4 })
 }
 
 func TestANodeThatWaitsSaysSo(t *testing.T) {
