@@ -172,7 +172,7 @@ func hintFor(e *client.Error, about asked) string {
 	case client.ErrNotLeader.Reason:
 		return "to see who leads, and what is missing: " + command("cluster status")
 	case client.ErrBusy.Reason:
-		return "try again; to see whether nodes are missing: " + command("cluster status")
+		return "to see whether nodes are missing: " + command("cluster status")
 	case client.ErrStale.Reason:
 		return "to allow more: --consistency max-age=...; to see how far replicas are: " + command("cluster status")
 	case client.ErrNoNode.Reason:
