@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // HandOver lets other nodes lead the logs that this one leads: the first step of
@@ -38,20 +39,25 @@ func (n *Node) handOver(ctx context.Context, led []*hosted, level slog.Level) {
 	handing.Wait()
 }
 
+const longestYieldPause = time.Minute
+
 // yield lets other nodes lead the logs that this one leads, because its replica
 // of the catalog has ended: the leader of a log brings it to the replicas that the
 // catalog wants, and this node does not hear any more which these are. A catalog
 // that is only slow, or has no majority, is no reason: it is so on other nodes too.
 //
 // It is called again as long as this lasts: somebody may not have been able to
-// take over, or this node may have been elected again.
+// take over, or this node may have been elected again. Pauses double, because
+// where the catalog has ended on other nodes too, logs would go to and fro.
 func (n *Node) yield(ctx context.Context, catalog *hosted) {
-	led := n.ledAmongOthers()
-	if len(led) == 0 {
+	led, now := n.ledAmongOthers(), time.Now()
+	if len(led) == 0 || now.Before(catalog.yieldNext) {
 		return
 	}
-	if !catalog.yielded {
-		catalog.yielded = true
+	first := catalog.yieldPause == 0
+	catalog.yieldPause = min(max(2*catalog.yieldPause, shapeEvery), longestYieldPause)
+	catalog.yieldNext = now.Add(catalog.yieldPause)
+	if first {
 		n.logger.Error("this node's replica of the catalog has ended: other nodes are to lead the logs that this one leads, until it is whole or this node is started again",
 			"logs", len(led), "error", catalog.ended())
 	}

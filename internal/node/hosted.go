@@ -73,8 +73,10 @@ type hosted struct {
 	// the replicas that it should have; the shaper's own.
 	shaped     *catalogState
 	shapedTerm uint64
-	// yielded: of the catalog, its end was told, see yield; the shaper's own.
-	yielded bool
+	// Of the catalog, see yield; the shaper's own. yieldPause is 0 until its end
+	// was told.
+	yieldPause time.Duration
+	yieldNext  time.Time
 
 	closing sync.Once
 }
