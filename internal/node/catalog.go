@@ -143,12 +143,13 @@ func noMajority() *record.Refusal {
 	return record.Refuse(record.Busy, "nothing was changed: the catalog has no majority of nodes at the moment, or its leader cannot be reached")
 }
 
-// givenUp is the error of a change that is not tried any more: why tells the
-// outcome only if no try before may have landed.
+// givenUp is the error of a change that is not tried any more. Where a try before
+// may have landed, why must not claim that nothing has happened.
 func (c *catalog) givenUp(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.awaited) == 0 {
+	var r *record.Refusal
+	if len(c.awaited) == 0 || errors.As(why, &r) && r.Reason.Outcome() != record.NotInLog {
 		return why
 	}
 	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
