@@ -88,12 +88,28 @@ type Options struct {
 	Dial Dial // nil: directly
 	// TLS encrypts connections to Kafka; nil: they are not.
 	TLS *tls.Config
+	// Watch is given each connection to Kafka, above its encryption, and returns
+	// what is to be used instead; nil: the connection itself.
+	Watch func(net.Conn) net.Conn
 	// Insecure allows Strandline's nodes beyond this machine.
 	Insecure bool
 }
 
-// dial connects as the options say, encrypted or not.
+// dial connects as the options say, encrypted or not, watched or not.
 func (o Options) dial() Dial {
+	if o.Watch == nil {
+		return o.dialSecure()
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := o.dialSecure()(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return o.Watch(conn), nil
+	}
+}
+
+func (o Options) dialSecure() Dial {
 	plain := o.Dial
 	if plain == nil {
 		plain = new(net.Dialer).DialContext

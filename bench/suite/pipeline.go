@@ -78,8 +78,11 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 	}
 	counter := wire.NewCounter(protocol)
 	far := newLink(roundTrip, counter)
+	throughLink := subject.Options
+	throughLink.Dial = far.dial
 	if subject.TLS != nil {
-		far.counter = nil // nothing can be seen in what is encrypted
+		// The link sees nothing in what is encrypted.
+		far.counter, throughLink.Watch = nil, counter.Watch
 	}
 	defer func() { err = errors.Join(err, far.close()) }()
 	subject.Log.Partitions = p.Sending.Partitions
@@ -87,8 +90,6 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 	log := s.newLog("bench-pipeline")
 	err = s.withLog(ctx, subject, log, func(near workload.Target, described report.Subject) error {
 		d = described
-		throughLink := subject.Options
-		throughLink.Dial = far.dial
 		system, err := s.open(subject.Address, throughLink)
 		if err != nil {
 			return err
@@ -144,7 +145,7 @@ func kept(inFlight, partitions int, subject Subject, most int) string {
 		inFlight *= max(partitions, 1)
 	}
 	switch {
-	case inFlight == 0 || subject.TLS != nil:
+	case inFlight == 0:
 		return "no limit known"
 	case most <= inFlight:
 		return "yes"
