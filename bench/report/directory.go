@@ -106,9 +106,8 @@ func (d *Directory) Curve(c Curve) error { return d.encoder.Encode(line{Curve: &
 // curvePoints are the percentiles of a curve.
 var curvePoints = []float64{1, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 100}
 
-// Latency keeps a histogram of latencies: as a curve, and as a file for
-// HdrHistogram's tools, in microseconds.
-func (d *Directory) Latency(benchmark, group, name string, h *hdrhistogram.Histogram) error {
+// LatencyCurve keeps a histogram of latencies as a line of a chart.
+func (d *Directory) LatencyCurve(benchmark, group, name string, h *hdrhistogram.Histogram) error {
 	if h.TotalCount() == 0 {
 		return nil
 	}
@@ -116,8 +115,14 @@ func (d *Directory) Latency(benchmark, group, name string, h *hdrhistogram.Histo
 	for _, q := range curvePoints {
 		c.Points = append(c.Points, [2]float64{q, limit.Microseconds(h, q)})
 	}
-	if err := d.Curve(c); err != nil {
-		return err
+	return d.Curve(c)
+}
+
+// Latency keeps a histogram of latencies as a file for HdrHistogram's tools, in
+// microseconds.
+func (d *Directory) Latency(benchmark, group, name string, h *hdrhistogram.Histogram) error {
+	if h.TotalCount() == 0 {
+		return nil
 	}
 	base := fileName(benchmark + " " + group + " " + name)
 	d.names[base]++

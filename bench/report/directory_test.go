@@ -32,6 +32,7 @@ func results(t *testing.T) string {
 	h := limit.NewHistogram()
 	limit.Observe(h, time.Millisecond)
 	require.NoError(t, d.Latency("appends", "fsync", subject.Name(), h))
+	require.NoError(t, d.LatencyCurve("appends", "fsync", subject.Name(), h))
 	require.NoError(t, d.Curve(Curve{Benchmark: "mixed", Kind: OverTime, Name: subject.Name(), Points: [][2]float64{{1, 200}, {2, 300}}, Events: []Mark{{1.5, "trim"}}}))
 	require.NoError(t, d.Close())
 	return path
@@ -99,7 +100,7 @@ func TestEveryChartNamesTheDurability(t *testing.T) {
 	for _, row := range rows {
 		require.NoError(t, d.Row(row))
 	}
-	require.NoError(t, d.Latency("pipeline", "round trip 1ms", subject.Name()+", in flight: 5", h))
+	require.NoError(t, d.LatencyCurve("pipeline", "round trip 1ms", subject.Name()+", in flight: 5", h))
 	require.NoError(t, d.Close())
 	r, err := ReadDirectory(path)
 	require.NoError(t, err)
