@@ -21,7 +21,8 @@ import (
 //	strandline://HOST:PORT[,HOST:PORT...]
 //	kafka://HOST:PORT[,HOST:PORT...][?client=franz|sarama|fetch]
 //
-// Both take name=... and disk=..., which tables show.
+// Both take name=... and disk=..., which tables show, and data=..., the directory
+// of its files.
 type Address struct {
 	Scheme string // strandline or kafka
 	Nodes  []string
@@ -29,6 +30,8 @@ type Address struct {
 	// Name is what tables call it, and Disk what they say of its disk; empty:
 	// made from the rest, and "as it is".
 	Name, Disk string
+	// Data is where the system has its files; empty: out of reach, or not told.
+	Data string
 }
 
 const (
@@ -57,11 +60,11 @@ func ParseAddress(text string) (Address, error) {
 		}
 	}
 	for key := range query {
-		if !slices.Contains([]string{"client", "name", "disk"}, key) {
-			return a, fmt.Errorf("%q: %q is unknown: client, name and disk are known", text, key)
+		if !slices.Contains([]string{"client", "name", "disk", "data"}, key) {
+			return a, fmt.Errorf("%q: %q is unknown: client, name, disk and data are known", text, key)
 		}
 	}
-	a.Client, a.Name, a.Disk = query.Get("client"), query.Get("name"), query.Get("disk")
+	a.Client, a.Name, a.Disk, a.Data = query.Get("client"), query.Get("name"), query.Get("disk"), query.Get("data")
 	if a.Scheme == Strandline && a.Client != "" {
 		return a, fmt.Errorf("%q: client is for kafka:// only", text)
 	}

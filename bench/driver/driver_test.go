@@ -12,11 +12,11 @@ import (
 )
 
 func TestAnAddressNamesSystemNodesAndClient(t *testing.T) {
-	a, err := ParseAddress("kafka://127.0.0.1:1,127.0.0.2:2?client=sarama&name=Kafka+durable&disk=fsync+%2B+2ms")
+	a, err := ParseAddress("kafka://127.0.0.1:1,127.0.0.2:2?client=sarama&name=Kafka+durable&disk=fsync+%2B+2ms&data=%2Fvar%2Flib%2Fkafka")
 	require.NoError(t, err)
 	require.Equal(t, Address{
 		Scheme: Kafka, Nodes: []string{"127.0.0.1:1", "127.0.0.2:2"}, Client: ClientSarama,
-		Name: "Kafka durable", Disk: "fsync + 2ms",
+		Name: "Kafka durable", Disk: "fsync + 2ms", Data: "/var/lib/kafka",
 	}, a)
 	a, err = ParseAddress("strandline://[::1]:7171/")
 	require.NoError(t, err)
