@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"hash/crc32"
+	"net"
 	"testing"
 	"time"
 
@@ -62,6 +64,29 @@ func TestWhatALibraryCannotDoIsSaidAndNotDone(t *testing.T) {
 	require.Error(t, err)
 	_, err = fetchLibrary{}.Sender(at, workload.Sending{})
 	require.ErrorIs(t, err, workload.ErrUnsupported)
+}
+
+// connectsAlone is a library that would be measured in another way than asked.
+type connectsAlone struct{ Library }
+
+func (connectsAlone) Dials() bool { return false }
+
+func TestALibraryThatConnectsByItselfIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	brokers := []string{"127.0.0.1:1"}
+	for said, o := range map[string]Options{
+		"TLS":         {TLS: &tls.Config{}},
+		"a link that": {Dial: new(net.Dialer).DialContext},
+	} {
+		_, err := NewKafka(brokers, o, connectsAlone{})
+		require.ErrorIs(t, err, workload.ErrUnsupported)
+		require.ErrorContains(t, err, said)
+		system, err := NewKafka(brokers, o, franz{})
+		require.NoError(t, err)
+		require.NoError(t, system.Close())
+	}
+	system, err := NewKafka(brokers, Options{}, connectsAlone{})
+	require.NoError(t, err)
+	require.NoError(t, system.Close())
 }
 
 func TestSettingsSayWhatAnAcknowledgementRestsOn(t *testing.T) {
