@@ -108,8 +108,9 @@ func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 	return fromClusterStatus(answer), err
 }
 
-// AddNode admits a node, under a name never used in this cluster, that waits at
-// an address. Like the other changes of a cluster it is not tried again when
+// AddNode tells a node at an address, which is in no cluster yet and has a name
+// never used in this one, whom to ask to be taken in, and waits until it is a
+// member. Like the other changes of a cluster it is not tried again when
 // its answer is lost: ClusterStatus tells what became of it.
 func (a *Admin) AddNode(ctx context.Context, name, address string) error {
 	return a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
@@ -148,7 +149,7 @@ func (a *Admin) TransferLeader(ctx context.Context, log, to string) error {
 func (a *Admin) toCatalog() route { return toLeader{a.client.peers, catalog} }
 
 func (a *Admin) cluster(ctx context.Context, on route, again repetition, do func(context.Context, strandlinev1.ClusterServiceClient) error) error {
-	return a.client.callOn(ctx, on, again, func(ctx context.Context, conn *grpc.ClientConn) error {
+	return a.callOn(ctx, on, again, func(ctx context.Context, conn *grpc.ClientConn) error {
 		return do(ctx, strandlinev1.NewClusterServiceClient(conn))
 	})
 }

@@ -82,8 +82,9 @@ func newBenchAll(c *cli) *cobra.Command {
 		Use:   "all",
 		Short: "Start everything, measure everything, write the report",
 		Long: `Start nodes of this program, one and then three, and with --with-kafka a real
-Apache Kafka beside each; run every benchmark on all of them, also with a slow
-disk; stop them, and write a report into --out. Kafka is fetched once, as its
+Apache Kafka beside each; run every benchmark on one node of both, appends on a
+slow disk too, and appends and everything at once on three nodes; stop them, and
+write a report into --out. Kafka is fetched once, as its
 published Maven artifacts. It takes less than 15 minutes, with --quick less than
 3, and Ctrl-C reports what there is.
 

@@ -9,10 +9,12 @@ import (
 func newClusterAddNode(c *cli) *cobra.Command {
 	return nodeArguments(&cobra.Command{
 		Use:   "add-node NODE ADDRESS",
-		Short: "Admit a node that was started with --join",
-		Long: `Admit a node that was started with --join and waits at an address. Its name must
-never have been used in this cluster. New logs may be put on it; those that are
-there stay where they are until "cluster replace-node" moves a node's replicas.`,
+		Short: "Add a node to the cluster",
+		Long: `Tell a node that is in no cluster yet, at an address, whom to ask to be taken into
+this one, and wait until it is a member. A node that was started with --join asks
+by itself; this waits for it all the same. Its name must never have been used in
+this cluster. New logs may be put on it; those that are there stay where they are
+until "cluster replace-node" moves a node's replicas.`,
 		Example: "  strandline cluster add-node d 127.0.0.1:7174",
 		RunE: func(command *cobra.Command, args []string) error {
 			name, address := args[0], args[1]
@@ -22,7 +24,7 @@ there stay where they are until "cluster replace-node" moves a node's replicas.`
 			if err := checkReachable(address, c.insecure); err != nil {
 				return misused(command, "%w", err)
 			}
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				if err := admin.AddNode(command.Context(), name, address); err != nil {
 					return changing(err)
 				}

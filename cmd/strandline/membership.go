@@ -24,7 +24,7 @@ type membership struct {
 func (m *membership) register(flags *pflag.FlagSet) {
 	flags.StringVar(&m.name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique, and for ever")
 	flags.Var(&m.peers, "peers", "the nodes that form the cluster, this one among them: a=HOST:PORT,b=...")
-	flags.StringSliceVar(&m.join, "join", nil, "`addresses` of nodes of a running cluster, to be admitted to it")
+	flags.StringSliceVar(&m.join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
 	flags.StringVar(&m.advertise, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")
 }
 

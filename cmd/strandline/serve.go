@@ -31,9 +31,9 @@ same time.
 
 Alone, a new node is a cluster of one. With --peers it waits until the nodes named
 there are formed into a cluster, once, by "strandline cluster init"; with --join
-it waits until "strandline cluster add-node" admits it to one that runs. Clients
-and other nodes use the same port. A node that belongs to a cluster keeps its
-name, and finds the others again by itself.
+it asks the nodes named there to take it into theirs. Clients and other nodes use
+the same port. A node that belongs to a cluster stays in it, keeps its name, and
+finds the others again by itself, whatever --peers and --join say.
 
 Nothing is encrypted yet, so addresses beyond this machine are refused unless
 --insecure is given. SIGTERM or Ctrl-C finishes what is in flight and ends with
@@ -111,7 +111,7 @@ func (c *cli) announce(at served, m membership) error {
 		switch {
 		case at.Waiting && len(m.join) > 0:
 			fmt.Fprintf(out, `
-It waits to be admitted to the cluster. In another terminal:
+It asks to be taken into the cluster. To wait in another terminal until it is:
 
   %s cluster add-node %s %s --server %s
 `, me, at.Node, m.reachedAt(at.GRPC), m.join[0])

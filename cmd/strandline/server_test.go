@@ -47,6 +47,7 @@ type process struct {
 	data    string
 	grpc    string
 	http    string
+	kafka   string
 	command *exec.Cmd
 	stderr  *bytes.Buffer
 }
@@ -72,9 +73,9 @@ func serve(t *testing.T, data string, flags ...string) *process {
 	})
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	require.NoError(t, err, "the server ended before it announced itself: %s", p.stderr)
-	var announced struct{ GRPC, HTTP string }
+	var announced struct{ GRPC, HTTP, Kafka string }
 	require.NoError(t, json.Unmarshal(line, &announced))
-	p.grpc, p.http = announced.GRPC, announced.HTTP
+	p.grpc, p.http, p.kafka = announced.GRPC, announced.HTTP, announced.Kafka
 	return p
 }
 

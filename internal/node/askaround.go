@@ -28,8 +28,8 @@ func (n *Node) askAround(ctx context.Context) {
 			err := n.askAddress(ask, n.reach(node), askWho, struct{}{}, nil)
 			cancel()
 			var refused *peer.RefusedError
-			if errors.As(err, &refused) {
-				n.refusedBy(peer.Node{ID: id, Name: node.Name, Address: node.Address}, refused.Error())
+			if errors.As(err, &refused) && !refused.ByUs {
+				n.refusedBy(peer.Node{ID: id, Name: node.Name, Address: node.Address}, refused.Reason)
 			}
 		}
 	}

@@ -64,5 +64,5 @@ const (
 	Unreachable ReplicaState = "unreachable"
 	Mending     ReplicaState = "mending" // its files are damaged; what is missing is fetched from others
 	Lost        ReplicaState = "lost"    // its files cannot be trusted: a new replica takes its place
-	Unknown     ReplicaState = "unknown" // nobody leads, so nobody knows
+	Unknown     ReplicaState = "unknown" // nobody leads, or the leader does not know of it
 )

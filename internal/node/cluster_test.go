@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
 
@@ -96,7 +98,9 @@ func (c *cluster) start(name string, join []string) {
 	go func() { served <- n.ServePeers(peers) }()
 	c.nodes[name] = n
 	c.stops[name] = func() {
-		require.NoError(c.t, n.Close(context.Background()))
+		if err := n.Close(context.Background()); !errors.Is(err, errBroken) {
+			require.NoError(c.t, err)
+		}
 		_, _ = peers.Close(), others.Close()
 		require.NoError(c.t, <-served)
 	}
@@ -376,11 +380,9 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 
 	c.start("c", nil)
 	c.eventually("c hears that it was removed", func() bool {
-		reason := c.nodes["c"].refusal.Load()
-		return reason != nil && len(*reason) > 0
+		return c.nodes["c"].neighbours.refusal() != ""
 	})
-	require.Contains(t, *c.nodes["c"].refusal.Load(), "was removed from the cluster")
-	require.Error(t, c.nodes["c"].Ready())
+	require.ErrorContains(t, c.nodes["c"].Ready(), "was removed from the cluster")
 }
 
 func TestANameIsTakenOnce(t *testing.T) {
@@ -391,6 +393,42 @@ func TestANameIsTakenOnce(t *testing.T) {
 	err = c.nodes["a"].askAddress(t.Context(), c.addresses["b"], askJoin, joinRequest{Name: "b", Address: "127.0.0.1:1", Token: "another"}, nil)
 	requireReason(t, record.NoNode, err)
 	require.ErrorContains(t, err, "replace-node b")
+	err = c.nodes["a"].AddNode(t.Context(), anyone, "b", "127.0.0.1:1")
+	requireReason(t, record.NoNode, err)
+	require.ErrorContains(t, err, "replace-node b")
+
+	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "b"))
+	c.eventually("b is out", func() bool { return len(c.nodes["a"].catalog.Load().shown.Load().Gone) == 1 })
+	c.stop("b")
+	c.dirs["b"], c.addresses["b"] = "", ""
+	c.start("b", []string{c.addresses["a"]})
+	err = c.nodes["b"].askAddress(t.Context(), c.addresses["a"], askJoin, joinRequest{Name: "b", Address: c.addresses["b"], Token: "new"}, nil)
+	requireReason(t, record.NoNode, err)
+	require.ErrorContains(t, err, "choose another --node-name")
+}
+
+func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	c.append("orders", "one")
+	for _, name := range []string{"d", "e"} {
+		c.start(name, []string{c.addresses["a"]})
+		c.eventually(name+" is a member", func() bool {
+			_, ok := c.nodes["a"].catalog.Load().shown.Load().node(name)
+			return ok
+		})
+	}
+	c.healthy()
+	c.stop("d") // so that nothing gets there
+	replace := func(with string) error { return c.nodes["a"].ReplaceNode(t.Context(), anyone, "c", with) }
+	require.NoError(t, replace("d"))
+	err = replace("e")
+	requireReason(t, record.NoNode, err)
+	require.ErrorContains(t, err, `on their way to node "d"`)
+	require.NoError(t, replace("d"), "the same once more")
+	c.start("d", nil)
+	c.eventually("c is out", func() bool { return len(c.healthy().Nodes) == 4 })
 }
 
 func TestANodeThatWaitsSaysSo(t *testing.T) {
@@ -440,23 +478,82 @@ func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 
 func TestWhoDoesNotWaitForASessionIDAnyLongerIsToldSo(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
-	require.NoError(t, err)
 	c.stop("b")
 	c.stop("c") // a can reserve no ids
 	a, first := c.nodes["a"], make(chan error, 1)
 	go func() {
-		_, err := a.OpenSession(t.Context(), anyone, "orders", 0)
+		_, err := a.ReserveSession(t.Context(), anyone)
 		first <- err
 	}()
 	c.eventually("the first one waits", func() bool { return len(a.sessions.turn) == 1 })
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	_, err = a.OpenSession(left, anyone, "orders", 0)
-	require.ErrorIs(t, err, &record.Refusal{Reason: record.Busy})
+	_, err := a.ReserveSession(left, anyone)
+	requireReason(t, record.Busy, err)
 
 	a.StopDeciding()
-	require.Error(t, <-first, "and the first one does not keep the node from stopping")
+	requireReason(t, record.Busy, <-first) // and it does not keep the node from stopping
+}
+
+func TestWithoutAMajorityASessionIsRefusedAndNotUnknown(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	for _, config := range []struct {
+		log      string
+		replicas int
+	}{{"orders", 3}, {"single", 1}} {
+		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, config.log, Config{Replicas: config.replicas})
+		require.NoError(t, err)
+	}
+	last := c.leader("single")
+	for name := range c.addresses {
+		if name != last {
+			c.stop(name)
+		}
+	}
+	n := c.nodes[last]
+	c.eventually("it knows that it has lost the majority", func() bool {
+		_, err := n.OpenSession(t.Context(), anyone, "orders", 0)
+		require.Error(t, err)
+		return errors.Is(err, &record.Refusal{Reason: record.NotLeader})
+	})
+	_, err := n.OpenSession(t.Context(), anyone, "single", 0)
+	requireReason(t, record.Busy, err) // this log has a leader, but the catalog has none
+	require.ErrorContains(t, err, "the catalog has no majority")
+}
+
+func TestAChangeThatNobodyCouldBeAskedForHasNotHappened(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	c.stop("b")
+	c.stop("c")
+	a := c.nodes["a"]
+	c.eventually("a knows of no leader", func() bool {
+		s := a.catalog.Load().host().replica.Status()
+		return !s.Leading && s.Leader == 0
+	})
+	a.StopDeciding() // as if its time were over
+	_, err := a.CreateLog(t.Context(), anyone, "orders", Config{})
+	requireReason(t, record.Busy, err)
+}
+
+func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
+	n := newCluster(t, "a").nodes["a"]
+	err := n.catalog.Load().change(t.Context(), func(*catalogState) (catalogChange, error) {
+		return catalogChange{Delete: []string{strings.Repeat("x", record.MaxBatchBytes)}}, nil
+	})
+	requireReason(t, record.TooLarge, err)
+}
+
+func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
+	disk := &heldDisk{FS: segment.OS()}
+	n := newClusterWith(t, func(o *Options) { o.Disk = disk }, "a").nodes["a"]
+	var release func()
+	err := n.catalog.Load().change(t.Context(), func(s *catalogState) (catalogChange, error) {
+		release = disk.hold() // what is proposed now cannot commit
+		n.StopDeciding()
+		return catalogChange{Sessions: s.NextSession + 1}, nil
+	})
+	release()
+	requireReason(t, record.OutcomeUnknown, err)
 }
 
 // A change asks the leader, whom a node that begins has yet to connect with.

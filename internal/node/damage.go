@@ -10,9 +10,10 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// handOverDamaged is how long another replica has to take over before one with
-// damaged files is closed all the same.
-const handOverDamaged = 5 * time.Second
+// handOverTime is how long another replica has to take over before one with
+// damaged files is closed all the same, or before a node without a catalog tries
+// again.
+const handOverTime = 5 * time.Second
 
 // shutTime is how long a log with damaged files may take to answer what is in
 // flight.
@@ -85,7 +86,7 @@ func (n *Node) awaitShown() {
 
 // stepDown lets another replica lead, if this one does and there is one.
 func (n *Node) stepDown(ctx context.Context, h *hosted) {
-	ctx, cancel := context.WithTimeout(ctx, handOverDamaged)
+	ctx, cancel := context.WithTimeout(ctx, handOverTime)
 	defer cancel()
 	for h.replica.Status().Leading && ctx.Err() == nil {
 		if h.replica.HandOver(ctx, 0) != nil {

@@ -64,7 +64,7 @@ type hosted struct {
 	// appended is when entries were written last, in ns after opened; 0: not
 	// since.
 	appended atomic.Int64
-	written  atomic.Int64 // bytes of entries
+	intake   intake // of entries
 
 	readers atomic.Int64 // reads under way that tell how old their knowledge is
 	asking  atomic.Bool  // a question to the leader is under way for them
@@ -73,21 +73,32 @@ type hosted struct {
 	// the replicas that it should have; the shaper's own.
 	shaped     *catalogState
 	shapedTerm uint64
+	// Of the catalog, see yield; the shaper's own. yieldPause is 0 until its end
+	// was told.
+	yieldPause time.Duration
+	yieldNext  time.Time
 
 	closing sync.Once
 }
 
 // problem is nil, or why the log cannot be served.
 func (h *hosted) problem() *record.Refusal {
-	if r := h.standing.Load(); r != nil {
+	if r := h.ended(); r != nil {
 		return r
 	}
-	s := h.replica.Status()
-	if s.Short && s.Failed == nil {
+	if h.replica.Status().Short {
 		return record.Refuse(record.NotLeader,
 			"what this node holds of log %q begins at offset %d; it is finding out whether the rest was trimmed", h.name, h.log.StartOffset())
 	}
-	return s.Failed
+	return nil
+}
+
+// ended is nil, or why no replica of the log runs here.
+func (h *hosted) ended() *record.Refusal {
+	if r := h.standing.Load(); r != nil {
+		return r
+	}
+	return h.replica.Status().Failed
 }
 
 // stand makes r the reason why the log is not served.
@@ -187,7 +198,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		n.wroteTo(h, bytes)
 		if entries > 0 {
 			h.appended.Store(int64(time.Since(h.opened)))
-			h.written.Add(int64(bytes))
+			h.intake.took(bytes, time.Now())
 		}
 	}
 	h.found = func(err error) { n.foundDamage(h, err) }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/peer"
+	"strandline.dev/internal/placement"
 	"strandline.dev/internal/record"
 )
 
@@ -242,9 +243,10 @@ func (n *Node) takeIn(ctx context.Context, q joinRequest) (joinAnswer, error) {
 			a.NodeID, a.CatalogReplica = known.ID, known.Catalog
 			return catalogChange{}, nil
 		case ok:
+			return catalogChange{}, nameTaken(known)
+		case slices.Contains(slices.Collect(maps.Values(s.Gone)), q.Name):
 			return catalogChange{}, record.Refuse(record.NoNode,
-				"there is a node %q already, at %s. If its data is lost: start this one with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",
-				q.Name, known.Address, q.Name)
+				"a node %q was removed from this cluster, and its name is not used again: choose another --node-name", q.Name)
 		}
 		added := catalogNode{ID: s.NextNode, Name: q.Name, Address: q.Address, Token: q.Token, Catalog: s.NextReplica}
 		a.NodeID, a.CatalogReplica = added.ID, added.Catalog
@@ -252,6 +254,13 @@ func (n *Node) takeIn(ctx context.Context, q joinRequest) (joinAnswer, error) {
 	})
 	a.Nodes = c.shown.Load().nodes()
 	return a, err
+}
+
+// nameTaken refuses a second node of the same name.
+func nameTaken(by catalogNode) *record.Refusal {
+	return record.Refuse(record.NoNode,
+		"there is a node %q already, at %s. If its data is lost: start the new one with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",
+		by.Name, by.Address, by.Name)
 }
 
 // introduce enters this node in the catalog if it is not there, or under an
@@ -282,7 +291,7 @@ func (n *Node) introduce(ctx context.Context) error {
 // returns when all of them are in. It is done once in the life of a cluster.
 func (n *Node) InitCluster(ctx context.Context, _ Caller) (clusterID string, err error) {
 	if n.me.Load().member() {
-		return "", record.Refuse(record.Invalid, "node %q belongs to cluster %s already", n.options.Name, n.me.Load().ClusterID)
+		return "", record.Refuse(record.Invalid, "node %q belongs to cluster %s already: `strandline cluster status` shows it", n.options.Name, n.me.Load().ClusterID)
 	}
 	for name, address := range n.options.Peers {
 		if name == n.options.Name {
@@ -298,7 +307,8 @@ func (n *Node) InitCluster(ctx context.Context, _ Caller) (clusterID string, err
 		case other.Name != name:
 			return "", record.Refuse(record.NoNode, "the node at %s is called %q, not %q", address, other.Name, name)
 		case other.ClusterID != "":
-			return "", record.Refuse(record.NoNode, "node %q belongs to cluster %s already; this node will be admitted there", name, other.ClusterID)
+			return "", record.Refuse(record.NoNode, "node %q belongs to cluster %s already, and this node asks to be taken in there: `strandline cluster status` tells when it is. If it was a member before and has lost its data, start it with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",
+				name, other.ClusterID, n.options.Name)
 		}
 	}
 	n.changing.Lock()
@@ -343,9 +353,9 @@ func (n *Node) awaitMembers(ctx context.Context, names []string) error {
 	}
 }
 
-// AddNode admits the node that waits at an address, and returns when it is a
-// member. It gets a replica of the catalog; logs are put there when they are
-// created, or by ReplaceNode.
+// AddNode tells the node that waits at an address whom to ask, and returns when
+// it is a member. It gets a replica of the catalog; logs are put there when they
+// are created, or by ReplaceNode.
 func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) error {
 	c := n.catalog.Load()
 	if c == nil {
@@ -353,8 +363,11 @@ func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) erro
 	}
 	q := invitation{Name: name}
 	for _, node := range c.shown.Load().nodes() {
-		if node.Name == name && node.Address == address {
+		switch {
+		case node.Name == name && node.Address == address:
 			return nil
+		case node.Name == name:
+			return nameTaken(node)
 		}
 		q.Addresses = append(q.Addresses, node.Address)
 	}
@@ -362,6 +375,9 @@ func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) erro
 		var r *record.Refusal
 		if errors.As(err, &r) {
 			return r
+		}
+		if refused := (*peer.RefusedError)(nil); errors.As(err, &refused) {
+			return record.Refuse(record.NoNode, "the node at %s cannot be added: %v", address, refused)
 		}
 		return record.Refuse(record.NoNode, "no node answers at %s: start it with `strandline serve --node-name %s --join %s`. %v",
 			address, name, n.options.GRPCAddress, err)
@@ -418,6 +434,7 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 		if !ok || to.Leaving || to.ID == from.ID {
 			return catalogChange{}, noNode(with, s)
 		}
+		again := from.Leaving
 		from.Leaving = true
 		change := catalogChange{Node: []catalogNode{from}}
 		next := s.NextReplica
@@ -432,8 +449,30 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 			next++
 			change.Put = append(change.Put, l)
 		}
+		if other := s.replacing(from.ID, to.ID); again && len(change.Put) == 0 && other != "" {
+			return catalogChange{}, record.Refuse(record.NoNode, "the replicas of node %q are on their way to node %q already: `strandline cluster status` shows how far they are", dead, other)
+		}
 		return change, nil
 	})
+}
+
+// replacing names a node to which replicas of another one move, unless some
+// move to that one.
+func (s *catalogState) replacing(from, to uint64) (other string) {
+	for _, l := range s.Logs {
+		if !slices.ContainsFunc(l.Leaving, func(r placement.Replica) bool { return r.Node == from }) {
+			continue
+		}
+		for _, r := range l.Replicas {
+			switch {
+			case r.New && r.Node == to:
+				return ""
+			case r.New:
+				other = s.Nodes[r.Node].Name
+			}
+		}
+	}
+	return other
 }
 
 func noNode(name string, s *catalogState) *record.Refusal {

@@ -15,6 +15,9 @@ type neighbours struct {
 type neighbour struct {
 	up   bool // there is a connection
 	news news
+	// refusal is why it refused this node last; empty: it has not, since it was
+	// connected.
+	refusal string
 }
 
 // news is what a node tells the others about once a second.
@@ -26,7 +29,20 @@ type news struct {
 const gossipTicks = 20
 
 func (n *neighbours) changed(id uint64, up bool) {
-	n.update(id, func(other *neighbour) { other.up = up })
+	n.update(id, func(other *neighbour) {
+		if other.up = up; up {
+			other.refusal = ""
+		}
+	})
+}
+
+// refused reports whether the reason is another one than before.
+func (n *neighbours) refused(id uint64, reason string) (isNew bool) {
+	n.update(id, func(other *neighbour) {
+		isNew = other.refusal != reason
+		other.refusal = reason
+	})
+	return isNew
 }
 
 func (n *neighbours) heard(id uint64, what news) {
@@ -59,6 +75,20 @@ func (n *neighbours) anyUp() bool {
 		}
 	}
 	return false
+}
+
+// refusal is why another node refuses this one, as long as none is connected;
+// empty: none does.
+func (n *neighbours) refusal() (reason string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, other := range n.byID {
+		if other.up {
+			return ""
+		}
+		reason = max(reason, other.refusal) // of several, always the same
+	}
+	return reason
 }
 
 func (n *neighbours) full(id uint64) bool {

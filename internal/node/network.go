@@ -85,8 +85,15 @@ func (n *Node) admit(hello peer.Hello) error {
 	return nil
 }
 
+// refusedBy tells why another node refuses this one, once for each node as long
+// as the reason is the same. Those that the catalog does not know can call
+// themselves what they like, and count as one.
 func (n *Node) refusedBy(other peer.Node, reason string) {
-	if before := n.refusal.Swap(&reason); before == nil || *before != reason {
+	id := other.ID
+	if c := n.catalog.Load(); c == nil || c.shown.Load().Nodes[id].ID == 0 {
+		id = 0
+	}
+	if n.neighbours.refused(id, reason) {
 		n.logger.Error("another node refuses this one", "node", other.Name, "address", other.Address, "reason", reason)
 	}
 }

@@ -35,7 +35,6 @@ type Node struct {
 	// begin; else nil.
 	catalogMending atomic.Pointer[mending]
 	invitation     atomic.Pointer[invitation]
-	refusal        atomic.Pointer[string] // why another node refused this one
 
 	mesh       *peer.Mesh
 	neighbours neighbours
@@ -87,8 +86,7 @@ type Options struct {
 	// Peers are the nodes to form a cluster with, this one among them: names,
 	// and the addresses at which THIS node reaches them.
 	Peers map[string]string
-	// Join are addresses of nodes of a running cluster, to be admitted by. The
-	// node waits until AddNode is called there.
+	// Join are addresses of nodes of a running cluster, to be taken in by.
 	Join []string
 	// FormAlone lets an empty data directory become a cluster of this node
 	// alone, at once. Without it such a node waits for InitCluster (Peers) or
@@ -349,30 +347,13 @@ func (n *Node) Close(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// HandOver lets other nodes lead the logs that this one leads: the first step of
-// a stop that nobody notices. It returns when that has happened or ctx ends.
-func (n *Node) HandOver(ctx context.Context) {
-	var handing sync.WaitGroup
-	for _, h := range *n.logs.Load() {
-		if h.replica == nil || !h.replica.Status().Leading || h.replica.Status().Alone {
-			continue
-		}
-		handing.Go(func() {
-			if err := h.replica.HandOver(ctx, 0); err != nil {
-				n.logger.Warn("could not hand a log over", "log", h.name, "error", err)
-			}
-		})
-	}
-	handing.Wait()
-}
-
 // Ready is nil when the node serves all its logs, or tells which it does not.
 func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
 		return n.notMember()
 	}
-	if reason := n.refusal.Load(); reason != nil && !n.neighbours.anyUp() {
-		return fmt.Errorf("another node refuses this one: %s", *reason)
+	if reason := n.neighbours.refusal(); reason != "" {
+		return fmt.Errorf("another node refuses this one: %s", reason)
 	}
 	for _, h := range *n.logs.Load() {
 		if problem := h.problem(); problem != nil {

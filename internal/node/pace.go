@@ -25,8 +25,6 @@ const (
 	// one that would fall behind catchUp times what its log takes.
 	longestPause = 200 * time.Millisecond
 	catchUp      = 4
-	// rateEvery is how often a reader looks how much its log takes.
-	rateEvery = time.Second
 	// latePause is more than timers are late where a core is idle.
 	latePause = 300 * time.Microsecond
 	// easing is the part by which a pause that was not late shortens the next.
@@ -40,14 +38,9 @@ const (
 
 // pacer is one reader's part in a pace.
 type pacer struct {
-	pace    *pace
-	written *atomic.Int64 // bytes that the log has taken
-	owed    time.Duration // less than shortestPause
-
-	// What written was at a time, and how much it rose in a second before.
-	looked time.Time
-	before int64
-	rate   float64
+	pace   *pace
+	intake *intake       // of the reader's log
+	owed   time.Duration // less than shortestPause
 }
 
 // hold pauses for what so many bytes owe, unless ctx ends. What is less than
@@ -74,17 +67,11 @@ func (p *pacer) hold(ctx context.Context, bytes int) error {
 // longest is the longest pause for each MiB with which this reader does not fall
 // behind its log.
 func (p *pacer) longest(now time.Time) time.Duration {
-	if since := now.Sub(p.looked); since >= rateEvery {
-		written := p.written.Load()
-		if !p.looked.IsZero() {
-			p.rate = float64(written-p.before) / since.Seconds()
-		}
-		p.looked, p.before = now, written
-	}
-	if p.rate*catchUp <= float64(1<<20)/longestPause.Seconds() {
+	rate := float64(p.intake.rate(now)) * catchUp
+	if rate <= float64(1<<20)/longestPause.Seconds() {
 		return longestPause
 	}
-	return time.Duration(float64(1<<20) / (p.rate * catchUp) * float64(time.Second))
+	return time.Duration(float64(1<<20) / rate * float64(time.Second))
 }
 
 // learn sets the next pause from how late one was. Of two readers that learn at

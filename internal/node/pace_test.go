@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +21,7 @@ func TestReadersOfOldRecordsPauseLongerWhereTimersAreLate(t *testing.T) {
 }
 
 func TestAReaderPausesForWhatItHasRead(t *testing.T) {
-	p := pacer{pace: new(pace), written: new(atomic.Int64)}
+	p := pacer{pace: new(pace), intake: new(intake)}
 	for range 3 {
 		require.NoError(t, p.hold(t.Context(), 256<<10))
 	}
@@ -34,7 +33,7 @@ func TestAReaderPausesForWhatItHasRead(t *testing.T) {
 }
 
 func TestAReaderWhoIsHeldBackCanGiveUp(t *testing.T) {
-	p := pacer{pace: new(pace), written: new(atomic.Int64)}
+	p := pacer{pace: new(pace), intake: new(intake)}
 	p.pace.pause.Store(int64(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -43,17 +42,30 @@ func TestAReaderWhoIsHeldBackCanGiveUp(t *testing.T) {
 }
 
 func TestAReaderIsNotHeldBackSoThatItFallsBehindItsLog(t *testing.T) {
-	p := pacer{pace: new(pace), written: new(atomic.Int64)}
+	p := pacer{pace: new(pace), intake: new(intake)}
 	now := time.Now()
-	require.Equal(t, longestPause, p.longest(now), "nothing is known of the log yet")
-	p.written.Add(1 << 20)
-	now = now.Add(rateEvery)
+	require.Equal(t, longestPause, p.longest(now), "the log takes nothing")
+	p.intake.took(1<<20, now)
 	require.Equal(t, longestPause, p.longest(now), "1 MiB/s is less than what it may read anyway")
-	p.written.Add(50 << 20)
-	now = now.Add(rateEvery)
+	p.intake.took(49<<20, now)
 	require.Equal(t, time.Second/(50*catchUp), p.longest(now), "per MiB: four times 50 MiB/s")
-	require.Equal(t, time.Second/(50*catchUp), p.longest(now.Add(rateEvery/2)), "it is looked at now and then")
-	require.Equal(t, longestPause, p.longest(now.Add(rateEvery)), "the log takes nothing any more")
+}
+
+func TestALogKnowsWhatItTakesASecond(t *testing.T) {
+	var i intake
+	at := time.Unix(1000, 0)
+	require.Zero(t, i.rate(at))
+	i.took(30, at)
+	require.EqualValues(t, 30, i.rate(at), "a reader who has just come knows it")
+	i.took(20, at.Add(999*time.Millisecond))
+	require.EqualValues(t, 50, i.rate(at.Add(time.Second)), "nothing yet in this second")
+	i.took(10, at.Add(time.Second))
+	require.EqualValues(t, 50, i.rate(at.Add(time.Second)), "which has only begun")
+	i.took(60, at.Add(time.Second))
+	require.EqualValues(t, 70, i.rate(at.Add(time.Second)))
+	require.Zero(t, i.rate(at.Add(3*time.Second)), "it takes nothing any more")
+	i.took(5, at.Add(9*time.Second))
+	require.EqualValues(t, 5, i.rate(at.Add(9*time.Second)), "what was long ago does not count")
 }
 
 func TestOnlyALogThatTakesAppendsHoldsItsReadersBack(t *testing.T) {

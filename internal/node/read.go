@@ -50,7 +50,7 @@ func (n *Node) Read(ctx context.Context, _ Caller, log string, q ReadRequest) (*
 		return nil, err
 	}
 	h.readers.Add(1)
-	r := &Reader{host: h, pacer: pacer{pace: &n.pace, written: &h.written}, request: q, first: first, next: first, until: math.MaxInt64}
+	r := &Reader{host: h, pacer: pacer{pace: &n.pace, intake: &h.intake}, request: q, first: first, next: first, until: math.MaxInt64}
 	if q.Until >= 0 {
 		r.until = q.Until
 	}

@@ -85,6 +85,10 @@ func (n *Node) shapeLogs(ctx context.Context) {
 		case <-tick.C:
 		}
 		c := n.catalog.Load()
+		if host := c.host(); host.ended() != nil {
+			n.yield(ctx, host)
+			continue
+		}
 		state := c.shown.Load()
 		for _, h := range *n.logs.Load() {
 			if h.replica == nil {

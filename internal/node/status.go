@@ -137,6 +137,9 @@ func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]r
 			leader, out.Leader = at, state.Nodes[id].Name
 		}
 	}
+	if out.Leader == "" {
+		leader.Voters = votersWithoutLeader(l, state, reports)
+	}
 	out.Term, out.Start, out.End = leader.Term, leader.Start, leader.End
 	out.Healthy = out.Leader != "" && l.Settled()
 	for i, r := range slices.Concat(l.Replicas, l.Leaving) {
@@ -155,6 +158,28 @@ func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]r
 	return out
 }
 
+// votersWithoutLeader are the voters as whoever has most of the log knows them,
+// or, if no replica answers, as the catalog does.
+func votersWithoutLeader(l catalogLog, state *catalogState, reports map[uint64]report) []uint64 {
+	var most logReport
+	for _, r := range reports {
+		at := r.Logs[l.ID]
+		if len(at.Voters) > 0 && (at.Term > most.Term || at.Term == most.Term && at.End >= most.End) {
+			most = at
+		}
+	}
+	switch {
+	case len(most.Voters) > 0:
+		return most.Voters
+	case l.ID == catalogID:
+		voters, _ := state.catalogMembers()
+		return voters
+	}
+	return l.Voters()
+}
+
+// replicaStatus is what the leader tells of a replica, and its node. A log without
+// one has a report of which only the voters are known.
 func (n *Node) replicaStatus(l catalogLog, r catalogReplica, leader logReport, leaderName string, state *catalogState, reports map[uint64]report) ReplicaStatus {
 	node := state.Nodes[r.Node].Name
 	s := ReplicaStatus{Replica: r.ID, Node: node, Role: Learner, State: Unknown}
@@ -175,12 +200,6 @@ func (n *Node) replicaStatus(l catalogLog, r catalogReplica, leader logReport, l
 		s.State = Lost
 	}
 	s.End = at.End
-	if leaderName == "" {
-		if slices.Contains(at.Voters, r.ID) {
-			s.Role = Voter
-		}
-		return s
-	}
 	if slices.Contains(leader.Voters, r.ID) {
 		s.Role = Voter
 	}

@@ -61,6 +61,17 @@ func (p *Placement) Wanted() []uint64 {
 	return ids
 }
 
+// Voters are the ids of those that Raft's configuration holds as voters, except
+// that a change which is under way may have got further.
+func (p *Placement) Voters() (ids []uint64) {
+	for _, r := range slices.Concat(p.Replicas, p.Leaving) {
+		if !r.New {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
 // Settled: the log has the replicas that it should have.
 func (p *Placement) Settled() bool {
 	return len(p.Leaving) == 0 && !slices.ContainsFunc(p.Replicas, func(r Replica) bool { return r.New })

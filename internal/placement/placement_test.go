@@ -17,6 +17,7 @@ func TestAReplicaThatMovedLeavesWhenTheNewOneIsSettled(t *testing.T) {
 	require.True(t, p.Move(1, 4, 9))
 	require.Equal(t, three(), before, "what others hold is not changed")
 	require.Equal(t, []uint64{9, 2, 3}, p.Wanted())
+	require.ElementsMatch(t, []uint64{1, 2, 3}, p.Voters())
 	require.False(t, p.Settled())
 	r, here := p.On(1)
 	require.True(t, here, "the old one is needed until the new one votes")

@@ -32,7 +32,7 @@ const (
 	Unsupported                        // this version cannot do that
 	Stale                              // this replica cannot keep the bound that the read asks for
 	NoNode                             // no node of that name, or one that is not what the call needs
-	NotMember                          // this node waits to be admitted to a cluster
+	NotMember                          // this node is in no cluster yet
 	reasonEnd
 )
 

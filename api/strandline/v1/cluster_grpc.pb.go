@@ -40,7 +40,7 @@ type ClusterServiceClient interface {
 	// GetClusterStatus tells what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
 	GetClusterStatus(ctx context.Context, in *GetClusterStatusRequest, opts ...grpc.CallOption) (*GetClusterStatusResponse, error)
-	// AddNode admits a node that waits at an address.
+	// AddNode tells a node that is in no cluster yet whom to ask, and waits until it is a member.
 	AddNode(ctx context.Context, in *AddNodeRequest, opts ...grpc.CallOption) (*AddNodeResponse, error)
 	// RemoveNode takes a node out of the cluster for ever.
 	RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*RemoveNodeResponse, error)
@@ -134,7 +134,7 @@ type ClusterServiceServer interface {
 	// GetClusterStatus tells what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
 	GetClusterStatus(context.Context, *GetClusterStatusRequest) (*GetClusterStatusResponse, error)
-	// AddNode admits a node that waits at an address.
+	// AddNode tells a node that is in no cluster yet whom to ask, and waits until it is a member.
 	AddNode(context.Context, *AddNodeRequest) (*AddNodeResponse, error)
 	// RemoveNode takes a node out of the cluster for ever.
 	RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error)

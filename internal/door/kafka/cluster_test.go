@@ -89,9 +89,9 @@ func openMember(t *testing.T, name string, peers map[string]string, l net.Listen
 	return d
 }
 
-// leader waits for the node that leads a log; followers are the others that
-// hold it.
-func (all doors) leader(log string) (leader *door, followers []*door) {
+// leader waits for the node that leads a log of so many replicas; followers are
+// the others that hold it.
+func (all doors) leader(log string, replicas int) (leader *door, followers []*door) {
 	all["a"].Helper()
 	all["a"].eventually(log+" is led and all its replicas are known", func() bool {
 		leader, followers = nil, nil
@@ -105,7 +105,7 @@ func (all doors) leader(log string) (leader *door, followers []*door) {
 				followers = append(followers, all[name])
 			}
 		}
-		return leader != nil
+		return leader != nil && len(followers) == replicas-1
 	})
 	return leader, followers
 }
@@ -136,8 +136,7 @@ func (d *door) fetchFrom(rack string) kmsg.FetchResponseTopicPartition {
 func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
-	leader, followers := all.leader("orders")
-	require.Len(t, followers, 2)
+	leader, followers := all.leader("orders", 3)
 	near, far := followers[0], followers[1]
 	leader.appendDirectly("orders", batchOf(t, record.None, "1", "2"))
 	stored := leader.stored("orders")
@@ -172,7 +171,7 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 func TestALeaderSendsNobodyToANodeThatDoesNotHoldTheLog(t *testing.T) {
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 1)
-	leader, _ := all.leader("orders")
+	leader, _ := all.leader("orders", 1)
 	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
 	for _, rack := range doorNames {
 		require.Equal(t, leader.stored("orders"), leader.fetchFrom(rack).RecordBatches)
@@ -185,7 +184,7 @@ func TestEveryNodeDescribesThePartitionsThatItHolds(t *testing.T) {
 	all["a"].createReplicated("orders", partitions, 1)
 	on := map[int32]string{} // who holds a partition
 	for p := range int32(partitions) {
-		leader, _ := all.leader(node.PartitionLog("orders", p))
+		leader, _ := all.leader(node.PartitionLog("orders", p), 1)
 		leader.appendDirectly(node.PartitionLog("orders", p), batchOf(t, record.None, "1"))
 		on[p] = leader.node.Name()
 	}
@@ -225,7 +224,7 @@ func TestANodeWithoutAnAddressForKafkaIsNoBrokerForClientsOfOthers(t *testing.T)
 	require.Len(t, c.metadata().Brokers, 3, "a client that has found it can use it")
 
 	a.createReplicated("orders", 1, 3)
-	all.leader("orders")
+	all.leader("orders", 3)
 	a.toLead("orders", c)
 	p := a.metadata("orders").Topics[0].Partitions[0]
 	require.Equal(t, kerr.LeaderNotAvailable.Code, p.ErrorCode)

@@ -1,0 +1,160 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+// The leader of a log is who brings it to other nodes, and has to know that it
+// should.
+func TestANodeWhoseCatalogHasEndedIsReplaced(t *testing.T) {
+	c, said := threeWithoutCatalogOnC(t)
+	c.start("d", []string{c.addresses["a"]})
+	c.eventually("d is a member", func() bool { return c.nodes["d"].catalog.Load() != nil })
+	require.NoError(t, c.nodes["a"].ReplaceNode(t.Context(), anyone, "c", "d"))
+	c.eventually("c is out", func() bool {
+		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
+		return err == nil && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == "c" })
+	})
+	c.leader("orders", "c")
+	require.Equal(t, 1, said.count("replica of the catalog has ended"))
+	texts, err := c.values("d", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	require.NoError(t, err)
+	require.Equal(t, numbered(0, 10), texts)
+}
+
+func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
+	c, said := threeWithoutCatalogOnC(t)
+	again, _ := c.replicaOf("c", "orders")
+	term := uint64(0)
+	c.eventually("c is elected again", func() bool {
+		leader := (*c.nodes[c.leader("orders", "c")].logs.Load())["orders"].replica
+		term = leader.Status().Term
+		return leader.HandOver(t.Context(), again) == nil
+	})
+	c.eventually("another leads again", func() bool {
+		leader := (*c.nodes[c.leader("orders", "c")].logs.Load())["orders"].replica
+		return leader.Status().Term > term+1 // that of c lies between
+	})
+	c.append("orders", "more")
+	require.Equal(t, 1, said.count("replica of the catalog has ended"))
+}
+
+func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
+	disk, said := &catalogDisk{FS: segment.OS()}, &lines{}
+	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: said.logger()})
+	require.NoError(t, err)
+	defer func() { require.ErrorIs(t, n.Close(context.Background()), errBroken) }()
+	create(t, n, "orders", Config{})
+	disk.broken.Store(true)
+	_, err = n.CreateLog(t.Context(), anyone, "more", Config{})
+	requireReason(t, record.StorageFailed, err)
+	catalog := n.catalog.Load().host()
+	require.NotNil(t, catalog.ended())
+	n.yield(t.Context(), catalog)
+	mustAppend(t, n, "orders", "one")
+	require.Zero(t, said.count("replica of the catalog has ended"))
+}
+
+// threeWithoutCatalogOnC is a cluster of a, b and c, and what c has said. The
+// replica of the catalog on c has ended while c led a log.
+func threeWithoutCatalogOnC(t *testing.T) (*cluster, *lines) {
+	t.Parallel()
+	disk, said := &catalogDisk{FS: segment.OS()}, &lines{}
+	c := newClusterWith(t, func(o *Options) {
+		if o.Name == "c" {
+			o.Disk, o.Logger = disk, said.logger()
+		}
+	}, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	for _, text := range numbered(0, 10) {
+		c.append("orders", text)
+	}
+	c.healthy()
+	c.transfer(catalogName, "a")
+	c.transfer("orders", "c")
+	disk.broken.Store(true)
+	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "more", Config{})
+	require.NoError(t, err)
+	c.eventually("the catalog on c ends", func() bool { return c.nodes["c"].catalog.Load().host().ended() != nil })
+	return c, said
+}
+
+// errBroken is what a disk says that a test has broken.
+var errBroken = errors.New("this disk is broken")
+
+// catalogDisk fails what is written to the catalog once it is broken, and nothing
+// else.
+type catalogDisk struct {
+	segment.FS
+	broken atomic.Bool
+}
+
+func (d *catalogDisk) Open(name string) (segment.File, error) {
+	f, err := d.FS.Open(name)
+	return d.wrap(name, f), err
+}
+
+func (d *catalogDisk) Create(name string) (segment.File, error) {
+	f, err := d.FS.Create(name)
+	return d.wrap(name, f), err
+}
+
+func (d *catalogDisk) wrap(name string, f segment.File) segment.File {
+	if !strings.Contains(filepath.ToSlash(name), "/logs/0/") {
+		return f
+	}
+	return &catalogFile{f, d}
+}
+
+type catalogFile struct {
+	segment.File
+	disk *catalogDisk
+}
+
+func (f *catalogFile) Datasync() error {
+	if f.disk.broken.Load() {
+		return errBroken
+	}
+	return f.File.Datasync()
+}
+
+// lines are what a node says.
+type lines struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, string(line))
+	return len(line), nil
+}
+
+// count tells how many lines have a text in them.
+func (l *lines) count(text string) (count int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.said {
+		if strings.Contains(line, text) {
+			count++
+		}
+	}
+	return count
+}
