@@ -110,8 +110,9 @@ func (p *Producer) open(ctx context.Context) error {
 	var err error
 	if p.options.withoutSession {
 		var info LogInfo
-		info, err = opener.Info(ctx, p.log)
-		p.client.peers.prefer(p.log, info.Leader)
+		if info, err = opener.Info(ctx, p.log); err == nil {
+			p.client.peers.prefer(p.log, info.Leader)
+		}
 	} else {
 		p.session, err = opener.OpenSession(ctx, p.log, p.options.lease)
 	}
