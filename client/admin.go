@@ -18,10 +18,19 @@ import (
 // an *Error.
 type Admin struct {
 	client *Client
+	// trouble hears why a call could not be made yet, and is tried again; and
+	// nil once it has been made after all.
+	trouble func(error)
 }
 
 // Admin gives the verbs beside append and read.
-func (c *Client) Admin() *Admin { return &Admin{client: c} }
+func (c *Client) Admin() *Admin { return &Admin{client: c, trouble: func(error) {}} }
+
+// opener is Admin for the opening of a Producer or Reader, of which OnTrouble
+// hears.
+func (c *Client) opener(log string) *Admin {
+	return &Admin{client: c, trouble: func(err error) { c.options.onTrouble(log, err) }}
+}
 
 // Durability says what an acknowledgement rests on.
 type Durability uint8
@@ -82,7 +91,7 @@ type ReplicaAddress struct {
 // again when its answer is lost: the log may be there then.
 func (a *Admin) CreateLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
-	err := a.client.call(ctx, catalog, once, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := a.call(ctx, catalog, once, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewCatalogServiceClient(conn).CreateLog(ctx,
 			&strandlinev1.CreateLogRequest{Name: name, Config: config.toWire()})
 		info = answer.GetInfo()
@@ -94,7 +103,7 @@ func (a *Admin) CreateLog(ctx context.Context, name string, config LogConfig) (L
 // ListLogs lists all logs by name, with the system's own if internal is set.
 func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) {
 	var logs []LogInfo
-	err := a.client.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewCatalogServiceClient(conn).ListLogs(ctx,
 			&strandlinev1.ListLogsRequest{IncludeInternal: internal})
 		logs = make([]LogInfo, 0, len(answer.GetLogs()))
@@ -109,7 +118,7 @@ func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) 
 // ConfigureLog gives the log a whole new configuration.
 func (a *Admin) ConfigureLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
-	err := a.client.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewCatalogServiceClient(conn).ConfigureLog(ctx,
 			&strandlinev1.ConfigureLogRequest{Name: name, Config: config.toWire()})
 		info = answer.GetInfo()
@@ -121,7 +130,7 @@ func (a *Admin) ConfigureLog(ctx context.Context, name string, config LogConfig)
 // DeleteLog removes a log with all its records. It is not tried again when its
 // answer is lost.
 func (a *Admin) DeleteLog(ctx context.Context, name string) error {
-	return a.client.call(ctx, catalog, once, func(ctx context.Context, conn *grpc.ClientConn) error {
+	return a.call(ctx, catalog, once, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := strandlinev1.NewCatalogServiceClient(conn).DeleteLog(ctx, &strandlinev1.DeleteLogRequest{Name: name})
 		return err
 	})
@@ -130,7 +139,7 @@ func (a *Admin) DeleteLog(ctx context.Context, name string) error {
 // Info describes one log.
 func (a *Admin) Info(ctx context.Context, log string) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
-	err := a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: log})
 		info = answer.GetInfo()
 		return err
@@ -150,7 +159,7 @@ func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duratio
 			request.MinInterval = durationpb.New(interval)
 		}
 		var stream grpc.ServerStreamingClient[strandlinev1.WatchInfoResponse]
-		err := a.client.call(ctx, log, repeatedly, func(_ context.Context, conn *grpc.ClientConn) (err error) {
+		err := a.call(ctx, log, repeatedly, func(_ context.Context, conn *grpc.ClientConn) (err error) {
 			stream, err = strandlinev1.NewLogServiceClient(conn).WatchInfo(ctx, request)
 			return err
 		})
@@ -169,7 +178,7 @@ func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duratio
 // Trim drops every record below before and returns the log's range after it.
 // With fastForward, before may lie beyond the end: the log goes on there.
 func (a *Admin) Trim(ctx context.Context, log string, before int64, fastForward bool) (start, end int64, err error) {
-	err = a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err = a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewLogServiceClient(conn).Trim(ctx,
 			&strandlinev1.TrimRequest{Log: log, Before: before, FastForward: fastForward})
 		start, end = answer.GetStartOffset(), answer.GetEndOffset()
@@ -181,7 +190,7 @@ func (a *Admin) Trim(ctx context.Context, log string, before int64, fastForward 
 // AcquireWriter raises the log's writer term. Appends that carry an older term
 // are refused with FENCED from then on; every one that got in lies below end.
 func (a *Admin) AcquireWriter(ctx context.Context, log string) (term uint64, end int64, err error) {
-	err = a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err = a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewLogServiceClient(conn).AcquireWriter(ctx,
 			&strandlinev1.AcquireWriterRequest{Log: log})
 		term, end = answer.GetWriterTerm(), answer.GetEndOffset()

@@ -23,6 +23,9 @@ func (f *fakeServer) CreateLog(_ context.Context, q *strandlinev1.CreateLogReque
 	if q.Name == "lost" {
 		return nil, status.Error(codes.Unavailable, "the connection broke")
 	}
+	if q.Name == "unknown" {
+		return nil, refuse(record.OutcomeUnknown)
+	}
 	if q.Name == "again" && f.requests < 3 {
 		return nil, refuse(record.NotLeader)
 	}
@@ -52,6 +55,9 @@ func TestACallIsMadeAgainOnlyIfThatCannotDoItTwice(t *testing.T) {
 	_, err := admin.CreateLog(t.Context(), "lost", client.LogConfig{})
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Equal(t, 1, f.requests)
+	_, err = admin.CreateLog(t.Context(), "unknown", client.LogConfig{})
+	require.ErrorIs(t, err, client.ErrOutcomeUnknown)
+	require.Equal(t, 2, f.requests)
 	f.requests = 0
 	info, err := admin.CreateLog(t.Context(), "again", client.LogConfig{RetentionBytes: 9})
 	require.NoError(t, err)

@@ -70,19 +70,22 @@ const (
 
 // call makes one unary call to the node that leads log, looking for that node
 // for as long as WithRetryTime allows.
-func (c *Client) call(ctx context.Context, log string, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
-	return c.callOn(ctx, toLeader{c.peers, log}, again, do)
+func (a *Admin) call(ctx context.Context, log string, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
+	return a.callOn(ctx, toLeader{a.client.peers, log}, again, do)
 }
 
 // callOn is call on another route.
-func (c *Client) callOn(ctx context.Context, on route, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
-	deadline := time.Now().Add(c.options.retryTime)
+func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
+	deadline := time.Now().Add(a.client.options.retryTime)
 	pauses := newPauses()
 	for tries := 1; ; tries++ {
 		peer, err := on.connect(ctx)
 		reached := err == nil
 		if reached {
 			if err = do(ctx, peer.conn); err == nil {
+				if tries > 1 {
+					a.trouble(nil)
+				}
 				return nil
 			}
 		}
@@ -90,8 +93,8 @@ func (c *Client) callOn(ctx context.Context, on route, again repetition, do func
 		if ctx.Err() != nil {
 			return cancelled(ctx, failure.Outcome)
 		}
-		lost := reached && failure.Reason == ErrUnreachable.Reason
-		if !failure.Retryable || failure.Reason == ErrFull.Reason || lost && again == once {
+		lost := reached && (failure.Reason == ErrUnreachable.Reason || failure.Reason == ErrOutcomeUnknown.Reason)
+		if !failure.again() || lost && again == once {
 			return failure
 		}
 		width := 1
@@ -102,6 +105,7 @@ func (c *Client) callOn(ctx context.Context, on route, again repetition, do func
 		if tries >= width && time.Now().Add(pauses.next()).After(deadline) {
 			return failure
 		}
+		a.trouble(failure)
 		if err := pauses.between(ctx, peer, width); err != nil {
 			return cancelled(ctx, failure.Outcome)
 		}

@@ -149,7 +149,7 @@ func (a *Admin) TransferLeader(ctx context.Context, log, to string) error {
 func (a *Admin) toCatalog() route { return toLeader{a.client.peers, catalog} }
 
 func (a *Admin) cluster(ctx context.Context, on route, again repetition, do func(context.Context, strandlinev1.ClusterServiceClient) error) error {
-	return a.client.callOn(ctx, on, again, func(ctx context.Context, conn *grpc.ClientConn) error {
+	return a.callOn(ctx, on, again, func(ctx context.Context, conn *grpc.ClientConn) error {
 		return do(ctx, strandlinev1.NewClusterServiceClient(conn))
 	})
 }

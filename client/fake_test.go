@@ -50,6 +50,7 @@ type fakeServer struct {
 	answer  func() // called before each answer leaves
 	reading func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error
 	keep    func(context.Context) error // without mu
+	open    func(context.Context) error // before a session is opened, without mu
 	resolve func(*strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error)
 	silent  func(context.Context) // called before Resolve answers, without mu
 	leader  string
@@ -300,7 +301,12 @@ func (f *fakeServer) expire(id uint64) {
 	f.sessions[id].expired = true
 }
 
-func (f *fakeServer) OpenSession(_ context.Context, q *strandlinev1.OpenSessionRequest) (*strandlinev1.OpenSessionResponse, error) {
+func (f *fakeServer) OpenSession(ctx context.Context, q *strandlinev1.OpenSessionRequest) (*strandlinev1.OpenSessionResponse, error) {
+	if f.open != nil {
+		if err := f.open(ctx); err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.leader != "" {

@@ -40,9 +40,9 @@ func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)
 	return func(o *clientOptions) { o.dial = dial }
 }
 
-// OnTrouble calls f whenever a Producer or Reader could not go on, and tries
-// again, with the log and the reason; and with nil when it goes on. Calls come
-// from any goroutine, and f must return soon.
+// OnTrouble calls f whenever a Producer or Reader could not be opened or go on,
+// and tries again, with the log and the reason; and with nil when it goes on.
+// Calls come from any goroutine, and f must return soon.
 func OnTrouble(f func(log string, err error)) Option {
 	return func(o *clientOptions) { o.onTrouble = f }
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,7 +74,8 @@ type Producer struct {
 }
 
 // Producer begins to append to a log that exists, with a session of its own
-// unless WithoutSession is given. ctx bounds the opening only.
+// unless WithoutSession is given. ctx bounds the opening only, and of an error of
+// it nothing is in the log.
 func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOption) (*Producer, error) {
 	o := defaultProducerOptions()
 	for _, opt := range opts {
@@ -89,18 +91,8 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 		wake:   make(chan struct{}, 1),
 		window: newWindow(o.requests, o.bytes), lastSign: time.Now(),
 	}
-	if o.withoutSession {
-		info, err := c.Admin().Info(ctx, log)
-		if err != nil {
-			return nil, err
-		}
-		c.peers.prefer(log, info.Leader)
-	} else {
-		session, err := c.Admin().OpenSession(ctx, log, o.lease)
-		if err != nil {
-			return nil, err
-		}
-		p.session = session
+	if err := p.open(ctx); err != nil {
+		return nil, err
 	}
 	p.context, p.end = context.WithCancel(context.Background())
 	p.workers.Go(p.supervise)
@@ -109,6 +101,26 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 		p.workers.Go(p.renew)
 	}
 	return p, nil
+}
+
+// open finds the log and begins its session. Of an error the outcome is always
+// NotInLog: a session that was opened without an answer ends with its lease.
+func (p *Producer) open(ctx context.Context) error {
+	opener := p.client.opener(p.log)
+	var err error
+	if p.options.withoutSession {
+		var info LogInfo
+		if info, err = opener.Info(ctx, p.log); err == nil {
+			p.client.peers.prefer(p.log, info.Leader)
+		}
+	} else {
+		p.session, err = opener.OpenSession(ctx, p.log, p.options.lease)
+	}
+	var failure *Error
+	if errors.As(err, &failure) {
+		failure.Outcome = NotInLog
+	}
+	return err
 }
 
 // Append appends a value and waits until it is durable. It returns the record's

@@ -719,3 +719,51 @@ func TestCloseFailsWhatItCannotWaitFor(t *testing.T) {
 	_, err = p.Append(t.Context(), []byte("2"))
 	require.ErrorIs(t, err, client.ErrClosed)
 }
+
+func TestAProducerThatCannotBeOpenedHasAppendedNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		open   func(context.Context) error
+		reason *client.Error
+	}{
+		"the catalog has no majority":  {func(context.Context) error { return refuse(record.Busy) }, client.ErrBusy},
+		"the server cannot tell":       {func(context.Context) error { return refuse(record.OutcomeUnknown) }, client.ErrOutcomeUnknown},
+		"the connection breaks":        {func(context.Context) error { return status.Error(codes.Unavailable, "broken") }, client.ErrUnreachable},
+		"the server does not answer":   {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, client.ErrCancelled},
+		"a refusal that stays refused": {func(context.Context) error { return refuse(record.LogNotFound) }, client.ErrLogNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.open = c.open
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if c.reason != client.ErrCancelled {
+				ctx = t.Context()
+			}
+			_, err := dial(t, []*fakeServer{f}, client.WithRetryTime(0)).Producer(ctx, "orders")
+			require.ErrorIs(t, err, c.reason)
+			var e *client.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, client.NotInLog, e.Outcome)
+		})
+	}
+}
+
+func TestARecordThatGetsNoSessionInTimeIsNotInTheLog(t *testing.T) {
+	f := newFakeServer(t)
+	f.decide = func(n int, m *wire.AppendRequest) fate {
+		f.sessions[m.SessionID].expired = true
+		return fate{refuse: record.SessionExpired}
+	}
+	p, err := dial(t, []*fakeServer{f}, client.WithRetryTime(0)).Producer(t.Context(), "orders", client.RequestTimeout(200*time.Millisecond))
+	require.NoError(t, err)
+	f.open = func(context.Context) error { return refuse(record.Busy) }
+	_, err = p.Append(t.Context(), []byte("ends the session"))
+	require.ErrorIs(t, err, client.ErrSessionExpired)
+	_, err = p.Append(t.Context(), []byte("needs another"))
+	require.ErrorIs(t, err, client.ErrTimedOut)
+	var e *client.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, client.NotInLog, e.Outcome, "it was never sent")
+	require.NoError(t, p.Close(t.Context()))
+	require.Empty(t, f.values(t))
+}

@@ -84,11 +84,12 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 // tail is the end of the log: the one that the node to be read from knows, if
 // that is enough.
 func (r *Reader) tail(ctx context.Context) (end int64, err error) {
+	opener := r.client.opener(r.log)
 	if r.options.freshness != anyReplica {
-		info, err := r.client.Admin().Info(ctx, r.log)
+		info, err := opener.Info(ctx, r.log)
 		return info.End, err
 	}
-	err = r.client.callOn(ctx, r.route, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err = opener.callOn(ctx, r.route, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: r.log, AllowStale: true})
 		end = answer.GetInfo().GetEndOffset()
 		return err

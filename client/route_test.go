@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync"
@@ -335,5 +336,23 @@ func TestTroubleIsToldAndSoIsItsEnd(t *testing.T) {
 	}
 	require.Len(t, l.told, 2)
 	require.ErrorIs(t, l.told[0], client.ErrShuttingDown)
+	require.NoError(t, l.told[1])
+}
+
+func TestTroubleWithOpeningIsTold(t *testing.T) {
+	f := newFakeServer(t)
+	tries := 0
+	f.open = func(context.Context) error {
+		if tries++; tries < 4 {
+			return refuse(record.Busy)
+		}
+		return nil
+	}
+	var l troubles
+	p, err := dial(t, []*fakeServer{f}, client.OnTrouble(l.note)).Producer(t.Context(), "orders")
+	require.NoError(t, err)
+	require.NoError(t, p.Close(t.Context()))
+	require.Len(t, l.told, 2)
+	require.ErrorIs(t, l.told[0], client.ErrBusy)
 	require.NoError(t, l.told[1])
 }

@@ -62,7 +62,7 @@ func (a *Admin) OpenSession(ctx context.Context, log string, lease time.Duration
 		request.Lease = durationpb.New(lease)
 	}
 	var session Session
-	err := a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewSessionServiceClient(conn).OpenSession(ctx, request)
 		session = Session{ID: answer.GetSessionId(), Epoch: answer.GetEpoch(), Lease: answer.GetLease().AsDuration()}
 		return err
@@ -72,7 +72,7 @@ func (a *Admin) OpenSession(ctx context.Context, log string, lease time.Duration
 
 // KeepSession renews the lease. Every append does so too.
 func (a *Admin) KeepSession(ctx context.Context, log string, id uint64) error {
-	return a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	return a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := strandlinev1.NewSessionServiceClient(conn).KeepSession(ctx,
 			&strandlinev1.KeepSessionRequest{Log: log, SessionId: id})
 		return err
@@ -81,7 +81,7 @@ func (a *Admin) KeepSession(ctx context.Context, log string, id uint64) error {
 
 // CloseSession ends the session: its appends are refused from then on.
 func (a *Admin) CloseSession(ctx context.Context, log string, id uint64) error {
-	return a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	return a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := strandlinev1.NewSessionServiceClient(conn).CloseSession(ctx,
 			&strandlinev1.CloseSessionRequest{Log: log, SessionId: id})
 		return err
@@ -92,7 +92,7 @@ func (a *Admin) CloseSession(ctx context.Context, log string, id uint64) error {
 // is not in the log never will be: the session's epoch ends.
 func (a *Admin) Resolve(ctx context.Context, log string, id uint64, epoch uint32, sequence uint64, final bool) (Resolution, error) {
 	var resolution Resolution
-	err := a.client.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewSessionServiceClient(conn).Resolve(ctx, &strandlinev1.ResolveRequest{
 			Log: log, SessionId: id, Epoch: epoch, Sequence: sequence, Final: final,
 		})

@@ -21,7 +21,8 @@ import (
 //	strandline://HOST:PORT[,HOST:PORT...]
 //	kafka://HOST:PORT[,HOST:PORT...][?client=franz|sarama|fetch]
 //
-// Both take name=... and disk=..., which tables show.
+// Both take name=... and disk=..., which tables show, and data=..., the directory
+// of its files.
 type Address struct {
 	Scheme string // strandline or kafka
 	Nodes  []string
@@ -29,6 +30,8 @@ type Address struct {
 	// Name is what tables call it, and Disk what they say of its disk; empty:
 	// made from the rest, and "as it is".
 	Name, Disk string
+	// Data is where the system has its files; empty: out of reach, or not told.
+	Data string
 }
 
 const (
@@ -57,11 +60,11 @@ func ParseAddress(text string) (Address, error) {
 		}
 	}
 	for key := range query {
-		if !slices.Contains([]string{"client", "name", "disk"}, key) {
-			return a, fmt.Errorf("%q: %q is unknown: client, name and disk are known", text, key)
+		if !slices.Contains([]string{"client", "name", "disk", "data"}, key) {
+			return a, fmt.Errorf("%q: %q is unknown: client, name, disk and data are known", text, key)
 		}
 	}
-	a.Client, a.Name, a.Disk = query.Get("client"), query.Get("name"), query.Get("disk")
+	a.Client, a.Name, a.Disk, a.Data = query.Get("client"), query.Get("name"), query.Get("disk"), query.Get("data")
 	if a.Scheme == Strandline && a.Client != "" {
 		return a, fmt.Errorf("%q: client is for kafka:// only", text)
 	}
@@ -88,12 +91,28 @@ type Options struct {
 	Dial Dial // nil: directly
 	// TLS encrypts connections to Kafka; nil: they are not.
 	TLS *tls.Config
+	// Watch is given each connection to Kafka, above its encryption, and returns
+	// what is to be used instead; nil: the connection itself.
+	Watch func(net.Conn) net.Conn
 	// Insecure allows Strandline's nodes beyond this machine.
 	Insecure bool
 }
 
-// dial connects as the options say, encrypted or not.
+// dial connects as the options say, encrypted or not, watched or not.
 func (o Options) dial() Dial {
+	if o.Watch == nil {
+		return o.dialSecure()
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := o.dialSecure()(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return o.Watch(conn), nil
+	}
+}
+
+func (o Options) dialSecure() Dial {
 	plain := o.Dial
 	if plain == nil {
 		plain = new(net.Dialer).DialContext

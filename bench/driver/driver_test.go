@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"hash/crc32"
+	"net"
 	"testing"
 	"time"
 
@@ -12,11 +14,11 @@ import (
 )
 
 func TestAnAddressNamesSystemNodesAndClient(t *testing.T) {
-	a, err := ParseAddress("kafka://127.0.0.1:1,127.0.0.2:2?client=sarama&name=Kafka+durable&disk=fsync+%2B+2ms")
+	a, err := ParseAddress("kafka://127.0.0.1:1,127.0.0.2:2?client=sarama&name=Kafka+durable&disk=fsync+%2B+2ms&data=%2Fvar%2Flib%2Fkafka")
 	require.NoError(t, err)
 	require.Equal(t, Address{
 		Scheme: Kafka, Nodes: []string{"127.0.0.1:1", "127.0.0.2:2"}, Client: ClientSarama,
-		Name: "Kafka durable", Disk: "fsync + 2ms",
+		Name: "Kafka durable", Disk: "fsync + 2ms", Data: "/var/lib/kafka",
 	}, a)
 	a, err = ParseAddress("strandline://[::1]:7171/")
 	require.NoError(t, err)
@@ -62,6 +64,29 @@ func TestWhatALibraryCannotDoIsSaidAndNotDone(t *testing.T) {
 	require.Error(t, err)
 	_, err = fetchLibrary{}.Sender(at, workload.Sending{})
 	require.ErrorIs(t, err, workload.ErrUnsupported)
+}
+
+// connectsAlone is a library that would be measured in another way than asked.
+type connectsAlone struct{ Library }
+
+func (connectsAlone) Dials() bool { return false }
+
+func TestALibraryThatConnectsByItselfIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	brokers := []string{"127.0.0.1:1"}
+	for said, o := range map[string]Options{
+		"TLS":         {TLS: &tls.Config{}},
+		"a link that": {Dial: new(net.Dialer).DialContext},
+	} {
+		_, err := NewKafka(brokers, o, connectsAlone{})
+		require.ErrorIs(t, err, workload.ErrUnsupported)
+		require.ErrorContains(t, err, said)
+		system, err := NewKafka(brokers, o, franz{})
+		require.NoError(t, err)
+		require.NoError(t, system.Close())
+	}
+	system, err := NewKafka(brokers, Options{}, connectsAlone{})
+	require.NoError(t, err)
+	require.NoError(t, system.Close())
 }
 
 func TestSettingsSayWhatAnAcknowledgementRestsOn(t *testing.T) {

@@ -19,6 +19,8 @@ import (
 // client that does not pipeline. It cannot send.
 type fetchLibrary struct{}
 
+func (fetchLibrary) Dials() bool { return true }
+
 func (fetchLibrary) Sender(Topic, workload.Sending) (workload.Sender, error) {
 	return nil, fmt.Errorf("sending: %w by bare fetch requests", workload.ErrUnsupported)
 }

@@ -14,6 +14,8 @@ import (
 // franz is franz-go.
 type franz struct{}
 
+func (franz) Dials() bool { return true }
+
 // bufferedMost bounds the records without an answer, beside their bytes: the
 // 10,000 that franz-go begins with are less than a long link holds.
 const (

@@ -22,6 +22,9 @@ import (
 // Library is a client library for the Kafka protocol. Everything that is not
 // measured, such as creating topics, goes through franz-go.
 type Library interface {
+	// Dials tells whether the library connects by Topic.Dial. One that connects
+	// by itself goes over no link that delays, and is not encrypted.
+	Dials() bool
 	// Sender opens a connection to append to a topic on.
 	Sender(at Topic, s workload.Sending) (workload.Sender, error)
 	// Reader opens a connection that reads a range of a topic.
@@ -33,22 +36,28 @@ type Topic struct {
 	Brokers []string
 	Name    string
 	Dial    Dial
-	// Linked: Dial leads over a link that a benchmark measures.
-	Linked bool
 }
 
 // kafka is a cluster of brokers, by one of the libraries.
 type kafka struct {
 	brokers []string
 	dial    Dial
-	linked  bool
 	library Library
 	shared  *kgo.Client // for what is not measured
 }
 
-// NewKafka prepares for a cluster. It connects when something is asked for.
+// NewKafka prepares for a cluster. It connects when something is asked for. What a
+// library would not do with the options it is refused here: nothing is made then
+// that would be measured, or wait, in another way than it was asked to.
 func NewKafka(brokers []string, o Options, library Library) (workload.System, error) {
-	k := &kafka{brokers: brokers, dial: o.dial(), linked: o.Dial != nil, library: library}
+	switch {
+	case library.Dials():
+	case o.TLS != nil:
+		return nil, fmt.Errorf("TLS: %w by a library that connects by itself", workload.ErrUnsupported)
+	case o.Dial != nil:
+		return nil, fmt.Errorf("a link that delays: %w by a library that connects by itself", workload.ErrUnsupported)
+	}
+	k := &kafka{brokers: brokers, dial: o.dial(), library: library}
 	var err error
 	k.shared, err = kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.Dialer(k.dial))
 	if err != nil {
@@ -305,7 +314,7 @@ func (t *kafkaTopic) Durability() string {
 }
 
 func (t *kafkaTopic) at() Topic {
-	return Topic{Brokers: t.brokers, Name: t.name, Dial: t.dial, Linked: t.linked}
+	return Topic{Brokers: t.brokers, Name: t.name, Dial: t.dial}
 }
 
 func (t *kafkaTopic) Sender(ctx context.Context, s workload.Sending) (workload.Sender, error) {

@@ -15,6 +15,8 @@ import (
 // saramaLibrary is Sarama, whichever version this program was built with.
 type saramaLibrary struct{}
 
+func (saramaLibrary) Dials() bool { return true }
+
 func saramaConfig(at Topic) *sarama.Config {
 	c := sarama.NewConfig()
 	c.Version = sarama.V2_8_0_0 // of the protocol: all that is measured is in it

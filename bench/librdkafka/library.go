@@ -23,9 +23,11 @@ func init() {
 	driver.Register("librdkafka", "librdkafka "+version, library{})
 }
 
-// library implements driver.Library. It connects by itself, so it cannot be
-// sent through a link that delays: driver.Topic.Dial is not used.
+// library implements driver.Library.
 type library struct{}
+
+// Dials: the library connects by itself.
+func (library) Dials() bool { return false }
 
 const flushTime = 30 * time.Second
 
@@ -34,9 +36,6 @@ func config(at driver.Topic) *kafka.ConfigMap {
 }
 
 func (library) Sender(at driver.Topic, s workload.Sending) (workload.Sender, error) {
-	if at.Linked {
-		return nil, fmt.Errorf("a link that delays: %w by librdkafka, which connects by itself", workload.ErrUnsupported)
-	}
 	c := config(at)
 	set := func(name string, value kafka.ConfigValue) { (*c)[name] = value }
 	set("acks", int(s.Acks.Kafka()))

@@ -27,10 +27,15 @@ func (t Throughput) MiBPerSecond() float64 {
 
 // Segments lists the segment files, Strandline's and Kafka's, below a data
 // directory, in the order of
-// their names, which within one log is the order of the log.
+// their names, which within one log is the order of the log. The directory itself
+// may be a symbolic link.
 func Segments(directory string) ([]string, error) {
+	directory, err := filepath.EvalSymlinks(directory)
+	if err != nil {
+		return nil, err
+	}
 	var files []string
-	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // recycled while we were looking
 		}

@@ -49,6 +49,11 @@ func TestCatReadsTheSegmentsAndNothingElse(t *testing.T) {
 	for name, size := range map[string]int{"0001.seg": 3 << 20, "0002.seg": 5, "0002.snap": 7} {
 		require.NoError(t, os.WriteFile(filepath.Join(deep, name), make([]byte, size), 0o644))
 	}
+	link := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Symlink(directory, link))
+	linked, err := Segments(link)
+	require.NoError(t, err)
+	require.Len(t, linked, 2)
 	files, err := Segments(directory)
 	require.NoError(t, err)
 	require.Len(t, files, 2)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,6 @@ type Directory struct {
 	path    string
 	file    *os.File
 	encoder *json.Encoder
-	names   map[string]int
 }
 
 // line is one line of results.jsonl: one of these is there.
@@ -74,7 +74,8 @@ const (
 	OverTime CurveKind = "over_time"
 )
 
-// OpenDirectory makes the directory if it is not there, and adds to what is.
+// OpenDirectory makes the directory if it is not there, and adds to what is. Of
+// what is measured again, charts show the newest; tables and files have it all.
 func OpenDirectory(path string) (*Directory, error) {
 	if err := os.MkdirAll(filepath.Join(path, latencyFiles), 0o755); err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func OpenDirectory(path string) (*Directory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Directory{path: path, file: file, encoder: json.NewEncoder(file), names: map[string]int{}}, nil
+	return &Directory{path: path, file: file, encoder: json.NewEncoder(file)}, nil
 }
 
 // Path is where the directory is.
@@ -106,9 +107,8 @@ func (d *Directory) Curve(c Curve) error { return d.encoder.Encode(line{Curve: &
 // curvePoints are the percentiles of a curve.
 var curvePoints = []float64{1, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 100}
 
-// Latency keeps a histogram of latencies: as a curve, and as a file for
-// HdrHistogram's tools, in microseconds.
-func (d *Directory) Latency(benchmark, group, name string, h *hdrhistogram.Histogram) error {
+// LatencyCurve keeps a histogram of latencies as a line of a chart.
+func (d *Directory) LatencyCurve(benchmark, group, name string, h *hdrhistogram.Histogram) error {
 	if h.TotalCount() == 0 {
 		return nil
 	}
@@ -116,21 +116,38 @@ func (d *Directory) Latency(benchmark, group, name string, h *hdrhistogram.Histo
 	for _, q := range curvePoints {
 		c.Points = append(c.Points, [2]float64{q, limit.Microseconds(h, q)})
 	}
-	if err := d.Curve(c); err != nil {
-		return err
+	return d.Curve(c)
+}
+
+// Latency keeps a histogram of latencies as a file for HdrHistogram's tools, in
+// microseconds.
+func (d *Directory) Latency(benchmark, group, name string, h *hdrhistogram.Histogram) error {
+	if h.TotalCount() == 0 {
+		return nil
 	}
 	base := fileName(benchmark + " " + group + " " + name)
-	d.names[base]++
-	if n := d.names[base]; n > 1 {
-		base += "-" + strconv.Itoa(n)
-	}
-	file, err := os.Create(filepath.Join(d.path, latencyFiles, base+".hgrm"))
+	const longest = 200 // file systems take 255; the names of targets and options are people's own
+	base = base[:min(len(base), longest)]
+	file, err := createNext(filepath.Join(d.path, latencyFiles, base), ".hgrm")
 	if err != nil {
 		return err
 	}
 	const ticksPerHalf, nsPerUs = 5, 1000
 	_, err = h.PercentilesPrint(file, ticksPerHalf, nsPerUs)
 	return errors.Join(err, file.Close())
+}
+
+// createNext makes a file that is not there: of those that differ by a number
+// alone, the next. Another process may do the same in the same directory.
+func createNext(base, extension string) (*os.File, error) {
+	path := base + extension
+	for n := 2; ; n++ {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if !errors.Is(err, fs.ErrExist) {
+			return file, err
+		}
+		path = base + "-" + strconv.Itoa(n) + extension
+	}
 }
 
 // fileName keeps of a name what is safe in a file's.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/bench/limit"
+	"strandline.dev/bench/report/chart"
 	"strandline.dev/bench/wire"
 	"strandline.dev/bench/workload"
 )
@@ -18,23 +19,80 @@ import (
 func results(t *testing.T) string {
 	t.Helper()
 	path := t.TempDir()
+	measured(t, path, 50_000, 40_000, 90_000)
+	return path
+}
+
+// measured adds a run of the benchmarks: the appends per second of each repeat.
+func measured(t *testing.T, path string, rates ...float64) {
+	t.Helper()
 	d, err := OpenDirectory(path)
 	require.NoError(t, err)
 	require.NoError(t, d.Environment(Environment{Machine: "2 x some CPU", Disk: "/data", Fdatasync: limit.SyncCost{Synced: limit.NewHistogram()}}))
 	for _, connections := range []int{1, 128} {
-		runs := []Row{appendsRow(connections), appendsRow(connections), appendsRow(connections)}
-		runs[1][7].Value, runs[2][7].Value = 40_000.0, 90_000.0
-		for i, r := range runs {
-			require.NoError(t, d.Run(Repeat(r, i+1)))
+		var runs []Row
+		for i, rate := range rates {
+			run := appendsRow(connections)
+			run[7].Value = rate
+			runs = append(runs, run)
+			require.NoError(t, d.Run(Repeat(run, i+1)))
 		}
 		require.NoError(t, d.Row(Median(runs, "appends_per_s")))
 	}
 	h := limit.NewHistogram()
 	limit.Observe(h, time.Millisecond)
 	require.NoError(t, d.Latency("appends", "fsync", subject.Name(), h))
+	require.NoError(t, d.LatencyCurve("appends", "fsync", subject.Name(), h))
 	require.NoError(t, d.Curve(Curve{Benchmark: "mixed", Kind: OverTime, Name: subject.Name(), Points: [][2]float64{{1, 200}, {2, 300}}, Events: []Mark{{1.5, "trim"}}}))
 	require.NoError(t, d.Close())
-	return path
+}
+
+func TestOfWhatIsMeasuredAgainTheNewestIsDrawn(t *testing.T) {
+	path := results(t)
+	first, err := ReadDirectory(path)
+	require.NoError(t, err)
+	drawn := first.Drawings()
+	measured(t, path, 70_000, 60_000)
+	both, err := ReadDirectory(path)
+	require.NoError(t, err)
+	require.Len(t, both.Rows, 4, "the tables have both")
+	require.Len(t, both.Runs, 10)
+
+	require.Len(t, both.Drawings(), len(drawn))
+	newest := both.newest()
+	require.Len(t, newest.Rows, 2)
+	series := newest.lines(newest.of("appends"), "connections", "appends_per_s", "system")
+	require.Equal(t, []chart.Series{{Name: "Strandline", Points: []chart.Point{
+		{X: 1, Y: 65_000, Low: 60_000, High: 70_000},
+		{X: 128, Y: 65_000, Low: 60_000, High: 70_000},
+	}}}, series, "with the spread of the newest runs, which are fewer")
+	require.Len(t, newest.curves("appends", Percentiles, "fsync"), 1)
+
+	again := t.TempDir()
+	measured(t, again, 70_000, 60_000)
+	alone, err := ReadDirectory(again)
+	require.NoError(t, err)
+	require.Equal(t, alone.Drawings(), both.Drawings())
+}
+
+func TestHistogramsOfARunBeforeStay(t *testing.T) {
+	path := results(t)
+	measured(t, path, 1)
+	measured(t, path, 1)
+	files, err := filepath.Glob(filepath.Join(path, "latency", "*.hgrm"))
+	require.NoError(t, err)
+	require.Len(t, files, 3)
+}
+
+func TestAHistogramMayHaveALongName(t *testing.T) {
+	d, err := OpenDirectory(t.TempDir())
+	require.NoError(t, err)
+	h := limit.NewHistogram()
+	limit.Observe(h, time.Millisecond)
+	for range 2 {
+		require.NoError(t, d.Latency("matrix", "", strings.Repeat("so many words ", 100), h))
+	}
+	require.NoError(t, d.Close())
 }
 
 func TestAMedianTellsItsSpread(t *testing.T) {
@@ -99,7 +157,7 @@ func TestEveryChartNamesTheDurability(t *testing.T) {
 	for _, row := range rows {
 		require.NoError(t, d.Row(row))
 	}
-	require.NoError(t, d.Latency("pipeline", "round trip 1ms", subject.Name()+", in flight: 5", h))
+	require.NoError(t, d.LatencyCurve("pipeline", "round trip 1ms", subject.Name()+", in flight: 5", h))
 	require.NoError(t, d.Close())
 	r, err := ReadDirectory(path)
 	require.NoError(t, err)

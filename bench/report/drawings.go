@@ -16,8 +16,9 @@ type Drawing struct {
 	SVG   string
 }
 
-// Drawings makes the charts that the results allow.
+// Drawings makes the charts that the results allow, of the newest of everything.
 func (r Results) Drawings() []Drawing {
+	r = r.newest()
 	var all []Drawing
 	add := func(file, title string, svg string) { all = append(all, Drawing{file + ".svg", title, svg}) }
 	closed := where(r.of("appends"), "loop", "closed")
@@ -175,17 +176,12 @@ func (r Results) lines(rows []Row, x, y string, names ...string) []chart.Series 
 	return all
 }
 
-// keys are the columns that tell what a row is of, beside its figures.
-var keys = []string{
-	"system", "client", "durability", "disk", "loop", "connections", "readers", "cache", "round_trip_ms", "in_flight", "setting",
-}
-
 // spread finds the single runs behind a row, and the lowest and the highest of
 // them; zeros if there is but one.
 func (r Results) spread(row Row, figure string) (low, high float64) {
 	var all []float64
 	for _, run := range r.Runs {
-		if run.Text("benchmark") != row.Text("benchmark") || joined(run, keys) != joined(row, keys) {
+		if keyOf(run) != keyOf(row) {
 			continue
 		}
 		if v, ok := run.Number(figure); ok {

@@ -77,8 +77,6 @@ func (s *Suite) appendsLatency(group string, d report.Subject, a Appends, connec
 		group += fmt.Sprintf(", %.0f/s on a schedule", a.PerSecond)
 	}
 	// A chart of all connection counts would be a tangle: the ends will do.
-	if connections != a.Connections[0] && connections != a.Connections[len(a.Connections)-1] {
-		return nil
-	}
-	return s.latency("appends", group, name, all)
+	end := connections == a.Connections[0] || connections == a.Connections[len(a.Connections)-1]
+	return s.latency("appends", group, name, all, end)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"strandline.dev/bench/limit"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/workload"
 )
@@ -59,6 +60,7 @@ func (s *Suite) configurations(ctx context.Context, benchmark string, subject Su
 			rows      []report.Row
 			failed    error
 			described = subject.describe(nil)
+			all       = limit.NewHistogram()
 		)
 		for i := range s.repeats() {
 			failed = s.withLog(ctx, subject, s.newLog("bench-"+benchmark), func(target workload.Target, d report.Subject) error {
@@ -70,6 +72,7 @@ func (s *Suite) configurations(ctx context.Context, benchmark string, subject Su
 				if !worthARow(ctx, err, result.Count) {
 					return err
 				}
+				all.Merge(result.Latency)
 				row := report.Configured(benchmark, d, setting, result)
 				if subject.Log.Retention > 0 {
 					patient, done := workload.Patient(ctx)
@@ -88,6 +91,10 @@ func (s *Suite) configurations(ctx context.Context, benchmark string, subject Su
 			}
 		}
 		if err := s.result(rows, "mb_per_s"); err != nil {
+			return err
+		}
+		// A chart of all configurations would be a tangle, and the rows tell the ends.
+		if err := s.latency(benchmark, "", described.Name()+", "+setting, all, false); err != nil {
 			return err
 		}
 		errs = append(errs, s.settle(ctx, failed, benchmark, described, setting))

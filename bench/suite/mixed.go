@@ -2,8 +2,10 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"strandline.dev/bench/limit"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/workload"
 )
@@ -14,6 +16,7 @@ func (s *Suite) Mixed(ctx context.Context, subject Subject, m workload.Mixed) er
 		rows      []report.Row
 		failed    error
 		described = subject.describe(nil)
+		all       = limit.NewHistogram()
 	)
 	for i := range s.repeats() {
 		failed = s.withLog(ctx, subject, s.newLog("bench-mixed"), func(target workload.Target, d report.Subject) error {
@@ -25,22 +28,20 @@ func (s *Suite) Mixed(ctx context.Context, subject Subject, m workload.Mixed) er
 				return err
 			}
 			rows = append(rows, report.Mixed(d, result))
+			all.Merge(result.Append)
 			if i > 0 || s.Directory == nil {
 				return err
 			}
-			if e := s.Directory.Curve(overTime(d, result)); e != nil {
-				return e
-			}
-			if e := s.latency("mixed", subject.group(d), d.Name(), result.Append); e != nil {
-				return e
-			}
-			return err
+			return errors.Join(err, s.Directory.Curve(overTime(d, result)))
 		})
 		if failed != nil {
 			break
 		}
 	}
 	if err := s.result(rows, "appends_per_s"); err != nil {
+		return err
+	}
+	if err := s.latency("mixed", subject.group(described), described.Name(), all, true); err != nil {
 		return err
 	}
 	return s.settle(ctx, failed, "mixed", described, "everything at once")

@@ -7,7 +7,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"strandline.dev/bench/driver"
+	"strandline.dev/bench/limit"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/wire"
 	"strandline.dev/bench/workload"
@@ -37,9 +40,10 @@ func (s *Suite) Pipeline(ctx context.Context, subject Subject, p Pipeline) error
 			var rows []report.Row
 			var failed error
 			var described report.Subject
+			all := limit.NewHistogram()
 			for i := range repeats {
 				bar := func(d report.Subject) string { return label("pipeline", d, setting, i, repeats) }
-				row, d, err := s.pipelineOnce(ctx, subject, p, roundTrip, inFlight, i == 0, bar)
+				row, d, err := s.pipelineOnce(ctx, subject, p, roundTrip, inFlight, all, bar)
 				described = d
 				if row != nil {
 					rows = append(rows, row)
@@ -49,6 +53,10 @@ func (s *Suite) Pipeline(ctx context.Context, subject Subject, p Pipeline) error
 				}
 			}
 			if err := s.result(rows, "records_per_s"); err != nil {
+				return err
+			}
+			name := described.Name() + ", in flight: " + limitName(inFlight)
+			if err := s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), name, all, true); err != nil {
 				return err
 			}
 			errs = append(errs, s.settle(ctx, failed, "pipeline", described, setting))
@@ -68,9 +76,9 @@ func limitName(inFlight int) string {
 }
 
 // pipelineOnce runs one producer, on a new log, over a link of its own. Reading
-// back, and all else, goes to the servers directly. The latencies of the first
-// run make a curve.
-func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, roundTrip time.Duration, inFlight int, first bool, label func(report.Subject) string) (row report.Row, d report.Subject, err error) {
+// back, and all else, goes to the servers directly. The latencies of records are
+// added to all.
+func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, roundTrip time.Duration, inFlight int, all *hdrhistogram.Histogram, label func(report.Subject) string) (row report.Row, d report.Subject, err error) {
 	d = subject.describe(nil)
 	protocol := wire.GRPC
 	if subject.Scheme == driver.Kafka {
@@ -78,8 +86,11 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 	}
 	counter := wire.NewCounter(protocol)
 	far := newLink(roundTrip, counter)
+	throughLink := subject.Options
+	throughLink.Dial = far.dial
 	if subject.TLS != nil {
-		far.counter = nil // nothing can be seen in what is encrypted
+		// The link sees nothing in what is encrypted.
+		far.counter, throughLink.Watch = nil, counter.Watch
 	}
 	defer func() { err = errors.Join(err, far.close()) }()
 	subject.Log.Partitions = p.Sending.Partitions
@@ -87,8 +98,6 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 	log := s.newLog("bench-pipeline")
 	err = s.withLog(ctx, subject, log, func(near workload.Target, described report.Subject) error {
 		d = described
-		throughLink := subject.Options
-		throughLink.Dial = far.dial
 		system, err := s.open(subject.Address, throughLink)
 		if err != nil {
 			return err
@@ -110,9 +119,7 @@ func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, r
 			row = report.Pipeline(d, roundTrip, limitName(inFlight), result, counts, counter.Latency())
 			row = append(row, report.Field{Name: "of_window", Value: ofWindow(load, roundTrip, result, counts)})
 			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts.Most)})
-			if first {
-				err = errors.Join(err, s.latency("pipeline", fmt.Sprintf("round trip %v", roundTrip), d.Name()+", in flight: "+limitName(inFlight), result.Latency))
-			}
+			all.Merge(result.Latency)
 		}
 		return errors.Join(err, broken)
 	})
@@ -144,7 +151,7 @@ func kept(inFlight, partitions int, subject Subject, most int) string {
 		inFlight *= max(partitions, 1)
 	}
 	switch {
-	case inFlight == 0 || subject.TLS != nil:
+	case inFlight == 0:
 		return "no limit known"
 	case most <= inFlight:
 		return "yes"

@@ -140,10 +140,14 @@ func (s *Suite) readTimes(ctx context.Context, target workload.Target, d report.
 // files lists the subject's segments, or nothing if they are out of reach.
 func (s *Suite) files(subject Subject) ([]string, error) {
 	if subject.Files == "" {
-		s.Line("the server's files are out of reach, so the cache is as it happens to be")
+		s.Line("%s: the files are out of reach, so the cache is as it happens to be", subject.name())
 		return nil, nil
 	}
-	return limit.Segments(subject.Files)
+	files, err := limit.Segments(subject.Files)
+	if err == nil && len(files) == 0 {
+		s.Line("%s: no segments below %s, so the cache is as it happens to be", subject.name(), subject.Files)
+	}
+	return files, err
 }
 
 // CatFiles measures reading files without a log in between.

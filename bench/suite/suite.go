@@ -168,11 +168,17 @@ func (s *Suite) row(r report.Row) error {
 	return s.Writer.Row(r)
 }
 
-func (s *Suite) latency(benchmark, group, name string, h *hdrhistogram.Histogram) error {
+// latency keeps the latencies of all runs of one thing, and draws them as a line
+// in the chart of a group if they are drawn.
+func (s *Suite) latency(benchmark, group, name string, h *hdrhistogram.Histogram, drawn bool) error {
 	if s.Directory == nil {
 		return nil
 	}
-	return s.Directory.Latency(benchmark, group, name, h)
+	err := s.Directory.Latency(benchmark, group, name, h)
+	if err == nil && drawn {
+		err = s.Directory.LatencyCurve(benchmark, group, name, h)
+	}
+	return err
 }
 
 // settle writes a row of a measurement that gave no figure, so that no report

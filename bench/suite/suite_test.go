@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -73,6 +74,48 @@ func TestEveryConfigurationHasALogOfItsOwn(t *testing.T) {
 	require.Len(t, kept.rows, 5)
 	trimmed, _ := kept.rows[4].Number("trimmed_percent")
 	require.Positive(t, trimmed)
+}
+
+func TestEveryHistogramIsKeptAndThoseOfAFewDrawn(t *testing.T) {
+	for name, row := range map[string]struct {
+		measure       func(*Suite) error
+		files, curves int
+	}{
+		"appends": {func(s *Suite) error {
+			_, err := s.Appends(t.Context(), subject, Appends{
+				Appends: workload.Appends{Workers: 4, ValueBytes: 8, Span: short}, Connections: []int{1, 2, 4}, Log: "l",
+			})
+			return err
+		}, 3, 2},
+		"pipeline": {func(s *Suite) error {
+			return s.Pipeline(t.Context(), subject, Pipeline{
+				Pipeline:   workload.Pipeline{Records: 10, ValueBytes: 16, Span: limit.Span{Duration: time.Minute}},
+				RoundTrips: []time.Duration{0, time.Millisecond}, InFlight: []int{5, 0},
+			})
+		}, 4, 4},
+		"matrix": {func(s *Suite) error {
+			return s.Matrix(t.Context(), subject, configured("mode=sync\nmode=async", 0, short.Duration))
+		}, 2, 0},
+		"retention": {func(s *Suite) error {
+			return s.Retention(t.Context(), subject, configured("mode=sync", 0, short.Duration), []time.Duration{time.Hour, time.Minute})
+		}, 2, 0},
+		"ramdisk": {func(s *Suite) error {
+			return s.RAMDisk(t.Context(), subject, configured("mode=sync", 0, short.Duration))
+		}, 1, 0},
+	} {
+		s, _ := quiet(t, newMemorySystem())
+		var err error
+		s.Directory, err = report.OpenDirectory(t.TempDir())
+		require.NoError(t, err)
+		require.NoError(t, row.measure(s))
+		require.NoError(t, s.Directory.Close())
+		files, err := filepath.Glob(filepath.Join(s.Directory.Path(), "latency", name+"-*.hgrm"))
+		require.NoError(t, err)
+		require.Len(t, files, row.files, "%s: %v", name, files)
+		results, err := report.ReadDirectory(s.Directory.Path())
+		require.NoError(t, err)
+		require.Len(t, results.Curves, row.curves, name)
+	}
 }
 
 func TestWhatASystemCannotDoIsLeftOutAndSaid(t *testing.T) {

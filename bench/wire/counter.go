@@ -3,7 +3,8 @@
 // wire, whatever a client library says about itself.
 //
 // Counter (counter.go) is the count; kafka.go and grpc.go find the requests
-// and answers in the bytes of a connection.
+// and answers in the bytes of a connection. conn.go counts without a proxy, above
+// an encryption.
 package wire
 
 import (
@@ -32,6 +33,7 @@ type Counter struct {
 
 	mu          sync.Mutex
 	connections map[uint64]*connection
+	watched     uint64 // connections that Watch has numbered
 	counts      Counts
 	latency     *hdrhistogram.Histogram
 	broken      error

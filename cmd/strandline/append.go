@@ -120,10 +120,12 @@ func (c *cli) append(ctx context.Context, log string, source source, options ...
 		return result, err
 	}
 	defer connection.Close()
+	waiting.trouble(log, errNoAnswer)
 	producer, err := connection.Producer(ctx, log, options...)
 	if err != nil {
 		return result, err
 	}
+	waiting.trouble(log, nil)
 
 	// Reading standard input cannot be interrupted, so it has a goroutine that
 	// an interrupted command leaves behind; the process ends soon after.

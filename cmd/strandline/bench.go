@@ -40,7 +40,9 @@ What is measured is a --target, or several; without one it is the log at
   kafka://HOST:PORT[,HOST:PORT]?client=sarama   by Sarama
   kafka://HOST:PORT[,HOST:PORT]?client=fetch    reads only, without a library
 
-&name=NAME and &disk=WORDS are what the tables call the target and its disk.
+&name=NAME and &disk=WORDS are what the tables call the target and its disk, and
+&data=DIR is where its files are, if they are on this machine. --data says that of
+the server at --server.
 
 With --json, every line is one object: an environment, a benchmark, a limit, a
 ratio, or what was skipped or failed, and why. A measurement that fails is told,
@@ -79,7 +81,7 @@ type benchFlags struct {
 }
 
 func (f *benchFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.data, "data", "", "data `directory` of the server, if it is on this machine (default "+defaultData+" if that exists)")
+	flags.StringVar(&f.data, "data", "", "data `directory` of the server at --server, if it is on this machine (default "+defaultData+" if that exists)")
 	f.registerOutput(flags)
 }
 
@@ -112,7 +114,22 @@ func (f *targetFlags) register(command *cobra.Command) {
 	completeWords(command, "durability", "disk", "memory")
 }
 
-// subjects are what the flags name. keep is how much logs that are created keep.
+// serverData is the data directory of the server at --server, or nothing if it
+// is out of reach: of a server on another machine it must be told.
+func (f *benchFlags) serverData(servers []string) string {
+	if f.data != "" || f.fleetDisk != "" || !isDirectory(defaultData) {
+		return f.data
+	}
+	for _, server := range servers {
+		if host, _, err := net.SplitHostPort(server); err != nil || !isLoopback(host) {
+			return ""
+		}
+	}
+	return defaultData
+}
+
+// subjects are what the flags name. data is the serverData, and keep how much
+// logs that are created keep.
 func (f *targetFlags) subjects(c *cli, data string, keep int64) ([]suite.Subject, error) {
 	options := driver.Options{Insecure: c.insecure}
 	if f.tls {
@@ -139,8 +156,15 @@ func (f *targetFlags) subjects(c *cli, data string, keep int64) ([]suite.Subject
 	}
 	var all []suite.Subject
 	for _, a := range addresses {
+		files := a.Data
+		if files != "" && !isDirectory(files) {
+			return nil, fmt.Errorf("data=%s: no such directory", files)
+		}
+		if files == "" && c.isServer(a) {
+			files = data
+		}
 		all = append(all, suite.Subject{
-			Address: a, Options: options, Files: data,
+			Address: a, Options: options, Files: files,
 			Log: workload.LogConfig{Durability: stored, Replicas: f.replicas, RetentionBytes: keep},
 		})
 	}
@@ -156,6 +180,12 @@ func (f *targetFlags) checkTLS(command *cobra.Command, subjects []suite.Subject)
 		return useless(command, "without a kafka:// --target", "tls")
 	}
 	return nil
+}
+
+// isServer tells whether an address is of the nodes at --server.
+func (c *cli) isServer(a driver.Address) bool {
+	other := func(node string) bool { return !slices.Contains(c.servers, node) }
+	return a.Scheme == driver.Strandline && !slices.ContainsFunc(a.Nodes, other)
 }
 
 func (f *targetFlags) tlsConfig() (*tls.Config, error) {
@@ -233,9 +263,6 @@ func (c *cli) startBench(ctx context.Context, flags benchFlags, repeats int) (*b
 		b.directory = directory
 		b.writer = report.Both(b.writer, directory)
 	}
-	if b.data == "" && b.fleetDisk == "" && isDirectory(defaultData) {
-		b.data = defaultData
-	}
 	b.suite = &suite.Suite{
 		Writer: shown, Directory: b.directory, Repeats: repeats,
 		Bar: c.newBar, Line: c.say,
@@ -312,11 +339,12 @@ func (c *cli) say(format string, args ...any) {
 // closes them. A benchmark that goes wrong on one subject is not begun on the
 // next.
 func (c *cli) onSubjects(command *cobra.Command, flags benchFlags, targets targetFlags, keep int64, do func(*bench, suite.Subject) error) error {
+	data := flags.serverData(c.servers)
 	run, err := c.startBenchOn(command, &flags, targets)
 	if err != nil {
 		return err
 	}
-	subjects, err := targets.subjects(c, run.data, keep)
+	subjects, err := targets.subjects(c, data, keep)
 	for _, s := range subjects {
 		if err == nil {
 			err = explainTarget(s, do(run, s))
@@ -327,7 +355,7 @@ func (c *cli) onSubjects(command *cobra.Command, flags benchFlags, targets targe
 
 // startBenchOn checks what the flags name before anything is begun.
 func (c *cli) startBenchOn(command *cobra.Command, flags *benchFlags, targets targetFlags) (*bench, error) {
-	subjects, err := targets.subjects(c, "", 0)
+	subjects, err := targets.subjects(c, flags.serverData(c.servers), 0)
 	if err != nil {
 		return nil, misused(command, "%w", err)
 	}
@@ -338,6 +366,9 @@ func (c *cli) startBenchOn(command *cobra.Command, flags *benchFlags, targets ta
 		}
 		if err != nil {
 			return nil, misused(command, "%w", err)
+		}
+		if flags.data == "" {
+			flags.data = s.Files // whose disk the environment tells of
 		}
 	}
 	if err := first(notNegative(command, "replicas"), targets.checkTLS(command, subjects)); err != nil {

@@ -44,6 +44,7 @@ The far end is a process of its own, as a server is.`,
 			if err := checkSpan(command, common.span); err != nil {
 				return err
 			}
+			common.data = common.serverData(c.servers)
 			run, err := c.startBench(command.Context(), common, 1)
 			if err != nil {
 				return err

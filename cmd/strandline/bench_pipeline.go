@@ -43,8 +43,9 @@ and the row tells the most that there were. Then the log is read, and compared b
 a running hash with what was sent.
 
 A line every 5 s tells how it goes: ingress counts values, egress the bytes on
-the wire, latency is that of requests, as the proxy sees them. Every measurement
-has a log of its own, which is deleted.`,
+the wire, latency is that of requests, as the proxy sees them. With --tls a proxy
+sees nothing: requests and bytes are then counted in this program, just before
+they are encrypted. Every measurement has a log of its own, which is deleted.`,
 		Example: `  strandline bench pipeline --round-trip 140ms --in-flight 1,5,auto
   strandline bench pipeline --target "kafka://127.0.0.1:9092?client=sarama" --in-flight 5`,
 		Args: named(),

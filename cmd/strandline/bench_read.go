@@ -27,10 +27,10 @@ from one end to the other; several readers begin at different places and
 together read everything once. Every record is checked against what was written
 (client=fetch decodes none: it checks the batches).
 
-If the server's files are on this machine (--data), everything is measured twice,
-from the disk (uncached: the files' pages are dropped before) and from the
-kernel's cache, and so is reading the same files without a log in between (cat).
-Otherwise the cache is as it happens to be. The log stays for the next run;
+If the files are on this machine (--data, or &data=DIR of a target), everything is
+measured twice, from the disk (uncached: the files' pages are dropped before) and
+from the kernel's cache, and so is reading the same files without a log in between
+(cat). Otherwise the cache is as it happens to be. The log stays for the next run;
 "strandline log delete bench-read" removes it.`,
 		Example: `  strandline bench read --size 1GiB --readers 1,4
   strandline bench read --data ./strandline-data --with-limits --json`,

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,6 +94,38 @@ func TestBenchReadChecksWhatItReads(t *testing.T) {
 	o := p.run(nil, args...)
 	require.Equal(t, exitFailed, o.code)
 	require.Contains(t, o.err, "choose another --log")
+}
+
+// A cache that was prepared is claimed of files that are the target's, and those
+// alone are read without a log in between.
+func TestBenchReadTakesNoOtherFilesForItsTargets(t *testing.T) {
+	p := serve(t, t.TempDir())
+	beside := t.TempDir() // has files of some server's, where a server has them by default
+	require.NoError(t, os.Mkdir(filepath.Join(beside, defaultData), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(beside, defaultData, "0.seg"), make([]byte, 100), 0o600))
+	prepared, unknown := map[string]bool{"cached": true, "uncached": true}, map[string]bool{"unknown": true}
+	for _, row := range []struct {
+		flags  []string
+		caches map[string]bool
+	}{
+		{[]string{"--server", p.grpc}, prepared},
+		{[]string{"--target", "strandline://" + p.grpc, "--server", p.grpc}, prepared},
+		{[]string{"--target", "kafka://" + p.kafka, "--server", p.grpc}, unknown},
+		{[]string{"--target", "strandline://" + p.grpc, "--server", "127.0.0.1:1"}, unknown},
+		{[]string{"--target", "kafka://" + p.kafka + "?data=" + p.data}, prepared},
+		{[]string{"--target", "kafka://" + p.kafka, "--data", p.data}, unknown}, // which is told of --server
+	} {
+		args := append([]string{"bench", "read", "--json", "--size", "64KiB", "--readers", "1"}, row.flags...)
+		command := program(t, args...)
+		command.Dir = beside
+		out, err := command.Output()
+		require.NoError(t, err, args)
+		all := rows(t, string(out))
+		require.Equal(t, row.caches, figures(all, "cache"), args)
+		require.Equal(t, row.caches["cached"], figures(all, "limit")["cat"], args)
+		told := row.caches["cached"] || slices.Contains(args, "--data")
+		require.Equal(t, !told, strings.Contains(all[0]["disk"].(string), "which may not be the server's disk"), args)
+	}
 }
 
 func TestBenchPipelineKeepsItsLimitAndReadsBack(t *testing.T) {
@@ -260,6 +293,7 @@ func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
 		"bench matrix --options /does/not/exist",
 		"bench matrix --samples /does/not/exist",
 		"bench appends --tls --tls-ca /does/not/exist",
+		"bench read --target kafka://127.0.0.1:1?data=/does/not/exist",
 	} {
 		o := execute(t, nil, "", strings.Fields(args)...)
 		require.Equal(t, exitUsage, o.code, "%s: %s", args, o.err)

@@ -28,7 +28,7 @@ func execute(t *testing.T, environ []string, in string, args ...string) outcome 
 // TestTranscripts keeps what people see of the command line: the help of every
 // command, and what wrong command lines answer.
 func TestTranscripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			require.Equal(t, "strandline", d.Cmd)
 			o := execute(t, nil, "", strings.Fields(d.Input)...)

@@ -24,7 +24,7 @@ until "cluster replace-node" moves a node's replicas.`,
 			if err := checkReachable(address, c.insecure); err != nil {
 				return misused(command, "%w", err)
 			}
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				if err := admin.AddNode(command.Context(), name, address); err != nil {
 					return changing(err)
 				}

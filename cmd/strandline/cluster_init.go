@@ -17,7 +17,7 @@ one refuses.`,
 		Args:              named(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				id, err := admin.InitCluster(command.Context())
 				if err != nil {
 					return changing(err)

@@ -15,7 +15,7 @@ is of no use any more. Logs that need its replica to keep their number of
 replicas refuse; "cluster replace-node" moves them first.`,
 		Example: "  strandline cluster remove-node c",
 		RunE: func(command *cobra.Command, args []string) error {
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				if err := admin.RemoveNode(command.Context(), args[0]); err != nil {
 					return changing(err)
 				}

@@ -20,7 +20,7 @@ decided; "cluster status --wait-healthy" waits until it is done.`,
 			if args[0] == with {
 				return misused(command, "node %s cannot take its own place", with)
 			}
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				if err := admin.ReplaceNode(command.Context(), args[0], with); err != nil {
 					return changing(err)
 				}

@@ -15,7 +15,7 @@ func newClusterTransferLeader(c *cli) *cobra.Command {
 some milliseconds; none fails. The command ends when that replica leads.`,
 		Example: "  strandline cluster transfer-leader orders --to b",
 		RunE: func(command *cobra.Command, args []string) error {
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				if err := admin.TransferLeader(command.Context(), args[0], to); err != nil {
 					return changing(err)
 				}

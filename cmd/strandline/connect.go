@@ -71,6 +71,15 @@ func (c *cli) withAdmin(do func(*client.Admin) error) error {
 	return do(connection.Admin())
 }
 
+// withChange is withAdmin for a command that changes something: the catalog may
+// wait for its majority, and the command then says that it waits.
+func (c *cli) withChange(do func(*client.Admin) error) error {
+	waiting := &waitNotice{cli: c}
+	defer waiting.stop()
+	waiting.trouble("", errNoAnswer)
+	return c.withAdmin(do)
+}
+
 // completeLog lists the logs of the server for the shell. It is silent when
 // that does not work.
 func (c *cli) completeLog(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

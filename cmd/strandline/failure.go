@@ -29,7 +29,7 @@ const exitCodeHelp = `Exit codes:
   1    failed on this side: a file, a disk, a measurement
   2    the command line or a setting is wrong; nothing was done
   3    the log refused: not found, trimmed, fenced, full, ...
-  4    no server answered, or the connection broke; nothing was changed
+  4    no server answered or could for now, or the connection broke; nothing was changed
   5    the outcome is unknown: what was asked for may have been done
   6    a history breaks a rule (strandline check)
   130  interrupted (Ctrl-C)`
@@ -134,7 +134,7 @@ func (f *failure) describeRemote(e *client.Error, change bool, about asked) {
 	f.code = exitRefused
 	switch e.Reason {
 	case client.ErrUnreachable.Reason, client.ErrTimedOut.Reason, client.ErrCancelled.Reason,
-		client.ErrShuttingDown.Reason, client.ErrNotLeader.Reason, client.ErrNotMember.Reason:
+		client.ErrShuttingDown.Reason, client.ErrNotLeader.Reason, client.ErrNotMember.Reason, client.ErrBusy.Reason:
 		f.code = exitUnreachable
 	}
 	if e.Reason == client.ErrUnreachable.Reason {
@@ -179,6 +179,8 @@ func hintFor(e *client.Error, about asked) string {
 		return "the damaged file is kept and named in the server's log; see docs/durability.md"
 	case client.ErrNotLeader.Reason:
 		return "to see who leads, and what is missing: " + command("cluster status")
+	case client.ErrBusy.Reason:
+		return "to see whether nodes are missing: " + command("cluster status")
 	case client.ErrStale.Reason:
 		return "to allow more: --consistency max-age=...; to see how far replicas are: " + command("cluster status")
 	case client.ErrNoNode.Reason:

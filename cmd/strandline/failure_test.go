@@ -28,6 +28,7 @@ func TestExitCodesTellScriptsWhatHappened(t *testing.T) {
 		"a change without an answer":      {changing(unreachable), exitUnknown},
 		"a change the server cannot tell": {changing(&client.Error{Reason: client.ErrOutcomeUnknown.Reason, Outcome: client.MaybeInLog}), exitUnknown},
 		"no leader":                       {client.ErrNotLeader, exitUnreachable},
+		"a change without a majority":     {changing(client.ErrBusy), exitUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.code, describe(t.Context(), c.err, asked{}).code)
@@ -51,6 +52,7 @@ func TestHintsAreCommandsThatCanBeTyped(t *testing.T) {
 	require.Contains(t, describe(t.Context(), trimmed, asked{}).hint, "--from 42")
 	require.Contains(t, describe(t.Context(), client.ErrLogNotFound, asked{}).hint, "log create NAME")
 	require.Contains(t, describe(t.Context(), client.ErrUnreachable, asked{}).hint, " serve")
+	require.Contains(t, describe(t.Context(), client.ErrBusy, asked{}).hint, " cluster status")
 }
 
 func TestHintsRepeatTheServerAndTheLog(t *testing.T) {

@@ -23,7 +23,7 @@ within seconds.`,
 		Example: `  strandline log configure orders --retention 7d
   strandline log configure orders --retention 0s --retention-bytes 100GiB`,
 		RunE: func(command *cobra.Command, args []string) error {
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				info, err := admin.Info(command.Context(), args[0])
 				if err != nil {
 					return err

@@ -41,7 +41,7 @@ with 5 that of two.`,
 				RetentionBytes: int64(bytes),
 				Replicas:       copies,
 			}
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				info, err := admin.CreateLog(command.Context(), args[0], config)
 				if err != nil {
 					return changing(err)

@@ -15,7 +15,7 @@ func newLogDelete(c *cli) *cobra.Command {
 		Short:   "Delete a log with all its records",
 		Example: "  strandline log delete orders",
 		RunE: func(command *cobra.Command, args []string) error {
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				if err := admin.DeleteLog(command.Context(), args[0]); err != nil {
 					return changing(err)
 				}

@@ -26,7 +26,7 @@ the log is to go on there: for moving a live system from another log.`,
 			if err := notNegative(command, "before"); err != nil {
 				return err
 			}
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				start, end, err := admin.Trim(command.Context(), args[0], before, fastForward)
 				if err != nil {
 					return changing(err)

@@ -44,7 +44,7 @@ func newSessionOpen(c *cli) *cobra.Command {
 		Short:   "Open a session and print its number",
 		Example: "  strandline session open orders --lease 5m",
 		RunE: func(command *cobra.Command, args []string) error {
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				s, err := admin.OpenSession(command.Context(), args[0], time.Duration(lease))
 				if err != nil {
 					return changing(err)
@@ -158,7 +158,7 @@ func (c *cli) changeSession(command *cobra.Command, args []string, done string,
 	if err != nil {
 		return err
 	}
-	return c.withAdmin(func(admin *client.Admin) error {
+	return c.withChange(func(admin *client.Admin) error {
 		if err := verb(admin, command.Context(), args[0], id); err != nil {
 			return changing(err)
 		}

@@ -14,13 +14,16 @@ import (
 // longer than most changes of leader.
 const silentTime = time.Second
 
+// errNoAnswer is why a command waits that has heard of nothing else.
+var errNoAnswer = errors.New("no answer yet")
+
 // waitNotice tells a person, on the error stream, that a command waits for its
-// log, and when it goes on: one line each.
+// log or its cluster, and when it goes on: one line each.
 type waitNotice struct {
 	cli *cli
 
 	mu    sync.Mutex
-	log   string
+	log   string      // empty: it waits for the cluster
 	why   error       // the newest reason; nil: all is well
 	timer *time.Timer // until the notice
 	told  bool
@@ -41,7 +44,7 @@ func (w *waitNotice) trouble(log string, err error) {
 		w.timer = nil
 		if w.told {
 			w.told = false
-			w.print(false, fmt.Sprintf("log %s answers again", log))
+			w.print(false, w.whom()+" answers again")
 		}
 	}
 }
@@ -57,14 +60,24 @@ func (w *waitNotice) tell() {
 	if e := new(client.Error); errors.As(w.why, &e) {
 		reason = e.Message
 	}
-	w.print(true, fmt.Sprintf("waiting for log %s, and trying on (Ctrl-C stops): %s", w.log, reason))
+	w.print(true, fmt.Sprintf("waiting for %s, and trying on (Ctrl-C stops): %s", w.whom(), reason))
+}
+
+// whom the command waits for.
+func (w *waitNotice) whom() string {
+	if w.log == "" {
+		return "the cluster"
+	}
+	return "log " + w.log
 }
 
 func (w *waitNotice) print(waiting bool, message string) {
 	if w.cli.json {
-		_ = json.NewEncoder(w.cli.err).Encode(map[string]any{
-			"notice": map[string]any{"log": w.log, "waiting": waiting, "message": message},
-		})
+		notice := map[string]any{"waiting": waiting, "message": message}
+		if w.log != "" {
+			notice["log"] = w.log
+		}
+		_ = json.NewEncoder(w.cli.err).Encode(map[string]any{"notice": notice})
 		return
 	}
 	fmt.Fprintf(w.cli.err, "strandline: %s\n", message)

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -42,6 +45,54 @@ func TestACommandThatLostItsServerSaysSoAndGoesOn(t *testing.T) {
 	require.NoError(t, appending.Wait())
 	require.NoError(t, follow.Process.Kill())
 	_ = follow.Wait()
+}
+
+// threeNodes are processes that form a cluster.
+func threeNodes(t *testing.T) []*process {
+	t.Helper()
+	var nodes []*process
+	var peers, addresses []string
+	for _, name := range []string{"a", "b", "c"} {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.33.%d.1:0", os.Getpid()%250)) // the ports of no other test
+		require.NoError(t, err)
+		addresses = append(addresses, l.Addr().String())
+		peers = append(peers, name+"="+l.Addr().String())
+		require.NoError(t, l.Close())
+	}
+	for i, name := range []string{"a", "b", "c"} {
+		nodes = append(nodes, serve(t, t.TempDir(), "--node-name", name, "--grpc", addresses[i], "--peers", strings.Join(peers, ",")))
+	}
+	nodes[0].must("", "cluster", "init")
+	return nodes
+}
+
+func TestWithoutAMajorityACommandSaysThatItWaitsAndThatNothingHappened(t *testing.T) {
+	nodes := threeNodes(t)
+	left := nodes[0]
+	left.must("", "log", "create", "orders")
+	for _, n := range nodes[1:] {
+		require.NoError(t, n.command.Process.Kill())
+		_ = n.command.Wait()
+	}
+
+	o := left.run(strings.NewReader("x\n"), "append", "orders")
+	require.Equal(t, exitUnreachable, o.code, o.err)
+	require.Contains(t, o.err, "waiting for log orders, and trying on (Ctrl-C stops): ")
+	require.Contains(t, o.err, "cluster status")
+
+	create := program(t, "log", "create", "more", "--server", left.grpc)
+	notices := piped(t, create.StderrPipe)
+	require.NoError(t, create.Start())
+	require.Equal(t, "strandline: waiting for the cluster, and trying on (Ctrl-C stops): no answer yet", nextLine(t, notices))
+	require.NoError(t, create.Process.Kill())
+	_ = create.Wait()
+}
+
+func TestANoticeOfACommandWithoutALogNamesNone(t *testing.T) {
+	var said strings.Builder
+	w := &waitNotice{cli: &cli{err: &said, json: true}, why: errNoAnswer}
+	w.tell()
+	require.JSONEq(t, `{"notice":{"waiting":true,"message":"waiting for the cluster, and trying on (Ctrl-C stops): no answer yet"}}`, said.String())
 }
 
 func piped(t *testing.T, pipe func() (io.ReadCloser, error)) *bufio.Reader {

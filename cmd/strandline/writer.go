@@ -29,7 +29,7 @@ end shown. Appends without a term are not fenced.`,
 		Example: `  strandline writer acquire orders
   strandline append orders --writer-term 3 < lines.txt`,
 		RunE: func(command *cobra.Command, args []string) error {
-			return c.withAdmin(func(admin *client.Admin) error {
+			return c.withChange(func(admin *client.Admin) error {
 				term, end, err := admin.AcquireWriter(command.Context(), args[0])
 				if err != nil {
 					return changing(err)

@@ -49,16 +49,16 @@ type catalog struct {
 	// been replaced since.
 	current atomic.Bool
 
-	// deciding is held over a whole change: this node makes one at a time. Never
-	// mu: a change may have to wait for what is learned meanwhile, the address
-	// of the leader first of all.
-	deciding sync.Mutex
+	// deciding holds one over a whole change: this node makes one at a time.
+	// Never mu: a change may have to wait for what is learned meanwhile, the
+	// address of the leader first of all.
+	deciding chan struct{}
 
 	mu    sync.Mutex // guards what follows; held while records are folded
 	state catalogState
 	next  record.Offset // the first record not folded yet
-	// awaited are the ids that the change which is being made was proposed
-	// under; landed: one of them was folded.
+	// awaited are the ids under which the change that is being made may be in
+	// the log, or may yet get there; landed: one of them was folded.
 	awaited []string
 	landed  bool
 	// missed: a checkpoint has taken the place of records not folded yet, and
@@ -67,7 +67,7 @@ type catalog struct {
 }
 
 func newCatalog(n *Node, host *hosted) *catalog {
-	c := &catalog{node: n, state: newCatalogState()}
+	c := &catalog{node: n, state: newCatalogState(), deciding: make(chan struct{}, 1)}
 	c.hosting.Store(host)
 	for _, seed := range n.me.Load().Seeds {
 		c.state.Nodes[seed.ID] = seed
@@ -89,7 +89,12 @@ func (c *catalog) show() {
 // while the catalog has no leader. It outlives ctx: once proposed, a change is
 // seen through.
 func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
+	return c.changeWithin(ctx, changeTimeout, decide)
+}
+
+// changeWithin is change that gives up after a time.
+func (c *catalog) changeWithin(ctx context.Context, patience time.Duration, decide func(*catalogState) (catalogChange, error)) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	// But not this node.
 	defer context.AfterFunc(c.node.deciding, cancel)()
@@ -101,11 +106,12 @@ func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalo
 }
 
 func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
-	c.deciding.Lock()
-	defer c.deciding.Unlock()
-	if ctx.Err() != nil {
-		return record.Refuse(record.Busy, "changes of the catalog wait for one another: it has no majority of nodes at the moment")
+	select {
+	case c.deciding <- struct{}{}:
+	case <-ctx.Done():
+		return noMajority()
 	}
+	defer func() { <-c.deciding }()
 	c.await()
 	for {
 		err := c.try(ctx, decide)
@@ -117,17 +123,36 @@ func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalo
 			return nil
 		case errors.As(err, &d):
 			return d.error
+		case c.host().problem() != nil: // it will not get better
+			return c.givenUp(err)
+		case ctx.Err() != nil:
+			c.node.logger.Debug("gave up a change of the catalog", "error", err)
+			return c.givenUp(noMajority())
 		case errors.Is(err, errAgain) || errors.As(err, &r) && r.Reason == record.EndMismatch:
 			continue
-		case c.host().problem() != nil:
-			return err // it will not get better
-		case ctx.Err() != nil:
-			return record.Refuse(record.OutcomeUnknown, "the catalog has no majority of nodes for %v; the change may still happen: %v", changeTimeout, err)
 		case errors.As(err, &r) && !r.Reason.Retryable(), r == nil && !errors.Is(err, context.DeadlineExceeded):
-			return err
+			return c.givenUp(err)
 		}
 		pause(ctx, changePause)
 	}
+}
+
+// noMajority refuses a change that no leader could be asked for. Nothing has
+// happened.
+func noMajority() *record.Refusal {
+	return record.Refuse(record.Busy, "nothing was changed: the catalog has no majority of nodes at the moment, or its leader cannot be reached")
+}
+
+// givenUp is the error of a change that is not tried any more. Where a try before
+// may have landed, why must not claim that nothing has happened.
+func (c *catalog) givenUp(why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var r *record.Refusal
+	if len(c.awaited) == 0 || errors.As(why, &r) && r.Reason.Outcome() != record.NotInLog {
+		return why
+	}
+	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
 }
 
 // errAgain: the change did not land, and may be decided anew at once.
@@ -142,6 +167,9 @@ func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogCh
 		return err
 	}
 	proposed := c.propose(ctx, at, value)
+	if r := new(record.Refusal); errors.As(proposed, &r) && r.Reason.Outcome() == record.NotInLog {
+		c.withdraw()
+	}
 	// Only the log itself tells whether a change has landed.
 	if err := c.refresh(ctx); err != nil {
 		return err
@@ -186,6 +214,13 @@ func (c *catalog) await() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.awaited, c.landed, c.missed = nil, false, false
+}
+
+// withdraw: the newest try was refused, so that it will never land.
+func (c *catalog) withdraw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaited = c.awaited[:len(c.awaited)-1]
 }
 
 func (c *catalog) hasLanded() bool {
@@ -325,7 +360,7 @@ func (c *catalog) checkpoint(ctx context.Context) {
 
 // reserveSessions takes count session ids for this node.
 func (c *catalog) reserveSessions(ctx context.Context, count record.SessionID) (first record.SessionID, err error) {
-	err = c.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err = c.changeWithin(ctx, reserveTimeout, func(s *catalogState) (catalogChange, error) {
 		first = s.NextSession
 		return catalogChange{Sessions: first + count}, nil
 	})

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
 
@@ -476,23 +478,82 @@ func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 
 func TestWhoDoesNotWaitForASessionIDAnyLongerIsToldSo(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
-	require.NoError(t, err)
 	c.stop("b")
 	c.stop("c") // a can reserve no ids
 	a, first := c.nodes["a"], make(chan error, 1)
 	go func() {
-		_, err := a.OpenSession(t.Context(), anyone, "orders", 0)
+		_, err := a.ReserveSession(t.Context(), anyone)
 		first <- err
 	}()
 	c.eventually("the first one waits", func() bool { return len(a.sessions.turn) == 1 })
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	_, err = a.OpenSession(left, anyone, "orders", 0)
-	require.ErrorIs(t, err, &record.Refusal{Reason: record.Busy})
+	_, err := a.ReserveSession(left, anyone)
+	requireReason(t, record.Busy, err)
 
 	a.StopDeciding()
-	require.Error(t, <-first, "and the first one does not keep the node from stopping")
+	requireReason(t, record.Busy, <-first) // and it does not keep the node from stopping
+}
+
+func TestWithoutAMajorityASessionIsRefusedAndNotUnknown(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	for _, config := range []struct {
+		log      string
+		replicas int
+	}{{"orders", 3}, {"single", 1}} {
+		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, config.log, Config{Replicas: config.replicas})
+		require.NoError(t, err)
+	}
+	last := c.leader("single")
+	for name := range c.addresses {
+		if name != last {
+			c.stop(name)
+		}
+	}
+	n := c.nodes[last]
+	c.eventually("it knows that it has lost the majority", func() bool {
+		_, err := n.OpenSession(t.Context(), anyone, "orders", 0)
+		require.Error(t, err)
+		return errors.Is(err, &record.Refusal{Reason: record.NotLeader})
+	})
+	_, err := n.OpenSession(t.Context(), anyone, "single", 0)
+	requireReason(t, record.Busy, err) // this log has a leader, but the catalog has none
+	require.ErrorContains(t, err, "the catalog has no majority")
+}
+
+func TestAChangeThatNobodyCouldBeAskedForHasNotHappened(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	c.stop("b")
+	c.stop("c")
+	a := c.nodes["a"]
+	c.eventually("a knows of no leader", func() bool {
+		s := a.catalog.Load().host().replica.Status()
+		return !s.Leading && s.Leader == 0
+	})
+	a.StopDeciding() // as if its time were over
+	_, err := a.CreateLog(t.Context(), anyone, "orders", Config{})
+	requireReason(t, record.Busy, err)
+}
+
+func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
+	n := newCluster(t, "a").nodes["a"]
+	err := n.catalog.Load().change(t.Context(), func(*catalogState) (catalogChange, error) {
+		return catalogChange{Delete: []string{strings.Repeat("x", record.MaxBatchBytes)}}, nil
+	})
+	requireReason(t, record.TooLarge, err)
+}
+
+func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
+	disk := &heldDisk{FS: segment.OS()}
+	n := newClusterWith(t, func(o *Options) { o.Disk = disk }, "a").nodes["a"]
+	var release func()
+	err := n.catalog.Load().change(t.Context(), func(s *catalogState) (catalogChange, error) {
+		release = disk.hold() // what is proposed now cannot commit
+		n.StopDeciding()
+		return catalogChange{Sessions: s.NextSession + 1}, nil
+	})
+	release()
+	requireReason(t, record.OutcomeUnknown, err)
 }
 
 // A change asks the leader, whom a node that begins has yet to connect with.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"strandline.dev/internal/record"
@@ -28,6 +29,11 @@ func (n *Node) OpenSession(ctx context.Context, _ Caller, log string, lease time
 	if lease < MinLease || lease > MaxLease {
 		return Session{}, record.Refuse(record.Invalid, "a lease of %v is not between %v and %v", lease, MinLease, MaxLease)
 	}
+	// First, because it is known here: the catalog, which the id comes from, may
+	// have lost its majority together with the log.
+	if refusal := n.leading(h); refusal != nil {
+		return Session{}, refusal
+	}
 	id, err := n.sessions.next(ctx, n.catalog.Load())
 	if err != nil {
 		return Session{}, err
@@ -37,6 +43,20 @@ func (n *Node) OpenSession(ctx context.Context, _ Caller, log string, lease time
 		return Session{}, err
 	}
 	return Session{ID: id, Lease: lease}, nil
+}
+
+// leading is nil if this node leads a log, as far as it knows now.
+func (n *Node) leading(h *hosted) *record.Refusal {
+	s := h.replica.Status()
+	switch {
+	case s.Leading:
+		return nil
+	case s.Leader == 0:
+		return record.Refuse(record.NotLeader, "log %q has no leader at the moment", h.name)
+	}
+	r := record.Refuse(record.NotLeader, "another node leads log %q", h.name)
+	r.Leader = n.addressOf(h, s.Leader)
+	return r
 }
 
 // KeepSession renews a session's lease, as every append does.
@@ -108,21 +128,35 @@ type sessionIDs struct {
 	from, till record.SessionID // half-open
 }
 
-// sessionBlock is how many ids one change of the catalog reserves.
-const sessionBlock = 1000
+const (
+	// sessionBlock is how many ids one change of the catalog reserves.
+	sessionBlock = 1000
 
+	// reserveTimeout bounds that change. It is longer than most changes of
+	// leader; who has waited so long does better to hear why.
+	reserveTimeout = 5 * time.Second
+)
+
+// next gives an id that no session has or will ever get. Every refusal of it
+// means that nothing has happened: ids that may have been reserved, and that
+// nobody is told of, are lost.
 func (s *sessionIDs) next(ctx context.Context, c *catalog) (record.SessionID, error) {
-	// Reserving takes long while the catalog has no majority: who does not wait
-	// any longer must not take its turn in that.
+	// Who does not wait any longer must not take the turn of those who do.
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return 0, record.Refuse(record.Busy, "no session id could be reserved in time: the catalog may have no majority of nodes")
+		return 0, noSessionID()
 	}
 	defer func() { <-s.turn }()
 	if s.from == s.till {
 		from, err := c.reserveSessions(ctx, sessionBlock)
-		if err != nil {
+		var r *record.Refusal
+		switch {
+		case errors.As(err, &r) && (r.Reason == record.Busy || r.Reason == record.OutcomeUnknown):
+			return 0, noSessionID()
+		case r != nil && r.Reason.Outcome() != record.NotInLog:
+			return 0, record.Refuse(record.Busy, "nothing has happened: this node can reserve no session ids: %s", r.Detail)
+		case err != nil:
 			return 0, err
 		}
 		s.from, s.till = from, from+sessionBlock
@@ -130,4 +164,8 @@ func (s *sessionIDs) next(ctx context.Context, c *catalog) (record.SessionID, er
 	id := s.from
 	s.from++
 	return id, nil
+}
+
+func noSessionID() *record.Refusal {
+	return record.Refuse(record.Busy, "nothing has happened, try again: no session id can be reserved while the catalog has no majority of nodes, or its leader cannot be reached")
 }

@@ -176,6 +176,7 @@ func FuzzWitness(f *testing.F) {
 	f.Add(first.encode(), uint16(0), byte(1))
 	f.Add([]byte{}, uint16(0), byte(0))
 	f.Fuzz(func(t *testing.T, b []byte, at uint16, flip byte) {
+		b = bytes.Clone(b) // what the fuzzer gives is its own
 		if int(at) < len(b) {
 			b[at] ^= flip
 		}

@@ -17,7 +17,7 @@ import (
 // TestTranscripts runs the stories in testdata. Each file has a drawing or a
 // sentence on top; the commands are those of stage.run.
 func TestTranscripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		s := &stage{t: t, replicas: map[string]*actor{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			return s.run(d)

@@ -57,6 +57,7 @@ func TestASeedGivesTheSameRunAgain(t *testing.T) {
 		require.NotEqual(t, string(first.History), string(other.History))
 		all.Add(first.Counts)
 	}
+	require.NotZero(t, all.ClockJumps, "clocks have jumped: %+v", all)
 	require.NotZero(t, all.Moved+all.Added+all.Removed, "members have changed: %+v", all)
 	require.NotZero(t, all.Flips+all.Stale+all.Missing+all.LostDisks, "files were damaged: %+v", all)
 	require.NotZero(t, all.Mended*all.Renewed, "and replicas have come back: %+v", all)

@@ -61,12 +61,18 @@ func (w *world) after(d int64, do func()) {
 	heap.Push(&w.events, event{w.now + max(d, 0), w.nth, do})
 }
 
+// maxEvents of a run are many times what any has. Nodes whose messages beget more
+// of them would never get to the end of the virtual time.
+const maxEvents = 1_000_000
+
 // run lets happen what is due until a time, or a problem.
 func (w *world) run(until int64) {
 	for len(w.events) > 0 && w.problem == nil && w.events[0].at <= until {
 		e := heap.Pop(&w.events).(event)
 		w.now = e.at
-		w.counts.Events++
+		if w.counts.Events++; w.counts.Events > maxEvents {
+			w.fail("more than %d events: messages beget messages", maxEvents)
+		}
 		e.do()
 	}
 	if w.problem == nil {

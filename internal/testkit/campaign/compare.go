@@ -14,6 +14,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/testkit/cluster"
 	"strandline.dev/internal/testkit/history"
@@ -49,19 +50,26 @@ func holders(status client.ClusterStatus, log string) (nodes []string) {
 	return nodes
 }
 
+// readNode asks again, as clients do, while nobody leads the log.
 func (s *scene) readNode(n *cluster.Node, log string) {
 	connection, err := dial(n.Address())
 	require.NoError(s.t, err)
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), settledTime)
 	defer cancel()
-	call := s.load.told.Invoke(history.Event{Client: "verify", Node: n.Name(), Verb: history.Read, Log: log})
-	answer, _, err := readOnce(ctx, connection, &strandlinev1.ReadRequest{
-		Log: log, From: &strandlinev1.ReadRequest_Position{Position: strandlinev1.ReadPosition_READ_POSITION_START},
-	}, call, 0)
-	call.Return(answer)
-	require.NoError(s.t, err, "read log %s from node %s", log, n.Name())
-	require.Equal(s.t, history.OK, answer.Outcome, "read log %s from node %s: %s", log, n.Name(), answer.Reason)
+	for ; ; time.Sleep(time.Millisecond) {
+		call := s.load.told.Invoke(history.Event{Client: "verify", Node: n.Name(), Verb: history.Read, Log: log})
+		answer, _, err := readOnce(ctx, connection, &strandlinev1.ReadRequest{
+			Log: log, From: &strandlinev1.ReadRequest_Position{Position: strandlinev1.ReadPosition_READ_POSITION_START},
+		}, call, 0)
+		call.Return(answer)
+		require.NoError(s.t, err, "read log %s from node %s", log, n.Name())
+		if answer.Reason == record.NotLeader.String() && ctx.Err() == nil {
+			continue
+		}
+		require.Equal(s.t, history.OK, answer.Outcome, "read log %s from node %s: %s", log, n.Name(), answer.Reason)
+		return
+	}
 }
 
 // compareFiles stops all nodes and tells the history what is on their disks.
