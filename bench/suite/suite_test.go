@@ -26,7 +26,7 @@ func TestAppendsAreRepeatedAndTheLogIsDeleted(t *testing.T) {
 	s.Directory, err = report.OpenDirectory(t.TempDir())
 	require.NoError(t, err)
 	rates, err := s.Appends(t.Context(), subject, Appends{
-		Appends:     workload.Appends{Workers: 4, ValueBytes: 8, Span: short},
+		Appends:     workload.Appends{Workers: 4, ValueBytes: 8, Span: limit.Span{Duration: 100 * time.Millisecond}},
 		Connections: []int{1, 4}, Log: "l",
 	})
 	require.NoError(t, err)
