@@ -83,6 +83,8 @@ exit code 0, within 10 s.`,
 	_ = flags.MarkHidden("segment-size")
 	flags.Var((*duration)(&s.syncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")
 	_ = flags.MarkHidden("fsync-delay")
+	flags.DurationVar(&s.clockSkew, "clock-skew", 0, "add this to the time of day, to see what a clock that is wrong would do")
+	_ = flags.MarkHidden("clock-skew")
 	_ = command.MarkFlagDirname("data")
 	completeWords(command, "log-format", "text", "json")
 	return command

@@ -46,6 +46,7 @@ type serveSettings struct {
 	// segmentBytes is that of node.Options; 0: its default.
 	segmentBytes int64
 	syncDelay    time.Duration
+	clockSkew    time.Duration
 	logger       *slog.Logger
 	membership
 }
@@ -194,7 +195,7 @@ func (s serveSettings) options(address string) node.Options {
 		ScrubRate: scrubRate, ScrubEvery: s.scrubEvery, SegmentBytes: s.segmentBytes,
 		DataDir: s.data, Name: s.name, GRPCAddress: address,
 		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
-		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, Logger: s.logger,
+		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, ClockSkew: s.clockSkew, Logger: s.logger,
 	}
 }
 

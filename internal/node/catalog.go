@@ -249,7 +249,7 @@ func (c *catalog) propose(ctx context.Context, end record.Offset, value []byte) 
 func (c *catalog) appendAt(ctx context.Context, end record.Offset, value []byte) error {
 	var b record.Builder
 	b.Reset(nil)
-	if err := b.Add(record.Record{Timestamp: time.Now().UnixMilli(), Value: value}); err != nil {
+	if err := b.Add(record.Record{Timestamp: c.node.now().UnixMilli(), Value: value}); err != nil {
 		return err
 	}
 	batch, err := b.Finish(record.None)

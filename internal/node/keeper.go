@@ -140,7 +140,7 @@ func (n *Node) retain(ctx context.Context, h *hosted) error {
 	}
 	target := start
 	if config.Retention > 0 {
-		o, err := h.log.OffsetAtTime(time.Now().Add(-config.Retention).UnixMilli())
+		o, err := h.log.OffsetAtTime(n.now().Add(-config.Retention).UnixMilli())
 		if err != nil {
 			return err
 		}

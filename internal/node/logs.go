@@ -52,7 +52,7 @@ func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, 
 	if len(s.Logs) >= maxLogs {
 		return catalogLog{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
 	}
-	created := catalogLog{ID: s.NextLog, Name: name, Config: encodeConfig(config), Created: time.Now().UnixMilli()}
+	created := catalogLog{ID: s.NextLog, Name: name, Config: encodeConfig(config), Created: n.now().UnixMilli()}
 	nodes, refusal := n.place(s, config.Replicas, created.ID)
 	if refusal != nil {
 		return catalogLog{}, refusal

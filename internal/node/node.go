@@ -106,6 +106,9 @@ type Options struct {
 	// SyncDelay is slept after each real fdatasync, to see what a slower disk
 	// would do. For benchmarks.
 	SyncDelay time.Duration
+	// ClockSkew is added to the time of day, to see what a clock that is wrong
+	// would do. For tests.
+	ClockSkew time.Duration
 	// Version of the program, for others to see.
 	Version string
 	// Disk defaults to the operating system's.
@@ -443,3 +446,7 @@ func (n *Node) showLogs(logs map[string]*hosted) {
 	n.logs.Store(&logs)
 	n.byID.Store(&byID)
 }
+
+// now is the time of day as this node sees it. What must not jump counts time
+// that does not.
+func (n *Node) now() time.Time { return time.Now().Add(n.options.ClockSkew) }

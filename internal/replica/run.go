@@ -57,6 +57,8 @@ type Options struct {
 	// Address tells where the clients of a replica's node go. It must not
 	// block. May be nil.
 	Address func(replica uint64) string
+	// ClockSkew is added to the time of day, with which a leader stamps entries.
+	ClockSkew time.Duration
 	// Wrote is told of each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
@@ -327,7 +329,7 @@ func (r *Replica) loop(core *Core) {
 		r.mu.Lock()
 		inputs, r.inbox = r.inbox, inputs[:0]
 		r.mu.Unlock()
-		core.SetNow(Now{Monotonic: time.Since(r.started).Milliseconds(), Unix: time.Now().UnixMilli()})
+		core.SetNow(Now{Monotonic: time.Since(r.started).Milliseconds(), Unix: time.Now().Add(r.options.ClockSkew).UnixMilli()})
 		for i := range inputs {
 			r.take(core, &inputs[i])
 		}

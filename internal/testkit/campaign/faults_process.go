@@ -75,3 +75,25 @@ func killClient(s *scene) func() {
 		s.load.startChild()
 	}
 }
+
+// clockJump restarts a node whose time of day has jumped, and lets it lead: a
+// leader's clock stamps entries.
+func clockJump(s *scene) func() {
+	n := s.node()
+	if n == nil {
+		return nil
+	}
+	skew := time.Duration(s.dice.IntN(7200)-3600) * time.Second
+	n.SetFlags("--clock-skew", skew.String())
+	n.Restart()
+	ctx, cancel := changing()
+	defer cancel()
+	// Refused while it catches up: then it only follows with that clock.
+	_ = s.cluster.Client().Admin().TransferLeader(ctx, ordersLog, n.Name())
+	return func() {
+		n.SetFlags()
+		n.Restart()
+		s.over()
+		s.release(n)
+	}
+}

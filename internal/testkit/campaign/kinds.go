@@ -75,6 +75,7 @@ func table() []kind {
 		{Name: "add-remove", Says: "a node is added, and removed again", begin: addRemove, alone: true},
 		{Name: "transfer", Says: "leadership is handed over", begin: transfer},
 		{Name: "trim", Says: "everything that was acknowledged is trimmed", begin: trimAll},
+		{Name: "clock-jump", Says: "a node comes back with a clock up to an hour ahead or behind, and then with the right one", begin: clockJump},
 		{Name: "client-kill", Says: "kill -9 of a client process", begin: killClient},
 
 		{Name: "flip-bit", Says: "a stopped node has a bit flipped in one of its segments", begin: damage(flipBit), damages: true, alone: true},

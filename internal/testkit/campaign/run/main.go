@@ -61,7 +61,7 @@ func main() {
 		asked = flag.Bool("json", false, "print the figures as JSON, and progress to standard error")
 	)
 	flag.Uint64Var(&o.Seed, "seed", rand.Uint64N(1_000_000), "of the first campaign")
-	flag.IntVar(&o.Faults, "faults", 40, "faults of a campaign; those that take links away come last of each 36")
+	flag.IntVar(&o.Faults, "faults", 40, "faults of a campaign; those that take links away come last of each round of all kinds")
 	flag.StringVar(&of, "of", "", "draw from these kinds of faults only, with commas between; --list shows them")
 	flag.IntVar(&o.Nodes, "nodes", 0, "nodes of a cluster; 0: three to five, as the seed has it")
 	flag.IntVar(&o.Rate, "rate", 500, "records per second of each of the two bulk writers; negative: as fast as it goes")
