@@ -86,16 +86,7 @@ type saramaSender struct {
 }
 
 func (s *saramaSender) Append(ctx context.Context, value []byte) error {
-	answered := make(chan error, 1)
-	if err := s.Send(ctx, 0, value, func(err error) { answered <- err }); err != nil {
-		return err
-	}
-	select {
-	case err := <-answered:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return workload.AppendBySend(ctx, s, value)
 }
 
 func (s *saramaSender) Send(ctx context.Context, partition int, value []byte, done func(error)) error {

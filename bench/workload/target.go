@@ -158,6 +158,21 @@ type Sender interface {
 	Close() error
 }
 
+// AppendBySend is Append of a sender whose library has nothing that gives up
+// waiting with ctx: what was sent may be acknowledged after it.
+func AppendBySend(ctx context.Context, s Sender, value []byte) error {
+	answered := make(chan error, 1)
+	if err := s.Send(ctx, 0, value, func(err error) { answered <- err }); err != nil {
+		return err
+	}
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Range is what a Reader reads: [From, Until) of a partition, or as many of
 // them as are there. With Follow it waits for more at the end.
 type Range struct {

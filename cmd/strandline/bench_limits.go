@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"strandline.dev/bench/driver"
 	"strandline.dev/bench/limit"
 	"strandline.dev/bench/report"
 )
@@ -24,7 +25,10 @@ const (
 const echoStreams = 128
 
 func newBenchLimits(c *cli) *cobra.Command {
-	var common benchFlags
+	var (
+		common benchFlags
+		target string
+	)
 	command := &cobra.Command{
 		Use:   "limits",
 		Short: "What this machine can do at best: disk, TCP, plain gRPC",
@@ -37,14 +41,19 @@ func newBenchLimits(c *cli) *cobra.Command {
   tcp_stream   bytes from another process
   grpc_stream  messages of 1 MiB from another process, a stream a connection
 
-The far end is a process of its own, as a server is.`,
+The far end is a process of its own, as a server is. --target names whose files the
+first two are about: of strandline:// at --server those of --data, of any other the
+directory that it names by data=DIR.`,
 		Example: "  strandline bench limits\n  strandline bench limits --json --duration 5s",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := checkSpan(command, common.span); err != nil {
 				return err
 			}
-			common.data = common.serverData(c.servers)
+			var err error
+			if common.data, err = c.limitsData(command, common, target); err != nil {
+				return err
+			}
 			run, err := c.startBench(command.Context(), common, 1)
 			if err != nil {
 				return err
@@ -53,8 +62,29 @@ The far end is a process of its own, as a server is.`,
 		},
 	}
 	common.register(command.Flags())
+	command.Flags().StringVar(&target, "target", "", "`address` of whose disk is measured (default strandline:// at --server)")
 	spanFlags(command.Flags(), &common.span, defaultSpan)
 	return command
+}
+
+// limitsData is the directory whose disk is measured, or nothing for the one that
+// the command runs on.
+func (c *cli) limitsData(command *cobra.Command, common benchFlags, target string) (string, error) {
+	if target == "" {
+		return common.serverData(c.servers), nil
+	}
+	address, err := driver.ParseAddress(target)
+	switch {
+	case err != nil:
+		return "", misused(command, "%w", err)
+	case c.isServer(address) && address.Data == "":
+		return common.serverData(c.servers), nil
+	case address.Data == "":
+		return "", misused(command, "--target %s: where are its files on this machine? Add data=DIR", target)
+	case !isDirectory(address.Data):
+		return "", misused(command, "data=%s: no such directory", address.Data)
+	}
+	return address.Data, useless(command, "with a --target that names data=DIR", "data")
 }
 
 func (b *bench) limits() error {

@@ -294,6 +294,8 @@ func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
 		"bench matrix --samples /does/not/exist",
 		"bench appends --tls --tls-ca /does/not/exist",
 		"bench read --target kafka://127.0.0.1:1?data=/does/not/exist",
+		"bench limits --target kafka://127.0.0.1:1",
+		"bench limits --target kafka://127.0.0.1:1?data=/does/not/exist",
 	} {
 		o := execute(t, nil, "", strings.Fields(args)...)
 		require.Equal(t, exitUsage, o.code, "%s: %s", args, o.err)
