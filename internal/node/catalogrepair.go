@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"strandline.dev/internal/placement"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
@@ -35,7 +35,7 @@ type renewCatalogRequest struct {
 
 // ownCatalog is the catalog as this node begins with it.
 func (n *Node) ownCatalog() catalogLog {
-	return catalogLog{ID: catalogID, Name: catalogName, Placement: placement.Placement{Founders: n.me.Load().CatalogVoters}}
+	return catalogLog{ID: catalogID, Name: catalogName, Placement: cluster.Placement{Founders: n.me.Load().CatalogVoters}}
 }
 
 // catalogHolders are the addresses at which other nodes may be.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"strandline.dev/internal/placement"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
@@ -42,13 +42,13 @@ type catalogLog struct {
 	Name    string        `json:"name"`
 	Config  catalogConfig `json:"config"`
 	Created int64         `json:"created_ms"`
-	placement.Placement
+	cluster.Placement
 	// Lost and Ceiling belong to memory logs, see memory.go.
 	Lost    record.Offset `json:"lost,omitempty"`
 	Ceiling int64         `json:"ceiling,omitempty"`
 }
 
-type catalogReplica = placement.Replica
+type catalogReplica = cluster.Replica
 
 // catalogConfig is Config as it is stored.
 type catalogConfig struct {

@@ -24,8 +24,8 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// cluster is nodes of one process that talk over loopback.
-type cluster struct {
+// testCluster is nodes of one process that talk over loopback.
+type testCluster struct {
 	t         *testing.T
 	addresses map[string]string
 	dirs      map[string]string
@@ -45,13 +45,13 @@ type cluster struct {
 var clusters atomic.Int32
 
 // newCluster starts nodes that wait, and forms a cluster of them.
-func newCluster(t *testing.T, names ...string) *cluster {
+func newCluster(t *testing.T, names ...string) *testCluster {
 	return newClusterWith(t, nil, names...)
 }
 
 // newClusterWith is newCluster of nodes with other options.
-func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *cluster {
-	c := &cluster{
+func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *testCluster {
+	c := &testCluster{
 		t: t, adjust: adjust, host: fmt.Sprintf("127.31.%d.%d", os.Getpid()%250, clusters.Add(1)), addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
 		reserved: map[string]net.Listener{},
 	}
@@ -74,7 +74,7 @@ func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *clust
 }
 
 // start runs a node; one that others do not list joins by an address.
-func (c *cluster) start(name string, join []string) {
+func (c *testCluster) start(name string, join []string) {
 	c.t.Helper()
 	if c.dirs[name] == "" {
 		c.dirs[name] = c.t.TempDir()
@@ -107,7 +107,7 @@ func (c *cluster) start(name string, join []string) {
 }
 
 // listen at a node's address, or at a new one.
-func (c *cluster) listen(name string) net.Listener {
+func (c *testCluster) listen(name string) net.Listener {
 	c.t.Helper()
 	if l := c.reserved[name]; l != nil {
 		delete(c.reserved, name)
@@ -122,7 +122,7 @@ func (c *cluster) listen(name string) net.Listener {
 	return l
 }
 
-func (c *cluster) stop(name string) {
+func (c *testCluster) stop(name string) {
 	c.t.Helper()
 	c.stops[name]()
 	delete(c.stops, name)
@@ -130,13 +130,13 @@ func (c *cluster) stop(name string) {
 }
 
 // eventually waits for what other goroutines bring about.
-func (c *cluster) eventually(what string, yes func() bool) {
+func (c *testCluster) eventually(what string, yes func() bool) {
 	c.t.Helper()
 	require.Eventually(c.t, yes, 20*time.Second, 5*time.Millisecond, what)
 }
 
 // leader waits for a node that leads a log, other than some.
-func (c *cluster) leader(log string, but ...string) (found string) {
+func (c *testCluster) leader(log string, but ...string) (found string) {
 	c.t.Helper()
 	c.eventually(log+" is led", func() bool {
 		for name, n := range c.nodes {
@@ -151,7 +151,7 @@ func (c *cluster) leader(log string, but ...string) (found string) {
 	return found
 }
 
-func (c *cluster) follower(log string) string {
+func (c *testCluster) follower(log string) string {
 	leader := c.leader(log)
 	for name := range c.nodes {
 		if name != leader {
@@ -163,13 +163,13 @@ func (c *cluster) follower(log string) string {
 }
 
 // append goes to whoever leads until it is acknowledged.
-func (c *cluster) append(log string, texts ...string) (first record.Offset) {
+func (c *testCluster) append(log string, texts ...string) (first record.Offset) {
 	c.t.Helper()
 	return c.appendOne(log, func() *sequence.Append { return request(c.t, texts...) }).First.First
 }
 
 // appendOne is append of a request that is made anew each time.
-func (c *cluster) appendOne(log string, request func() *sequence.Append) (a sequence.Answer) {
+func (c *testCluster) appendOne(log string, request func() *sequence.Append) (a sequence.Answer) {
 	c.t.Helper()
 	c.eventually("an append is acknowledged", func() bool {
 		a = appendTo(c.t, c.nodes[c.leader(log)], log, request())
@@ -179,7 +179,7 @@ func (c *cluster) appendOne(log string, request func() *sequence.Append) (a sequ
 }
 
 // healthy waits until every log has all its replicas.
-func (c *cluster) healthy() (status ClusterStatus) {
+func (c *testCluster) healthy() (status ClusterStatus) {
 	c.t.Helper()
 	c.eventually("the cluster is healthy", func() bool {
 		for _, n := range c.nodes {
@@ -194,7 +194,7 @@ func (c *cluster) healthy() (status ClusterStatus) {
 
 // transfer asks, as clients do, until the node takes over: it may not have
 // caught up yet.
-func (c *cluster) transfer(log, to string) {
+func (c *testCluster) transfer(log, to string) {
 	c.t.Helper()
 	c.eventually(to+" takes over", func() bool {
 		err := c.nodes[to].TransferLeader(c.t.Context(), anyone, log, to)
@@ -207,7 +207,7 @@ func (c *cluster) transfer(log, to string) {
 }
 
 // values reads a log from a node, which may still have to open it.
-func (c *cluster) values(name, log string, q ReadRequest) (texts []string, err error) {
+func (c *testCluster) values(name, log string, q ReadRequest) (texts []string, err error) {
 	c.t.Helper()
 	c.eventually(name+" serves "+log, func() bool {
 		texts, err = c.valuesNow(name, log, q)
@@ -216,7 +216,7 @@ func (c *cluster) values(name, log string, q ReadRequest) (texts []string, err e
 	return texts, err
 }
 
-func (c *cluster) valuesNow(name, log string, q ReadRequest) ([]string, error) {
+func (c *testCluster) valuesNow(name, log string, q ReadRequest) ([]string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()
 	q.Until = NoOffset

@@ -70,7 +70,7 @@ func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
 
 // threeWithoutCatalogOnC is a cluster of a, b and c, and what c has said. The
 // replica of the catalog on c has ended while c led a log.
-func threeWithoutCatalogOnC(t *testing.T) (*cluster, *lines) {
+func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 	t.Parallel()
 	disk, said := &catalogDisk{FS: segment.OS()}, &lines{}
 	c := newClusterWith(t, func(o *Options) {

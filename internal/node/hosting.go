@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"strandline.dev/internal/placement"
+	"strandline.dev/internal/cluster"
 )
 
 // rehost brings what this node hosts to what the catalog says. It is called
@@ -25,7 +25,7 @@ func (n *Node) rehost() {
 			continue
 		}
 		l := state.Logs[name]
-		if due, _ := n.due(&l, h.replicaID); due == placement.Drop || l.ID != h.id {
+		if due, _ := n.due(&l, h.replicaID); due == cluster.Drop || l.ID != h.id {
 			n.unhost(h)
 			continue
 		}
@@ -41,10 +41,10 @@ func (n *Node) rehost() {
 			continue
 		}
 		switch due, r := n.due(&l, 0); {
-		case due == placement.Open && l.Config.decode().Durability == Memory:
+		case due == cluster.Open && l.Config.decode().Durability == Memory:
 			// It was here before this process began, and is gone.
 			n.renewals.want()
-		case due == placement.Open || due == placement.Make:
+		case due == cluster.Open || due == cluster.Make:
 			n.addLog(n.host(l, r.ID))
 		}
 	}
@@ -53,7 +53,7 @@ func (n *Node) rehost() {
 
 // due is what has to be done about a log of which a replica is hosted here; 0:
 // none.
-func (n *Node) due(l *catalogLog, hosted uint64) (placement.Step, placement.Replica) {
+func (n *Node) due(l *catalogLog, hosted uint64) (cluster.Step, cluster.Replica) {
 	made := func(replica uint64) bool { return n.made.has(replica) || n.hasLog(l.ID, replica) }
 	return l.Due(n.me.Load().NodeID, hosted, made, n.catalog.Load().current.Load())
 }

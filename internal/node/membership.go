@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/peer"
-	"strandline.dev/internal/placement"
 	"strandline.dev/internal/record"
 )
 
@@ -460,7 +460,7 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 // move to that one.
 func (s *catalogState) replacing(from, to uint64) (other string) {
 	for _, l := range s.Logs {
-		if !slices.ContainsFunc(l.Leaving, func(r placement.Replica) bool { return r.Node == from }) {
+		if !slices.ContainsFunc(l.Leaving, func(r cluster.Replica) bool { return r.Node == from }) {
 			continue
 		}
 		for _, r := range l.Replicas {

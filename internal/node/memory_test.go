@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/placement"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
@@ -28,7 +28,7 @@ func TestAMemoryLogIsLostWithTheMajorityOfItsVoters(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			l := catalogLog{Placement: placement.Placement{Replicas: row.replicas, Leaving: row.leaving}, Ceiling: memoryBlock}
+			l := catalogLog{Placement: cluster.Placement{Replicas: row.replicas, Leaving: row.leaving}, Ceiling: memoryBlock}
 			next := l.renewMemory(row.lost, 10)
 			require.Greater(t, next, uint64(10)-1)
 			if row.survives {

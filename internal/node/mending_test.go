@@ -26,7 +26,7 @@ func long(from, until int) []string {
 
 // several is a cluster of three with a log of several segments, of which one
 // holds about thirty records.
-func several(t *testing.T, records int, adjust func(*Options)) *cluster {
+func several(t *testing.T, records int, adjust func(*Options)) *testCluster {
 	t.Parallel()
 	c := newClusterWith(t, func(o *Options) {
 		o.SegmentBytes = 64 << 10
@@ -44,7 +44,7 @@ func several(t *testing.T, records int, adjust func(*Options)) *cluster {
 }
 
 // flip changes a bit of a record's value where a node has stored it.
-func (c *cluster) flip(dir string, number int) {
+func (c *testCluster) flip(dir string, number int) {
 	c.t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	require.NoError(c.t, err)
@@ -160,7 +160,7 @@ func TestARunningLeaderThatReadsDamageHandsOverAndIsMended(t *testing.T) {
 }
 
 // cold restarts a node, which then has nothing of its logs in memory.
-func (c *cluster) cold(name string) {
+func (c *testCluster) cold(name string) {
 	c.t.Helper()
 	c.stop(name)
 	c.start(name, nil)
@@ -169,7 +169,7 @@ func (c *cluster) cold(name string) {
 
 // readUntilMended damages a sealed segment of a node that runs, and reads until
 // that is noticed and then until it is mended. Nothing wrong is ever given.
-func (c *cluster) readUntilMended(name string, number int) {
+func (c *testCluster) readUntilMended(name string, number int) {
 	c.t.Helper()
 	_, dir := c.replicaOf(name, "orders")
 	c.flip(dir, number)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"strandline.dev/internal/placement"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
@@ -140,7 +140,7 @@ func (n *Node) lostReplicas() (lost map[uint64]bool, waiting bool) {
 
 // survivesWithout tells whether a majority of the log's voters still know what
 // they stored when another one is lost too.
-func survivesWithout(p placement.Placement, lost uint64) bool {
+func survivesWithout(p cluster.Placement, lost uint64) bool {
 	p.Renew(lost, 0)
 	return p.Survives()
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // replicaOf is the id of a log's replica on a node, and its directory.
-func (c *cluster) replicaOf(name, log string) (id uint64, dir string) {
+func (c *testCluster) replicaOf(name, log string) (id uint64, dir string) {
 	c.t.Helper()
 	n := c.nodes[name]
 	c.eventually(log+" is hosted on "+name, func() bool { return (*n.logs.Load())[log] != nil })
@@ -26,7 +26,7 @@ func (c *cluster) replicaOf(name, log string) (id uint64, dir string) {
 
 // renewed waits until a node has another replica of a log than before, and all
 // is well.
-func (c *cluster) renewed(name, log string, before uint64) {
+func (c *testCluster) renewed(name, log string, before uint64) {
 	c.t.Helper()
 	c.eventually("the replica has a new id", func() bool {
 		h := (*c.nodes[name].logs.Load())[log]
@@ -41,7 +41,7 @@ func (c *cluster) renewed(name, log string, before uint64) {
 }
 
 // sameOn requires that every node gives the same values.
-func (c *cluster) sameOn(log string, want []string) {
+func (c *testCluster) sameOn(log string, want []string) {
 	c.t.Helper()
 	for name := range c.nodes {
 		var texts []string
@@ -62,7 +62,7 @@ func numbered(from, until int) []string {
 	return texts
 }
 
-func three(t *testing.T, records int) *cluster {
+func three(t *testing.T, records int) *testCluster {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
@@ -147,7 +147,7 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 }
 
 // acknowledged waits until the leader of a log knows that a node has all of it.
-func (c *cluster) acknowledged(name, log string) {
+func (c *testCluster) acknowledged(name, log string) {
 	c.t.Helper()
 	c.eventually(name+" has acknowledged everything", func() bool {
 		for _, l := range c.healthy().Logs {
@@ -164,7 +164,7 @@ func (c *cluster) acknowledged(name, log string) {
 // startOldCopy starts a node with an old copy of a log, and waits until it has a
 // new replica of it. Only the leader that it acknowledged to can tell that it
 // needs one: if that has been replaced, the old replica just catches up.
-func (c *cluster) startOldCopy(name, log string, before uint64) {
+func (c *testCluster) startOldCopy(name, log string, before uint64) {
 	c.t.Helper()
 	term := func() uint64 { return (*c.nodes[c.leader(log)].logs.Load())[log].replica.Status().Term }
 	led := term()

@@ -28,7 +28,7 @@ func TestVotersAreToldAsSuchAlsoWhenNobodyLeads(t *testing.T) {
 
 // allVote asks a node how its cluster is once nobody leads: every replica is a
 // voter, in the state of its node.
-func (c *cluster) allVote(name string, states map[string]ReplicaState) {
+func (c *testCluster) allVote(name string, states map[string]ReplicaState) {
 	c.t.Helper()
 	var status ClusterStatus
 	c.eventually("nobody leads", func() bool {

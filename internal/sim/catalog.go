@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"strandline.dev/internal/placement"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica"
 )
 
@@ -10,26 +10,26 @@ import (
 // is as in a cluster: they hear of changes late, not at all while they are cut
 // off, and know less after a crash than they have acted on.
 type catalog struct {
-	versions []placement.Placement // the last is the newest
-	next     uint64                // the first replica id that was never used
+	versions []cluster.Placement // the last is the newest
+	next     uint64              // the first replica id that was never used
 	trace    func(format string, args ...any)
 }
 
 // found puts a log on the first count nodes.
 func (c *catalog) found(count int) {
-	var p placement.Placement
+	var p cluster.Placement
 	for id := uint64(1); id <= uint64(count); id++ {
 		p.Founders = append(p.Founders, id)
-		p.Replicas = append(p.Replicas, placement.Replica{ID: id, Node: id})
+		p.Replicas = append(p.Replicas, cluster.Replica{ID: id, Node: id})
 	}
-	c.versions, c.next = []placement.Placement{p}, uint64(count)+1
+	c.versions, c.next = []cluster.Placement{p}, uint64(count)+1
 }
 
-func (c *catalog) newest() *placement.Placement { return &c.versions[len(c.versions)-1] }
+func (c *catalog) newest() *cluster.Placement { return &c.versions[len(c.versions)-1] }
 
 // change decides on the newest placement, a copy of which it is given, and
 // reports whether there is a newer one now.
-func (c *catalog) change(decide func(p *placement.Placement) bool) bool {
+func (c *catalog) change(decide func(p *cluster.Placement) bool) bool {
 	p := *c.newest()
 	if !decide(&p) {
 		return false
@@ -46,7 +46,7 @@ func (c *catalog) take() uint64 {
 }
 
 // placed is the placement as known here.
-func (n *node) placed() *placement.Placement { return &n.world.catalog.versions[n.known] }
+func (n *node) placed() *cluster.Placement { return &n.world.catalog.versions[n.known] }
 
 // nodeOf is the node of a replica as known here, or as that has told by writing.
 func (n *node) nodeOf(replica uint64) uint64 {
@@ -83,7 +83,7 @@ func (n *node) refresh(then func()) {
 
 // decide changes the placement, if this node can talk to most others. It hears
 // later what came of it.
-func (n *node) decide(change func(p *placement.Placement) bool) {
+func (n *node) decide(change func(p *cluster.Placement) bool) {
 	w := n.world
 	if w.alone(n) || w.lost() {
 		return
@@ -124,7 +124,7 @@ func (n *node) shape() {
 			case p.Settled():
 				n.shaped, n.shapedTerm = version, term
 			default:
-				n.decide(func(now *placement.Placement) bool {
+				n.decide(func(now *cluster.Placement) bool {
 					if !now.Same(&p) {
 						return false
 					}
@@ -157,7 +157,7 @@ func (n *node) look() {
 // trusted any more.
 func (n *node) renew() {
 	lost := n.replicaID
-	n.decide(func(p *placement.Placement) bool {
+	n.decide(func(p *cluster.Placement) bool {
 		w := n.world
 		if r, here := p.On(n.id); !here || r.ID != lost {
 			return false

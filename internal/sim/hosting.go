@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"strandline.dev/internal/placement"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
 )
@@ -23,13 +23,13 @@ func (n *node) rehost() {
 	for {
 		step, r := n.placed().Due(n.id, n.replicaID, func(id uint64) bool { return n.made[id] }, n.current)
 		switch step {
-		case placement.Drop:
+		case cluster.Drop:
 			n.drop()
 			if !n.up {
 				return
 			}
-		case placement.Open, placement.Make:
-			n.host(r.ID, step == placement.Make)
+		case cluster.Open, cluster.Make:
+			n.host(r.ID, step == cluster.Make)
 			return
 		default:
 			return

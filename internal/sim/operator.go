@@ -1,18 +1,18 @@
 package sim
 
-import "strandline.dev/internal/placement"
+import "strandline.dev/internal/cluster"
 
 // An operator moves replicas between nodes, and makes them more or fewer,
 // without a look at how the log is.
 func (w *world) operate() {
-	w.catalog.change(func(p *placement.Placement) bool {
+	w.catalog.change(func(p *cluster.Placement) bool {
 		free := w.free(p)
 		switch {
 		case len(free) == 0 || w.chance(6) && len(p.Replicas) > 3:
 			return w.fewer(p)
 		case w.chance(4) && len(p.Replicas) < 5:
 			p.Replicas = append(p.Replicas[:len(p.Replicas):len(p.Replicas)],
-				placement.Replica{ID: w.catalog.take(), Node: free[w.random.IntN(len(free))].id, New: true})
+				cluster.Replica{ID: w.catalog.take(), Node: free[w.random.IntN(len(free))].id, New: true})
 			w.counts.Added++
 			return true
 		}
@@ -23,7 +23,7 @@ func (w *world) operate() {
 }
 
 // free are the nodes without a replica of the log.
-func (w *world) free(p *placement.Placement) (free []*node) {
+func (w *world) free(p *cluster.Placement) (free []*node) {
 	for _, n := range w.nodes {
 		if _, here := p.On(n.id); !here {
 			free = append(free, n)
@@ -33,7 +33,7 @@ func (w *world) free(p *placement.Placement) (free []*node) {
 }
 
 // fewer removes a replica; three stay.
-func (w *world) fewer(p *placement.Placement) bool {
+func (w *world) fewer(p *cluster.Placement) bool {
 	if len(p.Replicas) <= 3 {
 		return false
 	}

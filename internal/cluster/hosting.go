@@ -1,4 +1,4 @@
-package placement
+package cluster
 
 // Step is what a node has to do about a log.
 type Step int

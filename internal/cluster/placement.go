@@ -1,8 +1,4 @@
-// Package placement says which replicas of a log are to be where, and how that
-// may change. It decides and does nothing else: the catalog keeps its values,
-// the leader of a log moves Raft's configuration there, and nodes host what it
-// puts on them. The simulator runs the same rules.
-package placement
+package cluster
 
 import "slices"
 
