@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -67,7 +68,7 @@ type catalog struct {
 }
 
 func newCatalog(n *Node, host *hosted) *catalog {
-	c := &catalog{node: n, state: newCatalogState(), deciding: make(chan struct{}, 1)}
+	c := &catalog{node: n, state: cluster.NewState(), deciding: make(chan struct{}, 1)}
 	c.hosting.Store(host)
 	for _, seed := range n.me.Load().Seeds {
 		c.state.Nodes[seed.ID] = seed
@@ -80,7 +81,7 @@ func newCatalog(n *Node, host *hosted) *catalog {
 func (c *catalog) host() *hosted { return c.hosting.Load() }
 
 func (c *catalog) show() {
-	state := c.state.clone()
+	state := c.state.Clone()
 	c.shown.Store(&state)
 }
 
@@ -198,7 +199,7 @@ func (c *catalog) decide(decide func(*catalogState) (catalogChange, error)) (at 
 	if err != nil {
 		return 0, nil, decided{err}
 	}
-	if change.nothing() {
+	if change.Empty() {
 		return 0, nil, nil
 	}
 	change.ID = rand.Text()
@@ -328,7 +329,7 @@ func (c *catalog) fold(chunk Chunk) error {
 		if err := json.Unmarshal(r.Value, &change); err != nil {
 			return fmt.Errorf("read change %d of the catalog: %w", r.Offset, err)
 		}
-		if err := c.state.fold(change); err != nil {
+		if err := c.state.Fold(change); err != nil {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
 		c.landed = c.landed || slices.Contains(c.awaited, change.ID)
@@ -341,7 +342,7 @@ func (c *catalog) fold(chunk Chunk) error {
 func (c *catalog) checkpoint(ctx context.Context) {
 	start, _, err := c.host().replica.Tail().Bounds()
 	c.mu.Lock()
-	at, whole := c.next, c.state.clone()
+	at, whole := c.next, c.state.Clone()
 	c.mu.Unlock()
 	if err != nil || at-start < checkpointEvery || !c.host().replica.Status().Leading {
 		return

@@ -49,7 +49,7 @@ func (n *Node) catalogHolders() []other {
 	addresses = append(addresses, n.options.Join...)
 	nodes := n.me.Load().Seeds
 	if c := n.catalog.Load(); c != nil {
-		nodes = slices.Concat(nodes, c.shown.Load().nodes())
+		nodes = slices.Concat(nodes, c.shown.Load().Members())
 	}
 	for _, node := range nodes {
 		if node.ID != n.me.Load().NodeID {
@@ -242,6 +242,6 @@ func (n *Node) giveCatalog(ctx context.Context, q renewCatalogRequest) (joinAnsw
 		a.CatalogReplica, a.Fresh = node.Catalog, true
 		return catalogChange{Node: []catalogNode{node}}, nil
 	})
-	a.Nodes = c.shown.Load().nodes()
+	a.Nodes = c.shown.Load().Members()
 	return a, err
 }

@@ -415,7 +415,7 @@ func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
 	for _, name := range []string{"d", "e"} {
 		c.start(name, []string{c.addresses["a"]})
 		c.eventually(name+" is a member", func() bool {
-			_, ok := c.nodes["a"].catalog.Load().shown.Load().node(name)
+			_, ok := c.nodes["a"].catalog.Load().shown.Load().Named(name)
 			return ok
 		})
 	}

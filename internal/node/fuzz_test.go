@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/testkit/faultdisk"
 )
 
@@ -57,14 +58,14 @@ func FuzzCatalogChange(f *testing.F) {
 		if json.Unmarshal(value, &change) != nil {
 			return
 		}
-		s := newCatalogState()
-		if s.fold(change) != nil || s.fold(change) != nil {
+		s := cluster.NewState()
+		if s.Fold(change) != nil || s.Fold(change) != nil {
 			return
 		}
-		whole, err := json.Marshal(s.clone())
+		whole, err := json.Marshal(s.Clone())
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(whole, &catalogState{}))
-		s.nodes()
-		s.catalogMembers()
+		s.Members()
+		s.CatalogMembers()
 	})
 }

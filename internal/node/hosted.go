@@ -158,7 +158,7 @@ func (n *Node) makeReplica(log, id uint64, founders []uint64) error {
 
 func newHosted(l catalogLog, id uint64) *hosted {
 	h := &hosted{name: l.Name, id: l.ID, created: l.Created, lost: l.Lost, replicaID: id, opened: time.Now()}
-	config := l.Config.decode()
+	config := decodeConfig(l.Config)
 	h.config.Store(&config)
 	h.ceiling.Store(l.Ceiling)
 	return h

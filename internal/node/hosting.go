@@ -29,7 +29,7 @@ func (n *Node) rehost() {
 			n.unhost(h)
 			continue
 		}
-		config := l.Config.decode()
+		config := decodeConfig(l.Config)
 		h.config.Store(&config)
 		h.ceiling.Store(max(h.ceiling.Load(), l.Ceiling))
 	}
@@ -41,7 +41,7 @@ func (n *Node) rehost() {
 			continue
 		}
 		switch due, r := n.due(&l, 0); {
-		case due == cluster.Open && l.Config.decode().Durability == Memory:
+		case due == cluster.Open && decodeConfig(l.Config).Durability == Memory:
 			// It was here before this process began, and is gone.
 			n.renewals.want()
 		case due == cluster.Open || due == cluster.Make:

@@ -92,7 +92,7 @@ func (n *Node) describe(h *hosted) Info {
 func (n *Node) describeElsewhere(l catalogLog, state *catalogState) Info {
 	free, total := n.space.known()
 	return Info{
-		Name: l.Name, ID: l.ID, Config: l.Config.decode(), Created: l.Created,
+		Name: l.Name, ID: l.ID, Config: decodeConfig(l.Config), Created: l.Created,
 		BytesFree: free, BytesTotal: total, Age: UnknownAge, Replicas: replicasOf(state, l.Name, ""),
 	}
 }
@@ -111,7 +111,7 @@ func replicasOf(state *catalogState, log, leader string) []InfoReplica {
 		replicas = append(replicas, InfoReplica{Node: node.Name, Address: node.Address, Leader: leader != "" && node.Address == leader})
 	}
 	if log == catalogName {
-		for _, node := range state.nodes() {
+		for _, node := range state.Members() {
 			add(node)
 		}
 		return replicas

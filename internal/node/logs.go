@@ -119,7 +119,7 @@ func (n *Node) place(s *catalogState, replicas int, log uint64) ([]uint64, *reco
 		}
 	}
 	var nodes []uint64
-	for _, node := range s.nodes() {
+	for _, node := range s.Members() {
 		if !node.Leaving {
 			nodes = append(nodes, node.ID)
 		}
@@ -254,7 +254,7 @@ func (n *Node) DeleteLog(ctx context.Context, _ Caller, name string) error {
 		if _, ok := s.Logs[name]; !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
 		}
-		if r := s.refuseOrphans(name); r != nil {
+		if r := refuseOrphans(s, name); r != nil {
 			return catalogChange{}, r
 		}
 		return catalogChange{Delete: []string{name}}, nil

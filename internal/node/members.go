@@ -17,7 +17,7 @@ func (n *Node) Members() (members []Member, self uint64) {
 	if c == nil {
 		return nil, self
 	}
-	for _, node := range c.shown.Load().nodes() {
+	for _, node := range c.shown.Load().Members() {
 		members = append(members, Member{
 			ID: node.ID, Name: node.Name, Address: node.Address, Kafka: node.Kafka, Up: node.ID == self || n.neighbours.up(node.ID),
 		})

@@ -232,7 +232,7 @@ func (n *Node) takeIn(ctx context.Context, q joinRequest) (joinAnswer, error) {
 	me := n.me.Load()
 	a := joinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
 	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		known, ok := s.node(q.Name)
+		known, ok := s.Named(q.Name)
 		_, begun := s.Nodes[me.NodeID]
 		switch {
 		case !begun:
@@ -252,7 +252,7 @@ func (n *Node) takeIn(ctx context.Context, q joinRequest) (joinAnswer, error) {
 		a.NodeID, a.CatalogReplica = added.ID, added.Catalog
 		return catalogChange{Node: []catalogNode{added}}, nil
 	})
-	a.Nodes = c.shown.Load().nodes()
+	a.Nodes = c.shown.Load().Members()
 	return a, err
 }
 
@@ -336,11 +336,11 @@ func (n *Node) awaitMembers(ctx context.Context, names []string) error {
 		state := c.shown.Load()
 		missing := ""
 		for _, name := range names {
-			if _, ok := state.node(name); !ok {
+			if _, ok := state.Named(name); !ok {
 				missing = name
 			}
 		}
-		voters, _ := state.catalogMembers()
+		voters, _ := state.CatalogMembers()
 		if missing == "" && len(c.host().replica.Status().Voters) == len(voters) {
 			return nil
 		}
@@ -362,7 +362,7 @@ func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) erro
 		return n.notMember()
 	}
 	q := invitation{Name: name}
-	for _, node := range c.shown.Load().nodes() {
+	for _, node := range c.shown.Load().Members() {
 		switch {
 		case node.Name == name && node.Address == address:
 			return nil
@@ -393,7 +393,7 @@ func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
 		return n.notMember()
 	}
 	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		node, ok := s.node(name)
+		node, ok := s.Named(name)
 		if !ok {
 			return catalogChange{}, noNode(name, s)
 		}
@@ -426,11 +426,11 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 		return n.notMember()
 	}
 	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		from, ok := s.node(dead)
+		from, ok := s.Named(dead)
 		if !ok {
 			return catalogChange{}, noNode(dead, s)
 		}
-		to, ok := s.node(with)
+		to, ok := s.Named(with)
 		if !ok || to.Leaving || to.ID == from.ID {
 			return catalogChange{}, noNode(with, s)
 		}
@@ -449,7 +449,7 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 			next++
 			change.Put = append(change.Put, l)
 		}
-		if other := s.replacing(from.ID, to.ID); again && len(change.Put) == 0 && other != "" {
+		if other := replacing(s, from.ID, to.ID); again && len(change.Put) == 0 && other != "" {
 			return catalogChange{}, record.Refuse(record.NoNode, "the replicas of node %q are on their way to node %q already: `strandline cluster status` shows how far they are", dead, other)
 		}
 		return change, nil
@@ -458,7 +458,7 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 
 // replacing names a node to which replicas of another one move, unless some
 // move to that one.
-func (s *catalogState) replacing(from, to uint64) (other string) {
+func replacing(s *catalogState, from, to uint64) (other string) {
 	for _, l := range s.Logs {
 		if !slices.ContainsFunc(l.Leaving, func(r cluster.Replica) bool { return r.Node == from }) {
 			continue
@@ -477,7 +477,7 @@ func (s *catalogState) replacing(from, to uint64) (other string) {
 
 func noNode(name string, s *catalogState) *record.Refusal {
 	var names []string
-	for _, node := range s.nodes() {
+	for _, node := range s.Members() {
 		if !node.Leaving {
 			names = append(names, node.Name)
 		}

@@ -30,7 +30,7 @@ const (
 // renewMemory replaces a replica that has lost its memory, as Renew does. When
 // a majority of Raft's voters has lost theirs, so has the log, and it begins
 // anew.
-func (l *catalogLog) renewMemory(lost, next uint64) uint64 {
+func renewMemory(l *catalogLog, lost, next uint64) uint64 {
 	if l.Renew(lost, next) {
 		next++
 	}

@@ -29,7 +29,7 @@ func TestAMemoryLogIsLostWithTheMajorityOfItsVoters(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			l := catalogLog{Placement: cluster.Placement{Replicas: row.replicas, Leaving: row.leaving}, Ceiling: memoryBlock}
-			next := l.renewMemory(row.lost, 10)
+			next := renewMemory(&l, row.lost, 10)
 			require.Greater(t, next, uint64(10)-1)
 			if row.survives {
 				require.Zero(t, l.Lost)

@@ -190,7 +190,7 @@ func (n *Node) addressOf(h *hosted, replica uint64) string {
 // them.
 func (n *Node) connect(state *catalogState) {
 	var nodes []peer.Node
-	for _, other := range state.nodes() {
+	for _, other := range state.Members() {
 		nodes = append(nodes, peer.Node{ID: other.ID, Name: other.Name, Address: n.reach(other)})
 	}
 	nodes = append(nodes, n.strangers.unknown(state)...)

@@ -76,9 +76,9 @@ func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
 			switch {
 			case !here || !lost[r.ID]:
 				continue
-			case l.Config.decode().Durability == Memory:
+			case decodeConfig(l.Config).Durability == Memory:
 				gone = append(gone, r.ID)
-				next = l.renewMemory(r.ID, next)
+				next = renewMemory(&l, r.ID, next)
 			default:
 				renewed := l
 				taken := renewed.Renew(r.ID, next)
@@ -116,7 +116,7 @@ func (n *Node) lostReplicas() (lost map[uint64]bool, waiting bool) {
 		hosted := h != nil && h.replicaID == r.ID
 		switch {
 		case !here:
-		case l.Config.decode().Durability == Memory:
+		case decodeConfig(l.Config).Durability == Memory:
 			// It was here before this process began.
 			if !hosted && n.made.has(r.ID) {
 				lost[r.ID] = true

@@ -144,7 +144,7 @@ func (n *Node) shape(ctx context.Context, h *hosted, state *catalogState) (done 
 }
 
 func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState) (done bool, err error) {
-	voters, learners := state.catalogMembers()
+	voters, learners := state.CatalogMembers()
 	if len(voters) == 0 {
 		return false, nil // this node has not been entered yet
 	}
@@ -153,31 +153,21 @@ func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState)
 	}
 	var gone []uint64
 	for id, node := range state.Nodes {
-		if node.Leaving && !state.holds(id) {
+		if node.Leaving && !state.Holds(id) {
 			gone = append(gone, id)
 		}
 	}
 	if len(gone) == 0 {
-		return !state.leaving(), nil
+		return !anyLeaving(state), nil
 	}
 	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		gone = slices.DeleteFunc(gone, func(id uint64) bool { return !s.Nodes[id].Leaving || s.holds(id) })
+		gone = slices.DeleteFunc(gone, func(id uint64) bool { return !s.Nodes[id].Leaving || s.Holds(id) })
 		return catalogChange{Gone: gone}, nil
 	})
 }
 
-// holds tells whether a node has, or may still have, a replica of a log.
-func (s *catalogState) holds(node uint64) bool {
-	for _, l := range s.Logs {
-		if _, here := l.On(node); here {
-			return true
-		}
-	}
-	return false
-}
-
-// leaving tells whether a node is on its way out.
-func (s *catalogState) leaving() bool {
+// anyLeaving tells whether a node is on its way out.
+func anyLeaving(s *catalogState) bool {
 	for _, node := range s.Nodes {
 		if node.Leaving {
 			return true

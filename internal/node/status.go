@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 )
@@ -78,7 +79,7 @@ func (n *Node) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus, erro
 	state := c.shown.Load()
 	reports := n.askAll(ctx, state)
 	out := ClusterStatus{ClusterID: n.ClusterID()}
-	for _, node := range state.nodes() {
+	for _, node := range state.Members() {
 		r, alive := reports[node.ID]
 		out.Nodes = append(out.Nodes, NodeStatus{
 			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive,
@@ -117,7 +118,7 @@ func (n *Node) askAll(ctx context.Context, state *catalogState) map[uint64]repor
 // catalogAsLog describes the catalog as it describes logs.
 func (n *Node) catalogAsLog(state *catalogState) catalogLog {
 	l := catalogLog{ID: catalogID, Name: catalogName}
-	for _, node := range state.nodes() {
+	for _, node := range state.Members() {
 		r := catalogReplica{ID: node.Catalog, Node: node.ID}
 		if node.Leaving {
 			l.Leaving = append(l.Leaving, r)
@@ -148,7 +149,7 @@ func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]r
 			s.Role = Leaving
 			out.Healthy = false
 		}
-		voter := s.Role == Voter || l.ID == catalogID && i >= catalogVoters
+		voter := s.Role == Voter || l.ID == catalogID && i >= cluster.MaxCatalogVoters
 		if !voter || s.Problem != "" || s.State != Leads && s.State != Replicating {
 			out.Healthy = false
 		}
@@ -172,7 +173,7 @@ func votersWithoutLeader(l catalogLog, state *catalogState, reports map[uint64]r
 	case len(most.Voters) > 0:
 		return most.Voters
 	case l.ID == catalogID:
-		voters, _ := state.catalogMembers()
+		voters, _ := state.CatalogMembers()
 		return voters
 	}
 	return l.Voters()
@@ -245,7 +246,7 @@ func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) err
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
 	state := c.shown.Load()
-	target, ok := state.node(to)
+	target, ok := state.Named(to)
 	if !ok {
 		return noNode(to, state)
 	}

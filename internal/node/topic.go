@@ -68,7 +68,7 @@ func (n *Node) createPartitions(ctx context.Context, topic string, from, until i
 			return catalogChange{}, record.Refuse(record.LogNotFound, "topic %q was deleted", topic)
 		}
 		var change catalogChange
-		planned := s.clone()
+		planned := s.Clone()
 		for p := from; p < until; p++ {
 			of := config
 			if of.Topic, of.Partition = topic, p; p == 0 {
@@ -78,7 +78,7 @@ func (n *Node) createPartitions(ctx context.Context, topic string, from, until i
 			if refusal != nil {
 				return catalogChange{}, refusal
 			}
-			if err := planned.fold(catalogChange{Put: []catalogLog{l}}); err != nil {
+			if err := planned.Fold(catalogChange{Put: []catalogLog{l}}); err != nil {
 				return catalogChange{}, err
 			}
 			change.Put = append(change.Put, l)
@@ -111,7 +111,7 @@ func (n *Node) DeleteTopic(ctx context.Context, _ Caller, name string) error {
 		if _, ok := s.Logs[name]; !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
 		}
-		return catalogChange{Delete: append(s.otherPartitions(name), name)}, nil
+		return catalogChange{Delete: append(otherPartitions(s, name), name)}, nil
 	})
 }
 
@@ -215,7 +215,7 @@ func (n *Node) logFor(c Caller, log string) (*hosted, *record.Refusal) {
 }
 
 // otherPartitions are the logs of a topic but for partition 0.
-func (s *catalogState) otherPartitions(topic string) []string {
+func otherPartitions(s *catalogState, topic string) []string {
 	var others []string
 	for p := int32(1); ; p++ {
 		name := PartitionLog(topic, p)
@@ -228,9 +228,9 @@ func (s *catalogState) otherPartitions(topic string) []string {
 
 // refuseOrphans refuses to delete a log that is part of a topic with others:
 // the numbers of partitions would have a gap.
-func (s *catalogState) refuseOrphans(name string) *record.Refusal {
+func refuseOrphans(s *catalogState, name string) *record.Refusal {
 	topic := cmp.Or(s.Logs[name].Config.Topic, name)
-	if others := s.otherPartitions(topic); len(others) > 0 {
+	if others := otherPartitions(s, topic); len(others) > 0 {
 		return record.Refuse(record.Invalid, "log %q is one of %d partitions of topic %q; delete the topic as a whole, through the Kafka port",
 			name, len(others)+1, topic)
 	}

@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+// State is what the catalog's changes add up to. Its methods change nothing
+// that it shares with others, except Fold.
+type State struct {
+	Logs        map[string]Log    `json:"logs"`  // by name
+	Nodes       map[uint64]Node   `json:"nodes"` // the members, by id
+	Gone        map[uint64]string `json:"gone"`  // names of nodes that were removed, by id
+	NextLog     uint64            `json:"next_log"`
+	NextNode    uint64            `json:"next_node"`
+	NextReplica uint64            `json:"next_replica"`
+	NextSession record.SessionID  `json:"next_session"`
+}
+
+// Node is a member of the cluster.
+type Node struct {
+	ID      uint64 `json:"id"`
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Kafka   string `json:"kafka,omitempty"` // of its Kafka door; empty: none
+	// Token is what the node called itself by when it asked to be admitted: who
+	// asks again with it has not heard the answer.
+	Token string `json:"token"`
+	// Catalog is the node's replica of the catalog.
+	Catalog uint64 `json:"catalog_replica"`
+	// Leaving: its replicas are being moved elsewhere.
+	Leaving bool `json:"leaving,omitempty"`
+}
+
+// Log is one log as the catalog knows it.
+type Log struct {
+	ID      uint64 `json:"id"`
+	Name    string `json:"name"`
+	Config  Config `json:"config"`
+	Created int64  `json:"created_ms"`
+	Placement
+	// Lost and Ceiling belong to memory logs: offsets below Lost are gone with
+	// an earlier generation, and appends stay below Ceiling.
+	Lost    record.Offset `json:"lost,omitempty"`
+	Ceiling int64         `json:"ceiling,omitempty"`
+}
+
+// Config is how a log was configured.
+type Config struct {
+	Durability     string `json:"durability"`
+	RetentionMs    int64  `json:"retention_ms,omitempty"`
+	RetentionBytes int64  `json:"retention_bytes,omitempty"`
+	MaxBatchBytes  int    `json:"max_batch_bytes,omitempty"`
+	Replicas       int    `json:"replicas,omitempty"`
+	Topic          string `json:"topic,omitempty"`
+	Partition      int32  `json:"partition,omitempty"`
+}
+
+// Change is one record of the catalog. All its parts take effect together.
+type Change struct {
+	// ID tells whoever proposed it that it has landed.
+	ID         string           `json:"change"`
+	Put        []Log            `json:"put,omitempty"`        // logs that are new or different
+	Delete     []string         `json:"delete,omitempty"`     // names of logs
+	Node       []Node           `json:"node,omitempty"`       // nodes that are new or different
+	Gone       []uint64         `json:"gone,omitempty"`       // nodes that left
+	Sessions   record.SessionID `json:"sessions,omitempty"`   // all ids below are taken
+	Checkpoint *State           `json:"checkpoint,omitempty"` // everything so far
+}
+
+// Empty reports whether the change has no effect and need not be recorded.
+func (c *Change) Empty() bool {
+	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone) == 0 && c.Sessions == 0 && c.Checkpoint == nil
+}
+
+var errUnknownChange = errors.New("unknown kind of change; a newer version wrote it")
+
+// NewState is the state before the first change. The node that forms a cluster
+// has id 1, and its replica of the catalog too.
+func NewState() State {
+	return State{
+		Logs: map[string]Log{}, Nodes: map[uint64]Node{}, Gone: map[uint64]string{},
+		NextLog: 1, NextNode: 2, NextReplica: 2, NextSession: 1,
+	}
+}
+
+// Fold adds a change to the state.
+func (s *State) Fold(c Change) error {
+	if c.Empty() {
+		return errUnknownChange
+	}
+	if c.Checkpoint != nil {
+		*s = c.Checkpoint.Clone()
+	}
+	for _, l := range c.Put {
+		s.Logs[l.Name] = l
+		s.NextLog = max(s.NextLog, l.ID+1)
+		for _, r := range l.Replicas {
+			s.NextReplica = max(s.NextReplica, r.ID+1)
+		}
+	}
+	for _, name := range c.Delete {
+		delete(s.Logs, name)
+	}
+	for _, n := range c.Node {
+		s.Nodes[n.ID] = n
+		s.NextNode = max(s.NextNode, n.ID+1)
+		s.NextReplica = max(s.NextReplica, n.Catalog+1)
+	}
+	for _, id := range c.Gone {
+		s.Gone[id] = s.Nodes[id].Name
+		delete(s.Nodes, id)
+	}
+	s.NextSession = max(s.NextSession, c.Sessions)
+	return nil
+}
+
+// Clone copies the maps; what they hold is never changed in place.
+func (s *State) Clone() State {
+	fresh, out := NewState(), *s
+	maps.Copy(fresh.Logs, s.Logs)
+	maps.Copy(fresh.Nodes, s.Nodes)
+	maps.Copy(fresh.Gone, s.Gone)
+	out.Logs, out.Nodes, out.Gone = fresh.Logs, fresh.Nodes, fresh.Gone
+	return out
+}
+
+// Named finds a member by its name.
+func (s *State) Named(name string) (Node, bool) {
+	for _, n := range s.Nodes {
+		if n.Name == name {
+			return n, true
+		}
+	}
+	return Node{}, false
+}
+
+// Members are all nodes, by id.
+func (s *State) Members() []Node {
+	return slices.SortedFunc(maps.Values(s.Nodes), func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// Holds reports whether a node has, or may still have, a replica of a log.
+func (s *State) Holds(node uint64) bool {
+	for _, l := range s.Logs {
+		if _, here := l.On(node); here {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,23 @@
+package cluster
+
+// MaxCatalogVoters is how many nodes at the most vote on the catalog: more would
+// make each change slower and the cluster no safer. The others follow it.
+const MaxCatalogVoters = 5
+
+// CatalogMembers are the replicas that the catalog itself should have. A node on
+// its way out has no vote, but follows for as long as it holds a replica of any
+// log: it may lead that log, and then it is the one to move it.
+func (s *State) CatalogMembers() (voters, learners []uint64) {
+	for _, n := range s.Members() {
+		switch {
+		case n.Leaving && s.Holds(n.ID):
+			learners = append(learners, n.Catalog)
+		case n.Leaving:
+		case len(voters) < MaxCatalogVoters:
+			voters = append(voters, n.Catalog)
+		default:
+			learners = append(learners, n.Catalog)
+		}
+	}
+	return voters, learners
+}

@@ -1,0 +1,34 @@
+package node
+
+import (
+	"time"
+
+	"strandline.dev/internal/cluster"
+)
+
+// What the catalog's changes add up to is decided in package cluster.
+type (
+	catalogState   = cluster.State
+	catalogNode    = cluster.Node
+	catalogLog     = cluster.Log
+	catalogReplica = cluster.Replica
+	catalogChange  = cluster.Change
+)
+
+func encodeConfig(c Config) cluster.Config {
+	return cluster.Config{
+		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),
+		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
+	}
+}
+
+func decodeConfig(c cluster.Config) Config {
+	out := Config{
+		Retention:      time.Duration(c.RetentionMs) * time.Millisecond,
+		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Topic: c.Topic, Partition: c.Partition,
+	}
+	if c.Durability == Memory.String() {
+		out.Durability = Memory
+	}
+	return out
+}
