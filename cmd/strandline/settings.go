@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,12 +83,28 @@ func readEnvironment(environ []string, known map[string]bool) (map[string]any, e
 			continue
 		}
 		key, ok := keys[name]
+		if !ok && isServiceLink(name, value) {
+			continue
+		}
 		if !ok {
 			return nil, fmt.Errorf("unknown environment variable %s", name)
 		}
 		found[key] = value
 	}
 	return found, nil
+}
+
+// serviceLinks are the variables that Kubernetes and Docker give every container
+// about the services beside it. For a service whose name begins with "strandline"
+// they begin like ours.
+var serviceLinks = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// servicePort is the value of such a link's NAME_PORT; a port that a person meant
+// for a setting has another.
+var servicePort = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+
+func isServiceLink(name, value string) bool {
+	return serviceLinks.MatchString(name) || strings.HasSuffix(name, "_PORT") && servicePort.MatchString(value)
 }
 
 // variableOf is the environment variable of a key: log.create.retention-bytes

@@ -109,3 +109,18 @@ func TestEveryFlagCanBeSet(t *testing.T) {
 		require.NotContains(t, command.Name(), ".")
 	})
 }
+
+// A Service named strandline, or strandline-grpc, in the same namespace.
+func TestVariablesOfKubernetesServicesAreNotSettings(t *testing.T) {
+	_, err := createFlags(t, []string{
+		"STRANDLINE_SERVICE_HOST=10.96.0.7", "STRANDLINE_SERVICE_PORT=7171", "STRANDLINE_SERVICE_PORT_GRPC=7171",
+		"STRANDLINE_PORT=tcp://10.96.0.7:7171", "STRANDLINE_PORT_7171_TCP=tcp://10.96.0.7:7171",
+		"STRANDLINE_PORT_7171_TCP_PROTO=tcp", "STRANDLINE_PORT_7171_TCP_PORT=7171", "STRANDLINE_PORT_7171_TCP_ADDR=10.96.0.7",
+		"STRANDLINE_GRPC_SERVICE_HOST=10.96.0.8", "STRANDLINE_GRPC_PORT=tcp://10.96.0.8:7171",
+	}, "")
+	require.NoError(t, err)
+	for _, variable := range []string{"STRANDLINE_PORT=7171", "STRANDLINE_GRPC_PORT=7171", "STRANDLINE_HOST=here"} {
+		_, err := createFlags(t, []string{variable}, "")
+		require.ErrorContains(t, err, "unknown environment variable", variable)
+	}
+}

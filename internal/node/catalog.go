@@ -50,6 +50,8 @@ type catalog struct {
 	// been replaced since.
 	current atomic.Bool
 
+	missing missing
+
 	// deciding holds one over a whole change: this node makes one at a time.
 	// Never mu: a change may have to wait for what is learned meanwhile, the
 	// address of the leader first of all.
@@ -120,7 +122,6 @@ func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalo
 		var d decided
 		switch {
 		case err == nil:
-			c.checkpoint(ctx)
 			return nil
 		case errors.As(err, &d):
 			return d.error
@@ -271,10 +272,17 @@ func (c *catalog) refresh(ctx context.Context) error {
 	if err := c.learn(ctx); err != nil {
 		return err
 	}
-	if c.current.Swap(true) {
+	if c.current.Load() {
 		return nil
 	}
-	return c.node.made.settle(c.shown.Load().NextReplica)
+	// In this order: a node that takes what it shows for current makes replicas
+	// that are not in the list of those it made, and a list that was lost says
+	// nothing before it is settled.
+	if err := c.node.made.settle(c.shown.Load().NextReplica); err != nil {
+		return err
+	}
+	c.current.Store(true)
+	return nil
 }
 
 // learn folds what has become known here, without asking others.
@@ -337,31 +345,41 @@ func (c *catalog) fold(chunk Chunk) error {
 	return nil
 }
 
-// checkpoint writes the whole state as one change and trims those before, once
-// in a while. If it fails the next change tries again.
-func (c *catalog) checkpoint(ctx context.Context) {
+// checkpoint writes the whole state as one change and trims those before, if
+// this node leads the catalog and there are enough of them. It is the catalog's
+// retention, and like that of other logs it is looked at every second by whoever
+// leads: who decided the changes does not matter, and what failed is tried again.
+func (c *catalog) checkpoint(ctx context.Context) error {
 	start, _, err := c.host().replica.Tail().Bounds()
+	if err != nil || !c.host().replica.Status().Leading {
+		return err
+	}
 	c.mu.Lock()
-	at, whole := c.next, c.state.Clone()
+	at := c.next
+	if at-start < checkpointEvery {
+		c.mu.Unlock()
+		return nil
+	}
+	whole := c.state.Clone()
 	c.mu.Unlock()
-	if err != nil || at-start < checkpointEvery || !c.host().replica.Status().Leading {
-		return
-	}
 	value, err := json.Marshal(catalogChange{ID: rand.Text(), Checkpoint: &whole})
-	if err == nil {
-		err = c.appendAt(ctx, at, value)
+	if err != nil {
+		return fmt.Errorf("encode a checkpoint: %w", err)
 	}
-	if err == nil {
-		_, err = c.host().command(ctx, record.Command{Kind: record.Trim, Offset: at})
+	err = c.appendAt(ctx, at, value)
+	if errors.Is(err, &record.Refusal{Reason: record.EndMismatch}) {
+		return nil // a change came first; the next look finds it
 	}
 	if err != nil {
-		c.node.logger.Warn("could not write a checkpoint of the catalog; the next change tries again", "error", err)
+		return err
 	}
+	_, err = c.host().command(ctx, record.Command{Kind: record.Trim, Offset: at})
+	return err
 }
 
-// reserveSessions takes count session ids for this node.
-func (c *catalog) reserveSessions(ctx context.Context, count record.SessionID) (first record.SessionID, err error) {
-	err = c.changeWithin(ctx, reserveTimeout, func(s *catalogState) (catalogChange, error) {
+// reserveSessions takes count session ids for this node. It gives up after a time.
+func (c *catalog) reserveSessions(ctx context.Context, count record.SessionID, patience time.Duration) (first record.SessionID, err error) {
+	err = c.changeWithin(ctx, patience, func(s *catalogState) (catalogChange, error) {
 		first = s.NextSession
 		return catalogChange{Sessions: first + count}, nil
 	})

@@ -36,6 +36,9 @@ type hosted struct {
 	standing atomic.Pointer[record.Refusal]
 	// forgot: the replica must not speak any more, see renewal.go.
 	forgot bool
+	// unopened is why the files could not be opened, though nothing says that they
+	// are damaged; nil for a log that was.
+	unopened error
 	// found is told when stored bytes are not what was written; of a log that
 	// runs.
 	found func(error)
@@ -176,9 +179,14 @@ func (n *Node) host(l catalogLog, id uint64) *hosted {
 		n.lose(h, l, err)
 	case errors.As(err, &corrupt) && len(l.Replicas)+len(l.Leaving) > 1:
 		n.mend(h, l, err)
-	default:
+	case corrupt != nil:
 		n.logger.Error("a log cannot be served", "log", l.Name, "error", err)
 		h.stand(record.Refuse(record.Corrupt, "log %q cannot be served here: %v", h.name, err))
+	default:
+		// It says nothing of what is stored: others may serve the log, and this
+		// node does when the cause is gone, see reopen.go.
+		h.unopened = err
+		h.stand(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.name, err))
 	}
 	return h
 }

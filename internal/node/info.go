@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-
-	"strandline.dev/internal/record"
 )
 
 // Info describes a log. It is linearizable: it includes every append that was
@@ -19,7 +17,8 @@ func (n *Node) Info(ctx context.Context, c Caller, log string) (Info, error) {
 	return n.describe(h), nil
 }
 
-// KnownInfo describes a log as far as this node knows, without asking others.
+// KnownInfo describes a log as far as this node knows. It asks others only
+// whether there is a log that this node has not heard of.
 func (n *Node) KnownInfo(_ Caller, log string) (Info, error) {
 	if h := (*n.logs.Load())[log]; h != nil {
 		return n.describe(h), nil
@@ -28,12 +27,11 @@ func (n *Node) KnownInfo(_ Caller, log string) (Info, error) {
 	if c == nil {
 		return Info{}, n.notMember()
 	}
-	state := c.shown.Load()
-	l, ok := state.Logs[log]
-	if !ok {
-		return Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
+	state, refusal := c.missing.confirm(c, log)
+	if refusal != nil {
+		return Info{}, refusal
 	}
-	return n.describeElsewhere(l, state), nil
+	return n.describeElsewhere(state.Logs[log], state), nil
 }
 
 // Watch returns when the log's start or end differs from what since tells, or

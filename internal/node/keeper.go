@@ -99,7 +99,7 @@ func (n *Node) keepRetention(ctx context.Context) {
 		case <-n.keeper.grown:
 		}
 		for _, h := range *n.logs.Load() {
-			if h.replica == nil || h.id == catalogID || !h.replica.Status().Leading {
+			if h.replica == nil || !h.replica.Status().Leading {
 				continue
 			}
 			limited, cancel := context.WithTimeout(ctx, retainTime)
@@ -130,6 +130,12 @@ func (n *Node) wroteTo(h *hosted, bytes int) {
 
 // retain trims what a log's retention has outlived.
 func (n *Node) retain(ctx context.Context, h *hosted) error {
+	if h.id == catalogID {
+		if c := n.catalog.Load(); c != nil {
+			return c.checkpoint(ctx)
+		}
+		return nil
+	}
 	config := h.config.Load()
 	if config.Durability == Memory {
 		n.reserveSoon(h)

@@ -244,6 +244,7 @@ func (n *Node) begin() (err error) {
 	n.keeper.run(n.keepRenewing)
 	n.keeper.run(n.shapeLogs)
 	n.keeper.run(n.askAround)
+	n.keeper.run(n.reopenLogs)
 	if n.options.ScrubRate > 0 {
 		n.keeper.run(n.scrub)
 	}
@@ -408,11 +409,11 @@ func (n *Node) notHere(name string) *record.Refusal {
 	if c == nil {
 		return n.notMember()
 	}
-	state := c.shown.Load()
-	l, ok := state.Logs[name]
-	if !ok {
-		return record.Refuse(record.LogNotFound, "there is no log %q", name)
+	state, refusal := c.missing.confirm(c, name)
+	if refusal != nil {
+		return refusal
 	}
+	l := state.Logs[name]
 	r := record.Refuse(record.NotLeader, "this node does not hold log %q", name)
 	for _, at := range l.Replicas {
 		if at.Node == n.me.Load().NodeID {

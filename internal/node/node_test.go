@@ -7,7 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -355,22 +358,76 @@ func TestSessionsWriterTermsAndResolve(t *testing.T) {
 	requireReason(t, record.SessionExpired, n.KeepSession(t.Context(), anyone, "orders", s.ID))
 }
 
-func TestTheCatalogIsWrittenAnewOnceInAWhile(t *testing.T) {
+// The changes come from another node, as far as this one knows: it decides none.
+func TestTheLeaderOfTheCatalogMakesItsCheckpointsWhoeverDecidesTheChanges(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "orders", Config{})
-	for range checkpointEvery + 5 {
-		_, err := n.catalog.Load().reserveSessions(t.Context(), 1)
-		require.NoError(t, err)
-	}
-	start, end, err := n.catalog.Load().host().replica.Tail().Bounds()
+	host := n.catalog.Load().host()
+	_, end, err := host.replica.Tail().Bounds()
 	require.NoError(t, err)
-	require.Less(t, end-start, record.Offset(checkpointEvery))
+	var b record.Builder
+	b.Reset(nil)
+	for i := range checkpointEvery + 5 {
+		require.NoError(t, b.Add(record.Record{Value: fmt.Appendf(nil, `{"change":"other-%d","sessions":%d}`, i, i+2)}))
+	}
+	batch, err := b.Finish(record.None)
+	require.NoError(t, err)
+	require.NoError(t, host.appendAt(t.Context(), end, batch))
+	require.Eventually(t, func() bool {
+		start, end, err := host.replica.Tail().Bounds()
+		return err == nil && end-start < checkpointEvery
+	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, n.Close(t.Context()))
 
 	n = open(t, dir)
 	require.Empty(t, read(t, n, "orders", everything))
-	first, err := n.catalog.Load().reserveSessions(t.Context(), 1)
+	first, err := n.catalog.Load().reserveSessions(t.Context(), 1, reserveTimeout)
 	require.NoError(t, err)
-	require.Equal(t, record.SessionID(1+checkpointEvery+5), first)
+	require.Equal(t, record.SessionID(checkpointEvery+6), first)
+}
+
+func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T) {
+	disk := &listDisk{FS: segment.OS()}
+	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close(context.Background())) }()
+	c := n.catalog.Load()
+	disk.broken.Store(true)
+	n.made.mu.Lock()
+	n.made.Below = unsettled
+	n.made.mu.Unlock()
+	c.current.Store(false)
+	require.ErrorIs(t, c.refresh(t.Context()), errBroken)
+	require.False(t, c.current.Load(), "a node must not take for current what its list of replicas does not know")
+	disk.broken.Store(false)
+	require.NoError(t, c.refresh(t.Context()))
+	require.True(t, c.current.Load())
+	require.False(t, n.made.has(1000))
+}
+
+// listDisk does not write replicas.json while it is broken.
+type listDisk struct {
+	segment.FS
+	broken atomic.Bool
+}
+
+func (d *listDisk) Create(name string) (segment.File, error) {
+	if d.broken.Load() && strings.HasPrefix(filepath.Base(name), "replicas.json") {
+		return nil, errBroken
+	}
+	return d.FS.Create(name)
+}
+
+// Without a majority of the catalog each caller would hold the turn until it
+// gives up, and the tenth would wait ten times as long.
+func TestACallerWaitsForItsTurnToOpenASessionNoLongerThanForASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sessionIDs{turn: make(chan struct{}, 1)}
+		s.turn <- struct{}{} // somebody who does not come back
+		began := time.Now()
+		_, err := s.next(t.Context(), nil)
+		requireReason(t, record.Busy, err)
+		require.Equal(t, reserveTimeout, time.Since(began))
+	})
 }

@@ -132,8 +132,9 @@ const (
 	// sessionBlock is how many ids one change of the catalog reserves.
 	sessionBlock = 1000
 
-	// reserveTimeout bounds that change. It is longer than most changes of
-	// leader; who has waited so long does better to hear why.
+	// reserveTimeout bounds how long a caller waits for an id, its turn included.
+	// It is longer than most changes of leader; a caller that has waited so long
+	// does better with an error that says why.
 	reserveTimeout = 5 * time.Second
 )
 
@@ -141,15 +142,18 @@ const (
 // means that nothing has happened: ids that may have been reserved, and that
 // nobody is told of, are lost.
 func (s *sessionIDs) next(ctx context.Context, c *catalog) (record.SessionID, error) {
-	// Who does not wait any longer must not take the turn of those who do.
+	deadline := time.Now().Add(reserveTimeout)
+	// A caller that no longer waits must not take the turn of those that do.
+	waiting, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
 	select {
 	case s.turn <- struct{}{}:
-	case <-ctx.Done():
+	case <-waiting.Done():
 		return 0, noSessionID()
 	}
 	defer func() { <-s.turn }()
 	if s.from == s.till {
-		from, err := c.reserveSessions(ctx, sessionBlock)
+		from, err := c.reserveSessions(ctx, sessionBlock, time.Until(deadline))
 		var r *record.Refusal
 		switch {
 		case errors.As(err, &r) && (r.Reason == record.Busy || r.Reason == record.OutcomeUnknown):

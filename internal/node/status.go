@@ -246,13 +246,18 @@ func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) err
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
 	state := c.shown.Load()
+	if log != catalogName {
+		var refusal *record.Refusal
+		if state, refusal = c.missing.confirm(c, log); refusal != nil {
+			return refusal
+		}
+	}
 	target, ok := state.Named(to)
 	if !ok {
 		return noNode(to, state)
 	}
-	if l, ok := state.Logs[log]; log != catalogName && !ok {
-		return record.Refuse(record.LogNotFound, "there is no log %q", log)
-	} else if _, holds := l.On(target.ID); log != catalogName && !holds {
+	l := state.Logs[log]
+	if _, holds := l.On(target.ID); log != catalogName && !holds {
 		return record.Refuse(record.NoNode, "node %q holds no replica of log %q", to, log)
 	}
 	leader := n.leaderNode(ctx, log)
