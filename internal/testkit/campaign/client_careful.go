@@ -19,6 +19,8 @@ const (
 	windowRequests = 8
 	// attemptTime bounds a request that goes out; it is sent again then.
 	attemptTime = 3 * time.Second
+	// lease of a session.
+	lease = 10 * time.Second
 	// settleTime is how long a life goes on to settle its window when its time is
 	// over.
 	settleTime = 10 * time.Second
@@ -30,9 +32,9 @@ const (
 func careful(v *life) {
 	v.load.told.Note(history.Event{Kind: history.Client, Client: v.name, InFlight: windowRequests})
 	v.with(func(c *client.Client) {
-		call := v.load.told.Invoke(history.Event{Client: v.name, Verb: history.OpenSession, Log: ordersLog})
+		call := v.load.told.Invoke(history.Event{Client: v.name, Verb: history.OpenSession, Log: ordersLog, Lease: uint32(lease.Milliseconds())})
 		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-		opened, err := c.Admin().OpenSession(ctx, ordersLog, 10*time.Second)
+		opened, err := c.Admin().OpenSession(ctx, ordersLog, lease)
 		cancel()
 		v.returned(call, err, history.Event{Session: opened.ID, Epoch: opened.Epoch})
 		if err != nil {
@@ -115,7 +117,7 @@ func (s *session) burst(ctx context.Context, node *grpc.ClientConn) bool {
 		r.body.LowWater = s.open[0].first
 		sent = append(sent, s.load.told.Invoke(history.Event{
 			Client: s.name, Verb: history.Append, Log: ordersLog, Hashes: r.hashes, Session: s.id, Epoch: s.epoch, Sequence: r.first,
-			Deadline: s.load.told.Now() + int64(attemptTime),
+			LowWater: r.body.LowWater, Deadline: s.load.told.Now() + int64(attemptTime),
 		}))
 		if stream.Send(r.body) != nil {
 			return false
@@ -221,6 +223,7 @@ func (s *session) haunt() {
 	r.body.LowWater = r.first
 	call := s.load.told.Invoke(history.Event{
 		Client: s.name, Verb: history.Append, Log: ordersLog, Hashes: r.hashes, Session: s.id, Epoch: s.epoch, Sequence: r.first,
+		LowWater: r.body.LowWater,
 	})
 	call.Return(func() history.Event {
 		stream, err := strandlinev1.NewLogServiceClient(connection).Append(ctx)

@@ -11,7 +11,6 @@ type book struct {
 	// what any reader was shown or told. Both only rise, and so do the two below.
 	acked, seen mark
 	start       mark // the highest start that was told
-	trims       mark // the highest point that anybody asked to trim to
 	fence       mark // the newest writer term that was granted
 
 	retention bool

@@ -12,9 +12,13 @@ type call struct {
 	deadline int64 // ns; 0: none
 
 	records  []*record // of an append
+	count    uint64    // of them
 	session  uint64
 	epoch    uint32
 	sequence uint64
+	implicit bool
+	lowWater uint64
+	lease    int64 // ns; of a session that is opened
 	lane     string
 	writer   uint64
 	expected int64 // none: no condition
@@ -26,8 +30,10 @@ type call struct {
 	fastForward bool
 
 	// As they stood when the call began.
-	acked, seen, start, trims, fence mark
-	ended                            Place // its session had ended, by this line
+	acked, seen, start, fence mark
+	ended                     Place // its session or epoch had ended, by this line
+	remembered                bool  // the log was known to have its session, or the epoch of an implicit one
+	landed                    Place // of a resolve: the record was in the log, by this line
 
 	// Of a read that goes on.
 	next               int64 // the offset that has to come; none: any
@@ -41,11 +47,12 @@ const none = -1
 func newCall(e *Event, b *book, at Place) *call {
 	return &call{
 		client: e.Client, id: e.Call, verb: e.Verb, book: b, invoked: at, began: e.Time, deadline: e.Deadline,
-		session: e.Session, epoch: e.Epoch, sequence: e.Sequence, lane: e.Lane, number: e.Number,
+		count: uint64(len(e.Hashes)), session: e.Session, epoch: e.Epoch, sequence: e.Sequence, implicit: e.Implicit, lowWater: e.LowWater,
+		lease: int64(e.Lease) * 1e6, lane: e.Lane, number: e.Number,
 		writer: e.Writer, expected: offset(e.ExpectedEnd),
 		from: offset(e.From), next: offset(e.From), consistency: e.Consistency, least: e.Least,
 		before: e.Before, fastForward: e.FastForward,
-		acked: b.acked, seen: b.seen, start: b.start, trims: b.trims, fence: b.fence,
+		acked: b.acked, seen: b.seen, start: b.start, fence: b.fence,
 	}
 }
 

@@ -111,9 +111,6 @@ func (c *Checker) invoke(e *Event, at Place) error {
 	}
 	client.newest = e.Call
 	b := c.book(e.Log)
-	if e.Verb == Trim {
-		b.trims.raise(e.Before, at)
-	}
 	call := newCall(e, b, at)
 	for _, r := range c.rules {
 		r.invoked(call)

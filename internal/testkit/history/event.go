@@ -34,6 +34,14 @@ type Event struct {
 	Session  uint64 `json:"session,omitempty"`
 	Epoch    uint32 `json:"epoch,omitempty"`
 	Sequence uint64 `json:"sequence,omitempty"`
+	// Implicit marks an append in a session that its first record opens, as those
+	// of Kafka's producers do.
+	Implicit bool `json:"implicit,omitempty"`
+	// LowWater is what an append tells the log: the client has the answers for all
+	// records of the epoch below it.
+	LowWater uint64 `json:"low_water,omitempty"`
+	// Lease of a session that is opened, in ms; 0: not known.
+	Lease uint32 `json:"lease,omitempty"`
 	// Lane and Number tell in what order a client appends when it does not know
 	// sessions itself. Numbers of one lane rise.
 	Lane   string `json:"lane,omitempty"`
@@ -64,6 +72,9 @@ type Event struct {
 	Ranges [][2]int64 `json:"ranges,omitempty"`
 	// Forgotten: the append is in the log, and the log no longer knows where.
 	Forgotten bool `json:"forgotten,omitempty"`
+	// Written is where the leader has written the first record of an append that is
+	// not known to be durable: of an outcome that is Unknown.
+	Written *int64 `json:"written,omitempty"`
 	// Start and End are the bounds of the log that were told. An End on the
 	// return of a read says that the read went on up to there.
 	Start *int64 `json:"start,omitempty"`
@@ -108,6 +119,8 @@ const (
 	Trim         Verb = "trim"
 	OpenSession  Verb = "open_session"
 	CloseSession Verb = "close_session"
+	KeepSession  Verb = "keep_session"
+	EndEpoch     Verb = "end_epoch"
 	Resolve      Verb = "resolve"
 	Writer       Verb = "writer"
 )

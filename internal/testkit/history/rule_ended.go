@@ -2,9 +2,9 @@ package history
 
 import "math"
 
-// ended: once somebody was told that a session has ended, no append that begins
-// later gets into the log under it. A producer of the other protocol may begin
-// a higher epoch after its lease ran out; nothing follows a close.
+// ended: once a client was told that a session, or an epoch of it, has ended, no
+// append that begins later gets into the log under it. An implicit session may
+// begin a higher epoch after its lease ran out; nothing follows a close.
 type ended struct {
 	idle
 	court
@@ -30,7 +30,7 @@ func (n *ended) returned(c *call, e *Event, at Place) {
 	switch {
 	case c.verb == CloseSession && e.Outcome == OK:
 		n.sessions[session] = epochAt{math.MaxUint32, at}
-	case c.verb == Append && (e.Reason == "SESSION_EXPIRED" || e.Reason == "SESSION_NOT_FOUND"):
+	case c.verb == EndEpoch && e.Outcome == OK, c.verb == Append && c.refusedForEnd(e):
 		if end, has := n.sessions[session]; !has || end.epoch < c.epoch {
 			n.sessions[session] = epochAt{c.epoch, at}
 		}
@@ -47,4 +47,11 @@ func (n *ended) placed(p *placement) {
 		n.accuse(p.book, []Place{r.call.ended, r.call.invoked, p.at}, "session %d had ended before the append of record %016x began, which is at offset %d",
 			r.call.session, r.hash, p.offset)
 	}
+}
+
+// refusedForEnd reports whether the session of c turned out to have ended. That an
+// implicit session is not known says nothing: the record that opens it may still
+// be on its way.
+func (c *call) refusedForEnd(e *Event) bool {
+	return e.Reason == "SESSION_EXPIRED" || e.Reason == "SESSION_NOT_FOUND" && !c.implicit
 }

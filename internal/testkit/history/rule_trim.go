@@ -1,29 +1,68 @@
 package history
 
-// trim: the start of a log goes where somebody asked it to go, no further, and
-// does not come back. Readers that need not be fresh may still see the start as
-// it was.
+import (
+	"cmp"
+	"slices"
+)
+
+// trim: the start of a log goes where a trim asked it to go that has not failed,
+// no further, and does not come back. Readers that need not be fresh may still see
+// the start as it was.
 type trim struct {
 	idle
 	court
+	// asked has where trims were to go that have not failed for certain, lowest
+	// first.
+	asked map[*book][]mark
 }
 
-func newTrim(c court, _ Options) rule { return &trim{court: c} }
+func newTrim(c court, _ Options) rule { return &trim{court: c, asked: map[*book][]mark{}} }
+
+func (t *trim) invoked(c *call) {
+	if c.verb == Trim {
+		asked := t.asked[c.book]
+		i, _ := slices.BinarySearchFunc(asked, c.before, byValue)
+		t.asked[c.book] = slices.Insert(asked, i, mark{c.before, c.invoked})
+	}
+}
+
+func byValue(m mark, value int64) int { return cmp.Compare(m.value, value) }
+
+// highest is where the furthest trim of a log was to go that has not failed.
+func (t *trim) highest(b *book) mark {
+	if asked := t.asked[b]; len(asked) > 0 {
+		return asked[len(asked)-1]
+	}
+	return mark{}
+}
+
+// failed takes a trim out that was not done, and never will be.
+func (t *trim) failed(c *call, at Place) {
+	asked := t.asked[c.book]
+	i, _ := slices.BinarySearchFunc(asked, c.before, byValue)
+	for asked[i].at != c.invoked {
+		i++
+	}
+	t.asked[c.book] = slices.Delete(asked, i, i+1)
+	if start, most := c.book.start, t.highest(c.book).value; !c.book.retention && start.value > most && start.value <= c.before {
+		t.accuse(c.book, []Place{c.invoked, at, start.at}, "a trim to offset %d failed for certain, and the log begins at %d", c.before, start.value)
+	}
+}
 
 func (t *trim) told(c *call, e *Event, at Place) {
 	if e.Start == nil {
 		return
 	}
-	t.asked(c.book, *e.Start, at)
+	t.justify(c.book, *e.Start, at)
 	if c.linearizable() && *e.Start < c.start.value && e.Outcome != Failed && e.Outcome != Unknown {
 		t.accuse(c.book, []Place{c.start.at, c.invoked, at}, "the log began at offset %d before, and again at %d", c.start.value, *e.Start)
 	}
 }
 
-// asked holds a start against the trims that anyone has begun.
-func (t *trim) asked(b *book, start int64, at Place) {
-	if !b.retention && start > b.trims.value {
-		t.accuse(b, []Place{b.trims.at, at}, "the log begins at offset %d, and nobody asked for more than %d", start, b.trims.value)
+// justify holds a start against the trims that may have been done.
+func (t *trim) justify(b *book, start int64, at Place) {
+	if most := t.highest(b); !b.retention && start > most.value {
+		t.accuse(b, []Place{most.at, at}, "the log begins at offset %d, and no trim beyond %d can have been done", start, most.value)
 	}
 }
 
@@ -38,6 +77,9 @@ func (t *trim) framed(c *call, e *Event, at Place) {
 }
 
 func (t *trim) returned(c *call, e *Event, at Place) {
+	if c.verb == Trim && e.Outcome == Failed {
+		t.failed(c, at)
+	}
 	if c.verb != Trim || e.Outcome != OK {
 		return
 	}
@@ -51,6 +93,6 @@ func (t *trim) returned(c *call, e *Event, at Place) {
 
 func (t *trim) noted(e *Event, b *book, at Place) {
 	if e.Kind == Replica && e.Start != nil {
-		t.asked(b, *e.Start, at)
+		t.justify(b, *e.Start, at)
 	}
 }

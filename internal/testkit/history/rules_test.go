@@ -285,6 +285,24 @@ var stories = []story{
 		h.stale(0, 2, 1, 2)
 		h.info(2, 2)
 	}},
+	{"trim", "a trim that failed is done", true, func(h *teller) {
+		h.acked(0, Event{Hashes: Hashes{1, 2}})
+		h.begin(Trim, Event{Before: 2}).Return(refused("OFFSET_BEYOND_END"))
+		h.info(1, 2)
+	}},
+	{"trim", "a trim that was done fails", true, func(h *teller) {
+		h.acked(0, Event{Hashes: Hashes{1, 2}})
+		trim := h.begin(Trim, Event{Before: 2})
+		h.info(2, 2)
+		trim.Return(refused("NOT_LEADER"))
+	}},
+	{"trim", "of two trims to one offset one failed", false, func(h *teller) {
+		h.acked(0, Event{Hashes: Hashes{1, 2}})
+		first, second := h.begin(Trim, Event{Before: 2}), h.begin(Trim, Event{Before: 2})
+		first.Return(refused("NOT_LEADER"))
+		h.info(2, 2)
+		second.Return(Event{Outcome: Unknown})
+	}},
 	{"trim", "it may be done before it is answered", false, func(h *teller) {
 		h.acked(0, Event{Hashes: Hashes{1, 2}})
 		trim := h.begin(Trim, Event{Before: 1})
@@ -311,6 +329,124 @@ var stories = []story{
 		h.begin(CloseSession, Event{Session: 7}).Return(Event{Outcome: OK})
 		early.Return(Event{Outcome: Unknown})
 		h.acked(0, in(0, 0, 1))
+	}},
+
+	{"ended", "an epoch takes an append after its end", true, func(h *teller) {
+		h.begin(EndEpoch, Event{Session: 7}).Return(Event{Outcome: OK})
+		h.acked(0, in(0, 0, 1))
+	}},
+	{"ended", "the next epoch takes one", false, func(h *teller) {
+		h.begin(EndEpoch, Event{Session: 7}).Return(Event{Outcome: OK})
+		h.acked(0, in(1, 0, 1))
+	}},
+	{"ended", "the first record of an implicit session opens it, after another was refused", false, func(h *teller) {
+		second := in(0, 1, 2)
+		second.Implicit = true
+		h.append(second).Return(refused("SESSION_NOT_FOUND"))
+		h.acked(0, implicit(0, 1))
+		h.acked(1, second)
+	}},
+
+	{"lease", "a session ends within its lease", true, func(h *teller) {
+		h.open(1000)
+		h.acked(0, in(0, 0, 1))
+		h.now += 700e6
+		h.append(in(0, 1, 2)).Return(refused("SESSION_EXPIRED"))
+	}},
+	{"lease", "a session ends within its lease, as was told to one who kept it", true, func(h *teller) {
+		h.open(1000)
+		h.now += 900e6
+		h.begin(KeepSession, Event{Session: 7}).Return(Event{Outcome: OK})
+		h.now += 700e6
+		h.begin(KeepSession, Event{Session: 7}).Return(refused("SESSION_EXPIRED"))
+	}},
+	{"lease", "an implicit session is gone within a day", true, func(h *teller) {
+		h.acked(0, implicit(0, 1))
+		h.now += 20 * 3600e9
+		h.append(implicit(1, 2)).Return(refused("SESSION_EXPIRED"))
+	}},
+	{"lease", "a session ends after its lease", false, func(h *teller) {
+		h.open(1000)
+		h.acked(0, in(0, 0, 1))
+		h.now += 900e6
+		h.append(in(0, 1, 2)).Return(refused("SESSION_EXPIRED"))
+	}},
+	{"lease", "a record that was sent before is no sign of life", false, func(h *teller) {
+		h.open(1000)
+		h.append(in(0, 0, 1)).Return(Event{Outcome: Unknown})
+		h.now += 2e9
+		h.acked(0, in(0, 0, 1))
+		h.append(in(0, 1, 2)).Return(refused("SESSION_EXPIRED"))
+	}},
+	{"lease", "a session that is closed ends at once", false, func(h *teller) {
+		h.open(1000)
+		h.begin(CloseSession, Event{Session: 7}).Return(Event{Outcome: Unknown})
+		h.append(in(0, 0, 1)).Return(refused("SESSION_EXPIRED"))
+	}},
+
+	{"resolve", "what was acknowledged is still to come", true, func(h *teller) {
+		h.acked(0, in(0, 0, 1))
+		h.begin(Resolve, Event{Session: 7}).Return(Event{Outcome: OK, State: NotNow})
+	}},
+	{"resolve", "what was read is pending", true, func(h *teller) {
+		h.append(in(0, 0, 1))
+		h.stale(0, 1, 1)
+		h.begin(Resolve, Event{Session: 7}).Return(Event{Outcome: OK, State: Pending})
+	}},
+	{"resolve", "what is of an epoch that has ended is still to come", true, func(h *teller) {
+		h.begin(EndEpoch, Event{Session: 7}).Return(Event{Outcome: OK})
+		h.begin(Resolve, Event{Session: 7}).Return(Event{Outcome: OK, State: NotNow})
+	}},
+	{"resolve", "a resolve that began before may not know", false, func(h *teller) {
+		resolve := h.begin(Resolve, Event{Session: 7})
+		h.acked(0, in(0, 0, 1))
+		resolve.Return(Event{Outcome: OK, State: NotNow})
+		h.begin(Resolve, Event{Session: 7, Epoch: 1}).Return(Event{Outcome: OK, State: NotNow})
+	}},
+
+	{"forgotten", "a new record of a session that is known", true, func(h *teller) {
+		h.open(1000)
+		h.append(in(0, 0, 1)).Return(Event{Outcome: OK, Forgotten: true})
+	}},
+	{"forgotten", "a record above the low-water mark", true, func(h *teller) {
+		h.acked(0, in(0, 0, 1))
+		h.acked(1, Event{Hashes: Hashes{2}, Session: 7, Sequence: 1, LowWater: 1})
+		h.begin(Resolve, Event{Session: 7, Sequence: 1}).Return(Event{Outcome: OK, State: Gone})
+	}},
+	{"forgotten", "a record of an implicit session that has had 63 more", true, func(h *teller) {
+		for i := range uint64(64) {
+			h.acked(int64(i), implicit(i, i+1))
+		}
+		h.append(implicit(0, 1)).Return(Event{Outcome: OK, Forgotten: true})
+	}},
+	{"forgotten", "a record of an implicit session that has had 64 more", false, func(h *teller) {
+		for i := range uint64(65) {
+			h.acked(int64(i), implicit(i, i+1))
+		}
+		h.append(implicit(0, 1)).Return(Event{Outcome: OK, Forgotten: true})
+	}},
+	{"forgotten", "a record below the low-water mark, and one of a session that nobody opened", false, func(h *teller) {
+		h.acked(0, in(0, 0, 1))
+		h.append(Event{Hashes: Hashes{2}, Session: 7, Sequence: 1, LowWater: 1})
+		h.append(in(0, 0, 1)).Return(Event{Outcome: OK, Forgotten: true})
+		h.begin(Resolve, Event{Session: 8}).Return(Event{Outcome: OK, State: Gone})
+	}},
+
+	{"written", "a record is not where it was written", true, func(h *teller) {
+		h.append(one(1)).Return(Event{Outcome: Unknown, Written: new(int64(4))})
+		h.append(one(2))
+		h.read(4, 6, 2, 1)
+	}},
+	{"written", "it had been read elsewhere", true, func(h *teller) {
+		late := h.append(one(1))
+		h.read(5, 6, 1)
+		late.Return(Event{Outcome: Unknown, Written: new(int64(4))})
+	}},
+	{"written", "it is there, or lost", false, func(h *teller) {
+		h.append(one(1)).Return(Event{Outcome: Unknown, Written: new(int64(4))})
+		h.append(one(2)).Return(Event{Outcome: Unknown, Written: new(int64(5))})
+		h.append(one(3))
+		h.read(4, 6, 1, 3)
 	}},
 
 	{"fence", "a fenced writer succeeds", true, func(h *teller) {

@@ -66,6 +66,11 @@ func (h *teller) trim(before int64) {
 	h.begin(Trim, Event{Before: before}).Return(Event{Outcome: OK, Start: &before})
 }
 
+// open opens session 7 with a lease in ms.
+func (h *teller) open(lease uint32) {
+	h.begin(OpenSession, Event{Lease: lease}).Return(Event{Outcome: OK, Session: 7})
+}
+
 func (h *teller) replica(node string, commit, term uint64, hashes ...uint64) {
 	h.Note(Event{Kind: Replica, Log: "orders", Node: node, Index: 1, RaftTerm: term, Commit: commit, Hashes: hashes})
 }
@@ -75,6 +80,11 @@ func one(hash uint64) Event { return Event{Hashes: Hashes{hash}} }
 // in is a record of session 7.
 func in(epoch uint32, sequence, hash uint64) Event {
 	return Event{Hashes: Hashes{hash}, Session: 7, Epoch: epoch, Sequence: sequence}
+}
+
+// implicit is a record of session 7, which the first one opened.
+func implicit(sequence, hash uint64) Event {
+	return Event{Hashes: Hashes{hash}, Session: 7, Sequence: sequence, Implicit: true}
 }
 
 func lane(number, hash uint64) Event { return Event{Hashes: Hashes{hash}, Lane: "x", Number: number} }

@@ -11,7 +11,7 @@ func (e *Event) Validate() error {
 	if e.Time < 0 {
 		return fmt.Errorf("time %d", e.Time)
 	}
-	for _, offset := range [...]*int64{e.ExpectedEnd, e.From, e.First, e.Start, e.End} {
+	for _, offset := range [...]*int64{e.ExpectedEnd, e.From, e.First, e.Start, e.End, e.Written} {
 		if offset != nil && *offset < 0 {
 			return fmt.Errorf("offset %d", *offset)
 		}
@@ -60,7 +60,7 @@ func (e *Event) validateInvoke() error {
 			return fmt.Errorf("before is %d", e.Before)
 		}
 		return nil
-	case CloseSession, Resolve:
+	case CloseSession, KeepSession, EndEpoch, Resolve:
 		return missing(e.Session == 0, "session")
 	case OpenSession, Writer:
 		return nil
@@ -87,6 +87,9 @@ func (e *Event) validateReturn() error {
 	}
 	if e.Writer > math.MaxInt64 {
 		return fmt.Errorf("writer term %d", e.Writer)
+	}
+	if e.Written != nil && e.Outcome != Unknown {
+		return errors.New("what is only written has the outcome unknown")
 	}
 	for _, r := range e.Ranges {
 		if r[0] < 0 || r[1] <= r[0] {
