@@ -366,6 +366,9 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 		c.Fail(record.Refuse(record.Corrupt, "%v", c.out.Damaged))
 		return nil
 	}
+	if c.contradicted(m) {
+		return nil
+	}
 	if t := m.GetType(); t != raftpb.MsgHeartbeat && t != raftpb.MsgHeartbeatResp && m.GetFrom() != c.id {
 		c.stir()
 	}
