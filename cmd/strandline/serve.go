@@ -77,6 +77,7 @@ exit code 0, within 10 s.`,
 	s.scrubEvery = node.DefaultScrubEvery
 	flags.Var((*duration)(&s.scrubEvery), "scrub-every", "how often everything is read to find damage")
 	_ = flags.MarkHidden("scrub-every")
+	flags.BoolVar(&s.spreadLeaders, "spread-leaders", true, "keep leaders evenly spread over the nodes, by handing some over")
 	flags.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
 	flags.Var(&style, "log-format", "text or json")
 	flags.Var((*size)(&s.segmentBytes), "segment-size", "size of a segment file; small ones let a test have many")

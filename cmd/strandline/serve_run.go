@@ -40,6 +40,7 @@ type serveSettings struct {
 	kafkaAdvertise string
 	logspecLog     string
 	pprof          bool
+	spreadLeaders  bool
 	minFree        int64
 	scrubRate      int64
 	scrubEvery     time.Duration
@@ -193,7 +194,8 @@ func (s serveSettings) options(address string) node.Options {
 	}
 	return node.Options{
 		ScrubRate: scrubRate, ScrubEvery: s.scrubEvery, SegmentBytes: s.segmentBytes,
-		DataDir: s.data, Name: s.name, GRPCAddress: address,
+		KeepLeaders: !s.spreadLeaders,
+		DataDir:     s.data, Name: s.name, GRPCAddress: address,
 		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
 		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, ClockSkew: s.clockSkew, Logger: s.logger,
 	}

@@ -10,6 +10,7 @@ import (
 // HandOver lets other nodes lead the logs that this one leads: the first step of
 // a stop that nobody notices. It returns when that has happened or ctx ends.
 func (n *Node) HandOver(ctx context.Context) {
+	n.spread.stopping.Store(true)
 	n.handOver(ctx, n.ledAmongOthers(), slog.LevelWarn)
 }
 

@@ -20,6 +20,7 @@ const (
 	askCatalogAppend = "append-catalog" // to the catalog's leader
 	askTransfer      = "transfer"       // to a log's leader: let that replica lead
 	askStatus        = "status"         // what do you know of yourself and of the logs you lead?
+	askLeads         = "leads"          // which logs do you lead and follow?
 	askReady         = "ready"          // to a node with a replica: answer when the log takes appends
 	askEntries       = "entries"        // what do you have stored of a log?
 	askRenewCatalog  = "renew-catalog"  // by a node that has lost its replica of the catalog: give me another
@@ -309,6 +310,8 @@ func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, 
 		return answerTo(request, func(log string) (any, error) { return nil, n.awaitLog(ctx, log) })
 	case askStatus:
 		return n.ownStatus(ctx), nil
+	case askLeads:
+		return n.spread.own(), nil
 	}
 	return nil, record.Refuse(record.Unsupported, "this node does not know the question %q; it runs version %s", kind, n.options.Version)
 }

@@ -42,6 +42,7 @@ type Node struct {
 	sessions   sessionIDs
 	renewals   renewals
 	space      space
+	spread     leaderSpread
 	pace       pace
 	metrics    *metrics
 
@@ -103,6 +104,9 @@ type Options struct {
 	ScrubRate int64
 	// ScrubEvery is how often that begins anew. Default DefaultScrubEvery.
 	ScrubEvery time.Duration
+	// KeepLeaders leaves leaders where they are: this node does not spread them
+	// evenly when it leads the catalog.
+	KeepLeaders bool
 	// SyncDelay is slept after each real fdatasync, to see what a slower disk
 	// would do. For benchmarks.
 	SyncDelay time.Duration
@@ -142,6 +146,7 @@ func Open(o Options) (*Node, error) {
 	}
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
 	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics()}
+	n.spread.node = n
 	n.sessions.turn = make(chan struct{}, 1)
 	n.deciding, n.stopDeciding = context.WithCancel(context.Background())
 	n.me.Store(&identity{})
@@ -245,6 +250,9 @@ func (n *Node) begin() (err error) {
 	n.keeper.run(n.shapeLogs)
 	n.keeper.run(n.askAround)
 	n.keeper.run(n.reopenLogs)
+	if !n.options.KeepLeaders {
+		n.keeper.run(n.spread.run)
+	}
 	if n.options.ScrubRate > 0 {
 		n.keeper.run(n.scrub)
 	}

@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+const spreadLogs = 60
+
+// A node that was stopped led nothing when it came back, for ever. Within half a
+// minute it leads its share, no append has failed, and then every leader stays.
+func TestLeadersAreSpreadAgainAfterARestart(t *testing.T) {
+	t.Parallel()
+	c := Start(t, Options{Nodes: 3})
+	c.createMany(spreadLogs)
+	var loads []*Load
+	for i := range 3 {
+		l := c.Load(LoadOptions{Log: spreadLog(i), Writers: 1, Rate: 100})
+		l.Await(20)
+		loads = append(loads, l)
+	}
+	c.awaitSpread()
+
+	c.Node("b").Stop()
+	c.await("the others to lead what b led", func(s *client.ClusterStatus) string {
+		if led := ledBy(s); led["b"] > 0 || led[""] > 0 {
+			return fmt.Sprint(led)
+		}
+		return ""
+	})
+	c.Node("b").Start()
+	began := time.Now()
+	c.awaitSpread()
+	took := time.Since(began).Round(time.Second)
+	t.Logf("spread %s after the restart", took)
+	require.LessOrEqual(t, took, 30*time.Second)
+
+	// From here on, nobody hands over anything.
+	before := c.termsOf()
+	for _, l := range loads {
+		l.Await(1000) // at 100/s, more than three more looks at who leads what
+	}
+	require.Equal(t, before, c.termsOf(), "leaders went back and forth")
+	for _, l := range loads {
+		require.Zero(t, l.Stop().FailedCalls(), "%s", l.Report())
+		l.Verify()
+	}
+}
+
+func spreadLog(i int) string { return fmt.Sprintf("spread-%02d", i) }
+
+// createMany makes logs, several at a time, and waits until all are healthy.
+func (c *Cluster) createMany(logs int) {
+	c.t.Helper()
+	ctx, cancel := withPatience()
+	defer cancel()
+	admin := c.Client().Admin()
+	failed := make([]error, logs)
+	places := make(chan struct{}, 8)
+	var creating sync.WaitGroup
+	for i := range logs {
+		places <- struct{}{}
+		creating.Go(func() {
+			_, failed[i] = admin.CreateLog(ctx, spreadLog(i), client.LogConfig{Replicas: 3})
+			<-places
+		})
+	}
+	creating.Wait()
+	for _, err := range failed {
+		require.NoError(c.t, err)
+	}
+	c.AwaitHealthy()
+}
+
+// awaitSpread waits until each node leads the same number of logs, but for one.
+func (c *Cluster) awaitSpread() {
+	c.t.Helper()
+	c.await("leaders to be spread evenly", func(s *client.ClusterStatus) string {
+		led := ledBy(s)
+		counts := slices.Collect(maps.Values(led))
+		if len(led) == len(c.nodes) && led[""] == 0 && slices.Max(counts)-slices.Min(counts) <= 1 {
+			return ""
+		}
+		return fmt.Sprint(led)
+	})
+}
+
+// ledBy counts the logs that each node leads; "": nobody.
+func ledBy(s *client.ClusterStatus) map[string]int {
+	led := map[string]int{}
+	for _, l := range s.Logs {
+		if strings.HasPrefix(l.Name, "spread-") {
+			led[l.Leader]++
+		}
+	}
+	return led
+}
+
+// termsOf are the terms of all logs: one rises whenever a leader changes.
+func (c *Cluster) termsOf() map[string]uint64 {
+	c.t.Helper()
+	s, err := c.Status()
+	require.NoError(c.t, err)
+	terms := map[string]uint64{}
+	for _, l := range s.Logs {
+		terms[l.Name] = l.Term
+	}
+	return terms
+}
