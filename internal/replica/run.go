@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -18,12 +19,14 @@ import (
 )
 
 // Replica runs a Core: one goroutine owns it, a second one owns the log's
-// writes. All methods may be called from any goroutine.
+// writes; a third one does the upkeep while there is some. All methods may be called from any goroutine.
 type Replica struct {
 	options Options
 	log     segment.Log
 	tail    *Tail
 	writer  *writer
+	upkeep  upkeep
+	stepped bool // its owner does the upkeep, see Stepped
 	logger  *slog.Logger
 	started time.Time
 
@@ -38,7 +41,7 @@ type Replica struct {
 	stopped *record.Refusal // set once the loop has ended: nothing is taken any more
 	wake    chan struct{}
 
-	running sync.WaitGroup // the two goroutines
+	running sync.WaitGroup // all goroutines
 }
 
 // Options of a replica.
@@ -123,6 +126,7 @@ func Start(o Options) (*Replica, error) {
 		r.loop(core)
 	}()
 	r.post(input{do: func(*Core) {}})
+	r.maintain(nil) // the process before may have ended within a long trim
 	return r, nil
 }
 
@@ -138,7 +142,7 @@ func recovered(o Options) (*Replica, *Core, error) {
 	}
 	r := &Replica{
 		options: o, log: o.Log, tail: core.tail, logger: o.Logger,
-		wake: make(chan struct{}, 1), writer: newWriter(o.Log),
+		wake: make(chan struct{}, 1), writer: newWriter(o.Log), upkeep: upkeep{log: o.Log, tail: core.tail},
 	}
 	r.status.Store(&Status{})
 	r.publish(core)
@@ -448,47 +452,29 @@ func (r *Replica) wrote(group []Write, rolled []uint64, took time.Duration) {
 	r.post(input{group: group, rolled: rolled})
 }
 
+// writeFailed ends the replica. Where the writer has met damage, when it looked
+// for the place of a suffix to truncate or rolled, the owner hears of it first,
+// and repairs it.
 func (r *Replica) writeFailed(err error) {
 	r.logger.Error("the disk failed; this replica stops here", "error", err)
 	refusal := record.Refuse(record.StorageFailed, "the log's disk failed: %v", err)
+	if errors.As(err, new(*segment.CorruptError)) {
+		refusal = record.Refuse(record.Corrupt, "the log cannot be written to: %v", err)
+	}
+	r.damaged(err)
 	r.Do(func(c *Core) { c.Fail(refusal) })
 }
 
-// maintain saves snapshots and gives trimmed segments back. A failure is no
-// danger: the segments stay until the next try.
+// maintain begins upkeep, unless it is under way.
 func (r *Replica) maintain(snapshots []Snapshot) {
-	r.writer.maintain(func() {
-		for _, s := range snapshots {
-			if err := r.log.SaveSnapshot(s.Index, s.Term, s.Data); err != nil {
-				r.logger.Error("could not save a snapshot", "index", s.Index, "error", err)
-			}
-		}
-		if err := r.recycle(); err != nil {
-			r.logger.Error("could not recycle segments", "error", err)
-		}
-	})
+	if r.upkeep.add(snapshots) && !r.stepped {
+		r.running.Go(func() { r.upkeep.run(r.writer.quit, r.upkeepFailed) })
+	}
 }
 
-// recycle gives back the segments that lie below the start of the log.
-func (r *Replica) recycle() error {
-	start, _, err := r.tail.Bounds()
-	if err != nil || start <= r.log.StartOffset() {
-		return nil
-	}
-	cursor, err := r.log.NewCursor(start)
-	if err != nil {
-		return err
-	}
-	defer cursor.Close()
-	frames, err := cursor.Next(start+1, 1)
-	if err != nil {
-		return err
-	}
-	below := r.log.LastIndex()
-	if len(frames) > 0 {
-		below = frames[0].Index
-	}
-	return r.log.Recycle(below)
+func (r *Replica) upkeepFailed(err error) {
+	r.logger.Error("could not save a snapshot or recycle segments; trying again with the next segment or trim", "error", err)
+	r.damaged(err)
 }
 
 func (r *Replica) publish(core *Core) {

@@ -21,6 +21,8 @@ func OpenStepped(o Options) (*Stepped, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.stepped = true
+	r.maintain(nil)
 	return &Stepped{Replica: r, core: core}, nil
 }
 
@@ -45,15 +47,24 @@ func (s *Stepped) Round(now Now) {
 }
 
 // Unwritten reports whether there is something to write that somebody waits
-// for, or upkeep to be done.
+// for.
 func (s *Stepped) Unwritten() bool {
-	return len(s.writer.upkeep) > 0 || slices.ContainsFunc(s.writer.queue, func(w Write) bool { return w.Waits() })
+	return slices.ContainsFunc(s.writer.queue, func(w Write) bool { return w.Waits() })
 }
 
-// Write lets the disk take everything that is queued, as one group, and then
-// the upkeep. What follows from it comes with the next Round. It reports false
+// Write lets the disk take everything that is queued, as one group. What follows from it comes with the next Round. It reports false
 // when the disk has failed: the replica ends with that round.
 func (s *Stepped) Write() bool { return s.writer.flush() }
+
+// Unkept reports whether there is upkeep to be done.
+func (s *Stepped) Unkept() bool { return s.upkeep.pending() }
+
+// Keep does one step of the upkeep. It may run while a write is under way.
+func (s *Stepped) Keep() {
+	if _, err := s.upkeep.step(); err != nil {
+		s.upkeepFailed(err)
+	}
+}
 
 // Mark notes in the log that it has fallen idle; false: the disk has failed.
 func (s *Stepped) Mark() bool { return s.writer.flush() && s.writer.mark() }

@@ -22,7 +22,6 @@ type writer struct {
 
 	mu     sync.Mutex
 	queue  []Write
-	upkeep []func() // snapshots and recycling: the log has one writer, this one
 	marked bool     // nothing was written since the last mark
 	wake   chan struct{}
 	quit   chan struct{}
@@ -46,14 +45,6 @@ func (w *writer) enqueue(writes []Write) {
 	if urgent {
 		w.nudge()
 	}
-}
-
-// maintain runs f between two writes.
-func (w *writer) maintain(f func()) {
-	w.mu.Lock()
-	w.upkeep = append(w.upkeep, f)
-	w.mu.Unlock()
-	w.nudge()
 }
 
 func (w *writer) nudge() {
@@ -89,19 +80,13 @@ func (w *writer) run() {
 // flush writes all that is queued as one group.
 func (w *writer) flush() bool {
 	w.mu.Lock()
-	group, upkeep := w.queue, w.upkeep
-	w.queue, w.upkeep = nil, nil
+	group := w.queue
+	w.queue = nil
 	if len(group) > 0 {
 		w.marked = false
 	}
 	w.mu.Unlock()
-	if len(group) > 0 && !w.write(group) {
-		return false
-	}
-	for _, f := range upkeep {
-		f()
-	}
-	return true
+	return len(group) == 0 || w.write(group)
 }
 
 func (w *writer) write(group []Write) bool {

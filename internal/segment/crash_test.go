@@ -175,7 +175,7 @@ func (w *walk) recycle(s *segment.Store) error {
 	if err := s.SaveSnapshot(at, term, []byte("state")); err != nil {
 		return err
 	}
-	return s.Recycle(at)
+	return recycle(s, at)
 }
 
 func TestAPowerCutAtEveryOperation(t *testing.T) {
@@ -335,11 +335,11 @@ func TestAFullDiskTakesCommandsAndVotes(t *testing.T) {
 	require.Equal(t, i-1, s.LastIndex())
 
 	// A trim makes room again.
-	require.NoError(t, s.Recycle(i))
+	require.NoError(t, recycle(s, i))
 	require.Equal(t, uint64(2), s.FirstIndex(), "no snapshot covers it")
 	disk.Capacity(0)
 	require.NoError(t, s.SaveSnapshot(i-1, 1, nil))
-	require.NoError(t, s.Recycle(i))
+	require.NoError(t, recycle(s, i))
 	_, err = s.Prepare()
 	require.NoError(t, err)
 	room, err = s.Room()

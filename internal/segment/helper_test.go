@@ -98,6 +98,15 @@ func saveStarts(t *testing.T, log segment.Log, result segment.Result) {
 	}
 }
 
+// recycle does all the steps.
+func recycle(log segment.Log, below uint64) error {
+	for {
+		if more, err := log.Recycle(below); !more || err != nil {
+			return err
+		}
+	}
+}
+
 // create makes a log on a new disk.
 func create(t *testing.T, disk *faultdisk.Disk) *segment.Store {
 	t.Helper()

@@ -59,8 +59,9 @@ type Log interface {
 	Bytes() int64
 
 	// Recycle drops entries below the index below, in steps of whole
-	// segments, up to one whose start has a durable and valid snapshot.
-	Recycle(below uint64) error
+	// segments, up to one whose start has a durable and valid snapshot. One
+	// call does a bounded amount of work and reports whether there is more.
+	Recycle(below uint64) (more bool, err error)
 
 	// SaveSnapshot keeps data as the state after the entry (index, term). It
 	// is durable when it returns; the entry has to be before. Kept are the two

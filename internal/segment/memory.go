@@ -211,11 +211,11 @@ func (m *Memory) Bytes() int64 {
 	return int64(m.bytes-m.before[0]) + int64(len(m.frames)*frameCost)
 }
 
-func (m *Memory) Recycle(below uint64) error {
+func (m *Memory) Recycle(below uint64) (more bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return ErrClosed
+		return false, ErrClosed
 	}
 	base := 0
 	for base+1 < len(m.snapshots) && m.snapshots[base+1].index < min(below, m.next()) {
@@ -223,14 +223,14 @@ func (m *Memory) Recycle(below uint64) error {
 	}
 	below = m.snapshots[base].index + 1
 	if below <= m.first {
-		return nil
+		return false, nil
 	}
 	m.snapshots = slices.Delete(m.snapshots, 0, base)
 	n := int(below - m.first)
 	m.term, m.start, m.first = m.frames[n-1].Term, m.offset(n), below
 	clear(m.frames[:n]) // lets go of the payloads
 	m.frames, m.before = m.frames[n:], m.before[n:]
-	return nil
+	return false, nil
 }
 
 func (m *Memory) SaveSnapshot(index, term uint64, data []byte) error {

@@ -47,7 +47,7 @@ func TestTheFillerLetsGoOfASegmentThatWasRecycledMeanwhile(t *testing.T) {
 			result = add(1000)
 		}
 		saveStarts(t, s, result)
-		require.NoError(t, s.Recycle(result.Rolled[0]))
+		require.NoError(t, recycle(s, result.Rolled[0]))
 		require.NotEmpty(t, filesOn(disk.Disk, ".spare"))
 		require.NotEmpty(t, add(40_000).Rolled)
 		require.Empty(t, filesOn(disk.Disk, ".spare"), "the file is in use again")
@@ -81,7 +81,7 @@ func TestACursorBeginsBesideARecycleBelowIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := &intruded{Disk: faultdisk.New(1)}
 			s, starts := reopened(t, disk)
-			disk.intrude = func() { require.NoError(t, s.Recycle(starts[12])) }
+			disk.intrude = func() { require.NoError(t, recycle(s, starts[12])) }
 			from := starts[12] + at
 			cursor, err := s.NewCursor(firstOf(from))
 			require.NoError(t, err, "it is not trimmed, the log starts at %d", s.StartOffset())
@@ -104,7 +104,7 @@ func TestRecycleBesideAWriteThatSupersedesWhatWouldBeTheFirstSegment(t *testing.
 	s, starts := reopened(t, disk)
 	first := starts[12]
 	disk.intrude = func() { write(t, s, synced(entry(first, 2, 100))) }
-	require.NoError(t, s.Recycle(first))
+	require.NoError(t, recycle(s, first))
 	require.Nil(t, disk.intrude)
 	require.Equal(t, first, s.FirstIndex())
 	requireEntries(t, s, []segment.Frame{entry(first, 2, 100)})

@@ -12,24 +12,33 @@ import (
 // spares if the log is busy enough to want them soon, and are removed
 // otherwise. A segment with readers leaves the log now and its file with the
 // last of them.
-func (s *Store) Recycle(below uint64) error {
+//
+// One call takes about recycleStep segments: the directory is synced twice for
+// them, and the journal that the file system writes for their removal stays
+// small, since the syncs of the writer may have to wait for it.
+func (s *Store) Recycle(below uint64) (more bool, err error) {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
 	if err := s.failed(); err != nil {
-		return err
+		return false, err
 	}
-	drop, oldest, err := s.front(below)
+	drop, oldest, more, err := s.front(below)
 	if err != nil || drop == 0 {
-		return err
+		return false, err
 	}
 	// Everyone may ask for the first index, its term and offset at any time.
 	if _, err := s.headerOf(oldest); err != nil {
-		return fmt.Errorf("recycle below entry %d: %w", below, err)
+		return false, fmt.Errorf("recycle below entry %d: %w", below, err)
 	}
 	if err := s.beginAt(drop); err != nil {
-		return fmt.Errorf("recycle below entry %d: %w", below, err)
+		return false, fmt.Errorf("recycle below entry %d: %w", below, err)
 	}
 	unused := s.dropFront(drop, oldest.first)
-	return errors.Join(s.retire(unused), s.dropSnapshots())
+	err = errors.Join(s.retire(unused), s.dropSnapshots())
+	return more && err == nil, err
 }
+
+const recycleStep = 16
 
 // beginAt makes it durable that the first n segments do not count any more.
 func (s *Store) beginAt(n int) error {
@@ -42,28 +51,31 @@ func (s *Store) beginAt(n int) error {
 	return s.fs.SyncDir(s.dir)
 }
 
-// front returns how many segments may go, and the live one that is the oldest
-// after that. Its snapshot is read: once the segments before are gone there is
-// no other to begin with.
-func (s *Store) front(below uint64) (drop int, oldest *segment, err error) {
+// front returns how many segments may go in one step, the live one that is the
+// oldest after that, and whether more may go. The snapshot of the oldest is
+// read: once the segments before are gone there is no other to begin with.
+func (s *Store) front(below uint64) (drop int, oldest *segment, more bool, err error) {
 	for {
-		drop = 0
+		drop, more = 0, false
 		s.mu.RLock()
 		for n := 1; n < len(s.segments) && s.segments[n-1].end <= below; n++ {
+			if more = drop > 0 && n > recycleStep; more {
+				break
+			}
 			if next := s.liveFrom(s.segments[n].ordinal); s.hasSnapshot(next.first - 1) {
 				drop, oldest = n, next
 			}
 		}
 		s.mu.RUnlock()
 		if drop == 0 {
-			return 0, nil, nil
+			return 0, nil, false, nil
 		}
 		_, _, err := s.readSnapshot(oldest.first - 1)
 		if err == nil {
-			return drop, oldest, nil
+			return drop, oldest, more, nil
 		}
 		if !errors.As(err, new(*CorruptError)) && !errors.Is(err, fs.ErrNotExist) {
-			return 0, nil, fmt.Errorf("recycle below entry %d: %w", below, err)
+			return 0, nil, false, fmt.Errorf("recycle below entry %d: %w", below, err)
 		}
 		s.options.Logger.Error("snapshot cannot be used, recycling less", "error", err)
 		s.forgetSnapshot(oldest.first - 1)
@@ -131,13 +143,19 @@ func (s *Store) retire(segments []*segment) error {
 	}
 	var recycled []*spare
 	for _, seg := range segments {
-		if sp := s.spareOf(seg, len(recycled)); sp != nil {
-			if err := s.fs.Rename(seg.path, sp.path); err != nil {
-				return fmt.Errorf("recycle: %w", err)
-			}
-			recycled = append(recycled, sp)
-		} else if err := s.fs.Remove(seg.path); err != nil {
+		sp := s.spareOf(seg, len(recycled))
+		var err error
+		if sp != nil {
+			err = s.fs.Rename(seg.path, sp.path)
+		} else {
+			err = s.fs.Remove(seg.path)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // somebody else removed it: it is not missed
+		case err != nil:
 			return fmt.Errorf("recycle: %w", err)
+		case sp != nil:
+			recycled = append(recycled, sp)
 		}
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {

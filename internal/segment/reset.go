@@ -23,6 +23,8 @@ const resetSuffix = ".reset"
 //     and the log is said to begin with the new segment.
 //  4. The new segment gets its name, and the witness is told.
 func (s *Store) Reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
 	if err := s.failed(); err != nil {
 		return err
 	}

@@ -77,6 +77,12 @@ func (s *Store) snapshotPath(index uint64) string {
 // SaveSnapshot does not touch the segments: an error leaves the log as it was
 // and does not stop it.
 func (s *Store) SaveSnapshot(index, term uint64, data []byte) error {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	return s.saveSnapshot(index, term, data)
+}
+
+func (s *Store) saveSnapshot(index, term uint64, data []byte) error {
 	if err := s.failed(); err != nil {
 		return err
 	}

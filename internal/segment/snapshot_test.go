@@ -48,7 +48,7 @@ func interruptedRecycle(t *testing.T, seed uint64, remains faultdisk.Remains) {
 		disk := faultdisk.New(seed<<32 + uint64(n))
 		s, starts := manySegments(t, disk)
 		disk.StopAt(n)
-		err := s.Recycle(starts[3])
+		err := recycle(s, starts[3])
 		disk.PowerCut(remains)
 		s = open(t, disk)
 		requireBase(t, s)
@@ -72,7 +72,7 @@ func TestASegmentThatComesBackIsNoPartOfTheLog(t *testing.T) {
 	require.NoError(t, err)
 	second, err := s.NewCursor(firstOf(starts[0] + 1))
 	require.NoError(t, err)
-	require.NoError(t, s.Recycle(starts[1]))
+	require.NoError(t, recycle(s, starts[1]))
 	require.Equal(t, starts[1], s.FirstIndex())
 	requireBase(t, s)
 
@@ -96,7 +96,7 @@ func TestASegmentThatCannotBeRemovedIsRemovedByTheNextStart(t *testing.T) {
 	disk.Restart()
 	s = open(t, disk) // idle: it makes no spares
 	disk.FailNth(faultdisk.Remove, 2, errDisk)
-	require.ErrorIs(t, s.Recycle(starts[3]), errDisk)
+	require.ErrorIs(t, recycle(s, starts[3]), errDisk)
 	requireBase(t, s)
 	disk.Restart()
 	s = open(t, disk)
@@ -110,7 +110,7 @@ func TestRecycleStopsWhereASnapshotCanBeRead(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
 	disk.FlipBit(snapshotFile(starts[3]-1), 50)
-	require.NoError(t, s.Recycle(starts[3]))
+	require.NoError(t, recycle(s, starts[3]))
 	require.Equal(t, starts[2], s.FirstIndex())
 	requireBase(t, s)
 	require.Contains(t, disk.Names(), snapshotFile(starts[3]-1), "it stays, for people to look at")
@@ -121,7 +121,7 @@ func TestRecycleStopsWhereASnapshotIsThere(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
 	require.NoError(t, disk.Remove(snapshotFile(starts[3]-1)))
-	require.NoError(t, s.Recycle(starts[3]))
+	require.NoError(t, recycle(s, starts[3]))
 	require.Equal(t, starts[2], s.FirstIndex())
 	requireBase(t, s)
 	require.NoError(t, s.Close())
@@ -130,7 +130,7 @@ func TestRecycleStopsWhereASnapshotIsThere(t *testing.T) {
 func TestADamagedBaseIsNamed(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
-	require.NoError(t, s.Recycle(starts[2]))
+	require.NoError(t, recycle(s, starts[2]))
 	disk.FlipBit(snapshotFile(starts[2]-1), 50)
 	_, _, _, err := s.LoadBase()
 	var corrupt *segment.CorruptError
@@ -141,7 +141,7 @@ func TestADamagedBaseIsNamed(t *testing.T) {
 	index, _, _, err := s.LoadSnapshot()
 	require.NoError(t, err)
 	require.Equal(t, starts[len(starts)-1]-1, index)
-	require.NoError(t, s.Recycle(starts[3]))
+	require.NoError(t, recycle(s, starts[3]))
 	requireBase(t, s)
 	require.NoError(t, s.Close())
 }
@@ -150,7 +150,7 @@ func TestASnapshotFromWhichTheLogDoesNotGoOnIsNotLoaded(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
 	last := starts[len(starts)-1]
-	require.NoError(t, s.Recycle(last))
+	require.NoError(t, recycle(s, last))
 	require.Len(t, filesOn(disk, ".snap"), 2)
 	disk.FlipBit(snapshotFile(last-1), 50)
 	_, _, _, err := s.LoadSnapshot()
@@ -199,7 +199,7 @@ func TestALogInMemoryOfSmallEntriesIsRecycledInSmallSteps(t *testing.T) {
 	for i := uint64(2); i <= last; i++ {
 		saveStarts(t, m, write(t, m, synced(segment.Frame{Index: i, Term: 1})))
 	}
-	require.NoError(t, m.Recycle(last))
+	require.NoError(t, recycle(m, last))
 	require.Less(t, m.Bytes(), int64(5<<20))
 	requireBase(t, m)
 	require.NoError(t, m.Close())

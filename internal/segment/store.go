@@ -111,6 +111,10 @@ type Store struct {
 	hard      HardState
 	snapshots []uint64 // indexes of durable snapshots, rising
 
+	// upkeep is held over SaveSnapshot, each step of Recycle, and Reset, which
+	// removes the files that those two work on.
+	upkeep sync.Mutex
+
 	// The fields below are the writer's own.
 
 	position   int64  // where the next frame goes in the active segment

@@ -78,7 +78,7 @@ func TestABusyLogFindsItsNextSegmentFilled(t *testing.T) {
 	require.GreaterOrEqual(t, len(disk.Content(names[2])), 3<<20, "it was filled before it was needed, but for a step")
 
 	// Recycling a busy log keeps files instead, never more than two.
-	require.NoError(t, s.Recycle(i))
+	require.NoError(t, recycle(s, i))
 	require.Len(t, filesOn(disk, ".spare"), 2)
 	require.Len(t, segmentsOn(disk), 1)
 	require.NoError(t, s.Close())
@@ -144,7 +144,7 @@ func TestRecyclingBesideReadersAndTheWriter(t *testing.T) {
 				err = s.SaveSnapshot(at, term, nil)
 			}
 			if err == nil {
-				err = s.Recycle(at)
+				err = recycle(s, at)
 			}
 			if err != nil {
 				t.Error(err)
@@ -231,4 +231,27 @@ func TestWriteFileDurablyLeavesTheOldOrTheNew(t *testing.T) {
 		}
 		require.Contains(t, []string{"old", "new"}, content)
 	}
+}
+
+// A long trim is done in small steps, so that the directory and the journal of
+// the file system are free for others between them.
+func TestRecyclingTakesSmallSteps(t *testing.T) {
+	disk := faultdisk.New(1)
+	s := create(t, disk)
+	for i := uint64(2); i < 200; i++ {
+		saveStarts(t, s, write(t, s, synced(entry(i, 1, 15<<10))))
+	}
+	before := len(segmentsOn(disk))
+	require.Greater(t, before, 150)
+	steps := 0
+	for more := true; more; steps++ {
+		had := len(segmentsOn(disk))
+		var err error
+		more, err = s.Recycle(199)
+		require.NoError(t, err)
+		require.LessOrEqual(t, had-len(segmentsOn(disk)), 16)
+	}
+	require.Greater(t, steps, 8)
+	require.Less(t, len(segmentsOn(disk)), 4)
+	require.NoError(t, s.Close())
 }

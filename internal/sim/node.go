@@ -47,6 +47,7 @@ type node struct {
 	suspect    bool     // it failed; what is stored is looked at when it opens
 	writing    bool     // a write is under way
 	feeding    bool
+	keeping    bool
 	strangers  map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
 	shaped     int               // version of the catalog, and term, for which the log is as it should be
 	shapedTerm uint64
@@ -82,7 +83,7 @@ func (n *node) start() {
 // forget what is known of the replica here.
 func (n *node) forget() {
 	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.mending = 0, nil, nil, nil, nil, nil
-	n.writing, n.feeding, n.strangers, n.shaped = false, false, map[uint64]uint64{}, -1
+	n.writing, n.feeding, n.keeping, n.strangers, n.shaped = false, false, false, map[uint64]uint64{}, -1
 }
 
 // serves: there is a replica here that works.
@@ -123,6 +124,10 @@ func (n *node) act(life int, do func()) {
 		n.writing = true
 		n.world.after(n.world.between(50, 1200)+n.slow, func() { n.act(life, func() { n.write() }) })
 	}
+	if n.replica.Unkept() && !n.keeping {
+		n.keeping = true
+		n.world.after(n.world.between(100, 3000)+n.slow, func() { n.act(life, func() { n.keep() }) })
+	}
 	if n.replica.Unread() && !n.feeding {
 		n.feeding = true
 		n.world.after(n.world.between(100, 3000)+n.slow, func() { n.act(life, func() { n.feed() }) })
@@ -146,6 +151,19 @@ func (n *node) write() {
 		n.promise()
 	}
 	n.ambush(before, n.log.HardState())
+}
+
+// keep does one step of the upkeep, which may come between a write and what
+// follows from it.
+func (n *node) keep() {
+	n.keeping = false
+	if n.replica == nil {
+		return
+	}
+	n.replica.Keep()
+	if n.disk.Stopped() {
+		n.die(true)
+	}
 }
 
 func (n *node) feed() {
