@@ -32,6 +32,11 @@ func (s *Store) finishSwaps(found *files) (*files, error) {
 		}
 		return s.list()
 	}
+	if named, err := s.adoptBegun(found); err != nil {
+		return nil, err
+	} else if named {
+		return s.list()
+	}
 	return found, nil
 }
 
@@ -95,7 +100,7 @@ func (f *files) unfinished() []string {
 }
 
 // foresee makes f what it will be when finishSwaps is done.
-func (f *files) foresee() {
+func (s *Store) foresee(f *files) error {
 	f.segments = slices.DeleteFunc(f.segments, func(seg *segment) bool {
 		return slices.ContainsFunc(f.mends, func(m *segment) bool { return m.ordinal == seg.ordinal })
 	})
@@ -110,6 +115,11 @@ func (f *files) foresee() {
 		}
 		return 1
 	})
+	begun, err := s.followingSpare(f)
+	if begun != nil {
+		f.segments = append(f.segments, begun)
+	}
+	return err
 }
 
 // snapshotPath is where the snapshot of an entry is, or will be found.

@@ -55,6 +55,7 @@ type spare struct {
 	path   string
 	file   File // nil: not opened yet
 	filled int64
+	named  bool // its name is durable
 }
 
 // filler knows how busy the log is.
@@ -119,12 +120,15 @@ func (s *Store) stopFiller() {
 	s.filler.quit = nil
 }
 
-// Prepare makes the spare if there is none, or fills one step of the active
-// segment or of the spare. An error is ENOSPC, and then Room is 0 unless the
+// Prepare makes the name of the newest segment durable, and the spare if there
+// is none, or fills one step of the active segment or of the spare. An error is ENOSPC, and then Room is 0 unless the
 // spare is there, or has failed the log.
 func (s *Store) Prepare() (more bool, err error) {
 	if err := s.failed(); err != nil {
 		return false, err
+	}
+	if _, err := s.syncNames(); err != nil {
+		return false, s.fail(err)
 	}
 	if more, err = s.prepareSpare(); more || err != nil {
 		return more, err
@@ -157,6 +161,7 @@ func (s *Store) prepareSpare() (made bool, err error) {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return false, errors.Join(err, sp.file.Close(), s.fs.Remove(sp.path))
 	}
+	sp.named = true
 	s.spares.kept = append(s.spares.kept, sp)
 	return true, nil
 }

@@ -338,7 +338,7 @@ func (s *Store) adoptSpares(infos []FileInfo) error {
 			}
 			continue
 		}
-		s.spares.kept = append(s.spares.kept, &spare{path: path, filled: info.Size})
+		s.spares.kept = append(s.spares.kept, &spare{path: path, filled: info.Size, named: true})
 	}
 	return nil
 }

@@ -213,13 +213,13 @@ func TestRecovery(t *testing.T) {
 			name: "a segment begun and not written to",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
-				// Frame and footer, sync; header, sync, name, directory; witness,
-				// sync; frames.
-				disk.StopAt(10)
+				// Frame and footer, sync; header, sync, name; witness, sync;
+				// frames.
+				disk.StopAt(9)
 				_, err := s.Write(synced(entries(12, 16, 1, 1000)...))
 				require.Error(t, err)
 				disk.PowerCut(faultdisk.Nothing)
-				require.Len(t, segmentsOn(disk), 2)
+				require.Len(t, segmentsOn(disk), 1, "its name is lost")
 			},
 			last: 12,
 		}, {
@@ -231,6 +231,16 @@ func TestRecovery(t *testing.T) {
 				disk.PowerCut(faultdisk.Nothing)
 			},
 			last: 12,
+		}, {
+			name: "the name of the newest segment is lost, with acknowledged entries in it",
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+				write(t, s, synced(entries(2, 12, 1, 1000)...))
+				write(t, s, synced(entries(12, 16, 1, 1000)...))
+				require.Len(t, segmentsOn(disk), 2)
+				disk.PowerCut(faultdisk.Nothing)
+				require.Len(t, segmentsOn(disk), 1)
+			},
+			last: 15,
 		}, {
 			name: "torn across a roll: the first frame of the new segment",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {

@@ -163,6 +163,9 @@ func (s *Store) retire(segments []*segment) error {
 	}
 	s.spares.mu.Lock()
 	defer s.spares.mu.Unlock()
+	for _, sp := range recycled {
+		sp.named = true
+	}
 	s.spares.kept = append(s.spares.kept, recycled...)
 	return nil
 }

@@ -36,8 +36,9 @@ const growReserve = 1 << 20
 //  1. The footer is written, and the old segment synced: from here on a bad
 //     frame in it is corrupt, since the next segment tells where it ends.
 //  2. The header of the next segment is synced, in a file that is still a
-//     spare. A crash so far leaves the old segment as the active one.
-//  3. The spare is renamed to a segment and the directory synced.
+//     spare. A crash before leaves the old segment as the active one.
+//  3. The spare is renamed to a segment. The filler syncs the directory; if the
+//     power goes before, recovery knows the segment by its header, see names.
 //  4. The witness is told.
 //
 // Only then a frame goes to the new segment.
@@ -55,6 +56,9 @@ func (s *Store) rollTo(place point, result *Result) error {
 	termBefore, err := s.Term(place.index - 1)
 	if err != nil {
 		return fmt.Errorf("roll to entry %d: %w", place.index, err)
+	}
+	if _, err := s.syncNames(); err != nil {
+		return err // recovery looks for one segment, not for two
 	}
 	footer, err := s.writeFooter()
 	if err != nil {

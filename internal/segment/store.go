@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -130,6 +129,7 @@ type Store struct {
 	witness witness
 
 	spares spares
+	names  names
 	filler filler
 	begun  beginMark
 }
@@ -211,9 +211,10 @@ func (s *Store) create(b Bootstrap) error {
 	return s.testify()
 }
 
-// begin makes the file of a segment with header h, durable with its name. It
-// gets salt, hard state and configuration here. A crash leaves either no such
-// segment or one that is complete and empty.
+// begin makes the file of a segment with header h. It gets salt, hard state and
+// configuration here. A crash leaves either no such segment or one that is
+// complete and empty. Of a segment that follows another only the content is
+// durable on return: its name is when the filler has synced the directory.
 func (s *Store) begin(h *header, suffix string) (*segment, error) {
 	var salt [8]byte
 	if _, err := io.ReadFull(s.options.Rand, salt[:]); err != nil {
@@ -236,7 +237,8 @@ func (s *Store) begin(h *header, suffix string) (*segment, error) {
 		if err := s.fs.Rename(spare.path, path); err != nil {
 			return err
 		}
-		if flaw.Is(flaw.RollForgetsTheDirectory) {
+		if h.follows() && spare.named {
+			s.names.owe() // recovery knows the segment by its header, see adoptBegun
 			return nil
 		}
 		return s.fs.SyncDir(s.dir)

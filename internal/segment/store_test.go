@@ -255,3 +255,26 @@ func TestRecyclingTakesSmallSteps(t *testing.T) {
 	require.Less(t, len(segmentsOn(disk)), 4)
 	require.NoError(t, s.Close())
 }
+
+// The sync of a directory commits the journal with all that others have put
+// there, so a write that rolls leaves it to the filler.
+func TestARollSyncsNoDirectory(t *testing.T) {
+	disk := faultdisk.New(1)
+	s := create(t, disk)
+	rolled := 0
+	for i := uint64(2); rolled < 3; i++ {
+		before := disk.Calls(faultdisk.SyncDir)
+		result := write(t, s, synced(entry(i, 1, 1000)))
+		require.Equal(t, before, disk.Calls(faultdisk.SyncDir))
+		rolled += len(result.Rolled)
+		for more := true; more; {
+			var err error
+			more, err = s.Prepare()
+			require.NoError(t, err)
+		}
+		if len(result.Rolled) > 0 {
+			require.Greater(t, disk.Calls(faultdisk.SyncDir), before, "the filler does")
+		}
+	}
+	require.NoError(t, s.Close())
+}

@@ -116,7 +116,9 @@ func survey(ctx context.Context, disk FS, dir string, progress func(done, total 
 		return nil, err
 	}
 	v.report.Unfinished, v.report.Aside = found.unfinished(), found.aside
-	found.foresee()
+	if err := v.store.foresee(found); err != nil {
+		return nil, err
+	}
 	if len(found.segments) == 0 && found.begin == nil {
 		return nil, ErrNoLog
 	}
