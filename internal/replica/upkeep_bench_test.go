@@ -108,8 +108,7 @@ func BenchmarkAppendsBesideATrim(b *testing.B) {
 		for r.upkeep.pending() {
 			time.Sleep(10 * time.Millisecond)
 		}
-		files := r.log.Bytes() / (256 << 10)
-		require.Greater(b, files, int64(segments*9/10))
+		require.GreaterOrEqual(b, r.log.LastIndex(), uint64(segments)) // an entry a segment
 		quiet := func() []time.Duration {
 			end := time.Now().Add(5 * time.Second)
 			return r.latencies(b, func() bool { return time.Now().After(end) })
@@ -119,7 +118,7 @@ func BenchmarkAppendsBesideATrim(b *testing.B) {
 		require.Nil(b, r.answerTo(&Request{Command: &record.Command{Kind: record.Trim, Offset: end}}).Refusal)
 		begin := time.Now()
 		with := r.latencies(b, func() bool { return r.log.FirstIndex() > segments*9/10 && !r.upkeep.pending() })
-		b.Logf("%d segments were trimmed in %v", files, time.Since(begin))
+		b.Logf("%d segments were trimmed in %v", segments, time.Since(begin))
 		c.add(b, with, append(without, quiet()...))
 	}
 	c.report(b)

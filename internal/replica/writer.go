@@ -22,7 +22,7 @@ type writer struct {
 
 	mu     sync.Mutex
 	queue  []Write
-	marked bool     // nothing was written since the last mark
+	marked bool // nothing was written since the last mark
 	wake   chan struct{}
 	quit   chan struct{}
 }
