@@ -71,7 +71,7 @@ exit code 0, within 10 s.`,
 	flags.StringVar(&s.http, "http", defaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree
-	flags.Var((*size)(&s.minFree), "min-free", "how much of the disk stays free: below, appends are refused")
+	flags.Var((*size)(&s.minFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
 	s.scrubRate = node.DefaultScrubRate
 	flags.Var((*size)(&s.scrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
 	s.scrubEvery = node.DefaultScrubEvery

@@ -48,7 +48,7 @@ func (n *Node) rehost() {
 			n.addLog(n.host(l, r.ID))
 		}
 	}
-	n.tellFull()
+	n.tellRoom()
 }
 
 // due is what has to be done about a log of which a replica is hosted here; 0:

@@ -83,7 +83,7 @@ func (n *Node) keepTime(ctx context.Context) {
 		if ticks++; ticks%gossipTicks == 0 {
 			n.watchSpace()
 			n.gossip()
-			n.tellFull()
+			n.tellRoom()
 		}
 	}
 }

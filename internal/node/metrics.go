@@ -111,7 +111,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	free, _ := c.node.space.known()
 	gauge(descFree, float64(free))
-	gauge(descFull, oneIf(c.node.space.full.Load()))
+	gauge(descFull, oneIf(c.node.space.full()))
 	c.node.metrics.writes.Collect(out)
 	c.node.metrics.entries.Collect(out)
 	c.node.metrics.bytes.Collect(out)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net"
 	"sync"
+
+	"strandline.dev/internal/sequence"
 )
 
 // neighbours is what this node knows of the others at the moment.
@@ -22,7 +24,7 @@ type neighbour struct {
 
 // news is what a node tells the others about once a second.
 type news struct {
-	Full bool `json:"full"` // its disk has no room for more records
+	Room sequence.Room `json:"room"` // of its disk
 }
 
 // gossipTicks lie between two tellings: a second.
@@ -91,10 +93,10 @@ func (n *neighbours) refusal() (reason string) {
 	return reason
 }
 
-func (n *neighbours) full(id uint64) bool {
+func (n *neighbours) room(id uint64) sequence.Room {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.byID[id].news.Full
+	return n.byID[id].news.Room
 }
 
 // gossip tells all others how this node is.
@@ -103,7 +105,7 @@ func (n *Node) gossip() {
 	if c == nil {
 		return
 	}
-	message, err := json.Marshal(news{Full: n.space.full.Load()})
+	message, err := json.Marshal(news{Room: n.space.own()})
 	if err != nil {
 		return
 	}

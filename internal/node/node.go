@@ -93,8 +93,9 @@ type Options struct {
 	// alone, at once. Without it such a node waits for InitCluster (Peers) or
 	// AddNode (Join).
 	FormAlone bool
-	// MinFree is how many bytes of the disk stay free: below, appends are
-	// refused with FULL. Default DefaultMinFree.
+	// MinFree is how many bytes of the disk stay free of records: below, appends
+	// are refused with FULL, and below a quarter of it all commands but trims.
+	// Default DefaultMinFree.
 	MinFree int64
 	// SegmentBytes is the size of a segment file. Default 64 MiB.
 	SegmentBytes int64

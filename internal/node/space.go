@@ -1,21 +1,25 @@
 package node
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
 )
 
-// space is how much of the disk is left, as last looked at.
+// space is how much of the disk is left, as last looked at. Two thresholds divide
+// what it has room for: below minFree it takes no records, below a quarter of that
+// trims only. What lies between is for commands, and for entries in flight.
 type space struct {
 	free, total atomic.Int64
-	full        atomic.Bool
+	room        atomic.Uint32 // sequence.Room
 	// written counts bytes since the last look.
 	written atomic.Int64
 }
 
-// observe looks at the disk and reports whether "full" changed. A disk that
-// cannot be asked counts as it did before.
+// observe looks at the disk and reports whether what it has room for changed. A
+// disk that cannot be asked counts as it did before.
 func (s *space) observe(disk segment.FS, dir string, minFree int64) (changed bool) {
 	s.written.Store(0)
 	free, total, err := disk.Free(dir)
@@ -24,9 +28,25 @@ func (s *space) observe(disk segment.FS, dir string, minFree int64) (changed boo
 	}
 	s.free.Store(free)
 	s.total.Store(total)
-	full := free < minFree
-	return s.full.Swap(full) != full
+	room := roomIn(free, minFree)
+	return sequence.Room(s.room.Swap(uint32(room))) != room
 }
+
+// roomIn is what a disk with so much left has room for.
+func roomIn(free, minFree int64) sequence.Room {
+	switch {
+	case free < minFree/4:
+		return sequence.RoomForTrims
+	case free < minFree:
+		return sequence.RoomForCommands
+	}
+	return sequence.RoomForRecords
+}
+
+// own is what this node's disk has room for.
+func (s *space) own() sequence.Room { return sequence.Room(s.room.Load()) }
+
+func (s *space) full() bool { return s.own() != sequence.RoomForRecords }
 
 func (s *space) known() (free, total int64) { return s.free.Load(), s.total.Load() }
 
@@ -38,42 +58,51 @@ func (n *Node) wrote(bytes int) {
 	}
 }
 
-// watchSpace looks at the disk and tells the logs when it has become full, or
-// has room again.
+// watchSpace looks at the disk and tells the logs when it has room for more, or
+// for less, than before.
 func (n *Node) watchSpace() {
 	if !n.space.observe(n.disk, n.options.DataDir, n.options.MinFree) {
 		return
 	}
 	free, _ := n.space.known()
-	if n.space.full.Load() {
-		n.logger.Error("the disk is nearly full; appends are refused until there is room", "free", free, "min_free", n.options.MinFree)
-	} else {
+	switch n.space.own() {
+	case sequence.RoomForRecords:
 		n.logger.Info("the disk has room again; appends are taken", "free", free)
+	case sequence.RoomForCommands:
+		n.logger.Error("the disk is nearly full; appends are refused until there is room", "free", free, "min_free", n.options.MinFree)
+	default:
+		n.logger.Error("the disk is full; only trims are taken until there is room", "free", free, "min_free", n.options.MinFree)
 	}
-	n.tellFull()
+	n.tellRoom()
 }
 
-// tellFull tells every log on disk, except the catalog, whether to take more
-// records. A leader stops when its own disk is full, or those of so many others
-// that no majority has room.
-func (n *Node) tellFull() {
-	own := n.space.full.Load()
+// tellRoom tells every log on disk, except the catalog, what there is room for.
+func (n *Node) tellRoom() {
+	own := n.space.own()
 	for _, h := range *n.logs.Load() {
 		if h.replica == nil || !h.onDisk() {
 			continue
 		}
-		full := own
-		if s := h.replica.Status(); !own && s.Leading && !s.Alone {
-			without := 0
+		majority := own
+		if s := h.replica.Status(); s.Leading && !s.Alone {
+			rooms := make([]sequence.Room, 0, len(s.Voters))
 			for _, r := range s.Voters {
-				if n.neighbours.full(n.nodeOf(h, r)) {
-					without++
+				if r == h.replicaID {
+					rooms = append(rooms, own)
+				} else {
+					rooms = append(rooms, n.neighbours.room(n.nodeOf(h, r)))
 				}
 			}
-			full = 2*(len(s.Voters)-without) <= len(s.Voters)
+			majority = majorityRoom(rooms)
 		}
-		h.replica.SetFull(full)
+		h.replica.SetRoom(own, majority)
 	}
+}
+
+// majorityRoom is what more than half of the disks have room for.
+func majorityRoom(rooms []sequence.Room) sequence.Room {
+	slices.Sort(rooms)
+	return rooms[len(rooms)/2]
 }
 
 // onDisk: appends of the log need room on the disk. The catalog may use the

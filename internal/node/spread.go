@@ -133,7 +133,7 @@ func (l *leaderSpread) own() ledLogs {
 	c := n.catalog.Load().host()
 	out := ledLogs{
 		UpMillis: time.Since(c.opened).Milliseconds(),
-		Unfit:    l.stopping.Load() || c.ended() != nil || n.space.full.Load(),
+		Unfit:    l.stopping.Load() || c.ended() != nil || n.space.full(),
 		Leads:    map[uint64][]uint64{},
 	}
 	for _, h := range *n.logs.Load() {

@@ -46,8 +46,12 @@ func (c *Core) applyEntry(e *raftpb.Entry) error {
 	switch e.GetType() {
 	case raftpb.EntryNormal:
 		if len(e.Data) > 0 {
+			start := c.table.Start()
 			if err := c.sequencer.Committed(e.Data, c.checksum(e)); err != nil {
 				return err
+			}
+			if c.table.Start() > start {
+				c.trimmed = e.GetIndex()
 			}
 		}
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:

@@ -68,10 +68,13 @@ type Core struct {
 	office bool
 	// eager: nobody has led this log yet, and this replica is the one to begin.
 	eager   bool
-	alone   int  // ticks without a leader
-	unheard int  // ticks since the leader was heard of
-	hurry   int  // ticks until this replica campaigns, see PeerGone; 0: it does not
-	full    bool // the disk has no room for more records
+	alone   int // ticks without a leader
+	unheard int // ticks since the leader was heard of
+	hurry   int // ticks until this replica campaigns, see PeerGone; 0: it does not
+	// room is what this disk has room for; trimmed is the index of the newest
+	// trim that was applied. See room.go.
+	room    sequence.Room
+	trimmed uint64
 
 	// far: entries take much longer to their commit than to this disk, so the
 	// time between is the network's. See mayFly.
@@ -332,12 +335,6 @@ func (c *Core) retrySnapshots() {
 	}
 }
 
-// SetFull tells whether the disk has room for more records.
-func (c *Core) SetFull(full bool) {
-	c.full = full
-	c.sequencer.SetFull(full)
-}
-
 // has handles what Raft has taken in this round and reports whether the log
 // reaches index. A leader tells no follower of commits beyond what that one has
 // acknowledged.
@@ -351,10 +348,10 @@ func (c *Core) soleVoter() bool {
 	return len(voters) == 1 && voters[0] == c.id
 }
 
-// Step takes a message of a peer. A replica without room takes no entries, and
-// votes all the same.
+// Step takes a message of a peer, except the entries that the disk has no room
+// for.
 func (c *Core) Step(m *raftpb.Message) (err error) {
-	if c.failed != nil || c.full && m.GetType() == raftpb.MsgApp && len(m.Entries) > 0 {
+	if c.failed != nil || !c.admit(m) {
 		return nil
 	}
 	if m.GetFrom() == c.leader {
@@ -451,6 +448,7 @@ func (c *Core) handle(rd raft.Ready) {
 		case raft.LocalApplyThread:
 			applies = m
 		default:
+			c.markEnding(m)
 			c.out.Messages = append(c.out.Messages, m)
 		}
 	}

@@ -38,8 +38,9 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*install, er
 	}
 	c.logger.Info("the leader has trimmed what this replica lacks; it goes on behind",
 		"index", meta.GetIndex(), "offset", int64(table.End()))
+	room := c.sequencer.Room()
 	c.table, c.sequencer = table, sequence.New(table)
-	c.sequencer.SetFull(c.full)
+	c.sequencer.SetRoom(room)
 	c.applied, c.commit = meta.GetIndex(), max(c.commit, meta.GetIndex())
 	c.storage.applied = c.applied
 	c.starts, c.short = nil, shortage{}

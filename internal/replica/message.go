@@ -113,6 +113,10 @@ func checkMessage(m *raftpb.Message) error {
 		if n != 0 && n != 8 {
 			return fmt.Errorf("a heartbeat with a context of %d bytes", n)
 		}
+	case raftpb.MsgApp:
+		if _, ok := ending(m); !ok {
+			return fmt.Errorf("entries with a context of %d bytes that means nothing", n)
+		}
 	case raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
 		if len(m.Entries) != 1 || len(m.Entries[0].Data) != questionBytes {
 			return errors.New("a question without its number")

@@ -34,7 +34,7 @@ type Replica struct {
 	quiet  atomic.Bool // ticks would change nothing
 	drowsy atomic.Bool // ticks may come more slowly
 	ticks  int         // calls of Tick
-	full   atomic.Bool // as last told by SetFull
+	room   atomic.Pointer[room]
 
 	mu      sync.Mutex
 	inbox   []input
@@ -176,13 +176,21 @@ func (r *Replica) PeerBack(other uint64) {
 	r.post(input{do: func(c *Core) { c.stirBy(other) }})
 }
 
-// SetFull tells whether the disk has no room for more records.
-func (r *Replica) SetFull(full bool) {
-	if r.full.Swap(full) != full {
-		// What is told last counts, in whatever order it is posted.
-		r.post(input{do: func(c *Core) { c.SetFull(r.full.Load()) }})
+// SetRoom says what this replica's disk, and the disks of a majority of the
+// replicas, have room for.
+func (r *Replica) SetRoom(own, majority sequence.Room) {
+	now := room{own, majority}
+	if before := r.room.Swap(&now); before == nil || *before != now {
+		// What was said last counts, in whatever order it is posted.
+		r.post(input{do: func(c *Core) {
+			now := r.room.Load()
+			c.SetRoom(now.own, now.majority)
+		}})
 	}
 }
+
+// room is what SetRoom said last.
+type room struct{ own, majority sequence.Room }
 
 // Step takes a message from another replica, which it may keep, and tells from
 // which one it is. An error names what is wrong with the message, which is
@@ -247,8 +255,11 @@ func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 
 var errNoHeir = record.Refuse(record.NotLeader, "no other replica can take over at the moment")
 
-// Full tells whether more records are refused for lack of room.
-func (r *Replica) Full() bool { return r.full.Load() }
+// Full reports whether records are refused for lack of room.
+func (r *Replica) Full() bool {
+	now := r.room.Load()
+	return now != nil && max(now.own, now.majority) != sequence.RoomForRecords
+}
 
 // AwaitReplay waits until this replica has applied all that it knew to be
 // committed when it began: from then on Status tells its true configuration.

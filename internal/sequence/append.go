@@ -184,8 +184,8 @@ func (s *Sequencer) admit(a *Append, p *placement) *record.Refusal {
 	if s.log.sealed {
 		return record.Refuse(record.Sealed, "the log is sealed")
 	}
-	if s.full {
-		return record.Refuse(record.Full, "the disk is nearly full: trim, or wait")
+	if s.room != RoomForRecords {
+		return noRoomForRecords()
 	}
 	if p.begins && s.log.sessions >= MaxOpenSessions {
 		return tooManySessions()

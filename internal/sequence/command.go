@@ -10,6 +10,9 @@ func (s *Sequencer) Command(c record.Command) Answer {
 	if !s.inOffice {
 		return Answer{Refusal: notLeader()}
 	}
+	if s.room == RoomForTrims && c.Kind != record.Trim {
+		return s.refuse(noRoomForCommands())
+	}
 	switch c.Kind {
 	case record.OpenSession:
 		return s.openSession(c)

@@ -2,9 +2,48 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// SetFull tells whether there is no room for more records. Duplicates are
-// answered and commands taken all the same: a trim brings the room back.
-func (s *Sequencer) SetFull(full bool) { s.full = full }
+// Room is what a disk has room for; less is greater.
+type Room uint8
+
+const (
+	// RoomForRecords: the disk takes everything.
+	RoomForRecords Room = iota
+	// RoomForCommands: the disk takes commands, but no records.
+	RoomForCommands
+	// RoomForTrims: the disk takes only what makes room, and what is no larger
+	// than a vote.
+	RoomForTrims
+)
+
+// SetRoom says what the sequencer accepts. Duplicates are answered all the same,
+// and trims are always taken: they make room.
+func (s *Sequencer) SetRoom(r Room) { s.room = r }
+
+// Room is what SetRoom said last.
+func (s *Sequencer) Room() Room { return s.room }
+
+// EntryRoom returns the least room that an entry can be taken with.
+func EntryRoom(data []byte) Room {
+	if len(data) == 0 {
+		return RoomForTrims // Raft's own
+	}
+	e, err := record.ParseEntry(data)
+	if err != nil || e.Kind != record.EntryCommand {
+		return RoomForRecords
+	}
+	if c, err := record.ParseCommand(e.Body); err == nil && c.Kind == record.Trim {
+		return RoomForTrims
+	}
+	return RoomForCommands
+}
+
+func noRoomForRecords() *record.Refusal {
+	return record.Refuse(record.Full, "the disk is nearly full: trim or make room, then try again")
+}
+
+func noRoomForCommands() *record.Refusal {
+	return record.Refuse(record.Full, "the disk is full, only trims are taken: trim or make room, then try again")
+}
 
 // Epoch returns the session's newest epoch, counting what is in flight, and 0
 // for a session that is not known.

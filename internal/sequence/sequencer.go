@@ -21,7 +21,7 @@ type Sequencer struct {
 	table *Table
 
 	inOffice    bool
-	full        bool // there is no room for records, only for commands
+	room        Room
 	leaderEpoch int32
 
 	// log, chain and time are those after the newest draft; of chain and time,

@@ -90,8 +90,8 @@ func (s *stage) run(d *datadriven.TestData) string {
 		return s.many(args, q)
 	case "command":
 		return describe(q.Command(s.command(args)))
-	case "full":
-		q.SetFull(args.text("is", "true") == "true")
+	case "room":
+		q.SetRoom(map[string]Room{"records": RoomForRecords, "commands": RoomForCommands, "trims": RoomForTrims}[args.text("for", "records")])
 	case "keep-alive":
 		return describe(q.KeepAlive(id, args.number("now", 0)))
 	case "tick":

@@ -1,27 +1,46 @@
 package sim
 
+import (
+	"slices"
+
+	"strandline.dev/internal/sequence"
+)
+
 // minFree is what must stay free on a disk for appends to be taken: room for all
 // that goes on without them.
 const minFree = 16 * segmentBytes
 
-// full tells whether the disk has no room for more records.
-func (n *node) full() bool {
+// commandsFree must stay free for commands to be taken other than trims.
+const commandsFree = minFree / 4
+
+// room is what the disk has room for.
+func (n *node) room() sequence.Room {
 	free, _, err := n.disk.Free(".")
-	return err == nil && free < minFree
+	switch {
+	case err != nil || free >= minFree:
+		return sequence.RoomForRecords
+	case free >= commandsFree:
+		return sequence.RoomForCommands
+	}
+	return sequence.RoomForTrims
 }
 
-// watchSpace tells the replica whether to take more records. A leader stops when
-// its own disk is full, or those of so many others that no majority has room.
+// watchSpace tells the replica what its disk, and those of a majority, have room
+// for.
 func (n *node) watchSpace() {
-	full := n.full()
-	if s := n.replica.Status(); !full && s.Leading {
-		without := 0
+	own := n.room()
+	majority := own
+	if s := n.replica.Status(); s.Leading {
+		var rooms []sequence.Room
 		for _, voter := range s.Voters {
-			if node := n.nodeOf(voter); node != 0 && n.world.nodes[node-1].full() {
-				without++
+			room := sequence.RoomForRecords
+			if node := n.nodeOf(voter); node != 0 {
+				room = n.world.nodes[node-1].room()
 			}
+			rooms = append(rooms, room)
 		}
-		full = 2*(len(s.Voters)-without) <= len(s.Voters)
+		slices.Sort(rooms)
+		majority = rooms[len(rooms)/2]
 	}
-	n.replica.SetFull(full)
+	n.replica.SetRoom(own, majority)
 }

@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"strandline.dev/api/logspec"
+	"strandline.dev/client"
+)
+
+// With every disk below the limit that --min-free sets, records are refused with
+// FULL and everything else works; appends resume by themselves once there is room.
+func TestAClusterWhoseDisksAreAllFullDoesAllButAppend(t *testing.T) {
+	c := Start(t, Options{Nodes: 3, Flags: []string{"--logspec-log", "orders"}})
+	for _, log := range []string{"orders", "short", "gone"} {
+		config := client.LogConfig{}
+		if log == "short" {
+			config.Retention = 2 * time.Second
+		}
+		c.CreateLog(log, config)
+		appendSome(t, c, log, 10)
+	}
+	below := fmt.Sprintf("%dB", 2*freeBytes(t, c.Nodes()[0].Data()))
+	for _, n := range c.Nodes() {
+		n.SetFlags("--min-free", below)
+		n.Restart()
+	}
+	c.AwaitHealthy()
+
+	ctx, cancel := withPatience()
+	defer cancel()
+	admin := c.Client().Admin()
+	requireFull(t, c, "orders")
+	trim(t, c, "orders", 3)
+	requireEnd(t, c, "orders", 10)
+
+	for range 2 {
+		leader := c.AwaitLeader("orders")
+		c.Node(leader).Kill()
+		c.AwaitLeader("orders", leader)
+		trim(t, c, "orders", 5)
+		requireEnd(t, c, "orders", 10)
+		requireFull(t, c, "orders")
+		c.Node(leader).Start()
+		c.AwaitHealthy()
+	}
+	to := c.others(c.AwaitLeader("orders"))[0]
+	require.NoError(t, admin.TransferLeader(ctx, "orders", to))
+	require.Equal(t, to, c.AwaitLeader("orders"))
+
+	discard(t, c.Node(to), 8)
+	info, err := admin.Info(ctx, "orders")
+	require.NoError(t, err)
+	require.EqualValues(t, 7, info.Start, "index 8 is offset 7")
+	require.Eventually(t, func() bool {
+		info, err := admin.Info(ctx, "short")
+		return err == nil && info.Start == 10
+	}, patience, 50*time.Millisecond, "retention trims a full log")
+	require.NoError(t, admin.DeleteLog(ctx, "gone"))
+
+	waiting := make(chan error, 1)
+	p, err := c.Client().Producer(ctx, "orders")
+	require.NoError(t, err)
+	defer p.Close(ctx)
+	go func() {
+		for {
+			_, err := p.Append(ctx, []byte("waits for room"))
+			if err == nil || !errors.Is(err, client.ErrFull) {
+				waiting <- err
+				return
+			}
+		}
+	}()
+	for _, n := range c.Nodes() {
+		n.SetFlags()
+		n.Restart()
+	}
+	require.NoError(t, <-waiting)
+	c.AwaitHealthy()
+}
+
+func freeBytes(t *testing.T, dir string) int64 {
+	var s unix.Statfs_t
+	require.NoError(t, unix.Statfs(dir, &s))
+	return int64(s.Bavail) * s.Bsize
+}
+
+func appendSome(t *testing.T, c *Cluster, log string, records int) {
+	t.Helper()
+	ctx, cancel := withPatience()
+	defer cancel()
+	p, err := c.Client().Producer(ctx, log)
+	require.NoError(t, err)
+	for i := range records {
+		_, err := p.Append(ctx, fmt.Append(nil, i))
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.Close(ctx))
+}
+
+// requireFull: an append is refused with FULL, however often it is sent again.
+func requireFull(t *testing.T, c *Cluster, log string) {
+	t.Helper()
+	ctx, cancel := withPatience()
+	defer cancel()
+	p, err := c.Client().Producer(ctx, log, client.WithoutSession())
+	require.NoError(t, err)
+	defer p.Close(ctx)
+	_, err = p.Append(ctx, []byte("refused"))
+	require.ErrorIs(t, err, client.ErrFull)
+}
+
+// requireEnd reads where the log ends, linearizably, from the leader and from a
+// follower.
+func requireEnd(t *testing.T, c *Cluster, log string, end int64) {
+	t.Helper()
+	ctx, cancel := withPatience()
+	defer cancel()
+	for _, from := range [][]client.ReaderOption{nil, {client.PreferFollower()}} {
+		r, err := c.Client().Reader(ctx, log, append(from, client.FromOffset(end-1), client.Linearizable())...)
+		require.NoError(t, err)
+		got, err := r.Next(ctx)
+		require.NoError(t, err)
+		require.Equal(t, end-1, got.Offset)
+		require.NoError(t, r.Close())
+	}
+}
+
+func trim(t *testing.T, c *Cluster, log string, before int64) {
+	t.Helper()
+	ctx, cancel := withPatience()
+	defer cancel()
+	start, _, err := c.Client().Admin().Trim(ctx, log, before, false)
+	require.NoError(t, err)
+	require.Equal(t, before, start)
+}
+
+// discard is logspec's way out of a full disk.
+func discard(t *testing.T, n *Node, first uint64) {
+	t.Helper()
+	conn, err := grpc.NewClient(n.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	reply, err := logspec.NewLogClient(conn).Discard(ctx, &logspec.DiscardRequest{FirstIndex: first})
+	require.NoError(t, err)
+	require.NotNil(t, reply.GetOk())
+}
