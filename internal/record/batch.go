@@ -190,6 +190,10 @@ func (b Batch) faultOfHeader() string {
 	return ""
 }
 
+// Damaged reports whether a batch, as Split returns it, has another checksum than
+// its bytes give. The same batch sent again may be whole.
+func (b Batch) Damaged() bool { return b[16] == magicV2 && Checksum(b[crcStart:]) != b.crcField() }
+
 // tooLarge builds the refusal for something over a limit, in its own unit.
 func tooLarge(limit int64, format string, args ...any) *Refusal {
 	r := Refuse(TooLarge, format, args...)

@@ -25,6 +25,12 @@ var doorNames = []string{"a", "b", "c"}
 
 func openCluster(t *testing.T, hidden ...string) doors {
 	t.Helper()
+	return openClusterOver(t, func(_ string, n Node) Node { return n }, hidden...)
+}
+
+// openClusterOver opens doors to what over makes of each node.
+func openClusterOver(t *testing.T, over func(name string, n Node) Node, hidden ...string) doors {
+	t.Helper()
 	peers, listeners := map[string]string{}, map[string]net.Listener{}
 	for _, name := range doorNames {
 		l, err := net.Listen("tcp", "127.5.0.2:0")
@@ -33,7 +39,7 @@ func openCluster(t *testing.T, hidden ...string) doors {
 	}
 	all := doors{}
 	for _, name := range doorNames {
-		all[name] = openMember(t, name, peers, listeners[name], !has(hidden, name))
+		all[name] = openMember(t, name, peers, listeners[name], !has(hidden, name), over)
 	}
 	_, err := all["a"].node.InitCluster(t.Context(), node.Caller{})
 	require.NoError(t, err)
@@ -60,7 +66,7 @@ func has(names []string, name string) bool {
 	return false
 }
 
-func openMember(t *testing.T, name string, peers map[string]string, l net.Listener, shown bool) *door {
+func openMember(t *testing.T, name string, peers map[string]string, l net.Listener, shown bool, over func(string, Node) Node) *door {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	kafka, err := net.Listen("tcp", "127.5.0.1:0")
@@ -71,7 +77,7 @@ func openMember(t *testing.T, name string, peers map[string]string, l net.Listen
 	}
 	n, err := node.Open(o)
 	require.NoError(t, err)
-	d := &door{T: t, node: n, server: New(Verbs(n), Options{Logger: quiet}), address: kafka.Addr().String()}
+	d := &door{T: t, node: n, server: New(over(name, Verbs(n)), Options{Logger: quiet}), address: kafka.Addr().String()}
 	fromPeers, others := peer.Split(l)
 	served := make(chan error, 2)
 	go func() { served <- n.ServePeers(fromPeers) }()

@@ -91,7 +91,7 @@ func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 		j.Protocols = append(j.Protocols, group.Protocol{Name: m.Protocols[i].Name, Metadata: slices.Clone(m.Protocols[i].Metadata)})
 	}
 	answers := make(chan group.Joined, 1)
-	err := q.connection.server.groups.with(q.connection.ctx, m.Group, true, func(g *group.Group, now int64) {
+	_, err := q.connection.server.groups.with(q.connection.ctx, m.Group, true, func(g *group.Group, now int64) {
 		g.Join(now, j, func(a group.Joined) { answers <- a })
 	})
 	a := group.Joined{Err: err, MemberID: m.MemberID}
@@ -148,7 +148,7 @@ func (q *call) syncGroup(m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 		s.Shares[a.MemberID] = slices.Clone(a.MemberAssignment)
 	}
 	answers := make(chan group.Synced, 1)
-	err := q.connection.server.groups.with(q.connection.ctx, m.Group, false, func(g *group.Group, now int64) {
+	_, err := q.connection.server.groups.with(q.connection.ctx, m.Group, false, func(g *group.Group, now int64) {
 		if g == nil {
 			answers <- group.Synced{Err: kerr.UnknownMemberID}
 			return
@@ -174,7 +174,7 @@ func (q *call) syncGroup(m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 // is no such member because there is no such group.
 func (q *call) inGroup(id string, f func(g *group.Group, now int64) error) error {
 	var result error
-	err := q.connection.server.groups.with(q.connection.ctx, id, false, func(g *group.Group, now int64) {
+	_, err := q.connection.server.groups.with(q.connection.ctx, id, false, func(g *group.Group, now int64) {
 		if result = error(kerr.UnknownMemberID); g != nil {
 			result = f(g, now)
 		}
@@ -261,7 +261,7 @@ func (q *call) checkCommit(at partition, p *kmsg.OffsetCommitRequestTopicPartiti
 func (q *call) commit(m *kmsg.OffsetCommitRequest, change offsetChange) error {
 	s := q.connection.server
 	var refused error
-	err := s.groups.with(q.connection.ctx, m.Group, false, func(g *group.Group, now int64) {
+	term, err := s.groups.with(q.connection.ctx, m.Group, false, func(g *group.Group, now int64) {
 		if g == nil {
 			g = group.New()
 		}
@@ -275,7 +275,7 @@ func (q *call) commit(m *kmsg.OffsetCommitRequest, change offsetChange) error {
 	case len(change.Commits) == 0:
 		return nil
 	}
-	return coordinatorError(s.groups.offsets.write(q.connection.ctx, change))
+	return coordinatorError(s.groups.offsets.write(q.connection.ctx, term, change))
 }
 
 // coordinatorError tells a client of a log that cannot be written that it has
@@ -332,17 +332,16 @@ func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic
 	r := kmsg.NewOffsetFetchResponseGroup()
 	r.Group = id
 	s := q.connection.server
-	err := s.groups.with(q.connection.ctx, id, false, func(*group.Group, int64) {})
+	term, err := s.groups.with(q.connection.ctx, id, false, func(*group.Group, int64) {})
 	if err == nil {
-		// A coordinator that has been replaced and has not heard would tell of
-		// the past.
-		_, err = s.node.Info(q.connection.ctx, system, offsetsLog)
-		err = coordinatorError(err)
+		err = s.groups.confirm(q.connection.ctx, term)
 	}
 	r.ErrorCode = codeOf(err)
 	known := map[partition]committed{}
 	if err == nil {
-		known = s.groups.offsets.of(id)
+		if g := s.groups.offsets.of(id); g != nil {
+			known = g.offsets
+		}
 	}
 	if asked == nil {
 		for p := range known {

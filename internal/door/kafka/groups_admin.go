@@ -11,27 +11,28 @@ import (
 )
 
 // describe tells what a group is, with its members or without.
-func (q *call) describe(id string) (group.Description, error) {
-	d := group.Description{State: group.Dead}
+func (q *call) describe(id string) (d group.Description, term uint64, err error) {
+	d.State = group.Dead
 	s := q.connection.server
-	known := false
-	err := s.groups.with(q.connection.ctx, id, false, func(g *group.Group, _ int64) {
-		if known = g != nil; known {
+	term, err = s.groups.with(q.connection.ctx, id, false, func(g *group.Group, _ int64) {
+		if g != nil {
 			d = g.Describe()
 		}
 	})
 	// Offsets may be waited for, by nobody who holds the groups up.
-	if err == nil && !known && s.groups.offsets.of(id) != nil {
-		d.State = group.Empty
+	if err == nil && len(d.Members) == 0 {
+		if committed := s.groups.offsets.of(id); committed != nil {
+			d.State, d.ProtocolType = group.Empty, committed.kind
+		}
 	}
-	return d, err
+	return d, term, err
 }
 
 func (q *call) describeGroups(m *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroupsResponse {
 	r := kmsg.NewPtrDescribeGroupsResponse()
 	for _, id := range m.Groups {
 		out := kmsg.NewDescribeGroupsResponseGroup()
-		d, err := q.describe(id)
+		d, _, err := q.describe(id)
 		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, codeOf(err), string(d.State), d.ProtocolType, d.Protocol
 		out.AuthorizedOperations = noOperations
 		for _, member := range d.Members {
@@ -62,7 +63,7 @@ func (q *call) listGroups(m *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
 		r.ErrorCode = codeOf(err)
 		return r
 	}
-	if err := c.ready(q.connection.ctx); err != nil {
+	if _, err := c.ready(q.connection.ctx); err != nil {
 		if err != kerr.NotCoordinator {
 			r.ErrorCode = codeOf(err)
 		}
@@ -76,7 +77,7 @@ func (q *call) listGroups(m *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
 	c.mu.Unlock()
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
-		d, err := q.describe(id)
+		d, _, err := q.describe(id)
 		if err != nil || d.State == group.Dead || len(m.StatesFilter) > 0 && !slices.Contains(m.StatesFilter, string(d.State)) {
 			continue
 		}
@@ -91,7 +92,7 @@ func (q *call) deleteGroups(m *kmsg.DeleteGroupsRequest) *kmsg.DeleteGroupsRespo
 	r := kmsg.NewPtrDeleteGroupsResponse()
 	for _, id := range m.Groups {
 		out := kmsg.NewDeleteGroupsResponseGroup()
-		d, err := q.describe(id)
+		d, term, err := q.describe(id)
 		switch {
 		case err != nil:
 		case d.State == group.Dead:
@@ -99,7 +100,7 @@ func (q *call) deleteGroups(m *kmsg.DeleteGroupsRequest) *kmsg.DeleteGroupsRespo
 		case len(d.Members) > 0:
 			err = kerr.NonEmptyGroup
 		default:
-			err = coordinatorError(q.connection.server.groups.offsets.write(q.connection.ctx, offsetChange{
+			err = coordinatorError(q.connection.server.groups.offsets.write(q.connection.ctx, term, offsetChange{
 				Group: id, Time: time.Now().UnixMilli(), Delete: true,
 			}))
 		}

@@ -10,8 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"strandline.dev/internal/node"
 )
 
 func (d *door) member(group string, options ...kgo.Opt) *kgo.Client {
@@ -159,6 +157,20 @@ func (c *raw) committed(version int16, group, topic string) (int64, string) {
 	return p.Offset, *p.Metadata
 }
 
+// fetchGroup asks for all that a group has committed.
+func (d *door) fetchGroup(group string) kmsg.OffsetFetchResponseGroup {
+	d.Helper()
+	q := kmsg.NewPtrOffsetFetchRequest()
+	q.Version = 8
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	q.Groups = append(q.Groups, g)
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.OffsetFetchResponse).Groups[0]
+}
+
 // coordinated makes the log of the offsets, as looking for a coordinator does.
 func (c *raw) coordinated() {
 	c.Helper()
@@ -214,40 +226,6 @@ func TestAGroupWithMembersIsNotDeleted(t *testing.T) {
 	c.send(remove)
 	r, _ := c.receive(remove)
 	require.Equal(t, kerr.NonEmptyGroup.Code, r.(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode)
-}
-
-func TestTheLogOfOffsetsDoesNotGrowWithTheNumberOfCommits(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, Options{})
-	_, err := d.node.CreateLog(t.Context(), system, offsetsLog, node.Config{})
-	require.NoError(t, err)
-	o := newOffsets(Verbs(d.node))
-	change := func(group string, offset int64) offsetChange {
-		return offsetChange{Group: group, Time: 1, Commits: []offsetCommit{{Topic: "orders", committed: committed{Offset: offset, Epoch: -1}}}}
-	}
-	require.NoError(t, o.write(t.Context(), change("old", 7)))
-	var all []offsetChange
-	for i := range offsetBatch {
-		all = append(all, change("billing", int64(i)))
-	}
-	for range checkpointAfter/offsetBatch + 1 {
-		require.NoError(t, o.append(all))
-	}
-	require.NoError(t, o.checkpoint())
-	b, err := d.node.Bounds(system, offsetsLog)
-	require.NoError(t, err)
-	require.EqualValues(t, 2, b.End-b.Start, "a record for each group is left")
-
-	// Who takes over reads the same from what is left, and who was not told
-	// that others have written notices.
-	other := newOffsets(Verbs(d.node))
-	require.NoError(t, other.catchUp(t.Context()))
-	require.Equal(t, o.groups, other.groups)
-	require.Equal(t, 2, other.count)
-	require.NoError(t, other.write(t.Context(), change("new", 1)))
-	require.NoError(t, o.write(t.Context(), change("newer", 1)))
-	require.EqualValues(t, 1, o.of("new")[partition{"orders", 0}].Offset)
-	require.ElementsMatch(t, []string{"old", "billing", "new", "newer"}, o.outlived(time.Now()))
 }
 
 func TestThereAreNoTransactionsToCoordinate(t *testing.T) {

@@ -1,12 +1,14 @@
 package kafkadoor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,102 +43,104 @@ const (
 	offsetRecord = 500
 )
 
-// offsets are what groups have committed. The truth is the log; every record is
-// one offsetChange in JSON, and the state is what they add up to. All commits
-// that wait while one append is under way share the next. Appends are
-// conditional on the end of the log that the state was folded to: a
-// coordinator that was one for a while only notices.
+// offsets keeps what groups have committed. The truth is the log; every record
+// is one offsetChange in JSON, and the state is what they add up to. All changes
+// that wait while one append is under way share the next.
+//
+// A change is decided on in one leadership of this node, and is appended in that
+// one or not at all: appends are conditional on the end of the log that the state
+// was folded to, and a change of an earlier leadership is refused before it gets
+// so far. Otherwise a commit that waited while another node coordinated for a
+// moment would undo what that node has acknowledged since.
 type offsets struct {
 	node Node
 
 	mu      sync.Mutex
-	groups  map[string]map[partition]committed
-	count   int           // of all offsets in groups
+	state   commits
+	term    uint64        // of the leadership that state is of; 0: none yet
 	next    record.Offset // the first record not folded yet
 	since   int           // records since the newest checkpoint
 	pending []*offsetWrite
 	writing bool
 }
 
-type partition struct {
-	topic  string
-	number int32
-}
-
-// committed is one group's place in one partition.
-type committed struct {
-	Offset   int64  `json:"o"`
-	Epoch    int32  `json:"e"` // of the leader; -1: not told
-	Metadata string `json:"m,omitempty"`
-	Time     int64  `json:"-"` // unix ms
-}
-
-// offsetChange is one record of the log.
-type offsetChange struct {
-	Group   string         `json:"group"`
-	Time    int64          `json:"time"` // unix ms
-	Commits []offsetCommit `json:"commits,omitempty"`
-	Delete  bool           `json:"delete,omitempty"` // the group with all its offsets
-}
-
-type offsetCommit struct {
-	Topic     string `json:"t"`
-	Partition int32  `json:"p"`
-	committed
-}
-
 // offsetWrite is a change on its way into the log.
 type offsetWrite struct {
 	change offsetChange
-	done   chan error
+	term   uint64
+	done   chan<- error // has room for the answer
 }
 
-func newOffsets(n Node) *offsets {
-	return &offsets{node: n, groups: map[string]map[partition]committed{}}
+func newOffsets(n Node) *offsets { return &offsets{node: n, state: newCommits()} }
+
+// load folds all that the log has when a leadership of this node begins.
+func (o *offsets) load(ctx context.Context, term uint64) error {
+	o.setTerm(0) // what waits from an earlier one must not follow what is folded now
+	if err := o.catchUp(ctx); err != nil {
+		return err
+	}
+	o.setTerm(term)
+	return nil
 }
 
-// write makes a change durable and then visible. Once begun it is not stopped
-// by ctx, which ends the wait alone.
-func (o *offsets) write(ctx context.Context, c offsetChange) error {
-	w := &offsetWrite{change: c, done: make(chan error, 1)}
+func (o *offsets) setTerm(term uint64) {
 	o.mu.Lock()
-	if len(c.Commits) > 0 && o.count+len(c.Commits) > maxCommitted {
-		o.mu.Unlock()
+	defer o.mu.Unlock()
+	o.term = term
+}
+
+// write makes changes that were decided on in a leadership durable and then
+// visible, each by itself. Once begun they are not stopped by ctx, which ends the
+// wait alone.
+func (o *offsets) write(ctx context.Context, term uint64, changes ...offsetChange) error {
+	done := make(chan error, len(changes))
+	if err := o.enqueue(term, changes, done); err != nil {
+		return err
+	}
+	var failed error
+	for range changes {
+		select {
+		case err := <-done:
+			failed = cmp.Or(failed, err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return failed
+}
+
+func (o *offsets) enqueue(term uint64, changes []offsetChange, done chan error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	more := 0
+	for _, c := range changes {
+		more += len(c.Commits)
+	}
+	if more > 0 && o.state.count+more > maxCommitted {
 		return kerr.InvalidCommitOffsetSize
 	}
-	o.pending = append(o.pending, w)
-	first := !o.writing
-	o.writing = true
-	o.mu.Unlock()
-	if first {
+	for _, c := range changes {
+		o.pending = append(o.pending, &offsetWrite{change: c, term: term, done: done})
+	}
+	if !o.writing && len(o.pending) > 0 {
+		o.writing = true
 		go o.writeAll()
 	}
-	select {
-	case err := <-w.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // writeAll appends what is pending until there is no more.
 func (o *offsets) writeAll() {
 	for {
-		o.mu.Lock()
-		n := min(len(o.pending), offsetBatch)
-		if n == 0 {
-			o.writing = false
-			o.mu.Unlock()
+		batch, ok := o.nextWrites()
+		if !ok {
 			return
 		}
-		batch := o.pending[:n:n]
-		o.pending = o.pending[n:]
-		o.mu.Unlock()
-		changes := make([]offsetChange, n)
+		changes := make([]offsetChange, len(batch))
 		for i, w := range batch {
 			changes[i] = w.change
 		}
-		err := o.append(changes)
+		err := o.append(batch[0].term, changes)
 		for _, w := range batch {
 			w.done <- err
 		}
@@ -147,11 +151,25 @@ func (o *offsets) writeAll() {
 	}
 }
 
+// nextWrites takes pending writes of one leadership; none are left if not ok.
+func (o *offsets) nextWrites() (batch []*offsetWrite, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for n < min(len(o.pending), offsetBatch) && o.pending[n].term == o.pending[0].term {
+		n++
+	}
+	batch, o.pending = o.pending[:n:n], o.pending[n:]
+	o.writing = n > 0
+	return batch, n > 0
+}
+
 // appendTime bounds how long one append to the log may take.
 const appendTime = 30 * time.Second
 
-// append adds changes to the log and folds them.
-func (o *offsets) append(changes []offsetChange) error {
+// append adds changes to the log, if it is still led by this node in a term, and
+// folds them.
+func (o *offsets) append(term uint64, changes []offsetChange) error {
 	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
 	defer cancel()
 	batch, err := encodeChanges(changes)
@@ -159,13 +177,19 @@ func (o *offsets) append(changes []offsetChange) error {
 		return err
 	}
 	for {
-		o.mu.Lock()
-		end := o.next
-		o.mu.Unlock()
-		err := appendTo(ctx, o.node, offsetsLog, end, batch)
+		end, err := o.endIn(term)
+		if err != nil {
+			return err
+		}
+		err = appendTo(ctx, o.node, offsetsLog, end, batch)
 		if errors.Is(err, &record.Refusal{Reason: record.EndMismatch}) {
+			// Of this leadership, an append whose answer did not come in time
+			// did it. Others did it in theirs, and then ours is over.
 			if err := o.catchUp(ctx); err != nil {
 				return err
+			}
+			if b, err := o.node.Bounds(system, offsetsLog); err != nil || b.Term != term {
+				return kerr.NotCoordinator
 			}
 			continue
 		}
@@ -174,13 +198,27 @@ func (o *offsets) append(changes []offsetChange) error {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		if o.next != end {
+			return nil // whoever caught up meanwhile has folded them
+		}
 		for i := range changes {
-			o.fold(&changes[i])
+			o.state.fold(&changes[i])
 		}
 		o.next = end + record.Offset(len(changes))
 		o.since += len(changes)
 		return nil
 	}
+}
+
+// endIn returns the end of the log that the state was folded to, if that is the
+// state of a leadership.
+func (o *offsets) endIn(term uint64) (record.Offset, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.term != term {
+		return 0, kerr.NotCoordinator
+	}
+	return o.next, nil
 }
 
 func encodeChanges(changes []offsetChange) (record.Batch, error) {
@@ -225,7 +263,7 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	defer o.mu.Unlock()
 	if o.next < info.Start {
 		// All that was not folded is in the checkpoint that the log begins with.
-		o.groups, o.count, o.next = map[string]map[partition]committed{}, 0, info.Start
+		o.state, o.next = newCommits(), info.Start
 	}
 	if o.next >= info.End {
 		return nil
@@ -261,46 +299,27 @@ func (o *offsets) foldChunk(c *node.Chunk) error {
 		if err := json.Unmarshal(r.Value, &change); err != nil {
 			return fmt.Errorf("read commit %d of %s: %w", r.Offset, offsetsLog, err)
 		}
-		o.fold(&change)
+		o.state.fold(&change)
 		o.next = r.Offset + 1
 		o.since++
 	}
 	return nil
 }
 
-func (o *offsets) fold(c *offsetChange) {
-	of := o.groups[c.Group]
-	if c.Delete {
-		o.count -= len(of)
-		delete(o.groups, c.Group)
-		return
-	}
-	if of == nil {
-		of = map[partition]committed{}
-		o.groups[c.Group] = of
-	}
-	before := len(of)
-	for _, one := range c.Commits {
-		one.committed.Time = c.Time
-		of[partition{one.Topic, one.Partition}] = one.committed
-	}
-	o.count += len(of) - before
-}
-
 // checkpoint writes all offsets anew and trims the records before, once in a
 // while.
 func (o *offsets) checkpoint() error {
 	o.mu.Lock()
-	if o.since < checkpointAfter+o.count {
+	if o.since < checkpointAfter+o.state.count {
 		o.mu.Unlock()
 		return nil
 	}
-	begin := o.next
-	changes := o.whole()
+	begin, term := o.next, o.term
+	changes := o.state.whole()
 	o.mu.Unlock()
 	for len(changes) > 0 {
 		n := min(len(changes), offsetBatch)
-		if err := o.append(changes[:n]); err != nil {
+		if err := o.append(term, changes[:n]); err != nil {
 			return err
 		}
 		changes = changes[n:]
@@ -316,57 +335,30 @@ func (o *offsets) checkpoint() error {
 	return nil
 }
 
-// whole is the state as changes.
-func (o *offsets) whole() []offsetChange {
-	var changes []offsetChange
-	for group, of := range o.groups {
-		byTime := map[int64][]offsetCommit{}
-		for p, c := range of {
-			byTime[c.Time] = append(byTime[c.Time], offsetCommit{Topic: p.topic, Partition: p.number, committed: c})
-		}
-		for t, commits := range byTime {
-			for len(commits) > 0 {
-				n := min(len(commits), offsetRecord)
-				changes = append(changes, offsetChange{Group: group, Time: t, Commits: commits[:n]})
-				commits = commits[n:]
-			}
-		}
-	}
-	return changes
-}
-
-// outlived are the groups of which no offset was committed for offsetsKept.
+// outlived are the groups to forget.
 func (o *offsets) outlived(now time.Time) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := now.Add(-offsetsKept).UnixMilli()
-	var groups []string
-	for group, of := range o.groups {
-		newest := int64(0)
-		for _, c := range of {
-			newest = max(newest, c.Time)
-		}
-		if newest < before {
-			groups = append(groups, group)
-		}
-	}
-	return groups
+	return o.state.outlived(now)
 }
 
-// of returns the offsets of a group; nil for one that has none.
-func (o *offsets) of(group string) map[partition]committed {
+// membership is what the log does not know yet of which groups have members.
+func (o *offsets) membership(inhabited map[string]string, settled bool, now time.Time) []offsetChange {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.groups[group])
+	return o.state.membership(inhabited, settled, now.UnixMilli())
 }
 
-// names are the groups that have offsets.
+// of returns what a group has committed; nil for one that is not known.
+func (o *offsets) of(group string) *groupCommits {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.state.of(group)
+}
+
+// names are the groups that are known.
 func (o *offsets) names() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	names := make([]string, 0, len(o.groups))
-	for group := range o.groups {
-		names = append(names, group)
-	}
-	return names
+	return slices.Collect(maps.Keys(o.state.groups))
 }

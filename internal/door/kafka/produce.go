@@ -79,7 +79,10 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code
 	} else if err := part.check(p, records); err != nil {
-		part.answer.Refusal, part.code = err, refusalCode(err)
+		part.answer.Refusal, part.code = err, produceCode(err)
+		if batch, _, err := record.Split(records); err == nil && batch.Damaged() {
+			part.code = kerr.CorruptMessage.Code
+		}
 	} else if code := p.refused(); code != 0 {
 		part.code = code
 	}
@@ -169,7 +172,7 @@ func (part *producedPart) take(a sequence.Answer) {
 	}
 	part.answer = a
 	if a.Refusal != nil {
-		part.code = refusalCode(a.Refusal)
+		part.code = produceCode(a.Refusal)
 	}
 	part.of.settled()
 }
@@ -238,19 +241,24 @@ func again[E any](s []E, n int) []E {
 }
 
 func (part *producedPart) describe(out *kmsg.ProduceResponseTopicPartition) {
+	s := part.of.call.connection.server
 	out.ErrorCode = part.code
 	out.BaseOffset, out.LogStartOffset = -1, -1
+	if part.log != "" {
+		// Java's producer needs the start with UNKNOWN_PRODUCER_ID too: without it,
+		// it sends the same batch again until its time is up.
+		if b, err := s.node.Bounds(anonymous, part.log); err == nil {
+			out.LogStartOffset = int64(b.Start)
+		}
+	}
 	if part.code != 0 {
 		if r := part.answer.Refusal; r != nil {
 			out.ErrorMessage = &r.Detail
 		}
-		part.of.call.connection.server.metrics.refused(part.code)
+		s.metrics.refused(part.code)
 		return
 	}
 	out.BaseOffset = int64(part.answer.First.First)
-	if b, err := part.of.call.connection.server.node.Bounds(anonymous, part.log); err == nil {
-		out.LogStartOffset = int64(b.Start)
-	}
 }
 
 func refusalOf(err error) *record.Refusal {

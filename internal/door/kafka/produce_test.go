@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 )
 
@@ -101,6 +102,22 @@ func TestAnIdempotentProducerIsHeldToItsSequence(t *testing.T) {
 	})
 }
 
+// Java's producer compares the start with what it sent last, to find out that the
+// log has forgotten it. Without one it sends the same batch until its time is up.
+func TestAnUnknownProducerIsToldWhereTheLogStarts(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	c := d.raw()
+	batch := batchOf(t, record.None, "a", "b")
+	require.Zero(t, c.produce("orders", acksAll, batch).ErrorCode)
+	_, _, err := d.node.Trim(t.Context(), node.Caller{}, "orders", 1, false)
+	require.NoError(t, err)
+	p := c.produce("orders", acksAll, sequenced(batch, 7, 0, 5))
+	require.Equal(t, kerr.UnknownProducerID.Code, p.ErrorCode)
+	require.EqualValues(t, 1, p.LogStartOffset)
+	require.EqualValues(t, -1, p.BaseOffset)
+}
+
 func TestEveryProducerGetsAnIdOfItsOwn(t *testing.T) {
 	d := openNew(t)
 	c := d.client()
@@ -189,7 +206,7 @@ func TestBadBatchesAreRefusedAndTheConnectionGoesOn(t *testing.T) {
 	control = sequenced(control, -1, -1, -1)
 	c := d.raw()
 	for name, batch := range map[string][]byte{
-		"nothing": nil, "cut": good[:40], "shorter than it says": good[:len(good)-1], "damaged": damaged,
+		"nothing": nil, "cut": good[:40], "shorter than it says": good[:len(good)-1],
 		"two": append(append([]byte(nil), good...), good...), "control": control,
 		"half a producer": sequenced(good, 7, -1, 0), "nobody's id": sequenced(good, 0, 0, 0),
 	} {
@@ -197,6 +214,10 @@ func TestBadBatchesAreRefusedAndTheConnectionGoesOn(t *testing.T) {
 		require.Equal(t, kerr.InvalidRecord.Code, p.ErrorCode, name)
 		require.NotNil(t, p.ErrorMessage, name)
 	}
+	require.Equal(t, kerr.CorruptMessage.Code, c.produce("orders", acksAll, damaged).ErrorCode, "retried by clients, which have it whole")
+	old := append(record.Batch(nil), damaged...)
+	old[16] = 1
+	require.Equal(t, kerr.InvalidRecord.Code, c.produce("orders", acksAll, old).ErrorCode, "of an older format")
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, c.produce("missing", acksAll, good).ErrorCode)
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, c.produce("_offsets", acksAll, good).ErrorCode)
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, c.produce("_catalog", acksAll, good).ErrorCode)

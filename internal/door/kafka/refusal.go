@@ -14,7 +14,7 @@ import (
 // where that may help, and not take a record for lost that may be in the log.
 var errorCodes = map[record.Reason]*kerr.Error{
 	record.Invalid:          kerr.InvalidRequest,
-	record.TooLarge:         kerr.MessageTooLarge,
+	record.TooLarge:         kerr.PolicyViolation, // of an append: see produceCode
 	record.LogNotFound:      kerr.UnknownTopicOrPartition,
 	record.LogExists:        kerr.TopicAlreadyExists,
 	record.OffsetTrimmed:    kerr.OffsetOutOfRange,
@@ -67,11 +67,14 @@ func kafkaError(err error) *kerr.Error {
 	return kerr.UnknownServerError
 }
 
-// refusalCode is codeOf for a refused append: bad records are told apart from
-// a bad request.
-func refusalCode(r *record.Refusal) int16 {
-	if r.Reason == record.Invalid {
+// produceCode is codeOf for a refused append: records that are wrong or too large
+// are told apart from a request that is.
+func produceCode(r *record.Refusal) int16 {
+	switch r.Reason {
+	case record.Invalid:
 		return kerr.InvalidRecord.Code
+	case record.TooLarge:
+		return kerr.MessageTooLarge.Code
 	}
 	return codeOf(r)
 }

@@ -37,3 +37,9 @@ func TestErrorsKeepTheirCodeThroughWrapping(t *testing.T) {
 	require.Nil(t, detailOf(nil))
 	require.Equal(t, "there is no log", *detailOf(refusal))
 }
+
+func TestTooLargeIsAMessageOnlyWhereThereIsOne(t *testing.T) {
+	tooMany := record.Refuse(record.TooLarge, "there are 10000 logs")
+	require.Equal(t, kerr.PolicyViolation.Code, codeOf(tooMany))
+	require.Equal(t, kerr.MessageTooLarge.Code, produceCode(tooMany))
+}

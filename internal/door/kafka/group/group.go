@@ -78,6 +78,14 @@ func New() *Group { return &Group{state: Empty, invited: map[string]int64{}} }
 // State of the group now.
 func (g *Group) State() State { return g.state }
 
+// ProtocolType of the members; empty where there are none.
+func (g *Group) ProtocolType() string {
+	if len(g.members) == 0 {
+		return ""
+	}
+	return g.protocolType
+}
+
 // Vacant reports that nobody is in the group nor about to be.
 func (g *Group) Vacant() bool { return len(g.members) == 0 && len(g.invited) == 0 }
 

@@ -1,0 +1,172 @@
+package kafkadoor
+
+import (
+	"maps"
+	"time"
+)
+
+// commits are what all groups have committed, and which groups have members, as
+// the records of the log of offsets add up to it. It decides without I/O.
+type commits struct {
+	groups map[string]*groupCommits
+	count  int // of all offsets in groups, and one for each group
+}
+
+// groupCommits is what the log says of one group.
+type groupCommits struct {
+	offsets map[partition]committed
+	// kind is the protocol type of the members that the group had last.
+	kind string
+	// members: it has members, unless they went away with their coordinator.
+	members bool
+	// emptied is when its last member was found to be gone, in unix ms; 0 if it
+	// has members or never had any.
+	emptied int64
+}
+
+type partition struct {
+	topic  string
+	number int32
+}
+
+// committed is one group's place in one partition.
+type committed struct {
+	Offset   int64  `json:"o"`
+	Epoch    int32  `json:"e"` // of the leader; -1: not given
+	Metadata string `json:"m,omitempty"`
+	Time     int64  `json:"-"` // unix ms
+}
+
+// offsetChange is one record of the log.
+type offsetChange struct {
+	Group   string         `json:"group"`
+	Time    int64          `json:"time"` // unix ms
+	Commits []offsetCommit `json:"commits,omitempty"`
+	Members *groupMembers  `json:"members,omitempty"`
+	Delete  bool           `json:"delete,omitempty"` // the group with all its offsets
+}
+
+type offsetCommit struct {
+	Topic     string `json:"t"`
+	Partition int32  `json:"p"`
+	committed
+}
+
+// groupMembers says that a group has members from the time of the change on, or
+// none.
+type groupMembers struct {
+	Some bool   `json:"some,omitempty"`
+	Kind string `json:"kind,omitempty"` // their protocol type
+}
+
+func newCommits() commits { return commits{groups: map[string]*groupCommits{}} }
+
+// size is what a group counts of maxCommitted.
+func (g *groupCommits) size() int {
+	if g == nil {
+		return 0
+	}
+	return 1 + len(g.offsets)
+}
+
+func (s *commits) fold(c *offsetChange) {
+	g := s.groups[c.Group]
+	s.count -= g.size()
+	if c.Delete {
+		delete(s.groups, c.Group)
+		return
+	}
+	if g == nil {
+		g = &groupCommits{offsets: map[partition]committed{}}
+		s.groups[c.Group] = g
+	}
+	for _, one := range c.Commits {
+		one.committed.Time = c.Time
+		g.offsets[partition{one.Topic, one.Partition}] = one.committed
+	}
+	if m := c.Members; m != nil {
+		g.members, g.kind, g.emptied = m.Some, m.Kind, 0
+		if !m.Some {
+			g.emptied = c.Time
+		}
+	}
+	s.count += g.size()
+}
+
+// whole is the state as changes.
+func (s *commits) whole() []offsetChange {
+	var changes []offsetChange
+	for name, g := range s.groups {
+		if g.kind != "" {
+			changes = append(changes, offsetChange{Group: name, Time: g.emptied, Members: &groupMembers{Some: g.members, Kind: g.kind}})
+		}
+		byTime := map[int64][]offsetCommit{}
+		for p, c := range g.offsets {
+			byTime[c.Time] = append(byTime[c.Time], offsetCommit{Topic: p.topic, Partition: p.number, committed: c})
+		}
+		for t, all := range byTime {
+			for len(all) > 0 {
+				n := min(len(all), offsetRecord)
+				changes = append(changes, offsetChange{Group: name, Time: t, Commits: all[:n]})
+				all = all[n:]
+			}
+		}
+	}
+	return changes
+}
+
+// outlived are the groups that have had no members, and committed nothing, for
+// offsetsKept. A group that was never seen empty is none of them, however old
+// its commits are, unless it has never had members at all.
+func (s *commits) outlived(now time.Time) []string {
+	before := now.Add(-offsetsKept).UnixMilli()
+	var names []string
+	for name, g := range s.groups {
+		newest := g.emptied
+		for _, c := range g.offsets {
+			newest = max(newest, c.Time)
+		}
+		if !g.members && newest < before {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// membership is what has to be recorded so that the log knows which groups have
+// members. inhabited are those that have some here, with their protocol types.
+// With settled, members that the log knows of and that are not here are gone:
+// whoever is alive had the time to join again.
+func (s *commits) membership(inhabited map[string]string, settled bool, now int64) []offsetChange {
+	var changes []offsetChange
+	for name, kind := range inhabited {
+		if g := s.groups[name]; g == nil || !g.members || g.kind != kind {
+			changes = append(changes, offsetChange{Group: name, Time: now, Members: &groupMembers{Some: true, Kind: kind}})
+		}
+	}
+	if !settled {
+		return changes
+	}
+	for name, g := range s.groups {
+		_, here := inhabited[name]
+		switch {
+		case !g.members || here:
+		case len(g.offsets) == 0:
+			changes = append(changes, offsetChange{Group: name, Time: now, Delete: true}) // nothing is left of it
+		default:
+			changes = append(changes, offsetChange{Group: name, Time: now, Members: &groupMembers{Kind: g.kind}})
+		}
+	}
+	return changes
+}
+
+// of returns a copy of what is known of a group; nil for one that is not known.
+func (s *commits) of(group string) *groupCommits {
+	g := s.groups[group]
+	if g == nil {
+		return nil
+	}
+	found := *g
+	found.offsets = maps.Clone(g.offsets)
+	return &found
+}

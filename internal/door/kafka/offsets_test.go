@@ -1,0 +1,69 @@
+package kafkadoor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"strandline.dev/internal/node"
+)
+
+// commitOf is a commit of partition 0 of topic "orders".
+func commitOf(group string, offset, unixMs int64) offsetChange {
+	return offsetChange{Group: group, Time: unixMs, Commits: []offsetCommit{{Topic: "orders", committed: committed{Offset: offset, Epoch: -1}}}}
+}
+
+// offsetsOf makes the log of offsets, and what a coordinator holds of it.
+func (d *door) offsetsOf() (*offsets, uint64) {
+	d.Helper()
+	_, err := d.node.CreateLog(d.Context(), system, offsetsLog, node.Config{})
+	require.NoError(d, err)
+	return d.anotherOffsets()
+}
+
+func (d *door) anotherOffsets() (*offsets, uint64) {
+	d.Helper()
+	o := newOffsets(Verbs(d.node))
+	b, err := d.node.Bounds(system, offsetsLog)
+	require.NoError(d, err)
+	require.NoError(d, o.load(d.Context(), b.Term))
+	return o, b.Term
+}
+
+func TestTheLogOfOffsetsDoesNotGrowWithTheNumberOfCommits(t *testing.T) {
+	d := openNew(t)
+	o, term := d.offsetsOf()
+	require.NoError(t, o.write(t.Context(), term, commitOf("old", 7, 1)))
+	var all []offsetChange
+	for i := range offsetBatch {
+		all = append(all, commitOf("billing", int64(i), 1))
+	}
+	for range checkpointAfter/offsetBatch + 1 {
+		require.NoError(t, o.append(term, all))
+	}
+	require.NoError(t, o.checkpoint())
+	b, err := d.node.Bounds(system, offsetsLog)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, b.End-b.Start, "a record for each group is left")
+
+	// Who takes over reads the same from what is left.
+	other, _ := d.anotherOffsets()
+	require.Equal(t, o.state, other.state)
+	require.Equal(t, 4, other.state.count)
+}
+
+func TestACommitWaitsForNoOtherLeadership(t *testing.T) {
+	d := openNew(t)
+	o, term := d.offsetsOf()
+	other, _ := d.anotherOffsets()
+	// An append of this leadership whose answer did not come is caught up with.
+	require.NoError(t, other.write(t.Context(), term, commitOf("late", 1, 1)))
+	require.NoError(t, o.write(t.Context(), term, commitOf("billing", 1, 1)))
+	require.EqualValues(t, 1, o.of("late").offsets[partition{"orders", 0}].Offset)
+	// What was decided on in another one is not appended at all.
+	require.Equal(t, kerr.NotCoordinator, o.write(t.Context(), term-1, commitOf("billing", 0, 1)))
+	require.NoError(t, o.load(t.Context(), term+1))
+	require.Equal(t, kerr.NotCoordinator, o.write(t.Context(), term, commitOf("billing", 0, 1)))
+	require.EqualValues(t, 1, o.of("billing").offsets[partition{"orders", 0}].Offset)
+}
