@@ -57,6 +57,23 @@ func openOn(t *testing.T, dir string, o Options, disk segment.FS) *door {
 	return d
 }
 
+// over opens another door to the same node, as n shows it.
+func (d *door) over(n Node) *door {
+	d.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	other := &door{T: d.T, node: d.node, server: New(n, Options{Logger: quiet})}
+	l, err := net.Listen("tcp", "127.5.0.1:0")
+	require.NoError(d, err)
+	other.address = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- other.server.Serve(l) }()
+	d.Cleanup(func() {
+		other.server.Stop(context.Background())
+		require.NoError(d, <-served)
+	})
+	return other
+}
+
 func openNew(t *testing.T) *door { return open(t, t.TempDir(), Options{}) }
 
 // client is franz-go's, which picks versions and codecs by itself.

@@ -135,6 +135,13 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 		return err
 	}
 	at := record.Offset(p.FetchOffset)
+	if at > part.bounds.End && part.bounds.Leading {
+		// A leader that has been replaced and has not heard knows less than others
+		// have served, and the error makes consumers begin elsewhere.
+		if _, part.bounds, err = f.call.complete(topic, p.Partition, p.CurrentLeaderEpoch); err != nil {
+			return err
+		}
+	}
 	switch {
 	case at < part.bounds.Start, at > part.bounds.End && part.bounds.Leading:
 		return kerr.OffsetOutOfRange

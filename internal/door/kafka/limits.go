@@ -43,6 +43,10 @@ const (
 	// maxFetchPartitions bounds the partitions of one Fetch or ListOffsets.
 	maxFetchPartitions = 10_000
 
+	// maxLookups bounds how many partitions one request for offsets looks up at
+	// the same time.
+	maxLookups = 64
+
 	// maxPartitions bounds the partitions of one topic.
 	maxPartitions = 1_000
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,6 +22,7 @@ const (
 func (q *call) listOffsets(m *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	r := kmsg.NewPtrListOffsetsResponse()
 	r.Topics = make([]kmsg.ListOffsetsResponseTopic, len(m.Topics))
+	var looking lookups
 	for i := range m.Topics {
 		t, out := &m.Topics[i], &r.Topics[i]
 		out.Default()
@@ -30,44 +32,83 @@ func (q *call) listOffsets(m *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse
 			p, out := &t.Partitions[j], &out.Partitions[j]
 			out.Default()
 			out.Partition, out.Offset, out.Timestamp, out.LeaderEpoch = p.Partition, -1, -1, -1
-			if err := q.listOffset(t.Topic, p, out); err != nil {
-				out.ErrorCode, out.Offset, out.Timestamp = codeOf(err), -1, -1
-			}
+			looking.add(func() {
+				if err := q.listOffset(t.Topic, p, out); err != nil {
+					out.ErrorCode, out.Offset, out.Timestamp = codeOf(err), -1, -1
+				}
+			})
 		}
 	}
+	looking.run()
 	return r
 }
 
-func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
+// lookups are questions about several logs, each of which may wait for that log's
+// leader to make sure that it still is.
+type lookups []func()
+
+func (l *lookups) add(f func()) { *l = append(*l, f) }
+
+// run answers all of them, maxLookups at a time.
+func (l lookups) run() {
+	if len(l) == 1 {
+		l[0]()
+		return
+	}
+	var running sync.WaitGroup
+	next := make(chan func())
+	for range min(len(l), maxLookups) {
+		running.Go(func() {
+			for f := range next {
+				f()
+			}
+		})
+	}
+	for _, f := range l {
+		next <- f
+	}
+	close(next)
+	running.Wait()
+}
+
+// complete returns the bounds of a partition's log once this node knows all that
+// was committed before the call, so that everything acknowledged with acks=all is
+// within them. A leader that has just been elected, or replaced, and a follower do
+// not know it without asking; what they would answer looks like a truncated log.
+func (q *call) complete(topic string, partition, epoch int32) (log string, b node.Bounds, err error) {
 	s := q.connection.server
-	log, ok := logOf(topic, p.Partition)
+	log, ok := logOf(topic, partition)
 	if !ok {
-		return kerr.UnknownTopicOrPartition
+		return "", b, kerr.UnknownTopicOrPartition
 	}
-	b, err := s.node.Bounds(anonymous, log)
+	if b, err = s.node.Bounds(anonymous, log); err != nil {
+		return "", b, err
+	}
+	if err := checkEpoch(b, epoch); err != nil {
+		return "", b, err
+	}
+	if _, err = s.node.Info(q.connection.ctx, anonymous, log); err != nil {
+		return "", b, err
+	}
+	b, err = s.node.Bounds(anonymous, log)
+	return log, b, err
+}
+
+func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
+	log, b, err := q.complete(topic, p.Partition, p.CurrentLeaderEpoch)
 	if err != nil {
-		return err
-	}
-	if err := checkEpoch(b, p.CurrentLeaderEpoch); err != nil {
 		return err
 	}
 	out.LeaderEpoch = int32(b.Term)
 	switch {
 	case p.Timestamp == timeLatest:
-		// What was committed before the request must be below the end, and so
-		// everything acknowledged with acks=all. With acks=1 an append is
-		// acknowledged before that, and may be above.
-		info, err := s.node.Info(q.connection.ctx, anonymous, log)
-		if err != nil {
-			return err
-		}
-		out.Offset = int64(info.End)
+		out.Offset = int64(b.End)
 	case p.Timestamp == timeEarliest:
 		out.Offset = int64(b.Start)
 	case p.Timestamp < 0:
 		return kerr.InvalidRequest
 	default:
-		found, err := s.firstSince(q.connection.ctx, log, p.Timestamp)
+		found, err := q.connection.server.firstSince(q.connection.ctx, log, p.Timestamp)
 		if err != nil {
 			return err
 		}
@@ -130,6 +171,7 @@ func firstOf(c *node.Chunk, unixMs int64) (found record.Record, ok bool, err err
 func (q *call) offsetForLeaderEpoch(m *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
 	r := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	r.Topics = make([]kmsg.OffsetForLeaderEpochResponseTopic, len(m.Topics))
+	var looking lookups
 	for i := range m.Topics {
 		t, out := &m.Topics[i], &r.Topics[i]
 		out.Default()
@@ -139,14 +181,17 @@ func (q *call) offsetForLeaderEpoch(m *kmsg.OffsetForLeaderEpochRequest) *kmsg.O
 			p, out := &t.Partitions[j], &out.Partitions[j]
 			out.Default()
 			out.Partition, out.LeaderEpoch, out.EndOffset = p.Partition, -1, -1
-			epoch, end, err := q.endOfEpoch(t.Topic, p)
-			if err != nil {
-				out.ErrorCode = codeOf(err)
-				continue
-			}
-			out.LeaderEpoch, out.EndOffset = epoch, int64(end)
+			looking.add(func() {
+				epoch, end, err := q.endOfEpoch(t.Topic, p)
+				if err != nil {
+					out.ErrorCode = codeOf(err)
+					return
+				}
+				out.LeaderEpoch, out.EndOffset = epoch, int64(end)
+			})
 		}
 	}
+	looking.run()
 	return r
 }
 
@@ -154,16 +199,8 @@ func (q *call) offsetForLeaderEpoch(m *kmsg.OffsetForLeaderEpochRequest) *kmsg.O
 // the offset at which it ended. Leader epochs rise along the log, so it is a
 // search for the first batch of a later one.
 func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopicPartition) (int32, record.Offset, error) {
-	s := q.connection.server
-	log, ok := logOf(topic, p.Partition)
-	if !ok {
-		return 0, 0, kerr.UnknownTopicOrPartition
-	}
-	b, err := s.node.Bounds(anonymous, log)
+	log, b, err := q.complete(topic, p.Partition, p.CurrentLeaderEpoch)
 	if err != nil {
-		return 0, 0, err
-	}
-	if err := checkEpoch(b, p.CurrentLeaderEpoch); err != nil {
 		return 0, 0, err
 	}
 	switch wanted := p.LeaderEpoch; {
@@ -175,7 +212,7 @@ func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopic
 	low, high, epoch := b.Start, b.End, int32(-1)
 	for low < high {
 		middle := low + (high-low)/2
-		batch, err := s.batchAt(q.connection.ctx, log, middle)
+		batch, err := q.connection.server.batchAt(q.connection.ctx, log, middle)
 		if err != nil {
 			return 0, 0, err
 		}

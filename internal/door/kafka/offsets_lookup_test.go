@@ -1,0 +1,105 @@
+package kafkadoor
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// behind is a node that knows only the first of the records in its log before it
+// has asked, as one does that has just been elected, or replaced, or follows.
+type behind struct {
+	Node
+	asked atomic.Bool
+}
+
+func (b *behind) Bounds(c node.Caller, log string) (node.Bounds, error) {
+	bounds, err := b.Node.Bounds(c, log)
+	if !b.asked.Load() {
+		bounds.End = min(bounds.End, 1)
+	}
+	return bounds, err
+}
+
+func (b *behind) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
+	b.asked.Store(true)
+	return b.Node.Info(ctx, c, log)
+}
+
+func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	d.appendDirectly("orders", batchOf(t, record.None, "a"))
+	d.appendDirectly("orders", batchOf(t, record.None, "b"))
+	b, err := d.node.Bounds(node.Caller{}, "orders")
+	require.NoError(t, err)
+	lagging := &behind{Node: Verbs(d.node)}
+	again := d.over(lagging)
+
+	require.EqualValues(t, 2, again.endOfEpoch(int32(b.Term)).EndOffset, "a consumer that has read both sees no truncation")
+	lagging.asked.Store(false)
+	require.EqualValues(t, 0, again.listOffset("orders", 1).Offset)
+	require.True(t, lagging.asked.Load(), "a later record may be the first of that time or later")
+	lagging.asked.Store(false)
+	require.EqualValues(t, 2, again.listOffset("orders", timeLatest).Offset)
+	lagging.asked.Store(false)
+	q := fetchRequest(11, 0, 1, 1<<20, 2, "orders")
+	require.Zero(t, again.raw().fetch(q).Topics[0].Partitions[0].ErrorCode, "it stands at the end")
+	lagging.asked.Store(false)
+	q.Topics[0].Partitions[0].FetchOffset = 3
+	require.Equal(t, kerr.OffsetOutOfRange.Code, again.raw().fetch(q).Topics[0].Partitions[0].ErrorCode)
+}
+
+// together is a node that makes sure of several logs only when all are asked for.
+type together struct {
+	Node
+	missing atomic.Int32
+	all     chan struct{}
+}
+
+func (n *together) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
+	if n.missing.Add(-1) == 0 {
+		close(n.all)
+	}
+	select {
+	case <-n.all:
+	case <-ctx.Done():
+		return node.Info{}, ctx.Err()
+	}
+	return n.Node.Info(ctx, c, log)
+}
+
+func TestOffsetsOfManyPartitionsAreLookedUpAtTheSameTime(t *testing.T) {
+	d := openNew(t)
+	const partitions = 20
+	d.create("orders", partitions)
+	n := &together{Node: Verbs(d.node), all: make(chan struct{})}
+	n.missing.Store(partitions)
+	q := kmsg.NewPtrListOffsetsRequest()
+	q.Version = 6
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = "orders"
+	for i := range int32(partitions) {
+		p := kmsg.NewListOffsetsRequestTopicPartition()
+		p.Partition, p.Timestamp = i, timeLatest
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	q.Topics = append(q.Topics, topic)
+	c := d.over(n).raw()
+	require.NoError(t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	c.send(q)
+	r, _ := c.receive(q)
+	require.Len(t, r.(*kmsg.ListOffsetsResponse).Topics[0].Partitions, partitions)
+	for i, p := range r.(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
+		require.Zero(t, p.ErrorCode)
+		require.EqualValues(t, i, p.Partition)
+	}
+}
