@@ -92,11 +92,13 @@ type kafkaPort struct {
 	server   *kafkadoor.Server
 }
 
-func (s serveSettings) newKafkaPort(n *node.Node, l net.Listener) kafkaPort {
+// newKafkaPort serves a listener, of which clients are told an address; empty:
+// where each has come to.
+func (s serveSettings) newKafkaPort(n *node.Node, l net.Listener, told string) kafkaPort {
 	if l == nil {
 		return kafkaPort{}
 	}
-	return kafkaPort{l, kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Advertise: s.kafkaAdvertise, Logger: s.logger})}
+	return kafkaPort{l, kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Advertise: told, Logger: s.logger})}
 }
 
 func (k kafkaPort) address() string {

@@ -128,7 +128,7 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	grpcServer := rpc.New(rpc.Options{Logger: s.logger})
 	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
 	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)
-	kafka := s.newKafkaPort(n, taken.kafka)
+	kafka := s.newKafkaPort(n, taken.kafka, options.KafkaAddress)
 	collectors := append(grpcServer.Metrics(), kafka.metrics()...)
 	httpServer, err := httpdoor.New(n, httpdoor.Options{Profiles: s.pprof, Logger: s.logger, Collectors: collectors})
 	if err != nil {

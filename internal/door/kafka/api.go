@@ -19,9 +19,9 @@ var (
 	apiVersionsKey = kmsg.ApiVersions.Int16()
 )
 
-// apis are all kinds of requests that are served, by key. The highest version
-// of each is the last that has no topic ids: topics have names here and nothing
-// else. Layouts are those of versions from min to max.
+// apis are all kinds of requests that are served, by key. Topics are described
+// with ids; requests that name nothing but the id are not served, since logs have
+// names here. Layouts are those of versions from min to max.
 //
 // Produce is announced from version 0, although 0 to 2 carry records of an
 // older format and are refused: librdkafka compresses nothing where it is not.
@@ -29,7 +29,7 @@ var apis = index(
 	serve(kmsg.Produce, 0, 11, "s@3 h i [s [i r]]", nil),
 	serve(kmsg.Fetch, 4, 12, "i i i i b i@7 i@7 [s [i i@9 l i@12 l@5 i]] [s (i)]@7 s@11", nil),
 	serve(kmsg.ListOffsets, 1, 6, "i b@2 [s [i i@4 l]]", on((*call).listOffsets)),
-	serve(kmsg.Metadata, 0, 9, "[s] b@4 b@8 b@8", on((*call).metadata)),
+	serve(kmsg.Metadata, 0, 12, "[u@10 s] b@4 b@8-10 b@8", on((*call).metadata)),
 	serve(kmsg.OffsetCommit, 2, 8, "s i s s@7 l@2-4 [s [i l i@6 s]]", on((*call).offsetCommit)),
 	serve(kmsg.OffsetFetch, 1, 8, "s@0-7 [s (i)]@0-7 [s [s (i)]]@8 b@7", on((*call).offsetFetch)),
 	serve(kmsg.FindCoordinator, 0, 4, "s@0-3 b@1 (s)@4", on((*call).findCoordinator)),
@@ -41,8 +41,8 @@ var apis = index(
 	serve(kmsg.ListGroups, 0, 4, "(s)@4", on((*call).listGroups)),
 	serve(kmsg.DeleteGroups, 0, 2, "(s)", on((*call).deleteGroups)),
 	serve(kmsg.ApiVersions, 0, 3, "s@3 s@3", nil),
-	serve(kmsg.CreateTopics, 0, 6, "[s i h [i (i)] [s s]] i b@1", on((*call).createTopics)),
-	serve(kmsg.DeleteTopics, 0, 5, "(s) i", on((*call).deleteTopics)),
+	serve(kmsg.CreateTopics, 0, 7, "[s i h [i (i)] [s s]] i b@1", on((*call).createTopics)),
+	serve(kmsg.DeleteTopics, 0, 6, "[s u]@6 (s)@0-5 i", on((*call).deleteTopics)),
 	serve(kmsg.DeleteRecords, 0, 2, "[s [i l]] i", on((*call).deleteRecords)),
 	serve(kmsg.CreatePartitions, 0, 3, "[s i [(i)]] i b", on((*call).createPartitions)),
 	serve(kmsg.InitProducerID, 0, 4, "s i l@3 h@3", on((*call).initProducerID)),

@@ -34,7 +34,8 @@ type broker struct {
 // brokers are those that this node knows of. One that has no address for
 // clients, or is down, is left out: what it leads has no leader for them, what
 // it holds is offline. This node is always among them, since the client has
-// found it, and under the address that it was found by.
+// found it: where others say that it is, so that a client which asks several nodes
+// sees one address, or else where it was found.
 func (q *call) brokers() *brokers {
 	members, self := q.connection.server.node.Members()
 	b := &brokers{
@@ -45,7 +46,7 @@ func (q *call) brokers() *brokers {
 		b.byAddress[m.Address], b.byName[m.Name] = int32(m.ID), int32(m.ID)
 		address := m.Kafka
 		if m.ID == self {
-			address = cmp.Or(q.connection.server.options.Advertise, q.connection.conn.LocalAddr().String())
+			address = cmp.Or(q.connection.server.options.Advertise, m.Kafka, q.connection.conn.LocalAddr().String())
 		}
 		host, text, err := net.SplitHostPort(address)
 		port, badPort := strconv.Atoi(text)
@@ -82,7 +83,7 @@ func (b *brokers) leader(l *node.Info) int32 {
 
 // elsewhere asks the cluster who leads a log that this node does not hold.
 func (b *brokers) elsewhere(log string) int32 {
-	for _, l := range b.server.status.get(b.ctx, b.server.node).Logs {
+	for _, l := range b.server.clusterStatus(b.ctx).Logs {
 		if id, ok := b.byName[l.Leader]; ok && l.Name == log {
 			return id
 		}
@@ -111,25 +112,62 @@ func (b *brokers) here(l *node.Info) bool {
 	return contains(all, b.self)
 }
 
-// clusterStatus is what all nodes told last. Asking them takes a while, and
-// clients ask for leaders all at once.
+// clusterStatus is what all nodes told last. Asking them takes a while, longest
+// where one does not answer, and clients ask for leaders all at once: one question
+// is under way at a time, and who has an earlier answer does not wait for it long.
 type clusterStatus struct {
-	mu   sync.Mutex
-	last node.ClusterStatus
-	when time.Time
+	mu     sync.Mutex
+	last   node.ClusterStatus
+	when   time.Time     // of last; zero: there is none
+	asking chan struct{} // closed when the question under way is answered; nil: none is
 }
 
-// statusKept is how long the answers of all nodes are taken for true.
-const statusKept = time.Second
+const (
+	// statusKept is how long the answers of all nodes are taken for true.
+	statusKept = time.Second
+	// statusWait is how long a caller waits for newer ones. A node that is up
+	// answers sooner.
+	statusWait = 100 * time.Millisecond
+)
 
-func (s *clusterStatus) get(ctx context.Context, n Node) node.ClusterStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.when) > statusKept {
-		// Who went away meanwhile has not heard what all others would.
-		if status, err := n.ClusterStatus(ctx, anonymous); err == nil && ctx.Err() == nil {
-			s.last, s.when = status, time.Now()
-		}
+// clusterStatus returns what is known, which is newer than statusKept if all nodes answer.
+func (s *Server) clusterStatus(ctx context.Context) node.ClusterStatus {
+	c := &s.status
+	c.mu.Lock()
+	known := !c.when.IsZero()
+	if known && time.Since(c.when) <= statusKept {
+		defer c.mu.Unlock()
+		return c.last
 	}
-	return s.last
+	if c.asking == nil {
+		c.asking = make(chan struct{})
+		s.running.Go(s.askStatus)
+	}
+	answered := c.asking
+	c.mu.Unlock()
+	if known {
+		limited, cancel := context.WithTimeout(ctx, statusWait)
+		defer cancel()
+		ctx = limited
+	}
+	select {
+	case <-answered:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// askStatus asks all nodes, for whoever wants to know.
+func (s *Server) askStatus() {
+	status, err := s.node.ClusterStatus(s.stopping, anonymous)
+	c := &s.status
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && s.stopping.Err() == nil {
+		c.last, c.when = status, time.Now()
+	}
+	close(c.asking)
+	c.asking = nil
 }

@@ -150,7 +150,9 @@ func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeCon
 		switch asked.ResourceType {
 		case kmsg.ConfigResourceTypeTopic:
 			var t node.Topic
-			if t, err = q.topic(asked.ResourceName); err == nil {
+			if q.connection.server.isOffsetsTopic(asked.ResourceName, 0) {
+				out.Configs = describeTopicConfigs(&node.Config{}, asked.ConfigNames, m.IncludeDocumentation)
+			} else if t, err = q.topic(asked.ResourceName); err == nil {
 				out.Configs = describeTopicConfigs(&t.Partitions[0].Config, asked.ConfigNames, m.IncludeDocumentation)
 			}
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:

@@ -34,12 +34,13 @@ type fetch struct {
 
 // fetchPart is the answer for one partition.
 type fetchPart struct {
-	log    string
-	bounds node.Bounds
-	code   int16
-	nearer int32 // the broker to read from instead, or noBroker
-	runs   [][]byte
-	bytes  int
+	log      string
+	internal bool // of a topic that is always empty; there is no log
+	bounds   node.Bounds
+	code     int16
+	nearer   int32 // the broker to read from instead, or noBroker
+	runs     [][]byte
+	bytes    int
 }
 
 // gatherPause is how long a fetch with too little to send lets more come
@@ -123,6 +124,9 @@ func (f *fetch) gather(ctx context.Context) {
 
 func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg.FetchRequestTopicPartition) (err error) {
 	s := f.call.connection.server
+	if s.isOffsetsTopic(topic, p.Partition) {
+		return part.fillInternal(p.FetchOffset)
+	}
 	log, ok := logOf(topic, p.Partition)
 	if !ok {
 		return kerr.UnknownTopicOrPartition
@@ -247,7 +251,11 @@ func checkEpoch(b node.Bounds, epoch int32) error {
 func (f *fetch) await(ctx context.Context) {
 	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}}
 	for i := range f.parts {
-		changed, err := f.call.connection.server.node.Changed(anonymous, f.parts[i].log, f.parts[i].bounds)
+		part := &f.parts[i]
+		if part.internal {
+			continue
+		}
+		changed, err := f.call.connection.server.node.Changed(anonymous, part.log, part.bounds)
 		if err != nil || changed == nil {
 			return
 		}

@@ -62,7 +62,7 @@ func (a *fetchAnswer) partition(number int32, p *fetchPart) {
 	a.int32(number)
 	a.int16(p.code)
 	start, end := int64(p.bounds.Start), int64(p.bounds.End)
-	if p.log == "" {
+	if p.log == "" && !p.internal {
 		start, end = -1, -1
 	}
 	a.int64(end)

@@ -218,9 +218,14 @@ func (q *call) offsetCommit(m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitRespo
 	change := offsetChange{Group: m.Group, Time: time.Now().UnixMilli()}
 	codes := map[partition]int16{}
 	for i := range m.Topics {
+		t, unknown := q.topic(m.Topics[i].Topic)
 		for _, p := range m.Topics[i].Partitions {
 			at := partition{m.Topics[i].Topic, p.Partition}
-			if codes[at] = codeOf(q.checkCommit(at, &p)); codes[at] == 0 {
+			err := unknown
+			if err == nil {
+				err = checkCommit(&t, &p)
+			}
+			if codes[at] = codeOf(err); err == nil {
 				change.Commits = append(change.Commits, offsetCommit{
 					Topic: at.topic, Partition: at.number, committed: committed{Offset: p.Offset, Epoch: p.LeaderEpoch, Metadata: text(p.Metadata)},
 				})
@@ -244,15 +249,11 @@ func (q *call) offsetCommit(m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitRespo
 	return r
 }
 
-func (q *call) checkCommit(at partition, p *kmsg.OffsetCommitRequestTopicPartition) error {
-	t, err := q.topic(at.topic)
-	if err == nil && int(at.number) >= len(t.Partitions) || at.number < 0 {
-		err = kerr.UnknownTopicOrPartition
-	}
-	if err != nil {
-		return err
-	}
-	if len(text(p.Metadata)) > maxCommitMetadata {
+func checkCommit(t *node.Topic, p *kmsg.OffsetCommitRequestTopicPartition) error {
+	switch {
+	case p.Partition < 0 || int(p.Partition) >= len(t.Partitions):
+		return kerr.UnknownTopicOrPartition
+	case len(text(p.Metadata)) > maxCommitMetadata:
 		return kerr.OffsetMetadataTooLarge
 	}
 	return nil
@@ -326,6 +327,19 @@ func (q *call) offsetFetch(m *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchResponse
 	return r
 }
 
+// allOf asks for all that is known.
+func allOf(known map[partition]committed) []kmsg.OffsetFetchRequestGroupTopic {
+	byTopic := map[string][]int32{}
+	for p := range known {
+		byTopic[p.topic] = append(byTopic[p.topic], p.number)
+	}
+	var asked []kmsg.OffsetFetchRequestGroupTopic
+	for topic, partitions := range byTopic {
+		asked = append(asked, kmsg.OffsetFetchRequestGroupTopic{Topic: topic, Partitions: partitions})
+	}
+	return asked
+}
+
 // fetchOffsets tells what a group has committed, of the partitions asked for or
 // (nil) of all.
 func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic) kmsg.OffsetFetchResponseGroup {
@@ -344,14 +358,7 @@ func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic
 		}
 	}
 	if asked == nil {
-		for p := range known {
-			i := slices.IndexFunc(asked, func(t kmsg.OffsetFetchRequestGroupTopic) bool { return t.Topic == p.topic })
-			if i < 0 {
-				asked = append(asked, kmsg.OffsetFetchRequestGroupTopic{Topic: p.topic})
-				i = len(asked) - 1
-			}
-			asked[i].Partitions = append(asked[i].Partitions, p.number)
-		}
+		asked = allOf(known)
 	}
 	for i := range asked {
 		t := kmsg.NewOffsetFetchResponseGroupTopic()

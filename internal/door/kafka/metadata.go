@@ -44,6 +44,7 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 	}
 	id := s.node.ClusterID()
 	r.ClusterID, r.ControllerID, r.AuthorizedOperations = &id, brokers.self, noOperations
+	offsets, committed := q.offsetsTopic(brokers)
 	// No topics at all mean every topic in version 0, and none later, where
 	// null means every one.
 	if m.Topics == nil || m.Version == 0 && len(m.Topics) == 0 {
@@ -54,25 +55,20 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 		for i := range all {
 			r.Topics = append(r.Topics, brokers.describe(&all[i]))
 		}
-		if offsets, ok := q.offsetsTopic(brokers); ok {
+		if committed {
 			r.Topics = append(r.Topics, offsets)
 		}
 		return r
 	}
 	for i := range m.Topics {
-		name := *m.Topics[i].Topic
-		if offsets, ok := q.offsetsTopic(brokers); ok && name == offsetsTopic {
+		asked := &m.Topics[i]
+		if committed && (text(asked.Topic) == offsetsTopic || asked.Topic == nil && asked.TopicID == offsets.TopicID) {
 			r.Topics = append(r.Topics, offsets)
 			continue
 		}
-		t, err := q.topic(name)
+		t, err := q.askedFor(asked.Topic, asked.TopicID)
 		if err != nil {
-			out := kmsg.NewMetadataResponseTopic()
-			out.Topic, out.ErrorCode, out.AuthorizedOperations = &name, codeOf(err), noOperations
-			if !topicName.MatchString(name) {
-				out.ErrorCode = kerr.InvalidTopicException.Code
-			}
-			r.Topics = append(r.Topics, out)
+			r.Topics = append(r.Topics, noTopic(asked, err))
 			continue
 		}
 		r.Topics = append(r.Topics, brokers.describe(&t))
@@ -80,24 +76,27 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 	return r
 }
 
-// offsetsTopic is what Kafka's tools call the log of committed offsets. It is
-// shown as an internal topic, and not read through this port: what it holds is
-// not what they expect.
-const offsetsTopic = "__consumer_offsets"
-
-func (q *call) offsetsTopic(b *brokers) (kmsg.MetadataResponseTopic, bool) {
-	l, err := q.connection.server.node.KnownInfo(system, offsetsLog)
-	if err != nil {
-		return kmsg.MetadataResponseTopic{}, false // nothing has been committed yet
+// askedFor finds a topic by its name, or by its id where there is no name.
+func (q *call) askedFor(name *string, id topicID) (node.Topic, error) {
+	if name == nil {
+		return q.topicWithID(id)
 	}
-	out := b.describe(&node.Topic{Name: offsetsTopic, Partitions: []node.Info{l}})
-	out.IsInternal = true
-	return out, true
+	return q.topic(*name)
+}
+
+// noTopic says what is wrong with a topic that was asked for.
+func noTopic(asked *kmsg.MetadataRequestTopic, err error) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID, out.ErrorCode, out.AuthorizedOperations = asked.Topic, asked.TopicID, codeOf(err), noOperations
+	if asked.Topic != nil && !topicName.MatchString(*asked.Topic) {
+		out.ErrorCode = kerr.InvalidTopicException.Code
+	}
+	return out
 }
 
 func (b *brokers) describe(t *node.Topic) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
-	out.Topic, out.AuthorizedOperations = &t.Name, noOperations
+	out.Topic, out.TopicID, out.AuthorizedOperations = &t.Name, b.server.topicID(t), noOperations
 	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range t.Partitions {
 		l, p := &t.Partitions[i], &out.Partitions[i]

@@ -95,6 +95,12 @@ func (q *call) complete(topic string, partition, epoch int32) (log string, b nod
 }
 
 func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
+	if q.connection.server.isOffsetsTopic(topic, p.Partition) {
+		if p.Timestamp == timeLatest || p.Timestamp == timeEarliest {
+			out.Offset = 0
+		}
+		return nil
+	}
 	log, b, err := q.complete(topic, p.Partition, p.CurrentLeaderEpoch)
 	if err != nil {
 		return err

@@ -76,7 +76,9 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	part.of = p
 	s := p.call.connection.server
 	log, ok := logOf(topic, partition)
-	if !ok {
+	if topic == offsetsTopic {
+		part.code = kerr.InvalidTopicException.Code
+	} else if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code
 	} else if err := part.check(p, records); err != nil {
 		part.answer.Refusal, part.code = err, produceCode(err)

@@ -46,8 +46,8 @@ type Options struct {
 	InFlightBytes  int64 // default DefaultInFlightBytes
 	FetchBytes     int64 // default DefaultFetchBytes
 	// Advertise is the address of this node that clients are told: HOST:PORT.
-	// Default: the one that each has come to, which is right unless addresses
-	// are translated between it and the node.
+	// Default: the one that other nodes tell them, or if they know none the one
+	// that each client has come to.
 	Advertise string
 	Logger    *slog.Logger
 }

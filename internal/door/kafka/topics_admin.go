@@ -17,10 +17,10 @@ func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRespo
 		asked := &m.Topics[i]
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic = asked.Topic
-		config, count, err := q.createTopic(asked, m.ValidateOnly)
+		config, count, id, err := q.createTopic(asked, m.ValidateOnly)
 		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
 		if err == nil {
-			out.NumPartitions, out.ReplicationFactor = count, int16(config.Replicas)
+			out.TopicID, out.NumPartitions, out.ReplicationFactor = id, count, int16(config.Replicas)
 			for _, c := range describeTopicConfigs(&config, nil, false) {
 				shown := kmsg.NewCreateTopicsResponseTopicConfig()
 				shown.Name, shown.Value, shown.ReadOnly, shown.Source = c.Name, c.Value, c.ReadOnly, int8(c.Source)
@@ -32,31 +32,31 @@ func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRespo
 	return r
 }
 
-// createTopic tells what the topic is like that it made, or would have made.
-func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (node.Config, int32, error) {
-	config, count, err := planTopic(asked)
-	if err != nil {
-		return config, 0, err
+// createTopic returns what the topic is like that it made, or would have made; the
+// latter has no id.
+func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config node.Config, count int32, id topicID, err error) {
+	if config, count, err = planTopic(asked); err != nil {
+		return config, 0, id, err
 	}
 	switch _, err := q.topic(asked.Topic); {
 	case err == nil:
-		return config, 0, refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
+		return config, 0, id, refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
 	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
-		return config, 0, err
+		return config, 0, id, err
 	}
-	members, _ := q.connection.server.node.Members()
-	if config.Replicas > len(members) {
-		return config, 0, refuse(kerr.InvalidReplicationFactor,
+	s := q.connection.server
+	if members, _ := s.node.Members(); config.Replicas > len(members) {
+		return config, 0, id, refuse(kerr.InvalidReplicationFactor,
 			fmt.Sprintf("%d replicas asked for, and the cluster has %d nodes", config.Replicas, len(members)))
 	}
 	if validateOnly {
-		return config, count, nil
+		return config, count, id, nil
 	}
-	t, err := q.connection.server.node.CreateTopic(q.connection.ctx, anonymous, asked.Topic, count, config)
+	t, err := s.node.CreateTopic(q.connection.ctx, anonymous, asked.Topic, count, config)
 	if err != nil {
-		return config, 0, err
+		return config, 0, id, err
 	}
-	return t.Partitions[0].Config, count, nil
+	return t.Partitions[0].Config, count, s.topicID(&t), nil
 }
 
 // planTopic checks what a topic is to be like.
@@ -91,12 +91,17 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic) (config node.Config, count 
 
 func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
 	r := kmsg.NewPtrDeleteTopicsResponse()
+	asked := m.Topics
 	for _, name := range m.TopicNames {
+		asked = append(asked, kmsg.DeleteTopicsRequestTopic{Topic: &name})
+	}
+	for i := range asked {
 		out := kmsg.NewDeleteTopicsResponseTopic()
-		out.Topic = &name
-		t, err := q.topic(name)
+		out.Topic, out.TopicID = asked[i].Topic, asked[i].TopicID
+		t, err := q.askedFor(asked[i].Topic, asked[i].TopicID)
 		if err == nil {
-			err = q.connection.server.node.DeleteTopic(q.connection.ctx, anonymous, name)
+			out.Topic, out.TopicID = &t.Name, q.connection.server.topicID(&t)
+			err = q.connection.server.node.DeleteTopic(q.connection.ctx, anonymous, t.Name)
 		}
 		for _, l := range t.Partitions {
 			q.connection.server.readers.forget(l.Name)

@@ -1,6 +1,8 @@
 package kafkadoor
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -290,6 +292,105 @@ func TestCommittedOffsetsAreShownAsTheInternalTopicThatToolsExpect(t *testing.T)
 	require.Equal(t, offsetsTopic, *offsets.Topic)
 	require.True(t, offsets.IsInternal)
 	require.Len(t, offsets.Partitions, 1)
-	require.Equal(t, kerr.UnknownTopicOrPartition.Code,
-		d.raw().fetch(fetchRequest(11, 0, 1, 1<<20, 0, offsetsTopic)).Topics[0].Partitions[0].ErrorCode, "its records are not Kafka's")
+
+	// Its records are not Kafka's, so there are none, and nobody waits for a time-out.
+	for _, at := range []int64{timeEarliest, timeLatest} {
+		listed := d.listOffset(offsetsTopic, at)
+		require.Zero(t, listed.ErrorCode)
+		require.Zero(t, listed.Offset)
+	}
+	fetched := d.raw().fetch(fetchRequest(11, 10, 1, 1<<20, 0, offsetsTopic)).Topics[0].Partitions[0]
+	require.Zero(t, fetched.ErrorCode)
+	require.Zero(t, fetched.HighWatermark)
+	require.Zero(t, fetched.LogStartOffset)
+	require.Equal(t, kerr.OffsetOutOfRange.Code, d.raw().fetch(fetchRequest(11, 10, 1, 1<<20, 1, offsetsTopic)).Topics[0].Partitions[0].ErrorCode)
+	require.Equal(t, kerr.InvalidTopicException.Code, d.raw().produce(offsetsTopic, acksAll, batchOf(t, record.None, "a")).ErrorCode)
+	q := kmsg.NewPtrDescribeConfigsRequest()
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, offsetsTopic
+	q.Resources = append(q.Resources, resource)
+	r := request[*kmsg.DescribeConfigsResponse](d, d.client(), q)
+	require.Zero(t, r.Resources[0].ErrorCode)
+	require.NotEmpty(t, r.Resources[0].Configs)
+}
+
+func TestANodeIsShownToItsOwnClientsWhereItIsShownToAllOthers(t *testing.T) {
+	all := openCluster(t)
+	shown := all["b"].metadata().Brokers
+	// a also listens where only some of its clients find it.
+	other := all["a"].over(Verbs(all["a"].node))
+	require.NotEqual(t, other.address, all["a"].address)
+	require.Equal(t, shown, other.metadata().Brokers)
+}
+
+// slow is a node whose peers do not all answer at once.
+type slow struct {
+	Node
+	answer chan struct{}
+}
+
+func (s *slow) ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error) {
+	<-s.answer
+	return s.Node.ClusterStatus(ctx, c)
+}
+
+func TestClientsDoNotWaitForANodeThatDoesNotAnswer(t *testing.T) {
+	all := openCluster(t)
+	all["a"].createReplicated("orders", 1, 1)
+	leader, _ := all.leader("orders", 1)
+	elsewhere := all["a"]
+	if elsewhere == leader {
+		elsewhere = all["b"]
+	}
+	s := &slow{Node: Verbs(elsewhere.node), answer: make(chan struct{}, 1)}
+	d := elsewhere.over(s)
+	s.answer <- struct{}{}
+	require.Equal(t, leader.id(), d.metadata("orders").Topics[0].Partitions[0].Leader)
+	d.server.status.mu.Lock()
+	d.server.status.when = time.Now().Add(-time.Minute)
+	d.server.status.mu.Unlock()
+	require.Equal(t, leader.id(), d.metadata("orders").Topics[0].Partitions[0].Leader, "as it was known")
+	close(s.answer)
+	d.eventually("the answer is known", func() bool {
+		return time.Since(func() time.Time {
+			d.server.status.mu.Lock()
+			defer d.server.status.mu.Unlock()
+			return d.server.status.when
+		}()) < time.Minute/2
+	})
+}
+
+// counting counts how often a topic is looked up.
+type counting struct {
+	Node
+	topics atomic.Int32
+}
+
+func (n *counting) Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error) {
+	n.topics.Add(1)
+	return n.Node.Topic(ctx, c, name)
+}
+
+func TestACommitOfManyPartitionsLooksTheirTopicUpOnce(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 50)
+	n := &counting{Node: Verbs(d.node)}
+	c := d.over(n).raw()
+	c.coordinated()
+	q := kmsg.NewPtrOffsetCommitRequest()
+	q.Version, q.Group, q.Generation = 7, "billing", -1
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic = "orders"
+	for i := range int32(51) {
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Partition = i
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	q.Topics = append(q.Topics, topic)
+	c.send(q)
+	r, _ := c.receive(q)
+	for i, p := range r.(*kmsg.OffsetCommitResponse).Topics[0].Partitions {
+		require.Equal(t, i == 50, p.ErrorCode == kerr.UnknownTopicOrPartition.Code)
+	}
+	require.EqualValues(t, 1, n.topics.Load())
 }
