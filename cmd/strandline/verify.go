@@ -13,13 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/segment"
 )
 
 const verifyHelp = `Read every byte that a node has stored, while the node is stopped, and compare
 it with its checksums: the frames of all segments, their headers and indexes, the
 snapshots, and whether a file is missing. DIR is the data directory of a node, or
-that of one replica in it (DIR/logs/LOG/REPLICA). Nothing is changed.
+that of one replica in it (DIR/logs/LOG/REPLICA). Nothing is changed. A file that
+belongs to another replica, log or cluster is damage, whatever its name.
 
 What is damaged is listed by file, with the bytes, the entries and the offsets of
 the records that are lost with them, and with what can be done. A torn tail is no
@@ -50,9 +52,13 @@ func (c *cli) verify(ctx context.Context, dir string) error {
 		return err
 	}
 	defer lock.Close()
+	cluster, whole, err := c.verifyNode(data)
+	if err != nil {
+		return err
+	}
 	damaged := 0
 	for _, r := range replicas {
-		if err := c.verifyReplica(ctx, &r); err != nil {
+		if err := c.verifyReplica(ctx, cluster, &r); err != nil {
 			return err
 		}
 		if r.State != stateWhole {
@@ -62,14 +68,57 @@ func (c *cli) verify(ctx context.Context, dir string) error {
 	if damaged > 0 {
 		return fmt.Errorf("%d of %d replicas are damaged", damaged, len(replicas))
 	}
+	if !whole {
+		return fmt.Errorf("the node's own files in %s are damaged", data)
+	}
 	return nil
 }
 
+// verifyNode shows which of the node's own files are damaged, and returns the
+// cluster they belong to; empty if that is not known.
+func (c *cli) verifyNode(data string) (cluster string, whole bool, err error) {
+	if data == "" {
+		return "", true, nil
+	}
+	cluster, damage, err := node.CheckData(segment.OS(), data)
+	if err != nil || len(damage) == 0 {
+		return cluster, true, err
+	}
+	files := nodeFilesJSON{Dir: data, State: stateDamaged}
+	for _, d := range damage {
+		files.Damage = append(files.Damage, fileDamageJSON{d.Path, d.Detail})
+	}
+	return cluster, false, c.show(files, files.print)
+}
+
+// nodeFilesJSON is what verify shows of the node's own files, if one is damaged.
+type nodeFilesJSON struct {
+	Dir    string           `json:"dir"`
+	State  string           `json:"state"`
+	Damage []fileDamageJSON `json:"damage"`
+}
+
+type fileDamageJSON struct {
+	File   string `json:"file"`
+	Detail string `json:"detail"`
+}
+
+func (f nodeFilesJSON) print(out io.Writer) {
+	fmt.Fprintf(out, "%s: the node's own files are damaged\n", f.Dir)
+	for _, d := range f.Damage {
+		fmt.Fprintf(out, "  %s: %s\n", d.File, d.Detail)
+	}
+}
+
 // verifyReplica looks at one replica and shows what it found.
-func (c *cli) verifyReplica(ctx context.Context, r *verifyJSON) error {
+func (c *cli) verifyReplica(ctx context.Context, cluster string, r *verifyJSON) error {
+	owner := segment.Owner{}
+	if cluster != "" && r.Replica > 0 {
+		owner = segment.Owner{Cluster: cluster, Log: r.Log, Replica: r.Replica}
+	}
 	var bar *progress
 	told := int64(0)
-	report, err := segment.Survey(ctx, segment.OS(), r.Dir, func(done, total int64) {
+	report, err := segment.Survey(ctx, segment.OS(), r.Dir, owner, func(done, total int64) {
 		if bar == nil {
 			bar = c.newProgress(true, r.name(), total, unitBytes)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,7 +21,14 @@ func storedReplica(t *testing.T) (data, dir string, segments []string) {
 	t.Helper()
 	data = t.TempDir()
 	dir = filepath.Join(data, "logs", "3", "7")
+	identity := `{"format_version":2,"cluster_id":"C","node_id":1,"name":"a","catalog_replica":1,"catalog_voters":[1]}`
+	require.NoError(t, os.WriteFile(filepath.Join(data, "node.json"), []byte(identity), 0o600))
+	list := `{"made":[7],"sum":%d}`
+	list = fmt.Sprintf(list, record.Checksum(fmt.Appendf(nil, list, 0)))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "replicas.json"), []byte(list), 0o600))
 	log, err := segment.Create(segment.OS(), dir, segment.Options{
+		Owner: segment.Owner{Cluster: "C", Log: 3, Replica: 7},
+
 		SegmentBytes: 16 << 10, Manual: true, Logger: slog.New(slog.DiscardHandler),
 	}, segment.Bootstrap{Index: 1, Term: 1, Snapshot: []byte("state")})
 	require.NoError(t, err)
@@ -116,4 +124,29 @@ func TestVerifyOfSomethingElseSaysWhatToGive(t *testing.T) {
 	require.Equal(t, exitFailed, o.code)
 	require.Contains(t, o.err, "holds no log")
 	require.Contains(t, o.err, "give the --data directory of a node")
+}
+
+func TestVerifyNamesFilesThatBelongElsewhere(t *testing.T) {
+	data, dir, segments := storedReplica(t)
+	moved := filepath.Join(data, "logs", "4", "9")
+	require.NoError(t, os.CopyFS(moved, os.DirFS(dir)))
+	o := execute(t, nil, "", "verify", data)
+	require.Equal(t, exitFailed, o.code)
+	require.Contains(t, o.out, "log 3, replica 7: whole; ")
+	require.Contains(t, o.out, "log 4, replica 9: lost; ")
+	require.Contains(t, o.out, filepath.Join(moved, filepath.Base(segments[0]))+", bytes 0 to 4096: the file belongs to replica 7 of log 3, not to replica 9 of log 4")
+	require.Equal(t, "strandline: 1 of 2 replicas are damaged\n", o.err)
+}
+
+func TestVerifyNamesDamageOfTheNodesOwnFiles(t *testing.T) {
+	data, _, _ := storedReplica(t)
+	require.NoError(t, os.Remove(filepath.Join(data, "replicas.json")))
+	o := execute(t, nil, "", "verify", data)
+	require.Equal(t, exitFailed, o.code)
+	require.Contains(t, o.out, filepath.Join(data, "replicas.json")+" is gone")
+	require.Equal(t, "strandline: the node's own files in "+data+" are damaged\n", o.err)
+	flipByte(t, filepath.Join(data, "node.json"), 20)
+	o = execute(t, nil, "", "verify", "--json", data)
+	require.Equal(t, exitFailed, o.code)
+	require.Contains(t, o.out, filepath.Join(data, "node.json"))
 }

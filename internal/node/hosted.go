@@ -134,14 +134,21 @@ func (n *Node) logDir(log uint64) string {
 	return filepath.Join(n.logsDir(), strconv.FormatUint(log, 10))
 }
 
-func (n *Node) segmentOptions(logger *slog.Logger) segment.Options {
-	return segment.Options{SegmentBytes: n.options.SegmentBytes, SyncDelay: n.options.SyncDelay, Logger: logger}
+// owner is whose files those of a replica here are.
+func (n *Node) owner(log, replica uint64) segment.Owner {
+	return segment.Owner{Cluster: n.ClusterID(), Log: log, Replica: replica}
+}
+
+func (n *Node) segmentOptions(owner segment.Owner, logger *slog.Logger) segment.Options {
+	return segment.Options{
+		Owner: owner, SegmentBytes: n.options.SegmentBytes, SyncDelay: n.options.SyncDelay, Logger: logger,
+	}
 }
 
 // makeReplica makes the files of a new replica, which begins as all of its log
 // do, and enters it as made. What an interrupted try left is removed.
-func (n *Node) makeReplica(log, id uint64, founders []uint64) error {
-	dir := n.replicaDir(log, id)
+func (n *Node) makeReplica(owner segment.Owner, founders []uint64) error {
+	dir := n.replicaDir(owner.Log, owner.Replica)
 	if err := n.disk.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove an unfinished replica: %w", err)
 	}
@@ -149,14 +156,14 @@ func (n *Node) makeReplica(log, id uint64, founders []uint64) error {
 	if err != nil {
 		return err
 	}
-	store, err := segment.Create(n.disk, dir, n.segmentOptions(n.logger.With("log", log)), b)
+	store, err := segment.Create(n.disk, dir, n.segmentOptions(owner, n.logger.With("log", owner.Log)), b)
 	if err != nil {
 		return err
 	}
 	if err := store.Close(); err != nil {
 		return err
 	}
-	return n.made.add(id)
+	return n.made.add(owner.Replica)
 }
 
 func newHosted(l catalogLog, id uint64) *hosted {
@@ -246,14 +253,14 @@ func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.Ha
 			// It was made before node.json named it.
 			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
 		}
-		if err := n.makeReplica(l.ID, h.replicaID, l.Founders); err != nil {
+		if err := n.makeReplica(n.owner(l.ID, h.replicaID), l.Founders); err != nil {
 			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
 		}
 	}
 	if reason, marked := n.markedLost(l.ID, h.replicaID); marked {
 		return segment.HardState{}, fmt.Errorf("%w: %s", errLost, strings.TrimSpace(reason))
 	}
-	store, err := segment.Open(n.disk, n.replicaDir(l.ID, h.replicaID), n.segmentOptions(logger))
+	store, err := segment.Open(n.disk, n.replicaDir(l.ID, h.replicaID), n.segmentOptions(n.owner(l.ID, h.replicaID), logger))
 	if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
 		return segment.HardState{}, fmt.Errorf("%w: its files are gone (%w)", errLost, err)
 	}

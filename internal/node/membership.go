@@ -15,6 +15,7 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 )
 
 // A node becomes a member of a cluster in one of three ways: it forms one of
@@ -86,7 +87,7 @@ func (n *Node) settleDown(id identity) error {
 	if err := n.refuseLeftovers(); err != nil {
 		return err
 	}
-	if err := n.makeReplica(catalogID, id.CatalogReplica, id.CatalogVoters); err != nil {
+	if err := n.makeReplica(segment.Owner{Cluster: id.ClusterID, Log: catalogID, Replica: id.CatalogReplica}, id.CatalogVoters); err != nil {
 		return fmt.Errorf("create catalog: %w", err)
 	}
 	if err := id.save(n.disk, n.options.DataDir); err != nil {

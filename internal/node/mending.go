@@ -190,7 +190,7 @@ func (m *mending) finish() (segment.MendReport, error) {
 
 func (m *mending) open(ctx context.Context) error {
 	n := m.node
-	mender, err := segment.OpenMender(ctx, n.disk, n.replicaDir(m.host.id, m.host.replicaID), n.segmentOptions(n.logger.With("log", m.host.name)))
+	mender, err := segment.OpenMender(ctx, n.disk, n.replicaDir(m.host.id, m.host.replicaID), n.segmentOptions(n.owner(m.host.id, m.host.replicaID), n.logger.With("log", m.host.name)))
 	if err != nil {
 		return err
 	}

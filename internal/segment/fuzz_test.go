@@ -24,7 +24,7 @@ func (f memoryFile) Size() (int64, error)             { return f.Reader.Size(), 
 // fuzzSegment is a small segment with frames of each kind, one entry of it
 // superseding others.
 func fuzzSegment() (*header, []byte) {
-	h := &header{salt: 0x5a17, ordinal: 3, first: 10, termBefore: 1, start: 7, conf: []byte("conf")}
+	h := &header{salt: 0x5a17, ordinal: 3, first: 10, termBefore: 1, start: 7, saltBefore: 9, owner: Owner{"c", 3, 7}, conf: []byte("conf")}
 	content := h.encode()
 	before := h.crc
 	add := func(f frameHeader, payload []byte) {
@@ -131,7 +131,7 @@ func FuzzSegmentHeader(f *testing.F) {
 			return
 		}
 		again, err := parseHeader(h.encode())
-		if err != nil || again.first != h.first || !bytes.Equal(again.conf, h.conf) {
+		if err != nil || again.first != h.first || again.owner != h.owner || again.saltBefore != h.saltBefore || !bytes.Equal(again.conf, h.conf) {
 			t.Fatalf("%+v became %+v: %v", h, again, err)
 		}
 	})
@@ -169,7 +169,7 @@ func FuzzFooter(f *testing.F) {
 
 // FuzzWitness proves that what is accepted is what tell writes.
 func FuzzWitness(f *testing.F) {
-	first := testimony{counter: 7, ordinal: 3, salt: 5, position: headerSize, term: 2, vote: 1, last: 9}
+	first := testimony{counter: 7, ordinal: 3, salt: 5, position: headerSize, term: 2, vote: 1, last: 9, owner: Owner{"c", 3, 7}}
 	second := first
 	second.counter++
 	f.Add(append(second.encode(), first.encode()...), uint16(20), byte(0))
@@ -192,16 +192,18 @@ func FuzzWitness(f *testing.F) {
 }
 
 func FuzzSnapshot(f *testing.F) {
-	f.Add(encodeSnapshot(5, 2, []byte("state")))
+	owner := Owner{"c", 3, 7}
+	f.Add(encodeSnapshot(owner, 5, 2, []byte("state")))
+	f.Add(encodeSnapshot(Owner{"c", 3, 8}, 5, 2, []byte("state")))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		index, term, data, err := parseSnapshot(b)
+		term, data, err := parseSnapshot(b, owner, 5)
 		if err != nil {
 			return
 		}
-		i, m, d, err := parseSnapshot(encodeSnapshot(index, term, data))
-		if err != nil || i != index || m != term || !bytes.Equal(d, data) {
-			t.Fatalf("snapshot of (%d, %d) became one of (%d, %d): %v", index, term, i, m, err)
+		m, d, err := parseSnapshot(encodeSnapshot(owner, 5, term, data), owner, 5)
+		if err != nil || m != term || !bytes.Equal(d, data) {
+			t.Fatalf("snapshot of term %d became one of %d: %v", term, m, err)
 		}
 	})
 }

@@ -12,7 +12,7 @@ const (
 	// never, and shares its block with nothing that is.
 	headerSize = 4096
 
-	headerFixedSize = 120
+	headerFixedSize = 128 + ownerSize
 	maxConfState    = headerSize - headerFixedSize - 4
 
 	// maxPosition bounds positions read from disk, so that sums of two do not
@@ -20,7 +20,7 @@ const (
 	maxPosition = 1 << 60
 
 	segmentMagic   = uint64('S') | 'T'<<8 | 'R'<<16 | 'A'<<24 | 'N'<<32 | 'D'<<40 | 'S'<<48 | 'G'<<56
-	segmentVersion = 1
+	segmentVersion = 2
 )
 
 // header is the first block of a segment file. All integers are
@@ -42,7 +42,9 @@ const (
 //	  96  u64  footer before    position of its footer frame; 0: it has none
 //	 104  u64  bytes before     payload bytes of all entries before first index, since creation
 //	 112  u64  footer           position of this segment's own footer frame, if it was mended; else 0
-//	 120  configuration (opaque, at most 3976 bytes), then zeros
+//	 120  u64  salt before      of the segment before; 0: there is none
+//	 128  owner                 see Owner
+//	 176  configuration (opaque, at most 3916 bytes), then zeros
 //	4092  u32  CRC              of bytes [0, 4092)
 //
 // The header and the blocks before it are durable before the file gets the
@@ -53,6 +55,9 @@ const (
 // a torn tail: bytes from there on are not looked at again. A mended segment is
 // laid out anew, so it does not end where the next one tells, but behind its own
 // footer.
+//
+// "salt before" binds a segment to the one in front of it: no other file takes
+// that one's place, whatever its name, unless it says that it was mended.
 type header struct {
 	salt         uint64
 	ordinal      uint64
@@ -65,6 +70,8 @@ type header struct {
 	footerBefore int64
 	bytesBefore  uint64
 	footer       int64
+	saltBefore   uint64
+	owner        Owner
 	conf         []byte
 	crc          uint32
 }
@@ -80,6 +87,15 @@ func (h *header) link() uint32 {
 
 // mended tells that the segment was laid out anew and is complete.
 func (h *header) mended() bool { return h.footer != 0 }
+
+// comesAfter reports why the segment with header before is not the one that h was
+// begun behind; nil if it is.
+func (h *header) comesAfter(before *header) error {
+	if before.mended() || h.saltBefore == 0 || h.saltBefore == before.salt {
+		return nil
+	}
+	return fmt.Errorf("another file was there when the next segment was begun: its salt was %016x, not %016x", h.saltBefore, before.salt)
+}
 
 // encode returns the block and sets crc.
 func (h *header) encode() []byte {
@@ -98,6 +114,8 @@ func (h *header) encode() []byte {
 	binary.LittleEndian.PutUint64(b[96:], uint64(h.footerBefore))
 	binary.LittleEndian.PutUint64(b[104:], h.bytesBefore)
 	binary.LittleEndian.PutUint64(b[112:], uint64(h.footer))
+	binary.LittleEndian.PutUint64(b[120:], h.saltBefore)
+	h.owner.encode(b[128:])
 	copy(b[headerFixedSize:], h.conf)
 	h.crc = record.Checksum(b[:headerSize-4])
 	binary.LittleEndian.PutUint32(b[headerSize-4:], h.crc)
@@ -140,6 +158,8 @@ func parseHeader(b []byte) (*header, error) {
 		footerBefore: int64(binary.LittleEndian.Uint64(b[96:])),
 		bytesBefore:  binary.LittleEndian.Uint64(b[104:]),
 		footer:       int64(binary.LittleEndian.Uint64(b[112:])),
+		saltBefore:   binary.LittleEndian.Uint64(b[120:]),
+		owner:        parseOwner(b[128:]),
 		conf:         append([]byte(nil), b[headerFixedSize:][:confLength]...),
 		crc:          crc,
 	}

@@ -94,6 +94,9 @@ func (s *Store) loadIndex(seg *segment, file File) (x *index, fromFooter bool, e
 		if err != nil {
 			return nil, false, err
 		}
+		if err := next.comesAfter(h); err != nil {
+			return nil, false, headerCorrupt(seg, err)
+		}
 		footer, end = next.footerBefore, next.endBefore
 	}
 	if footer > 0 {
@@ -193,7 +196,7 @@ func (s *Store) loadHeader(seg *segment, file File) (*header, error) {
 	if h != nil {
 		return h, nil
 	}
-	h, err := readHeader(seg, file)
+	h, err := s.readHeader(seg, file)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +206,20 @@ func (s *Store) loadHeader(seg *segment, file File) (*header, error) {
 	return h, nil
 }
 
-// readHeader reads and checks the header of seg's file.
+// readHeader reads and checks the header of seg's file, which has to be one of
+// this log.
+func (s *Store) readHeader(seg *segment, file File) (*header, error) {
+	h, err := readHeader(seg, file)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.options.Owner.foreign(h.owner); err != nil {
+		return nil, headerCorrupt(seg, err)
+	}
+	return h, nil
+}
+
+// readHeader reads and checks the header of seg's file, whoever it belongs to.
 func readHeader(seg *segment, file File) (*header, error) {
 	b := make([]byte, headerSize)
 	if n, err := file.ReadAt(b, 0); err == io.EOF {

@@ -88,9 +88,10 @@ func (m *Mender) start(ctx context.Context) error {
 			}
 		}
 	}
-	if m.log, err = survey(ctx, s.fs, s.dir, nil); err != nil {
+	if m.log, err = survey(ctx, s.fs, s.dir, s.options.Owner, nil); err != nil {
 		return err
 	}
+	s.options.Owner = m.log.store.options.Owner
 	if m.log.report.forgotten() != nil {
 		return fmt.Errorf("%w: %w", ErrForgotten, m.log.report.corruption())
 	}
@@ -206,7 +207,7 @@ func (m *Mender) Skip(below, term uint64) bool {
 	}
 	p.first, p.spans = below, slices.Clone(p.spans[from:])
 	m.log.parts = slices.DeleteFunc(m.log.parts, func(p part) bool { return p.ordinal < ordinal })
-	m.log.parts[0].damaged = true
+	m.log.parts[0].damaged, m.log.from = true, 0
 	m.skips = &skipped{term}
 	return true
 }

@@ -98,7 +98,7 @@ func newCopies(t *testing.T, seed uint64, steps int) *copies {
 func survey(t *testing.T, disk *faultdisk.Disk) *segment.Report {
 	t.Helper()
 	before := contents(disk)
-	report, err := segment.Survey(context.Background(), disk, dir, nil)
+	report, err := segment.Survey(context.Background(), disk, dir, segment.Owner{}, nil)
 	require.NoError(t, err)
 	require.Equal(t, before, contents(disk), "Survey changed a file")
 	return report
@@ -354,11 +354,11 @@ func TestDamage(t *testing.T) {
 		}, "", mended},
 		{"newest snapshot", newest, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			snapshots := filesOn(disk, ".snap")
-			disk.FlipBit(snapshots[len(snapshots)-1], 50)
+			disk.FlipBit(snapshots[len(snapshots)-1], 98)
 		}, "snapshot data has CRC", mended},
 		{"all snapshots", newest, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			for _, name := range filesOn(disk, ".snap") {
-				disk.FlipBit(name, 50)
+				disk.FlipBit(name, 98)
 			}
 		}, "snapshot data has CRC", renewed},
 	}

@@ -64,6 +64,9 @@ func (m *Mender) finish() (MendReport, error) {
 			return r, err
 		}
 	}
+	if err := s.setStraysAside(m.log.strays); err != nil {
+		return r, err
+	}
 	if m.skips != nil {
 		if err := s.moveBegin(m.log.parts[0].ordinal, m.log.picture.first); err != nil {
 			return r, err
@@ -172,7 +175,7 @@ func (p *part) firstOr(otherwise uint64) uint64 {
 // before is the index of the one that was made just before it, if any.
 func (m *Mender) headerFor(k int, first uint64, before *index) (*header, error) {
 	p := &m.log.parts[k]
-	h := &header{ordinal: p.ordinal, first: first, hard: m.log.hard}
+	h := &header{ordinal: p.ordinal, first: first, hard: m.log.hard, owner: m.store.options.Owner}
 	var salt [8]byte
 	if _, err := io.ReadFull(m.store.options.Rand, salt[:]); err != nil {
 		return nil, fmt.Errorf("draw a salt: %w", err)
@@ -185,9 +188,12 @@ func (m *Mender) headerFor(k int, first uint64, before *index) (*header, error) 
 		}
 	}
 	if p.header != nil {
-		h.endBefore, h.footerBefore = p.header.endBefore, p.header.footerBefore
+		h.endBefore, h.footerBefore, h.saltBefore = p.header.endBefore, p.header.footerBefore, p.header.saltBefore
 	} else if k > 0 {
 		h.endBefore, h.footerBefore = max(m.log.parts[k-1].end, headerSize), m.log.parts[k-1].footer
+		if before := m.log.parts[k-1].header; before != nil {
+			h.saltBefore = before.salt
+		}
 	}
 	if p.header != nil && p.header.first == first && before == nil && m.skips == nil {
 		h.termBefore, h.start, h.time, h.bytesBefore = p.header.termBefore, p.header.start, p.header.time, p.header.bytesBefore
@@ -236,7 +242,7 @@ func (m *Mender) termBefore(i uint64) (uint64, error) {
 	if m.skips != nil {
 		return m.skips.term, nil
 	}
-	if h := m.log.parts[0].header; h != nil {
+	if h := m.log.parts[m.log.from].header; h != nil {
 		return h.termBefore, nil
 	}
 	term, _, err := m.store.readSnapshot(i - 1) // it is there, or the log could not be mended

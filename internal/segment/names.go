@@ -48,7 +48,7 @@ func (h *header) follows() bool { return h.endBefore >= headerSize }
 // followingSpare returns the spare that is the segment which follows the newest, if its
 // new name was lost in a crash; nil if there is none. Its name is what it is to
 // be, its path where it is. A recycled file still has the header of its earlier
-// life, with an ordinal below those that are kept.
+// life, with an ordinal below those that are kept; a file of another log is none.
 func (s *Store) followingSpare(found *files) (*segment, error) {
 	if len(found.segments) == 0 || flaw.Is(flaw.RollForgetsTheDirectory) {
 		return nil, nil
@@ -60,7 +60,7 @@ func (s *Store) followingSpare(found *files) (*segment, error) {
 		if err != nil {
 			return nil, err
 		}
-		if h != nil && h.follows() && h.ordinal == newest+1 {
+		if h != nil && h.follows() && h.ordinal == newest+1 && s.options.Owner.foreign(h.owner) == nil {
 			return &segment{ordinal: h.ordinal, first: h.first, path: path, size: info.Size, header: h}, nil
 		}
 	}

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -71,6 +72,9 @@ func (s *Store) recover() error {
 	if err := s.settle(sc); err != nil {
 		return err
 	}
+	if err := s.setStraysAside(found.strays); err != nil {
+		return err
+	}
 	if err := s.removeLeftover(leftover, found.temporary); err != nil {
 		return err
 	}
@@ -88,12 +92,27 @@ type files struct {
 	spares    []FileInfo
 	resets    []*segment
 	mends     []*segment
-	begin     *segment // ordinal and first index of the segment that the log begins with; nil: not known
+	begins    []*segment // marks, see beginMark
+	begin     *segment   // ordinal and first index of the segment that the log begins with; nil: not known
 	aside     []string
+	strays    []stray
 	temporary []string
 }
 
+// list returns the files of the log, without strays, and learns whose log it is.
 func (s *Store) list() (*files, error) {
+	found, err := s.listed()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.findOwner(found); err != nil {
+		return nil, err
+	}
+	return found, s.leaveStrays(found)
+}
+
+// listed sorts the names in the directory.
+func (s *Store) listed() (*files, error) {
 	infos, err := s.fs.List(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", s.dir, err)
@@ -130,9 +149,10 @@ func (s *Store) list() (*files, error) {
 			}
 		case "begin":
 			if seg, ok := parseSegmentName(stem); ok {
-				found.addBegin(seg, info.Name)
+				seg.path = filepath.Join(s.dir, info.Name)
+				found.begins = append(found.begins, seg)
 			}
-		case "snap.tmp", "mend.tmp":
+		case "snap.tmp", "mend.tmp", "begin.tmp":
 			found.temporary = append(found.temporary, info.Name)
 		}
 		if info.Name == givenName || info.Name == witnessName+temporarySuffix {
@@ -143,24 +163,10 @@ func (s *Store) list() (*files, error) {
 		}
 	}
 	slices.SortFunc(found.segments, func(a, b *segment) int {
-		if a.ordinal < b.ordinal {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.first, b.first))
 	})
 	slices.Sort(found.snapshots)
 	return found, nil
-}
-
-// addBegin takes the higher of two marks: a crash brought the other back.
-func (f *files) addBegin(seg *segment, name string) {
-	seg.path = name // of the two, only the one that counts is ever moved
-	if f.begin == nil || f.begin.ordinal < seg.ordinal {
-		f.begin, seg = seg, f.begin
-	}
-	if seg != nil {
-		f.temporary = append(f.temporary, seg.path)
-	}
 }
 
 func parseSegmentName(stem string) (*segment, bool) {
@@ -216,7 +222,7 @@ func (s *Store) recoverActive(found *files) (*scanner, error) {
 	if active.file, err = s.fs.Open(active.path); err != nil {
 		return nil, err
 	}
-	h, err := readHeader(active, active.file)
+	h, err := s.readHeader(active, active.file)
 	if errors.As(err, new(*CorruptError)) {
 		return nil, s.judge(found, active.ordinal, active.ordinal)
 	}

@@ -19,9 +19,11 @@ const resetSuffix = ".reset"
 //     its own.
 //  2. The new first segment is made under a name of its own. If that name is
 //     found after a crash, recovery goes on from here.
-//  3. The snapshot gets its name; the old segments and snapshots are removed,
-//     and the log is said to begin with the new segment.
-//  4. The new segment gets its name, and the witness is told.
+//  3. The snapshot gets its name. From here on readers see the new log only:
+//     they must not look for a file that is about to go.
+//  4. The old segments and snapshots are removed, and the log is said to begin
+//     with the new segment.
+//  5. The new segment gets its name, and the witness is told.
 func (s *Store) Reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
@@ -35,7 +37,7 @@ func (s *Store) Reset(index, term uint64, start record.Offset, hs HardState, sna
 }
 
 func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error {
-	if err := writeSynced(s.fs, s.snapshotPath(index)+temporarySuffix, encodeSnapshot(index, term, snapshot)); err != nil {
+	if err := writeSynced(s.fs, s.snapshotPath(index)+temporarySuffix, encodeSnapshot(s.options.Owner, index, term, snapshot)); err != nil {
 		return err
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {
@@ -52,9 +54,11 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 	if err != nil {
 		return err
 	}
-	if begun.path, err = s.replaceBy(begun, old, snapshots); err != nil {
+	if err := s.nameSnapshot(index); err != nil {
 		return errors.Join(err, begun.file.Close())
 	}
+	unnamed := begun.path
+	begun.path = strings.TrimSuffix(unnamed, resetSuffix) + ".seg"
 	s.mu.Lock()
 	for _, seg := range old {
 		seg.gone, seg.removed = true, true
@@ -65,20 +69,28 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 	if err := s.release(active); err != nil {
 		return err
 	}
+	if err := s.replaceBy(unnamed, begun, old, snapshots); err != nil {
+		return err
+	}
 	return s.testify()
 }
 
-// replaceBy gives the snapshot of a Reset its name, removes segments and all
-// other snapshots, and returns the name of a segment, which it gives to begun.
-func (s *Store) replaceBy(begun *segment, segments []*segment, snapshots []uint64) (name string, err error) {
-	path := s.snapshotPath(begun.first - 1)
-	// After a crash it may have its name already.
+// nameSnapshot gives the snapshot of a Reset its name. After a crash it may have
+// it already.
+func (s *Store) nameSnapshot(index uint64) error {
+	path := s.snapshotPath(index)
 	if err := s.fs.Rename(path+temporarySuffix, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return begun.path, err
+		return err
 	}
+	return nil
+}
+
+// replaceBy removes segments and all snapshots but that of begun, and renames the
+// file unnamed to begun.path.
+func (s *Store) replaceBy(unnamed string, begun *segment, segments []*segment, snapshots []uint64) error {
 	for _, seg := range segments {
 		if err := s.fs.Remove(seg.path); err != nil {
-			return begun.path, err
+			return err
 		}
 	}
 	for _, index := range snapshots {
@@ -86,27 +98,33 @@ func (s *Store) replaceBy(begun *segment, segments []*segment, snapshots []uint6
 			continue
 		}
 		if err := s.fs.Remove(s.snapshotPath(index)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return begun.path, err
+			return err
 		}
 	}
 	if err := s.moveBegin(begun.ordinal, begun.first); err != nil {
-		return begun.path, err
+		return err
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {
-		return begun.path, err
+		return err
 	}
-	name = strings.TrimSuffix(begun.path, resetSuffix) + ".seg"
-	if err := s.fs.Rename(begun.path, name); err != nil {
-		return begun.path, err
+	if err := s.fs.Rename(unnamed, begun.path); err != nil {
+		return err
 	}
-	return name, s.fs.SyncDir(s.dir)
+	return s.fs.SyncDir(s.dir)
 }
 
 // finishReset goes on where a crash interrupted Reset.
 func (s *Store) finishReset(found *files) error {
-	if _, err := s.replaceBy(found.resets[0], found.segments, found.snapshots); err != nil {
+	begun := found.resets[0]
+	unnamed := begun.path
+	begun.path = strings.TrimSuffix(unnamed, resetSuffix) + ".seg"
+	err := s.nameSnapshot(begun.first - 1)
+	if err == nil {
+		err = s.replaceBy(unnamed, begun, found.segments, found.snapshots)
+	}
+	if err != nil {
 		return fmt.Errorf("finish reset: %w", err)
 	}
-	s.options.Logger.Info("finished an interrupted reset", "file", found.resets[0].path)
+	s.options.Logger.Info("finished an interrupted reset", "file", begun.path)
 	return nil
 }

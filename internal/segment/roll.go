@@ -70,7 +70,7 @@ func (s *Store) rollTo(place point, result *Result) error {
 	h := &header{
 		ordinal: old.ordinal + 1, first: place.index, termBefore: termBefore,
 		start: place.offset, time: place.time, bytesBefore: place.bytes,
-		endBefore: s.position, footerBefore: footer,
+		endBefore: s.position, footerBefore: footer, saltBefore: old.header.salt,
 	}
 	begun, err := s.begin(h, ".seg")
 	if err != nil {

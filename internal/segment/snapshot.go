@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	snapshotHeaderSize = 48
+	snapshotHeaderSize = 48 + ownerSize
 	snapshotMagic      = uint64('S') | 'T'<<8 | 'R'<<16 | 'A'<<24 | 'N'<<32 | 'D'<<40 | 'S'<<48 | 'N'<<56
-	snapshotVersion    = 1
+	snapshotVersion    = 2
 	snapshotsKept      = 2
 )
 
@@ -27,14 +27,15 @@ const (
 //	16  u64  index       the data is the state after this entry
 //	24  u64  term        of that entry
 //	32  u64  length      of the data
-//	40  u32  reserved    0
-//	44  u32  header CRC  of bytes [0, 44)
-//	48  data
+//	40  owner            see Owner
+//	88  u32  reserved    0
+//	92  u32  header CRC  of bytes [0, 92)
+//	96  data
 //
 // It gets its name when it is durable, so a bad one is not what a crash left
 // behind. There are at least two: if the newer is damaged the older serves as
 // well, as long as the log reaches back to it.
-func encodeSnapshot(index, term uint64, data []byte) []byte {
+func encodeSnapshot(owner Owner, index, term uint64, data []byte) []byte {
 	b := make([]byte, snapshotHeaderSize, snapshotHeaderSize+len(data))
 	binary.LittleEndian.PutUint64(b, snapshotMagic)
 	binary.LittleEndian.PutUint32(b[8:], snapshotVersion)
@@ -42,32 +43,41 @@ func encodeSnapshot(index, term uint64, data []byte) []byte {
 	binary.LittleEndian.PutUint64(b[16:], index)
 	binary.LittleEndian.PutUint64(b[24:], term)
 	binary.LittleEndian.PutUint64(b[32:], uint64(len(data)))
-	binary.LittleEndian.PutUint32(b[44:], record.Checksum(b[:44]))
+	owner.encode(b[40:])
+	binary.LittleEndian.PutUint32(b[snapshotHeaderSize-4:], record.Checksum(b[:snapshotHeaderSize-4]))
 	return append(b, data...)
 }
 
-// parseSnapshot reads the content of a snapshot file; data aliases b.
-func parseSnapshot(b []byte) (index, term uint64, data []byte, err error) {
+// parseSnapshot reads the content of the snapshot file of owner and index; data
+// aliases b.
+func parseSnapshot(b []byte, owner Owner, index uint64) (term uint64, data []byte, err error) {
 	if len(b) < snapshotHeaderSize {
-		return 0, 0, nil, fmt.Errorf("snapshot header cut short at %d bytes", len(b))
+		return 0, nil, fmt.Errorf("snapshot header cut short at %d bytes", len(b))
 	}
-	if crc, sum := binary.LittleEndian.Uint32(b[44:]), record.Checksum(b[:44]); crc != sum {
-		return 0, 0, nil, fmt.Errorf("snapshot header has CRC %08x, its bytes %08x", crc, sum)
+	const fixed = snapshotHeaderSize - 4
+	if crc, sum := binary.LittleEndian.Uint32(b[fixed:]), record.Checksum(b[:fixed]); crc != sum {
+		return 0, nil, fmt.Errorf("snapshot header has CRC %08x, its bytes %08x", crc, sum)
 	}
 	if m := binary.LittleEndian.Uint64(b); m != snapshotMagic {
-		return 0, 0, nil, fmt.Errorf("no snapshot: magic %016x", m)
+		return 0, nil, fmt.Errorf("no snapshot: magic %016x", m)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != snapshotVersion {
-		return 0, 0, nil, fmt.Errorf("snapshot version %d, this program knows %d", v, snapshotVersion)
+		return 0, nil, fmt.Errorf("snapshot version %d, this program knows %d", v, snapshotVersion)
+	}
+	if err := owner.foreign(parseOwner(b[40:])); err != nil {
+		return 0, nil, err
+	}
+	if found := binary.LittleEndian.Uint64(b[16:]); found != index {
+		return 0, nil, fmt.Errorf("snapshot of entry %d", found)
 	}
 	data = b[snapshotHeaderSize:]
 	if length := binary.LittleEndian.Uint64(b[32:]); length != uint64(len(data)) {
-		return 0, 0, nil, fmt.Errorf("snapshot of %d bytes, its header tells of %d", len(data), length)
+		return 0, nil, fmt.Errorf("snapshot of %d bytes, its header tells of %d", len(data), length)
 	}
 	if crc, sum := binary.LittleEndian.Uint32(b[12:]), record.Checksum(data); crc != sum {
-		return 0, 0, nil, fmt.Errorf("snapshot data has CRC %08x, its bytes %08x", crc, sum)
+		return 0, nil, fmt.Errorf("snapshot data has CRC %08x, its bytes %08x", crc, sum)
 	}
-	return binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), data, nil
+	return binary.LittleEndian.Uint64(b[24:]), data, nil
 }
 
 func (s *Store) snapshotPath(index uint64) string {
@@ -89,7 +99,7 @@ func (s *Store) saveSnapshot(index, term uint64, data []byte) error {
 	if s.beginsAbove(index) {
 		return nil
 	}
-	if err := WriteFileDurably(s.fs, s.snapshotPath(index), encodeSnapshot(index, term, data)); err != nil {
+	if err := WriteFileDurably(s.fs, s.snapshotPath(index), encodeSnapshot(s.options.Owner, index, term, data)); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -180,19 +190,26 @@ func (s *Store) newestSnapshot(snapshots []uint64) (index, term uint64, data []b
 	return 0, 0, nil, ErrNoSnapshot
 }
 
-// readSnapshot answers a *CorruptError for one that is not valid.
+// readSnapshot answers a *CorruptError for one that is not valid, or that the
+// disk cannot read.
 func (s *Store) readSnapshot(index uint64) (term uint64, data []byte, err error) {
-	path := s.snapshotPath(index)
+	term, data, _, err = s.readSnapshotAt(s.snapshotPath(index), index)
+	return term, data, err
+}
+
+// readSnapshotAt reads the snapshot of an entry in the file at path, and returns
+// the size of the file too.
+func (s *Store) readSnapshotAt(path string, index uint64) (term uint64, data []byte, size int64, err error) {
 	b, err := s.fs.ReadFile(path)
+	switch {
+	case unreadable(err):
+	case err != nil:
+		return 0, nil, 0, fmt.Errorf("read snapshot: %w", err)
+	default:
+		term, data, err = parseSnapshot(b, s.options.Owner, index)
+	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("read snapshot: %w", err)
+		return 0, nil, int64(len(b)), &CorruptError{File: path, FirstIndex: 1, LastIndex: index, Detail: err.Error()}
 	}
-	found, term, data, err := parseSnapshot(b)
-	if err == nil && found != index {
-		err = fmt.Errorf("snapshot of entry %d", found)
-	}
-	if err != nil {
-		return 0, nil, &CorruptError{File: path, FirstIndex: 1, LastIndex: index, Detail: err.Error()}
-	}
-	return term, data, nil
+	return term, data, int64(len(b)), nil
 }

@@ -17,8 +17,11 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Options are the same for all logs of a node.
+// Options of a log. All but the owner are the same for all logs of a node.
 type Options struct {
+	// Owner is whose log it is. The zero value is for tools, see Owner.
+	Owner Owner
+
 	// SegmentBytes is the position at which a segment is full; 0 means 64 MiB.
 	// Only its footer, and an entry larger than that, lie beyond.
 	SegmentBytes int64
@@ -68,7 +71,7 @@ type Bootstrap struct {
 	Index, Term uint64
 	Start       record.Offset // of the first record to come
 	HardState   HardState
-	ConfState   []byte // at most 3976 bytes
+	ConfState   []byte // at most 3916 bytes
 	Snapshot    []byte
 }
 
@@ -170,6 +173,9 @@ func Create(disk FS, dir string, o Options, b Bootstrap) (*Store, error) {
 }
 
 func (s *Store) create(b Bootstrap) error {
+	if err := s.options.Owner.valid(); err != nil {
+		return err
+	}
 	if err := s.fs.MkdirAll(s.dir); err != nil {
 		return err
 	}
@@ -220,7 +226,7 @@ func (s *Store) begin(h *header, suffix string) (*segment, error) {
 	if _, err := io.ReadFull(s.options.Rand, salt[:]); err != nil {
 		return nil, fmt.Errorf("draw a salt: %w", err)
 	}
-	h.salt = binary.LittleEndian.Uint64(salt[:])
+	h.salt, h.owner = binary.LittleEndian.Uint64(salt[:]), s.options.Owner
 	h.hard, h.conf = s.HardState(), s.ConfState()
 	spare, err := s.takeSpare()
 	if err != nil {

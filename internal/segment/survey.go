@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 
 // Report is what Survey found in the directory of a log.
 type Report struct {
+	Owner               Owner // whose log it is
 	Segments, Snapshots int
 	Bytes               int64 // of all these files
 	Entries             uint64
@@ -55,9 +57,10 @@ func (r *Report) Whole() bool { return len(r.Damage) == 0 }
 // Survey reads every frame of the log in dir, which nobody writes to
 // meanwhile, and its snapshots. It changes nothing. progress, if not nil,
 // hears now and then how many of all bytes were read. Its error is one of
-// reading, or that of ctx, or ErrNoLog; damage is a result.
-func Survey(ctx context.Context, disk FS, dir string, progress func(done, total int64)) (*Report, error) {
-	v, err := survey(ctx, disk, dir, progress)
+// reading, or that of ctx, or ErrNoLog; damage is a result. owner is whose log it
+// is to be, see Owner.
+func Survey(ctx context.Context, disk FS, dir string, owner Owner, progress func(done, total int64)) (*Report, error) {
+	v, err := survey(ctx, disk, dir, owner, progress)
 	if err != nil {
 		return nil, fmt.Errorf("survey log in %s: %w", dir, err)
 	}
@@ -73,10 +76,11 @@ type surveyor struct {
 	parts     []part // by ordinal, without a gap
 	snapshots []uint64
 	spoiled   []uint64 // snapshots that are not valid
+	strays    []stray
 	hard      HardState
 	sure      bool // hard is the newest
 
-	from, at  int       // the part to begin with, and the one under way
+	from, at  int       // the first part of which an entry counts, and the one under way
 	damaged   *[]Damage // of report
 	open      []int     // of Damage: what is lost there shows at the next valid frame
 	ends      []int     // of Damage: where its records end shows at the next valid entry
@@ -99,20 +103,21 @@ type part struct {
 	footer  int64   // position of the footer, if that is the last frame; else 0
 }
 
-func newSurveyor(disk FS, dir string) *surveyor {
-	v := &surveyor{store: &Store{fs: disk, dir: dir, options: Options{}.withDefaults()}}
+func newSurveyor(disk FS, dir string, owner Owner) *surveyor {
+	v := &surveyor{store: &Store{fs: disk, dir: dir, options: Options{Owner: owner}.withDefaults()}}
 	v.damaged = &v.report.Damage
 	v.tellBytes = func(int64) error { return nil }
 	return v
 }
 
-func survey(ctx context.Context, disk FS, dir string, progress func(done, total int64)) (*surveyor, error) {
-	v := newSurveyor(disk, dir)
+func survey(ctx context.Context, disk FS, dir string, owner Owner, progress func(done, total int64)) (*surveyor, error) {
+	v := newSurveyor(disk, dir, owner)
 	found, err := v.store.list()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := v.store.readWitness(); err != nil {
+	lacks, err := v.store.readWitness()
+	if err != nil {
 		return nil, err
 	}
 	v.report.Unfinished, v.report.Aside = found.unfinished(), found.aside
@@ -140,6 +145,7 @@ func survey(ctx context.Context, disk FS, dir string, progress func(done, total 
 	if err := v.readSnapshots(found); err != nil {
 		return nil, err
 	}
+	v.reportStrays(found, lacks)
 	v.conclude()
 	return v, nil
 }
@@ -147,7 +153,7 @@ func survey(ctx context.Context, disk FS, dir string, progress func(done, total 
 // judge is the error for damage in the segments [from, to], which Open came
 // across: it looks at what surrounds it, and at the end of the log.
 func (s *Store) judge(found *files, from, to uint64) error {
-	v := newSurveyor(s.fs, s.dir)
+	v := newSurveyor(s.fs, s.dir, s.options.Owner)
 	v.store.witness = s.witness
 	if err := v.readHeaders(found); err != nil {
 		return err
@@ -165,6 +171,9 @@ func (s *Store) judge(found *files, from, to uint64) error {
 // walkParts draws the picture of the parts [from, to).
 func (v *surveyor) walkParts(from, to int) error {
 	v.from = from
+	for v.from+1 < to && v.hidden(v.from) {
+		v.from++ // the log begins with the first part of which an entry counts
+	}
 	for v.at = from; v.at < to; v.at++ {
 		walk := v.walkPart
 		if v.hidden(v.at) {
@@ -195,10 +204,10 @@ func (v *surveyor) hidden(k int) bool {
 // walkHidden walks a part beside the picture: what it says of entries was
 // superseded, and none is lost with it.
 func (v *surveyor) walkHidden() error {
-	kept, open, ends, from, damage := v.picture, v.open, v.ends, v.from, len(*v.damaged)
+	kept, open, ends, from, start, damage := v.picture, v.open, v.ends, v.from, v.report.Start, len(*v.damaged)
 	v.picture, v.open, v.ends, v.from = picture{}, nil, nil, v.at
 	err := v.walkPart()
-	v.picture, v.open, v.ends, v.from = kept, open, ends, from
+	v.picture, v.open, v.ends, v.from, v.report.Start = kept, open, ends, from, start
 	for k := range (*v.damaged)[damage:] {
 		d := &(*v.damaged)[damage+k]
 		d.First, d.Last, d.Start, d.End = 0, 0, 0, 0
@@ -224,7 +233,7 @@ func (v *surveyor) readHeaders(found *files) error {
 		if err != nil {
 			return fmt.Errorf("open segment: %w", err)
 		}
-		p.header, err = readHeader(seg, file)
+		p.header, err = v.store.readHeader(seg, file)
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {
 			p.reason, err = errors.New(corrupt.Detail), nil
@@ -233,6 +242,15 @@ func (v *surveyor) readHeaders(found *files) error {
 			return err
 		}
 		v.parts = append(v.parts, p)
+	}
+	for k := 1; k < len(v.parts); k++ {
+		p, next := &v.parts[k-1], &v.parts[k]
+		if p.header == nil || next.header == nil {
+			continue
+		}
+		if p.reason = next.header.comesAfter(p.header); p.reason != nil {
+			p.header = nil
+		}
 	}
 	return nil
 }
@@ -294,11 +312,10 @@ func (v *surveyor) walkFile(p *part, file File) error {
 	}
 	w.holes = w.end > 0
 	if p.header == nil {
-		salt, ok, err := w.findSalt()
-		if err != nil || !ok {
-			return err
+		if v.newest() || v.parts[v.at+1].header == nil || v.parts[v.at+1].header.saltBefore == 0 {
+			return nil
 		}
-		w.header, w.salvaged = &header{salt: salt, first: p.first}, true
+		w.header, w.salvaged = &header{salt: v.parts[v.at+1].header.saltBefore, first: p.first}, true
 	}
 	end, torn, err := w.walk(&visit{v, p, &source{p.path, w.header.salt}, w.footer})
 	p.end = end
@@ -475,15 +492,16 @@ func (v *surveyor) hearWitness() {
 func (v *surveyor) readSnapshots(found *files) error {
 	usable := false
 	for _, index := range found.snapshots {
-		b, err := v.store.fs.ReadFile(found.snapshotPath(v.store, index))
-		if err != nil {
-			return fmt.Errorf("read snapshot: %w", err)
+		_, _, size, err := v.store.readSnapshotAt(found.snapshotPath(v.store, index), index)
+		var corrupt *CorruptError
+		if err != nil && !errors.As(err, &corrupt) {
+			return err
 		}
 		v.report.Snapshots++
-		v.report.Bytes += int64(len(b))
-		if err := checkSnapshot(b, index); err != nil {
+		v.report.Bytes += size
+		if corrupt != nil {
 			v.spoiled = append(v.spoiled, index)
-			v.add(Damage{File: v.store.snapshotPath(index), Size: int64(len(b)), Detail: err.Error()})
+			v.add(Damage{File: v.store.snapshotPath(index), Size: size, Detail: corrupt.Detail})
 			continue
 		}
 		v.snapshots = append(v.snapshots, index)
@@ -497,31 +515,36 @@ func (v *surveyor) readSnapshots(found *files) error {
 			usable = true
 		}
 	}
-	if v.parts[0].header == nil {
+	if v.parts[v.from].header == nil {
 		// Its header told the term before the first entry; a snapshot does, too.
 		usable = usable && slices.Contains(v.snapshots, v.picture.first-1)
 	}
 	if !usable {
 		v.add(Damage{
-			File: v.parts[0].path, Renew: true,
+			File: v.parts[v.from].path, Renew: true,
 			Detail: fmt.Sprintf("no valid snapshot of entry %d or behind: there is nothing to begin from", v.picture.first-1),
 		})
 	}
 	return nil
 }
 
-// checkSnapshot tells what is wrong with the content of a snapshot file.
-func checkSnapshot(b []byte, index uint64) error {
-	found, _, _, err := parseSnapshot(b)
-	if err == nil && found != index {
-		err = fmt.Errorf("snapshot of entry %d", found)
+// reportStrays adds the files that look like part of the log and are not. A
+// watermark that was never made is no damage: it waits for room, or for the next
+// sync.
+func (v *surveyor) reportStrays(found *files, lacks error) {
+	v.strays = found.strays
+	for _, s := range found.strays {
+		v.add(Damage{File: s.path, Detail: s.reason.Error() + "; it is not part of this log"})
 	}
-	return err
+	if lacks != nil && !errors.Is(lacks, fs.ErrNotExist) {
+		v.add(Damage{File: v.store.witnessPath(), Detail: lacks.Error()})
+	}
 }
 
 // conclude adds the picture up.
 func (v *surveyor) conclude() {
 	r := &v.report
+	r.Owner = v.store.options.Owner
 	for _, p := range v.parts {
 		if !p.missing {
 			r.Segments++

@@ -209,21 +209,3 @@ func (w *walker) goesOn(at int64) (int64, error) {
 		}
 	}
 }
-
-// findSalt returns the salt of a segment whose header is not valid, by its
-// footer, of which the next segment tells where it is. Frames elsewhere may be
-// of the file's earlier life.
-func (w *walker) findSalt() (salt uint64, ok bool, err error) {
-	if w.footer == 0 {
-		return 0, false, nil
-	}
-	b, err := w.bytes(w.footer, frameHeaderSize)
-	if err == io.EOF {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	h, bad := parseFrameHeader(b, w.footer, frameSalt(b))
-	return h.salt, bad == nil && h.kind == footerFrame, nil
-}

@@ -44,7 +44,8 @@ import (
 //	48  u64  term       of the newest durable hard state
 //	56  u64  vote
 //	64  u64  last       index of the last entry in front of position
-//	72  u32  CRC        of bytes [0, 72); the rest of the block is zero
+//	72  owner           see Owner
+//	120 u32  CRC        of bytes [0, 120); the rest of the block is zero
 type witness struct {
 	told  testimony
 	known bool // told is in the file, in the slot of its counter
@@ -58,16 +59,17 @@ type testimony struct {
 	position   int64
 	term, vote uint64
 	last       uint64
+	owner      Owner
 }
 
 const (
 	witnessName = "witness"
 
 	witnessMagic   = uint64('S') | 'T'<<8 | 'R'<<16 | 'A'<<24 | 'N'<<32 | 'D'<<40 | 'W'<<48 | 'T'<<56
-	witnessVersion = 1
+	witnessVersion = 2
 
 	slotSize    = 4096 // a block of the disk: the two share none
-	slotFixed   = 72
+	slotFixed   = 72 + ownerSize
 	witnessSize = 2 * slotSize
 
 	// defaultWitnessBytes is small beside a segment, and one sync more for so
@@ -82,6 +84,7 @@ func (t *testimony) encode() []byte {
 	for i, v := range []uint64{t.counter, t.ordinal, t.salt, uint64(t.position), t.term, t.vote, t.last} {
 		binary.LittleEndian.PutUint64(b[16+8*i:], v)
 	}
+	t.owner.encode(b[72:])
 	binary.LittleEndian.PutUint32(b[slotFixed:], record.Checksum(b[:slotFixed]))
 	return b
 }
@@ -102,7 +105,7 @@ func parseTestimony(b []byte) (t testimony, err error) {
 		return t, fmt.Errorf("witness version %d, this program knows %d", v, witnessVersion)
 	}
 	n := func(i int) uint64 { return binary.LittleEndian.Uint64(b[16+8*i:]) }
-	t = testimony{counter: n(0), ordinal: n(1), salt: n(2), position: int64(n(3)), term: n(4), vote: n(5), last: n(6)}
+	t = testimony{counter: n(0), ordinal: n(1), salt: n(2), position: int64(n(3)), term: n(4), vote: n(5), last: n(6), owner: parseOwner(b[72:])}
 	if t.position < headerSize || t.position > maxPosition {
 		return testimony{}, errNoTestimony
 	}
@@ -133,7 +136,7 @@ func parseWitness(b []byte) (newest testimony, err error) {
 // no loss by itself: lacks says so, and the next occasion makes it anew.
 func (s *Store) readWitness() (lacks, err error) {
 	b, err := s.fs.ReadFile(s.witnessPath())
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || unreadable(err) {
 		return err, nil
 	}
 	if err != nil {
@@ -146,6 +149,9 @@ func (s *Store) readWitness() (lacks, err error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.witnessPath(), err)
+	}
+	if err := s.options.Owner.foreign(told.owner); err != nil {
+		return fmt.Errorf("%s: %w", s.witnessPath(), err), nil
 	}
 	s.witness = witness{told, true}
 	return nil, nil
@@ -181,7 +187,7 @@ func (s *Store) testifyIfDue() error {
 
 // tell writes the slot that does not hold what was told last.
 func (s *Store) tell(t testimony) error {
-	t.counter = s.witness.told.counter
+	t.counter, t.owner = s.witness.told.counter, s.options.Owner
 	if s.witness.known && t == s.witness.told {
 		return nil
 	}

@@ -121,12 +121,15 @@ func (n *node) drop() {
 
 func (n *node) dir(replica uint64) string { return path.Join("log", strconv.FormatUint(replica, 10)) }
 
-func (n *node) segmentOptions() segment.Options {
-	return segment.Options{SegmentBytes: segmentBytes, WitnessBytes: segmentBytes / 8, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler)}
+func (n *node) segmentOptions(replica uint64) segment.Options {
+	return segment.Options{
+		Owner:        segment.Owner{Cluster: "sim", Log: 1, Replica: replica},
+		SegmentBytes: segmentBytes, WitnessBytes: segmentBytes / 8, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler),
+	}
 }
 
 func (n *node) open(id uint64, fresh bool) error {
-	options := n.segmentOptions()
+	options := n.segmentOptions(id)
 	disk := n.disk
 	founders := n.placed().Founders
 	if fresh {

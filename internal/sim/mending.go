@@ -31,7 +31,7 @@ func (n *node) mend() {
 	if errors.Is(n.distrusted, errForgot) || errors.Is(n.distrusted, replica.ErrForgot) {
 		return
 	}
-	mender, err := segment.OpenMender(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions())
+	mender, err := segment.OpenMender(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
 	switch {
 	case err == nil && len(mender.Wants(1)) == 0 && (errors.Is(n.distrusted, replica.ErrShort) || errors.Is(n.distrusted, replica.ErrSpliced)):
 		// The files do not tell what is wrong with them.

@@ -183,6 +183,9 @@ func (d *Disk) ReadFile(name string) ([]byte, error) {
 	if n == nil {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
 	}
+	if len(n.holes) > 0 {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EIO}
+	}
 	return slices.Clone(n.seen), nil
 }
 

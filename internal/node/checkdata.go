@@ -1,0 +1,46 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"strandline.dev/internal/segment"
+)
+
+// FileDamage is a file of the node itself that is not what was written.
+type FileDamage struct {
+	Path   string
+	Detail string
+}
+
+// CheckData checks node.json and replicas.json in the data directory of a node
+// that is stopped. cluster is the cluster that its files belong to; empty if that
+// is not known.
+func CheckData(disk segment.FS, dir string) (cluster string, damage []FileDamage, err error) {
+	id, err := loadIdentity(disk, dir)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "", nil, err
+	case err != nil:
+		damage = append(damage, FileDamage{filepath.Join(dir, "node.json"), err.Error()})
+	case !id.member():
+		logs, err := disk.ListDirs(filepath.Join(dir, "logs"))
+		if err != nil {
+			return "", nil, fmt.Errorf("list logs on disk: %w", err)
+		}
+		if len(logs) > 0 {
+			damage = append(damage, FileDamage{filepath.Join(dir, "node.json"), "the file is missing"})
+		}
+		return "", damage, nil
+	}
+	list, err := loadReplicaList(disk, dir, true)
+	if err != nil {
+		return "", nil, err
+	}
+	if list.damaged != nil {
+		damage = append(damage, FileDamage{list.path, list.damaged.Error()})
+	}
+	return id.ClusterID, damage, nil
+}
