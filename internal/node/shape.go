@@ -130,7 +130,7 @@ func (n *Node) shape(ctx context.Context, h *hosted, state *catalogState) (done 
 			return false, err
 		}
 	}
-	if done, err = h.reshape(ctx, l.Wanted(), nil); err != nil || !done || l.Settled() {
+	if done, err = h.reshape(ctx, l.Wanted(), nil, l.Settled()); err != nil || !done || l.Settled() {
 		return done, err
 	}
 	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
@@ -148,7 +148,7 @@ func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState)
 	if len(voters) == 0 {
 		return false, nil // this node has not been entered yet
 	}
-	if done, err = h.reshape(ctx, voters, learners); err != nil || !done {
+	if done, err = h.reshape(ctx, voters, learners, false); err != nil || !done {
 		return done, err
 	}
 	var gone []uint64
@@ -176,10 +176,13 @@ func anyLeaving(s *catalogState) bool {
 	return false
 }
 
-// reshape asks the log's core for one step.
-func (h *hosted) reshape(ctx context.Context, voters, learners []uint64) (done bool, err error) {
+// reshape asks the log's core for one step. Unless the catalog has been told before
+// that the log is settled, it is done only when that outlasts a power cut.
+func (h *hosted) reshape(ctx context.Context, voters, learners []uint64, settled bool) (done bool, err error) {
 	answer := make(chan bool, 1)
-	refusal := h.replica.Do(func(c *replica.Core) { answer <- c.Reshape(voters, learners) })
+	refusal := h.replica.Do(func(c *replica.Core) {
+		answer <- c.Reshape(voters, learners) && (settled || c.ConfigurationDurable())
+	})
 	if refusal != nil {
 		return false, refusal
 	}

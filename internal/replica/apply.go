@@ -98,6 +98,7 @@ func (c *Core) applyConfiguration(e *raftpb.Entry) error {
 		change = many
 	}
 	c.storage.conf = c.raft.ApplyConfChange(change)
+	c.covering = 0
 	return nil
 }
 

@@ -82,7 +82,10 @@ type Core struct {
 	handover  handover
 	slowness  slowness
 	reshaping uint64 // index of the newest change of the configuration
-	address   func(replica uint64) string
+	// covering is the index of an entry that this leader has proposed since the
+	// configuration changed last, see ConfigurationDurable; 0: none.
+	covering uint64
+	address  func(replica uint64) string
 
 	confirm confirmations
 	failed  *record.Refusal
@@ -466,6 +469,7 @@ func (c *Core) handle(rd raft.Ready) {
 func (c *Core) endTerm(term uint64) {
 	c.term, c.leading = term, false
 	c.handover, c.slowness, c.far = handover{}, slowness{}, false
+	c.covering = 0
 	c.storage.feed.clear()
 	notLeader := c.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")

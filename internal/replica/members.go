@@ -95,6 +95,35 @@ func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	return false
 }
 
+// ConfigurationDurable reports whether a majority of the configuration in force
+// would find itself in it after all power was cut; until then it proposes what is
+// lacking. Replicas that have left must keep their files until it is so.
+//
+// That a change has committed is in the hard state of each replica, which nobody
+// waits for: a majority may have the change on disk and not know that it counts.
+// If it left a joint configuration, they begin again in that one, and ask for
+// votes of replicas that are gone. An entry that is proposed after the change was
+// applied travels with a commit index that covers it, and a follower writes both
+// with the same sync.
+func (c *Core) ConfigurationDurable() bool {
+	if !c.office || c.failed != nil || len(c.storage.conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
+		return false
+	}
+	if c.covering == 0 {
+		if err := c.raft.Propose(nil); err != nil {
+			c.logger.Debug("raft dropped an entry", "error", err)
+			return false
+		}
+		c.covering = c.nextIndex()
+		c.stir()
+	}
+	return c.covering <= c.commit
+}
+
+// nextIndex is the index that Raft has just given to a proposal, which comes out of
+// it with the next Ready.
+func (c *Core) nextIndex() uint64 { return c.storage.last + uint64(c.unplaced) + 1 }
+
 // partly is the step to take while not all that are wanted can vote: one more
 // learner, or else a vote for those who are ready. Nobody leaves meanwhile. So
 // one that never comes does not keep the others from being safe.
@@ -144,7 +173,7 @@ func (c *Core) proposeChange(change *raftpb.ConfChangeV2) {
 	}
 	// Raft gives it the next index. It is not matched with what comes out: a
 	// bound below which not to try again is all that is needed.
-	c.reshaping = c.storage.last + uint64(c.unplaced) + 1
+	c.reshaping = c.nextIndex()
 	c.stir()
 	c.logger.Info("changing the configuration", "change", change.String())
 }

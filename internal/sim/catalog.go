@@ -123,6 +123,7 @@ func (n *node) shape() {
 			case !c.Reshape(p.Wanted(), nil):
 			case p.Settled():
 				n.shaped, n.shapedTerm = version, term
+			case !c.ConfigurationDurable():
 			default:
 				n.decide(func(now *cluster.Placement) bool {
 					if !now.Same(&p) {
