@@ -57,9 +57,7 @@ type hosted struct {
 	// reserving: somebody asks the catalog for more.
 	reserving atomic.Bool
 
-	// strangers are nodes (uint64) of replicas (uint64) that the catalog as
-	// known here does not place.
-	strangers sync.Map
+	newer newReplicas
 
 	unretained atomic.Int64 // bytes written since retention was looked at
 

@@ -18,6 +18,7 @@ type metrics struct {
 	unread   *prometheus.CounterVec
 	scrubbed prometheus.Counter
 	scrubs   prometheus.Counter
+	forged   prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -50,6 +51,9 @@ func newMetrics() *metrics {
 		}),
 		scrubs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "strandline_scrubs_total", Help: "How often all that is stored here was read to see that.",
+		}),
+		forged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "strandline_forged_messages_total", Help: "Messages between replicas that were dropped: their sender is not a replica of the node that they came from.",
 		}),
 	}
 }
@@ -121,6 +125,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.node.metrics.unread.Collect(out)
 	c.node.metrics.scrubbed.Collect(out)
 	c.node.metrics.scrubs.Collect(out)
+	c.node.metrics.forged.Collect(out)
 }
 
 func oneIf(b bool) float64 {

@@ -8,8 +8,10 @@ import (
 	"net"
 	"slices"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
 )
 
 // What nodes ask each other. Requests and answers are JSON.
@@ -99,23 +101,46 @@ func (n *Node) refusedBy(other peer.Node, reason string) {
 	}
 }
 
-func (n *Node) deliver(from peer.NodeID, log, replica uint64, message []byte) {
+// deliver gives a message to the replica that it is for, if its sender is a
+// replica of the node that it came from.
+func (n *Node) deliver(from peer.NodeID, log, to uint64, message []byte) {
 	if log == gossipLog {
 		n.hear(from, message)
 		return
 	}
 	h := (*n.byID.Load())[log]
-	if h == nil || h.replica == nil || h.replicaID != replica {
+	if h == nil || h.replica == nil || h.replicaID != to {
 		return // deleted, moved, or not known here yet: Raft tries again
 	}
-	sender, err := h.replica.Step(message)
-	if err != nil {
+	err := h.replica.Step(message, func(sender uint64) bool { return n.isOn(h, sender, from) })
+	switch {
+	case errors.Is(err, replica.ErrForged):
+		n.metrics.forged.Inc()
+		n.logger.Debug("dropped a message for a replica that is not its sender's", "log", h.name, "from", from)
+	case err != nil:
 		n.logger.Error("a message of another node cannot be used", "log", h.name, "from", from, "error", err)
-		return
 	}
-	if n.nodeOf(h, sender) == 0 {
-		h.strangers.Store(sender, from)
+}
+
+// isOn reports whether a replica of a log is on a node, as far as can be known
+// here.
+func (n *Node) isOn(h *hosted, replica, node uint64) bool {
+	c := n.catalog.Load()
+	if c == nil {
+		return false
 	}
+	state := c.shown.Load()
+	placed := state.Logs[h.name].Placement
+	if h.id == catalogID {
+		placed = state.Catalog()
+	}
+	switch placed.SenderOf(replica, node, state.NextReplica) {
+	case cluster.Placed:
+		return true
+	case cluster.Newer:
+		return h.newer.learn(replica, node, state.NextReplica)
+	}
+	return false
 }
 
 // peerChanged tells the replicas what the connection to a node has become.
@@ -158,9 +183,7 @@ func (n *Node) nodeOf(h *hosted, replica uint64) uint64 {
 	if node := l.NodeOf(replica); node != 0 {
 		return node
 	}
-	node, _ := h.strangers.Load(replica)
-	id, _ := node.(uint64)
-	return id
+	return h.newer.node(replica)
 }
 
 // replicaOn is the replica of a log on a node, or 0.

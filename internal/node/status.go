@@ -117,16 +117,7 @@ func (n *Node) askAll(ctx context.Context, state *catalogState) map[uint64]repor
 
 // catalogAsLog describes the catalog as it describes logs.
 func (n *Node) catalogAsLog(state *catalogState) catalogLog {
-	l := catalogLog{ID: catalogID, Name: catalogName}
-	for _, node := range state.Members() {
-		r := catalogReplica{ID: node.Catalog, Node: node.ID}
-		if node.Leaving {
-			l.Leaving = append(l.Leaving, r)
-		} else {
-			l.Replicas = append(l.Replicas, r)
-		}
-	}
-	return l
+	return catalogLog{ID: catalogID, Name: catalogName, Placement: state.Catalog()}
 }
 
 func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]report) LogStatus {

@@ -192,23 +192,29 @@ func (r *Replica) SetRoom(own, majority sequence.Room) {
 // room is what SetRoom said last.
 type room struct{ own, majority sequence.Room }
 
-// Step takes a message from another replica, which it may keep, and tells from
-// which one it is. An error names what is wrong with the message, which is
-// dropped then.
-func (r *Replica) Step(message []byte) (sender uint64, err error) {
+// Step takes a message from another replica, which it may keep, if isSenders
+// says that the replica it is of is one of the node that it came from. A message
+// with an error is dropped.
+func (r *Replica) Step(message []byte, isSenders func(replica uint64) bool) error {
 	m, err := decodeMessage(message)
 	if err != nil {
-		return 0, err
+		return err
+	}
+	if !isSenders(m.GetFrom()) {
+		return ErrForged
 	}
 	if !fromPeers(m.GetType()) || m.GetTo() != r.options.ID {
-		return 0, fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
+		return fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
 	}
 	if err := checkMessage(m); err != nil {
-		return 0, err
+		return err
 	}
 	r.post(input{message: m})
-	return m.GetFrom(), nil
+	return nil
 }
+
+// ErrForged: a message's sender is not a replica of the node that it came from.
+var ErrForged = errors.New("the message is of a replica that is not its sender's")
 
 // PeerLost tells that the connection to another replica is gone: what was sent
 // may be lost. Refused: its process is gone too.

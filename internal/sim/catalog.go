@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica"
 )
@@ -11,6 +13,7 @@ import (
 // off, and know less after a crash than they have acted on.
 type catalog struct {
 	versions []cluster.Placement // the last is the newest
+	given    []uint64            // the highest replica id in each version and those before
 	next     uint64              // the first replica id that was never used
 	trace    func(format string, args ...any)
 }
@@ -22,7 +25,7 @@ func (c *catalog) found(count int) {
 		p.Founders = append(p.Founders, id)
 		p.Replicas = append(p.Replicas, cluster.Replica{ID: id, Node: id})
 	}
-	c.versions, c.next = []cluster.Placement{p}, uint64(count)+1
+	c.versions, c.given, c.next = []cluster.Placement{p}, []uint64{uint64(count)}, uint64(count)+1
 }
 
 func (c *catalog) newest() *cluster.Placement { return &c.versions[len(c.versions)-1] }
@@ -35,6 +38,7 @@ func (c *catalog) change(decide func(p *cluster.Placement) bool) bool {
 		return false
 	}
 	c.versions = append(c.versions, p)
+	c.given = append(c.given, max(c.given[len(c.given)-1], slices.Max(p.Wanted())))
 	c.trace("the log is to have %+v, leaving %+v", p.Replicas, p.Leaving)
 	return true
 }
@@ -53,7 +57,7 @@ func (n *node) nodeOf(replica uint64) uint64 {
 	if node := n.placed().NodeOf(replica); node != 0 {
 		return node
 	}
-	return n.strangers[replica]
+	return n.newer[replica]
 }
 
 // refresh learns the newest placement, if this node can talk to most others,

@@ -188,12 +188,17 @@ func (n *node) hear(from, to uint64, message []byte) {
 	if n.replica == nil || n.replicaID != to {
 		return // dropped, or not known here yet: Raft tries again
 	}
-	sender, err := n.replica.Step(message)
-	if err != nil {
+	err := n.replica.Step(message, func(sender uint64) bool {
+		switch n.placed().SenderOf(sender, from, n.world.catalog.given[n.known]+1) {
+		case cluster.Placed:
+			return true
+		case cluster.Newer:
+			n.newer[sender] = from
+			return true
+		}
+		return false // it was removed, and has not heard so
+	})
+	if err != nil && !errors.Is(err, replica.ErrForged) {
 		n.world.fail("node %d refused a message of node %d: %v", n.id, from, err)
-		return
-	}
-	if n.placed().NodeOf(sender) == 0 {
-		n.strangers[sender] = from
 	}
 }

@@ -48,7 +48,7 @@ type node struct {
 	writing    bool     // a write is under way
 	feeding    bool
 	keeping    bool
-	strangers  map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
+	newer      map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
 	shaped     int               // version of the catalog, and term, for which the log is as it should be
 	shapedTerm uint64
 }
@@ -83,7 +83,7 @@ func (n *node) start() {
 // forget what is known of the replica here.
 func (n *node) forget() {
 	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.mending = 0, nil, nil, nil, nil, nil
-	n.writing, n.feeding, n.keeping, n.strangers, n.shaped = false, false, false, map[uint64]uint64{}, -1
+	n.writing, n.feeding, n.keeping, n.newer, n.shaped = false, false, false, map[uint64]uint64{}, -1
 }
 
 // serves: there is a replica here that works.
