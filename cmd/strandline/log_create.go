@@ -20,8 +20,8 @@ func newLogCreate(c *cli) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create LOG",
 		Short: "Create a log",
-		Long: `Create a log. A name is 1 to 200 characters out of a-z A-Z 0-9 . _ - and does
-not begin with "_". Durability is what an acknowledgement rests on: "disk" means
+		Long: `Create a log. A name is 1 to 249 characters out of a-z A-Z 0-9 . _ -; names
+that begin with "_strandline", "_catalog" and "_offsets" are the system's. Durability is what an acknowledgement rests on: "disk" means
 fsynced on a majority of replicas, "memory" means in the memory of a majority;
 it cannot be changed later. With 3 replicas a log survives the loss of one node,
 with 5 that of two.`,

@@ -58,6 +58,8 @@ type Config struct {
 	Replicas       int    `json:"replicas,omitempty"`
 	Topic          string `json:"topic,omitempty"`
 	Partition      int32  `json:"partition,omitempty"`
+	// Settings of another protocol, kept as they were set. Never changed in place.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // Change is one record of the catalog. All its parts take effect together.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"strandline.dev/internal/record"
@@ -16,8 +15,8 @@ import (
 // place in the catalog.
 const maxLogs = 10_000
 
-// validName is what users may call a log. A leading underscore is the system's.
-var validName = regexp.MustCompile(`^[A-Za-z0-9.-][A-Za-z0-9._-]{0,199}$`)
+// validName is what a log may be called, as Kafka's topics may.
+var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
 // CreateLog makes a log and answers when it takes appends.
 func (n *Node) CreateLog(ctx context.Context, caller Caller, name string, config Config) (Info, error) {
@@ -162,10 +161,22 @@ func checkConfig(c Config) error {
 		return record.Refuse(record.Invalid, "batches of %d bytes asked for, the largest there can be has %d", c.MaxBatchBytes, record.MaxBatchBytes)
 	case c.Retention > 0 && c.Retention < time.Second:
 		return record.Refuse(record.Invalid, "a retention of %v is below the least, 1s", c.Retention)
+	case settingsBytes(c.Settings) > maxSettingsBytes:
+		return record.Refuse(record.Invalid, "settings of %d bytes, the most is %d", settingsBytes(c.Settings), maxSettingsBytes)
 	case c.Replicas > maxReplicas:
 		return record.Refuse(record.Invalid, "%d replicas asked for, the most is %d", c.Replicas, maxReplicas)
 	}
 	return nil
+}
+
+// maxSettingsBytes bounds Config.Settings: every node holds those of every log.
+const maxSettingsBytes = 4 << 10
+
+func settingsBytes(settings map[string]string) (n int) {
+	for name, value := range settings {
+		n += len(name) + len(value)
+	}
+	return n
 }
 
 // ListLogs describes all logs of the cluster, by name; with internal the
@@ -188,7 +199,7 @@ func (n *Node) ListLogs(ctx context.Context, _ Caller, internal bool) ([]Info, e
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
 		switch h := hosted[name]; {
-		case strings.HasPrefix(name, "_") && !internal:
+		case IsSystem(name) && !internal:
 		case h != nil:
 			infos = append(infos, n.describe(h))
 		default:
@@ -199,7 +210,7 @@ func (n *Node) ListLogs(ctx context.Context, _ Caller, internal bool) ([]Info, e
 }
 
 // ConfigureLog changes a log's retention, and its largest batch if that is not
-// 0. Durability and the number of replicas stay as created.
+// 0 or if there are Settings, which change too unless they are nil. Durability and the number of replicas stay as created.
 func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config Config) (Info, error) {
 	c := n.catalog.Load()
 	if c == nil {
@@ -214,8 +225,11 @@ func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config C
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
 		}
 		config.Topic, config.Partition = l.Config.Topic, l.Config.Partition
-		if config.MaxBatchBytes == 0 {
-			config.MaxBatchBytes = l.Config.MaxBatchBytes
+		if config.Settings == nil {
+			config.Settings = l.Config.Settings
+			if config.MaxBatchBytes == 0 {
+				config.MaxBatchBytes = l.Config.MaxBatchBytes
+			}
 		}
 		changed := encodeConfig(config)
 		if changed.Durability != l.Config.Durability {
@@ -247,7 +261,7 @@ func (n *Node) DeleteLog(ctx context.Context, _ Caller, name string) error {
 	if c == nil {
 		return n.notMember()
 	}
-	if isSystem(name) {
+	if IsSystem(name) {
 		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
 	return c.change(ctx, func(s *catalogState) (catalogChange, error) {

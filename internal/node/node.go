@@ -405,7 +405,7 @@ func (n *Node) serving(name string) (*hosted, *record.Refusal) {
 // userLog finds a log that is not the system's own.
 func (n *Node) userLog(name string) (*hosted, *record.Refusal) {
 	h, refusal := n.serving(name)
-	if refusal == nil && isSystem(name) {
+	if refusal == nil && IsSystem(name) {
 		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
 	return h, refusal

@@ -190,21 +190,27 @@ func (n *Node) Topics(ctx context.Context, c Caller) ([]Topic, error) {
 
 // checkName refuses a name that the caller may not give to a log.
 func checkName(c Caller, name string) *record.Refusal {
-	user := name
-	if c.System {
-		user = strings.TrimPrefix(user, systemPrefix)
-	}
-	if !validName.MatchString(user) || user == "." || user == ".." {
-		return record.Refuse(record.Invalid,
-			"%q is no name for a log: 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with _", name)
+	switch {
+	case !validName.MatchString(name) || name == "." || name == "..":
+		return record.Refuse(record.Invalid, "%q is no name for a log: 1 to 249 of a-z A-Z 0-9 . _ -", name)
+	case IsSystem(name) && !c.System:
+		return record.Refuse(record.Invalid, "%q is no name for a log: it belongs to the system", name)
 	}
 	return nil
 }
 
-// systemPrefix begins the names of logs that belong to the system.
-const systemPrefix = "_"
+// reservedPrefix begins names that are kept for logs of the system to come.
+const reservedPrefix = "_strandline"
 
-func isSystem(log string) bool { return strings.HasPrefix(log, systemPrefix) }
+// reservedNames are those of the logs that the system has, and of what Kafka's
+// clients take for its own.
+var reservedNames = []string{catalogName, "_offsets", "__consumer_offsets", "__transaction_state"}
+
+// IsSystem reports whether a name belongs to the system: of a log that there is, or
+// that there may be one day.
+func IsSystem(log string) bool {
+	return slices.Contains(reservedNames, log) || strings.HasPrefix(log, reservedPrefix)
+}
 
 // logFor finds a log that the caller may change.
 func (n *Node) logFor(c Caller, log string) (*hosted, *record.Refusal) {

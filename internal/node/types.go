@@ -43,6 +43,9 @@ type Config struct {
 	MaxBatchBytes int
 	// Replicas is how many nodes hold the log; 0: the node's default.
 	Replicas int
+	// Settings are those of another protocol, as they were set there: its door
+	// reads them, and the node only keeps them. nil in a change: as they are.
+	Settings map[string]string
 	// Topic and Partition are set for a partition of a Kafka topic other than
 	// its first, see PartitionLog. They cannot be changed.
 	Topic     string

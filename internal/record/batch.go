@@ -78,7 +78,7 @@ func (b Batch) Compression() Codec { return Codec(b.Attributes() & codecMask) }
 func (b Batch) BaseTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[27:])) }
 
 // MaxTimestamp is the highest time of a record as the producer tells it, in
-// unix ms. It is not checked.
+// unix ms, which is not checked; or after SetAppendTime that of all records.
 func (b Batch) MaxTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[35:])) }
 
 // ProducerID is the id of Kafka's idempotent producer, -1 for none.
@@ -193,6 +193,14 @@ func (b Batch) faultOfHeader() string {
 // Damaged reports whether a batch, as Split returns it, has another checksum than
 // its bytes give. The same batch sent again may be whole.
 func (b Batch) Damaged() bool { return b[16] == magicV2 && Checksum(b[crcStart:]) != b.crcField() }
+
+// SetAppendTime gives all records of a checked batch the time at which a server
+// has taken them, in unix ms, instead of their producer's.
+func (b Batch) SetAppendTime(unixMs int64) {
+	binary.BigEndian.PutUint16(b[21:], uint16(b.Attributes()|attributeLogAppendTime))
+	binary.BigEndian.PutUint64(b[35:], uint64(unixMs))
+	binary.BigEndian.PutUint32(b[17:], Checksum(b[crcStart:]))
+}
 
 // tooLarge builds the refusal for something over a limit, in its own unit.
 func tooLarge(limit int64, format string, args ...any) *Refusal {

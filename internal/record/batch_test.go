@@ -249,3 +249,21 @@ func TestABatchOverTheSizeLimitIsRefusedBeforeItIsRead(t *testing.T) {
 	requireReason(t, err, TooLarge)
 	require.Equal(t, int64(MaxBatchBytes), err.(*Refusal).Limit)
 }
+
+func TestAnAppendTimeIsThatOfAllRecords(t *testing.T) {
+	for _, codec := range []Codec{None, Zstd} {
+		var b Builder
+		b.Reset(nil)
+		require.NoError(t, b.Add(Record{Timestamp: 1, Value: []byte("a")}))
+		require.NoError(t, b.Add(Record{Timestamp: 2, Value: []byte("b")}))
+		batch, err := b.Finish(codec)
+		require.NoError(t, err)
+		batch.SetAppendTime(1_700_000_000_000)
+		require.NoError(t, batch.Verify())
+		require.Error(t, batch.Check(), "no producer may do that")
+		for r, err := range batch.Records {
+			require.NoError(t, err)
+			require.EqualValues(t, 1_700_000_000_000, r.Timestamp)
+		}
+	}
+}

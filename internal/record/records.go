@@ -51,6 +51,9 @@ func (b Batch) Records(yield func(Record, error) bool) {
 			Key:       v.key,
 			Value:     v.value,
 		}
+		if b.Attributes()&attributeLogAppendTime != 0 {
+			r.Timestamp = b.MaxTimestamp()
+		}
 		if v.headerCount > 0 {
 			r.Headers = v.decodeHeaders()
 		}

@@ -23,8 +23,8 @@ const (
 
 type CreateLogRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 200 characters out of a-z A-Z 0-9 . _ - and not beginning with "_",
-	// which is kept for the system.
+	// 1 to 249 characters out of a-z A-Z 0-9 . _ -, but for "_catalog", "_offsets"
+	// and what begins with "_strandline", which are kept for the system.
 	Name          string     `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Config        *LogConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -48,6 +48,7 @@ var apis = index(
 	serve(kmsg.InitProducerID, 0, 4, "s i l@3 h@3", on((*call).initProducerID)),
 	serve(kmsg.OffsetForLeaderEpoch, 0, 4, "i@3 [s [i i@2 i]]", on((*call).offsetForLeaderEpoch)),
 	serve(kmsg.DescribeConfigs, 0, 4, "[b s (s)] b@1 b@3", on((*call).describeConfigs)),
+	serve(kmsg.AlterConfigs, 0, 2, "[b s [s s]] b", on((*call).alterConfigs)),
 	serve(kmsg.IncrementalAlterConfigs, 0, 1, "[b s [s b s]] b", on((*call).incrementalAlterConfigs)),
 	serve(kmsg.DescribeCluster, 0, 1, "b b@1", on((*call).describeCluster)),
 	serve(kmsg.DescribeLogDirs, 0, 4, "[s (i)]", on((*call).describeLogDirs)),

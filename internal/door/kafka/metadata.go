@@ -15,12 +15,12 @@ import (
 const noOperations = -1 << 31
 
 // topicName is what a topic may be called.
-var topicName = regexp.MustCompile(`^[A-Za-z0-9.-][A-Za-z0-9._-]{0,199}$`)
+var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
 // logOf names the log that holds a partition, and reports whether there can be
 // one: the system's own logs are no topics, nor are partitions.
 func logOf(topic string, partition int32) (log string, ok bool) {
-	if topic == "" || topic[0] == '_' || strings.Contains(topic, "/") || partition < 0 {
+	if topic == "" || node.IsSystem(topic) || strings.Contains(topic, "/") || partition < 0 {
 		return "", false
 	}
 	return node.PartitionLog(topic, partition), true

@@ -22,6 +22,7 @@ type Node interface {
 	ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error)
 
 	Bounds(c node.Caller, log string) (node.Bounds, error)
+	ConfigOf(log string) *node.Config
 	Changed(c node.Caller, log string, since node.Bounds) (<-chan struct{}, error)
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)

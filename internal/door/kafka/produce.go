@@ -2,6 +2,7 @@ package kafkadoor
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -27,6 +28,8 @@ type producedPart struct {
 	log    string
 	append sequence.Append
 	batch  [1]record.Batch
+	// appendTime is the time that the records were given, in unix ms; 0: none.
+	appendTime int64
 	// answered is set by the one who writes answer and code.
 	answered atomic.Bool
 	answer   sequence.Answer
@@ -94,6 +97,10 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 		return
 	}
 	part.log = log
+	if c := s.node.ConfigOf(log); c != nil && c.Settings[timestampType] == logAppendTime {
+		part.appendTime = time.Now().UnixMilli()
+		part.batch[0].SetAppendTime(part.appendTime)
+	}
 	s.metrics.produced.Add(float64(len(records)))
 	if p.request.Acks == acksLeader {
 		s.node.AppendEarly(anonymous, log, &part.append, part.take, part.settle)
@@ -261,6 +268,9 @@ func (part *producedPart) describe(out *kmsg.ProduceResponseTopicPartition) {
 		return
 	}
 	out.BaseOffset = int64(part.answer.First.First)
+	if part.appendTime != 0 {
+		out.LogAppendTime = part.appendTime
+	}
 }
 
 func refusalOf(err error) *record.Refusal {

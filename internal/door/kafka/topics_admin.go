@@ -1,6 +1,7 @@
 package kafkadoor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -35,7 +36,9 @@ func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRespo
 // createTopic returns what the topic is like that it made, or would have made; the
 // latter has no id.
 func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config node.Config, count int32, id topicID, err error) {
-	if config, count, err = planTopic(asked); err != nil {
+	s := q.connection.server
+	members, _ := s.node.Members()
+	if config, count, err = planTopic(asked, len(members)); err != nil {
 		return config, 0, id, err
 	}
 	switch _, err := q.topic(asked.Topic); {
@@ -44,8 +47,7 @@ func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bo
 	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
 		return config, 0, id, err
 	}
-	s := q.connection.server
-	if members, _ := s.node.Members(); config.Replicas > len(members) {
+	if config.Replicas > len(members) {
 		return config, 0, id, refuse(kerr.InvalidReplicationFactor,
 			fmt.Sprintf("%d replicas asked for, and the cluster has %d nodes", config.Replicas, len(members)))
 	}
@@ -59,11 +61,11 @@ func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bo
 	return t.Partitions[0].Config, count, s.topicID(&t), nil
 }
 
-// planTopic checks what a topic is to be like.
-func planTopic(asked *kmsg.CreateTopicsRequestTopic) (config node.Config, count int32, err error) {
-	if !topicName.MatchString(asked.Topic) {
+// planTopic checks what a topic is to be like in a cluster of so many nodes.
+func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Config, count int32, err error) {
+	if _, ok := logOf(asked.Topic, 0); !ok || !topicName.MatchString(asked.Topic) {
 		return config, 0, refuse(kerr.InvalidTopicException,
-			fmt.Sprintf("%q is no name for a topic: 1 to 200 of a-z A-Z 0-9 . _ -, not beginning with _", asked.Topic))
+			fmt.Sprintf("%q is no name for a topic: 1 to 249 of a-z A-Z 0-9 . _ -, and none of the system's", asked.Topic))
 	}
 	if len(asked.ReplicaAssignment) > 0 {
 		return config, 0, refuse(kerr.InvalidReplicaAssignment, "replicas are placed by the cluster: give a number of partitions and of replicas")
@@ -81,13 +83,24 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic) (config node.Config, count 
 	case n > 0:
 		config.Replicas = int(n)
 	}
+	config.Settings = map[string]string{}
+	sized := config
+	sized.Replicas = cmp.Or(config.Replicas, min(defaultReplicas, nodes))
 	for _, c := range asked.Configs {
-		if err := setConfig(&config, c.Name, c.Value, true); err != nil {
+		if c.Name == durability && text(c.Value) == node.Memory.String() {
+			config.Durability = node.Memory
+			continue
+		}
+		if err := give(&sized, c.Name, c.Value); err != nil {
 			return config, 0, err
 		}
 	}
-	return config, count, nil
+	return derive(config), count, nil
 }
+
+// defaultReplicas is how many nodes hold a topic that does not say, if there are so
+// many.
+const defaultReplicas = 3
 
 func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
 	r := kmsg.NewPtrDeleteTopicsResponse()

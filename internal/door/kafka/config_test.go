@@ -1,0 +1,192 @@
+package kafkadoor
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// alter changes one setting of topic "orders".
+func (d *door) alter(name string, value *string, op kmsg.IncrementalAlterConfigOp) int16 {
+	d.Helper()
+	q := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	q.Version = 1
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, "orders"
+	one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	one.Name, one.Value, one.Op = name, value, op
+	r.Configs = append(r.Configs, one)
+	q.Resources = append(q.Resources, r)
+	c := d.raw()
+	c.send(q)
+	answer, _ := c.receive(q)
+	return answer.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
+}
+
+// settingsOf are what is shown of topic "orders": those with names, or (none) all.
+func (d *door) settingsOf(names ...string) map[string]string {
+	d.Helper()
+	q := kmsg.NewPtrDescribeConfigsRequest()
+	q.Version = 4
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, "orders", names
+	q.Resources = append(q.Resources, r)
+	c := d.raw()
+	c.send(q)
+	answer, _ := c.receive(q)
+	shown := map[string]string{}
+	for _, c := range answer.(*kmsg.DescribeConfigsResponse).Resources[0].Configs {
+		shown[c.Name] = *c.Value
+	}
+	return shown
+}
+
+const setTo = kmsg.IncrementalAlterConfigOpSet
+
+func TestSettingsAreShownAndChanged(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 2)
+	c := d.client(kgo.ProducerBatchCompression(kgo.NoCompression()))
+	config := func() node.Config {
+		info, err := d.node.KnownInfo(node.Caller{}, "orders/1")
+		require.NoError(t, err)
+		return info.Config
+	}
+	require.Zero(t, d.alter("retention.ms", new("60000"), setTo))
+	require.Equal(t, map[string]string{"retention.ms": "60000"}, d.settingsOf("retention.ms"))
+	require.Equal(t, time.Minute, config().Retention, "in every partition")
+	require.Zero(t, d.alter("retention.ms", nil, kmsg.IncrementalAlterConfigOpDelete))
+	require.Equal(t, "-1", d.settingsOf("retention.ms")["retention.ms"])
+	require.Zero(t, config().Retention)
+	require.Zero(t, d.alter("max.message.bytes", new("1000"), setTo))
+	require.Zero(t, d.alter("retention.ms", new("60000"), setTo))
+	require.Equal(t, "1000", d.settingsOf("max.message.bytes")["max.message.bytes"])
+	err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: make([]byte, 2000)}).FirstErr()
+	require.ErrorIs(t, err, kerr.MessageTooLarge)
+	require.NoError(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: make([]byte, 500)}).FirstErr())
+	require.Equal(t, kerr.InvalidConfig.Code, d.alter("max.message.bytes", new("17000000"), setTo), "more than there can be")
+	require.Zero(t, d.alter("max.message.bytes", nil, kmsg.IncrementalAlterConfigOpDelete))
+	require.Equal(t, "16842752", d.settingsOf("max.message.bytes")["max.message.bytes"])
+	require.Equal(t, kerr.InvalidConfig.Code, d.alter("strandline.durability", new("memory"), setTo))
+	require.Equal(t, kerr.InvalidConfig.Code, d.alter("retention.ms", new("1"), kmsg.IncrementalAlterConfigOpAppend), "no list")
+
+	// What another port has set is shown, and kept when something else is changed.
+	for _, log := range []string{"orders", "orders/1"} {
+		_, err = d.node.ConfigureLog(t.Context(), node.Caller{}, log, node.Config{Retention: time.Hour})
+		require.NoError(t, err)
+	}
+	require.Equal(t, "3600000", d.settingsOf("retention.ms")["retention.ms"])
+	require.Zero(t, d.alter("retention.bytes", new("1000"), setTo))
+	require.Equal(t, time.Hour, config().Retention)
+	require.EqualValues(t, 1000, config().RetentionBytes)
+
+	// AlterConfigs replaces all.
+	q := kmsg.NewPtrAlterConfigsRequest()
+	r := kmsg.NewAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, "orders"
+	one := kmsg.NewAlterConfigsRequestResourceConfig()
+	one.Name, one.Value = "max.message.bytes", new("5000")
+	r.Configs = append(r.Configs, one)
+	q.Resources = append(q.Resources, r)
+	require.Zero(t, request[*kmsg.AlterConfigsResponse](d, c, q).Resources[0].ErrorCode)
+	require.Equal(t, node.Config{
+		MaxBatchBytes: 5000, Replicas: 1, Topic: "orders", Partition: 1, Settings: map[string]string{"max.message.bytes": "5000"},
+	}, config())
+}
+
+// Settings that tools give their topics, and compare with what is shown.
+func TestSettingsOfOthersToolsAreKeptAsTheyWereSet(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	for name, value := range map[string]string{
+		"retention.ms":           "9223372036854775807", // Debezium
+		"segment.bytes":          "52428800",            // Streams
+		"min.insync.replicas":    "1",
+		"cleanup.policy":         "compact", // Connect, MirrorMaker, Schema Registry
+		"compression.type":       "zstd",
+		"message.timestamp.type": "LogAppendTime",
+		"segment.ms":             "3600000",
+	} {
+		require.Zero(t, d.alter(name, &value, setTo), name)
+		require.Equal(t, value, d.settingsOf()[name], name)
+	}
+	info, err := d.node.KnownInfo(node.Caller{}, "orders")
+	require.NoError(t, err)
+	require.Zero(t, info.Config.Retention, "for ever")
+	require.Equal(t, kerr.InvalidConfig.Code, d.alter("min.insync.replicas", new("2"), setTo), "an append waits for one")
+	require.Equal(t, kerr.InvalidConfig.Code, d.alter("segment.bytes", new("much"), setTo))
+	require.Equal(t, kerr.InvalidConfig.Code, d.alter("remote.storage.enable", new("true"), setTo))
+
+	// Retention does not touch a topic that is only compacted, as in Kafka.
+	require.Zero(t, d.alter("retention.ms", new("5000"), setTo))
+	info, err = d.node.KnownInfo(node.Caller{}, "orders")
+	require.NoError(t, err)
+	require.Zero(t, info.Config.Retention)
+	require.Zero(t, d.alter("cleanup.policy", new("delete"), kmsg.IncrementalAlterConfigOpAppend))
+	require.Equal(t, "compact,delete", d.settingsOf()["cleanup.policy"])
+	info, err = d.node.KnownInfo(node.Caller{}, "orders")
+	require.NoError(t, err)
+	require.Equal(t, 5*time.Second, info.Config.Retention)
+	require.Zero(t, d.alter("cleanup.policy", new("compact"), kmsg.IncrementalAlterConfigOpSubtract))
+	require.Equal(t, "delete", d.settingsOf()["cleanup.policy"])
+}
+
+func TestATopicMayBeginWithAnUnderscoreAndHave249Letters(t *testing.T) {
+	d := openNew(t)
+	for _, name := range []string{"_schemas", "__connect", strings.Repeat("a", 249)} {
+		d.create(name, 2)
+		require.Zero(t, d.raw().produce(name, acksAll, batchOf(t, record.None, "a")).ErrorCode, name)
+	}
+	require.Len(t, d.metadata().Topics, 3)
+	for _, name := range []string{strings.Repeat("a", 250), "_offsets", "_catalog", "_strandline_x", offsetsTopic, "a/b", "..", "ä"} {
+		q := kmsg.NewPtrCreateTopicsRequest()
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
+		q.Topics = append(q.Topics, topic)
+		r := request[*kmsg.CreateTopicsResponse](d, d.client(), q)
+		require.NotZero(t, r.Topics[0].ErrorCode, name)
+	}
+}
+
+func TestEverySettingIsInTheDocument(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/kafka.md")
+	require.NoError(t, err)
+	for _, s := range settings {
+		require.Contains(t, string(text), fmt.Sprintf("`%s`", s.name))
+		value := s.show(&node.Config{Replicas: 1})
+		if s.check != nil && s.name != retentionBytes && s.name != retentionTime {
+			require.NoError(t, s.check(value), "%s: its default is no value", s.name)
+		}
+	}
+}
+
+func TestALogWithAppendTimeHasTheTimeAtWhichItTookARecord(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	require.Zero(t, d.alter("message.timestamp.type", new("LogAppendTime"), setTo))
+	var b record.Builder
+	b.Reset(nil)
+	require.NoError(t, b.Add(record.Record{Timestamp: 1000, Value: []byte("a")}))
+	batch, err := b.Finish(record.Zstd)
+	require.NoError(t, err)
+	before := time.Now().UnixMilli()
+	p := d.raw().produce("orders", acksAll, batch)
+	require.Zero(t, p.ErrorCode)
+	require.GreaterOrEqual(t, p.LogAppendTime, before)
+	c := d.client(kgo.ConsumeTopics("orders"))
+	r := d.poll(c, 1)[0]
+	require.Equal(t, p.LogAppendTime, r.Timestamp.UnixMilli())
+	require.EqualValues(t, 1, r.Attrs.TimestampType())
+	require.EqualValues(t, 0, d.listOffset("orders", before).Offset)
+	require.EqualValues(t, -1, d.listOffset("orders", p.LogAppendTime+1).Offset)
+}
