@@ -85,16 +85,23 @@ const (
 	UnknownState ReplicaState = "unknown" // nobody leads, so nobody knows
 )
 
-// InitCluster forms a cluster of the first node dialled that waits for it, and
-// the peers that it was started with. It is done once in the life of a cluster,
-// and not tried again when its answer is lost.
-func (a *Admin) InitCluster(ctx context.Context) (clusterID string, err error) {
-	err = a.cluster(ctx, &toDialled{peers: a.client.peers}, once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
-		answer, err := c.InitCluster(ctx, &strandlinev1.InitClusterRequest{})
-		clusterID = answer.GetClusterId()
+// Formation is what became of InitCluster.
+type Formation struct {
+	ClusterID string
+	Existed   bool     // the cluster was there before
+	Missing   []string // peers that are not members yet; they are admitted when they come
+}
+
+// InitCluster forms a cluster of the first node dialled that answers and the
+// peers that it was started with. However often it is called, and of however
+// many of them at once, there is one cluster.
+func (a *Admin) InitCluster(ctx context.Context) (Formation, error) {
+	var answer *strandlinev1.InitClusterResponse
+	err := a.cluster(ctx, &toDialled{peers: a.client.peers}, repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
+		answer, err = c.InitCluster(ctx, &strandlinev1.InitClusterRequest{})
 		return err
 	})
-	return clusterID, err
+	return Formation{ClusterID: answer.GetClusterId(), Existed: answer.GetExisted(), Missing: answer.GetMissing()}, err
 }
 
 // ClusterStatus tells what the first dialled node that answers knows of all

@@ -12,7 +12,7 @@ import (
 )
 
 func (f *fakeServer) InitCluster(context.Context, *strandlinev1.InitClusterRequest) (*strandlinev1.InitClusterResponse, error) {
-	return &strandlinev1.InitClusterResponse{ClusterId: "c1"}, nil
+	return &strandlinev1.InitClusterResponse{ClusterId: "c1", Existed: true, Missing: []string{"c"}}, nil
 }
 
 func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
@@ -65,9 +65,9 @@ func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
 	require.NoError(t, admin.ReplaceNode(t.Context(), "a", "d"))
 	require.NoError(t, admin.TransferLeader(t.Context(), "orders", "b"))
 	require.Equal(t, [][]string{{"add", "d", "127.0.0.4:7171"}, {"remove", "c"}, {"replace", "a", "d"}, {"transfer", "orders", "b"}}, leader.changes)
-	id, err := admin.InitCluster(t.Context())
+	formed, err := admin.InitCluster(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "c1", id)
+	require.Equal(t, client.Formation{ClusterID: "c1", Existed: true, Missing: []string{"c"}}, formed)
 }
 
 func TestAClusterIsShownAsTheServerKnowsIt(t *testing.T) {

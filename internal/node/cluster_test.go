@@ -51,6 +51,14 @@ func newCluster(t *testing.T, names ...string) *testCluster {
 
 // newClusterWith is newCluster of nodes with other options.
 func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *testCluster {
+	c := newWaiting(t, adjust, names...)
+	_, err := c.nodes[names[0]].InitCluster(t.Context(), anyone)
+	require.NoError(t, err)
+	return c
+}
+
+// newWaiting starts nodes that wait for their cluster to be formed.
+func newWaiting(t *testing.T, adjust func(*Options), names ...string) *testCluster {
 	c := &testCluster{
 		t: t, adjust: adjust, host: fmt.Sprintf("127.31.%d.%d", os.Getpid()%250, clusters.Add(1)), addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
 		reserved: map[string]net.Listener{},
@@ -63,8 +71,6 @@ func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *testC
 	for _, name := range names {
 		c.start(name, nil)
 	}
-	_, err := c.nodes[names[0]].InitCluster(t.Context(), anyone)
-	require.NoError(t, err)
 	t.Cleanup(func() {
 		for name := range c.stops {
 			c.stop(name)

@@ -47,22 +47,11 @@ type invitation struct {
 	Addresses []string `json:"addresses"`
 }
 
-// whoAnswer tells who a node is.
-type whoAnswer struct {
-	Name      string `json:"name"`
-	ClusterID string `json:"cluster_id"` // empty: it waits
-}
-
 // Times of joining.
 const (
 	seekEvery = 250 * time.Millisecond
 	askTime   = 3 * time.Second
-	formTime  = 15 * time.Second
 )
-
-func (n *Node) who() whoAnswer {
-	return whoAnswer{Name: n.options.Name, ClusterID: n.me.Load().ClusterID}
-}
 
 func (n *Node) notMember() *record.Refusal {
 	if m := n.catalogMending.Load(); m != nil {
@@ -70,15 +59,6 @@ func (n *Node) notMember() *record.Refusal {
 	}
 	return record.Refuse(record.NotMember,
 		"node %q is in no cluster yet: form one with `strandline cluster init` on one of its nodes, or add this node with `strandline cluster add-node`", n.options.Name)
-}
-
-// formAlone makes a new data directory the first node of a new cluster.
-func (n *Node) formAlone() error {
-	id := identity{
-		Format: formatVersion, ClusterID: rand.Text(), NodeID: 1, Name: n.options.Name,
-		CatalogReplica: 1, CatalogVoters: []uint64{1},
-	}
-	return n.settleDown(id)
 }
 
 // settleDown makes what a member begins with. node.json comes last: a crash
@@ -288,72 +268,6 @@ func (n *Node) introduce(ctx context.Context) error {
 	})
 }
 
-// InitCluster forms a cluster of this node and those named in its Peers, and
-// returns when all of them are in. It is done once in the life of a cluster.
-func (n *Node) InitCluster(ctx context.Context, _ Caller) (clusterID string, err error) {
-	if n.me.Load().member() {
-		return "", record.Refuse(record.Invalid, "node %q belongs to cluster %s already: `strandline cluster status` shows it", n.options.Name, n.me.Load().ClusterID)
-	}
-	for name, address := range n.options.Peers {
-		if name == n.options.Name {
-			continue
-		}
-		ask, cancel := context.WithTimeout(ctx, askTime)
-		var other whoAnswer
-		err := n.askAddress(ask, address, askWho, struct{}{}, &other)
-		cancel()
-		switch {
-		case err != nil:
-			return "", record.Refuse(record.NoNode, "node %q does not answer at %s: start it first. %v", name, address, err)
-		case other.Name != name:
-			return "", record.Refuse(record.NoNode, "the node at %s is called %q, not %q", address, other.Name, name)
-		case other.ClusterID != "":
-			return "", record.Refuse(record.NoNode, "node %q belongs to cluster %s already, and this node asks to be taken in there: `strandline cluster status` tells when it is. If it was a member before and has lost its data, start it with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",
-				name, other.ClusterID, n.options.Name)
-		}
-	}
-	n.changing.Lock()
-	if n.closed || n.me.Load().member() {
-		n.changing.Unlock()
-		return "", record.Refuse(record.Invalid, "this node has joined a cluster meanwhile, or is shutting down")
-	}
-	err = n.formAlone()
-	n.changing.Unlock()
-	if err == nil {
-		err = n.begin()
-	}
-	if err != nil {
-		return "", err
-	}
-	return n.me.Load().ClusterID, n.awaitMembers(ctx, slices.Collect(maps.Keys(n.options.Peers)))
-}
-
-// awaitMembers waits until nodes are members that vote on the catalog.
-func (n *Node) awaitMembers(ctx context.Context, names []string) error {
-	ctx, cancel := context.WithTimeout(ctx, formTime)
-	defer cancel()
-	c := n.catalog.Load()
-	for {
-		state := c.shown.Load()
-		missing := ""
-		for _, name := range names {
-			if _, ok := state.Named(name); !ok {
-				missing = name
-			}
-		}
-		voters, _ := state.CatalogMembers()
-		if missing == "" && len(c.host().replica.Status().Voters) == len(voters) {
-			return nil
-		}
-		if pause(ctx, changePause); ctx.Err() != nil {
-			if missing == "" {
-				return record.Refuse(record.Busy, "the cluster is formed, but not all of its nodes hold the catalog yet: see `strandline cluster status`")
-			}
-			return record.Refuse(record.Busy, "the cluster is formed, but node %q has not come yet; it will be admitted when it does", missing)
-		}
-	}
-}
-
 // AddNode tells the node that waits at an address whom to ask, and returns when
 // it is a member. It gets a replica of the catalog; logs are put there when they
 // are created, or by ReplaceNode.
@@ -383,7 +297,10 @@ func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) erro
 		return record.Refuse(record.NoNode, "no node answers at %s: start it with `strandline serve --node-name %s --join %s`. %v",
 			address, name, n.options.GRPCAddress, err)
 	}
-	return n.awaitMembers(ctx, []string{name})
+	if len(n.awaitMembers(ctx, []string{name})) > 0 {
+		return record.Refuse(record.OutcomeUnknown, "node %q was told whom to ask and has not come yet: look with `strandline cluster status`", name)
+	}
+	return nil
 }
 
 // RemoveNode takes a node out of the cluster, dead or alive. It is refused

@@ -17,6 +17,7 @@ import (
 // What nodes ask each other. Requests and answers are JSON.
 const (
 	askWho           = "who"            // may be asked by anybody: is this node a member, and of what?
+	askForm          = "form"           // by a node that waits, to the one that forms the cluster: do so
 	askJoin          = "join"           // by a node that is in no cluster: take me in
 	askInvite        = "invite"         // to a node that waits: ask these addresses to be taken in
 	askCatalogAppend = "append-catalog" // to the catalog's leader
@@ -308,7 +309,9 @@ func (n *Node) answer(ctx context.Context, from peer.NodeID, kind string, reques
 func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, request []byte) (any, error) {
 	switch kind {
 	case askWho:
-		return n.who(), nil
+		return n.candidate(), nil
+	case askForm:
+		return answerTo(request, func(q formRequest) (any, error) { return n.formFor(ctx, q) })
 	case askJoin:
 		return answerTo(request, func(q joinRequest) (any, error) { return n.takeIn(ctx, q) })
 	case askInvite:

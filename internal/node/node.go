@@ -35,6 +35,7 @@ type Node struct {
 	// begin; else nil.
 	catalogMending atomic.Pointer[mending]
 	invitation     atomic.Pointer[invitation]
+	forming        chan struct{} // full: a cluster is being formed here
 
 	mesh       *peer.Mesh
 	neighbours neighbours
@@ -148,7 +149,7 @@ func Open(o Options) (*Node, error) {
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
 	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics()}
 	n.spread.node = n
-	n.sessions.turn = make(chan struct{}, 1)
+	n.sessions.turn, n.forming = make(chan struct{}, 1), make(chan struct{}, 1)
 	n.deciding, n.stopDeciding = context.WithCancel(context.Background())
 	n.me.Store(&identity{})
 	n.logs.Store(&map[string]*hosted{})

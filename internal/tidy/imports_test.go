@@ -73,18 +73,6 @@ func TestOnlyTheReplicaKnowsRaft(t *testing.T) {
 	}
 }
 
-func TestThePureRoomsDoNoIO(t *testing.T) {
-	forbidden := []string{"os", "net", "time", "math/rand", "math/rand/v2", "crypto/rand", "sync", "log/slog"}
-	for _, p := range packages(t) {
-		if room := roomOf(p.ImportPath); room != "internal/sequence" && room != "internal/cluster" {
-			continue
-		}
-		for _, imported := range p.Imports {
-			require.NotContains(t, forbidden, imported, "%s decides; it does no I/O and owns no clock", p.ImportPath)
-		}
-	}
-}
-
 type listed struct {
 	ImportPath string
 	Imports    []string

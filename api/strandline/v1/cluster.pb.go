@@ -184,8 +184,12 @@ func (*InitClusterRequest) Descriptor() ([]byte, []int) {
 }
 
 type InitClusterResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// The cluster was there before this call.
+	Existed bool `protobuf:"varint,2,opt,name=existed,proto3" json:"existed,omitempty"`
+	// Names of peers that are not members yet; they are admitted when they come.
+	Missing       []string `protobuf:"bytes,3,rep,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,6 +229,20 @@ func (x *InitClusterResponse) GetClusterId() string {
 		return x.ClusterId
 	}
 	return ""
+}
+
+func (x *InitClusterResponse) GetExisted() bool {
+	if x != nil {
+		return x.Existed
+	}
+	return false
+}
+
+func (x *InitClusterResponse) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
 }
 
 type GetClusterStatusRequest struct {
@@ -978,10 +996,12 @@ var File_strandline_v1_cluster_proto protoreflect.FileDescriptor
 const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x1bstrandline/v1/cluster.proto\x12\rstrandline.v1\"\x14\n" +
-	"\x12InitClusterRequest\"4\n" +
+	"\x12InitClusterRequest\"h\n" +
 	"\x13InitClusterResponse\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x19\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
+	"\aexisted\x18\x02 \x01(\bR\aexisted\x12\x18\n" +
+	"\amissing\x18\x03 \x03(\tR\amissing\"\x19\n" +
 	"\x17GetClusterStatusRequest\"\x98\x01\n" +
 	"\x18GetClusterStatusResponse\x12\x1d\n" +
 	"\n" +

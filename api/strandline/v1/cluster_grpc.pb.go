@@ -35,7 +35,9 @@ const (
 // it. Nodes are called by their names.
 type ClusterServiceClient interface {
 	// InitCluster forms a cluster of the answering node and those that it was
-	// started with as peers. It is done once in the life of a cluster.
+	// started with as peers. However often, of however many of them it is asked,
+	// there is one cluster: the node with the lowest name forms it, and the others
+	// pass the call on.
 	InitCluster(ctx context.Context, in *InitClusterRequest, opts ...grpc.CallOption) (*InitClusterResponse, error)
 	// GetClusterStatus tells what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
@@ -129,7 +131,9 @@ func (c *clusterServiceClient) TransferLeader(ctx context.Context, in *TransferL
 // it. Nodes are called by their names.
 type ClusterServiceServer interface {
 	// InitCluster forms a cluster of the answering node and those that it was
-	// started with as peers. It is done once in the life of a cluster.
+	// started with as peers. However often, of however many of them it is asked,
+	// there is one cluster: the node with the lowest name forms it, and the others
+	// pass the call on.
 	InitCluster(context.Context, *InitClusterRequest) (*InitClusterResponse, error)
 	// GetClusterStatus tells what the answering node knows of all nodes and all
 	// replicas, after having asked the others.

@@ -14,11 +14,11 @@ type clusterService struct {
 }
 
 func (d *clusterService) InitCluster(ctx context.Context, _ *strandlinev1.InitClusterRequest) (*strandlinev1.InitClusterResponse, error) {
-	id, err := d.node.InitCluster(ctx, anonymous)
+	formed, err := d.node.InitCluster(ctx, anonymous)
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	return &strandlinev1.InitClusterResponse{ClusterId: id}, nil
+	return &strandlinev1.InitClusterResponse{ClusterId: formed.ClusterID, Existed: formed.Existed, Missing: formed.Missing}, nil
 }
 
 func (d *clusterService) GetClusterStatus(ctx context.Context, _ *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {

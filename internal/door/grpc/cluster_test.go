@@ -29,8 +29,8 @@ func (c *clusterNode) ask(words ...string) error {
 	return c.refusal
 }
 
-func (c *clusterNode) InitCluster(context.Context, node.Caller) (string, error) {
-	return "c1", c.ask("init")
+func (c *clusterNode) InitCluster(context.Context, node.Caller) (node.Formation, error) {
+	return node.Formation{ClusterID: "c1"}, c.ask("init")
 }
 
 func (c *clusterNode) ClusterStatus(context.Context, node.Caller) (node.ClusterStatus, error) {

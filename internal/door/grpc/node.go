@@ -33,7 +33,7 @@ type Node interface {
 	ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
 	DeleteLog(ctx context.Context, c node.Caller, name string) error
 
-	InitCluster(ctx context.Context, c node.Caller) (clusterID string, err error)
+	InitCluster(ctx context.Context, c node.Caller) (node.Formation, error)
 	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
 	AddNode(ctx context.Context, c node.Caller, name, address string) error
 	RemoveNode(ctx context.Context, c node.Caller, name string) error

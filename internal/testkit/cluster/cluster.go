@@ -51,6 +51,20 @@ type Cluster struct {
 // Start forms a cluster and waits until it is healthy.
 func Start(t T, options Options) *Cluster {
 	t.Helper()
+	c := startWaiting(t, options)
+	if options.Nodes > 1 {
+		ctx, cancel := withPatience()
+		defer cancel()
+		_, err := c.nodes[0].client.Admin().InitCluster(ctx)
+		require.NoError(t, err, "form the cluster")
+	}
+	c.AwaitHealthy()
+	return c
+}
+
+// startWaiting starts the nodes of a cluster that has not been formed.
+func startWaiting(t T, options Options) *Cluster {
+	t.Helper()
 	require.GreaterOrEqual(t, options.Nodes, 1)
 	require.LessOrEqual(t, options.Nodes, 26)
 	c := prepare(t, options)
@@ -61,13 +75,6 @@ func Start(t T, options Options) *Cluster {
 		c.connect()
 	}
 	c.StartTogether(c.nodes...)
-	if options.Nodes > 1 {
-		ctx, cancel := withPatience()
-		defer cancel()
-		_, err := c.nodes[0].client.Admin().InitCluster(ctx)
-		require.NoError(t, err, "form the cluster")
-	}
-	c.AwaitHealthy()
 	return c
 }
 
