@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -129,8 +128,10 @@ func TestManyLogsArePlannedInOneGo(t *testing.T) {
 	require.Equal(t, map[uint64]int{1: 367, 2: 367, 3: 367}, after)
 }
 
+const minute = 60_000 // ms
+
 // six logs on three nodes, the leaders of which are given.
-func survey(up time.Duration, leaders ...uint64) Survey {
+func survey(up int64, leaders ...uint64) Survey {
 	v := Survey{Nodes: map[uint64]Surveyed{}, Logs: map[string]Log{}}
 	for node := uint64(1); node <= 3; node++ {
 		v.Nodes[node] = Surveyed{Up: up, Leads: map[uint64][]uint64{}, Follows: map[uint64]bool{}}
@@ -162,12 +163,12 @@ func TestOnlyANodeThatIsFitAndSettledIsGivenLeaders(t *testing.T) {
 		survey Survey
 		to     map[uint64]int
 	}{
-		"all are":            {survey(time.Minute, 1, 1, 1, 2, 2, 2), map[uint64]int{3: 2}},
-		"it has just begun":  {change(survey(time.Minute, 1, 1, 1, 2, 2, 2), 3, func(n *Surveyed) { n.Up = SettleTime - 1 }), nil},
-		"it is unfit":        {change(survey(time.Minute, 1, 1, 1, 2, 2, 2), 3, func(n *Surveyed) { n.Unfit = true }), nil},
-		"it follows nobody":  {change(survey(time.Minute, 1, 1, 1, 2, 2, 2), 3, func(n *Surveyed) { n.Follows = nil }), nil},
-		"it does not answer": {withoutNode(survey(time.Minute, 1, 1, 1, 1, 2, 2), 3), map[uint64]int{2: 1}},
-		"it has no vote": {change(survey(time.Minute, 1, 1, 1, 1, 1, 1), 1, func(n *Surveyed) {
+		"all are":            {survey(minute, 1, 1, 1, 2, 2, 2), map[uint64]int{3: 2}},
+		"it has just begun":  {change(survey(minute, 1, 1, 1, 2, 2, 2), 3, func(n *Surveyed) { n.Up = SettleMillis - 1 }), nil},
+		"it is unfit":        {change(survey(minute, 1, 1, 1, 2, 2, 2), 3, func(n *Surveyed) { n.Unfit = true }), nil},
+		"it follows nobody":  {change(survey(minute, 1, 1, 1, 2, 2, 2), 3, func(n *Surveyed) { n.Follows = nil }), nil},
+		"it does not answer": {withoutNode(survey(minute, 1, 1, 1, 1, 2, 2), 3), map[uint64]int{2: 1}},
+		"it has no vote": {change(survey(minute, 1, 1, 1, 1, 1, 1), 1, func(n *Surveyed) {
 			for log := range n.Leads {
 				n.Leads[log] = []uint64{10*log + 1, 10*log + 2}
 			}
@@ -195,8 +196,8 @@ func withoutNode(v Survey, node uint64) Survey {
 func TestALogIsNotGivenAgainToANodeThatDidNotKeepIt(t *testing.T) {
 	s := new(Spreader)
 	leaders := []uint64{1, 1, 1, 2, 2, 2}
-	up, given := time.Minute, 0
-	for now := time.Duration(0); now < strikeTime; now += 5 * time.Second {
+	up, given := int64(minute), 0
+	for now := int64(0); now < strikeMillis; now += 5_000 {
 		plan := s.Plan(now, survey(up+now, leaders...))
 		for _, h := range plan {
 			require.Equal(t, uint64(3), h.To)
@@ -205,22 +206,22 @@ func TestALogIsNotGivenAgainToANodeThatDidNotKeepIt(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, given, 2)
 	require.LessOrEqual(t, given, 4, "after three failures it is given nothing")
-	require.NotEmpty(t, s.Plan(2*strikeTime, survey(up+2*strikeTime, leaders...)), "but after a while again")
+	require.NotEmpty(t, s.Plan(2*strikeMillis, survey(up+2*strikeMillis, leaders...)), "but after a while again")
 }
 
 func TestANodeThatWasRestartedIsGivenItsLogsAgain(t *testing.T) {
 	s := new(Spreader)
-	require.Len(t, s.Plan(0, survey(time.Minute, 1, 1, 1, 2, 2, 2)), 2)
-	require.Empty(t, s.Plan(5*time.Second, survey(time.Minute+5*time.Second, 3, 1, 1, 3, 2, 2)))
+	require.Len(t, s.Plan(0, survey(minute, 1, 1, 1, 2, 2, 2)), 2)
+	require.Empty(t, s.Plan(5_000, survey(minute+5_000, 3, 1, 1, 3, 2, 2)))
 	// It restarts, and the others lead again.
-	later := change(survey(2*time.Minute, 1, 1, 1, 2, 2, 2), 3, func(n *Surveyed) { n.Up = 10 * time.Second })
-	require.Len(t, s.Plan(time.Minute, later), 2)
+	later := change(survey(2*minute, 1, 1, 1, 2, 2, 2), 3, func(n *Surveyed) { n.Up = 10_000 })
+	require.Len(t, s.Plan(minute, later), 2)
 }
 
 func TestAHandoverThatWasRefusedIsTriedAgain(t *testing.T) {
 	s := new(Spreader)
-	for now := time.Duration(0); now < time.Minute; now += 5 * time.Second {
-		plan := s.Plan(now, survey(time.Minute+now, 1, 1, 1, 2, 2, 2))
+	for now := int64(0); now < minute; now += 5_000 {
+		plan := s.Plan(now, survey(minute+now, 1, 1, 1, 2, 2, 2))
 		require.Len(t, plan, 2)
 		for _, h := range plan {
 			s.Refused(h)

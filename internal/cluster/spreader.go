@@ -3,7 +3,6 @@ package cluster
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
 // Survey is what the nodes of a cluster say of the logs they lead and follow.
@@ -14,8 +13,8 @@ type Survey struct {
 
 // Surveyed is what one node says.
 type Surveyed struct {
-	// Up is for how long it has been serving.
-	Up time.Duration
+	// Up is for how many ms it has been serving.
+	Up int64
 	// Unfit: it is stopping, or its disk is full, or it does not know what the
 	// catalog wants; it should lead as little as possible.
 	Unfit bool
@@ -36,30 +35,30 @@ type Spreader struct {
 
 type given struct {
 	handover Handover
-	life     time.Duration // when To began to serve, by this node's clock
+	life     int64 // when To began to serve, by this node's clock
 }
 
 type strike struct {
 	log, node uint64
-	until     time.Duration
+	until     int64
 }
 
 const (
-	// SettleTime is for how long a node serves before it is given leaders: one that
+	// SettleMillis is for how long a node serves before it is given leaders: one that
 	// comes and goes would interrupt them each time.
-	SettleTime = 5 * time.Second
-	// strikeTime is for how long a node is not given a log that it did not keep.
-	strikeTime = 10 * time.Minute
+	SettleMillis = 5_000
+	// strikeMillis is for how long a node is not given a log that it did not keep.
+	strikeMillis = 600_000
 	// maxStrikes at once, and a node is given no log at all.
 	maxStrikes = 3
 	// sameLife is how far apart two estimates of when a node began may lie.
-	sameLife = 2 * time.Second
+	sameLifeMillis = 2_000
 )
 
-// Plan returns the handovers that spread the leaders evenly. Now is any clock that
-// does not jump. Each plan assumes that the one before was carried out, or that
+// Plan returns the handovers that spread the leaders evenly. Now is ms of any clock
+// that does not jump. Each plan assumes that the one before was carried out, or that
 // Refused was called.
-func (s *Spreader) Plan(now time.Duration, v Survey) []Handover {
+func (s *Spreader) Plan(now int64, v Survey) []Handover {
 	leader := v.leaders()
 	s.look(now, v, leader)
 	var logs []Led
@@ -72,7 +71,7 @@ func (s *Spreader) Plan(now time.Duration, v Survey) []Handover {
 		for _, voter := range v.Nodes[node].Leads[l.ID] {
 			to := l.NodeOf(voter)
 			other, answers := v.Nodes[to]
-			if to != node && answers && !other.Unfit && other.Up >= SettleTime && other.Follows[l.ID] && !s.struck(l.ID, to) {
+			if to != node && answers && !other.Unfit && other.Up >= SettleMillis && other.Follows[l.ID] && !s.struck(l.ID, to) {
 				one.Able = append(one.Able, to)
 			}
 		}
@@ -92,7 +91,7 @@ func (s *Spreader) Plan(now time.Duration, v Survey) []Handover {
 func (s *Spreader) Refused(h Handover) { delete(s.given, h.Log) }
 
 // look finds handovers that did not last, and forgets what is long ago.
-func (s *Spreader) look(now time.Duration, v Survey, leader map[uint64]uint64) {
+func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
 	s.strikes = slices.DeleteFunc(s.strikes, func(k strike) bool { return now >= k.until })
 	there := make(map[uint64]bool, len(v.Logs))
 	for _, l := range v.Logs {
@@ -101,13 +100,13 @@ func (s *Spreader) look(now time.Duration, v Survey, leader map[uint64]uint64) {
 	maps.DeleteFunc(s.given, func(log uint64, _ given) bool { return !there[log] })
 	for log, g := range s.given {
 		node, answers := v.Nodes[g.handover.To]
-		if began := now - node.Up; !answers || (began-g.life).Abs() > sameLife {
+		if began := now - node.Up; !answers || max(began-g.life, g.life-began) > sameLifeMillis {
 			delete(s.given, log) // it was down, which took all its logs away
 			continue
 		}
 		if at, led := leader[log]; led && at != g.handover.To {
 			delete(s.given, log)
-			s.strikes = append(s.strikes, strike{log, g.handover.To, now + strikeTime})
+			s.strikes = append(s.strikes, strike{log, g.handover.To, now + strikeMillis})
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 // Append returns, and must not block. Appends of one goroutine to one log keep
 // their order.
 func (n *Node) Append(c Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
+	done = n.metrics.measuredAppend(log, a, done)
 	h, refusal := n.logFor(c, log)
 	if refusal == nil {
 		refusal = h.admit(a)

@@ -11,6 +11,7 @@ import (
 // given to others; no reader sees them before they are committed. done follows
 // as for Append. Both may be called from any goroutine and must not block.
 func (n *Node) AppendEarly(c Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
+	done = n.metrics.measuredAppend(log, a, done)
 	h, refusal := n.logFor(c, log)
 	if refusal == nil {
 		refusal = h.admit(a)

@@ -67,6 +67,10 @@ type hosted struct {
 	appended atomic.Int64
 	intake   intake // of entries
 
+	// peers is what its replicas were at the last look at them, see followers.go.
+	peers atomic.Pointer[[]replica.Peer]
+	told  leaderNow // tellNews's own
+
 	readers atomic.Int64 // reads under way that tell how old their knowledge is
 	asking  atomic.Bool  // a question to the leader is under way for them
 
@@ -222,8 +226,10 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		Send: func(to uint64, urgent bool, message net.Buffers) bool {
 			return n.send(h, to, urgent, message)
 		},
-		Address: func(id uint64) string { return n.addressOf(h, id) },
-		Damaged: h.found,
+		Address:       func(id uint64) string { return n.addressOf(h, id) },
+		Committed:     n.metrics.committed,
+		LeaderChanged: func(before, now replica.Status) { n.leaderChanged(h, before, now) },
+		Damaged:       h.found,
 	})
 	if err != nil {
 		_ = h.log.Close()

@@ -84,6 +84,7 @@ func (n *Node) keepTime(ctx context.Context) {
 			n.watchSpace()
 			n.gossip()
 			n.tellRoom()
+			n.tellNews()
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (n *Node) mend(h *hosted, l catalogLog, cause error) {
 	h.mending = m
 	m.tell("%v", cause)
 	n.logger.Error("a log is being mended: it is not served here meanwhile", "log", h.name, "replica", h.replicaID, "error", cause)
-	n.metrics.damaged.WithLabelValues(h.name).Inc()
+	n.metrics.foundDamage(h.name)
 	if !n.keeper.run(func(context.Context) { m.run(ctx) }) {
 		close(m.done)
 	}
@@ -109,7 +109,7 @@ func (m *mending) run(ctx context.Context) {
 	} else {
 		n.logger.Info("a log was mended", "log", l.Name, "replica", m.host.replicaID,
 			"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments, "kept_aside", report.Aside)
-		n.metrics.mended.WithLabelValues(l.Name).Add(float64(report.Entries))
+		n.metrics.repaired(l.Name, int64(report.Entries))
 		after = n.host(l, m.host.replicaID)
 	}
 	n.addLog(after)

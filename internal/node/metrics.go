@@ -1,131 +1,270 @@
 package node
 
 import (
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
 )
 
-// metrics of a node in base units: seconds, bytes, totals.
+// metrics of a node, in base units: seconds, bytes, totals. How many series there
+// are does not depend on how many logs the node has; series of single logs are
+// given on demand, see logmetrics.go. docs/metrics.md describes all of them.
 type metrics struct {
-	writes  *prometheus.HistogramVec
-	entries *prometheus.CounterVec
-	bytes   *prometheus.CounterVec
+	appends prometheus.Histogram
+	stages  *prometheus.HistogramVec
+	queued  prometheus.Observer // of stages
+	commit  prometheus.Observer
+	records prometheus.Counter
+	bytes   prometheus.Counter
 
-	damaged  *prometheus.CounterVec
-	mended   *prometheus.CounterVec
-	replaced *prometheus.CounterVec
-	unread   *prometheus.CounterVec
+	refusals *prometheus.CounterVec
+
+	writes         prometheus.Histogram
+	writtenEntries prometheus.Counter
+	writtenBytes   prometheus.Counter
+
+	elections prometheus.Counter
+	losses    prometheus.Counter
+
+	damaged  prometheus.Counter
+	mended   prometheus.Counter
+	replaced prometheus.Counter
+	unread   prometheus.Counter
 	scrubbed prometheus.Counter
 	scrubs   prometheus.Counter
 	forged   prometheus.Counter
+
+	all   []prometheus.Collector
+	byLog sync.Map // name: *logCounts
 }
 
-func newMetrics() *metrics {
-	log := []string{"log"}
-	return &metrics{
-		writes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "strandline_log_write_seconds", Help: "Time of one group write with its sync.",
-			Buckets: prometheus.ExponentialBuckets(16e-6, 2, 18),
-		}, log),
-		entries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "strandline_log_written_entries_total", Help: "Entries written; each holds all appends that waited.",
-		}, log),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "strandline_log_written_bytes_total", Help: "Payload bytes written.",
-		}, log),
-		damaged: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "strandline_log_damaged_total", Help: "How often files of the log were found damaged here, and mending began.",
-		}, log),
-		mended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "strandline_log_mended_entries_total", Help: "Entries that came from other nodes in the place of damaged ones.",
-		}, log),
-		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "strandline_log_lost_replicas_total", Help: "Replicas here that had lost what they knew.",
-		}, log),
-		unread: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "strandline_log_unreadable_total", Help: "How often a scrub ended where the disk does not give back what was stored.",
-		}, log),
-		scrubbed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "strandline_scrubbed_bytes_total", Help: "Stored bytes that were read to see whether they are still what was written.",
-		}),
-		scrubs: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "strandline_scrubs_total", Help: "How often all that is stored here was read to see that.",
-		}),
-		forged: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "strandline_forged_messages_total", Help: "Messages between replicas that were dropped: their sender is not a replica of the node that they came from.",
-		}),
+// logCounts are the counters of one log.
+type logCounts struct {
+	records, bytes                        atomic.Int64 // acknowledged here
+	writes, writtenEntries, writtenBytes  atomic.Int64
+	writeNanos                            atomic.Int64
+	elections                             atomic.Int64
+	damaged, mended, replaced, unreadable atomic.Int64
+}
+
+// From 16 us, less than any disk takes, to 4 s and 8 s.
+var (
+	writeBuckets  = prometheus.ExponentialBuckets(16e-6, 2, 18)
+	appendBuckets = prometheus.ExponentialBuckets(32e-6, 2, 18)
+)
+
+func newMetrics(version string) *metrics {
+	m := &metrics{}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "strandline_" + name, Help: help})
+		m.all = append(m.all, c)
+		return c
+	}
+	m.appends = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "strandline_append_seconds", Buckets: appendBuckets,
+		Help: "Time of an append request on the node that leads the log, from its arrival to its acknowledgement.",
+	})
+	m.stages = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "strandline_append_stage_seconds", Buckets: appendBuckets,
+		Help: "Time of an entry, which holds all appends that waited, in a stage: queue, until it is proposed; commit, from there until it is on the disks of a majority.",
+	}, []string{"stage"})
+	m.queued, m.commit = m.stages.WithLabelValues("queue"), m.stages.WithLabelValues("commit")
+	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "strandline_refusals_total", Help: "Appends and reads that this node refused, by verb and reason.",
+	}, []string{"verb", "reason"})
+	m.writes = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "strandline_write_seconds", Buckets: writeBuckets, Help: "Time of one group write to this node's disk, with its sync.",
+	})
+	m.all = append(m.all, m.appends, m.stages, m.refusals, m.writes)
+
+	m.records = counter("appended_records_total", "Records acknowledged by this node.")
+	m.bytes = counter("appended_bytes_total", "Bytes of batches acknowledged by this node.")
+	m.writtenEntries = counter("written_entries_total", "Entries written here; each holds all appends that waited.")
+	m.writtenBytes = counter("written_bytes_total", "Payload bytes written here, as a leader or a follower.")
+	m.elections = counter("elections_total", "How often a replica on this node has become the leader of its log.")
+	m.losses = counter("leader_losses_total", "How often a replica on this node has stopped leading its log, by handovers too.")
+	m.damaged = counter("damaged_total", "How often files of a log were found damaged here, and repair began.")
+	m.mended = counter("mended_entries_total", "Entries that came from other nodes in the place of damaged ones.")
+	m.replaced = counter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.")
+	m.unread = counter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.")
+	m.scrubbed = counter("scrubbed_bytes_total", "Stored bytes that were read to find damage.")
+	m.scrubs = counter("scrubs_total", "How often all that is stored here was read to find damage.")
+	m.forged = counter("forged_messages_total", "Messages between replicas that were dropped: their sender is not a replica of the node that they came from.")
+
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "strandline_build_info", Help: "1; the labels name the version and the Go release it was built with.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	})
+	build.Set(1)
+	m.all = append(m.all, build)
+	return m
+}
+
+// log returns the counters of a log.
+func (m *metrics) log(name string) *logCounts {
+	if c, ok := m.byLog.Load(name); ok {
+		return c.(*logCounts)
+	}
+	c, _ := m.byLog.LoadOrStore(name, new(logCounts))
+	return c.(*logCounts)
+}
+
+func (m *metrics) forget(log string) { m.byLog.Delete(log) }
+
+func (m *metrics) wrote(log string, bytes, entries int, took time.Duration) {
+	m.writes.Observe(took.Seconds())
+	m.writtenEntries.Add(float64(entries))
+	m.writtenBytes.Add(float64(bytes))
+	c := m.log(log)
+	c.writes.Add(1)
+	c.writeNanos.Add(int64(took))
+	c.writtenEntries.Add(int64(entries))
+	c.writtenBytes.Add(int64(bytes))
+}
+
+func (m *metrics) committed(queued, took time.Duration) {
+	m.queued.Observe(queued.Seconds())
+	m.commit.Observe(took.Seconds())
+}
+
+// elected counts the beginning and the end of leadership on this node.
+func (m *metrics) elected(log string, leads bool) {
+	if !leads {
+		m.losses.Inc()
+		return
+	}
+	m.elections.Inc()
+	m.log(log).elections.Add(1)
+}
+
+func (m *metrics) foundDamage(log string) {
+	m.damaged.Inc()
+	m.log(log).damaged.Add(1)
+}
+
+func (m *metrics) repaired(log string, entries int64) {
+	m.mended.Add(float64(entries))
+	m.log(log).mended.Add(entries)
+}
+
+func (m *metrics) lost(log string) {
+	m.replaced.Inc()
+	m.log(log).replaced.Add(1)
+}
+
+func (m *metrics) unreadable(log string) {
+	m.unread.Inc()
+	m.log(log).unreadable.Add(1)
+}
+
+func (m *metrics) refused(verb string, reason record.Reason) {
+	m.refusals.WithLabelValues(verb, reason.String()).Inc()
+}
+
+// measuredAppend lets the outcome of an append be counted before done is told.
+func (m *metrics) measuredAppend(log string, a *sequence.Append, done func(sequence.Answer)) func(sequence.Answer) {
+	began := time.Now()
+	records, bytes := a.Records, a.Bytes
+	return func(answer sequence.Answer) {
+		if answer.Refusal != nil {
+			m.refused("append", answer.Refusal.Reason)
+		} else {
+			m.appends.Observe(time.Since(began).Seconds())
+			m.records.Add(float64(records))
+			m.bytes.Add(float64(bytes))
+			c := m.log(log)
+			c.records.Add(int64(records))
+			c.bytes.Add(int64(bytes))
+		}
+		done(answer)
 	}
 }
 
-func (m *metrics) wrote(log string, bytes, entries int, took time.Duration) {
-	m.writes.WithLabelValues(log).Observe(took.Seconds())
-	m.entries.WithLabelValues(log).Add(float64(entries))
-	m.bytes.WithLabelValues(log).Add(float64(bytes))
-}
-
-func (m *metrics) forget(log string) {
-	m.writes.DeleteLabelValues(log)
-	m.entries.DeleteLabelValues(log)
-	m.bytes.DeleteLabelValues(log)
-	m.damaged.DeleteLabelValues(log)
-	m.mended.DeleteLabelValues(log)
-	m.replaced.DeleteLabelValues(log)
-	m.unread.DeleteLabelValues(log)
-}
-
-// Metrics of the node and its logs, for a Prometheus registry.
+// Metrics of the node, for a Prometheus registry.
 func (n *Node) Metrics() prometheus.Collector { return collector{n} }
 
 type collector struct{ node *Node }
 
 var (
-	descStart    = logDesc("start_offset", "The oldest offset that can be read.")
-	descEnd      = logDesc("end_offset", "The offset after the newest committed record.")
-	descUsed     = logDesc("used_bytes", "What the log occupies on this node.")
-	descSessions = logDesc("open_sessions", "Append sessions that are open.")
-	descLeading  = logDesc("leading", "1 where this node takes the log's appends.")
-	descFailed   = logDesc("failed", "1 where the log cannot be served on this node.")
-	descMending  = logDesc("mending", "1 where the log's files are damaged and are being mended.")
-	descFree     = prometheus.NewDesc("strandline_disk_free_bytes", "What is left on the data directory's disk.", nil, nil)
-	descFull     = prometheus.NewDesc("strandline_disk_full", "1 while appends are refused for lack of room.", nil, nil)
+	descLogs = prometheus.NewDesc("strandline_logs",
+		"Logs of which a replica is on this node, by state: leading, following, leaderless (no leader is known), failed, mending.", []string{"state"}, nil)
+	descUnder    = nodeDesc("under_replicated_logs", "Logs led here that lack a replica which votes and keeps up.")
+	descLag      = nodeDesc("max_lag_records", "The most records that a replica of a log led here has less than the leader.")
+	descUsed     = nodeDesc("used_bytes", "What all logs occupy on this node.")
+	descSessions = nodeDesc("open_sessions", "Append sessions that are open, of all logs here.")
+	descMembers  = nodeDesc("nodes", "Nodes of the cluster, as this one knows them.")
+	descDown     = nodeDesc("nodes_down", "Nodes of the cluster that this one has no connection to.")
+	descFree     = nodeDesc("disk_free_bytes", "What is left on the data directory's disk.")
+	descFull     = nodeDesc("disk_full", "1 while appends are refused for lack of room.")
 )
 
-func logDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("strandline_log_"+name, help, []string{"log"}, nil)
+func nodeDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("strandline_"+name, help, nil, nil)
 }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(c, out)
+	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull} {
+		out <- d
+	}
+	for _, m := range c.node.metrics.all {
+		m.Describe(out)
+	}
 }
 
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for name, h := range *c.node.logs.Load() {
-		i := c.node.describe(h)
-		gauge(descStart, float64(i.Start), name)
-		gauge(descEnd, float64(i.End), name)
-		gauge(descUsed, float64(i.BytesUsed), name)
-		gauge(descSessions, float64(i.OpenSessions), name)
-		gauge(descLeading, oneIf(i.Leader != ""), name)
-		gauge(descFailed, oneIf(i.Problem != ""), name)
-		gauge(descMending, oneIf(h.mending != nil), name)
+	n := c.node
+	states := map[string]int{stateLeading: 0, stateFollowing: 0, stateLeaderless: 0, stateFailed: 0, stateMending: 0}
+	var used, lag int64
+	var sessions, under int
+	hosts := *n.logs.Load()
+	n.lookAtFollowers(hosts)
+	for _, h := range hosts {
+		state := h.state()
+		states[state]++
+		if h.replica == nil {
+			continue
+		}
+		used += h.log.Bytes()
+		sessions += h.replica.Status().OpenSessions
+		if state == stateLeading {
+			f := n.followers(h)
+			lag = max(lag, f.lag)
+			if f.missing > 0 {
+				under++
+			}
+		}
 	}
-	free, _ := c.node.space.known()
+	for state, count := range states {
+		gauge(descLogs, float64(count), state)
+	}
+	gauge(descUnder, float64(under))
+	gauge(descLag, float64(lag))
+	gauge(descUsed, float64(used))
+	gauge(descSessions, float64(sessions))
+	members, _ := n.Members()
+	down := 0
+	for _, m := range members {
+		if !m.Up {
+			down++
+		}
+	}
+	gauge(descMembers, float64(len(members)))
+	gauge(descDown, float64(down))
+	free, _ := n.space.known()
 	gauge(descFree, float64(free))
-	gauge(descFull, oneIf(c.node.space.full()))
-	c.node.metrics.writes.Collect(out)
-	c.node.metrics.entries.Collect(out)
-	c.node.metrics.bytes.Collect(out)
-	c.node.metrics.damaged.Collect(out)
-	c.node.metrics.mended.Collect(out)
-	c.node.metrics.replaced.Collect(out)
-	c.node.metrics.unread.Collect(out)
-	c.node.metrics.scrubbed.Collect(out)
-	c.node.metrics.scrubs.Collect(out)
-	c.node.metrics.forged.Collect(out)
+	gauge(descFull, oneIf(n.space.full()))
+	for _, m := range n.metrics.all {
+		m.Collect(out)
+	}
 }
 
 func oneIf(b bool) float64 {

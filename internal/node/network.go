@@ -335,7 +335,7 @@ func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, 
 	case askReady:
 		return answerTo(request, func(log string) (any, error) { return nil, n.awaitLog(ctx, log) })
 	case askStatus:
-		return n.ownStatus(ctx), nil
+		return n.ownStatus(), nil
 	case askLeads:
 		return n.spread.own(), nil
 	}

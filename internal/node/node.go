@@ -44,6 +44,7 @@ type Node struct {
 	renewals   renewals
 	space      space
 	spread     leaderSpread
+	news       leaderNews
 	pace       pace
 	metrics    *metrics
 
@@ -147,7 +148,7 @@ func Open(o Options) (*Node, error) {
 		o.Name = DefaultName
 	}
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
-	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics()}
+	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics(o.Version)}
 	n.spread.node = n
 	n.sessions.turn, n.forming = make(chan struct{}, 1), make(chan struct{}, 1)
 	n.deciding, n.stopDeciding = context.WithCancel(context.Background())

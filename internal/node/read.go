@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -37,7 +38,15 @@ type Reader struct {
 
 // Read begins a read. ctx bounds finding the place to begin; the Reader's own
 // calls take theirs.
-func (n *Node) Read(ctx context.Context, _ Caller, log string, q ReadRequest) (*Reader, error) {
+func (n *Node) Read(ctx context.Context, c Caller, log string, q ReadRequest) (*Reader, error) {
+	r, err := n.beginRead(ctx, c, log, q)
+	if refusal := (*record.Refusal)(nil); errors.As(err, &refusal) {
+		n.metrics.refused("read", refusal.Reason)
+	}
+	return r, err
+}
+
+func (n *Node) beginRead(ctx context.Context, _ Caller, log string, q ReadRequest) (*Reader, error) {
 	h, refusal := n.serving(log)
 	if refusal != nil {
 		return nil, refusal

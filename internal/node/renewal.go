@@ -154,7 +154,7 @@ func (n *Node) lose(h *hosted, l catalogLog, reason error) {
 	}
 	h.forgot = true
 	h.stand(record.Refuse(record.NotLeader, "log %q gets a new replica on this node: %v", h.name, reason))
-	n.metrics.replaced.WithLabelValues(h.name).Inc()
+	n.metrics.lost(h.name)
 	n.logger.Error("a replica has lost what it knew, and is replaced by a new one", "log", h.name, "replica", h.replicaID, "error", reason)
 	n.renewals.want()
 }

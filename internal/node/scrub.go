@@ -80,7 +80,7 @@ func (n *Node) scrubLog(ctx context.Context, h *hosted) {
 	default:
 		// Not known to be wrong: the newest segment cannot be read, or no file can.
 		// The replica goes on: it may hold what another one has lost.
-		n.metrics.unread.WithLabelValues(h.name).Inc()
+		n.metrics.unreadable(h.name)
 		n.logger.Error("a stored log cannot be read everywhere; look at the disk, and replace this node if it fails", "log", h.name, "error", err)
 	}
 }

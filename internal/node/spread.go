@@ -60,7 +60,7 @@ func (l *leaderSpread) run(ctx context.Context) {
 			l.spreader, l.term = cluster.Spreader{}, s.Term
 		}
 		survey := l.survey(ctx)
-		l.carryOut(ctx, l.spreader.Plan(time.Since(began), survey), survey)
+		l.carryOut(ctx, l.spreader.Plan(time.Since(began).Milliseconds(), survey), survey)
 	}
 }
 
@@ -79,7 +79,7 @@ func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
 				return // it gets no leaders
 			}
 			n := cluster.Surveyed{
-				Up: time.Duration(own.UpMillis) * time.Millisecond, Unfit: own.Unfit || node.Leaving,
+				Up: own.UpMillis, Unfit: own.Unfit || node.Leaving,
 				Leads: own.Leads, Follows: make(map[uint64]bool, len(own.Follows)),
 			}
 			for _, log := range own.Follows {

@@ -41,16 +41,18 @@ type logReport struct {
 }
 
 // ownStatus tells of this node and the logs that it holds.
-func (n *Node) ownStatus(ctx context.Context) report {
+func (n *Node) ownStatus() report {
 	free, total := n.space.known()
 	r := report{Version: n.options.Version, BytesFree: free, BytesTotal: total, Logs: map[uint64]logReport{}}
-	for _, h := range *n.logs.Load() {
-		r.Logs[h.id] = h.report(ctx)
+	hosts := *n.logs.Load()
+	n.lookAtFollowers(hosts)
+	for _, h := range hosts {
+		r.Logs[h.id] = h.report()
 	}
 	return r
 }
 
-func (h *hosted) report(ctx context.Context) logReport {
+func (h *hosted) report() logReport {
 	if problem := h.problem(); problem != nil {
 		return logReport{Problem: problem.Detail, Mending: h.mending != nil, Lost: h.forgot}
 	}
@@ -60,12 +62,8 @@ func (h *hosted) report(ctx context.Context) logReport {
 	if !s.Leading {
 		return l
 	}
-	peers := make(chan []replica.Peer, 1)
-	if h.replica.Do(func(c *replica.Core) { peers <- c.Peers() }) == nil {
-		select {
-		case l.Peers = <-peers:
-		case <-ctx.Done():
-		}
+	if peers := h.peers.Load(); peers != nil {
+		l.Peers = *peers
 	}
 	return l
 }

@@ -34,7 +34,7 @@ func (c *Core) Append(r *Request) {
 func (c *Core) propose() {
 	for c.office && len(c.queue) > 0 && c.mayFly() {
 		decided, taken, bytes := c.decide()
-		dropped := c.send(c.sequencer.Seal(c.now.Unix), bytes)
+		dropped := c.send(c.sequencer.Seal(c.now.Unix), bytes, timing{oldest: taken[0].arrived, proposed: c.now.Nano})
 		c.settle(decided, taken, dropped)
 		if dropped != 0 {
 			return // Raft takes nothing now; the next tick or message tries again
@@ -104,14 +104,14 @@ func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int)
 
 // send proposes the drafts of a drain of so many bytes. It returns the first flight that Raft did not take, or
 // 0; that one and those after it are undone in the sequencer.
-func (c *Core) send(drafts []sequence.Draft, bytes int) (dropped uint64) {
+func (c *Core) send(drafts []sequence.Draft, bytes int, t timing) (dropped uint64) {
 	for _, d := range drafts {
 		if err := c.raft.Propose(d.Data); err != nil {
 			c.logger.Debug("raft dropped a proposal", "error", err)
 			c.sequencer.Drop(d.Flight)
 			return d.Flight
 		}
-		c.flights = append(c.flights, flight{number: d.Flight, crc: d.CRC, bytes: bytes})
+		c.flights = append(c.flights, flight{number: d.Flight, crc: d.CRC, bytes: bytes, timing: t})
 		c.unplaced++
 	}
 	return 0

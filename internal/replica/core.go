@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -81,11 +82,14 @@ type Core struct {
 	far       bool
 	handover  handover
 	slowness  slowness
+	heard     heard
 	reshaping uint64 // index of the newest change of the configuration
 	// covering is the index of an entry that this leader has proposed since the
 	// configuration changed last, see ConfigurationDurable; 0: none.
 	covering uint64
 	address  func(replica uint64) string
+	// committed is Options.Committed; nil: nobody measures.
+	committed func(queued, took time.Duration)
 
 	confirm confirmations
 	failed  *record.Refusal
@@ -106,6 +110,7 @@ type Core struct {
 type Now struct {
 	Monotonic int64 // ms, never goes back; leases
 	Unix      int64 // ms; stamps entries
+	Nano      int64 // ns of the same clock as Monotonic, to measure with; 0: nobody does
 }
 
 // Limits of a core, and why.
@@ -159,6 +164,8 @@ type Request struct {
 	// once this leader has written it, before it is durable; at most once, from
 	// any goroutine. It must not block. Done follows all the same.
 	Written func(sequence.Answer)
+
+	arrived int64 // see Now.Nano
 }
 
 func (r *Request) bytes() int {
@@ -215,6 +222,7 @@ type flight struct {
 	crc     uint32
 	bytes   int   // of the appends that were drained with it
 	durable int64 // monotonic ms when it was on this disk; 0: it is not yet
+	timing  timing
 	answers []Answered
 	written []func() // see Request.Written
 }
@@ -280,6 +288,7 @@ func (c *Core) Tick() {
 		return
 	}
 	c.calm++
+	c.heard.tick()
 	c.protect(c.raft.Tick)
 	c.confirm.tick()
 	c.handover.tick()
@@ -359,6 +368,9 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	}
 	if m.GetFrom() == c.leader {
 		c.unheard = 0
+	}
+	if c.leading {
+		c.heard.from(m.GetFrom())
 	}
 	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.storage.last && !c.has(m.GetCommit()) {
 		c.out.Damaged = fmt.Errorf("entries up to %d that this replica has acknowledged are gone, it ends at %d: %w",
@@ -471,6 +483,7 @@ func (c *Core) endTerm(term uint64) {
 	c.handover, c.slowness, c.far = handover{}, slowness{}, false
 	c.covering = 0
 	c.storage.feed.clear()
+	c.heard.reset()
 	notLeader := c.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")
 	if flaw.Is(flaw.UnknownToldAsFailed) {
@@ -520,6 +533,7 @@ func (c *Core) commitTo(commit uint64) {
 		d := c.flights[n].durable
 		c.far = d != 0 && c.now.Monotonic-d >= farMillis
 		c.out.Answers = append(c.out.Answers, c.flights[n].answers...)
+		c.measured(c.flights[n].timing)
 		n++
 	}
 	c.flights = append(c.flights[:0], c.flights[n:]...)

@@ -212,7 +212,7 @@ func (c *Core) Peers() []Peer {
 	}
 	var peers []Peer
 	c.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
-		peer := Peer{Replica: id, Learner: kind == raft.ProgressTypeLearner, Active: p.RecentActive || id == c.id, State: p.State.String()}
+		peer := Peer{Replica: id, Learner: kind == raft.ProgressTypeLearner, Active: id == c.id || c.heard.lately(id), State: p.State.String()}
 		if end, _, err := c.before(max(p.Match, 1) + 1); err == nil {
 			peer.End = end
 		}

@@ -5,8 +5,9 @@ import (
 	"log/slog"
 )
 
-// raftLogger gives Raft's own words to slog. What Raft calls info is of
-// interest to those who debug elections only.
+// raftLogger gives Raft's own words to slog. They number replicas in hexadecimal
+// and are of interest to those who debug elections only; what an operator has to
+// know of leaders is logged by the node, with names. See Options.LeaderChanged.
 type raftLogger struct{ to *slog.Logger }
 
 func (l raftLogger) Debug(v ...any)                 { l.to.Debug(fmt.Sprint(v...)) }
@@ -14,8 +15,8 @@ func (l raftLogger) Debugf(format string, v ...any) { l.to.Debug(fmt.Sprintf(for
 func (l raftLogger) Info(v ...any)                  { l.to.Debug(fmt.Sprint(v...)) }
 func (l raftLogger) Infof(format string, v ...any)  { l.to.Debug(fmt.Sprintf(format, v...)) }
 
-func (l raftLogger) Warning(v ...any)                 { l.to.Warn(fmt.Sprint(v...)) }
-func (l raftLogger) Warningf(format string, v ...any) { l.to.Warn(fmt.Sprintf(format, v...)) }
+func (l raftLogger) Warning(v ...any)                 { l.to.Debug(fmt.Sprint(v...)) }
+func (l raftLogger) Warningf(format string, v ...any) { l.to.Debug(fmt.Sprintf(format, v...)) }
 func (l raftLogger) Error(v ...any)                   { l.to.Error(fmt.Sprint(v...)) }
 func (l raftLogger) Errorf(format string, v ...any)   { l.to.Error(fmt.Sprintf(format, v...)) }
 

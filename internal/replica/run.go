@@ -65,6 +65,13 @@ type Options struct {
 	// Wrote is told of each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
+	// Committed is told of each entry proposed here that has committed: for how
+	// long its oldest request had waited, and how long it took from there. It must
+	// not block. May be nil.
+	Committed func(queued, took time.Duration)
+	// LeaderChanged is told when what this replica knows of the log's leader is not
+	// what it was. It must not block. May be nil.
+	LeaderChanged func(before, now Status)
 	// Damaged is told when stored bytes turn out not to be what was written
 	// (*segment.CorruptError), or not all of it (ErrForgot, ErrShort), or not of one
 	// history (ErrSpliced). It may be
@@ -136,7 +143,7 @@ func recovered(o Options) (*Replica, *Core, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	core.eager = o.Eager
+	core.eager, core.committed = o.Eager, o.Committed
 	if o.Address != nil {
 		core.address = o.Address
 	}
@@ -153,6 +160,7 @@ func recovered(o Options) (*Replica, *Core, error) {
 
 // Append hands a request to the log. Its Done is called exactly once.
 func (r *Replica) Append(q *Request) {
+	q.arrived = int64(time.Since(r.started))
 	if refusal := r.post(input{request: q}); refusal != nil && q.Done != nil {
 		q.Done(sequence.Answer{Refusal: refusal})
 	}
@@ -350,7 +358,9 @@ func (r *Replica) loop(core *Core) {
 		r.mu.Lock()
 		inputs, r.inbox = r.inbox, inputs[:0]
 		r.mu.Unlock()
-		core.SetNow(Now{Monotonic: time.Since(r.started).Milliseconds(), Unix: time.Now().Add(r.options.ClockSkew).UnixMilli()})
+		now := time.Now()
+		since := now.Sub(r.started)
+		core.SetNow(Now{Monotonic: since.Milliseconds(), Unix: now.Add(r.options.ClockSkew).UnixMilli(), Nano: int64(since)})
 		for i := range inputs {
 			r.take(core, &inputs[i])
 		}
@@ -496,8 +506,12 @@ func (r *Replica) upkeepFailed(err error) {
 
 func (r *Replica) publish(core *Core) {
 	now := core.status()
-	if !now.same(r.status.Load()) {
+	before := r.status.Load()
+	if !now.same(before) {
 		r.status.Store(&now)
+	}
+	if told := r.options.LeaderChanged; told != nil && (now.Leader != before.Leader || now.Leading != before.Leading) {
+		told(*before, now)
 	}
 	r.quiet.Store(core.Quiet())
 	r.drowsy.Store(core.Drowsy())

@@ -73,7 +73,9 @@ func (s *readStream) run(ctx context.Context) error {
 		chunk, err := s.wait(ctx)
 		switch {
 		case err == nil:
+			bytes := chunk.Bytes
 			err = s.send(chunk)
+			s.server.SentToReader(bytes)
 			s.next = chunk.First + record.Offset(chunk.Count)
 		case errors.Is(err, io.EOF):
 			return nil

@@ -31,6 +31,7 @@ const indexPage = `<!doctype html>
 <h1>Strandline</h1>
 <ul>
 <li><a href="/metrics">/metrics</a>: for Prometheus
+<li>/metrics/logs?name=NAME: series of single logs; * and ? stand for any characters and one
 <li><a href="/livez">/livez</a>: does the process answer?
 <li><a href="/readyz">/readyz</a>: are all logs served?
 %s</ul>

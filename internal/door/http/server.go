@@ -18,6 +18,8 @@ import (
 // Node is what the door asks of a node.
 type Node interface {
 	Metrics() prometheus.Collector
+	// LogMetrics are the series of the logs whose names match a pattern.
+	LogMetrics(patterns []string) (prometheus.Collector, error)
 	// Ready is nil when every log is served, or tells what is not.
 	Ready() error
 }
@@ -57,6 +59,7 @@ func New(n Node, o Options) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /metrics/logs", atOnce(maxScrapes, func(w http.ResponseWriter, q *http.Request) { logMetrics(w, q, n, o.Logger) }))
 	mux.HandleFunc("GET /livez", live)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { ready(w, n) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { index(w, o.Profiles) })

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"strandline.dev/internal/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,6 +24,15 @@ func (f *fakeNode) Ready() error { return f.problem }
 
 func (f *fakeNode) Metrics() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "strandline_fake"}, func() float64 { return 42 })
+}
+
+func (f *fakeNode) LogMetrics(patterns []string) (prometheus.Collector, error) {
+	if patterns[0] == "none" {
+		return nil, record.Refuse(record.LogNotFound, "no log on this node is named %q", patterns)
+	}
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "strandline_log_fake", ConstLabels: prometheus.Labels{"log": strings.Join(patterns, "+")},
+	}, func() float64 { return 44 }), nil
 }
 
 func serve(t *testing.T, n Node, o Options) (get func(path string) (int, string)) {
@@ -55,6 +66,21 @@ func TestMetricsAreThoseOfTheNodeTheRuntimeAndTheProcess(t *testing.T) {
 	for _, line := range []string{"strandline_fake 42", "strandline_extra 43", "go_goroutines ", "process_open_fds "} {
 		require.Contains(t, body, "\n"+line)
 	}
+}
+
+func TestSeriesOfLogsAreGivenOnDemandOnly(t *testing.T) {
+	get := serve(t, new(fakeNode), Options{})
+	_, body := get("/metrics")
+	require.NotContains(t, body, "strandline_log_fake")
+	code, body := get("/metrics/logs?name=orders&name=audit-*")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, body, "\nstrandline_log_fake{log=\"orders+audit-*\"} 44")
+	require.NotContains(t, body, "go_goroutines")
+	code, _ = get("/metrics/logs?name=none")
+	require.Equal(t, http.StatusNotFound, code)
+	code, body = get("/metrics/logs")
+	require.Equal(t, http.StatusBadRequest, code)
+	require.Contains(t, body, "/metrics/logs?name=")
 }
 
 func TestTwoMetricsOfOneNameAreRefused(t *testing.T) {

@@ -2,6 +2,9 @@ package rpc
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// SentToReader counts bytes of batches that were sent to a reader.
+func (s *Server) SentToReader(bytes int) { s.readBytes.Add(int64(bytes)) }
+
 // Metrics of the gRPC port, for a Prometheus registry.
 func (s *Server) Metrics() []prometheus.Collector {
 	return []prometheus.Collector{
@@ -13,6 +16,9 @@ func (s *Server) Metrics() []prometheus.Collector {
 			Name: "strandline_grpc_append_in_flight_limit_bytes",
 			Help: "The budget of append requests that are not answered.",
 		}, func() float64 { return float64(s.options.InFlightBytes) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "strandline_grpc_read_bytes_total", Help: "Bytes of batches sent to readers.",
+		}, func() float64 { return float64(s.readBytes.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "strandline_grpc_connections", Help: "Connections that are open.",
 		}, func() float64 { return float64(s.connections.Load()) }),

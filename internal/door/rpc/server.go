@@ -23,6 +23,7 @@ type Server struct {
 	options     Options
 	health      *health.Server
 	connections atomic.Int64
+	readBytes   atomic.Int64 // of batches, sent to readers
 	stopping    context.Context
 	stop        context.CancelFunc
 	// receivers are goroutines that outlive their handler by a moment: gRPC

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"strandline.dev/internal/replica"
+)
+
+// newsLines is how many logs may have a line of their own when leaders change. The
+// start of a node with thousands of logs is one line instead.
+const newsLines = 10
+
+// leaderNews logs changes of leaders, once a second, with the names of nodes. What
+// changes and changes back within that time is not worth a line.
+type leaderNews struct {
+	mu      sync.Mutex
+	changed map[*hosted]replica.Status
+}
+
+// leaderNow is what the last line said of a log's leader.
+type leaderNow struct {
+	replica uint64
+	leading bool
+}
+
+// leaderChanged is called on the log's loop.
+func (n *Node) leaderChanged(h *hosted, before, now replica.Status) {
+	h.peers.Store(nil) // those of another leadership
+	if before.Leading != now.Leading {
+		n.metrics.elected(h.name, now.Leading)
+	}
+	n.news.mu.Lock()
+	defer n.news.mu.Unlock()
+	if n.news.changed == nil {
+		n.news.changed = map[*hosted]replica.Status{}
+	}
+	n.news.changed[h] = now
+}
+
+// tellNews logs what has changed since it was called last.
+func (n *Node) tellNews() {
+	n.news.mu.Lock()
+	changed := n.news.changed
+	n.news.changed = nil
+	n.news.mu.Unlock()
+	var fresh []*hosted
+	here, elsewhere, without := 0, 0, 0
+	for h, s := range changed {
+		now := leaderNow{s.Leader, s.Leading}
+		if h.told == now || s.Leader == h.replicaID && !s.Leading {
+			continue // it is about to lead
+		}
+		h.told = now
+		fresh = append(fresh, h)
+		switch {
+		case s.Leading:
+			here++
+		case s.Leader != 0:
+			elsewhere++
+		default:
+			without++
+		}
+	}
+	if len(fresh) > newsLines {
+		n.logger.Info("the leaders of many logs have changed", "logs", len(fresh), "here", here, "elsewhere", elsewhere, "without_leader", without)
+		return
+	}
+	slices.SortFunc(fresh, func(a, b *hosted) int { return cmp.Compare(a.id, b.id) })
+	for _, h := range fresh {
+		s := changed[h]
+		switch {
+		case s.Leading:
+			n.logger.Info("this node leads a log", "log", h.name, "term", s.Term)
+		case s.Leader != 0:
+			n.logger.Info("another node leads a log", "log", h.name, "leader", n.nodeName(h, s.Leader), "term", s.Term)
+		default:
+			n.logger.Warn("a log has no leader", "log", h.name, "term", s.Term)
+		}
+	}
+}
+
+// nodeName is the name of a replica's node; "unknown" if the catalog has none.
+func (n *Node) nodeName(h *hosted, replica uint64) string {
+	if c := n.catalog.Load(); c != nil {
+		if node, ok := c.shown.Load().Nodes[n.nodeOf(h, replica)]; ok {
+			return node.Name
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,124 @@
+package node
+
+import (
+	"path"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"strandline.dev/internal/record"
+)
+
+// maxLogSeries is how many logs one request for their series may name.
+const maxLogSeries = 1000
+
+// LogMetrics are the series of single logs on this node: those whose names match
+// one of the patterns, as path.Match has them.
+func (n *Node) LogMetrics(patterns []string) (prometheus.Collector, error) {
+	var hosts []*hosted
+	for name, h := range *n.logs.Load() {
+		for _, p := range patterns {
+			match, err := path.Match(p, name)
+			if err != nil {
+				return nil, record.Refuse(record.Invalid, "%q is no pattern of names: %v", p, err)
+			}
+			if match {
+				hosts = append(hosts, h)
+				break
+			}
+		}
+	}
+	switch {
+	case len(hosts) == 0:
+		return nil, record.Refuse(record.LogNotFound, "no log on this node is named %q", patterns)
+	case len(hosts) > maxLogSeries:
+		return nil, record.Refuse(record.TooLarge, "%d logs match, %d at most are shown at once", len(hosts), maxLogSeries)
+	}
+	return logCollector{n, hosts}, nil
+}
+
+type logCollector struct {
+	node  *Node
+	hosts []*hosted
+}
+
+// logSeries are all series of a log, but for those of its followers.
+var logSeries = []struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(*logView) float64
+}{
+	logGauge("start_offset", "The oldest offset that can be read.", func(v *logView) float64 { return float64(v.info.Start) }),
+	logGauge("end_offset", "The offset after the newest committed record.", func(v *logView) float64 { return float64(v.info.End) }),
+	logGauge("used_bytes", "What the log occupies on this node.", func(v *logView) float64 { return float64(v.info.BytesUsed) }),
+	logGauge("open_sessions", "Append sessions that are open.", func(v *logView) float64 { return float64(v.info.OpenSessions) }),
+	logGauge("term", "Raft's term; one that keeps rising means that leaders do not last.", func(v *logView) float64 { return float64(v.info.LeaderTerm) }),
+	logGauge("leading", "1 where this node takes the log's appends.", func(v *logView) float64 { return oneIf(v.state == stateLeading) }),
+	logGauge("leaderless", "1 where no leader is known.", func(v *logView) float64 { return oneIf(v.state == stateLeaderless) }),
+	logGauge("failed", "1 where the log cannot be served on this node.", func(v *logView) float64 { return oneIf(v.state == stateFailed) }),
+	logGauge("mending", "1 where the log's files are damaged and are being repaired.", func(v *logView) float64 { return oneIf(v.state == stateMending) }),
+	logGauge("missing_replicas", "On the leader: replicas that do not vote or do not keep up.", func(v *logView) float64 { return float64(v.followers.missing) }),
+	logCounter("elections_total", "How often the replica here has become the leader.", func(v *logView) float64 { return float64(v.counts.elections.Load()) }),
+	logCounter("appended_records_total", "Records acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.records.Load()) }),
+	logCounter("appended_bytes_total", "Bytes of batches acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.bytes.Load()) }),
+	logCounter("writes_total", "Group writes to this node's disk.", func(v *logView) float64 { return float64(v.counts.writes.Load()) }),
+	logCounter("write_seconds_total", "Time that those took, with their syncs.", func(v *logView) float64 { return float64(v.counts.writeNanos.Load()) / 1e9 }),
+	logCounter("written_entries_total", "Entries written here.", func(v *logView) float64 { return float64(v.counts.writtenEntries.Load()) }),
+	logCounter("written_bytes_total", "Payload bytes written here.", func(v *logView) float64 { return float64(v.counts.writtenBytes.Load()) }),
+	logCounter("damaged_total", "How often files of the log were found damaged here, and repair began.", func(v *logView) float64 { return float64(v.counts.damaged.Load()) }),
+	logCounter("mended_entries_total", "Entries that came from other nodes in the place of damaged ones.", func(v *logView) float64 { return float64(v.counts.mended.Load()) }),
+	logCounter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.", func(v *logView) float64 { return float64(v.counts.replaced.Load()) }),
+	logCounter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.", func(v *logView) float64 { return float64(v.counts.unreadable.Load()) }),
+}
+
+var descFollower = prometheus.NewDesc("strandline_log_follower_lag_records",
+	"On the leader: records that the replica on a node has less.", []string{"log", "node"}, nil)
+
+// logView is what is known of one log at the time of a scrape.
+type logView struct {
+	info      Info
+	state     string
+	counts    *logCounts
+	followers followers
+}
+
+type logSerie = struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(*logView) float64
+}
+
+func logGauge(name, help string, read func(*logView) float64) logSerie {
+	return logSerie{prometheus.NewDesc("strandline_log_"+name, help, []string{"log"}, nil), prometheus.GaugeValue, read}
+}
+
+func logCounter(name, help string, read func(*logView) float64) logSerie {
+	return logSerie{prometheus.NewDesc("strandline_log_"+name, help, []string{"log"}, nil), prometheus.CounterValue, read}
+}
+
+func (c logCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, s := range logSeries {
+		out <- s.desc
+	}
+	out <- descFollower
+}
+
+func (c logCollector) Collect(out chan<- prometheus.Metric) {
+	asked := make(map[string]*hosted, len(c.hosts))
+	for _, h := range c.hosts {
+		asked[h.name] = h
+	}
+	c.node.lookAtFollowers(asked)
+	for _, h := range c.hosts {
+		v := &logView{info: c.node.describe(h), state: h.state(), counts: c.node.metrics.log(h.name)}
+		if v.state == stateLeading {
+			v.followers = c.node.followers(h)
+		}
+		for _, s := range logSeries {
+			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.read(v), h.name)
+		}
+		for _, node := range slices.Sorted(v.followers.nodes()) {
+			out <- prometheus.MustNewConstMetric(descFollower, prometheus.GaugeValue, float64(v.followers.byNode[node]), h.name, node)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+)
+
+// gathered are the values of all series, as "name{label=value}"; of histograms the
+// count.
+func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			var labels []string
+			for _, l := range m.Label {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			name := strings.TrimPrefix(f.GetName(), "strandline_")
+			if len(labels) > 0 {
+				name += "{" + strings.Join(labels, ",") + "}"
+			}
+			values[name] = value(f.GetType(), m)
+		}
+	}
+	return values
+}
+
+func value(kind dto.MetricType, m *dto.Metric) float64 {
+	switch kind {
+	case dto.MetricType_COUNTER:
+		return m.Counter.GetValue()
+	case dto.MetricType_HISTOGRAM:
+		return float64(m.Histogram.GetSampleCount())
+	}
+	return m.Gauge.GetValue()
+}
+
+func (c *testCluster) metrics(name string) map[string]float64 {
+	return gathered(c.t, c.nodes[name].Metrics())
+}
+
+func (c *testCluster) logMetrics(name, log string) map[string]float64 {
+	c.t.Helper()
+	collector, err := c.nodes[name].LogMetrics([]string{log})
+	require.NoError(c.t, err)
+	return gathered(c.t, collector)
+}
+
+func TestALogLeadsOnOneNodeAndItsReplicasAreCounted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	for _, text := range numbered(0, 10) {
+		c.append("orders", text)
+	}
+	c.healthy()
+	leader := c.leader("orders")
+	for name := range c.nodes {
+		of := c.logMetrics(name, "orders")
+		require.Equal(t, oneIf(name == leader), of["log_leading{log=orders}"], name)
+		require.Zero(t, of["log_missing_replicas{log=orders}"])
+		all := c.metrics(name)
+		require.Zero(t, all["under_replicated_logs"])
+		require.Zero(t, all["nodes_down"])
+		require.Equal(t, 3.0, all["nodes"])
+	}
+	of, all := c.logMetrics(leader, "orders"), c.metrics(leader)
+	require.Equal(t, 10.0, of["log_end_offset{log=orders}"])
+	require.Equal(t, 10.0, of["log_appended_records_total{log=orders}"])
+	require.GreaterOrEqual(t, all["append_seconds"], 10.0)
+	require.GreaterOrEqual(t, all["append_stage_seconds{stage=queue}"], 10.0)
+	require.Equal(t, all["append_stage_seconds{stage=queue}"], all["append_stage_seconds{stage=commit}"])
+	require.GreaterOrEqual(t, all["elections_total"], 1.0)
+	require.GreaterOrEqual(t, of["log_term{log=orders}"], 1.0)
+
+	follower := c.follower("orders")
+	c.stop(follower)
+	c.eventually("the log lacks a replica", func() bool {
+		return c.metrics(leader)["under_replicated_logs"] >= 1 && c.logMetrics(leader, "orders")["log_missing_replicas{log=orders}"] == 1
+	})
+	c.append("orders", "more")
+	of = c.logMetrics(leader, "orders")
+	require.Equal(t, 1.0, of[fmt.Sprintf("log_follower_lag_records{log=orders,node=%s}", follower)])
+	require.Equal(t, 1.0, c.metrics(leader)["max_lag_records"])
+	require.Equal(t, 1.0, c.metrics(leader)["nodes_down"])
+}
+
+func TestRefusalsAreCountedByVerbAndReason(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{MaxBatchBytes: 100})
+	requireReason(t, record.TooLarge, appendTo(t, n, "orders", request(t, strings.Repeat("x", 200))).Refusal)
+	_, err := n.Read(t.Context(), anyone, "none", everything)
+	requireReason(t, record.LogNotFound, err)
+	all := gathered(t, n.Metrics())
+	require.Equal(t, 1.0, all["refusals_total{reason=TOO_LARGE,verb=append}"])
+	require.Equal(t, 1.0, all["refusals_total{reason=LOG_NOT_FOUND,verb=read}"])
+	require.Zero(t, all["appended_records_total"])
+}
+
+func TestSeriesOfLogsAreThoseOfTheNamesAskedFor(t *testing.T) {
+	n := open(t, t.TempDir())
+	for _, name := range []string{"audit-1", "audit-2", "orders"} {
+		create(t, n, name, Config{})
+	}
+	c, err := n.LogMetrics([]string{"audit-*"})
+	require.NoError(t, err)
+	all := gathered(t, c)
+	require.Contains(t, all, "log_end_offset{log=audit-1}")
+	require.Contains(t, all, "log_end_offset{log=audit-2}")
+	require.NotContains(t, all, "log_end_offset{log=orders}")
+	_, err = n.LogMetrics([]string{"none"})
+	requireReason(t, record.LogNotFound, err)
+	_, err = n.LogMetrics([]string{"[a"})
+	requireReason(t, record.Invalid, err)
+}
+
+// Names, not Raft's numbers; and one line when many change at once.
+func TestANewLeaderIsLoggedInPlainWords(t *testing.T) {
+	said := &lines{}
+	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Logger: said.logger()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close(context.Background())) }()
+	create(t, n, "orders", Config{})
+	require.Eventually(t, func() bool { return said.count(`msg="this node leads a log" log=orders term=`) == 1 }, time.Minute, 10*time.Millisecond)
+	for i := range newsLines + 5 {
+		h := &hosted{name: fmt.Sprint("many-", i), id: uint64(100 + i), replicaID: 1}
+		n.news.mu.Lock()
+		if n.news.changed == nil {
+			n.news.changed = map[*hosted]replica.Status{}
+		}
+		n.news.changed[h] = replica.Status{Leader: 1, Leading: true, Term: 3}
+		n.news.mu.Unlock()
+	}
+	n.tellNews()
+	require.Equal(t, 1, said.count("the leaders of many logs have changed"))
+	require.Zero(t, said.count("log=many-"))
+	require.Zero(t, said.count("raft:"), "what Raft says is for those who debug it")
+}
