@@ -58,7 +58,7 @@ func (c *cli) verify(ctx context.Context, dir string) error {
 	}
 	damaged := 0
 	for _, r := range replicas {
-		if err := c.verifyReplica(ctx, cluster, &r); err != nil {
+		if err := c.verifyReplica(ctx, data, cluster, &r); err != nil {
 			return err
 		}
 		if r.State != stateWhole {
@@ -111,14 +111,17 @@ func (f nodeFilesJSON) print(out io.Writer) {
 }
 
 // verifyReplica looks at one replica and shows what it found.
-func (c *cli) verifyReplica(ctx context.Context, cluster string, r *verifyJSON) error {
-	owner := segment.Owner{}
+func (c *cli) verifyReplica(ctx context.Context, data, cluster string, r *verifyJSON) error {
+	o := segment.Options{}
 	if cluster != "" && r.Replica > 0 {
-		owner = segment.Owner{Cluster: cluster, Log: r.Log, Replica: r.Replica}
+		o.Owner = segment.Owner{Cluster: cluster, Log: r.Log, Replica: r.Replica}
+	}
+	if data != "" {
+		o.Watermark = node.WatermarkPath(data, r.Log, r.Replica)
 	}
 	var bar *progress
 	told := int64(0)
-	report, err := segment.Survey(ctx, segment.OS(), r.Dir, owner, func(done, total int64) {
+	report, err := segment.Survey(ctx, segment.OS(), r.Dir, o, func(done, total int64) {
 		if bar == nil {
 			bar = c.newProgress(true, r.name(), total, unitBytes)
 		}

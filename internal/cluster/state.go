@@ -146,6 +146,17 @@ func (s *State) Members() []Node {
 	return slices.SortedFunc(maps.Values(s.Nodes), func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 }
 
+// PlaceOf returns the log and the node of a replica of a log other than the
+// catalog; 0, 0 if there is none of that id.
+func (s *State) PlaceOf(replica uint64) (log, node uint64) {
+	for _, l := range s.Logs {
+		if node := l.NodeOf(replica); node != 0 {
+			return l.ID, node
+		}
+	}
+	return 0, 0
+}
+
 // Holds reports whether a node has, or may still have, a replica of a log.
 func (s *State) Holds(node uint64) bool {
 	for _, l := range s.Logs {

@@ -205,7 +205,7 @@ func (n *Node) renewCatalog(ctx context.Context, m *mending, reason error) error
 	}
 	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
 	// One that was given before may have been made here, and said something.
-	if !n.hasLog(catalogID, me.CatalogReplica) && (a.Fresh || !n.made.has(me.CatalogReplica)) {
+	if !n.hasLog(catalogID, me.CatalogReplica) && (a.Fresh || !n.wasMade(catalogID, me.CatalogReplica)) {
 		if err := n.makeReplica(n.owner(catalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
 			return err
 		}

@@ -143,7 +143,7 @@ func (n *Node) owner(log, replica uint64) segment.Owner {
 
 func (n *Node) segmentOptions(owner segment.Owner, logger *slog.Logger) segment.Options {
 	return segment.Options{
-		Owner: owner, SegmentBytes: n.options.SegmentBytes, SyncDelay: n.options.SyncDelay, Logger: logger,
+		Owner: owner, Watermark: WatermarkPath(n.options.DataDir, owner.Log, owner.Replica), SegmentBytes: n.options.SegmentBytes, SyncDelay: n.options.SyncDelay, Logger: logger,
 	}
 }
 
@@ -247,7 +247,7 @@ func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.Ha
 		h.log = segment.NewMemory(b)
 		return b.HardState, n.made.add(h.replicaID)
 	}
-	if !n.made.has(h.replicaID) && n.hasLog(l.ID, h.replicaID) {
+	if !n.made.has(h.replicaID) && n.wasMade(l.ID, h.replicaID) {
 		if err := n.made.add(h.replicaID); err != nil {
 			return segment.HardState{}, err
 		}
@@ -273,6 +273,13 @@ func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.Ha
 	}
 	h.log = store
 	return store.HardState(), nil
+}
+
+// wasMade reports whether a replica was made on this node once: the list says so,
+// or its files or its watermark are there. Any of them may be gone, or be an older
+// copy.
+func (n *Node) wasMade(log, replica uint64) bool {
+	return n.made.has(replica) || n.hasLog(log, replica) || n.hasWatermark(log, replica)
 }
 
 // hasLog tells whether a replica has a segment, which is so from when its files

@@ -54,7 +54,7 @@ func (n *Node) rehost() {
 // due is what has to be done about a log of which a replica is hosted here; 0:
 // none.
 func (n *Node) due(l *catalogLog, hosted uint64) (cluster.Step, cluster.Replica) {
-	made := func(replica uint64) bool { return n.made.has(replica) || n.hasLog(l.ID, replica) }
+	made := func(replica uint64) bool { return n.wasMade(l.ID, replica) }
 	return l.Due(n.me.Load().NodeID, hosted, made, n.catalog.Load().current.Load())
 }
 
@@ -98,6 +98,9 @@ func (n *Node) forgetReplica(log, replica uint64) error {
 	if log == catalogID {
 		return nil // an old node.json may name it, and must find that it was made
 	}
+	if err := n.removeWatermark(log, replica); err != nil {
+		return err
+	}
 	return n.made.remove(replica)
 }
 
@@ -125,7 +128,7 @@ func (n *Node) removeOrphans(state *catalogState) error {
 			if known[filepath.Join(n.logsDir(), log, replica)] {
 				continue
 			}
-			if err := n.removeOrphan(log, replica); err != nil {
+			if err := n.removeOrphan(state, log, replica); err != nil {
 				return err
 			}
 			left--
@@ -139,7 +142,10 @@ func (n *Node) removeOrphans(state *catalogState) error {
 	return nil
 }
 
-func (n *Node) removeOrphan(log, replica string) error {
+// removeOrphan removes the files of a replica that is gone. Those under the name of
+// one that is placed elsewhere, in another log or on another node, were moved here
+// by somebody, and may be all that is left of it: they are set aside.
+func (n *Node) removeOrphan(state *catalogState, log, replica string) error {
 	logID, err := strconv.ParseUint(log, 10, 64)
 	if err != nil {
 		return nil // not ours
@@ -147,6 +153,13 @@ func (n *Node) removeOrphan(log, replica string) error {
 	id, err := strconv.ParseUint(replica, 10, 64)
 	if err != nil {
 		return nil
+	}
+	if at, node := state.PlaceOf(id); node != 0 && (at != logID || node != n.me.Load().NodeID) {
+		reason := fmt.Sprintf("the catalog places replica %d elsewhere than in log %d on this node", id, logID)
+		if err := n.setAside(logID, id, reason); err != nil {
+			return err
+		}
+		return n.disk.RemoveAll(n.replicaDir(logID, id))
 	}
 	n.logger.Info("removing files of a replica that the catalog does not put here", "log", log, "replica", replica)
 	if err := n.forgetReplica(logID, id); err != nil {

@@ -166,7 +166,7 @@ func Open(o Options) (*Node, error) {
 }
 
 func (n *Node) open() error {
-	if err := n.disk.MkdirAll(n.options.DataDir); err != nil {
+	if err := n.disk.MkdirAll(watermarksDir(n.options.DataDir)); err != nil {
 		return fmt.Errorf("create data directory: %w", err)
 	}
 	lock, err := n.disk.Lock(filepath.Join(n.options.DataDir, "lock"))

@@ -128,6 +128,7 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 		c.stop(name)
 	}
 	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.RemoveAll(watermarksDir(c.dirs["c"])))
 	made, err := loadReplicaList(segment.OS(), c.dirs["c"], true)
 	require.NoError(t, err)
 	require.NoError(t, made.remove(id))

@@ -2,6 +2,8 @@ package node
 
 import (
 	"io/fs"
+	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +16,13 @@ import (
 // that follows others than those in front of it.
 func splice(t *testing.T, dir string) {
 	t.Helper()
-	log, err := segment.Open(segment.OS(), dir, segment.Options{})
+	data := filepath.Join(dir, "..", "..", "..")
+	id := func(dir string) (id uint64) {
+		id, err := strconv.ParseUint(filepath.Base(dir), 10, 64)
+		require.NoError(t, err)
+		return id
+	}
+	log, err := segment.Open(segment.OS(), dir, segment.Options{Watermark: WatermarkPath(data, id(filepath.Dir(dir)), id(dir))})
 	require.NoError(t, err)
 	last := log.LastIndex()
 	frames, err := log.Entries(last, last+1, 1<<20)

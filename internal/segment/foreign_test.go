@@ -193,7 +193,7 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 			named := row.change(disk)
 			changed := contents(disk)
 
-			report, err := segment.Survey(context.Background(), disk, dir, ours, nil)
+			report, err := segment.Survey(context.Background(), disk, dir, segment.Options{Owner: ours}, nil)
 			require.NoError(t, err)
 			require.Equal(t, changed, contents(disk), "Survey changed a file")
 			requireNamed(t, report, named, row.detail)
@@ -217,7 +217,7 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 			require.NoError(t, err)
 			requireEntries(t, s, ownedEntries(s.FirstIndex(), exchangeEntries, ours))
 			require.NoError(t, s.Close())
-			report, err = segment.Survey(context.Background(), disk, dir, ours, nil)
+			report, err = segment.Survey(context.Background(), disk, dir, segment.Options{Owner: ours}, nil)
 			require.NoError(t, err)
 			require.Empty(t, report.Damage)
 		})
@@ -277,11 +277,11 @@ func TestALogKnowsItsOwnFilesOnly(t *testing.T) {
 	for _, other := range []segment.Owner{{"D", 3, 7}, {"C", 4, 7}, {"C", 3, 8}} {
 		disk := faultdisk.New(7)
 		owned(t, disk, dir, ours)
-		report, err := segment.Survey(context.Background(), disk, dir, segment.Owner{}, nil)
+		report, err := segment.Survey(context.Background(), disk, dir, segment.Options{}, nil)
 		require.NoError(t, err)
 		require.Empty(t, report.Damage)
 		require.Equal(t, ours, report.Owner)
-		report, err = segment.Survey(context.Background(), disk, dir, other, nil)
+		report, err = segment.Survey(context.Background(), disk, dir, segment.Options{Owner: other}, nil)
 		require.NoError(t, err)
 		for _, suffix := range []string{".seg", ".snap", ".begin", "witness"} {
 			for _, name := range namesIn(disk, dir, suffix) {
@@ -301,7 +301,7 @@ func TestAnOlderCopyOfAFullSegmentIsDamage(t *testing.T) {
 		}
 		now := disk.Content(name)
 		disk.Replace(name, content)
-		report, err := segment.Survey(context.Background(), disk, dir, ours, nil)
+		report, err := segment.Survey(context.Background(), disk, dir, segment.Options{Owner: ours}, nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, report.Damage, name)
 		disk.Replace(name, now)

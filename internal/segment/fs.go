@@ -44,6 +44,9 @@ type FS interface {
 	// SyncDir makes creations, renames and removals in dir durable.
 	SyncDir(dir string) error
 
+	// OpenDir opens dir, to be synced again and again.
+	OpenDir(dir string) (Directory, error)
+
 	// Free returns how many bytes may still be written in dir, and how many
 	// its file system has in total.
 	Free(dir string) (free, total int64, err error)

@@ -88,7 +88,7 @@ func (m *Mender) start(ctx context.Context) error {
 			}
 		}
 	}
-	if m.log, err = survey(ctx, s.fs, s.dir, s.options.Owner, nil); err != nil {
+	if m.log, err = survey(ctx, s.fs, s.dir, s.options, nil); err != nil {
 		return err
 	}
 	s.options.Owner = m.log.store.options.Owner

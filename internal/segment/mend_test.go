@@ -98,7 +98,7 @@ func newCopies(t *testing.T, seed uint64, steps int) *copies {
 func survey(t *testing.T, disk *faultdisk.Disk) *segment.Report {
 	t.Helper()
 	before := contents(disk)
-	report, err := segment.Survey(context.Background(), disk, dir, segment.Owner{}, nil)
+	report, err := segment.Survey(context.Background(), disk, dir, segment.Options{}, nil)
 	require.NoError(t, err)
 	require.Equal(t, before, contents(disk), "Survey changed a file")
 	return report

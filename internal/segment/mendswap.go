@@ -48,7 +48,7 @@ func (s *Store) finishSwaps(found *files) (*files, error) {
 //  2. Segments of their ordinals are kept aside, as .bad.
 //  3. The .mend files become segments.
 func (s *Store) swapMends(found *files) error {
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return err
 	}
 	for _, seg := range found.segments {
@@ -58,7 +58,7 @@ func (s *Store) swapMends(found *files) error {
 			}
 		}
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return err
 	}
 	for _, m := range found.mends {
@@ -67,7 +67,7 @@ func (s *Store) swapMends(found *files) error {
 		}
 		s.options.Logger.Info("a mended segment is in place", "file", m.path)
 	}
-	return s.fs.SyncDir(s.dir)
+	return s.syncDir()
 }
 
 // setAside gives a damaged file a name that nothing reads, and that no file of

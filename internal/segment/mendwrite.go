@@ -72,7 +72,7 @@ func (m *Mender) finish() (MendReport, error) {
 			return r, err
 		}
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return r, err
 	}
 	if m.end != nil {

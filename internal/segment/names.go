@@ -34,7 +34,7 @@ func (s *Store) syncNames() (synced bool, err error) {
 	if !s.names.owed || flaw.Is(flaw.RollForgetsTheDirectory) {
 		return false, nil
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return false, fmt.Errorf("sync the name of a segment: %w", err)
 	}
 	s.names.owed = false
@@ -100,7 +100,7 @@ func (s *Store) adoptBegun(found *files) (bool, error) {
 	if err := s.fs.Rename(seg.path, name); err != nil {
 		return false, fmt.Errorf("name a segment again: %w", err)
 	}
-	return true, s.fs.SyncDir(s.dir)
+	return true, s.syncDir()
 }
 
 func (s *Store) renewHeader(seg *segment) error {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +18,7 @@ func OS() FS { return osFS{} }
 type osFS struct{}
 
 func (osFS) Create(name string) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return nil, err
 	}
@@ -25,14 +26,38 @@ func (osFS) Create(name string) (File, error) {
 }
 
 func (osFS) Open(name string) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	f, err := open(name, os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
 	return osFile{f}, nil
 }
 
-func (osFS) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
+func (osFS) ReadFile(name string) ([]byte, error) {
+	f, err := open(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
+}
+
+// Without a free descriptor a file is opened a little later. That a log cannot
+// open a file for a moment, since others have too many open, is no reason for it
+// to stop; that there is none for openTime is one.
+const (
+	openTime  = 10 * time.Second
+	openPause = 10 * time.Millisecond
+)
+
+func open(name string, flags int) (*os.File, error) {
+	for begin := time.Now(); ; time.Sleep(openPause) {
+		f, err := os.OpenFile(name, flags, 0o644)
+		if err == nil || !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) || time.Since(begin) > openTime {
+			return f, err
+		}
+	}
+}
 
 func (osFS) RemoveAll(dir string) error { return os.RemoveAll(dir) }
 
@@ -116,11 +141,19 @@ func (osFS) ListDirs(dir string) ([]string, error) {
 }
 
 func (osFS) SyncDir(dir string) error {
-	f, err := os.Open(dir)
+	f, err := open(dir, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+func (osFS) OpenDir(dir string) (Directory, error) {
+	f, err := open(dir, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (osFS) Free(dir string) (free, total int64, err error) {

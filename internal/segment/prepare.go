@@ -144,12 +144,12 @@ func (s *Store) Prepare() (more bool, err error) {
 	return s.fillSpare(min(ahead-s.options.SegmentBytes, full))
 }
 
-// prepareSpare makes a spare if there is none.
+// prepareSpare makes a spare if there is none, and opens the one that is next.
 func (s *Store) prepareSpare() (made bool, err error) {
 	s.spares.mu.Lock()
 	defer s.spares.mu.Unlock()
-	if len(s.spares.kept) > 0 {
-		return false, nil
+	if sp := s.fullestSpare(); sp != nil {
+		return false, s.openSpare(sp) // the writer must not have to, see handles
 	}
 	sp, err := s.newSpare()
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Store) prepareSpare() (made bool, err error) {
 	if err := sp.fill(min(fillMin, s.options.SegmentBytes)); err != nil {
 		return false, errors.Join(err, sp.file.Close(), s.fs.Remove(sp.path))
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return false, errors.Join(err, sp.file.Close(), s.fs.Remove(sp.path))
 	}
 	sp.named = true

@@ -22,6 +22,7 @@ import (
 func Open(disk FS, dir string, o Options) (*Store, error) {
 	s := &Store{fs: disk, dir: dir, options: o.withDefaults()}
 	if err := s.recover(); err != nil {
+		err = errors.Join(err, s.closeHandles())
 		for _, seg := range s.segments {
 			if seg.file != nil {
 				err = errors.Join(err, seg.file.Close())
@@ -81,7 +82,10 @@ func (s *Store) recover() error {
 	if err := s.dropSnapshots(); err != nil {
 		return err
 	}
-	return s.adoptSpares(found.spares)
+	if err := s.adoptSpares(found.spares); err != nil {
+		return err
+	}
+	return s.holdHandles()
 }
 
 // files are the names in a log's directory.
@@ -276,7 +280,7 @@ func (s *Store) settle(sc *scanner) error {
 	if err := active.file.Datasync(); err != nil {
 		return fmt.Errorf("settle %s: %w", active.path, err)
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return fmt.Errorf("settle %s: %w", s.dir, err)
 	}
 	s.noteDurable()
@@ -331,7 +335,7 @@ func (s *Store) removeLeftover(segments []*segment, temporary []string) error {
 			return fmt.Errorf("remove what a crash left: %w", err)
 		}
 	}
-	return s.fs.SyncDir(s.dir)
+	return s.syncDir()
 }
 
 // adoptSpares keeps the spares that were there.

@@ -48,7 +48,7 @@ func (s *Store) beginAt(n int) error {
 	if err := s.moveBegin(first.ordinal, first.first); err != nil {
 		return err
 	}
-	return s.fs.SyncDir(s.dir)
+	return s.syncDir()
 }
 
 // front returns how many segments may go in one step, the live one that is the
@@ -158,7 +158,7 @@ func (s *Store) retire(segments []*segment) error {
 			recycled = append(recycled, sp)
 		}
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return fmt.Errorf("recycle: %w", err)
 	}
 	s.spares.mu.Lock()
@@ -167,6 +167,7 @@ func (s *Store) retire(segments []*segment) error {
 		sp.named = true
 	}
 	s.spares.kept = append(s.spares.kept, recycled...)
+	s.filler.kick() // it opens the next spare
 	return nil
 }
 

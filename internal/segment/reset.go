@@ -40,7 +40,7 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 	if err := writeSynced(s.fs, s.snapshotPath(index)+temporarySuffix, encodeSnapshot(s.options.Owner, index, term, snapshot)); err != nil {
 		return err
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -104,13 +104,13 @@ func (s *Store) replaceBy(unnamed string, begun *segment, segments []*segment, s
 	if err := s.moveBegin(begun.ordinal, begun.first); err != nil {
 		return err
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.syncDir(); err != nil {
 		return err
 	}
 	if err := s.fs.Rename(unnamed, begun.path); err != nil {
 		return err
 	}
-	return s.fs.SyncDir(s.dir)
+	return s.syncDir()
 }
 
 // finishReset goes on where a crash interrupted Reset.

@@ -22,6 +22,11 @@ type Options struct {
 	// Owner is whose log it is. The zero value is for tools, see Owner.
 	Owner Owner
 
+	// Watermark is the path of the durable watermark, see witness. Outside the
+	// directory of the log it notices that an older copy of the whole directory
+	// was brought back. Empty: the file "witness" in the directory.
+	Watermark string
+
 	// SegmentBytes is the position at which a segment is full; 0 means 64 MiB.
 	// Only its footer, and an entry larger than that, lie beyond.
 	SegmentBytes int64
@@ -84,7 +89,7 @@ type Bootstrap struct {
 //	<ordinal>-<first index>.reset  a segment that is about to replace all others, see Reset
 //	<index>.snap.tmp               a snapshot being written, or that of a Reset under way
 //	<ordinal>-<first index>.mend   a segment made anew that is about to replace a damaged one, see Mender
-//	witness                        how far the log certainly went, see witness
+//	witness                        how far the log certainly went, see Options.Watermark
 //	*.bad                          damaged files that were replaced; nothing reads them
 //
 // All numbers have 20 decimal digits. The first index alone would not name a
@@ -131,6 +136,8 @@ type Store struct {
 	durable testimony // what the witness would tell now
 	witness witness
 
+	handles handles
+
 	spares spares
 	names  names
 	filler filler
@@ -166,7 +173,7 @@ type segment struct {
 func Create(disk FS, dir string, o Options, b Bootstrap) (*Store, error) {
 	s := &Store{fs: disk, dir: dir, options: o.withDefaults()}
 	if err := s.create(b); err != nil {
-		return nil, fmt.Errorf("create log in %s: %w", dir, err)
+		return nil, fmt.Errorf("create log in %s: %w", dir, errors.Join(err, s.closeHandles()))
 	}
 	s.startFiller()
 	return s, nil
@@ -177,6 +184,9 @@ func (s *Store) create(b Bootstrap) error {
 		return err
 	}
 	if err := s.fs.MkdirAll(s.dir); err != nil {
+		return err
+	}
+	if err := s.holdDirectory(); err != nil {
 		return err
 	}
 	found, err := s.list()
@@ -247,7 +257,7 @@ func (s *Store) begin(h *header, suffix string) (*segment, error) {
 			s.names.owe() // recovery knows the segment by its header, see adoptBegun
 			return nil
 		}
-		return s.fs.SyncDir(s.dir)
+		return s.syncDir()
 	}()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("begin segment %s: %w", path, err), spare.file.Close())
@@ -378,5 +388,5 @@ func (s *Store) Close() error {
 	}
 	active := s.active
 	s.mu.Unlock()
-	return errors.Join(err, s.closeSpares(), s.release(active))
+	return errors.Join(err, s.closeSpares(), s.release(active), s.closeHandles())
 }

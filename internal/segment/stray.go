@@ -121,5 +121,5 @@ func (s *Store) setStraysAside(strays []stray) error {
 	if len(strays) == 0 {
 		return nil
 	}
-	return s.fs.SyncDir(s.dir)
+	return s.syncDir()
 }

@@ -57,10 +57,10 @@ func (r *Report) Whole() bool { return len(r.Damage) == 0 }
 // Survey reads every frame of the log in dir, which nobody writes to
 // meanwhile, and its snapshots. It changes nothing. progress, if not nil,
 // hears now and then how many of all bytes were read. Its error is one of
-// reading, or that of ctx, or ErrNoLog; damage is a result. owner is whose log it
-// is to be, see Owner.
-func Survey(ctx context.Context, disk FS, dir string, owner Owner, progress func(done, total int64)) (*Report, error) {
-	v, err := survey(ctx, disk, dir, owner, progress)
+// reading, or that of ctx, or ErrNoLog; damage is a result. Of o, Owner and
+// Watermark count.
+func Survey(ctx context.Context, disk FS, dir string, o Options, progress func(done, total int64)) (*Report, error) {
+	v, err := survey(ctx, disk, dir, o, progress)
 	if err != nil {
 		return nil, fmt.Errorf("survey log in %s: %w", dir, err)
 	}
@@ -103,15 +103,16 @@ type part struct {
 	footer  int64   // position of the footer, if that is the last frame; else 0
 }
 
-func newSurveyor(disk FS, dir string, owner Owner) *surveyor {
-	v := &surveyor{store: &Store{fs: disk, dir: dir, options: Options{Owner: owner}.withDefaults()}}
+func newSurveyor(disk FS, dir string, o Options) *surveyor {
+	o = Options{Owner: o.Owner, Watermark: o.Watermark}
+	v := &surveyor{store: &Store{fs: disk, dir: dir, options: o.withDefaults()}}
 	v.damaged = &v.report.Damage
 	v.tellBytes = func(int64) error { return nil }
 	return v
 }
 
-func survey(ctx context.Context, disk FS, dir string, owner Owner, progress func(done, total int64)) (*surveyor, error) {
-	v := newSurveyor(disk, dir, owner)
+func survey(ctx context.Context, disk FS, dir string, o Options, progress func(done, total int64)) (*surveyor, error) {
+	v := newSurveyor(disk, dir, o)
 	found, err := v.store.list()
 	if err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func survey(ctx context.Context, disk FS, dir string, owner Owner, progress func
 // judge is the error for damage in the segments [from, to], which Open came
 // across: it looks at what surrounds it, and at the end of the log.
 func (s *Store) judge(found *files, from, to uint64) error {
-	v := newSurveyor(s.fs, s.dir, s.options.Owner)
+	v := newSurveyor(s.fs, s.dir, s.options)
 	v.store.witness = s.witness
 	if err := v.readHeaders(found); err != nil {
 		return err

@@ -28,7 +28,7 @@ func TestASmallFileThatCannotBeReadIsDamage(t *testing.T) {
 		require.NoError(t, recycle(s, exchangeEntries-1))
 		require.Greater(t, s.FirstIndex(), first)
 		require.NoError(t, s.Close())
-		report, err := segment.Survey(t.Context(), disk, dir, ours, nil)
+		report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
 		require.NoError(t, err)
 		requireNamed(t, report, newest, "input/output error")
 	})
@@ -107,7 +107,7 @@ func TestASurveyOfALogWhoseFirstSegmentIsHidden(t *testing.T) {
 	require.Equal(t, from, s.FirstIndex())
 	require.NoError(t, s.Close())
 
-	report, err := segment.Survey(t.Context(), disk, dir, ours, nil)
+	report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
 	require.NoError(t, err)
 	require.Empty(t, report.Damage)
 	require.Equal(t, from, report.First)

@@ -157,7 +157,12 @@ func (s *Store) readWitness() (lacks, err error) {
 	return nil, nil
 }
 
-func (s *Store) witnessPath() string { return filepath.Join(s.dir, witnessName) }
+func (s *Store) witnessPath() string {
+	if s.options.Watermark != "" {
+		return s.options.Watermark
+	}
+	return filepath.Join(s.dir, witnessName)
+}
 
 // noteDurable notes that everything written is durable, for the witness. A sync
 // mark at the end is left out: nobody misses one.
@@ -212,21 +217,34 @@ func (s *Store) tell(t testimony) error {
 }
 
 func (s *Store) writeSlot(t *testimony) error {
-	file, err := s.fs.Open(s.witnessPath())
-	if err != nil {
+	file := s.handles.watermark
+	if file == nil {
+		var err error
+		if file, err = s.fs.Open(s.witnessPath()); err != nil {
+			return err
+		}
+		if err := s.holdWatermark(file); err != nil {
+			return err
+		}
+	}
+	if _, err := file.WriteAt(t.encode(), t.slot()); err != nil {
 		return err
 	}
-	if _, err = file.WriteAt(t.encode(), t.slot()); err == nil {
-		err = file.Datasync()
-	}
-	return errors.Join(err, file.Close())
+	return file.Datasync()
 }
 
 // makeWitness makes the whole file, so that no later slot needs room.
 func (s *Store) makeWitness(t *testimony) error {
 	b := make([]byte, witnessSize)
 	copy(b[t.slot():], t.encode())
-	return WriteFileDurably(s.fs, s.witnessPath(), b)
+	if err := WriteFileDurably(s.fs, s.witnessPath(), b); err != nil {
+		return err
+	}
+	file, err := s.fs.Open(s.witnessPath())
+	if err != nil {
+		return err
+	}
+	return s.holdWatermark(file)
 }
 
 // tip is where a log was found to end.

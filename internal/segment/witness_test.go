@@ -335,7 +335,7 @@ func TestAppendsSyncTheWitnessOnceInSoManyBytes(t *testing.T) {
 	}
 	told := appends * size / (8 << 20)
 	require.Equal(t, appends+told, disk.Calls(faultdisk.Datasync)-syncs)
-	require.Equal(t, told, disk.Calls(faultdisk.Open)-opens)
+	require.Equal(t, opens, disk.Calls(faultdisk.Open), "it is open already")
 	require.NoError(t, s.Close())
 }
 
@@ -374,11 +374,11 @@ func TestAFullDiskDoesNotEndALogForItsWitness(t *testing.T) {
 }
 
 func TestAWitnessThatCannotBeWrittenEndsTheLog(t *testing.T) {
-	for n, op := range []faultdisk.Op{faultdisk.Open, faultdisk.Write, faultdisk.Datasync} {
+	for _, op := range []faultdisk.Op{faultdisk.Write, faultdisk.Datasync} {
 		t.Run(fmt.Sprint(op), func(t *testing.T) {
 			disk := faultdisk.New(1)
 			s := create(t, disk)
-			disk.FailNth(op, 1+min(n, 1), syscall.EIO) // the first write and sync are those of the segment
+			disk.FailNth(op, 2, syscall.EIO) // the first write and sync are those of the segment
 			_, err := s.Write(promise(2, 1))
 			require.ErrorIs(t, err, syscall.EIO)
 			require.ErrorContains(t, err, "witness")

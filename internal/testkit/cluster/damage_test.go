@@ -85,7 +85,7 @@ func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
 	for _, n := range c.Nodes() {
 		n.Stop()
 		for _, replica := range n.Replicas() {
-			report, err := segment.Survey(t.Context(), segment.OS(), replica, segment.Owner{}, nil)
+			report, err := segment.Survey(t.Context(), segment.OS(), replica, segment.Options{}, nil)
 			require.NoError(t, err)
 			for _, d := range report.Damage {
 				// Nobody needs what lies between the entries of a segment that is

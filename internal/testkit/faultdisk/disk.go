@@ -293,6 +293,28 @@ func (d *Disk) RemoveAll(dir string) error {
 	return nil
 }
 
+func (d *Disk) OpenDir(dir string) (segment.Directory, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.begin(Open); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	if !d.dirs[dir] {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist}
+	}
+	return directory{d, dir}, nil
+}
+
+// directory is open.
+type directory struct {
+	disk *Disk
+	name string
+}
+
+func (d directory) Sync() error { return d.disk.SyncDir(d.name) }
+
+func (directory) Close() error { return nil }
+
 func (d *Disk) SyncDir(dir string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
