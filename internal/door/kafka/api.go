@@ -51,6 +51,7 @@ var apis = index(
 	serve(kmsg.AlterConfigs, 0, 2, "[b s [s s]] b", on((*call).alterConfigs)),
 	serve(kmsg.IncrementalAlterConfigs, 0, 1, "[b s [s b s]] b", on((*call).incrementalAlterConfigs)),
 	serve(kmsg.DescribeCluster, 0, 1, "b b@1", on((*call).describeCluster)),
+	serve(kmsg.ConsumerGroupHeartbeat, 0, 1, "s s i s s i (s) s@1 s [u (i)]", on((*call).consumerGroupHeartbeat)),
 	serve(kmsg.DescribeLogDirs, 0, 4, "[s (i)]", on((*call).describeLogDirs)),
 )
 

@@ -55,23 +55,33 @@ func frameClass(size int) (class *sync.Pool, capacity int) {
 	return &frames[n], smallFrame << n
 }
 
+// find finds what serves a request of this kind and version.
+func (q *call) find() {
+	q.api = apis[q.key]
+	if q.api == nil || q.key != apiVersionsKey && (q.version < q.api.min || q.version > q.api.max) {
+		q.api = unserved
+	}
+}
+
 // admit takes what a request of so many bytes will cost out of the budget, and
 // memory for it.
 func (q *call) admit(size int) error {
-	q.api = apis[q.key]
-	if q.api == nil {
-		return fmt.Errorf("request with key %d, which is not served", q.key)
+	if q.find(); q.api == unserved {
+		q.connection.tellUnserved(q.key, q.version)
+		if unsupported(q.key, q.version) == nil {
+			return fmt.Errorf("a request with key %d and version %d, which is not served", q.key, q.version)
+		}
 	}
 	class, capacity := frameClass(size)
 	cost, budget := int64(capacity), q.connection.server.requests
-	if q.key != produceKey {
+	if q.api.key != produceKey {
 		// Not worth it: they are small or rare.
 		class, capacity = nil, size
 		if size > MaxCallBytes {
 			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, MaxCallBytes)
 		}
 		budget = q.connection.server.calls
-		if cost = int64(size) * callCost; q.key == fetchKey {
+		if cost = int64(size) * callCost; q.api.key == fetchKey {
 			cost = int64(size) * fetchCost
 		}
 	}
@@ -99,11 +109,7 @@ var errHeader = errors.New("request header is cut short")
 func (q *call) decode() error {
 	data := q.frame.bytes
 	q.correlation = int32(binary.BigEndian.Uint32(data[4:]))
-	served := q.version >= q.api.min && q.version <= q.api.max
-	if !served && q.key != apiVersionsKey {
-		return fmt.Errorf("%s request of version %d, %d to %d are served", q.api.name, q.version, q.api.min, q.api.max)
-	}
-	if !served || q.key == apiVersionsKey {
+	if q.api == unserved || q.key == apiVersionsKey {
 		// Whatever follows the header of ApiVersions tells nothing that counts,
 		// and a version from the future may not be looked into at all.
 		return nil
@@ -161,9 +167,9 @@ func (q *call) answer() error {
 	switch {
 	case q.produced != nil:
 		q.answerProduce()
-	case q.key == fetchKey:
+	case q.api.key == fetchKey:
 		return q.answerFetch()
-	case q.key == apiVersionsKey:
+	case q.api.key == apiVersionsKey:
 		c.respond(q, q.apiVersions())
 	default:
 		r := q.api.handle(q)

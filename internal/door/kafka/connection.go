@@ -39,6 +39,8 @@ type connection struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	client string // as it calls itself
+	// unserved: it was logged that the client asks for what is not served.
+	unserved bool
 }
 
 func newConnection(s *Server, conn net.Conn) *connection {
@@ -85,6 +87,15 @@ func (c *connection) tell(err error) {
 	}
 	c.server.metrics.misbehaved.Inc()
 	c.server.logger.Info("a Kafka connection was closed", "client", c.conn.RemoteAddr(), "id", c.client, "reason", err)
+}
+
+// tellUnserved logs a request that is not served, the first of a connection.
+func (c *connection) tellUnserved(key, version int16) {
+	if !c.unserved {
+		c.unserved = true
+		c.server.logger.Info("a Kafka client asks for what is not served", "client", c.conn.RemoteAddr(), "id", c.client,
+			"request", kmsg.NameForKey(key), "version", version)
+	}
 }
 
 // finish lets no more requests in.
@@ -154,6 +165,9 @@ func (c *connection) next() (*call, error) {
 func (c *connection) size() (int, error) {
 	prefix, err := c.in.Peek(4)
 	if err != nil {
+		return 0, err
+	}
+	if err := c.refuseTLS(prefix); err != nil {
 		return 0, err
 	}
 	size := int(int32(binary.BigEndian.Uint32(prefix)))

@@ -199,6 +199,11 @@ func (d *door) received(key int16) int {
 	return int(testutil.ToFloat64(d.server.metrics.byAPI[apis[key]]))
 }
 
+// receivedUnserved counts requests that are not served and got an answer.
+func (d *door) receivedUnserved() int {
+	return int(testutil.ToFloat64(d.server.metrics.byAPI[unserved]))
+}
+
 // batchOf builds one batch.
 func batchOf(t testing.TB, codec record.Codec, values ...string) record.Batch {
 	t.Helper()

@@ -26,7 +26,10 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		q := &call{connection: &connection{}, key: int16(uint16(data[0])<<8 | uint16(data[1])), version: int16(uint16(data[2])<<8 | uint16(data[3]))}
-		if q.api = apis[q.key]; q.api == nil {
+		if q.find(); q.api == unserved {
+			if r := unsupported(q.key, q.version); r != nil {
+				require.NotEmpty(t, r.AppendTo(nil))
+			}
 			return
 		}
 		q.frame.bytes = data

@@ -193,6 +193,16 @@ func (q *call) heartbeat(m *kmsg.HeartbeatRequest) *kmsg.HeartbeatResponse {
 	return r
 }
 
+// consumerGroupHeartbeat refuses the newer group protocol. It is announced all the
+// same: librdkafka, told to use that protocol, waits without a word for a broker that
+// has version 1 of it. Java's client and librdkafka take this error for final.
+func (q *call) consumerGroupHeartbeat(*kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupHeartbeatResponse {
+	r := kmsg.NewPtrConsumerGroupHeartbeatResponse()
+	r.ErrorCode = kerr.UnsupportedVersion.Code
+	r.ErrorMessage = new("the newer group protocol is not served here: set group.protocol=classic")
+	return r
+}
+
 func (q *call) leaveGroup(m *kmsg.LeaveGroupRequest) *kmsg.LeaveGroupResponse {
 	r := kmsg.NewPtrLeaveGroupResponse()
 	leaving := m.Members

@@ -54,6 +54,7 @@ func newMetrics(s *Server) *metrics {
 	for _, a := range apis {
 		m.byAPI[a] = m.requests.WithLabelValues(a.name)
 	}
+	m.byAPI[unserved] = m.requests.WithLabelValues(unserved.name)
 	return m
 }
 

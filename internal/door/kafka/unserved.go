@@ -1,0 +1,55 @@
+package kafkadoor
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// unserved stands for every kind and version of request that is not served. Clients
+// that ask for the versions first never send one. The others get an error, if the
+// answer to their request has a place for one; where it has not, or nothing is known
+// of it, their connection is closed, as Kafka does.
+var unserved = &api{key: -1, name: "unserved", handle: func(q *call) kmsg.Response { return unsupported(q.key, q.version) }}
+
+// unsupported is an answer that says so, or nil.
+func unsupported(key, version int16) kmsg.Response {
+	r := kmsg.ResponseForKey(key)
+	if r == nil || version < 0 || version > r.MaxVersion() {
+		return nil
+	}
+	r.SetVersion(version)
+	code := reflect.ValueOf(r).Elem().FieldByName("ErrorCode")
+	if !code.IsValid() || code.Kind() != reflect.Int16 {
+		return nil
+	}
+	without := r.AppendTo(nil)
+	code.SetInt(int64(kerr.UnsupportedVersion.Code))
+	if key == kmsg.SASLHandshake.Int16() {
+		code.SetInt(int64(kerr.UnsupportedSaslMechanism.Code)) // with an empty list of those that are
+	}
+	if bytes.Equal(without, r.AppendTo(nil)) {
+		return nil // this version has no such field
+	}
+	return r
+}
+
+// tlsAlert ends a TLS handshake: fatal, protocol_version.
+var tlsAlert = []byte{0x15, 3, 1, 0, 2, 2, 70}
+
+var errTLS = errors.New("its client speaks TLS, which this port does not")
+
+// refuseTLS tells a client that begins with a TLS hello, which would otherwise be
+// taken for a request of 369 MB, why it gets no further.
+func (c *connection) refuseTLS(prefix []byte) error {
+	if prefix[0] != 0x16 || prefix[1] != 3 {
+		return nil
+	}
+	if err := c.sendInTime(); err == nil {
+		_, _ = c.conn.Write(tlsAlert)
+	}
+	return errTLS
+}

@@ -1,0 +1,59 @@
+package kafkadoor
+
+import (
+	"crypto/tls"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// A client that does not ask which versions there are would see its connection end.
+func TestWhatIsNotServedIsRefusedWithAnErrorWhereTheAnswerHasAPlaceForOne(t *testing.T) {
+	d := openNew(t)
+	c := d.raw()
+	sasl := kmsg.NewPtrSASLHandshakeRequest()
+	sasl.Version, sasl.Mechanism = 1, "PLAIN"
+	c.send(sasl)
+	r, _ := c.receive(sasl)
+	require.Equal(t, kerr.UnsupportedSaslMechanism.Code, r.(*kmsg.SASLHandshakeResponse).ErrorCode)
+	require.Empty(t, r.(*kmsg.SASLHandshakeResponse).SupportedMechanisms)
+
+	txn := kmsg.NewPtrAddOffsetsToTxnRequest()
+	txn.Version = 3
+	c.send(txn)
+	r, _ = c.receive(txn)
+	require.Equal(t, kerr.UnsupportedVersion.Code, r.(*kmsg.AddOffsetsToTxnResponse).ErrorCode)
+
+	fetch := fetchRequest(13, 0, 1, 1, 0, "orders")
+	c.send(fetch)
+	r, _ = c.receive(fetch)
+	require.Equal(t, kerr.UnsupportedVersion.Code, r.(*kmsg.FetchResponse).ErrorCode)
+
+	// Nothing can be said where the version is not known, or has no such field.
+	for _, version := range []int16{3, 99} {
+		c := d.raw()
+		_, err := c.Write(framed(header(fetchKey, version)))
+		require.NoError(t, err)
+		c.closed()
+	}
+	require.EqualValues(t, 3, d.receivedUnserved())
+}
+
+func TestAConsumerOfTheNewerGroupProtocolIsToldThatThereIsNone(t *testing.T) {
+	d := openNew(t)
+	c := d.raw()
+	q := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	q.Version, q.Group = 1, "billing"
+	c.send(q)
+	r, _ := c.receive(q)
+	require.Equal(t, kerr.UnsupportedVersion.Code, r.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
+	require.Contains(t, *r.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorMessage, "group.protocol=classic")
+}
+
+func TestAClientThatSpeaksTLSIsToldAtOnce(t *testing.T) {
+	d := openNew(t)
+	_, err := tls.Dial("tcp", d.address, &tls.Config{InsecureSkipVerify: true})
+	require.ErrorContains(t, err, "protocol version")
+}
