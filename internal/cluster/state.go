@@ -43,10 +43,8 @@ type Log struct {
 	Config  Config `json:"config"`
 	Created int64  `json:"created_ms"`
 	Placement
-	// Lost and Ceiling belong to memory logs: offsets below Lost are gone with
-	// an earlier generation, and appends stay below Ceiling.
-	Lost    record.Offset `json:"lost,omitempty"`
-	Ceiling int64         `json:"ceiling,omitempty"`
+	// Reserved is for memory logs only.
+	Reserved
 }
 
 // Config is how a log was configured.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -461,14 +462,59 @@ func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) 
 	require.NoError(t, err)
 	require.Equal(t, []string{"kept"}, texts, "a rolling restart that waits for each learner loses nothing")
 
+	term := c.acquireWriter("orders")
+	require.Equal(t, record.WriterTerm(1), term)
+
 	c.stop("a")
 	c.stop("b")
 	c.start("a", nil)
 	c.start("b", nil)
 	at := c.append("orders", "new")
-	require.Equal(t, record.Offset(memoryBlock), at, "no offset is used twice")
+	require.Equal(t, record.Offset(cluster.OffsetBlock), at, "no offset is used twice")
+	fenced := request(t, "of a writer that was fenced")
+	fenced.Writer = term
+	require.Equal(t, record.Fenced, appendTo(t, c.nodes[c.leader("orders")], "orders", fenced).Refusal.Reason)
+	require.Greater(t, c.acquireWriter("orders"), term, "no writer term is granted twice")
 	_, err = c.nodes[c.leader("orders")].Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 0}, Until: NoOffset})
 	requireReason(t, record.DataLost, err)
+}
+
+func (c *testCluster) acquireWriter(log string) (term record.WriterTerm) {
+	c.eventually("a writer term", func() (done bool) {
+		var err error
+		term, _, err = c.nodes[c.leader(log)].AcquireWriter(c.t.Context(), anyone, log)
+		return err == nil
+	})
+	return term
+}
+
+// A third replica that cannot be asked may know of a majority, so nothing is given
+// up before it answers, or its node is gone for good.
+func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
+	require.NoError(t, err)
+	c.append("orders", "kept")
+	state := func(name string) catalogLog { return c.nodes[name].catalog.Load().shown.Load().Logs["orders"] }
+	before := state("a")
+
+	for _, name := range []string{"a", "b", "c"} {
+		c.stop(name)
+	}
+	c.start("a", nil)
+	c.start("b", nil)
+	c.eventually("both have new replicas", func() bool {
+		l := state("a")
+		return len(l.Leaving) == 2 && l.Leaving[0].Lost && l.Leaving[1].Lost
+	})
+	for range 3 {
+		waiting, err := c.nodes["a"].renew(t.Context())
+		require.NoError(t, err)
+		require.True(t, waiting)
+	}
+	require.Equal(t, before.Reserved, state("a").Reserved, "it was not begun anew")
+	c.start("c", nil)
+	require.Equal(t, record.Offset(before.Ceiling), c.append("orders", "new"))
 }
 
 func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {

@@ -22,6 +22,7 @@ func FuzzQuestion(f *testing.F) {
 		askJoin:     joinRequest{Name: "b", Address: "127.0.0.1:1", Token: "t"},
 		askTransfer: transferRequest{Log: "orders", Node: 2},
 		askReady:    "orders",
+		askKept:     keptRequest{[]keptReplica{{Log: 1, Replica: 2}}},
 	} {
 		body, err := json.Marshal(question)
 		require.NoError(f, err)

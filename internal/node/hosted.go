@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
@@ -50,10 +51,8 @@ type hosted struct {
 	// mending is under way; nil for a log whose files are whole.
 	mending *mending
 
-	// A memory log: offsets below lost are gone with an earlier generation,
-	// and appends stay below ceiling, which the catalog has reserved.
-	lost    record.Offset
-	ceiling atomic.Int64
+	// reserved is of a memory log; never nil.
+	reserved atomic.Pointer[cluster.Reserved]
 	// reserving: somebody asks the catalog for more.
 	reserving atomic.Bool
 
@@ -169,10 +168,10 @@ func (n *Node) makeReplica(owner segment.Owner, founders []uint64) error {
 }
 
 func newHosted(l catalogLog, id uint64) *hosted {
-	h := &hosted{name: l.Name, id: l.ID, created: l.Created, lost: l.Lost, replicaID: id, opened: time.Now()}
+	h := &hosted{name: l.Name, id: l.ID, created: l.Created, replicaID: id, opened: time.Now()}
 	config := decodeConfig(l.Config)
 	h.config.Store(&config)
-	h.ceiling.Store(l.Ceiling)
+	h.reserved.Store(&l.Reserved)
 	return h
 }
 

@@ -31,7 +31,7 @@ func (n *Node) rehost() {
 		}
 		config := decodeConfig(l.Config)
 		h.config.Store(&config)
-		h.ceiling.Store(max(h.ceiling.Load(), l.Ceiling))
+		h.raise(l.Reserved)
 	}
 	for name, l := range state.Logs {
 		if n.closing.Load() {

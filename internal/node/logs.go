@@ -63,7 +63,7 @@ func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, 
 		created.Founders = append(created.Founders, r.ID)
 	}
 	if config.Durability == Memory {
-		created.Ceiling = memoryBlock
+		created.Reserve(0, 0)
 	}
 	return created, nil
 }

@@ -3,75 +3,66 @@ package node
 import (
 	"context"
 	"slices"
+	"sync"
+	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
-// A memory log lives in the memory of its replicas. A process that begins again
-// has lost its part, so its replica gets a new id and learns from the others.
-// When a majority is lost so is the log: it goes on in a new generation, whose
-// replicas know nothing of the old one. So that no offset is used twice, appends
-// stay below a ceiling that the catalog has reserved, and the new generation
-// begins there.
-
 const (
-	// memoryBlock is how many offsets a memory log reserves in the catalog
-	// ahead of use: an hour at a million records a second.
-	memoryBlock = 1 << 32
-
-	// memoryMargin covers what is in flight and not in the readable end yet.
-	memoryMargin = 1 << 28
+	// offsetMargin covers what is in flight and not in the readable end yet.
+	offsetMargin = 1 << 28
+	// termMargin does so for writer terms: each has a caller that waits for it.
+	termMargin = 1 << 16
 
 	// maxMemoryOffset is how far a memory log can be fast-forwarded. Each loss
 	// of a majority moves it a block further, for ever.
 	maxMemoryOffset record.Offset = 1 << 60
 )
 
-// renewMemory replaces a replica that has lost its memory, as Renew does. When
-// a majority of Raft's voters has lost theirs, so has the log, and it begins
-// anew.
-func renewMemory(l *catalogLog, lost, next uint64) uint64 {
-	if l.Renew(lost, next) {
-		next++
-	}
-	if l.Survives() {
-		return next
-	}
-	l.Lost = record.Offset(l.Ceiling)
-	l.Ceiling += memoryBlock
-	l.Leaving, l.Founders = nil, nil
-	l.Replicas = slices.Clone(l.Replicas)
-	for i := range l.Replicas {
-		r := &l.Replicas[i]
-		r.ID, r.New = next, false
-		l.Founders = append(l.Founders, next)
-		next++
-	}
-	return next
-}
+// keepTimeout bounds the questions to other nodes about what is left of a log.
+const keepTimeout = time.Second
 
-// reserveMemory moves a memory log's ceiling up when half of the block below it
-// is used, or so that an offset lies below it.
+// reserveMemory moves a memory log's ceilings up when half of a block below them is
+// used, or so that an offset lies below its ceiling.
 func (n *Node) reserveMemory(ctx context.Context, h *hosted, offset record.Offset) error {
 	_, end, err := h.replica.Tail().Bounds()
 	end = max(end, offset)
-	if err != nil || int64(end)+memoryBlock/2 < h.ceiling.Load() {
+	term := h.replica.Status().Writer
+	now := h.reserved.Load()
+	if err != nil || int64(end)+cluster.OffsetBlock/2 < now.Ceiling && term+cluster.TermBlock/2 < now.TermCeiling {
 		return err
 	}
-	var ceiling int64
+	var reserved cluster.Reserved
 	err = n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
 		l, ok := s.Logs[h.name]
 		if !ok || l.ID != h.id {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", h.name)
 		}
-		l.Ceiling = max(l.Ceiling, int64(end)) + memoryBlock
-		ceiling = l.Ceiling
+		l.Reserve(end, term)
+		reserved = l.Reserved
 		return catalogChange{Put: []catalogLog{l}}, nil
 	})
 	if err == nil {
-		h.ceiling.Store(ceiling)
+		h.raise(reserved)
 	}
 	return err
+}
+
+// raise takes ceilings over that are higher than those known.
+func (h *hosted) raise(r cluster.Reserved) {
+	for {
+		now := h.reserved.Load()
+		if now.Ceiling >= r.Ceiling && now.TermCeiling >= r.TermCeiling {
+			return
+		}
+		higher := *now
+		higher.Ceiling, higher.TermCeiling = max(now.Ceiling, r.Ceiling), max(now.TermCeiling, r.TermCeiling)
+		if h.reserved.CompareAndSwap(now, &higher) {
+			return
+		}
+	}
 }
 
 // reserveSoon is reserveMemory without waiting: the catalog may take long, and
@@ -83,20 +74,160 @@ func (n *Node) reserveSoon(h *hosted) {
 	n.keeper.run(func(ctx context.Context) {
 		defer h.reserving.Store(false)
 		if err := n.reserveMemory(ctx, h, 0); err != nil && ctx.Err() == nil {
-			n.logger.Warn("could not reserve offsets", "log", h.name, "error", err)
+			n.logger.Warn("could not reserve offsets and writer terms", "log", h.name, "error", err)
 		}
 	})
 }
 
-// roomFor refuses what a memory log has no offsets reserved for, and what comes
-// before a new generation has moved on.
+// roomFor refuses records that a memory log has no offsets reserved for, and
+// everything before a log that begins anew has moved on.
 func (h *hosted) roomFor(records int) *record.Refusal {
 	if h.config.Load().Durability != Memory {
 		return nil
 	}
 	_, end, _ := h.replica.Tail().Bounds()
-	if end < h.lost || int64(end)+memoryMargin+int64(records) > h.ceiling.Load() {
+	r := h.reserved.Load()
+	if end < r.Lost || int64(end)+offsetMargin+int64(records) > r.Ceiling {
 		return record.Refuse(record.Busy, "log %q waits for offsets to be reserved", h.name)
 	}
 	return nil
+}
+
+// roomForTerm does so for the grant of a writer term.
+func (h *hosted) roomForTerm() *record.Refusal {
+	if h.config.Load().Durability == Memory && h.replica.Status().Writer+termMargin > h.reserved.Load().TermCeiling {
+		return record.Refuse(record.Busy, "log %q waits for writer terms to be reserved", h.name)
+	}
+	return h.roomFor(0)
+}
+
+// goOnBehind lets a log that began anew continue above what it has lost, if it
+// does not already. The writer term goes first: that the end has moved tells that
+// both have.
+func (h *hosted) goOnBehind(ctx context.Context) error {
+	lost := h.reserved.Load()
+	if _, end, err := h.replica.Tail().Bounds(); err != nil || end >= lost.Lost {
+		return err
+	}
+	if h.replica.Status().Writer < lost.LostTerm {
+		if _, err := h.command(ctx, record.Command{Kind: record.AcquireWriter, Writer: lost.LostTerm}); err != nil {
+			return err
+		}
+	}
+	_, err := h.command(ctx, record.Command{Kind: record.Trim, Offset: lost.Lost, Flags: record.FlagFastForward})
+	return err
+}
+
+// keptRequest asks a node what is left of replicas that the catalog places there.
+type keptRequest struct {
+	Replicas []keptReplica `json:"replicas"`
+}
+
+type keptReplica struct {
+	Log     uint64 `json:"log"`
+	Replica uint64 `json:"replica"`
+}
+
+// keptHere answers askKept.
+func (n *Node) keptHere(q keptRequest) ([]cluster.Kept, error) {
+	answer := make([]cluster.Kept, len(q.Replicas))
+	for i, r := range q.Replicas {
+		answer[i] = n.kept(r)
+	}
+	return answer, nil
+}
+
+// kept answers for one replica.
+func (n *Node) kept(q keptReplica) cluster.Kept {
+	h := (*n.byID.Load())[q.Log]
+	if h == nil || h.replicaID != q.Replica {
+		return cluster.Kept{Made: n.made.has(q.Replica)}
+	}
+	if h.ended() != nil {
+		return cluster.Kept{} // it never votes again, and is as good as none
+	}
+	s := h.replica.Status()
+	return cluster.Kept{Made: true, Runs: true, Voters: s.Voters, Outgoing: s.Outgoing}
+}
+
+// keptOf asks all nodes what is left of the replicas of some memory logs. Replicas of
+// nodes that do not answer are missing.
+func (n *Node) keptOf(ctx context.Context, logs []catalogLog) map[uint64]cluster.Kept {
+	byNode := map[uint64][]keptReplica{}
+	for _, l := range logs {
+		for _, list := range [][]catalogReplica{l.Replicas, l.Leaving} {
+			for _, r := range list {
+				if !r.Lost {
+					byNode[r.Node] = append(byNode[r.Node], keptReplica{l.ID, r.ID})
+				}
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	kept := map[uint64]cluster.Kept{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for node, replicas := range byNode {
+		asking.Go(func() {
+			var answer []cluster.Kept
+			if err := n.call(ctx, node, askKept, keptRequest{replicas}, &answer); err != nil || len(answer) != len(replicas) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, r := range replicas {
+				kept[r.Replica] = answer[i]
+			}
+		})
+	}
+	asking.Wait()
+	return kept
+}
+
+// doubtful are the memory logs with a replica here of which nobody knows whether
+// they have a majority: some of their replicas come or go, and this node knows no
+// leader.
+func (n *Node) doubtful() (logs []catalogLog) {
+	me := n.me.Load().NodeID
+	for _, l := range n.catalog.Load().shown.Load().Logs {
+		if decodeConfig(l.Config).Durability != Memory || l.Settled() {
+			continue
+		}
+		r, here := l.On(me)
+		h := (*n.byID.Load())[l.ID]
+		if here && (h == nil || h.replicaID != r.ID || h.ended() != nil || h.replica.Status().Leader == 0) {
+			logs = append(logs, l)
+		}
+	}
+	return logs
+}
+
+// beginLost lets those memory logs begin anew that are lost. It reports true while
+// the fate of some is not known.
+func (n *Node) beginLost(ctx context.Context) (waiting bool, err error) {
+	doubtful := n.doubtful()
+	if len(doubtful) == 0 {
+		return false, nil
+	}
+	kept, nodes := n.keptOf(ctx, doubtful), n.catalog.Load().shown.Load().Nodes
+	gone := func(node uint64) bool { return nodes[node].ID == 0 || nodes[node].Leaving }
+	lost := slices.DeleteFunc(doubtful, func(l catalogLog) bool { return l.Fate(kept, gone) != cluster.FateLost })
+	if len(lost) == 0 {
+		return true, nil
+	}
+	return true, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+		var change catalogChange
+		next := s.NextReplica
+		for _, before := range lost {
+			l, ok := s.Logs[before.Name]
+			if !ok || l.ID != before.ID || !l.Same(&before.Placement) {
+				continue // it is looked at again
+			}
+			n.logger.Error("a memory log has lost its majority, and begins anew", "log", l.Name)
+			next = l.BeginAnew(next)
+			change.Put = append(change.Put, l)
+		}
+		return change, nil
+	})
 }

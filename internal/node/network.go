@@ -25,6 +25,7 @@ const (
 	askStatus        = "status"         // what do you know of yourself and of the logs you lead?
 	askLeads         = "leads"          // which logs do you lead and follow?
 	askReady         = "ready"          // to a node with a replica: answer when the log takes appends
+	askKept          = "kept"           // what is left of these replicas?
 	askEntries       = "entries"        // what do you have stored of a log?
 	askRenewCatalog  = "renew-catalog"  // by a node that has lost its replica of the catalog: give me another
 )
@@ -336,6 +337,8 @@ func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, 
 		return answerTo(request, func(log string) (any, error) { return nil, n.awaitLog(ctx, log) })
 	case askStatus:
 		return n.ownStatus(), nil
+	case askKept:
+		return answerTo(request, func(q keptRequest) (any, error) { return n.keptHere(q) })
 	case askLeads:
 		return n.spread.own(), nil
 	}

@@ -305,7 +305,7 @@ func (n *Node) beginAlone(ctx context.Context) error {
 		// A log that cannot be served is told by Ready; the others go on.
 		err := h.replica.AwaitOffice(ctx)
 		if err == nil {
-			err = h.goOnBehind(ctx, h.lost)
+			err = h.goOnBehind(ctx)
 		}
 		if err != nil {
 			n.logger.Error("a log cannot be served", "log", h.name, "error", err)

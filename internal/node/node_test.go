@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
@@ -314,8 +315,8 @@ func TestAMemoryLogGoesOnAboveWhatItLost(t *testing.T) {
 
 	n = open(t, dir)
 	_, err := n.Read(t.Context(), anyone, "cache", ReadRequest{From: From{Kind: FromOffset, Offset: 1}, Until: NoOffset})
-	require.Equal(t, record.Offset(memoryBlock), requireReason(t, record.DataLost, err).Start)
-	require.Equal(t, record.Offset(memoryBlock), mustAppend(t, n, "cache", "c"), "no offset is used twice")
+	require.Equal(t, record.Offset(cluster.OffsetBlock), requireReason(t, record.DataLost, err).Start)
+	require.Equal(t, record.Offset(cluster.OffsetBlock), mustAppend(t, n, "cache", "c"), "no offset is used twice")
 }
 
 func TestSessionsWriterTermsAndResolve(t *testing.T) {

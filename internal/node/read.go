@@ -111,7 +111,7 @@ func (h *hosted) checkBegin(ctx context.Context, o record.Offset) (record.Offset
 		}
 	}
 	switch {
-	case o < h.lost:
+	case o < h.reserved.Load().Lost:
 		r := record.Refuse(record.DataLost, "offset %d was in memory only and is lost; the log now starts at %d", o, start)
 		r.Start = start
 		return 0, r

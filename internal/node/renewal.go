@@ -62,9 +62,18 @@ func (n *Node) keepRenewing(ctx context.Context) {
 func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
 	n.awaitShown() // who wanted this has yet to show the log that it is about
 	lost, stuck := n.lostReplicas()
-	if len(lost) == 0 {
-		return stuck, nil
+	if len(lost) > 0 {
+		if stuck, err = n.replaceLost(ctx, lost, stuck); err != nil {
+			return true, err
+		}
+		n.awaitShown()
 	}
+	doubt, err := n.beginLost(ctx)
+	return stuck || doubt, err
+}
+
+// replaceLost gives this node other replicas for those lost.
+func (n *Node) replaceLost(ctx context.Context, lost map[uint64]bool, stuck bool) (waiting bool, err error) {
 	var gone []uint64 // that were in memory
 	me := n.me.Load().NodeID
 	err = n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
@@ -78,7 +87,9 @@ func (n *Node) renew(ctx context.Context) (waiting bool, err error) {
 				continue
 			case decodeConfig(l.Config).Durability == Memory:
 				gone = append(gone, r.ID)
-				next = renewMemory(&l, r.ID, next)
+				if l.Renew(r.ID, next) {
+					next++
+				}
 			default:
 				renewed := l
 				taken := renewed.Renew(r.ID, next)

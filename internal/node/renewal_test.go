@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -314,11 +315,11 @@ func TestAMemoryLogIsNotBegunAnewBecauseTheListIsDamaged(t *testing.T) {
 		n = open(t, dir)
 		_, err := n.Read(t.Context(), anyone, "cache", ReadRequest{From: From{Kind: FromOffset}, Until: NoOffset})
 		requireReason(t, record.DataLost, err)
-		require.Equal(t, record.Offset(memoryBlock), mustAppend(t, n, "cache", "two"), "no offset is used twice")
+		require.Equal(t, record.Offset(cluster.OffsetBlock), mustAppend(t, n, "cache", "two"), "no offset is used twice")
 		require.NoError(t, n.Close(t.Context()))
 
 		n = open(t, dir)
-		require.Equal(t, record.Offset(2*memoryBlock), mustAppend(t, n, "cache", "three"), "and the list is a list again")
+		require.Equal(t, record.Offset(2*cluster.OffsetBlock), mustAppend(t, n, "cache", "three"), "and the list is a list again")
 		require.NoError(t, n.Close(t.Context()))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 )
 
@@ -125,10 +124,8 @@ func (n *Node) shape(ctx context.Context, h *hosted, state *catalogState) (done 
 	if !ok || l.ID != h.id {
 		return true, nil
 	}
-	if h.lost > 0 {
-		if err := h.goOnBehind(ctx, h.lost); err != nil {
-			return false, err
-		}
+	if err := h.goOnBehind(ctx); err != nil {
+		return false, err
 	}
 	if done, err = h.reshape(ctx, l.Wanted(), nil, l.Settled()); err != nil || !done || l.Settled() {
 		return done, err
@@ -192,13 +189,4 @@ func (h *hosted) reshape(ctx context.Context, voters, learners []uint64, settled
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-}
-
-// goOnBehind lets the log continue at an offset, if it does not already.
-func (h *hosted) goOnBehind(ctx context.Context, start record.Offset) error {
-	if _, end, err := h.replica.Tail().Bounds(); err != nil || end >= start {
-		return err
-	}
-	_, err := h.command(ctx, record.Command{Kind: record.Trim, Offset: start, Flags: record.FlagFastForward})
-	return err
 }

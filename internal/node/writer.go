@@ -11,6 +11,9 @@ import (
 // lies below it, and no other will ever be.
 func (n *Node) AcquireWriter(ctx context.Context, _ Caller, log string) (record.WriterTerm, record.Offset, error) {
 	h, refusal := n.userLog(log)
+	if refusal == nil {
+		refusal = h.roomForTerm()
+	}
 	if refusal != nil {
 		return 0, 0, refusal
 	}

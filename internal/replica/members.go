@@ -14,13 +14,14 @@ import (
 // are shared and never changed.
 type Members struct {
 	Voters, Learners []uint64
-	// Changing: between two configurations; both must agree to everything.
-	Changing bool
+	// Outgoing, if not empty, are the voters of the configuration before, which
+	// must agree to everything too.
+	Outgoing []uint64
 }
 
 func (c *Core) members() Members {
 	conf := c.storage.conf
-	return Members{Voters: conf.GetVoters(), Learners: conf.GetLearners(), Changing: len(conf.GetVotersOutgoing()) > 0}
+	return Members{Voters: conf.GetVoters(), Learners: conf.GetLearners(), Outgoing: conf.GetVotersOutgoing()}
 }
 
 func (c *Core) isVoter(id uint64) bool { return slices.Contains(c.storage.conf.GetVoters(), id) }

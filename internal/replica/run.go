@@ -104,7 +104,7 @@ type Status struct {
 func (s *Status) same(o *Status) bool {
 	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.Writer == o.Writer &&
 		s.Alone == o.Alone && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
-		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && s.Changing == o.Changing
+		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && slices.Equal(s.Outgoing, o.Outgoing)
 }
 
 // input is one thing for the loop to look at.

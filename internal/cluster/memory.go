@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+// A memory log lives in the memory of its replicas. A process that begins again has
+// lost its part, so its replica gets a new id and learns from the others. When no
+// majority is left the log is lost. It begins anew, with replicas that know nothing
+// of the old ones. So that no offset and no writer term is given twice, both stay
+// below ceilings that the catalog has reserved, and the log begins anew above them.
+
+const (
+	// OffsetBlock is how many offsets a memory log reserves ahead of use: an hour
+	// at a million records a second.
+	OffsetBlock = 1 << 32
+	// TermBlock is how many writer terms it reserves.
+	TermBlock = 1 << 20
+)
+
+// Reserved is what a memory log may use, and what it must not use again.
+type Reserved struct {
+	// Offsets below Lost, and writer terms up to LostTerm, belong to earlier
+	// replicas of the log, whose records are gone.
+	Lost     record.Offset     `json:"lost,omitempty"`
+	LostTerm record.WriterTerm `json:"lost_term,omitempty"`
+	// Offsets stay below Ceiling, and terms at or below TermCeiling.
+	Ceiling     int64             `json:"ceiling,omitempty"`
+	TermCeiling record.WriterTerm `json:"term_ceiling,omitempty"`
+}
+
+// Reserve moves both ceilings a block above what is in use.
+func (r *Reserved) Reserve(end record.Offset, term record.WriterTerm) {
+	r.Ceiling = max(r.Ceiling, int64(end)) + OffsetBlock
+	r.TermCeiling = max(r.TermCeiling, term) + TermBlock
+}
+
+// BeginAnew gives a memory log that is lost replicas in the places of those that it
+// should have. Next is the first id that was never used; BeginAnew returns the next
+// such one.
+func (l *Log) BeginAnew(next uint64) uint64 {
+	l.Lost, l.LostTerm = record.Offset(l.Ceiling), l.TermCeiling
+	l.Reserve(0, 0)
+	replicas := make([]Replica, len(l.Replicas))
+	l.Founders, l.Leaving = nil, nil
+	for i, r := range l.Replicas {
+		replicas[i] = Replica{ID: next, Node: r.Node}
+		l.Founders = append(l.Founders, next)
+		next++
+	}
+	l.Replicas = replicas
+	return next
+}
+
+// Kept is what is left of a memory log's replica.
+type Kept struct {
+	// Made: the replica began on its node. Runs: it runs there now; if it was made
+	// and does not run, its node has not noted yet that it is lost.
+	Made, Runs bool
+	// Voters and Outgoing are Raft's configuration as the replica has applied it; if
+	// it runs.
+	Voters, Outgoing []uint64
+}
+
+// Fate says whether a memory log can still elect a leader.
+type Fate int
+
+const (
+	FateUnknown Fate = iota
+	FateAlive
+	FateLost
+)
+
+// Fate judges by what is left of each replica that is not lost. Gone reports
+// whether a node is gone for good, with all that it held.
+//
+// The catalog cannot say it: while replicas come and go, Raft's configuration is
+// ahead of it. But each replica counts votes by the configuration that it has
+// applied. Where no voter finds a majority in its own, none will ever be elected,
+// nothing more commits, and so no configuration changes.
+func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate {
+	known := true
+	runs := map[uint64]bool{}
+	for _, list := range [][]Replica{p.Replicas, p.Leaving} {
+		for _, r := range list {
+			k, answered := kept[r.ID]
+			switch {
+			case r.Lost:
+			case k.Runs:
+				runs[r.ID] = true
+			case answered && !k.Made, !answered && gone(r.Node):
+			default:
+				known = false
+			}
+		}
+	}
+	for id := range runs {
+		if k := kept[id]; k.votes(id) && majority(k.Voters, runs) && (len(k.Outgoing) == 0 || majority(k.Outgoing, runs)) {
+			return FateAlive
+		}
+	}
+	if known {
+		return FateLost
+	}
+	return FateUnknown
+}
+
+func (k *Kept) votes(id uint64) bool {
+	return slices.Contains(k.Voters, id) || slices.Contains(k.Outgoing, id)
+}
+
+func majority(voters []uint64, runs map[uint64]bool) bool {
+	n := 0
+	for _, id := range voters {
+		if runs[id] {
+			n++
+		}
+	}
+	return 2*n > len(voters)
+}
