@@ -96,7 +96,7 @@ func (p *Producer) awaitRoom(ctx context.Context, size int) error {
 		case p.ended != nil:
 			return p.ended
 		case ctx.Err() != nil:
-			return cancelled(ctx, NotInLog)
+			return cancelled(ctx, NotDone)
 		case p.buffered == 0 || p.buffered+size <= p.options.bufferBytes:
 			return nil
 		}

@@ -51,7 +51,7 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 }
 
 // Close ends every connection. Close Producers first: what they have in flight
-// fails with outcome MaybeInLog otherwise.
+// fails with outcome MaybeDone otherwise.
 func (c *Client) Close() error {
 	c.peers.close()
 	return nil

@@ -27,12 +27,13 @@ type Error struct {
 	// Message is for people.
 	Message string
 	// Retryable: the same call may succeed later or elsewhere. For an append
-	// whose Outcome is not NotInLog that would be a second append.
+	// whose Outcome is not NotDone that would be a second append.
 	Retryable bool
-	// Outcome tells of an append whether it could be in the log.
+	// Outcome is what is known of the effect of the call, over all its tries. It
+	// means nothing for a call that only reads.
 	Outcome Outcome
 
-	// An append with a session whose outcome is MaybeInLog can be settled with
+	// An append with a session whose outcome is MaybeDone can be settled with
 	// these by Admin.Resolve. Epoch is also the session's, with STALE_EPOCH.
 	SessionID uint64
 	Epoch     uint32
@@ -43,32 +44,26 @@ type Error struct {
 	ExpectedSequence uint64 // SEQUENCE_GAP: what the log would have taken
 	WriterTerm       uint64 // FENCED: the term that holds the log
 	Leader           string // NOT_LEADER: address of the leader, if known
+	LogID            uint64 // LOG_REPLACED: id of the log that has the name now
 	Limit            int64  // TOO_LARGE: the limit
 
 	cause error
 }
 
-// Outcome answers "could it be in the log?".
-type Outcome uint8
+// Outcome is what is known of the effect of a call, over all tries of it:
+// NotDone, MaybeDone or Done.
+type Outcome = record.Outcome
 
 const (
-	// NotInLog: certainly nothing was appended, and nothing will be.
-	NotInLog Outcome = iota
-	// MaybeInLog: it may have been appended, or may yet be. With a session,
-	// Admin.Resolve settles it.
-	MaybeInLog
-	// InLog: it was appended, but its offset is not known any more.
-	InLog
+	// NotDone: the call has had no effect, and never will have.
+	NotDone = record.NotDone
+	// MaybeDone: what was asked for may be done, or may yet be. For an append
+	// with a session, Admin.Resolve settles it.
+	MaybeDone = record.MaybeDone
+	// Done: it is done, although its result is not known: an append whose offset
+	// is forgotten, for example.
+	Done = record.Done
 )
-
-var outcomeNames = [...]string{NotInLog: "not_in_log", MaybeInLog: "maybe_in_log", InLog: "in_log"}
-
-func (o Outcome) String() string {
-	if int(o) >= len(outcomeNames) {
-		return "outcome " + strconv.Itoa(int(o))
-	}
-	return outcomeNames[o]
-}
 
 func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 
@@ -109,6 +104,8 @@ var (
 	ErrStale            = reason(record.Stale)
 	ErrNoNode           = reason(record.NoNode)
 	ErrNotMember        = reason(record.NotMember)
+	ErrLogReplaced      = reason(record.LogReplaced)
+	ErrPrecondition     = reason(record.Precondition)
 )
 
 // The reasons that this package gives itself.
@@ -160,7 +157,7 @@ func fromRecord(err error) *Error {
 	}
 	return &Error{
 		Reason: refusal.Reason.String(), Message: refusal.Detail, Retryable: refusal.Reason.Retryable(),
-		Outcome: Outcome(refusal.Reason.Outcome()), Limit: refusal.Limit,
+		Outcome: refusal.Reason.Outcome(), Limit: refusal.Limit,
 	}
 }
 
@@ -184,37 +181,33 @@ func fromRPC(err error) *Error {
 	}
 	switch s.Code() {
 	case codes.Canceled:
-		return &Error{Reason: ErrCancelled.Reason, Message: s.Message(), Outcome: MaybeInLog, cause: context.Canceled}
+		return &Error{Reason: ErrCancelled.Reason, Message: s.Message(), Outcome: MaybeDone, cause: context.Canceled}
 	case codes.DeadlineExceeded:
-		return &Error{Reason: ErrCancelled.Reason, Message: s.Message(), Outcome: MaybeInLog, cause: context.DeadlineExceeded}
+		return &Error{Reason: ErrCancelled.Reason, Message: s.Message(), Outcome: MaybeDone, cause: context.DeadlineExceeded}
 	case codes.Unimplemented:
 		return &Error{Reason: ErrUnsupported.Reason, Message: s.Message()}
 	case codes.ResourceExhausted:
-		return &Error{Reason: ErrTooLarge.Reason, Message: s.Message(), Outcome: MaybeInLog}
+		return &Error{Reason: ErrTooLarge.Reason, Message: s.Message(), Outcome: MaybeDone}
 	case codes.Unavailable, codes.Aborted, codes.Internal:
 		// A connection that breaks in the middle of a message gives Internal.
-		return unreachable(MaybeInLog, s.Message())
+		return unreachable(MaybeDone, s.Message())
 	default:
-		e := unreachable(MaybeInLog, s.Code().String()+": "+s.Message())
+		e := unreachable(MaybeDone, s.Code().String()+": "+s.Message())
 		e.Retryable = false
 		return e
 	}
 }
 
 // fromFacts builds an error from the words of a server. What is missing is
-// assumed to be bad: not to be retried, and maybe in the log.
+// assumed to be bad: not to be retried, and maybe done.
 func fromFacts(reason, message string, facts map[string]string) *Error {
-	e := &Error{Reason: reason, Message: message, Outcome: MaybeInLog, Leader: facts["leader"]}
+	e := &Error{Reason: reason, Message: message, Outcome: record.ParseOutcome(facts["outcome"]), Leader: facts["leader"]}
 	e.Retryable = facts["retryable"] == "true"
-	for outcome, name := range outcomeNames {
-		if facts["outcome"] == name {
-			e.Outcome = Outcome(outcome)
-		}
-	}
 	e.Start, _ = strconv.ParseInt(facts["start_offset"], 10, 64)
 	e.End, _ = strconv.ParseInt(facts["end_offset"], 10, 64)
 	e.Limit, _ = strconv.ParseInt(facts["limit"], 10, 64)
 	e.ExpectedSequence, _ = strconv.ParseUint(facts["expected_sequence"], 10, 64)
+	e.LogID, _ = strconv.ParseUint(facts["log_id"], 10, 64)
 	e.WriterTerm, _ = strconv.ParseUint(facts["writer_term"], 10, 64)
 	epoch, _ := strconv.ParseUint(facts["epoch"], 10, 32)
 	e.Epoch = uint32(epoch)

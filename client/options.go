@@ -130,7 +130,7 @@ func WithWriterTerm(term uint64) ProducerOption {
 }
 
 // WithoutSession sends every request once and never again: an answer that is
-// lost makes an error with outcome MaybeInLog. Requests in flight together
+// lost makes an error with outcome MaybeDone. Requests in flight together
 // stand alone: one that fails does not fail those behind it.
 func WithoutSession() ProducerOption {
 	return func(o *producerOptions) { o.withoutSession = true }

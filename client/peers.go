@@ -105,7 +105,7 @@ func (p *peers) connectTo(ctx context.Context, address string) (*peer, error) {
 		case connectivity.Ready:
 			return peer, nil
 		case connectivity.TransientFailure:
-			return peer, unreachable(NotInLog, peer.whyNot())
+			return peer, unreachable(NotDone, peer.whyNot())
 		case connectivity.Shutdown:
 			return peer, closed("client")
 		case connectivity.Idle:
@@ -114,9 +114,9 @@ func (p *peers) connectTo(ctx context.Context, address string) (*peer, error) {
 		switch {
 		case peer.conn.WaitForStateChange(patient, state):
 		case ctx.Err() == nil:
-			return peer, unreachable(NotInLog, address+" takes no connection for now")
+			return peer, unreachable(NotDone, address+" takes no connection for now")
 		default:
-			return peer, cancelled(ctx, NotInLog)
+			return peer, cancelled(ctx, NotDone)
 		}
 	}
 }

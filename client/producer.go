@@ -104,7 +104,7 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 }
 
 // open finds the log and begins its session. Of an error the outcome is always
-// NotInLog: a session that was opened without an answer ends with its lease.
+// NotDone: a session that was opened without an answer ends with its lease.
 func (p *Producer) open(ctx context.Context) error {
 	opener := p.client.opener(p.log)
 	var err error
@@ -118,14 +118,14 @@ func (p *Producer) open(ctx context.Context) error {
 	}
 	var failure *Error
 	if errors.As(err, &failure) {
-		failure.Outcome = NotInLog
+		failure.Outcome = NotDone
 	}
 	return err
 }
 
 // Append appends a value and waits until it is durable. It returns the record's
 // offset. If ctx ends first, the record is on its way all the same, unless the
-// error's outcome is NotInLog.
+// error's outcome is NotDone.
 func (p *Producer) Append(ctx context.Context, value []byte) (int64, error) {
 	return p.AppendRecord(ctx, Record{Value: value})
 }
@@ -187,7 +187,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 	case <-last.done:
 		return nil
 	case <-ctx.Done():
-		return cancelled(ctx, MaybeInLog)
+		return cancelled(ctx, MaybeDone)
 	}
 }
 
@@ -209,7 +209,7 @@ func (p *Producer) last() *request {
 }
 
 // Close accepts nothing more, waits for the answers that are missing and closes
-// the session. When ctx ends, what is unanswered fails, with outcome MaybeInLog
+// the session. When ctx ends, what is unanswered fails, with outcome MaybeDone
 // if it was sent; the session then stays until its lease runs out.
 func (p *Producer) Close(ctx context.Context) error {
 	p.mu.Lock()

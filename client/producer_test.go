@@ -238,7 +238,7 @@ func TestErrorsTellTheTruthUnderFaults(t *testing.T) {
 					case r.err == nil:
 						require.True(t, there, value)
 						require.EqualValues(t, r.offset, offset)
-					case errors.As(r.err, &e) && e.Outcome == client.NotInLog:
+					case errors.As(r.err, &e) && e.Outcome == client.NotDone:
 						require.False(t, there, "%s is in the log: %v", value, r.err)
 						failed++
 					}
@@ -336,7 +336,7 @@ func TestARefusedRequestFailsThoseBehindIt(t *testing.T) {
 			require.ErrorIs(t, err, client.ErrFenced)
 			require.ErrorAs(t, err, &e)
 		}
-		require.Equal(t, client.NotInLog, e.Outcome)
+		require.Equal(t, client.NotDone, e.Outcome)
 		require.False(t, e.Retryable)
 	}
 
@@ -378,7 +378,7 @@ func TestALostAnswerWithoutASessionIsInDoubt(t *testing.T) {
 	_, err := p.Append(t.Context(), []byte("lost"))
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, client.MaybeInLog, e.Outcome)
+	require.Equal(t, client.MaybeDone, e.Outcome)
 	_, err = p.Append(t.Context(), []byte("next"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"lost", "next"}, f.values(t), "nothing is sent twice")
@@ -410,7 +410,7 @@ func TestARefusalOfWhatMayBeInTheLogIsSettledByResolve(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "FULL", e.Reason)
 	require.True(t, e.Retryable)
-	require.Equal(t, client.NotInLog, e.Outcome)
+	require.Equal(t, client.NotDone, e.Outcome)
 	require.True(t, final)
 	_, err = p.Append(t.Context(), []byte("later"))
 	require.NoError(t, err)
@@ -437,7 +437,7 @@ func TestWhatCannotBeResolvedStaysInDoubt(t *testing.T) {
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "FENCED", e.Reason)
-	require.Equal(t, client.MaybeInLog, e.Outcome)
+	require.Equal(t, client.MaybeDone, e.Outcome)
 	require.EqualValues(t, 1, e.SessionID, "what Resolve takes")
 	require.EqualValues(t, 0, e.Sequence)
 }
@@ -458,7 +458,7 @@ func TestANodeThatNeverResolvesHoldsNoTimeoutUp(t *testing.T) {
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "FENCED", e.Reason)
-	require.Equal(t, client.MaybeInLog, e.Outcome)
+	require.Equal(t, client.MaybeDone, e.Outcome)
 	<-(<-asked).Done() // it was given up, and not answered
 }
 
@@ -472,7 +472,7 @@ func TestAnExpiredSessionIsReportedAndReplaced(t *testing.T) {
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "SESSION_EXPIRED", e.Reason)
-	require.Equal(t, client.NotInLog, e.Outcome)
+	require.Equal(t, client.NotDone, e.Outcome)
 	_, err = p.Append(t.Context(), []byte("2"))
 	require.NoError(t, err)
 	id, epoch := p.Session()
@@ -517,10 +517,10 @@ func TestASessionThatIsGoneWithAnAppendInDoubtEndsTheProducer(t *testing.T) {
 	_, err := p.Append(t.Context(), []byte("0"))
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, client.MaybeInLog, e.Outcome)
+	require.Equal(t, client.MaybeDone, e.Outcome)
 	require.Eventually(t, func() bool {
 		_, err = p.Append(t.Context(), []byte("1"))
-		return errors.As(err, &e) && e.Outcome == client.NotInLog && e.Reason == "SESSION_NOT_FOUND"
+		return errors.As(err, &e) && e.Outcome == client.NotDone && e.Reason == "SESSION_NOT_FOUND"
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -569,14 +569,14 @@ func TestACancelledAppendStaysOnItsWay(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrCancelled)
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, client.MaybeInLog, e.Outcome)
+	require.Equal(t, client.MaybeDone, e.Outcome)
 	close(answer)
 	require.NoError(t, p.Flush(t.Context()))
 	require.Len(t, f.values(t), 1)
 
 	_, err = p.Append(ctx, []byte("v"))
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, client.NotInLog, e.Outcome)
+	require.Equal(t, client.NotDone, e.Outcome)
 }
 
 func TestBackPressureBlocksAndHonoursTheContext(t *testing.T) {
@@ -593,7 +593,7 @@ func TestBackPressureBlocksAndHonoursTheContext(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			var e *client.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, client.NotInLog, e.Outcome)
+			require.Equal(t, client.NotDone, e.Outcome)
 			break
 		}
 		accepted++
@@ -624,11 +624,11 @@ func TestARecordWithoutAnAnswerTimesOut(t *testing.T) {
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "TIMED_OUT", e.Reason)
-	require.Equal(t, client.MaybeInLog, e.Outcome)
+	require.Equal(t, client.MaybeDone, e.Outcome)
 	_, err = waiting.Offset(t.Context())
 	require.ErrorIs(t, err, client.ErrBehindFailed)
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, client.NotInLog, e.Outcome)
+	require.Equal(t, client.NotDone, e.Outcome)
 	_, err = p.Append(t.Context(), []byte("2"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"2"}, f.values(t))
@@ -712,10 +712,10 @@ func TestCloseFailsWhatItCannotWaitFor(t *testing.T) {
 	_, err = sent.Offset(t.Context())
 	require.ErrorIs(t, err, client.ErrClosed)
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, client.MaybeInLog, e.Outcome)
+	require.Equal(t, client.MaybeDone, e.Outcome)
 	_, err = waiting.Offset(t.Context())
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, client.NotInLog, e.Outcome)
+	require.Equal(t, client.NotDone, e.Outcome)
 	_, err = p.Append(t.Context(), []byte("2"))
 	require.ErrorIs(t, err, client.ErrClosed)
 }
@@ -743,7 +743,7 @@ func TestAProducerThatCannotBeOpenedHasAppendedNothing(t *testing.T) {
 			require.ErrorIs(t, err, c.reason)
 			var e *client.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, client.NotInLog, e.Outcome)
+			require.Equal(t, client.NotDone, e.Outcome)
 		})
 	}
 }
@@ -763,7 +763,7 @@ func TestARecordThatGetsNoSessionInTimeIsNotInTheLog(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrTimedOut)
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, client.NotInLog, e.Outcome, "it was never sent")
+	require.Equal(t, client.NotDone, e.Outcome, "it was never sent")
 	require.NoError(t, p.Close(t.Context()))
 	require.Empty(t, f.values(t))
 }

@@ -59,7 +59,7 @@ func (s *readStream) receive(ctx context.Context, f *wire.ReadFrame) error {
 	if !silent.Stop() {
 		s.over = true
 		if err != nil && ctx.Err() == nil {
-			return unreachable(NotInLog, "the server was silent for "+s.silence.String())
+			return unreachable(NotDone, "the server was silent for "+s.silence.String())
 		}
 	}
 	return err

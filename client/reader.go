@@ -153,7 +153,7 @@ func (r *Reader) Close() error {
 // a frame. An error is final unless it is of ctx.
 func (r *Reader) advance(ctx context.Context) error {
 	if r.failure == nil && ctx.Err() != nil {
-		return cancelled(ctx, NotInLog)
+		return cancelled(ctx, NotDone)
 	}
 	switch {
 	case r.failure != nil:
@@ -221,7 +221,7 @@ func (r *Reader) fetch(ctx context.Context) error {
 		r.failure = r.take()
 	case ctx.Err() != nil:
 		r.hangUp()
-		return cancelled(ctx, NotInLog)
+		return cancelled(ctx, NotDone)
 	case err == io.EOF && (!r.options.follow || r.limited()):
 		r.failure = io.EOF
 	default:
@@ -251,7 +251,7 @@ func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 	}
 	r.client.options.onTrouble(r.log, failure)
 	if r.trouble.count > 1 && r.trouble.pauses.between(ctx, peer, width) != nil {
-		return cancelled(ctx, NotInLog)
+		return cancelled(ctx, NotDone)
 	}
 	return nil
 }

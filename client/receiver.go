@@ -17,7 +17,7 @@ func (p *Producer) receive(stream grpc.ClientStream) interruption {
 	progress := false
 	for {
 		if err := stream.RecvMsg(&answer); err == io.EOF {
-			return interruption{err: unreachable(MaybeInLog, "the server ended the stream")}
+			return interruption{err: unreachable(MaybeDone, "the server ended the stream")}
 		} else if err != nil {
 			return interruption{err: fromRPC(err)}
 		}
@@ -26,7 +26,7 @@ func (p *Producer) receive(stream grpc.ClientStream) interruption {
 		p.mu.Unlock()
 		switch {
 		case r == nil:
-			return interruption{err: unreachable(MaybeInLog, "an answer without a request")}
+			return interruption{err: unreachable(MaybeDone, "an answer without a request")}
 		case r.failed:
 			p.leave(r)
 		case answer.Refused != nil:
@@ -34,7 +34,7 @@ func (p *Producer) receive(stream grpc.ClientStream) interruption {
 				return i
 			}
 		case answer.EndOffset-answer.FirstOffset != int64(r.count):
-			p.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: InLog})
+			p.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: Done})
 		default:
 			p.settle(r, answer.FirstOffset, nil)
 			if !progress {
@@ -89,7 +89,7 @@ func (p *Producer) refused(r *request, err *Error) interruption {
 			return interruption{err: err, refused: r}
 		}
 		return interruption{}
-	case err.Outcome == InLog:
+	case err.Outcome == Done:
 		// It is in the log, so nothing slips ahead of it: those behind go on.
 		p.settle(r, 0, err)
 		return interruption{}

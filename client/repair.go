@@ -11,7 +11,7 @@ import (
 //	the producer was closed       all fail
 //	no session                    what was sent fails: sending again could append twice
 //	another try may help          all stay and are sent again, in order
-//	no answer for too long        all fail, what was sent with outcome MaybeInLog
+//	no answer for too long        all fail, what was sent with outcome MaybeDone
 //	the session is gone, or
 //	the log refused for good      what is in doubt is resolved, the rest fails
 //
@@ -57,7 +57,7 @@ func (p *Producer) endStream(i interruption) {
 	defer p.mu.Unlock()
 	if i.refused == nil || !i.err.endsSession() {
 		for _, r := range p.window.flight[:p.window.sent] {
-			if r != i.refused || i.err.Outcome != NotInLog {
+			if r != i.refused || i.err.Outcome != NotDone {
 				r.maybe = true
 			}
 		}
@@ -154,9 +154,9 @@ func (p *Producer) fail(i interruption) {
 	p.mu.Unlock()
 
 	for n, r := range failed {
-		outcome := NotInLog
+		outcome := NotDone
 		if r.maybe {
-			outcome = MaybeInLog
+			outcome = MaybeDone
 		}
 		if r == i.refused || n == 0 && i.refused == nil {
 			first := *i.err
@@ -171,7 +171,7 @@ func (p *Producer) fail(i interruption) {
 // failSent settles what was sent without a session and not answered.
 func (p *Producer) failSent(err *Error) {
 	lost := *err
-	lost.Outcome = MaybeInLog
+	lost.Outcome = MaybeDone
 	for {
 		p.mu.Lock()
 		if len(p.window.flight) == 0 || !p.window.flight[0].maybe {

@@ -65,7 +65,7 @@ func (r *request) settle(offset int64, err *Error) {
 
 // result is that of the record of an index, once done is closed.
 func (r *request) result(index int) (int64, error) {
-	if r.err != nil && r.err.Outcome == MaybeInLog {
+	if r.err != nil && r.err.Outcome == MaybeDone {
 		err := *r.err
 		err.SessionID, err.Epoch, err.Sequence = r.session, r.epoch, r.first+uint64(index)
 		return 0, &err
@@ -86,7 +86,7 @@ func (r *request) wait(ctx context.Context, index int) (int64, error) {
 	case <-r.done:
 		return r.result(index)
 	case <-ctx.Done():
-		return 0, cancelled(ctx, MaybeInLog)
+		return 0, cancelled(ctx, MaybeDone)
 	}
 }
 
@@ -100,6 +100,6 @@ type Future struct {
 func (f *Future) Done() <-chan struct{} { return f.request.done }
 
 // Offset waits for the record to be durable and returns where it is. If ctx
-// ends first the record stays on its way: the outcome is MaybeInLog, and Offset
+// ends first the record stays on its way: the outcome is MaybeDone, and Offset
 // may be called again.
 func (f *Future) Offset(ctx context.Context) (int64, error) { return f.request.wait(ctx, f.index) }

@@ -148,7 +148,7 @@ func knownInfo(ctx context.Context, peer *peer, log string) (*strandlinev1.LogIn
 	defer cancel()
 	answer, err := strandlinev1.NewLogServiceClient(peer.conn).GetInfo(patient, &strandlinev1.GetInfoRequest{Log: log, AllowStale: true})
 	if err != nil && patient.Err() != nil && ctx.Err() == nil {
-		err = unreachable(NotInLog, peer.address+" does not answer for now")
+		err = unreachable(NotDone, peer.address+" does not answer for now")
 	}
 	return answer.GetInfo(), err
 }

@@ -24,7 +24,7 @@ func (p *Producer) suspect(now time.Time) {
 	if leader := p.client.peers.anotherLeader(p.context, p.log); leader != "" {
 		p.interrupt(interruption{err: &Error{
 			Reason: ErrNotLeader.Reason, Message: "the leader is silent, and " + leader + " leads now",
-			Retryable: true, Outcome: MaybeInLog, Leader: leader,
+			Retryable: true, Outcome: MaybeDone, Leader: leader,
 		}})
 	}
 }

@@ -85,7 +85,7 @@ func (p *Producer) stop(err *Error) {
 	defer p.mu.Unlock()
 	if p.ended == nil {
 		ended := *err
-		ended.Outcome = NotInLog
+		ended.Outcome = NotDone
 		p.ended = &ended
 	}
 }

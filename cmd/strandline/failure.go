@@ -40,7 +40,7 @@ type failure struct {
 	reason  string // a name of docs/errors.md, or empty
 	message string
 	hint    string // what to do; may be empty or several lines
-	outcome string // of a change: not_in_log, maybe_in_log, in_log; or empty
+	outcome string // of a change: not_done, maybe_done, done; or empty
 	retry   bool
 }
 
@@ -144,7 +144,7 @@ func (f *failure) describeRemote(e *client.Error, change bool, about asked) {
 		return
 	}
 	f.outcome = e.Outcome.String()
-	if e.Outcome == client.MaybeInLog {
+	if e.Outcome == client.MaybeDone {
 		f.code = exitUnknown
 		f.hint = "the answer was lost: look before trying again"
 	}

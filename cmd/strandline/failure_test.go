@@ -12,8 +12,8 @@ import (
 )
 
 func TestExitCodesTellScriptsWhatHappened(t *testing.T) {
-	unreachable := &client.Error{Reason: client.ErrUnreachable.Reason, Outcome: client.MaybeInLog, Retryable: true}
-	neverSent := &client.Error{Reason: client.ErrUnreachable.Reason, Outcome: client.NotInLog, Retryable: true}
+	unreachable := &client.Error{Reason: client.ErrUnreachable.Reason, Outcome: client.MaybeDone, Retryable: true}
+	neverSent := &client.Error{Reason: client.ErrUnreachable.Reason, Outcome: client.NotDone, Retryable: true}
 	for name, c := range map[string]struct {
 		err  error
 		code int
@@ -26,7 +26,7 @@ func TestExitCodesTellScriptsWhatHappened(t *testing.T) {
 		"a question without an answer":    {unreachable, exitUnreachable},
 		"a change that was not sent":      {changing(neverSent), exitUnreachable},
 		"a change without an answer":      {changing(unreachable), exitUnknown},
-		"a change the server cannot tell": {changing(&client.Error{Reason: client.ErrOutcomeUnknown.Reason, Outcome: client.MaybeInLog}), exitUnknown},
+		"a change the server cannot tell": {changing(&client.Error{Reason: client.ErrOutcomeUnknown.Reason, Outcome: client.MaybeDone}), exitUnknown},
 		"no leader":                       {client.ErrNotLeader, exitUnreachable},
 		"a change without a majority":     {changing(client.ErrBusy), exitUnreachable},
 	} {
@@ -43,7 +43,7 @@ func TestAnInterruptIsNotTheServersFault(t *testing.T) {
 	require.Equal(t, exitInterrupted, f.code)
 	require.Equal(t, "interrupted", f.message)
 
-	lost := changing(&client.Error{Reason: client.ErrCancelled.Reason, Outcome: client.MaybeInLog})
+	lost := changing(&client.Error{Reason: client.ErrCancelled.Reason, Outcome: client.MaybeDone})
 	require.Equal(t, exitUnknown, describe(ctx, lost, asked{}).code, "what is unknown stays unknown")
 }
 

@@ -151,7 +151,7 @@ func (c *catalog) givenUp(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var r *record.Refusal
-	if len(c.awaited) == 0 || errors.As(why, &r) && r.Reason.Outcome() != record.NotInLog {
+	if len(c.awaited) == 0 || errors.As(why, &r) && r.Reason.Outcome() != record.NotDone {
 		return why
 	}
 	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
@@ -169,7 +169,7 @@ func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogCh
 		return err
 	}
 	proposed := c.propose(ctx, at, value)
-	if r := new(record.Refusal); errors.As(proposed, &r) && r.Reason.Outcome() == record.NotInLog {
+	if r := new(record.Refusal); errors.As(proposed, &r) && r.Reason.Outcome() == record.NotDone {
 		c.withdraw()
 	}
 	// Only the log itself tells whether a change has landed.

@@ -158,7 +158,7 @@ func (s *sessionIDs) next(ctx context.Context, c *catalog) (record.SessionID, er
 		switch {
 		case errors.As(err, &r) && (r.Reason == record.Busy || r.Reason == record.OutcomeUnknown):
 			return 0, noSessionID()
-		case r != nil && r.Reason.Outcome() != record.NotInLog:
+		case r != nil && r.Reason.Outcome() != record.NotDone:
 			return 0, record.Refuse(record.Busy, "nothing has happened: this node can reserve no session ids: %s", r.Detail)
 		case err != nil:
 			return 0, err

@@ -33,54 +33,46 @@ const (
 	Stale                              // this replica cannot keep the bound that the read asks for
 	NoNode                             // no node of that name, or one that is not what the call needs
 	NotMember                          // this node is in no cluster yet
+	LogReplaced                        // the log has another id than the caller expects; LogID carries it
+	Precondition                       // the cluster is not in the state that the change needs
 	reasonEnd
 )
 
-// Outcome answers "could it be in the log?".
-type Outcome uint8
-
-const (
-	// NotInLog: it is certain that nothing was appended.
-	NotInLog Outcome = iota
-	// MaybeInLog: it may have been appended, or may yet be.
-	MaybeInLog
-	// InLog: it was appended before (a duplicate whose answer is forgotten).
-	InLog
-)
-
 // facts of each reason: its wire name, whether the same call may succeed
-// later, and whether the append may be in the log all the same.
+// later, and whether what was asked for may be done all the same.
 var facts = [reasonEnd]struct {
 	name    string
 	retry   bool
 	outcome Outcome
 }{
-	Invalid:          {"INVALID", false, NotInLog},
-	TooLarge:         {"TOO_LARGE", false, NotInLog},
-	LogNotFound:      {"LOG_NOT_FOUND", false, NotInLog},
-	LogExists:        {"LOG_EXISTS", false, NotInLog},
-	OffsetTrimmed:    {"OFFSET_TRIMMED", false, NotInLog},
-	OffsetBeyondEnd:  {"OFFSET_BEYOND_END", false, NotInLog},
-	SessionNotFound:  {"SESSION_NOT_FOUND", false, NotInLog},
-	SessionExpired:   {"SESSION_EXPIRED", false, NotInLog},
-	StaleEpoch:       {"STALE_EPOCH", false, NotInLog},
-	SequenceGap:      {"SEQUENCE_GAP", false, NotInLog},
-	OutcomeForgotten: {"OUTCOME_FORGOTTEN", false, InLog},
-	Fenced:           {"FENCED", false, NotInLog},
-	EndMismatch:      {"END_MISMATCH", false, NotInLog},
-	NotLeader:        {"NOT_LEADER", true, NotInLog},
-	Full:             {"FULL", true, NotInLog},
-	Busy:             {"BUSY", true, NotInLog},
-	Sealed:           {"SEALED", false, NotInLog},
-	OutcomeUnknown:   {"OUTCOME_UNKNOWN", true, MaybeInLog},
-	StorageFailed:    {"STORAGE_FAILED", true, MaybeInLog},
-	Corrupt:          {"CORRUPT", false, NotInLog},
-	DataLost:         {"DATA_LOST", false, NotInLog},
-	ShuttingDown:     {"SHUTTING_DOWN", true, NotInLog},
-	Unsupported:      {"UNSUPPORTED", false, NotInLog},
-	Stale:            {"STALE", true, NotInLog},
-	NoNode:           {"NO_NODE", false, NotInLog},
-	NotMember:        {"NOT_MEMBER", true, NotInLog},
+	Invalid:          {"INVALID", false, NotDone},
+	TooLarge:         {"TOO_LARGE", false, NotDone},
+	LogNotFound:      {"LOG_NOT_FOUND", false, NotDone},
+	LogExists:        {"LOG_EXISTS", false, NotDone},
+	OffsetTrimmed:    {"OFFSET_TRIMMED", false, NotDone},
+	OffsetBeyondEnd:  {"OFFSET_BEYOND_END", false, NotDone},
+	SessionNotFound:  {"SESSION_NOT_FOUND", false, NotDone},
+	SessionExpired:   {"SESSION_EXPIRED", false, NotDone},
+	StaleEpoch:       {"STALE_EPOCH", false, NotDone},
+	SequenceGap:      {"SEQUENCE_GAP", false, NotDone},
+	OutcomeForgotten: {"OUTCOME_FORGOTTEN", false, Done},
+	Fenced:           {"FENCED", false, NotDone},
+	EndMismatch:      {"END_MISMATCH", false, NotDone},
+	NotLeader:        {"NOT_LEADER", true, NotDone},
+	Full:             {"FULL", true, NotDone},
+	Busy:             {"BUSY", true, NotDone},
+	Sealed:           {"SEALED", false, NotDone},
+	OutcomeUnknown:   {"OUTCOME_UNKNOWN", true, MaybeDone},
+	StorageFailed:    {"STORAGE_FAILED", true, MaybeDone},
+	Corrupt:          {"CORRUPT", false, NotDone},
+	DataLost:         {"DATA_LOST", false, NotDone},
+	ShuttingDown:     {"SHUTTING_DOWN", true, NotDone},
+	Unsupported:      {"UNSUPPORTED", false, NotDone},
+	Stale:            {"STALE", true, NotDone},
+	NoNode:           {"NO_NODE", false, NotDone},
+	NotMember:        {"NOT_MEMBER", true, NotDone},
+	LogReplaced:      {"LOG_REPLACED", false, NotDone},
+	Precondition:     {"PRECONDITION", false, NotDone},
 }
 
 // Reasons lists every reason, for tables that must be complete.
@@ -103,10 +95,10 @@ func (r Reason) String() string {
 // Retryable reports whether the same call may succeed later or elsewhere.
 func (r Reason) Retryable() bool { return r > 0 && r < reasonEnd && facts[r].retry }
 
-// Outcome reports whether an append refused for r may be in the log.
+// Outcome is what is known of an operation that was refused for r.
 func (r Reason) Outcome() Outcome {
 	if r == 0 || r >= reasonEnd {
-		return MaybeInLog
+		return MaybeDone
 	}
 	return facts[r].outcome
 }
@@ -123,6 +115,7 @@ type Refusal struct {
 	Writer   WriterTerm
 	Leader   string // NotLeader: address of the leader's gRPC door, if known
 	Limit    int64  // TooLarge: the limit, in the unit Detail tells
+	LogID    uint64 // LogReplaced: of the log that has the name now
 }
 
 // Refuse builds a refusal with a detail for people.

@@ -25,11 +25,11 @@ func TestAReasonAnswersWhetherToRetryAndWhetherItCouldBeInTheLog(t *testing.T) {
 	for _, r := range Reasons() {
 		switch r {
 		case OutcomeUnknown, StorageFailed:
-			require.Equal(t, MaybeInLog, r.Outcome(), r)
+			require.Equal(t, MaybeDone, r.Outcome(), r)
 		case OutcomeForgotten:
-			require.Equal(t, InLog, r.Outcome(), r)
+			require.Equal(t, Done, r.Outcome(), r)
 		default:
-			require.Equal(t, NotInLog, r.Outcome(), r)
+			require.Equal(t, NotDone, r.Outcome(), r)
 		}
 	}
 	for _, r := range []Reason{NotLeader, Full, Busy, ShuttingDown, OutcomeUnknown, StorageFailed} {
@@ -43,7 +43,7 @@ func TestAReasonAnswersWhetherToRetryAndWhetherItCouldBeInTheLog(t *testing.T) {
 func TestAnUnknownReasonPromisesNothing(t *testing.T) {
 	for _, r := range []Reason{0, reasonEnd, 255} {
 		require.False(t, r.Retryable())
-		require.Equal(t, MaybeInLog, r.Outcome())
+		require.Equal(t, MaybeDone, r.Outcome())
 	}
 }
 

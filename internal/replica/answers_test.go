@@ -17,7 +17,7 @@ func TestWhatIsInFlightWhenAReplicaEndsMayBeInTheLog(t *testing.T) {
 	b.step()
 	b.core.Fail(record.Refuse(record.Corrupt, "an entry cannot be read"))
 	b.step()
-	require.Equal(t, record.MaybeInLog, flying.Refusal.Reason.Outcome())
+	require.Equal(t, record.MaybeDone, flying.Refusal.Reason.Outcome())
 	later := b.append(values(t, "later"))
 	b.step()
 	require.Equal(t, record.Corrupt, later.Refusal.Reason)

@@ -326,6 +326,6 @@ func TestAReplicaThatRaftFindsContradictedEndsAndNotTheProcess(t *testing.T) {
 	b.step()
 	require.Equal(t, record.Corrupt, b.core.Failed().Reason)
 	require.ErrorContains(t, b.core.Failed(), "entry 3 conflict with committed entry")
-	require.Equal(t, record.MaybeInLog, answer.Refusal.Reason.Outcome())
+	require.Equal(t, record.MaybeDone, answer.Refusal.Reason.Outcome())
 	require.Panics(t, func() { b.core.protect(func() { panic("another bug") }) }, "no other panic is held up")
 }

@@ -11,7 +11,7 @@ func (c *Core) Fail(reason *record.Refusal) {
 	c.failed = reason
 	c.tail.fail(reason)
 	unknown := reason
-	if unknown.Reason.Outcome() != record.MaybeInLog {
+	if unknown.Reason.Outcome() != record.MaybeDone {
 		unknown = record.Refuse(record.OutcomeUnknown, "this replica stopped before the append was committed; it may be in the log: %v", reason)
 	}
 	c.leaveOffice(reason, unknown)

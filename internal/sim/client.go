@@ -52,9 +52,9 @@ func told(a sequence.Answer) history.Event {
 	if r := a.Refusal; r != nil {
 		e := history.Event{Outcome: history.Unknown, Reason: r.Reason.String()}
 		switch r.Reason.Outcome() {
-		case record.NotInLog:
+		case record.NotDone:
 			e.Outcome = history.Failed
-		case record.InLog:
+		case record.Done:
 			e.Outcome, e.Forgotten = history.OK, true
 		}
 		return e

@@ -128,7 +128,7 @@ func (p *producer) attempt(q *request) {
 
 func (p *producer) answered(q *request, r *record.Refusal) {
 	switch {
-	case r == nil, r.Reason.Outcome() == record.InLog:
+	case r == nil, r.Reason.Outcome() == record.Done:
 		for i := range p.window {
 			if p.window[i] == q {
 				p.window = append(p.window[:i:i], p.window[i+1:]...)

@@ -47,7 +47,7 @@ func TestTheTableOfErrorsIsThatOfTheCode(t *testing.T) {
 	text, err := os.ReadFile("../../docs/errors.md")
 	require.NoError(t, err)
 	yes := map[bool]string{true: "yes", false: "no"}
-	inLog := map[record.Outcome]string{record.NotInLog: "no", record.MaybeInLog: "maybe", record.InLog: "yes"}
+	inLog := map[record.Outcome]string{record.NotDone: "no", record.MaybeDone: "maybe", record.Done: "yes"}
 	for _, reason := range record.Reasons() {
 		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| `%s` \\| [A-Z_]+ \\| %s \\| %s \\|", reason, yes[reason.Retryable()], inLog[reason.Outcome()]))
 		require.Regexp(t, row, string(text))

@@ -25,8 +25,12 @@ type CreateLogRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 249 characters out of a-z A-Z 0-9 . _ -, but for "_catalog", "_offsets"
 	// and what begins with "_strandline", which are kept for the system.
-	Name          string     `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Config        *LogConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	Name   string     `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Config *LogConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	// Chosen at random by the caller, up to 64 bytes. A create whose answer was
+	// lost is sent again with the same id: if the log was created by it, that log
+	// is the answer, and not LOG_EXISTS. Empty: none.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -73,6 +77,13 @@ func (x *CreateLogRequest) GetConfig() *LogConfig {
 		return x.Config
 	}
 	return nil
+}
+
+func (x *CreateLogRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 type CreateLogResponse struct {
@@ -212,7 +223,10 @@ type ConfigureLogRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The whole new configuration.
-	Config        *LogConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	Config *LogConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -261,6 +275,13 @@ func (x *ConfigureLogRequest) GetConfig() *LogConfig {
 	return nil
 }
 
+func (x *ConfigureLogRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 type ConfigureLogResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Info          *LogInfo               `protobuf:"bytes,1,opt,name=info,proto3" json:"info,omitempty"`
@@ -306,8 +327,12 @@ func (x *ConfigureLogResponse) GetInfo() *LogInfo {
 }
 
 type DeleteLogRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. A delete
+	// whose answer was lost may be sent again with the id: LOG_NOT_FOUND and
+	// LOG_REPLACED then mean that the log is gone.
+	LogId         uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,6 +372,13 @@ func (x *DeleteLogRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *DeleteLogRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
 }
 
 type DeleteLogResponse struct {
@@ -389,23 +421,27 @@ var File_strandline_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"\x1bstrandline/v1/catalog.proto\x12\rstrandline.v1\x1a\x17strandline/v1/log.proto\"X\n" +
+	"\x1bstrandline/v1/catalog.proto\x12\rstrandline.v1\x1a\x17strandline/v1/log.proto\"w\n" +
 	"\x10CreateLogRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
-	"\x06config\x18\x02 \x01(\v2\x18.strandline.v1.LogConfigR\x06config\"?\n" +
+	"\x06config\x18\x02 \x01(\v2\x18.strandline.v1.LogConfigR\x06config\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"?\n" +
 	"\x11CreateLogResponse\x12*\n" +
 	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"<\n" +
 	"\x0fListLogsRequest\x12)\n" +
 	"\x10include_internal\x18\x01 \x01(\bR\x0fincludeInternal\">\n" +
 	"\x10ListLogsResponse\x12*\n" +
-	"\x04logs\x18\x01 \x03(\v2\x16.strandline.v1.LogInfoR\x04logs\"[\n" +
+	"\x04logs\x18\x01 \x03(\v2\x16.strandline.v1.LogInfoR\x04logs\"r\n" +
 	"\x13ConfigureLogRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
-	"\x06config\x18\x02 \x01(\v2\x18.strandline.v1.LogConfigR\x06config\"B\n" +
+	"\x06config\x18\x02 \x01(\v2\x18.strandline.v1.LogConfigR\x06config\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"B\n" +
 	"\x14ConfigureLogResponse\x12*\n" +
-	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"&\n" +
+	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"=\n" +
 	"\x10DeleteLogRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x13\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\"\x13\n" +
 	"\x11DeleteLogResponse2\xd6\x02\n" +
 	"\x0eCatalogService\x12N\n" +
 	"\tCreateLog\x12\x1f.strandline.v1.CreateLogRequest\x1a .strandline.v1.CreateLogResponse\x12K\n" +

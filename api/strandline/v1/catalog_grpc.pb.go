@@ -31,7 +31,8 @@ const (
 //
 // CatalogService creates, lists, changes and deletes logs.
 type CatalogServiceClient interface {
-	// CreateLog answers when the log takes appends.
+	// CreateLog answers when the log takes appends or, if that takes long, with
+	// a LogInfo whose problem says why it does not yet.
 	CreateLog(ctx context.Context, in *CreateLogRequest, opts ...grpc.CallOption) (*CreateLogResponse, error)
 	// ListLogs answers all logs, by name.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
@@ -95,7 +96,8 @@ func (c *catalogServiceClient) DeleteLog(ctx context.Context, in *DeleteLogReque
 //
 // CatalogService creates, lists, changes and deletes logs.
 type CatalogServiceServer interface {
-	// CreateLog answers when the log takes appends.
+	// CreateLog answers when the log takes appends or, if that takes long, with
+	// a LogInfo whose problem says why it does not yet.
 	CreateLog(context.Context, *CreateLogRequest) (*CreateLogResponse, error)
 	// ListLogs answers all logs, by name.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)

@@ -391,7 +391,11 @@ type AppendRequest struct {
 	// client libraries send. Either this or records.
 	Batches []byte `protobuf:"bytes,9,opt,name=batches,proto3" json:"batches,omitempty"`
 	// Plain records: simple from every language.
-	Records       []*Record `protobuf:"bytes,10,rep,name=records,proto3" json:"records,omitempty"`
+	Records []*Record `protobuf:"bytes,10,rep,name=records,proto3" json:"records,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the request is refused with
+	// LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,11,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +498,13 @@ func (x *AppendRequest) GetRecords() []*Record {
 		return x.Records
 	}
 	return nil
+}
+
+func (x *AppendRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
 }
 
 type AppendResponse struct {
@@ -802,6 +813,10 @@ type ReadRequest struct {
 	// Wait for more at the tail instead of ending there.
 	Follow bool       `protobuf:"varint,9,opt,name=follow,proto3" json:"follow,omitempty"`
 	Format ReadFormat `protobuf:"varint,10,opt,name=format,proto3,enum=strandline.v1.ReadFormat" json:"format,omitempty"`
+	// The id that the log is known by, from an earlier frame; 0: whichever log
+	// has the name. If the name belongs to another log by now, the read is refused
+	// with LOG_REPLACED.
+	LogId uint64 `protobuf:"varint,12,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	// With follow, a frame without records is sent after this long without
 	// others; it carries the end. Unset: 5 s; the least is 100 ms.
 	Heartbeat *durationpb.Duration `protobuf:"bytes,11,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
@@ -931,6 +946,13 @@ func (x *ReadRequest) GetFormat() ReadFormat {
 	return ReadFormat_READ_FORMAT_UNSPECIFIED
 }
 
+func (x *ReadRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 func (x *ReadRequest) GetHeartbeat() *durationpb.Duration {
 	if x != nil {
 		return x.Heartbeat
@@ -1038,7 +1060,10 @@ type ReadResponse struct {
 	Batches []byte `protobuf:"bytes,6,opt,name=batches,proto3" json:"batches,omitempty"`
 	// How old the knowledge of the end may be: 0 on the leader; unset: unknown,
 	// as the answering replica has not heard from a leader yet.
-	Age           *durationpb.Duration `protobuf:"bytes,10,opt,name=age,proto3" json:"age,omitempty"`
+	Age *durationpb.Duration `protobuf:"bytes,10,opt,name=age,proto3" json:"age,omitempty"`
+	// The id of the log that the records are of, the same in every frame of a
+	// read.
+	LogId         uint64 `protobuf:"varint,7,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1122,13 +1147,23 @@ func (x *ReadResponse) GetAge() *durationpb.Duration {
 	return nil
 }
 
+func (x *ReadResponse) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 type TrimRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
 	// The new start: everything below goes.
 	Before int64 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
 	// Let before lie beyond the end: the log continues there.
-	FastForward   bool `protobuf:"varint,3,opt,name=fast_forward,json=fastForward,proto3" json:"fast_forward,omitempty"`
+	FastForward bool `protobuf:"varint,3,opt,name=fast_forward,json=fastForward,proto3" json:"fast_forward,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,4,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1182,6 +1217,13 @@ func (x *TrimRequest) GetFastForward() bool {
 		return x.FastForward
 	}
 	return false
+}
+
+func (x *TrimRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
 }
 
 type TrimResponse struct {
@@ -1240,7 +1282,10 @@ type GetInfoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
 	// Answer with what this node knows instead of asking the leader.
-	AllowStale    bool `protobuf:"varint,2,opt,name=allow_stale,json=allowStale,proto3" json:"allow_stale,omitempty"`
+	AllowStale bool `protobuf:"varint,2,opt,name=allow_stale,json=allowStale,proto3" json:"allow_stale,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1287,6 +1332,13 @@ func (x *GetInfoRequest) GetAllowStale() bool {
 		return x.AllowStale
 	}
 	return false
+}
+
+func (x *GetInfoRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
 }
 
 type GetInfoResponse struct {
@@ -1337,7 +1389,10 @@ type WatchInfoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
 	// Unset: 1 s; the least is 10 ms.
-	MinInterval   *durationpb.Duration `protobuf:"bytes,2,opt,name=min_interval,json=minInterval,proto3" json:"min_interval,omitempty"`
+	MinInterval *durationpb.Duration `protobuf:"bytes,2,opt,name=min_interval,json=minInterval,proto3" json:"min_interval,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1386,6 +1441,13 @@ func (x *WatchInfoRequest) GetMinInterval() *durationpb.Duration {
 	return nil
 }
 
+func (x *WatchInfoRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 type WatchInfoResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Info          *LogInfo               `protobuf:"bytes,1,opt,name=info,proto3" json:"info,omitempty"`
@@ -1431,8 +1493,11 @@ func (x *WatchInfoResponse) GetInfo() *LogInfo {
 }
 
 type AcquireWriterRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Log           string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1472,6 +1537,13 @@ func (x *AcquireWriterRequest) GetLog() string {
 		return x.Log
 	}
 	return ""
+}
+
+func (x *AcquireWriterRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
 }
 
 type AcquireWriterResponse struct {
@@ -1765,7 +1837,10 @@ type LogConfig struct {
 	// The oldest records beyond this size are trimmed; 0: no limit.
 	RetentionBytes int64 `protobuf:"varint,3,opt,name=retention_bytes,json=retentionBytes,proto3" json:"retention_bytes,omitempty"`
 	// How many nodes hold the log; 0: the node's default.
-	Replicas      int32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Replicas int32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// Once a writer term has been acquired, appends without one are refused with
+	// FENCED: no writer gets in by not taking part.
+	Fenced        bool `protobuf:"varint,5,opt,name=fenced,proto3" json:"fenced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1828,6 +1903,13 @@ func (x *LogConfig) GetReplicas() int32 {
 	return 0
 }
 
+func (x *LogConfig) GetFenced() bool {
+	if x != nil {
+		return x.Fenced
+	}
+	return false
+}
+
 var File_strandline_v1_log_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_log_proto_rawDesc = "" +
@@ -1844,7 +1926,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06Header\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\fH\x00R\x05value\x88\x01\x01B\b\n" +
-	"\x06_value\"\xdd\x02\n" +
+	"\x06_value\"\xf4\x02\n" +
 	"\rAppendRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1d\n" +
 	"\n" +
@@ -1858,7 +1940,8 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06atomic\x18\b \x01(\bR\x06atomic\x12\x18\n" +
 	"\abatches\x18\t \x01(\fR\abatches\x12/\n" +
 	"\arecords\x18\n" +
-	" \x03(\v2\x15.strandline.v1.RecordR\arecordsB\x0f\n" +
+	" \x03(\v2\x15.strandline.v1.RecordR\arecords\x12\x15\n" +
+	"\x06log_id\x18\v \x01(\x04R\x05logIdB\x0f\n" +
 	"\r_expected_endJ\x04\b\r\x10\x14\"\x8b\x01\n" +
 	"\x0eAppendResponse\x125\n" +
 	"\bappended\x18\x01 \x01(\v2\x17.strandline.v1.AppendedH\x00R\bappended\x122\n" +
@@ -1881,7 +1964,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"5\n" +
 	"\vOffsetRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x03R\x03end\"\x97\x05\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\"\xae\x05\n" +
 	"\vReadRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x18\n" +
 	"\x06offset\x18\x02 \x01(\x03H\x00R\x06offset\x120\n" +
@@ -1895,14 +1978,15 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"until_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tuntilTime\x12\x16\n" +
 	"\x06follow\x18\t \x01(\bR\x06follow\x121\n" +
 	"\x06format\x18\n" +
-	" \x01(\x0e2\x19.strandline.v1.ReadFormatR\x06format\x127\n" +
+	" \x01(\x0e2\x19.strandline.v1.ReadFormatR\x06format\x12\x15\n" +
+	"\x06log_id\x18\f \x01(\x04R\x05logId\x127\n" +
 	"\theartbeat\x18\v \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x126\n" +
 	"\x05level\x18( \x01(\x0e2\x1e.strandline.v1.ReadConsistencyH\x01R\x05level\x12(\n" +
 	"\x0fat_least_offset\x18) \x01(\x03H\x01R\ratLeastOffset\x124\n" +
 	"\amax_age\x18* \x01(\v2\x19.google.protobuf.DurationH\x01R\x06maxAgeB\x06\n" +
 	"\x04fromB\r\n" +
 	"\vconsistencyB\x0f\n" +
-	"\r_until_offsetJ\x04\b\x14\x10(J\x04\b+\x10<\"\x94\x02\n" +
+	"\r_until_offsetJ\x04\b\x14\x10(J\x04\b+\x10<\"\xab\x02\n" +
 	"\fReadResponse\x12!\n" +
 	"\ffirst_offset\x18\x01 \x01(\x03R\vfirstOffset\x12!\n" +
 	"\frecord_count\x18\x02 \x01(\x05R\vrecordCount\x12\x1d\n" +
@@ -1912,29 +1996,34 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\arecords\x18\x05 \x03(\v2\x15.strandline.v1.RecordR\arecords\x12\x18\n" +
 	"\abatches\x18\x06 \x01(\fR\abatches\x12+\n" +
 	"\x03age\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\x03ageJ\x04\b\v\x10(\"`\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x15\n" +
+	"\x06log_id\x18\a \x01(\x04R\x05logIdJ\x04\b\v\x10(\"w\n" +
 	"\vTrimRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x03R\x06before\x12!\n" +
-	"\ffast_forward\x18\x03 \x01(\bR\vfastForwardJ\x04\b\n" +
+	"\ffast_forward\x18\x03 \x01(\bR\vfastForward\x12\x15\n" +
+	"\x06log_id\x18\x04 \x01(\x04R\x05logIdJ\x04\b\n" +
 	"\x10\x14\"P\n" +
 	"\fTrimResponse\x12!\n" +
 	"\fstart_offset\x18\x01 \x01(\x03R\vstartOffset\x12\x1d\n" +
 	"\n" +
-	"end_offset\x18\x02 \x01(\x03R\tendOffset\"C\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\"Z\n" +
 	"\x0eGetInfoRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1f\n" +
 	"\vallow_stale\x18\x02 \x01(\bR\n" +
-	"allowStale\"=\n" +
+	"allowStale\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"=\n" +
 	"\x0fGetInfoResponse\x12*\n" +
-	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"b\n" +
+	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"y\n" +
 	"\x10WatchInfoRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12<\n" +
-	"\fmin_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\vminInterval\"?\n" +
+	"\fmin_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\vminInterval\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"?\n" +
 	"\x11WatchInfoResponse\x12*\n" +
-	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"(\n" +
+	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"?\n" +
 	"\x14AcquireWriterRequest\x12\x10\n" +
-	"\x03log\x18\x01 \x01(\tR\x03log\"W\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\"W\n" +
 	"\x15AcquireWriterResponse\x12\x1f\n" +
 	"\vwriter_term\x18\x01 \x01(\x04R\n" +
 	"writerTerm\x12\x1d\n" +
@@ -1965,14 +2054,15 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x0eReplicaAddress\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\bR\x06leader\"\xc4\x01\n" +
+	"\x06leader\x18\x03 \x01(\bR\x06leader\"\xdc\x01\n" +
 	"\tLogConfig\x129\n" +
 	"\n" +
 	"durability\x18\x01 \x01(\x0e2\x19.strandline.v1.DurabilityR\n" +
 	"durability\x127\n" +
 	"\tretention\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tretention\x12'\n" +
 	"\x0fretention_bytes\x18\x03 \x01(\x03R\x0eretentionBytes\x12\x1a\n" +
-	"\breplicas\x18\x04 \x01(\x05R\breplicas*[\n" +
+	"\breplicas\x18\x04 \x01(\x05R\breplicas\x12\x16\n" +
+	"\x06fenced\x18\x05 \x01(\bR\x06fenced*[\n" +
 	"\n" +
 	"ReadFormat\x12\x1b\n" +
 	"\x17READ_FORMAT_UNSPECIFIED\x10\x00\x12\x17\n" +

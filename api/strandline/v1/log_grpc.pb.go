@@ -36,7 +36,12 @@ const (
 // Every error is a google.rpc.Status whose details hold a
 // google.rpc.ErrorInfo of domain "strandline.dev"; its reason and metadata are
 // listed in docs/errors.md. Metadata "retryable" and "outcome" answer "may I
-// retry?" and "could it be in the log?".
+// retry?" and "could it be done?".
+//
+// A log is named in every request. Deleting it and creating another one of the
+// same name makes a log with another id, whose offsets have nothing to do with
+// those of the first. A client that has read or appended by name once therefore
+// sends the id that it was told with every later request.
 type LogServiceClient interface {
 	// Append takes requests in order and answers each in that order. Many may be
 	// in flight. The first request names the log for the whole stream. A refused
@@ -155,7 +160,12 @@ func (c *logServiceClient) AcquireWriter(ctx context.Context, in *AcquireWriterR
 // Every error is a google.rpc.Status whose details hold a
 // google.rpc.ErrorInfo of domain "strandline.dev"; its reason and metadata are
 // listed in docs/errors.md. Metadata "retryable" and "outcome" answer "may I
-// retry?" and "could it be in the log?".
+// retry?" and "could it be done?".
+//
+// A log is named in every request. Deleting it and creating another one of the
+// same name makes a log with another id, whose offsets have nothing to do with
+// those of the first. A client that has read or appended by name once therefore
+// sends the id that it was told with every later request.
 type LogServiceServer interface {
 	// Append takes requests in order and answers each in that order. Many may be
 	// in flight. The first request names the log for the whole stream. A refused

@@ -91,7 +91,10 @@ type OpenSessionRequest struct {
 	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
 	// How long the session lives without an append or KeepSession. Unset: 60 s;
 	// between 1 s and 24 h.
-	Lease         *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,11 +143,20 @@ func (x *OpenSessionRequest) GetLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *OpenSessionRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 type OpenSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SessionId     uint64                 `protobuf:"varint,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Lease         *durationpb.Duration   `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId uint64                 `protobuf:"varint,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Epoch     uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Lease     *durationpb.Duration   `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	// The id of the log, for every later request of the session.
+	LogId         uint64 `protobuf:"varint,4,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -200,10 +212,20 @@ func (x *OpenSessionResponse) GetLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *OpenSessionResponse) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 type KeepSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Log           string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
-	SessionId     uint64                 `protobuf:"varint,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Log       string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	SessionId uint64                 `protobuf:"varint,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,6 +274,13 @@ func (x *KeepSessionRequest) GetSessionId() uint64 {
 	return 0
 }
 
+func (x *KeepSessionRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 type KeepSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -289,9 +318,12 @@ func (*KeepSessionResponse) Descriptor() ([]byte, []int) {
 }
 
 type CloseSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Log           string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
-	SessionId     uint64                 `protobuf:"varint,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Log       string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	SessionId uint64                 `protobuf:"varint,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -340,6 +372,13 @@ func (x *CloseSessionRequest) GetSessionId() uint64 {
 	return 0
 }
 
+func (x *CloseSessionRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 type CloseSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -384,7 +423,10 @@ type ResolveRequest struct {
 	Sequence  uint64                 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// If the record is not in the log, see to it that it never will be: the
 	// epoch ends, and the session goes on in the next one.
-	Final         bool `protobuf:"varint,5,opt,name=final,proto3" json:"final,omitempty"`
+	Final bool `protobuf:"varint,5,opt,name=final,proto3" json:"final,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,6,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +496,13 @@ func (x *ResolveRequest) GetFinal() bool {
 	return false
 }
 
+func (x *ResolveRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
 type ResolveResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State ResolveState           `protobuf:"varint,1,opt,name=state,proto3,enum=strandline.v1.ResolveState" json:"state,omitempty"`
@@ -520,32 +569,37 @@ var File_strandline_v1_session_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1bstrandline/v1/session.proto\x12\rstrandline.v1\x1a\x1egoogle/protobuf/duration.proto\"W\n" +
+	"\x1bstrandline/v1/session.proto\x12\rstrandline.v1\x1a\x1egoogle/protobuf/duration.proto\"n\n" +
 	"\x12OpenSessionRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12/\n" +
-	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"{\n" +
+	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"\x92\x01\n" +
 	"\x13OpenSessionResponse\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x04R\tsessionId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12/\n" +
-	"\x05lease\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"E\n" +
+	"\x05lease\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x15\n" +
+	"\x06log_id\x18\x04 \x01(\x04R\x05logId\"\\\n" +
 	"\x12KeepSessionRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\x04R\tsessionId\"\x15\n" +
-	"\x13KeepSessionResponse\"F\n" +
+	"session_id\x18\x02 \x01(\x04R\tsessionId\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"\x15\n" +
+	"\x13KeepSessionResponse\"]\n" +
 	"\x13CloseSessionRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\x04R\tsessionId\"\x16\n" +
-	"\x14CloseSessionResponse\"\x89\x01\n" +
+	"session_id\x18\x02 \x01(\x04R\tsessionId\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"\x16\n" +
+	"\x14CloseSessionResponse\"\xa0\x01\n" +
 	"\x0eResolveRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\x04R\tsessionId\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\rR\x05epoch\x12\x1a\n" +
 	"\bsequence\x18\x04 \x01(\x04R\bsequence\x12\x14\n" +
-	"\x05final\x18\x05 \x01(\bR\x05final\"r\n" +
+	"\x05final\x18\x05 \x01(\bR\x05final\x12\x15\n" +
+	"\x06log_id\x18\x06 \x01(\x04R\x05logId\"r\n" +
 	"\x0fResolveResponse\x121\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1b.strandline.v1.ResolveStateR\x05state\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +

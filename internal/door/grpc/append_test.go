@@ -150,7 +150,7 @@ func TestMalformedRequestsNeverReachTheLog(t *testing.T) {
 			r := c.receive()
 			require.Equal(t, "INVALID", r.Refused.GetReason())
 			require.Equal(t, int32(codes.InvalidArgument), r.Refused.GetCode())
-			require.Equal(t, "not_in_log", r.Refused.GetMetadata()["outcome"])
+			require.Equal(t, "not_done", r.Refused.GetMetadata()["outcome"])
 		})
 	}
 }

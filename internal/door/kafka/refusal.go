@@ -39,6 +39,8 @@ var errorCodes = map[record.Reason]*kerr.Error{
 	record.Stale:            kerr.ReplicaNotAvailable,
 	record.NoNode:           kerr.BrokerNotAvailable,
 	record.NotMember:        kerr.BrokerNotAvailable,
+	record.LogReplaced:      kerr.UnknownTopicOrPartition,
+	record.Precondition:     kerr.PolicyViolation,
 }
 
 // codeOf is the code that tells a client of err; 0 for none.

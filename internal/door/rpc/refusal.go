@@ -48,9 +48,9 @@ var statusCodes = map[record.Reason]codes.Code{
 	record.Stale:            codes.Unavailable,
 	record.NoNode:           codes.FailedPrecondition,
 	record.NotMember:        codes.Unavailable,
+	record.LogReplaced:      codes.NotFound,
+	record.Precondition:     codes.FailedPrecondition,
 }
-
-var outcomeNames = [...]string{record.NotInLog: "not_in_log", record.MaybeInLog: "maybe_in_log", record.InLog: "in_log"}
 
 // StatusOf turns the error of a verb called with ctx into the error of a
 // handler. Where ctx ended with a cause, the client is told the cause.
@@ -82,8 +82,8 @@ func Status(r *record.Refusal, code codes.Code) error {
 // some of the request is in the log all the same, by an earlier send.
 func InStream(r *record.Refusal, partly bool) *strandlinev1.Refusal {
 	metadata := facts(r)
-	if partly && r.Reason.Outcome() == record.NotInLog {
-		metadata["outcome"] = outcomeNames[record.MaybeInLog]
+	if partly && r.Reason.Outcome() == record.NotDone {
+		metadata["outcome"] = record.MaybeDone.String()
 	}
 	return &strandlinev1.Refusal{
 		Code:     int32(statusCodes[r.Reason]),
@@ -94,11 +94,11 @@ func InStream(r *record.Refusal, partly bool) *strandlinev1.Refusal {
 }
 
 // facts are the metadata of a refusal: the answers to "may I retry?" and
-// "could it be in the log?", and what its reason is about.
+// "could it be done?", and what its reason is about.
 func facts(r *record.Refusal) map[string]string {
 	m := map[string]string{
 		"retryable": strconv.FormatBool(r.Reason.Retryable()),
-		"outcome":   outcomeNames[r.Reason.Outcome()],
+		"outcome":   r.Reason.Outcome().String(),
 	}
 	switch r.Reason {
 	case record.OffsetTrimmed, record.DataLost:
@@ -113,6 +113,8 @@ func facts(r *record.Refusal) map[string]string {
 		m["writer_term"] = strconv.FormatUint(uint64(r.Writer), 10)
 	case record.TooLarge:
 		m["limit"] = strconv.FormatInt(r.Limit, 10)
+	case record.LogReplaced:
+		m["log_id"] = strconv.FormatUint(r.LogID, 10)
 	case record.NotLeader:
 		if r.Leader != "" {
 			m["leader"] = r.Leader

@@ -55,17 +55,17 @@ func TestAStatusAndAnAnswerInAStreamTellTheSameFacts(t *testing.T) {
 func TestAReasonCarriesWhatItIsAbout(t *testing.T) {
 	full := record.Refusal{Start: 1, End: 2, Expected: 3, Epoch: 4, Writer: 5, Leader: "six:6", Limit: 7}
 	for reason, want := range map[record.Reason]map[string]string{
-		record.OffsetTrimmed:   {"retryable": "false", "outcome": "not_in_log", "start_offset": "1"},
-		record.DataLost:        {"retryable": "false", "outcome": "not_in_log", "start_offset": "1"},
-		record.OffsetBeyondEnd: {"retryable": "false", "outcome": "not_in_log", "end_offset": "2"},
-		record.EndMismatch:     {"retryable": "false", "outcome": "not_in_log", "end_offset": "2"},
-		record.SequenceGap:     {"retryable": "false", "outcome": "not_in_log", "expected_sequence": "3"},
-		record.StaleEpoch:      {"retryable": "false", "outcome": "not_in_log", "epoch": "4"},
-		record.Fenced:          {"retryable": "false", "outcome": "not_in_log", "writer_term": "5"},
-		record.NotLeader:       {"retryable": "true", "outcome": "not_in_log", "leader": "six:6"},
-		record.TooLarge:        {"retryable": "false", "outcome": "not_in_log", "limit": "7"},
-		record.OutcomeUnknown:  {"retryable": "true", "outcome": "maybe_in_log"},
-		record.Invalid:         {"retryable": "false", "outcome": "not_in_log"},
+		record.OffsetTrimmed:   {"retryable": "false", "outcome": "not_done", "start_offset": "1"},
+		record.DataLost:        {"retryable": "false", "outcome": "not_done", "start_offset": "1"},
+		record.OffsetBeyondEnd: {"retryable": "false", "outcome": "not_done", "end_offset": "2"},
+		record.EndMismatch:     {"retryable": "false", "outcome": "not_done", "end_offset": "2"},
+		record.SequenceGap:     {"retryable": "false", "outcome": "not_done", "expected_sequence": "3"},
+		record.StaleEpoch:      {"retryable": "false", "outcome": "not_done", "epoch": "4"},
+		record.Fenced:          {"retryable": "false", "outcome": "not_done", "writer_term": "5"},
+		record.NotLeader:       {"retryable": "true", "outcome": "not_done", "leader": "six:6"},
+		record.TooLarge:        {"retryable": "false", "outcome": "not_done", "limit": "7"},
+		record.OutcomeUnknown:  {"retryable": "true", "outcome": "maybe_done"},
+		record.Invalid:         {"retryable": "false", "outcome": "not_done"},
 	} {
 		r := full
 		r.Reason = reason
@@ -75,8 +75,8 @@ func TestAReasonCarriesWhatItIsAbout(t *testing.T) {
 
 func TestARefusalOfAPartlyAppendedRequestDoesNotClaimThatNothingIsInTheLog(t *testing.T) {
 	r := record.Refuse(record.Full, "no room")
-	require.Equal(t, "not_in_log", InStream(r, false).Metadata["outcome"])
-	require.Equal(t, "maybe_in_log", InStream(r, true).Metadata["outcome"])
+	require.Equal(t, "not_done", InStream(r, false).Metadata["outcome"])
+	require.Equal(t, "maybe_done", InStream(r, true).Metadata["outcome"])
 }
 
 func TestTheEndOfAContextIsToldWithItsCause(t *testing.T) {

@@ -79,9 +79,9 @@ func OutcomeOf(err error) history.Event {
 	switch {
 	case !errors.As(err, &e):
 		return history.Event{Outcome: history.Unknown}
-	case e.Outcome == client.NotInLog:
+	case e.Outcome == client.NotDone:
 		return history.Event{Outcome: history.Failed, Reason: e.Reason}
-	case e.Outcome == client.InLog:
+	case e.Outcome == client.Done:
 		return history.Event{Outcome: history.OK, Reason: e.Reason, Forgotten: true}
 	}
 	return history.Event{Outcome: history.Unknown, Reason: e.Reason}
@@ -91,9 +91,9 @@ func OutcomeOf(err error) history.Event {
 // answers.
 func OutcomeOfRefusal(r *strandlinev1.Refusal) history.Event {
 	switch r.GetMetadata()["outcome"] {
-	case "not_in_log":
+	case "not_done":
 		return history.Event{Outcome: history.Failed, Reason: r.GetReason()}
-	case "in_log":
+	case "done":
 		return history.Event{Outcome: history.OK, Reason: r.GetReason(), Forgotten: true}
 	}
 	return history.Event{Outcome: history.Unknown, Reason: r.GetReason()}

@@ -132,9 +132,9 @@ func (w *writer) answer(n int, offset int64, err error) {
 	switch {
 	case !errors.As(err, &e):
 		w.fates[n] = unknown
-	case e.Outcome == client.NotInLog:
+	case e.Outcome == client.NotDone:
 		w.fates[n] = failed
-	case e.Outcome == client.InLog:
+	case e.Outcome == client.Done:
 		w.fates[n] = forgotten
 	default:
 		w.fates[n] = unknown
