@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"io"
 	"iter"
 	"time"
@@ -55,6 +57,9 @@ type LogConfig struct {
 	Retention      time.Duration // records older than this are trimmed; 0: never
 	RetentionBytes int64         // the oldest records beyond this are trimmed; 0: never
 	Replicas       int           // 0: the node's default
+	// Fenced: once a writer term has been acquired, appends without one are
+	// refused with FENCED.
+	Fenced bool
 }
 
 // LogInfo describes a log as the node that answered knows it.
@@ -87,13 +92,15 @@ type ReplicaAddress struct {
 	Leader  bool
 }
 
-// CreateLog creates a log and returns when it takes appends. It is not tried
-// again when its answer is lost: the log may be there then.
+// CreateLog creates a log and returns when it takes appends or, if that takes
+// long, with a LogInfo whose Problem says why it does not yet. Where an answer
+// was lost, the log that an earlier try has created is returned. Only if
+// somebody else deletes the log between two tries is it created twice.
 func (a *Admin) CreateLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
-	err := a.call(ctx, catalog, once, func(ctx context.Context, conn *grpc.ClientConn) error {
-		answer, err := strandlinev1.NewCatalogServiceClient(conn).CreateLog(ctx,
-			&strandlinev1.CreateLogRequest{Name: name, Config: config.toWire()})
+	request := &strandlinev1.CreateLogRequest{Name: name, Config: config.toWire(), RequestId: rand.Text()}
+	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewCatalogServiceClient(conn).CreateLog(ctx, request)
 		info = answer.GetInfo()
 		return err
 	})
@@ -127,20 +134,57 @@ func (a *Admin) ConfigureLog(ctx context.Context, name string, config LogConfig)
 	return fromLogInfo(info), err
 }
 
-// DeleteLog removes a log with all its records. It is not tried again when its
-// answer is lost.
+// DeleteLog removes a log with all its records. It never removes another log that
+// got the name while an answer was lost.
 func (a *Admin) DeleteLog(ctx context.Context, name string) error {
-	return a.call(ctx, catalog, once, func(ctx context.Context, conn *grpc.ClientConn) error {
-		_, err := strandlinev1.NewCatalogServiceClient(conn).DeleteLog(ctx, &strandlinev1.DeleteLogRequest{Name: name})
+	id, err := a.logID(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = a.deleteLog(ctx, name, id)
+	var e *Error
+	if errors.As(err, &e) && e.Is(ErrLogReplaced) && e.Outcome == NotDone {
+		// The node that told the id had not heard of the newest log.
+		err = a.deleteLog(ctx, name, e.LogID)
+	}
+	return err
+}
+
+// deleteLog removes the log with an id.
+func (a *Admin) deleteLog(ctx context.Context, name string, id uint64) error {
+	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := strandlinev1.NewCatalogServiceClient(conn).DeleteLog(ctx, &strandlinev1.DeleteLogRequest{Name: name, LogId: id})
 		return err
 	})
+	if landed(err, ErrLogNotFound, ErrLogReplaced) {
+		return nil
+	}
+	return err
+}
+
+// logID is the id of a log as a node's catalog has it: the log need not have a
+// leader.
+func (a *Admin) logID(ctx context.Context, name string) (id uint64, err error) {
+	err = a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: name, AllowStale: true})
+		id = answer.GetInfo().GetId()
+		return err
+	})
+	var e *Error
+	if errors.As(err, &e) {
+		e.Outcome = NotDone // it was a question
+	}
+	return id, err
 }
 
 // Info describes one log.
-func (a *Admin) Info(ctx context.Context, log string) (LogInfo, error) {
+func (a *Admin) Info(ctx context.Context, log string) (LogInfo, error) { return a.info(ctx, log, 0) }
+
+// info describes the log with an id; 0: whichever has the name.
+func (a *Admin) info(ctx context.Context, log string, id uint64) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
 	err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
-		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: log})
+		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: log, LogId: id})
 		info = answer.GetInfo()
 		return err
 	})
@@ -204,6 +248,7 @@ func (c LogConfig) toWire() *strandlinev1.LogConfig {
 		Durability:     strandlinev1.Durability_DURABILITY_DISK,
 		RetentionBytes: c.RetentionBytes,
 		Replicas:       int32(c.Replicas),
+		Fenced:         c.Fenced,
 	}
 	if c.Durability == Memory {
 		w.Durability = strandlinev1.Durability_DURABILITY_MEMORY
@@ -227,6 +272,7 @@ func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
 			Retention:      w.GetConfig().GetRetention().AsDuration(),
 			RetentionBytes: w.GetConfig().GetRetentionBytes(),
 			Replicas:       int(w.GetConfig().GetReplicas()),
+			Fenced:         w.GetConfig().GetFenced(),
 		},
 	}
 	if w.GetConfig().GetDurability() == strandlinev1.Durability_DURABILITY_MEMORY {

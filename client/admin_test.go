@@ -1,36 +1,17 @@
 package client_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
 )
-
-func (f *fakeServer) CreateLog(_ context.Context, q *strandlinev1.CreateLogRequest) (*strandlinev1.CreateLogResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests++
-	if q.Name == "lost" {
-		return nil, status.Error(codes.Unavailable, "the connection broke")
-	}
-	if q.Name == "unknown" {
-		return nil, refuse(record.OutcomeUnknown)
-	}
-	if q.Name == "again" && f.requests < 3 {
-		return nil, refuse(record.NotLeader)
-	}
-	return &strandlinev1.CreateLogResponse{Info: &strandlinev1.LogInfo{Name: q.Name, Config: q.Config}}, nil
-}
 
 func (f *fakeServer) WatchInfo(q *strandlinev1.WatchInfoRequest, s grpc.ServerStreamingServer[strandlinev1.WatchInfoResponse]) error {
 	for end := range int64(3) {
@@ -47,22 +28,6 @@ func TestALogIsDescribedAsTheServerDoes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "orders", info.Name)
 	require.Equal(t, client.LogConfig{Durability: client.Memory, Retention: time.Minute}, info.Config)
-}
-
-func TestACallIsMadeAgainOnlyIfThatCannotDoItTwice(t *testing.T) {
-	f := newFakeServer(t)
-	admin := f.client(t).Admin()
-	_, err := admin.CreateLog(t.Context(), "lost", client.LogConfig{})
-	require.ErrorIs(t, err, client.ErrUnreachable)
-	require.Equal(t, 1, f.requests)
-	_, err = admin.CreateLog(t.Context(), "unknown", client.LogConfig{})
-	require.ErrorIs(t, err, client.ErrOutcomeUnknown)
-	require.Equal(t, 2, f.requests)
-	f.requests = 0
-	info, err := admin.CreateLog(t.Context(), "again", client.LogConfig{RetentionBytes: 9})
-	require.NoError(t, err)
-	require.EqualValues(t, 9, info.Config.RetentionBytes)
-	require.Equal(t, 3, f.requests)
 }
 
 func TestWatchingYieldsEveryChangeAndThenTheError(t *testing.T) {
@@ -102,7 +67,7 @@ func TestEveryReasonOfTheServerHasAName(t *testing.T) {
 		client.ErrSequenceGap, client.ErrOutcomeForgotten, client.ErrFenced, client.ErrEndMismatch, client.ErrNotLeader,
 		client.ErrFull, client.ErrBusy, client.ErrSealed, client.ErrOutcomeUnknown, client.ErrStorageFailed,
 		client.ErrCorrupt, client.ErrDataLost, client.ErrShuttingDown, client.ErrUnsupported,
-		client.ErrStale, client.ErrNoNode, client.ErrNotMember,
+		client.ErrStale, client.ErrNoNode, client.ErrNotMember, client.ErrLogReplaced, client.ErrPrecondition,
 	}
 	for i, reason := range record.Reasons() {
 		require.True(t, errors.Is(known[i], &client.Error{Reason: reason.String()}), reason.String())

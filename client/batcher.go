@@ -125,7 +125,7 @@ func (p *Producer) release(bytes int) {
 // newRequest begins a request, in spare memory if there is some.
 func (p *Producer) newRequest() *request {
 	now := time.Now()
-	q := &request{accepted: now, timestamp: now.UnixMilli(), done: make(chan struct{})}
+	q := &request{producer: p, accepted: now, timestamp: now.UnixMilli(), done: make(chan struct{})}
 	if memory, ok := p.spare.Get().(*[]byte); ok {
 		q.builder.Reset(*memory)
 	} else {
@@ -138,7 +138,7 @@ func (p *Producer) newRequest() *request {
 // was sent on: the answer proves that the transport has nothing of it left to
 // write. After a broken stream nothing proves that.
 func (p *Producer) recycle(q *request) {
-	if q.sends != 1 || q.maybe || cap(q.batch) > 2*p.options.requestBytes {
+	if q.sends != 1 || q.outcome != NotDone || cap(q.batch) > 2*p.options.requestBytes {
 		return
 	}
 	memory := []byte(q.batch[:0])

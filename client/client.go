@@ -60,7 +60,8 @@ func (c *Client) Close() error {
 // catalog stands for the log of logs where a call names none.
 const catalog = ""
 
-// repetition says whether a call may be made again when its answer is lost.
+// repetition says whether a call may be made again when its answer was lost: when
+// it does no harm to do it twice, or the node recognises it.
 type repetition bool
 
 const (
@@ -78,38 +79,49 @@ func (a *Admin) call(ctx context.Context, log string, again repetition, do func(
 func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
 	deadline := time.Now().Add(a.client.options.retryTime)
 	pauses := newPauses()
-	for tries := 1; ; tries++ {
+	var known tries
+	for count := 1; ; count++ {
 		peer, err := on.connect(ctx)
-		reached := err == nil
-		if reached {
+		if err == nil {
 			if err = do(ctx, peer.conn); err == nil {
-				if tries > 1 {
+				if count > 1 {
 					a.trouble(nil)
 				}
 				return nil
 			}
 		}
-		failure := fromRPC(err)
-		if ctx.Err() != nil {
-			return cancelled(ctx, failure.Outcome)
-		}
-		lost := reached && (failure.Reason == ErrUnreachable.Reason || failure.Reason == ErrOutcomeUnknown.Reason)
-		if !failure.again() || lost && again == once {
-			return failure
+		failure := known.failed(a.client.failure(err))
+		switch {
+		case ctx.Err() != nil:
+			return cancelled(ctx, known.outcome)
+		case !failure.again(), again == once && known.outcome != NotDone:
+			return known.verdict(failure)
 		}
 		width := 1
 		if failure.elsewhere() {
 			on.elsewhere(peer, failure)
 			width = on.width(failure)
 		}
-		if tries >= width && time.Now().Add(pauses.next()).After(deadline) {
-			return failure
+		if count >= width && time.Now().Add(pauses.next()).After(deadline) {
+			return known.verdict(failure)
 		}
 		a.trouble(failure)
 		if err := pauses.between(ctx, peer, width); err != nil {
-			return cancelled(ctx, failure.Outcome)
+			return cancelled(ctx, known.outcome)
 		}
 	}
+}
+
+// failure is what err means to a user of the client. A call that ends because the
+// client was closed says so.
+func (c *Client) failure(err error) *Error {
+	failure := fromRPC(err)
+	if !c.peers.isClosed() {
+		return failure
+	}
+	ended := closed("client")
+	ended.Outcome = failure.Outcome
+	return ended
 }
 
 func checkAddress(address string, insecure bool) error {

@@ -117,8 +117,8 @@ func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 
 // AddNode tells a node at an address, which is in no cluster yet and has a name
 // never used in this one, whom to ask to be taken in, and waits until it is a
-// member. Like the other changes of a cluster it is not tried again when
-// its answer is lost: ClusterStatus tells what became of it.
+// member. It is not tried again when its answer was lost: ClusterStatus tells
+// what became of it.
 func (a *Admin) AddNode(ctx context.Context, name, address string) error {
 	return a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
 		_, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: name, Address: address})
@@ -128,17 +128,21 @@ func (a *Admin) AddNode(ctx context.Context, name, address string) error {
 
 // RemoveNode takes a node out of the cluster for ever.
 func (a *Admin) RemoveNode(ctx context.Context, name string) error {
-	return a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+	err := a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
 		_, err := c.RemoveNode(ctx, &strandlinev1.RemoveNodeRequest{Name: name})
 		return err
 	})
+	if landed(err, ErrNoNode) {
+		return nil // a node's name is never used again
+	}
+	return err
 }
 
 // ReplaceNode moves all replicas of a node, dead or alive, to another one and
 // then takes it out of the cluster. It returns when that has been decided;
 // ClusterStatus shows how far it is.
 func (a *Admin) ReplaceNode(ctx context.Context, name, with string) error {
-	return a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+	return a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
 		_, err := c.ReplaceNode(ctx, &strandlinev1.ReplaceNodeRequest{Name: name, With: with})
 		return err
 	})

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -44,7 +45,7 @@ type Error struct {
 	ExpectedSequence uint64 // SEQUENCE_GAP: what the log would have taken
 	WriterTerm       uint64 // FENCED: the term that holds the log
 	Leader           string // NOT_LEADER: address of the leader, if known
-	LogID            uint64 // LOG_REPLACED: id of the log that has the name now
+	LogID            uint64 // LOG_REPLACED: id of the log that has the name now; with SessionID: of the session's log
 	Limit            int64  // TOO_LARGE: the limit
 
 	cause error
@@ -138,6 +139,14 @@ func unreachable(outcome Outcome, message string) *Error {
 
 func closed(what string) *Error {
 	return &Error{Reason: ErrClosed.Reason, Message: what + " is closed"}
+}
+
+// replaced reports that another log has the name of the one with an id.
+func replaced(log string, id, now uint64) *Error {
+	return &Error{
+		Reason: ErrLogReplaced.Reason, LogID: now,
+		Message: fmt.Sprintf("log %q with id %d was deleted; another one of that name, with id %d, was created after it", log, id, now),
+	}
 }
 
 // behind is the error of an append that waited behind one that failed.

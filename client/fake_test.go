@@ -32,6 +32,11 @@ type fate struct {
 	appendedOnly bool          // with refuse: the log takes it all the same
 }
 
+var replacedFate = fate{refuse: record.LogReplaced}
+
+// neverAnswers holds every request.
+func neverAnswers(int, *wire.AppendRequest) fate { return fate{neverAnswer: true} }
+
 // fakeServer is one log behind a real gRPC server on loopback: it numbers
 // records and knows duplicates, and does what a test wants it to do to streams.
 type fakeServer struct {
@@ -56,6 +61,11 @@ type fakeServer struct {
 	leader  string
 	// describe changes what GetInfo answers, or refuses.
 	describe func(*strandlinev1.GetInfoRequest, *strandlinev1.LogInfo) error
+
+	tries         []try             // of changes
+	logs          map[string]string // by name: the request that created it
+	id            uint64            // of the log; 0 in tests that do not care
+	idAfterDelete uint64
 
 	mu          sync.Mutex
 	requests    int
@@ -98,9 +108,9 @@ type seen struct {
 func newFakeServer(t testing.TB) *fakeServer {
 	t.Helper()
 	f := &fakeServer{
-		sessions: make(map[uint64]*fakeSession),
-		decide:   func(int, *wire.AppendRequest) fate { return fate{} },
-		answer:   func() {},
+		sessions: make(map[uint64]*fakeSession), logs: make(map[string]string),
+		decide: func(int, *wire.AppendRequest) fate { return fate{} },
+		answer: func() {},
 	}
 	f.register = func(s *grpc.Server) { strandlinev1.RegisterLogServiceServer(s, f) }
 	f.start(t, "127.0.0.1:0")
@@ -190,6 +200,9 @@ func (f *fakeServer) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 		f.maxOut = max(f.maxOut, f.outstanding)
 		f.maxBytesOut = max(f.maxBytesOut, f.bytesOut)
 		fate := f.decide(n, m)
+		if m.LogID != f.id {
+			fate = replacedFate
+		}
 		var answer wire.AppendResponse
 		switch {
 		case fate.loseRequest, fate.neverAnswer, fate.refuse != 0 && !fate.appendedOnly:
@@ -314,7 +327,7 @@ func (f *fakeServer) OpenSession(ctx context.Context, q *strandlinev1.OpenSessio
 	}
 	f.opened++
 	f.sessions[f.opened] = &fakeSession{answers: make(map[place]int64)}
-	return &strandlinev1.OpenSessionResponse{SessionId: f.opened, Lease: q.Lease}, nil
+	return &strandlinev1.OpenSessionResponse{SessionId: f.opened, Lease: q.Lease, LogId: f.id}, nil
 }
 
 func (f *fakeServer) KeepSession(ctx context.Context, _ *strandlinev1.KeepSessionRequest) (*strandlinev1.KeepSessionResponse, error) {
@@ -358,7 +371,7 @@ func (f *fakeServer) GetInfo(_ context.Context, q *strandlinev1.GetInfoRequest) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info := &strandlinev1.LogInfo{
-		Name: "orders", EndOffset: f.end, Leader: f.address,
+		Name: "orders", Id: f.id, EndOffset: f.end, Leader: f.address,
 		Config: &strandlinev1.LogConfig{Durability: strandlinev1.Durability_DURABILITY_MEMORY, Retention: durationpb.New(time.Minute)},
 	}
 	if f.describe != nil {

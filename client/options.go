@@ -61,6 +61,8 @@ type producerOptions struct {
 	writer         uint64
 	withoutSession bool
 	timeout        time.Duration
+	resume         SessionPosition
+	endOnFailure   bool
 }
 
 func defaultProducerOptions() producerOptions {
@@ -136,6 +138,20 @@ func WithoutSession() ProducerOption {
 	return func(o *producerOptions) { o.withoutSession = true }
 }
 
+// ResumeSession continues the session of an earlier Producer where
+// Producer.Position told that it was, instead of opening a new one: the next
+// record accepted gets at.Next. See docs/at-most-once.md for how a program that
+// was restarted finds out where to go on.
+func ResumeSession(at SessionPosition) ProducerOption {
+	return func(o *producerOptions) { o.resume = at }
+}
+
+// EndOnFailure ends the producer with the first record that fails: everything
+// that was accepted and has no answer fails too, and nothing more is accepted.
+// So the producer never goes on in another epoch or session, and each record has
+// the number that Position foretold.
+func EndOnFailure() ProducerOption { return func(o *producerOptions) { o.endOnFailure = true } }
+
 // RequestTimeout bounds how long a record may be without an answer, re-sends
 // included; then it fails, and what was accepted after it, too. Default 30 s;
 // 0: for ever.
@@ -180,6 +196,7 @@ type readerOptions struct {
 	atLeast    int64
 	maxAge     time.Duration
 	follower   bool
+	log        uint64
 }
 
 type readFrom uint8
@@ -211,6 +228,11 @@ func FromTail() ReaderOption { return func(o *readerOptions) { o.from = fromTail
 func FromTime(t time.Time) ReaderOption {
 	return func(o *readerOptions) { o.from, o.time = fromTime, t }
 }
+
+// OfLog reads the log with that id, as Reader.LogID or LogInfo told it: an offset
+// that was kept is of no use in another log that has got the name since. The
+// read then fails with ErrLogReplaced.
+func OfLog(id uint64) ReaderOption { return func(o *readerOptions) { o.log = id } }
 
 // Follow waits for more records at the end of the log instead of ending there.
 func Follow() ReaderOption { return func(o *readerOptions) { o.follow = true } }

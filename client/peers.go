@@ -72,6 +72,12 @@ func (p *peers) close() {
 	}
 }
 
+func (p *peers) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
 // connect returns the node that leads log, as far as known, once a connection
 // to it is up. With an error that is not nil nothing has been sent; the peer
 // is nil only if it could not even be tried.

@@ -23,8 +23,9 @@ import (
 //
 // When the log refuses a request for good, that request fails and so does every
 // record that was accepted after it and before the failure: none slips ahead of
-// it. They fail with ErrBehindFailed and are not in the log. Records accepted
-// later go on in the session's next epoch.
+// it. They fail with ErrBehindFailed; their outcome tells whether that is certain,
+// as it nearly always is, or whether they have been sent and the log could not be
+// asked. Records accepted later go on in the session's next epoch.
 //
 // When the session itself is gone, because the producer was cut off for longer
 // than the lease, everything without an answer is settled by Resolve. If that
@@ -63,6 +64,7 @@ type Producer struct {
 	woken    int                // callers that answers have woken since the last sealing
 	early    int                // records that were formed before the first of them was woken
 
+	logID    uint64  // of the log, once known; written by open only
 	session  Session // ID 0: to be opened
 	next     uint64  // sequence of the next record to be sealed, in session.Epoch
 	lastSign time.Time
@@ -80,6 +82,9 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 	o := defaultProducerOptions()
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if o.withoutSession && o.resume.Session != 0 {
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a producer without a session resumes none"}
 	}
 	if o.requests < 0 || o.bytes <= 0 || o.requestBytes <= 0 || o.bufferBytes <= 0 || o.linger < 0 || o.timeout < 0 {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a limit of the producer is not positive"}
@@ -108,13 +113,20 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 func (p *Producer) open(ctx context.Context) error {
 	opener := p.client.opener(p.log)
 	var err error
-	if p.options.withoutSession {
+	switch resume := p.options.resume; {
+	case p.options.withoutSession:
 		var info LogInfo
 		if info, err = opener.Info(ctx, p.log); err == nil {
+			p.logID = info.ID
 			p.client.peers.prefer(p.log, info.Leader)
 		}
-	} else {
-		p.session, err = opener.OpenSession(ctx, p.log, p.options.lease)
+	case resume.Session != 0:
+		err = opener.keepSession(ctx, p.log, resume.LogID, resume.Session)
+		p.logID, p.next = resume.LogID, resume.Next
+		p.session = Session{ID: resume.Session, Epoch: resume.Epoch, Lease: p.options.lease, LogID: resume.LogID}
+	default:
+		p.session, err = opener.openSession(ctx, p.log, resume.LogID, p.options.lease)
+		p.logID = p.session.LogID
 	}
 	var failure *Error
 	if errors.As(err, &failure) {

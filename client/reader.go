@@ -29,9 +29,10 @@ type Reader struct {
 	options readerOptions
 	route   route
 
-	next   int64 // offset of the next record; unplaced: known with the first frame
-	placed bool  // a frame has come
-	end    int64 // of the log, as told last
+	id     uint64 // of the log; 0: not known before the first frame
+	next   int64  // offset of the next record; unplaced: known with the first frame
+	placed bool   // a frame has come
+	end    int64  // of the log, as told last
 	age    time.Duration
 	hasAge bool
 	read   int64 // records given
@@ -62,7 +63,7 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 	if o.freshness == atLeast && o.atLeast < 0 || o.freshness == bounded && o.maxAge <= 0 {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a bound of a read's freshness is negative, or no staleness at all is allowed"}
 	}
-	r := &Reader{client: c, log: log, options: o, route: o.route(c.peers, log), next: unplaced, trouble: noTrouble()}
+	r := &Reader{client: c, log: log, options: o, route: o.route(c.peers, log), id: o.log, next: unplaced, trouble: noTrouble()}
 	switch o.from {
 	case fromOffset:
 		if o.offset < 0 {
@@ -86,12 +87,13 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 func (r *Reader) tail(ctx context.Context) (end int64, err error) {
 	opener := r.client.opener(r.log)
 	if r.options.freshness != anyReplica {
-		info, err := opener.Info(ctx, r.log)
+		info, err := opener.info(ctx, r.log, r.id)
+		r.id = info.ID
 		return info.End, err
 	}
 	err = opener.callOn(ctx, r.route, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
-		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: r.log, AllowStale: true})
-		end = answer.GetInfo().GetEndOffset()
+		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: r.log, AllowStale: true, LogId: r.id})
+		end, r.id = answer.GetInfo().GetEndOffset(), answer.GetInfo().GetId()
 		return err
 	})
 	return end, err
@@ -128,6 +130,11 @@ func (r *Reader) NextBatch(ctx context.Context) ([]Record, error) {
 	r.read += int64(len(batch))
 	return batch, nil
 }
+
+// LogID is the id of the log that is read; 0 before the first frame, unless
+// OfLog or FromTail was given. An offset has a meaning only in the log with its
+// id: who keeps one keeps the other, too, and passes it to OfLog.
+func (r *Reader) LogID() uint64 { return r.id }
 
 // Offset is that of the next record; -1 before the first has been found, where
 // reading begins at the start or a time.
@@ -238,7 +245,7 @@ func (r *Reader) fetch(ctx context.Context) error {
 func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 	reached := r.stream != nil
 	r.hangUp()
-	failure := fromRPC(err)
+	failure := r.client.failure(err)
 	width := 1
 	move := failure.elsewhere() || r.onlyHere(failure)
 	if move {
@@ -291,6 +298,12 @@ func (r *Reader) receive(ctx context.Context) (*peer, error) {
 // take accepts the frame that was received.
 func (r *Reader) take() error {
 	f := &r.frame
+	if r.id == 0 {
+		r.id = f.LogID
+	}
+	if f.LogID != r.id {
+		return replaced(r.log, r.id, f.LogID)
+	}
 	if r.next == unplaced {
 		r.next = f.First
 	}
@@ -318,7 +331,7 @@ func (r *Reader) take() error {
 func (r *Reader) request() *strandlinev1.ReadRequest {
 	o := &r.options
 	q := &strandlinev1.ReadRequest{
-		Log: r.log, Follow: o.follow, Format: strandlinev1.ReadFormat_READ_FORMAT_BATCHES,
+		Log: r.log, LogId: r.id, Follow: o.follow, Format: strandlinev1.ReadFormat_READ_FORMAT_BATCHES,
 		Heartbeat: durationpb.New(o.heartbeat),
 	}
 	switch {

@@ -39,7 +39,7 @@ func (f *fakeServer) fill(t *testing.T, n int) {
 // frameAt is one frame from an offset on, of at most n batches and cut before
 // an offset, as a server makes it.
 func (f *fakeServer) frameAt(from, until int64, n int) *wire.ReadFrame {
-	frame := &wire.ReadFrame{First: from, End: f.end}
+	frame := &wire.ReadFrame{LogID: f.id, First: from, End: f.end}
 	for _, b := range f.batches {
 		if int64(b.End()) <= from || int64(b.BaseOffset()) >= until || n == 0 {
 			continue

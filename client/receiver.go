@@ -19,7 +19,7 @@ func (p *Producer) receive(stream grpc.ClientStream) interruption {
 		if err := stream.RecvMsg(&answer); err == io.EOF {
 			return interruption{err: unreachable(MaybeDone, "the server ended the stream")}
 		} else if err != nil {
-			return interruption{err: fromRPC(err)}
+			return interruption{err: p.client.failure(err)}
 		}
 		p.mu.Lock()
 		r := p.window.oldest()
@@ -93,7 +93,7 @@ func (p *Producer) refused(r *request, err *Error) interruption {
 		// It is in the log, so nothing slips ahead of it: those behind go on.
 		p.settle(r, 0, err)
 		return interruption{}
-	case err.again() || err.endsSession() || p.doubtful():
+	case err.again() || err.endsSession() || err.Outcome != NotDone || p.doubtful():
 		return interruption{err: err, refused: r}
 	}
 	p.fail(interruption{err: err, refused: r})

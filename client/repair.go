@@ -8,7 +8,7 @@ import (
 // repair decides what becomes of the requests that a round left without an
 // answer:
 //
-//	the producer was closed       all fail
+//	producer or client closed     all fail
 //	no session                    what was sent fails: sending again could append twice
 //	another try may help          all stay and are sent again, in order
 //	no answer for too long        all fail, what was sent with outcome MaybeDone
@@ -26,7 +26,7 @@ func (p *Producer) repair(i interruption, tried *peer) {
 		p.client.peers.lookElsewhere(p.log, tried, i.err.Leader)
 	}
 	switch {
-	case p.context.Err() != nil || i.err.Reason == ErrTimedOut.Reason:
+	case p.context.Err() != nil, i.err.Reason == ErrTimedOut.Reason, i.err.Reason == ErrClosed.Reason:
 		p.fail(i)
 	case p.options.withoutSession:
 		p.failSent(i.err)
@@ -49,17 +49,18 @@ func (p *Producer) repair(i interruption, tried *peer) {
 	}
 }
 
-// endStream marks what was sent on the stream that ended as in doubt, unless
-// an answer leaves none: the refused request itself is not in the log by this
-// sending, and of a session that has ended nothing sent behind it can be.
+// endStream takes note of the sendings on the stream that ended: they may be in
+// the log, unless an answer says more. Of the request that was refused the refusal
+// does, and in a session that has ended nothing sent behind it can be in the log.
 func (p *Producer) endStream(i interruption) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i.refused == nil || !i.err.endsSession() {
-		for _, r := range p.window.flight[:p.window.sent] {
-			if r != i.refused || i.err.Outcome != NotDone {
-				r.maybe = true
-			}
+	for _, r := range p.window.flight[:p.window.sent] {
+		switch {
+		case r == i.refused:
+			r.outcome = r.outcome.Then(i.err.Outcome)
+		case i.refused == nil || !i.err.endsSession():
+			r.outcome = r.outcome.Then(MaybeDone)
 		}
 	}
 	p.window.reset()
@@ -74,7 +75,7 @@ func (p *Producer) resolve(final bool) {
 	defer cancel()
 	for {
 		p.mu.Lock()
-		if len(p.window.flight) == 0 || !p.window.flight[0].maybe {
+		if len(p.window.flight) == 0 || p.window.flight[0].outcome == NotDone {
 			p.mu.Unlock()
 			return
 		}
@@ -89,7 +90,7 @@ func (p *Producer) resolve(final bool) {
 		p.session.Epoch = max(p.session.Epoch, resolution.Epoch)
 		if resolution.State == Never {
 			for _, r := range p.window.flight {
-				r.maybe = false
+				r.outcome = NotDone // the log says so of all sendings together
 			}
 		}
 		p.mu.Unlock()
@@ -143,6 +144,9 @@ func (p *Producer) fail(i interruption) {
 		failed = append(failed, p.forming)
 	}
 	p.queue, p.forming = nil, nil
+	if p.options.endOnFailure || i.err.Is(ErrLogReplaced) || i.err.Is(ErrClosed) {
+		p.stopLocked(i.err)
+	}
 	p.formed.Store(0)
 	if p.session.ID != 0 {
 		p.session.Epoch, p.next = max(p.session.Epoch, i.err.Epoch)+1, 0
@@ -154,16 +158,12 @@ func (p *Producer) fail(i interruption) {
 	p.mu.Unlock()
 
 	for n, r := range failed {
-		outcome := NotDone
-		if r.maybe {
-			outcome = MaybeDone
-		}
 		if r == i.refused || n == 0 && i.refused == nil {
 			first := *i.err
-			first.Outcome = outcome
+			first.Outcome = r.outcome
 			r.settle(0, &first)
 		} else {
-			r.settle(0, behind(i.err, outcome))
+			r.settle(0, behind(i.err, r.outcome))
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (p *Producer) failSent(err *Error) {
 	lost.Outcome = MaybeDone
 	for {
 		p.mu.Lock()
-		if len(p.window.flight) == 0 || !p.window.flight[0].maybe {
+		if len(p.window.flight) == 0 || p.window.flight[0].outcome == NotDone {
 			p.mu.Unlock()
 			return
 		}

@@ -16,6 +16,7 @@ import (
 //
 // The Producer's mutex guards all fields, but for the result.
 type request struct {
+	producer   *Producer
 	builder    record.Builder // until the batch is finished
 	timestamp  int64          // of records that bring none, unix ms
 	accepted   time.Time      // when the first record came
@@ -27,16 +28,18 @@ type request struct {
 	urgent     bool // does not linger
 
 	batch record.Batch // written by the sending goroutine before it is sent first
-	// Where the first record stands in its session; session 0: in none.
+	// Where the first record stands in its session, once sealed; session 0: in
+	// none.
+	sealed  bool
 	session uint64
 	epoch   uint32
 	first   uint64
 
 	sends int
 	sent  time.Time // first
-	// maybe tells that the request was sent on a stream that broke without an
-	// answer to it: that sending may be in the log, or may yet arrive there.
-	maybe bool
+	// outcome is what is known of all sendings that have ended. The one on the
+	// stream that is open now is not among them.
+	outcome Outcome
 	// failed tells that the request was settled with one in front of it, while
 	// its own answer, a refusal, is still to come.
 	failed bool
@@ -66,9 +69,7 @@ func (r *request) settle(offset int64, err *Error) {
 // result is that of the record of an index, once done is closed.
 func (r *request) result(index int) (int64, error) {
 	if r.err != nil && r.err.Outcome == MaybeDone {
-		err := *r.err
-		err.SessionID, err.Epoch, err.Sequence = r.session, r.epoch, r.first+uint64(index)
-		return 0, &err
+		return 0, r.producer.inDoubt(r, index, r.err)
 	}
 	if r.err != nil {
 		return 0, r.err
@@ -86,8 +87,15 @@ func (r *request) wait(ctx context.Context, index int) (int64, error) {
 	case <-r.done:
 		return r.result(index)
 	case <-ctx.Done():
-		return 0, cancelled(ctx, MaybeDone)
+		return 0, r.producer.inDoubt(r, index, cancelled(ctx, MaybeDone))
 	}
+}
+
+// inDoubt adds to an error of a record what Admin.Resolve needs to settle it.
+func (p *Producer) inDoubt(r *request, index int, err *Error) *Error {
+	at, e := p.place(r, index), *err
+	e.LogID, e.SessionID, e.Epoch, e.Sequence = at.LogID, at.Session, at.Epoch, at.Next
+	return &e
 }
 
 // Future is the result to come of one record.

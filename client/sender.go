@@ -95,7 +95,7 @@ func (p *Producer) answered() uint64 {
 func (p *Producer) serve(round context.Context) *peer {
 	peer, stream, err := p.openStream(round)
 	if err != nil {
-		p.interrupt(interruption{err: fromRPC(err)})
+		p.interrupt(interruption{err: p.client.failure(err)})
 		return peer
 	}
 	received := make(chan struct{})
@@ -160,7 +160,7 @@ func (p *Producer) put(r *request, stream grpc.ClientStream) interruption {
 	err := stream.SendMsg(&p.message)
 	p.message.Log = ""
 	if err != nil && err != io.EOF { // with EOF, the receiver hears the reason
-		return interruption{err: fromRPC(err)}
+		return interruption{err: p.client.failure(err)}
 	}
 	return interruption{}
 }
@@ -251,6 +251,7 @@ func (p *Producer) seal(r *request) {
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
 	}
+	r.sealed = true
 	if p.session.ID != 0 {
 		r.session, r.epoch, r.first = p.session.ID, p.session.Epoch, p.next
 		p.next += uint64(r.count)
@@ -279,7 +280,7 @@ func (p *Producer) address(r *request, m *wire.AppendRequest) bool {
 		Log: m.Log, SessionID: r.session, Epoch: r.epoch, FirstSequence: r.first,
 		LowWater: p.window.lowWater(), WriterTerm: p.options.writer,
 		ExpectedEnd: r.conditions.expectedEnd, HasExpectedEnd: r.conditions.hasExpectedEnd,
-		Atomic: r.conditions.atomic, Batches: r.batch,
+		Atomic: r.conditions.atomic, Batches: r.batch, LogID: p.logID,
 	}
 	return true
 }

@@ -83,6 +83,10 @@ func (p *Producer) keepSession(now time.Time) {
 func (p *Producer) stop(err *Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.stopLocked(err)
+}
+
+func (p *Producer) stopLocked(err *Error) {
 	if p.ended == nil {
 		ended := *err
 		ended.Outcome = NotDone
@@ -105,7 +109,7 @@ func (p *Producer) renewSession(ctx context.Context) error {
 	if !needed {
 		return nil
 	}
-	session, err := p.client.Admin().OpenSession(ctx, p.log, p.options.lease)
+	session, err := p.client.Admin().openSession(ctx, p.log, p.logID, p.options.lease)
 	if err != nil {
 		return err
 	}

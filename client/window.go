@@ -120,7 +120,7 @@ func (w *window) lowWater() uint64 {
 // sending.
 func (w *window) ambiguous() bool {
 	for _, r := range w.flight {
-		if r.maybe && !r.failed {
+		if r.outcome != NotDone && !r.failed {
 			return true
 		}
 	}

@@ -42,6 +42,9 @@ type Log struct {
 	Name    string `json:"name"`
 	Config  Config `json:"config"`
 	Created int64  `json:"created_ms"`
+	// Request is what the caller named the request that created the log, so that
+	// it finds the log when it sends the request again; empty: nothing.
+	Request string `json:"request,omitempty"`
 	Placement
 	// Reserved is for memory logs only.
 	Reserved

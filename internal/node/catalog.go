@@ -60,13 +60,19 @@ type catalog struct {
 	mu    sync.Mutex // guards what follows; held while records are folded
 	state catalogState
 	next  record.Offset // the first record not folded yet
-	// awaited are the ids under which the change that is being made may be in
-	// the log, or may yet get there; landed: one of them was folded.
-	awaited []string
+	// awaited are the tries of the change that is being made that may be in the
+	// log, or may yet get there; landed: one of them was folded.
+	awaited []catalogTry
 	landed  bool
 	// missed: a checkpoint has taken the place of records not folded yet, and
 	// does not tell whether one of the awaited was among them.
 	missed bool
+}
+
+// catalogTry is an append to the catalog on condition that it ends at an offset.
+type catalogTry struct {
+	change string // its id
+	at     record.Offset
 }
 
 func newCatalog(n *Node, host *hosted) *catalog {
@@ -124,7 +130,7 @@ func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalo
 		case err == nil:
 			return nil
 		case errors.As(err, &d):
-			return d.error
+			return c.givenUp(d.error)
 		case c.host().problem() != nil: // it will not get better
 			return c.givenUp(err)
 		case ctx.Err() != nil:
@@ -150,8 +156,14 @@ func noMajority() *record.Refusal {
 func (c *catalog) givenUp(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var r *record.Refusal
-	if len(c.awaited) == 0 || errors.As(why, &r) && r.Reason.Outcome() != record.NotDone {
+	known, told := record.NotDone, record.NotDone
+	if len(c.awaited) > 0 {
+		known = record.MaybeDone
+	}
+	if r := new(record.Refusal); errors.As(why, &r) {
+		told = r.Reason.Outcome()
+	}
+	if known.Then(told) == told {
 		return why
 	}
 	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
@@ -196,6 +208,8 @@ func (c *catalog) decide(decide func(*catalogState) (catalogChange, error)) (at 
 	case c.missed:
 		return 0, nil, decided{record.Refuse(record.OutcomeUnknown, "this node was too slow to see whether the change was made: look, and try again if it was not")}
 	}
+	// A try that was not among the records up to here cannot land any more.
+	c.awaited = slices.DeleteFunc(c.awaited, func(t catalogTry) bool { return t.at < c.next })
 	change, err := decide(&c.state)
 	if err != nil {
 		return 0, nil, decided{err}
@@ -204,7 +218,7 @@ func (c *catalog) decide(decide func(*catalogState) (catalogChange, error)) (at 
 		return 0, nil, nil
 	}
 	change.ID = rand.Text()
-	c.awaited = append(c.awaited, change.ID)
+	c.awaited = append(c.awaited, catalogTry{change: change.ID, at: c.next})
 	if value, err = json.Marshal(change); err != nil {
 		return 0, nil, fmt.Errorf("encode change: %w", err)
 	}
@@ -340,7 +354,7 @@ func (c *catalog) fold(chunk Chunk) error {
 		if err := c.state.Fold(change); err != nil {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
-		c.landed = c.landed || slices.Contains(c.awaited, change.ID)
+		c.landed = c.landed || slices.ContainsFunc(c.awaited, func(t catalogTry) bool { return t.change == change.ID })
 	}
 	return nil
 }

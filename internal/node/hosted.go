@@ -288,6 +288,9 @@ func (n *Node) hasLog(log, replica uint64) bool {
 	return err == nil && slices.ContainsFunc(files, func(f segment.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") })
 }
 
+// awaitReady waits until the log takes appends, on the node that leads it.
+func (h *hosted) awaitReady(ctx context.Context) error { return h.awaitLeader(ctx) }
+
 // awaitLeader waits until the log has a leader that takes appends, here or
 // elsewhere.
 func (h *hosted) awaitLeader(ctx context.Context) error {

@@ -6,8 +6,8 @@ import (
 
 // Info describes a log. It is linearizable: it includes every append that was
 // acknowledged before the call.
-func (n *Node) Info(ctx context.Context, c Caller, log string) (Info, error) {
-	h, refusal := n.serving(log)
+func (n *Node) Info(ctx context.Context, caller Caller, log string) (Info, error) {
+	h, refusal := n.serving(caller, log)
 	if refusal != nil {
 		return Info{}, refusal
 	}
@@ -19,8 +19,11 @@ func (n *Node) Info(ctx context.Context, c Caller, log string) (Info, error) {
 
 // KnownInfo describes a log as far as this node knows. It asks others only
 // whether there is a log that this node has not heard of.
-func (n *Node) KnownInfo(_ Caller, log string) (Info, error) {
+func (n *Node) KnownInfo(caller Caller, log string) (Info, error) {
 	if h := (*n.logs.Load())[log]; h != nil {
+		if refusal := caller.identify(log, h.id); refusal != nil {
+			return Info{}, refusal
+		}
 		return n.describe(h), nil
 	}
 	c := n.catalog.Load()
@@ -31,13 +34,17 @@ func (n *Node) KnownInfo(_ Caller, log string) (Info, error) {
 	if refusal != nil {
 		return Info{}, refusal
 	}
-	return n.describeElsewhere(state.Logs[log], state), nil
+	l := state.Logs[log]
+	if refusal := caller.identify(log, l.ID); refusal != nil {
+		return Info{}, refusal
+	}
+	return n.describeElsewhere(l, state), nil
 }
 
 // Watch returns when the log's start or end differs from what since tells, or
 // ctx ends.
-func (n *Node) Watch(ctx context.Context, _ Caller, log string, since Info) (Info, error) {
-	h, refusal := n.serving(log)
+func (n *Node) Watch(ctx context.Context, caller Caller, log string, since Info) (Info, error) {
+	h, refusal := n.serving(caller, log)
 	if refusal != nil {
 		return Info{}, refusal
 	}

@@ -18,7 +18,10 @@ const maxLogs = 10_000
 // validName is what a log may be called, as Kafka's topics may.
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
-// CreateLog makes a log and answers when it takes appends.
+// CreateLog creates a log, and returns when it takes appends; or, once that has
+// taken createTime, with an Info whose Problem says why it does not yet: the log
+// is there all the same. A call that is made again with the same caller.Request
+// returns the log that it created before.
 func (n *Node) CreateLog(ctx context.Context, caller Caller, name string, config Config) (Info, error) {
 	if r := checkName(caller, name); r != nil {
 		return Info{}, r
@@ -26,12 +29,19 @@ func (n *Node) CreateLog(ctx context.Context, caller Caller, name string, config
 	if err := checkConfig(config); err != nil {
 		return Info{}, err
 	}
+	if len(caller.Request) > maxRequestName {
+		return Info{}, record.Refuse(record.Invalid, "a request id of %d bytes, the limit is %d", len(caller.Request), maxRequestName)
+	}
 	c := n.catalog.Load()
 	if c == nil {
 		return Info{}, n.notMember()
 	}
 	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		if l, there := s.Logs[name]; there && caller.Request != "" && l.Request == caller.Request {
+			return catalogChange{}, nil
+		}
 		created, refusal := n.newLog(s, name, config)
+		created.Request = caller.Request
 		if refusal != nil {
 			return catalogChange{}, refusal
 		}
@@ -40,8 +50,15 @@ func (n *Node) CreateLog(ctx context.Context, caller Caller, name string, config
 	if err != nil {
 		return Info{}, err
 	}
-	return n.created(ctx, name)
+	return n.created(ctx, name), nil
 }
+
+// maxRequestName bounds Caller.Request, which the catalog keeps.
+const maxRequestName = 64
+
+// createTime bounds how long a new log may take until it takes appends: some
+// elections.
+const createTime = 15 * time.Second
 
 // newLog plans a log that the catalog does not have yet.
 func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, *record.Refusal) {
@@ -68,18 +85,24 @@ func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, 
 	return created, nil
 }
 
-// created waits until a new log takes appends, wherever it is.
-func (n *Node) created(ctx context.Context, name string) (Info, error) {
+// created waits until a new log takes appends, wherever it is, and describes it.
+// The log has been created, so that nothing that goes wrong here is an error of
+// the call: the description says what it is.
+func (n *Node) created(ctx context.Context, name string) Info {
+	ctx, cancel := context.WithTimeout(ctx, createTime)
+	defer cancel()
 	if h := (*n.logs.Load())[name]; h != nil {
-		if err := h.awaitLeader(ctx); err != nil {
-			return Info{}, err
+		err := h.awaitReady(ctx)
+		info := n.describe(h)
+		if err != nil {
+			info.Problem = notReadyYet(err)
 		}
-		return n.describe(h), nil
+		return info
 	}
-	c := n.catalog.Load()
-	l, ok := c.shown.Load().Logs[name]
+	state := n.catalog.Load().shown.Load()
+	l, ok := state.Logs[name]
 	if !ok {
-		return Info{}, record.Refuse(record.LogNotFound, "log %q was deleted again", name)
+		return Info{Name: name, Problem: "the log was created, and has been deleted again"}
 	}
 	var err error
 	for _, r := range l.Replicas {
@@ -87,7 +110,15 @@ func (n *Node) created(ctx context.Context, name string) (Info, error) {
 			break
 		}
 	}
-	return n.describeElsewhere(l, c.shown.Load()), err
+	info := n.describeElsewhere(l, state)
+	if err != nil {
+		info.Problem = notReadyYet(err)
+	}
+	return info
+}
+
+func notReadyYet(err error) string {
+	return "the log has been created, but takes no appends yet: " + err.Error()
 }
 
 // awaitLog answers another node once a log takes appends. The change that
@@ -97,11 +128,11 @@ func (n *Node) awaitLog(ctx context.Context, name string) error {
 		return err
 	}
 	n.rehost()
-	h, refusal := n.serving(name)
+	h, refusal := n.serving(Caller{}, name)
 	if refusal != nil {
 		return refusal
 	}
-	return h.awaitLeader(ctx)
+	return h.awaitReady(ctx)
 }
 
 // defaultReplicas is how many nodes hold a log that does not say, if there are
@@ -210,8 +241,9 @@ func (n *Node) ListLogs(ctx context.Context, _ Caller, internal bool) ([]Info, e
 }
 
 // ConfigureLog changes a log's retention, and its largest batch if that is not
-// 0 or if there are Settings, which change too unless they are nil. Durability and the number of replicas stay as created.
-func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config Config) (Info, error) {
+// 0 or if there are Settings, which change too unless they are nil. Durability and
+// the number of replicas stay as created.
+func (n *Node) ConfigureLog(ctx context.Context, caller Caller, name string, config Config) (Info, error) {
 	c := n.catalog.Load()
 	if c == nil {
 		return Info{}, n.notMember()
@@ -223,6 +255,9 @@ func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config C
 		l, ok := s.Logs[name]
 		if !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
+		}
+		if refusal := caller.identify(name, l.ID); refusal != nil {
+			return catalogChange{}, refusal
 		}
 		config.Topic, config.Partition = l.Config.Topic, l.Config.Partition
 		if config.Settings == nil {
@@ -255,8 +290,9 @@ func (n *Node) ConfigureLog(ctx context.Context, _ Caller, name string, config C
 }
 
 // DeleteLog removes a log with all its records. Its files go on each node as
-// that hears of it.
-func (n *Node) DeleteLog(ctx context.Context, _ Caller, name string) error {
+// that hears of it. A call that names the log's id may be made again: that the
+// log is not found, or replaced, then means that it is gone.
+func (n *Node) DeleteLog(ctx context.Context, caller Caller, name string) error {
 	c := n.catalog.Load()
 	if c == nil {
 		return n.notMember()
@@ -265,8 +301,12 @@ func (n *Node) DeleteLog(ctx context.Context, _ Caller, name string) error {
 		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
 	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		if _, ok := s.Logs[name]; !ok {
+		l, ok := s.Logs[name]
+		if !ok {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
+		}
+		if r := caller.identify(name, l.ID); r != nil {
+			return catalogChange{}, r
 		}
 		if r := refuseOrphans(s, name); r != nil {
 			return catalogChange{}, r

@@ -393,10 +393,13 @@ func (n *Node) Name() string {
 func (n *Node) ClusterID() string { return n.me.Load().ClusterID }
 
 // serving finds a log that this node can serve.
-func (n *Node) serving(name string) (*hosted, *record.Refusal) {
+func (n *Node) serving(c Caller, name string) (*hosted, *record.Refusal) {
 	h := (*n.logs.Load())[name]
 	if h == nil {
-		return nil, n.notHere(name)
+		return nil, n.notHere(c, name)
+	}
+	if refusal := c.identify(name, h.id); refusal != nil {
+		return nil, refusal
 	}
 	if problem := h.problem(); problem != nil {
 		return nil, problem
@@ -405,8 +408,8 @@ func (n *Node) serving(name string) (*hosted, *record.Refusal) {
 }
 
 // userLog finds a log that is not the system's own.
-func (n *Node) userLog(name string) (*hosted, *record.Refusal) {
-	h, refusal := n.serving(name)
+func (n *Node) userLog(c Caller, name string) (*hosted, *record.Refusal) {
+	h, refusal := n.serving(c, name)
 	if refusal == nil && IsSystem(name) {
 		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
@@ -415,7 +418,7 @@ func (n *Node) userLog(name string) (*hosted, *record.Refusal) {
 
 // notHere refuses what only a node with a replica of the log can do, and names
 // one.
-func (n *Node) notHere(name string) *record.Refusal {
+func (n *Node) notHere(caller Caller, name string) *record.Refusal {
 	c := n.catalog.Load()
 	if c == nil {
 		return n.notMember()
@@ -425,6 +428,9 @@ func (n *Node) notHere(name string) *record.Refusal {
 		return refusal
 	}
 	l := state.Logs[name]
+	if refusal := caller.identify(name, l.ID); refusal != nil {
+		return refusal
+	}
 	r := record.Refuse(record.NotLeader, "this node does not hold log %q", name)
 	for _, at := range l.Replicas {
 		if at.Node == n.me.Load().NodeID {

@@ -46,8 +46,8 @@ func (n *Node) Read(ctx context.Context, c Caller, log string, q ReadRequest) (*
 	return r, err
 }
 
-func (n *Node) beginRead(ctx context.Context, _ Caller, log string, q ReadRequest) (*Reader, error) {
-	h, refusal := n.serving(log)
+func (n *Node) beginRead(ctx context.Context, c Caller, log string, q ReadRequest) (*Reader, error) {
+	h, refusal := n.serving(c, log)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -126,6 +126,9 @@ func (h *hosted) checkBegin(ctx context.Context, o record.Offset) (record.Offset
 	}
 	return o, nil
 }
+
+// Log is the id of the log that is read.
+func (r *Reader) Log() uint64 { return r.host.id }
 
 // First is the offset that the read begins at.
 func (r *Reader) First() record.Offset { return r.first }

@@ -18,8 +18,8 @@ const (
 )
 
 // OpenSession begins an append session on a log. lease 0 means DefaultLease.
-func (n *Node) OpenSession(ctx context.Context, _ Caller, log string, lease time.Duration) (Session, error) {
-	h, refusal := n.userLog(log)
+func (n *Node) OpenSession(ctx context.Context, caller Caller, log string, lease time.Duration) (Session, error) {
+	h, refusal := n.userLog(caller, log)
 	if refusal != nil {
 		return Session{}, refusal
 	}
@@ -42,7 +42,7 @@ func (n *Node) OpenSession(ctx context.Context, _ Caller, log string, lease time
 	if _, err := h.command(ctx, c); err != nil {
 		return Session{}, err
 	}
-	return Session{ID: id, Lease: lease}, nil
+	return Session{ID: id, Lease: lease, Log: h.id}, nil
 }
 
 // leading is nil if this node leads a log, as far as it knows now.
@@ -60,8 +60,8 @@ func (n *Node) leading(h *hosted) *record.Refusal {
 }
 
 // KeepSession renews a session's lease, as every append does.
-func (n *Node) KeepSession(ctx context.Context, _ Caller, log string, id record.SessionID) error {
-	h, refusal := n.userLog(log)
+func (n *Node) KeepSession(ctx context.Context, caller Caller, log string, id record.SessionID) error {
+	h, refusal := n.userLog(caller, log)
 	if refusal != nil {
 		return refusal
 	}
@@ -74,8 +74,8 @@ func (n *Node) KeepSession(ctx context.Context, _ Caller, log string, id record.
 }
 
 // CloseSession ends a session: its appends are refused from then on.
-func (n *Node) CloseSession(ctx context.Context, _ Caller, log string, id record.SessionID) error {
-	h, refusal := n.userLog(log)
+func (n *Node) CloseSession(ctx context.Context, caller Caller, log string, id record.SessionID) error {
+	h, refusal := n.userLog(caller, log)
 	if refusal != nil {
 		return refusal
 	}
@@ -86,8 +86,8 @@ func (n *Node) CloseSession(ctx context.Context, _ Caller, log string, id record
 // Resolve tells what became of one record of a session, and the session's
 // epoch. With final a record that is not in the log never will be: the epoch
 // is ended first.
-func (n *Node) Resolve(ctx context.Context, _ Caller, log string, id record.SessionID, epoch record.Epoch, number record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
-	h, refusal := n.userLog(log)
+func (n *Node) Resolve(ctx context.Context, caller Caller, log string, id record.SessionID, epoch record.Epoch, number record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
+	h, refusal := n.userLog(caller, log)
 	if refusal != nil {
 		return sequence.Outcome{}, 0, refusal
 	}

@@ -287,7 +287,7 @@ func (n *Node) leaderNode(ctx context.Context, log string) uint64 {
 
 // transferHere lets another replica lead a log that this node leads.
 func (n *Node) transferHere(ctx context.Context, q transferRequest) error {
-	h, refusal := n.serving(q.Log)
+	h, refusal := n.serving(Caller{}, q.Log)
 	if refusal != nil {
 		return refusal
 	}

@@ -89,11 +89,7 @@ func (n *Node) createPartitions(ctx context.Context, topic string, from, until i
 		return t, err
 	}
 	for p := from; p < until; p++ {
-		l, err := n.created(ctx, PartitionLog(topic, p))
-		if err != nil {
-			return t, err
-		}
-		t.Partitions = append(t.Partitions, l)
+		t.Partitions = append(t.Partitions, n.created(ctx, PartitionLog(topic, p)))
 	}
 	return t, nil
 }
@@ -215,9 +211,9 @@ func IsSystem(log string) bool {
 // logFor finds a log that the caller may change.
 func (n *Node) logFor(c Caller, log string) (*hosted, *record.Refusal) {
 	if c.System && log != catalogName {
-		return n.serving(log)
+		return n.serving(c, log)
 	}
-	return n.userLog(log)
+	return n.userLog(c, log)
 }
 
 // otherPartitions are the logs of a topic but for partition 0.

@@ -13,6 +13,13 @@ type Caller struct {
 	// System is set where a part of the server asks for itself: it may use the
 	// logs that belong to the system, all but the catalog.
 	System bool
+	// Log is the id by which the caller knows the log that it names; 0: whichever
+	// log has the name. Every verb on another log of that name is refused with
+	// LogReplaced.
+	Log uint64
+	// Request names the call among all calls of all callers, and is the same in
+	// every try of it; empty: nobody would try again.
+	Request string
 }
 
 // Durability says what an acknowledgement rests on.
@@ -92,6 +99,7 @@ type Session struct {
 	ID    record.SessionID
 	Epoch record.Epoch
 	Lease time.Duration
+	Log   uint64 // id of its log
 }
 
 // NoOffset stands for "no limit" where an offset is optional.

@@ -16,8 +16,8 @@ type Bounds struct {
 }
 
 // Bounds tells the readable range of a log as far as this node knows.
-func (n *Node) Bounds(_ Caller, log string) (Bounds, error) {
-	h, refusal := n.serving(log)
+func (n *Node) Bounds(c Caller, log string) (Bounds, error) {
+	h, refusal := n.serving(c, log)
 	if refusal != nil {
 		return Bounds{}, refusal
 	}
@@ -38,8 +38,8 @@ func (n *Node) ConfigOf(log string) *Config {
 // Changed returns a channel that is closed when the start or the end of a log
 // differs from what since tells; nil when one does already. It is Watch for
 // those who wait for several logs at once.
-func (n *Node) Changed(_ Caller, log string, since Bounds) (<-chan struct{}, error) {
-	h, refusal := n.serving(log)
+func (n *Node) Changed(c Caller, log string, since Bounds) (<-chan struct{}, error) {
+	h, refusal := n.serving(c, log)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -9,8 +9,8 @@ import (
 // AcquireWriter raises the log's writer term and returns it with the end of
 // the log at that moment: every append of an older writer that is in the log
 // lies below it, and no other will ever be.
-func (n *Node) AcquireWriter(ctx context.Context, _ Caller, log string) (record.WriterTerm, record.Offset, error) {
-	h, refusal := n.userLog(log)
+func (n *Node) AcquireWriter(ctx context.Context, caller Caller, log string) (record.WriterTerm, record.Offset, error) {
+	h, refusal := n.userLog(caller, log)
 	if refusal == nil {
 		refusal = h.roomForTerm()
 	}

@@ -129,4 +129,8 @@ func (s State) String() string {
 type Outcome struct {
 	State  State
 	Offset record.Offset // Committed only
+	// Next is the first sequence of the epoch that is not in the log, if Known:
+	// the log knows the epoch.
+	Next  record.Sequence
+	Known bool
 }

@@ -176,7 +176,7 @@ func TestPastEpochsAreBounded(t *testing.T) {
 	commitAll(t, s)
 	require.Equal(t, Forgotten, s.Resolve(1, 0, 0).State)
 	require.Equal(t, Forgotten, s.Resolve(1, 1, 9).State, "whether it took 9 is forgotten too")
-	require.Equal(t, Outcome{Committed, 4}, s.Resolve(1, 2, 0))
+	require.Equal(t, Outcome{State: Committed, Offset: 4, Next: 2, Known: true}, s.Resolve(1, 2, 0))
 	require.Equal(t, Never, s.Resolve(1, 2, 2).State)
 	require.Equal(t, record.StaleEpoch, s.Append(request(t, Append{Session: 1, Epoch: 0})).Refusal.Reason)
 	require.Equal(t, MaxPastEpochs+1, s.table.Spans())

@@ -76,12 +76,12 @@ func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record
 		return Outcome{State: Forgotten}
 	case sequence < next:
 		if p := s.find(epoch, sequence); p != nil {
-			return Outcome{State: Committed, Offset: p.at(sequence)}
+			return Outcome{State: Committed, Offset: p.at(sequence), Next: next, Known: true}
 		}
-		return Outcome{State: Forgotten}
+		return Outcome{State: Forgotten, Next: next, Known: true}
 	case epoch == s.epoch && s.open, epoch > s.epoch && (s.open || s.implicit):
-		return Outcome{State: NotNow}
+		return Outcome{State: NotNow, Next: next, Known: true}
 	default:
-		return Outcome{State: Never}
+		return Outcome{State: Never, Next: next, Known: true}
 	}
 }

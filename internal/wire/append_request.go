@@ -28,6 +28,7 @@ type AppendRequest struct {
 	// a request may pass the same message again.
 	Batches []byte
 	Records []*strandlinev1.Record
+	LogID   uint64
 }
 
 func (m *AppendRequest) encode() (mem.BufferSlice, error) {
@@ -57,11 +58,14 @@ func (m *AppendRequest) encode() (mem.BufferSlice, error) {
 		out = append(out, mem.SliceBuffer(m.Batches))
 	}
 	if len(m.Records) > 0 {
-		tail, err := proto.Marshal(&strandlinev1.AppendRequest{Records: m.Records})
+		tail, err := proto.Marshal(&strandlinev1.AppendRequest{Records: m.Records, LogId: m.LogID})
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, mem.SliceBuffer(tail))
+	} else if m.LogID != 0 {
+		tail := make([]byte, 0, 11)
+		out = append(out, mem.SliceBuffer(appendVarint(tail, 11, m.LogID)))
 	}
 	return out, nil
 }
@@ -84,7 +88,7 @@ func (m *AppendRequest) decode(c *cursor) error {
 			m.Batches, err = c.bytes(m.Batches)
 		case number == 10 && kind == protowire.BytesType:
 			err = m.decodeRecord(c)
-		case number >= 2 && number <= 8 && kind == protowire.VarintType:
+		case (number >= 2 && number <= 8 || number == 11) && kind == protowire.VarintType:
 			var v uint64
 			v, err = c.varint()
 			m.setNumber(number, v)
@@ -114,6 +118,8 @@ func (m *AppendRequest) setNumber(number protowire.Number, v uint64) {
 		m.ExpectedEnd, m.HasExpectedEnd = int64(v), true
 	case 8:
 		m.Atomic = protowire.DecodeBool(v)
+	case 11:
+		m.LogID = v
 	}
 }
 
@@ -138,7 +144,7 @@ func (m *AppendRequest) take(from proto.Message) {
 		Log: g.Log, SessionID: g.SessionId, Epoch: g.Epoch,
 		FirstSequence: g.FirstSequence, LowWater: g.LowWater, WriterTerm: g.WriterTerm,
 		ExpectedEnd: g.GetExpectedEnd(), HasExpectedEnd: g.ExpectedEnd != nil, Atomic: g.Atomic,
-		Batches: append(m.Batches[:0], g.Batches...), Records: g.Records,
+		Batches: append(m.Batches[:0], g.Batches...), Records: g.Records, LogID: g.LogId,
 	}
 }
 

@@ -32,11 +32,11 @@ func pairs() []pair {
 			"an append request with every field but records",
 			&wire.AppendRequest{
 				Log: "orders", SessionID: 1 << 63, Epoch: 1<<32 - 1, FirstSequence: 300, LowWater: 299,
-				WriterTerm: 5, ExpectedEnd: 77, HasExpectedEnd: true, Atomic: true, Batches: long,
+				WriterTerm: 5, ExpectedEnd: 77, HasExpectedEnd: true, Atomic: true, Batches: long, LogID: 1<<64 - 1,
 			},
 			&strandlinev1.AppendRequest{
 				Log: "orders", SessionId: 1 << 63, Epoch: 1<<32 - 1, FirstSequence: 300, LowWater: 299,
-				WriterTerm: 5, ExpectedEnd: &end, Atomic: true, Batches: long,
+				WriterTerm: 5, ExpectedEnd: &end, Atomic: true, Batches: long, LogId: 1<<64 - 1,
 			},
 		},
 		{
@@ -76,7 +76,7 @@ func pairs() []pair {
 				Refused: &strandlinev1.Refusal{Code: 9, Reason: "FENCED", Metadata: map[string]string{"writer_term": "4"}},
 			}},
 		},
-		{"a heartbeat", &wire.ReadFrame{First: 9, End: 9, Start: 2}, &strandlinev1.ReadResponse{FirstOffset: 9, EndOffset: 9, StartOffset: 2}},
+		{"a heartbeat", &wire.ReadFrame{LogID: 300, First: 9, End: 9, Start: 2}, &strandlinev1.ReadResponse{LogId: 300, FirstOffset: 9, EndOffset: 9, StartOffset: 2}},
 		{
 			"a heartbeat of a leader",
 			&wire.ReadFrame{First: 9, HasAge: true},
@@ -253,7 +253,7 @@ func toGenerated(ours any) proto.Message {
 	case *wire.AppendRequest:
 		g := &strandlinev1.AppendRequest{
 			Log: m.Log, SessionId: m.SessionID, Epoch: m.Epoch, FirstSequence: m.FirstSequence, LowWater: m.LowWater,
-			WriterTerm: m.WriterTerm, Atomic: m.Atomic, Batches: m.Batches, Records: m.Records,
+			WriterTerm: m.WriterTerm, Atomic: m.Atomic, Batches: m.Batches, Records: m.Records, LogId: m.LogID,
 		}
 		if m.HasExpectedEnd {
 			g.ExpectedEnd = &m.ExpectedEnd
@@ -267,7 +267,7 @@ func toGenerated(ours any) proto.Message {
 	default:
 		m2 := ours.(*wire.ReadFrame)
 		g := &strandlinev1.ReadResponse{
-			FirstOffset: m2.First, RecordCount: m2.Count, EndOffset: m2.End, StartOffset: m2.Start, Batches: m2.Batches,
+			FirstOffset: m2.First, RecordCount: m2.Count, EndOffset: m2.End, StartOffset: m2.Start, Batches: m2.Batches, LogId: m2.LogID,
 		}
 		if m2.HasAge {
 			g.Age = durationpb.New(m2.Age)

@@ -16,6 +16,7 @@ import (
 // ReadFrame stands for a strandline.v1.ReadResponse in READ_FORMAT_BATCHES, or
 // a heartbeat. A door sends Parts; a client receives Batches.
 type ReadFrame struct {
+	LogID      uint64
 	First      int64 // offset of the first record
 	Count      int32 // records; 0: a heartbeat
 	End, Start int64 // of the log
@@ -42,11 +43,12 @@ func (m *ReadFrame) encode() (mem.BufferSlice, error) {
 	for _, part := range m.Parts {
 		size += len(part)
 	}
-	head := make([]byte, 0, 64)
+	head := make([]byte, 0, 96)
 	head = appendVarint(head, 1, uint64(m.First))
 	head = appendVarint(head, 2, uint64(m.Count))
 	head = appendVarint(head, 3, uint64(m.End))
 	head = appendVarint(head, 4, uint64(m.Start))
+	head = appendVarint(head, 7, m.LogID)
 	if size == 0 {
 		return mem.BufferSlice{mem.SliceBuffer(m.appendAge(head))}, nil
 	}
@@ -120,7 +122,7 @@ func (m *ReadFrame) decode(c *cursor) error {
 		case err != nil:
 		case number == 6 && kind == protowire.BytesType:
 			m.Batches, err = c.bytes(m.Batches)
-		case number >= 1 && number <= 4 && kind == protowire.VarintType:
+		case (number >= 1 && number <= 4 || number == 7) && kind == protowire.VarintType:
 			var v uint64
 			v, err = c.varint()
 			m.setNumber(number, v)
@@ -178,6 +180,8 @@ func (m *ReadFrame) setNumber(number protowire.Number, v uint64) {
 		m.End = int64(v)
 	case 4:
 		m.Start = int64(v)
+	case 7:
+		m.LogID = v
 	}
 }
 
@@ -186,7 +190,7 @@ func (m *ReadFrame) generated() proto.Message { return new(strandlinev1.ReadResp
 func (m *ReadFrame) take(from proto.Message) {
 	g := from.(*strandlinev1.ReadResponse)
 	*m = ReadFrame{
-		First: g.FirstOffset, Count: g.RecordCount, End: g.EndOffset, Start: g.StartOffset,
+		LogID: g.LogId, First: g.FirstOffset, Count: g.RecordCount, End: g.EndOffset, Start: g.StartOffset,
 		Age: max(g.Age.AsDuration(), 0), HasAge: g.Age != nil,
 		Batches: append(m.Batches[:0], g.Batches...),
 	}

@@ -509,7 +509,11 @@ type ResolveResponse struct {
 	// Where the record is, if committed.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	// The session's epoch now.
-	Epoch         uint32 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch uint32 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Of the epoch asked for: the first sequence that is not in the log, if the
+	// log still knows the epoch. All below are in it. Where the epoch has ended,
+	// none from here on ever will be.
+	NextSequence  *uint64 `protobuf:"varint,4,opt,name=next_sequence,json=nextSequence,proto3,oneof" json:"next_sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -565,6 +569,13 @@ func (x *ResolveResponse) GetEpoch() uint32 {
 	return 0
 }
 
+func (x *ResolveResponse) GetNextSequence() uint64 {
+	if x != nil && x.NextSequence != nil {
+		return *x.NextSequence
+	}
+	return 0
+}
+
 var File_strandline_v1_session_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_session_proto_rawDesc = "" +
@@ -599,11 +610,13 @@ const file_strandline_v1_session_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\rR\x05epoch\x12\x1a\n" +
 	"\bsequence\x18\x04 \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05final\x18\x05 \x01(\bR\x05final\x12\x15\n" +
-	"\x06log_id\x18\x06 \x01(\x04R\x05logId\"r\n" +
+	"\x06log_id\x18\x06 \x01(\x04R\x05logId\"\xae\x01\n" +
 	"\x0fResolveResponse\x121\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1b.strandline.v1.ResolveStateR\x05state\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\rR\x05epoch*\xb6\x01\n" +
+	"\x05epoch\x18\x03 \x01(\rR\x05epoch\x12(\n" +
+	"\rnext_sequence\x18\x04 \x01(\x04H\x00R\fnextSequence\x88\x01\x01B\x10\n" +
+	"\x0e_next_sequence*\xb6\x01\n" +
 	"\fResolveState\x12\x1d\n" +
 	"\x19RESOLVE_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17RESOLVE_STATE_COMMITTED\x10\x01\x12\x19\n" +
@@ -668,6 +681,7 @@ func file_strandline_v1_session_proto_init() {
 	if File_strandline_v1_session_proto != nil {
 		return
 	}
+	file_strandline_v1_session_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

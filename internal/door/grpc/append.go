@@ -95,7 +95,7 @@ func (s *appendStream) receive() error {
 			c.settle(sequence.Answer{Refusal: refusal})
 			continue
 		}
-		s.node.Append(anonymous, s.log, &c.work.append, c.done)
+		s.node.Append(knowing(c.work.request.LogID), s.log, &c.work.append, c.done)
 	}
 	return nil
 }

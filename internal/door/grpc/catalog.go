@@ -5,6 +5,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/door/rpc"
+	"strandline.dev/internal/node"
 )
 
 type catalogService struct {
@@ -17,7 +18,7 @@ func (d *catalogService) CreateLog(ctx context.Context, q *strandlinev1.CreateLo
 	if refusal != nil {
 		return nil, rpc.StatusOf(ctx, refusal)
 	}
-	info, err := d.node.CreateLog(ctx, anonymous, q.GetName(), config)
+	info, err := d.node.CreateLog(ctx, node.Caller{Request: q.GetRequestId()}, q.GetName(), config)
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -41,7 +42,7 @@ func (d *catalogService) ConfigureLog(ctx context.Context, q *strandlinev1.Confi
 	if refusal != nil {
 		return nil, rpc.StatusOf(ctx, refusal)
 	}
-	info, err := d.node.ConfigureLog(ctx, anonymous, q.GetName(), config)
+	info, err := d.node.ConfigureLog(ctx, knowing(q.GetLogId()), q.GetName(), config)
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -49,7 +50,7 @@ func (d *catalogService) ConfigureLog(ctx context.Context, q *strandlinev1.Confi
 }
 
 func (d *catalogService) DeleteLog(ctx context.Context, q *strandlinev1.DeleteLogRequest) (*strandlinev1.DeleteLogResponse, error) {
-	if err := d.node.DeleteLog(ctx, anonymous, q.GetName()); err != nil {
+	if err := d.node.DeleteLog(ctx, knowing(q.GetLogId()), q.GetName()); err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return new(strandlinev1.DeleteLogResponse), nil

@@ -43,6 +43,7 @@ type Node interface {
 
 // Reader is a node.Reader.
 type Reader interface {
+	Log() uint64
 	First() record.Offset
 	Next(ctx context.Context) (node.Chunk, error)
 	Close()
@@ -71,3 +72,6 @@ func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadR
 
 // anonymous is every caller, until callers are told apart.
 var anonymous node.Caller
+
+// knowing is a caller that knows the log it names by an id; 0: by its name only.
+func knowing(log uint64) node.Caller { return node.Caller{Log: log} }

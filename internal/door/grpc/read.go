@@ -26,6 +26,7 @@ type readStream struct {
 	*logService
 	stream    grpc.ServerStream
 	log       string
+	id        uint64 // of the log
 	reader    Reader
 	next      record.Offset // of the next record to send
 	follow    bool
@@ -44,13 +45,13 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 	if refusal != nil {
 		return rpc.StatusOf(ctx, refusal)
 	}
-	reader, err := d.node.Read(ctx, anonymous, q.GetLog(), request)
+	reader, err := d.node.Read(ctx, knowing(q.GetLogId()), q.GetLog(), request)
 	if err != nil {
 		return rpc.StatusOf(ctx, err)
 	}
 	defer reader.Close()
 	s := &readStream{
-		logService: d, stream: stream, log: q.GetLog(), reader: reader, next: reader.First(),
+		logService: d, stream: stream, log: q.GetLog(), id: reader.Log(), reader: reader, next: reader.First(),
 		follow: request.Follow, heartbeat: defaultHeartbeat,
 	}
 	if q.GetHeartbeat() != nil {
@@ -106,18 +107,18 @@ func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {
 
 func (s *readStream) sendBatches(c node.Chunk) error {
 	return s.stream.SendMsg(&wire.ReadFrame{
-		First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
+		LogID: s.id, First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
 		Age: c.Age, HasAge: c.Age != node.UnknownAge, Parts: c.Parts, Sent: c.Release,
 	})
 }
 
 func (s *readStream) sendHeartbeat() error {
-	info, err := s.node.KnownInfo(anonymous, s.log)
+	info, err := s.node.KnownInfo(knowing(s.id), s.log)
 	if err != nil {
 		return err
 	}
 	return s.stream.SendMsg(&wire.ReadFrame{
-		First: int64(s.next), Start: int64(info.Start), End: int64(info.End), Age: info.Age, HasAge: info.Age != node.UnknownAge,
+		LogID: s.id, First: int64(s.next), Start: int64(info.Start), End: int64(info.End), Age: info.Age, HasAge: info.Age != node.UnknownAge,
 	})
 }
 

@@ -62,7 +62,7 @@ func TestBatchesAreSentAsTheyAreStored(t *testing.T) {
 	close(n.chunks)
 	var f wire.ReadFrame
 	require.NoError(t, c.RecvMsg(&f))
-	require.Equal(t, wire.ReadFrame{First: 11, Count: 2, Start: 5, End: 1000, HasAge: true, Batches: join(one, two)}, f)
+	require.Equal(t, wire.ReadFrame{LogID: 9, First: 11, Count: 2, Start: 5, End: 1000, HasAge: true, Batches: join(one, two)}, f)
 	require.ErrorIs(t, c.RecvMsg(&f), io.EOF)
 }
 
