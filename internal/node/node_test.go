@@ -335,7 +335,7 @@ func TestSessionsWriterTermsAndResolve(t *testing.T) {
 
 	found, _, err := n.Resolve(t.Context(), anyone, "orders", s.ID, 0, 0, false)
 	require.NoError(t, err)
-	require.Equal(t, sequence.Outcome{State: sequence.Committed, Offset: 0}, found)
+	require.Equal(t, sequence.Outcome{State: sequence.Committed, Offset: 0, Next: 1, Known: true}, found)
 	found, epoch, err := n.Resolve(t.Context(), anyone, "orders", s.ID, 0, 1, true)
 	require.NoError(t, err)
 	require.Equal(t, sequence.Never, found.State)

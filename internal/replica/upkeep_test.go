@@ -73,7 +73,7 @@ func TestDamageThatTheWriterMeetsIsReported(t *testing.T) {
 	found := make(chan error, 1)
 	r := startOn(t, rottenLog{segment.NewMemory(bootstrapOf(t, 1))}, func(err error) { found <- err })
 	a := r.answerTo(&Request{Append: values(t, "one")})
-	require.Equal(t, record.MaybeInLog, a.Refusal.Reason.Outcome())
+	require.Equal(t, record.MaybeDone, a.Refusal.Reason.Outcome())
 	require.ErrorAs(t, <-found, new(*segment.CorruptError))
 	require.Equal(t, record.Corrupt, r.Status().Failed.Reason)
 }
