@@ -216,10 +216,13 @@ func (s *Store) readHeader(seg *segment, file File) (*header, error) {
 	if err := s.options.Owner.foreign(h.owner); err != nil {
 		return nil, headerCorrupt(seg, err)
 	}
+	if err := h.fits(seg); err != nil {
+		return nil, err
+	}
 	return h, nil
 }
 
-// readHeader reads and checks the header of seg's file, whoever it belongs to.
+// readHeader reads the header of seg's file, whatever log and name it is for.
 func readHeader(seg *segment, file File) (*header, error) {
 	b := make([]byte, headerSize)
 	if n, err := file.ReadAt(b, 0); err == io.EOF {
@@ -233,10 +236,16 @@ func readHeader(seg *segment, file File) (*header, error) {
 	if err != nil {
 		return nil, headerCorrupt(seg, err)
 	}
-	if h.ordinal != seg.ordinal || h.first != seg.first {
-		return nil, headerCorrupt(seg, fmt.Errorf("header of segment %d from entry %d", h.ordinal, h.first))
-	}
 	return h, nil
+}
+
+// fits answers a *CorruptError if h is the header of another segment than the
+// file's name says.
+func (h *header) fits(seg *segment) error {
+	if h.ordinal != seg.ordinal || h.first != seg.first {
+		return headerCorrupt(seg, fmt.Errorf("header of segment %d from entry %d", h.ordinal, h.first))
+	}
+	return nil
 }
 
 func headerCorrupt(seg *segment, reason error) error {

@@ -96,5 +96,8 @@ func (s *Store) peek(seg *segment) (*header, error) {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
 	h, err := readHeader(seg, file)
+	if err == nil {
+		err = h.fits(seg)
+	}
 	return h, errors.Join(err, file.Close())
 }
