@@ -161,14 +161,21 @@ func (n *Node) openCatalog() (*hosted, error) {
 
 func (n *Node) catalogMender(damage error) *mending {
 	h := newHosted(n.ownCatalog(), n.me.Load().CatalogReplica)
-	m := &mending{node: n, host: h, cause: damage, cancel: func() {}, done: make(chan struct{})}
+	m := n.askForCatalog(h, damage)
+	m.begin, m.say = m.openFiles, m.sayStanding
 	h.mending = m
+	m.tell("%v", damage)
+	return m
+}
+
+// askForCatalog asks the other nodes for entries of the catalog.
+func (n *Node) askForCatalog(h *hosted, damage error) *mending {
+	m := &mending{node: n, host: h, cause: damage, cancel: func() {}, done: make(chan struct{})}
 	m.others = func(*answered) []other { return n.catalogHolders() }
 	m.ask = func(ctx context.Context, o other, q entriesRequest) (a entriesAnswer, err error) {
 		q.Cluster = n.ClusterID()
 		return a, n.askAddress(ctx, o.name, askEntries, q, &a)
 	}
-	m.tell("%v", damage)
 	return m
 }
 

@@ -22,6 +22,26 @@ const shutTime = 2 * time.Second
 // foundDamage is told that stored bytes of a log that runs here are not what
 // was written. It may be called from anywhere, and does not block.
 func (n *Node) foundDamage(h *hosted, cause error) {
+	file, sealed := damagedSegmentOf(cause)
+	if !sealed || h.leaving.Load() || errors.Is(cause, replica.ErrEnded) || !n.othersHold(h) {
+		n.takeOut(h, cause)
+		return
+	}
+	n.repairSoon(h, damagedSegment{file, cause})
+}
+
+// othersHold reports whether there are other nodes to ask for entries of a log.
+func (n *Node) othersHold(h *hosted) bool {
+	if h.id == catalogID {
+		return len(n.catalogHolders()) > 0
+	}
+	_, shared := n.sharedLog(h)
+	return shared
+}
+
+// takeOut takes a replica with damaged files out of service, if others have what
+// is missing; else it goes on with what can be read.
+func (n *Node) takeOut(h *hosted, cause error) {
 	if errors.Is(cause, replica.ErrForgot) {
 		h.forgetful.Store(true) // which counts for more than what was found before
 	}
@@ -29,19 +49,17 @@ func (n *Node) foundDamage(h *hosted, cause error) {
 		return
 	}
 	n.logger.Error("the files of a log are damaged", "log", h.name, "replica", h.replicaID, "error", cause)
-	if h.id == catalogID {
-		if len(n.catalogHolders()) > 0 {
-			h.leaving.Store(true)
-			n.keeper.run(func(ctx context.Context) { n.attendCatalog(ctx, h, cause) })
-		}
+	if !n.othersHold(h) {
 		return
 	}
-	l, shared := n.sharedLog(h)
-	if !shared {
-		return // there is nobody to ask: what can be read is served
-	}
 	h.leaving.Store(true)
-	n.keeper.run(func(ctx context.Context) { n.attend(ctx, h, l, cause) })
+	n.keeper.run(func(ctx context.Context) {
+		if h.id == catalogID {
+			n.attendCatalog(ctx, h, cause)
+		} else if l, shared := n.sharedLog(h); shared {
+			n.attend(ctx, h, l, cause)
+		}
+	})
 }
 
 // attend takes a replica whose files are damaged out of service: it hands over
@@ -128,7 +146,12 @@ func (h *hosted) refuseStorage(err error) error {
 // refuseDamaged turns a refusal for damage that is about to be mended into one
 // that sends the caller elsewhere.
 func (h *hosted) refuseDamaged(err error) error {
-	if !errors.Is(err, &record.Refusal{Reason: record.Corrupt}) || !h.leaving.Load() {
+	switch {
+	case !errors.Is(err, &record.Refusal{Reason: record.Corrupt}):
+		return err
+	case h.repairs.underway() && !h.leaving.Load():
+		return h.refuseRepairing(err)
+	case !h.leaving.Load():
 		return err
 	}
 	return record.Refuse(record.NotLeader, "log %q is about to be mended on this node: %v", h.name, err)

@@ -46,6 +46,8 @@ type hosted struct {
 	// damaged: found has been told. leaving: so the replica is about to be
 	// closed and mended.
 	damaged, leaving atomic.Bool
+	// repairs of segments while the log runs.
+	repairs repairs
 	// forgetful: it was found to lack what it had promised.
 	forgetful atomic.Bool
 	// mending is under way; nil for a log whose files are whole.
@@ -110,6 +112,7 @@ func (h *hosted) stand(r *record.Refusal) { h.standing.Store(r) }
 
 func (h *hosted) close(ctx context.Context) (err error) {
 	h.closing.Do(func() {
+		h.repairs.stop()
 		if h.mending != nil {
 			h.mending.stop()
 		}

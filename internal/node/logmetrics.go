@@ -56,7 +56,7 @@ var logSeries = []struct {
 	logGauge("leading", "1 where this node takes the log's appends.", func(v *logView) float64 { return oneIf(v.state == stateLeading) }),
 	logGauge("leaderless", "1 where no leader is known.", func(v *logView) float64 { return oneIf(v.state == stateLeaderless) }),
 	logGauge("failed", "1 where the log cannot be served on this node.", func(v *logView) float64 { return oneIf(v.state == stateFailed) }),
-	logGauge("mending", "1 where the log's files are damaged and are being repaired.", func(v *logView) float64 { return oneIf(v.state == stateMending) }),
+	logGauge("mending", "1 where the log's files are damaged and are being repaired.", func(v *logView) float64 { return oneIf(v.state == stateMending || v.repairing) }),
 	logGauge("missing_replicas", "On the leader: replicas that do not vote or do not keep up.", func(v *logView) float64 { return float64(v.followers.missing) }),
 	logCounter("elections_total", "How often the replica here has become the leader.", func(v *logView) float64 { return float64(v.counts.elections.Load()) }),
 	logCounter("appended_records_total", "Records acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.records.Load()) }),
@@ -78,6 +78,7 @@ var descFollower = prometheus.NewDesc("strandline_log_follower_lag_records",
 type logView struct {
 	info      Info
 	state     string
+	repairing bool // while it is served
 	counts    *logCounts
 	followers followers
 }
@@ -110,7 +111,7 @@ func (c logCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	c.node.lookAtFollowers(asked)
 	for _, h := range c.hosts {
-		v := &logView{info: c.node.describe(h), state: h.state(), counts: c.node.metrics.log(h.name)}
+		v := &logView{info: c.node.describe(h), state: h.state(), repairing: h.repairs.underway(), counts: c.node.metrics.log(h.name)}
 		if v.state == stateLeading {
 			v.followers = c.node.followers(h)
 		}

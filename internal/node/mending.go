@@ -52,6 +52,11 @@ type mending struct {
 	// others are the nodes to ask, and ask asks one of them.
 	others func(*answered) []other
 	ask    func(context.Context, other, entriesRequest) (entriesAnswer, error)
+	// begin opens the files, and say is how things go for whoever asks.
+	begin func(context.Context) (*segment.Mender, error)
+	say   func(text string)
+	// running: the replica goes on meanwhile, see repairs.
+	running bool
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -66,6 +71,7 @@ func (n *Node) mend(h *hosted, l catalogLog, cause error) {
 	ctx, cancel := context.WithCancel(n.keeper.ctx)
 	m := &mending{node: n, host: h, cause: cause, cancel: cancel, done: make(chan struct{})}
 	m.others, m.ask = m.holders, m.askNode
+	m.begin, m.say = m.openFiles, m.sayStanding
 	m.after = n.mended[l.ID].Add(mendAgain)
 	h.mending = m
 	m.tell("%v", cause)
@@ -83,8 +89,10 @@ func (m *mending) stop() {
 }
 
 // tell says how things are to whoever asks for the log.
-func (m *mending) tell(format string, args ...any) {
-	m.host.stand(record.Refuse(record.NotLeader, "log %q is being mended on this node: %s", m.host.name, fmt.Sprintf(format, args...)))
+func (m *mending) tell(format string, args ...any) { m.say(fmt.Sprintf(format, args...)) }
+
+func (m *mending) sayStanding(text string) {
+	m.host.stand(record.Refuse(record.NotLeader, "log %q is being mended on this node: %s", m.host.name, text))
 }
 
 func (m *mending) run(ctx context.Context) {
@@ -189,8 +197,7 @@ func (m *mending) finish() (segment.MendReport, error) {
 }
 
 func (m *mending) open(ctx context.Context) error {
-	n := m.node
-	mender, err := segment.OpenMender(ctx, n.disk, n.replicaDir(m.host.id, m.host.replicaID), n.segmentOptions(n.owner(m.host.id, m.host.replicaID), n.logger.With("log", m.host.name)))
+	mender, err := m.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -202,6 +209,12 @@ func (m *mending) open(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not tell what is wrong with them
 	}
 	return nil
+}
+
+// openFiles opens the files of a replica that does not run.
+func (m *mending) openFiles(ctx context.Context) (*segment.Mender, error) {
+	n := m.node
+	return segment.OpenMender(ctx, n.disk, n.replicaDir(m.host.id, m.host.replicaID), n.segmentOptions(n.owner(m.host.id, m.host.replicaID), n.logger.With("log", m.host.name)))
 }
 
 // round asks once for everything that is missing, and reports whether some of
@@ -219,7 +232,7 @@ func (m *mending) round(ctx context.Context, wants []segment.Want) (progress boo
 	if progress || ctx.Err() != nil {
 		return progress, nil
 	}
-	if begins, term := heard.trimmed(wants[0].First); begins > 0 {
+	if begins, term := heard.trimmed(wants[0].First); begins > 0 && !m.running {
 		if !m.mender.Skip(begins, term) {
 			return false, fmt.Errorf("%w: all other nodes have trimmed what is missing, and nothing is known of the state behind it", errLost)
 		}

@@ -147,16 +147,51 @@ func TestARunningFollowerThatReadsDamageIsMended(t *testing.T) {
 	c.readUntilMended(follower, 10)
 }
 
-func TestARunningLeaderThatReadsDamageHandsOverAndIsMended(t *testing.T) {
+// A leader goes on leading while a sealed segment of its own is repaired.
+func TestARunningLeaderThatReadsDamageLeadsOnAndIsRepaired(t *testing.T) {
 	c := several(t, 100, nil)
 	leader := c.follower("orders")
 	c.cold(leader)
 	c.transfer("orders", leader)
-	term := (*c.nodes[leader].logs.Load())["orders"].replica.Status().Term
+	h := (*c.nodes[leader].logs.Load())["orders"]
+	term := h.replica.Status().Term
 	c.readUntilMended(leader, 10)
-	now := c.leader("orders") // which may be the same again by now
-	require.Greater(t, (*c.nodes[now].logs.Load())["orders"].replica.Status().Term, term, "it has handed over")
+	require.Equal(t, leader, c.leader("orders"))
+	require.Equal(t, term, h.replica.Status().Term)
+	require.Same(t, h, (*c.nodes[leader].logs.Load())["orders"], "its replica was not closed")
 	c.append("orders", long(100, 101)...)
+}
+
+// While no other node has what is damaged, the rest of the log works.
+func TestALogWhoseDamageNobodyCanRepairTakesAppendsAndIsReadElsewhere(t *testing.T) {
+	c := several(t, 100, nil)
+	for _, name := range []string{"a", "b", "c"} {
+		c.cold(name)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		_, dir := c.replicaOf(name, "orders")
+		c.flip(dir, 40)
+	}
+	leader := c.leader("orders")
+	term := (*c.nodes[leader].logs.Load())["orders"].replica.Status().Term
+	c.eventually("the damage is told", func() bool {
+		_, err := c.valuesNow(leader, "orders", ReadRequest{})
+		requireReason(t, record.NotLeader, err)
+		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
+		require.NoError(t, err)
+		at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
+		return slices.ContainsFunc(status.Logs[at].Replicas, func(r ReplicaStatus) bool {
+			return r.Node == leader && r.State == Leads && strings.Contains(r.Problem, "not whole on")
+		})
+	})
+	c.append("orders", long(100, 101)...)
+	require.Equal(t, term, (*c.nodes[leader].logs.Load())["orders"].replica.Status().Term)
+	texts, err := c.values(leader, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 80}})
+	require.NoError(t, err)
+	require.Equal(t, long(80, 101), texts)
+	texts, err = c.values(leader, "orders", ReadRequest{MaxRecords: 20})
+	require.NoError(t, err)
+	require.Equal(t, long(0, 20), texts)
 }
 
 // cold restarts a node, which then has nothing of its logs in memory.

@@ -244,7 +244,7 @@ func (n *Node) begin() (err error) {
 	}
 	// What is damaged is being brought back, see attendCatalog; the rest of what
 	// the catalog tells follows then.
-	if err != nil && !host.leaving.Load() {
+	if err != nil && !host.leaving.Load() && !host.repairs.begun.Load() {
 		return fmt.Errorf("open catalog: %w", err)
 	}
 	n.rehost()

@@ -22,6 +22,9 @@ var (
 	// what is stored here is not one history. It has stopped. If its files are
 	// whole, it must not come back under its id.
 	ErrSpliced = errors.New("the entries stored here do not follow each other")
+	// ErrEnded: the replica has ended for the damage that the error tells of. Else
+	// it goes on.
+	ErrEnded = errors.New("this replica has ended")
 )
 
 // shortage is what a core knows of records that should be stored and are not.
@@ -60,6 +63,14 @@ func (c *Core) tellShort() {
 	if c.soleVoter() {
 		c.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", c.out.Damaged))
 	}
+}
+
+// damagedBy is damaged for what came out of a round of the core.
+func (r *Replica) damagedBy(core *Core, err error) {
+	if err != nil && core.failed != nil {
+		err = fmt.Errorf("%w: %w", ErrEnded, err)
+	}
+	r.damaged(err)
 }
 
 // damaged tells the owner what the stored log turned out to be.

@@ -74,7 +74,7 @@ type Options struct {
 	LeaderChanged func(before, now Status)
 	// Damaged is told when stored bytes turn out not to be what was written
 	// (*segment.CorruptError), or not all of it (ErrForgot, ErrShort), or not of one
-	// history (ErrSpliced). It may be
+	// history (ErrSpliced); ErrEnded if the replica has ended for it. It may be
 	// told again and again, by any goroutine, and must not block. May be nil.
 	Damaged func(error)
 }
@@ -366,7 +366,7 @@ func (r *Replica) loop(core *Core) {
 		}
 		out := core.Advance()
 		// Before anybody sees that the replica has failed for it.
-		r.damaged(out.Damaged)
+		r.damagedBy(core, out.Damaged)
 		r.publish(core)
 		core.wake()
 		r.perform(out)
@@ -488,7 +488,7 @@ func (r *Replica) writeFailed(err error) {
 	if errors.As(err, new(*segment.CorruptError)) {
 		refusal = record.Refuse(record.Corrupt, "the log cannot be written to: %v", err)
 	}
-	r.damaged(err)
+	r.damaged(fmt.Errorf("%w: %w", ErrEnded, err))
 	r.Do(func(c *Core) { c.Fail(refusal) })
 }
 

@@ -37,7 +37,7 @@ func (s *Stepped) Round(now Now) {
 			s.take(s.core, &inputs[i])
 		}
 		out := s.core.Advance()
-		s.damaged(out.Damaged)
+		s.damagedBy(s.core, out.Damaged)
 		s.publish(s.core)
 		s.core.wake()
 		s.feeds = append(s.feeds, out.Feeds...)

@@ -65,7 +65,8 @@ func (u *upkeep) step() (more bool, err error) {
 	save := len(u.snapshots) > 0
 	switch {
 	case save:
-		s, u.snapshots = u.snapshots[0], slices.Delete(u.snapshots, 0, 1)
+		s = u.snapshots[0]
+		u.snapshots = slices.Delete(u.snapshots, 0, 1)
 	case u.recycle:
 		u.recycle = false
 	default:

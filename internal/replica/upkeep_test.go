@@ -56,6 +56,42 @@ func TestAppendsDoNotWaitForUpkeep(t *testing.T) {
 	close(log.release)
 }
 
+// savedLog tells which snapshots are saved.
+type savedLog struct {
+	segment.Log
+	saved chan uint64
+}
+
+func (l *savedLog) SaveSnapshot(index, term uint64, data []byte) error {
+	l.saved <- index
+	return l.Log.SaveSnapshot(index, term, data)
+}
+
+func TestEachSegmentGetsASnapshotOfItsStart(t *testing.T) {
+	log := &savedLog{segment.NewMemory(bootstrapOf(t, 1)), make(chan uint64)}
+	u := upkeep{log: log}
+	require.True(t, u.add([]Snapshot{{Index: 5, Term: 1}, {Index: 7, Term: 1}}))
+	require.False(t, u.add([]Snapshot{{Index: 9, Term: 1}}))
+	u.recycle = false
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		u.run(nil, func(err error) { t.Error(err) })
+	}()
+	for _, index := range []uint64{5, 7, 9} {
+		require.Equal(t, index, <-log.saved)
+	}
+	<-done
+	require.False(t, u.pending())
+
+	// More than are kept: the newest are.
+	for i := range uint64(2 * maxSnapshots) {
+		u.add([]Snapshot{{Index: i}})
+	}
+	require.Equal(t, uint64(maxSnapshots), u.snapshots[0].Index)
+	require.Len(t, u.snapshots, maxSnapshots)
+}
+
 // rottenLog meets damage when it is written to, as a log does that looks for the
 // place of a suffix to truncate.
 type rottenLog struct{ segment.Log }

@@ -56,8 +56,11 @@ func (s *Store) load(seg *segment) error {
 	seg.loading.Lock()
 	defer seg.loading.Unlock()
 	s.mu.RLock()
-	file, x := seg.file, seg.index
+	file, x, replaced := seg.file, seg.index, seg.gone && seg.removed
 	s.mu.RUnlock()
+	if file == nil && replaced {
+		return fmt.Errorf("segment %s left the log: %w", seg.path, ErrTrimmed) // another may have its name
+	}
 	if file == nil {
 		var err error
 		if file, err = s.fs.Open(seg.path); err != nil {

@@ -55,19 +55,39 @@ func (s *Store) findIn(live []*segment, before func(*point) bool) (point, error)
 }
 
 // lastBefore returns the last of live of which something may be before; 0 if
-// there is none.
+// there is none. A segment whose header is damaged is passed over: what lies in
+// others is found all the same.
 func (s *Store) lastBefore(live []*segment, before func(*point) bool) (int, error) {
-	var failed error
-	k := sort.Search(len(live), func(k int) bool {
-		h, err := s.headerOf(live[k])
+	found, end := 0, len(live) // found may have something before, end has nothing
+	for from := 0; from < end; {
+		middle := from + (end-from)/2
+		k, h, err := s.nextHeader(live[:end], middle)
 		if err != nil {
-			failed = err
-			return false
+			return 0, err
 		}
-		p := h.point()
-		return !before(&p)
-	})
-	return max(k-1, 0), failed
+		if h == nil {
+			end = middle
+			continue
+		}
+		if p := h.point(); before(&p) {
+			found, from = k, k+1
+		} else {
+			end = middle
+		}
+	}
+	return found, nil
+}
+
+// nextHeader returns the first header from live[k] on that is not damaged, and
+// whose it is; nil if there is none.
+func (s *Store) nextHeader(live []*segment, k int) (int, *header, error) {
+	for ; k < len(live); k++ {
+		h, err := s.headerOf(live[k])
+		if err == nil || !damagedFile(err) {
+			return k, h, err
+		}
+	}
+	return k, nil, nil
 }
 
 // point is the place of the segment's first entry, as far as the header

@@ -30,6 +30,8 @@ type Mender struct {
 	reader spanReader
 	skips  *skipped
 	end    *testimony // of the newest segment, if that was made anew
+	made   []remade   // by Finish
+	live   *Store     // the open log, see OpenRepair; nil: nobody else has it open
 	done   error      // what every call answers once it is finished, closed or failed
 }
 

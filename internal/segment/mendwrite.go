@@ -40,6 +40,9 @@ func (m *Mender) finish() (MendReport, error) {
 		return r, err
 	}
 	r.Segments = len(made)
+	if m.live != nil {
+		return r, m.live.exchange(m.made)
+	}
 	s := m.store
 	before, err := s.list()
 	if err != nil {
@@ -131,6 +134,7 @@ func (m *Mender) remakeGroup(a, b int) (names []string, err error) {
 		}
 		begins[k-a+1] = end
 		names = append(names, name)
+		m.made = append(m.made, remade{name, h, w.last})
 		if k == len(m.log.parts)-1 {
 			m.end = &testimony{
 				ordinal: h.ordinal, salt: h.salt, position: w.position,

@@ -1,0 +1,268 @@
+package segment_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/testkit/faultdisk"
+)
+
+// damagedIn names the file that an error of reading a log tells of.
+func damagedIn(err error) string {
+	var corrupt *segment.CorruptError
+	var missing *fs.PathError
+	switch {
+	case errors.As(err, &corrupt):
+		return corrupt.File
+	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing):
+		return missing.Path
+	}
+	return ""
+}
+
+// repairOpen reads the whole of an open log and repairs what proves damaged, with
+// what giver has. during is called while each repair is under way.
+func repairOpen(s, giver *segment.Store, settled uint64, during func()) (repairs int, err error) {
+	for i := s.FirstIndex(); i <= s.LastIndex(); {
+		frames, err := s.Entries(i, s.LastIndex()+1, 4000)
+		if err == nil {
+			i += uint64(len(frames))
+			continue
+		}
+		name := damagedIn(err)
+		if name == "" || repairs > 100 {
+			return repairs, err
+		}
+		if err := repairFile(s, giver, name, settled, during); err != nil {
+			return repairs, err
+		}
+		repairs++
+	}
+	return repairs, nil
+}
+
+func repairFile(s, giver *segment.Store, name string, settled uint64, during func()) error {
+	m, err := s.OpenRepair(name, settled)
+	if err != nil {
+		return err
+	}
+	during()
+	for {
+		wants := m.Wants(3)
+		if len(wants) == 0 {
+			_, err := m.Finish()
+			return err
+		}
+		for _, w := range wants {
+			for lo := w.First; lo <= w.Last; {
+				frames, err := giver.Entries(lo, min(w.Last+2, giver.LastIndex()+1), 3000)
+				if err != nil {
+					return errors.Join(err, m.Close())
+				}
+				if _, err := m.Give(frames, settled); err != nil {
+					return errors.Join(err, m.Close())
+				}
+				lo += uint64(len(frames))
+			}
+		}
+	}
+}
+
+// sealedOn are segments in the middle, all of whose entries are committed.
+func (c *copies) sealedOn() []string {
+	names := segmentsOn(c.disks[0])
+	return names[1 : len(names)-4]
+}
+
+// A log that is open is repaired while it is written to and read.
+func TestAnOpenLogIsRepaired(t *testing.T) {
+	rows := map[string]func(t *testing.T, c *copies, name string){
+		"a payload": func(t *testing.T, c *copies, name string) {
+			f := frameIn(t, c.disks[0], name, "entry", 2)
+			c.disks[0].FlipBit(name, f.Position+f.Size/2)
+		},
+		"a frame's header": func(t *testing.T, c *copies, name string) {
+			c.disks[0].FlipBit(name, frameIn(t, c.disks[0], name, "entry", 1).Position+20)
+		},
+		"several frames": func(t *testing.T, c *copies, name string) {
+			f := frameIn(t, c.disks[0], name, "entry", 1)
+			zero(t, c.disks[0], name, f.Position+8, 4000)
+		},
+		"the footer and a payload": func(t *testing.T, c *copies, name string) {
+			footer := frameIn(t, c.disks[0], name, "footer", -1)
+			f := frameIn(t, c.disks[0], name, "entry", 2)
+			c.disks[0].FlipBit(name, footer.Position+10)
+			c.disks[0].FlipBit(name, f.Position+10)
+		},
+		"the segment's header": func(t *testing.T, c *copies, name string) {
+			c.disks[0].FlipBit(name, 50)
+		},
+		"all of it": func(t *testing.T, c *copies, name string) {
+			zero(t, c.disks[0], name, 0, 1<<20)
+		},
+		"the file": func(t *testing.T, c *copies, name string) { // Open would have missed it
+			require.NoError(t, c.disks[0].Remove(name))
+			require.NoError(t, c.disks[0].SyncDir(dir))
+		},
+		"a sector": func(t *testing.T, c *copies, name string) {
+			c.disks[0].Unreadable(name, frameIn(t, c.disks[0], name, "entry", 2).Position+100, 1)
+		},
+		"another segment in its place": func(t *testing.T, c *copies, name string) {
+			replaceFile(t, c.disks[0], name, c.disks[0].Content(c.sealedOn()[0]))
+		},
+	}
+	for what, damage := range rows {
+		t.Run(what, func(t *testing.T) {
+			c := newCopies(t, 7, 60)
+			sealed := c.sealedOn()
+			name := sealed[len(sealed)/2]
+			if what != "the file" {
+				damage(t, c, name)
+			}
+			giver := c.giver(t)
+			s := open(t, c.disks[0])
+			if what == "the file" {
+				damage(t, c, name)
+			}
+			want := c.want[s.FirstIndex()-2:]
+			whole, err := s.Entries(s.FirstIndex(), s.LastIndex()+1, 1)
+			require.NoError(t, err)
+			require.True(t, sameFrame(whole[0], want[0]))
+
+			// A reader holds the damaged file.
+			reader, err := s.NewCursor(s.StartOffset())
+			require.NoError(t, err)
+			defer reader.Close()
+			repairs, err := repairOpen(s, giver, c.commit, func() {
+				more := entry(s.LastIndex()+1, c.hard.Term, 100)
+				write(t, s, synced(more))
+				want = append(want[:len(want):len(want)], more)
+				c.want = append(c.want[:len(c.want):len(c.want)], more)
+			})
+			require.NoError(t, err)
+			require.Positive(t, repairs)
+			requireEntries(t, s, want)
+			require.NoError(t, s.Close())
+			c.disks[0].PowerCut(faultdisk.Nothing)
+			c.requireWhole(t)
+		})
+	}
+}
+
+func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
+	c := newCopies(t, 7, 60)
+	s := open(t, c.disks[0])
+	names := segmentsOn(c.disks[0])
+	_, err := s.OpenRepair(names[len(names)-1], c.commit)
+	require.ErrorIs(t, err, segment.ErrNotSealed)
+	_, err = s.OpenRepair(names[1], 2)
+	require.ErrorIs(t, err, segment.ErrUnsettled)
+	_, err = s.OpenRepair(dir+"/witness", c.commit)
+	require.ErrorIs(t, err, segment.ErrNotSealed)
+	require.NoError(t, s.Close())
+}
+
+// A segment that is trimmed while it is repaired stays away.
+func TestARepairedSegmentThatWasTrimmedMeanwhileIsNotBroughtBack(t *testing.T) {
+	c := newCopies(t, 7, 60)
+	name := c.sealedOn()[0]
+	c.disks[0].FlipBit(name, frameIn(t, c.disks[0], name, "entry", 2).Position+100)
+	s := open(t, c.disks[0])
+	m, err := s.OpenRepair(name, c.commit)
+	require.NoError(t, err)
+	for _, w := range m.Wants(10) {
+		frames, err := c.giver(t).Entries(w.First, w.Last+1, 1<<20)
+		require.NoError(t, err)
+		_, err = m.Give(frames, c.commit)
+		require.NoError(t, err)
+	}
+	require.NoError(t, recycle(s, c.commit))
+	first := s.FirstIndex()
+	_, err = m.Finish()
+	require.Error(t, err)
+	requireEntries(t, s, c.want[first-2:])
+	require.NoError(t, s.Close())
+	s = open(t, c.disks[0])
+	require.Equal(t, first, s.FirstIndex())
+	requireEntries(t, s, c.want[first-2:])
+	require.NoError(t, s.Close())
+}
+
+// A crash anywhere leaves the log as it was, or repaired.
+func TestAPowerCutAtEveryOperationOfAnOpenRepair(t *testing.T) {
+	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
+		t.Run(remains.String(), func(t *testing.T) {
+			for n := 1; ; n++ {
+				c := newCopies(t, 7, 60)
+				sealed := c.sealedOn()
+				name := sealed[len(sealed)/2]
+				c.disks[0].FlipBit(name, frameIn(t, c.disks[0], name, "entry", 0).Position+20)
+				giver := c.giver(t)
+				s := open(t, c.disks[0])
+				c.disks[0].StopAt(n)
+				_, err := repairOpen(s, giver, c.commit, func() {})
+				finished := err == nil
+				if !finished {
+					require.ErrorIs(t, err, faultdisk.ErrStopped)
+				}
+				c.disks[0].PowerCut(remains)
+				s = open(t, c.disks[0])
+				_, err = repairOpen(s, giver, c.commit, func() {})
+				require.NoError(t, err, "operation %d", n)
+				require.NoError(t, s.Close())
+				require.NoError(t, giver.Close())
+				c.requireWhole(t)
+				if finished {
+					require.Greater(t, n, 10)
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestRandomDamageIsRepairedOpen(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			c := newCopies(t, seed, 60)
+			random := rand.New(rand.NewPCG(seed, 9))
+			names := segmentsOn(c.disks[0])
+			for range 1 + random.IntN(4) {
+				name := names[random.IntN(len(names))]
+				size := len(c.disks[0].Content(name))
+				switch {
+				case size == 0 || name == names[len(names)-1]:
+				case random.IntN(6) == 0:
+					require.NoError(t, c.disks[0].Remove(name))
+					require.NoError(t, c.disks[0].SyncDir(dir))
+				case random.IntN(3) == 0:
+					c.disks[0].Unreadable(name, int64(random.IntN(size)), int64(random.IntN(2000)))
+				default:
+					c.disks[0].FlipBit(name, int64(random.IntN(size)))
+				}
+			}
+			s, err := segment.Open(c.disks[0], dir, options(c.disks[0]))
+			if err != nil {
+				require.ErrorAs(t, err, new(*segment.CorruptError))
+				return // a file that is missing, or the first: for the Mender
+			}
+			_, err = repairOpen(s, c.giver(t), c.commit, func() {})
+			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrUnsettled) {
+				require.NoError(t, s.Close())
+				return
+			}
+			require.NoError(t, err)
+			requireEntries(t, s, c.want[s.FirstIndex()-2:])
+			require.NoError(t, s.Close())
+			s = open(t, c.disks[0])
+			requireEntries(t, s, c.want[s.FirstIndex()-2:])
+			require.NoError(t, s.Close())
+		})
+	}
+}
