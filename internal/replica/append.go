@@ -22,64 +22,33 @@ func (c *Core) Append(r *Request) {
 		if flaw.Is(flaw.FenceAtTheDoor) || flaw.Is(flaw.ConditionAtTheDoor) {
 			brokenDoor(c, r.Append)
 		}
-		c.idle = 0
+		c.woken()
 		c.stir()
 		c.queue = append(c.queue, r)
 		c.queued += r.bytes()
 	}
 }
 
-// propose gives the queue to the sequencer and what it accepts to Raft, as one
-// entry for all that waits.
+// propose gives the queue to the sequencer and what it accepts to Raft: one entry
+// for all that waits, or a few where it does not fit or commands are among it.
 func (c *Core) propose() {
-	for c.office && len(c.queue) > 0 && c.mayFly() {
+	for c.office && len(c.queue) > 0 && c.mayPropose() {
 		decided, taken, bytes := c.decide()
 		dropped := c.send(c.sequencer.Seal(c.now.Unix), bytes, timing{oldest: taken[0].arrived, proposed: c.now.Nano})
 		c.settle(decided, taken, dropped)
+		clear(decided)
+		clear(taken)
+		if len(c.queue) == 0 && cap(taken) <= maxSpareQueue {
+			c.queue = taken[:0]
+		}
 		if dropped != 0 {
 			return // Raft takes nothing now; the next tick or message tries again
 		}
 	}
 }
 
-// mayFly reports whether another flight may begin. While one is being synced a
-// second one forms, but not before as much waits as is on its way: a second
-// flight with the first request that comes would leave all the others to a
-// third, and every append would wait for three syncs instead of two.
-//
-// Across slow links what is on this disk already waits for the network alone.
-// Then others follow without waiting for it, up to a window of bytes.
-func (c *Core) mayFly() bool {
-	n := len(c.flights)
-	switch {
-	case c.handover.to != 0:
-		return false
-	case n == 0:
-		return true
-	case c.far:
-		return c.undurable() < maxFlights && c.flying() < windowBytes
-	case n >= maxFlights:
-		return false
-	}
-	return c.queued >= c.flights[n-1].bytes
-}
-
-// undurable counts the flights that are not on this disk yet.
-func (c *Core) undurable() int {
-	n := len(c.flights)
-	for n > 0 && c.flights[n-1].durable == 0 {
-		n--
-	}
-	return len(c.flights) - n
-}
-
-// flying is how many bytes of appends are uncommitted.
-func (c *Core) flying() (bytes int) {
-	for i := range c.flights {
-		bytes += c.flights[i].bytes
-	}
-	return bytes
-}
+// maxSpareQueue bounds the empty queue whose memory is used again, in requests.
+const maxSpareQueue = 1024
 
 // decide drains the queue into the sequencer until an entry is full.
 func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
@@ -88,6 +57,9 @@ func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int)
 		r := c.queue[n]
 		n++
 		bytes += r.bytes()
+		if r.expiry {
+			c.expiring--
+		}
 		if r.Append != nil {
 			c.decided = append(c.decided, c.sequencer.Append(r.Append))
 		} else {
@@ -95,30 +67,39 @@ func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int)
 		}
 	}
 	c.queued -= bytes
-	taken = c.queue[:n:n]
+	taken = c.queue[:n]
 	c.queue = c.queue[n:]
+	if len(c.queue) == 0 {
+		c.queue = nil
+	}
 	decided = c.decided
 	c.decided = c.decided[:0]
 	return decided, taken, bytes
 }
 
-// send proposes the drafts of a drain of so many bytes. It returns the first flight that Raft did not take, or
-// 0; that one and those after it are undone in the sequencer.
+// send proposes the drafts of a drain of so many bytes. It returns the first flight
+// that Raft did not take, or 0; that one and those after it are undone in the
+// sequencer.
 func (c *Core) send(drafts []sequence.Draft, bytes int, t timing) (dropped uint64) {
-	for _, d := range drafts {
+	c.drains++
+	for i, d := range drafts {
 		if err := c.raft.Propose(d.Data); err != nil {
 			c.logger.Debug("raft dropped a proposal", "error", err)
 			c.sequencer.Drop(d.Flight)
 			return d.Flight
 		}
-		c.flights = append(c.flights, flight{number: d.Flight, crc: d.CRC, bytes: bytes, timing: t})
+		p := proposal{flight: d.Flight, drain: c.drains, crc: d.CRC, timing: t}
+		if i+1 == len(drafts) {
+			p.bytes = bytes
+		}
+		c.proposals = append(c.proposals, p)
 		c.unplaced++
 	}
 	return 0
 }
 
 // settle puts each answer where it waits for what it rests on. Requests that
-// rest on a dropped flight go back to the head of the queue, in order.
+// rest on a dropped draft go back to the head of the queue, in order.
 func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint64) {
 	var again []*Request
 	for i, a := range decided {
@@ -128,6 +109,9 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint6
 		case dropped != 0 && a.RestsOn >= dropped:
 			again = append(again, taken[i])
 			c.queued += taken[i].bytes()
+			if taken[i].expiry {
+				c.expiring++
+			}
 		case done == nil:
 		case flaw.Is(flaw.TrimBeforeCommit) && brokenTrim(c, taken[i], a):
 		case a.RestsOn != 0 && c.wait(a.RestsOn, Answered{done, a}):
@@ -149,11 +133,11 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint6
 	}
 }
 
-// wait lets an answer wait for a flight; it reports false if that one has
+// wait lets an answer wait for a proposal; it reports false if that one has
 // committed already.
-func (c *Core) wait(number uint64, a Answered) bool {
-	for i := len(c.flights) - 1; i >= 0; i-- {
-		if f := &c.flights[i]; f.number == number {
+func (c *Core) wait(flight uint64, a Answered) bool {
+	for i := len(c.proposals) - 1; i >= 0; i-- {
+		if f := &c.proposals[i]; f.flight == flight {
 			f.answers = append(f.answers, a)
 			return true
 		}

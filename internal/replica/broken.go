@@ -12,8 +12,8 @@ import (
 
 // brokenAck answers what this disk has, whoever else has it.
 func brokenAck(c *Core, durable uint64) {
-	for i := range c.flights {
-		if f := &c.flights[i]; f.index != 0 && f.index <= durable {
+	for i := range c.proposals {
+		if f := &c.proposals[i]; f.index != 0 && f.index <= durable {
 			c.out.Answers = append(c.out.Answers, f.answers...)
 			f.answers = nil
 		}

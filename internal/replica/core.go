@@ -35,13 +35,15 @@ type Core struct {
 	// out gathers what comes out; given is what Advance returned last.
 	out, given Output
 
-	// Requests that wait for a free flight, oldest first.
-	queue   []*Request
-	queued  int               // bytes of the appends in queue
-	decided []sequence.Answer // scratch of decide
-	// Drafts given to Raft and not yet committed, oldest first.
-	flights []flight
-	// How many of flights Raft has not given an index yet; they are the last.
+	// Requests that wait for their turn to be proposed, oldest first.
+	queue    []*Request
+	queued   int               // bytes of the appends in queue
+	expiring int               // ends of sessions in queue whose leases have run out
+	decided  []sequence.Answer // scratch of decide
+	// Entries given to Raft and not yet committed, oldest first.
+	proposals []proposal
+	drains    uint64 // so far, of the queue into proposals
+	// How many of proposals Raft has not given an index yet; they are the last.
 	unplaced int
 	// written is to be told of the write that is being made, see noticed.
 	written []func()
@@ -49,6 +51,9 @@ type Core struct {
 	opened  uint64 // what was known to be committed when this core began
 	commit  uint64 // newest index known committed
 	applied uint64 // newest index folded into the table
+	// durable is the newest index whose write is known to be durable, and which no
+	// write that is under way replaces.
+	durable uint64
 	// jump is the index of the newest fast-forward that has committed. It moves
 	// start and end together, so nothing behind it is shown before it has been
 	// applied.
@@ -93,8 +98,11 @@ type Core struct {
 
 	confirm confirmations
 	failed  *record.Refusal
-	idle    int // ticks without an append
 	calm    int // ticks in which nothing happened at all
+	// busy is when the newest entry came, in monotonic ms. idle: that is long ago,
+	// and memory that serves a busy log has been released.
+	busy int64
+	idle bool
 
 	snapshotTicks int // since followers with a snapshot were looked at
 
@@ -115,9 +123,9 @@ type Now struct {
 
 // Limits of a core, and why.
 const (
-	// maxFlights bounds the entries that are not on this disk yet: one syncing,
-	// one forming. More only makes the entries smaller (measured: -40 %).
-	maxFlights = 2
+	// maxDrains bounds the drains of the queue that are not on this disk yet: one
+	// syncing, one forming. More only makes the entries smaller (measured: -40 %).
+	maxDrains = 2
 
 	// windowBytes bounds the appends uncommitted at once across slow links: a
 	// gigabit for half a second.
@@ -127,7 +135,7 @@ const (
 	// follower's disk alone seldom takes so long.
 	farMillis = 5
 
-	// maxQueuedBytes bounds the appends that wait for a flight. The gRPC door
+	// maxQueuedBytes bounds the appends that wait for their turn. The gRPC door
 	// holds back before; this is for programs that embed a node.
 	maxQueuedBytes = 256 << 20
 
@@ -149,8 +157,8 @@ const (
 	// leader as fast as a busy one unless a disk dies silently under its leader.
 	drowsyAfter = 200
 	drowsyEvery = 10
-	// idleTicks without an append drop the tail from memory: a minute.
-	idleTicks = 1200
+	// idleMillis without a new entry make a log release memory: half a minute.
+	idleMillis = 30_000
 )
 
 // Request is one append or command that waits for its answer.
@@ -166,6 +174,7 @@ type Request struct {
 	Written func(sequence.Answer)
 
 	arrived int64 // see Now.Nano
+	expiry  bool  // counted in Core.expiring
 }
 
 func (r *Request) bytes() int {
@@ -216,17 +225,6 @@ type Snapshot struct {
 	Data        []byte
 }
 
-type flight struct {
-	number  uint64
-	index   uint64 // 0 until Raft has placed it
-	crc     uint32
-	bytes   int   // of the appends that were drained with it
-	durable int64 // monotonic ms when it was on this disk; 0: it is not yet
-	timing  timing
-	answers []Answered
-	written []func() // see Request.Written
-}
-
 // newCore opens a core on a recovered log.
 func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Logger) (*Core, error) {
 	index, _, data, err := log.LoadSnapshot()
@@ -249,7 +247,7 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 		short:   shortage{yes: log.StartOffset() > table.Start()},
 		tail:    newTail(tailBytes, max(table.Start(), log.StartOffset()), table.End()),
 		address: func(uint64) string { return "" },
-		applied: index, opened: hard.Commit, commit: hard.Commit, term: hard.Term,
+		applied: index, opened: hard.Commit, commit: hard.Commit, durable: last, term: hard.Term,
 	}
 	c.storage = &storage{
 		tail: c.tail, log: log, last: last, lastTerm: lastTerm, hard: hard, conf: conf, applied: index, logger: logger,
@@ -297,21 +295,29 @@ func (c *Core) Tick() {
 	c.lonely()
 	c.unanswered()
 	c.missing()
-	if c.idle++; c.idle == idleTicks {
-		c.tail.evict(c.applied+1, 0)
-	}
+	c.release()
 	if !c.office {
 		return
 	}
 	c.retrySnapshots()
 	c.handOverBase()
-	if c.slowness.tick(c.now.Monotonic, c.commit, c.durable()) && c.handOver(0) {
+	if c.slowness.tick(c.now.Monotonic, c.commit, c.durable) && c.handOver(0) {
 		c.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", c.handover.to)
 		c.slowness = slowness{}
 	}
 	c.sequencer.Tick(c.now.Monotonic)
+	c.expire()
+}
+
+// expire ends sessions whose leases have run out. Until those that it has queued
+// are decided it queues no others, which would be the same again.
+func (c *Core) expire() {
+	if c.expiring > 0 || c.sequencer.Room() == sequence.RoomForTrims {
+		return
+	}
 	for _, id := range c.sequencer.Expired() {
-		c.queue = append(c.queue, &Request{Command: &record.Command{Kind: record.ExpireSession, Session: id}})
+		c.queue = append(c.queue, &Request{Command: &record.Command{Kind: record.ExpireSession, Session: id}, expiry: true})
+		c.expiring++
 	}
 }
 
@@ -392,14 +398,9 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 // first indexes of the segments it began.
 func (c *Core) Written(w Write, rolled []uint64) {
 	c.starts = append(c.starts, rolled...)
-	durable := c.durable()
-	for i := range c.flights {
-		if f := &c.flights[i]; f.durable == 0 && f.index != 0 && f.index <= durable {
-			f.durable = max(c.now.Monotonic, 1)
-		}
-	}
+	c.madeDurable(&w)
 	if flaw.Is(flaw.AckBeforeMajority) {
-		brokenAck(c, durable)
+		brokenAck(c, c.durable)
 	}
 	for _, m := range w.responses {
 		if m.GetTo() != c.id {
@@ -495,8 +496,8 @@ func (c *Core) endTerm(term uint64) {
 // leaveOffice answers everything that waits: what was accepted with unknown,
 // the rest with refused.
 func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
-	for i := range c.flights {
-		for _, a := range c.flights[i].answers {
+	for i := range c.proposals {
+		for _, a := range c.proposals[i].answers {
 			r := unknown
 			if a.Answer.Refusal != nil {
 				r = refused
@@ -504,11 +505,11 @@ func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
 			c.answer(a.Done, sequence.Answer{Refusal: r})
 		}
 	}
-	c.flights, c.unplaced = nil, 0
+	c.proposals, c.unplaced = nil, 0
 	for _, r := range c.queue {
 		c.answer(r.Done, sequence.Answer{Refusal: refused})
 	}
-	c.queue, c.queued = nil, 0
+	c.queue, c.queued, c.expiring = nil, 0, 0
 	if c.failed != nil {
 		c.confirm.refuse(refused)
 	} else {
@@ -520,7 +521,7 @@ func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
 	}
 }
 
-// commitTo answers the flights that have committed and shows readers their
+// commitTo answers the proposals that have committed and shows readers their
 // records, which are still in memory.
 func (c *Core) commitTo(commit uint64) {
 	if commit <= c.commit {
@@ -528,15 +529,7 @@ func (c *Core) commitTo(commit uint64) {
 	}
 	from := c.commit + 1
 	c.commit = commit
-	n := 0
-	for n < len(c.flights) && c.flights[n].index != 0 && c.flights[n].index <= commit {
-		d := c.flights[n].durable
-		c.far = d != 0 && c.now.Monotonic-d >= farMillis
-		c.out.Answers = append(c.out.Answers, c.flights[n].answers...)
-		c.measured(c.flights[n].timing)
-		n++
-	}
-	c.flights = append(c.flights[:0], c.flights[n:]...)
+	c.settleUpTo(commit)
 	if c.jump > c.applied {
 		return
 	}

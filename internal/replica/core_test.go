@@ -177,13 +177,13 @@ func TestAllThatWaitsSharesOneEntryAndTwoAreInFlight(t *testing.T) {
 		b.append(values(t, "b"))
 		b.step()
 	}
-	// The first went out alone; the next one opened the second flight; the
-	// other nine wait for a free one.
-	require.Len(t, b.core.flights, 2)
+	// The first went out alone; the next one began the second drain; the other
+	// nine wait for their turn.
+	require.Len(t, b.core.proposals, 2)
 	require.Len(t, b.core.queue, 9)
 	b.sync()
 	require.Len(t, b.answers, 2)
-	require.Len(t, b.core.flights, 1, "nine appends are one flight")
+	require.Len(t, b.core.proposals, 1, "nine appends are one entry")
 	b.settle()
 	require.Len(t, b.answers, 11)
 	require.Len(t, b.stored(), 11)
@@ -307,9 +307,10 @@ func TestATickChangesNothingForAnIdleLog(t *testing.T) {
 	b.append(values(t, "a"))
 	b.settle()
 	require.False(t, b.core.Quiet())
-	for range idleTicks {
-		b.core.Tick()
+	for range idleMillis/TickMillis + 1 {
+		b.now.Monotonic += TickMillis
 		b.settle()
+		b.core.Tick()
 	}
 	require.True(t, b.core.Quiet())
 	require.Zero(t, b.core.tail.bytes, "an idle log keeps nothing in memory")

@@ -8,15 +8,15 @@ func (c *Core) notice(q *Request, a sequence.Answer) {
 	if q.Written == nil || a.Refusal != nil || a.RestsOn == 0 {
 		return
 	}
-	for i := len(c.flights) - 1; i >= 0; i-- {
-		if f := &c.flights[i]; f.number == a.RestsOn && f.index == 0 {
+	for i := len(c.proposals) - 1; i >= 0; i-- {
+		if f := &c.proposals[i]; f.flight == a.RestsOn && f.index == 0 {
 			f.written = append(f.written, func() { q.Written(a) })
 			return
 		}
 	}
 }
 
-// noticed takes those that wait for the flights which the write at hand holds.
+// noticed takes those that wait for the proposals which the write at hand holds.
 func (c *Core) noticed() func() {
 	all := c.written
 	c.written = nil

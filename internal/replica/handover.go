@@ -46,7 +46,7 @@ func (c *Core) nextBest() (best uint64) {
 
 // askHandover tells Raft once nothing is in flight.
 func (c *Core) askHandover() {
-	if h := &c.handover; h.to != 0 && !h.asked && len(c.flights) == 0 {
+	if h := &c.handover; h.to != 0 && !h.asked && len(c.proposals) == 0 {
 		h.asked = true
 		c.raft.TransferLeader(h.to)
 	}

@@ -48,6 +48,7 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*install, er
 	c.storage.conf = meta.GetConfState()
 	c.storage.last, c.storage.lastTerm = meta.GetIndex(), meta.GetTerm()
 	c.storage.hard = hard
+	c.durable = min(c.durable, meta.GetIndex())
 	c.tail.reset(table.End())
 	return &install{
 		index: meta.GetIndex(), term: meta.GetTerm(), start: table.End(), hard: hard,

@@ -19,7 +19,7 @@ func (c *Core) wake() {
 
 // drained calls those who wait for the core to be empty.
 func (c *Core) drained() {
-	if len(c.draining) == 0 || (c.failed == nil && (len(c.queue) > 0 || len(c.flights) > 0)) {
+	if len(c.draining) == 0 || (c.failed == nil && (len(c.queue) > 0 || len(c.proposals) > 0)) {
 		return
 	}
 	for _, done := range c.draining {

@@ -370,6 +370,7 @@ func (r *Replica) loop(core *Core) {
 		r.publish(core)
 		core.wake()
 		r.perform(out)
+		out.clear() // the next round may be long in coming
 		clear(inputs)
 		if core.stopping {
 			r.mu.Lock()

@@ -43,6 +43,7 @@ func (s *Stepped) Round(now Now) {
 		s.feeds = append(s.feeds, out.Feeds...)
 		out.Feeds = out.Feeds[:0]
 		s.perform(out)
+		out.clear()
 	}
 }
 
@@ -97,4 +98,4 @@ func (s *Stepped) Certain() uint64 { return s.core.settled() }
 
 // Committed is the index up to which the log is known to be committed here, and
 // is durable here too.
-func (s *Stepped) Committed() uint64 { return min(s.core.commit, s.core.durable()) }
+func (s *Stepped) Committed() uint64 { return min(s.core.commit, s.core.durable) }

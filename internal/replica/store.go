@@ -41,6 +41,8 @@ func (c *Core) store(m *raftpb.Message) {
 			return
 		}
 		c.tail.append(entries)
+		c.durable = min(c.durable, entries[0].GetIndex()-1)
+		c.woken()
 		if flaw.Is(flaw.ReadsPastCommit) {
 			c.tail.publish(0, entries[len(entries)-1].end)
 		}
@@ -66,7 +68,7 @@ func (c *Core) describeAll(entries []*raftpb.Entry) ([]tailEntry, error) {
 	for i, e := range entries {
 		crc, ours := uint32(0), false
 		if c.unplaced > 0 && e.GetType() == raftpb.EntryNormal && len(e.Data) > 0 {
-			f := &c.flights[len(c.flights)-c.unplaced]
+			f := &c.proposals[len(c.proposals)-c.unplaced]
 			f.index, crc, ours = e.GetIndex(), f.crc, true
 			c.written, f.written = append(c.written, f.written...), nil
 			c.unplaced--

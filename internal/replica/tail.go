@@ -78,7 +78,9 @@ func (t *Tail) evict(below uint64, limit int) {
 		n++
 	}
 	clear(t.entries[:n])
-	t.entries = t.entries[n:]
+	if t.entries = t.entries[n:]; len(t.entries) == 0 {
+		t.entries = nil // and its array
+	}
 }
 
 // reset forgets all entries: the log goes on at an offset, which nobody has

@@ -17,12 +17,23 @@ const referenceFrom = 16 << 10
 // keepBuffer bounds the memory that a log keeps between its writes.
 const keepBuffer = 1 << 20
 
+// keepIdle bounds it while the log is idle.
+const keepIdle = 16 << 10
+
 func (g *gather) reset() {
 	if cap(g.buffer) > keepBuffer {
 		g.buffer = nil
 	}
 	clear(g.vectors) // lets go of the payloads
 	g.buffer, g.vectors, g.begun, g.size = g.buffer[:0], g.vectors[:0], 0, 0
+}
+
+// shrink is called when the log has fallen idle, with nothing gathered.
+func (g *gather) shrink() {
+	if cap(g.buffer) > keepIdle {
+		g.buffer = nil
+	}
+	g.vectors = nil
 }
 
 // extend adds n bytes for the caller to fill before the next call.

@@ -61,6 +61,7 @@ func (s *Store) Mark() error {
 		return err
 	}
 	s.filler.shrink()
+	s.gather.shrink()
 	if err := s.testify(); err != nil {
 		return s.fail(err)
 	}

@@ -73,6 +73,12 @@ func (s *Sequencer) LeaveOffice() {
 	s.forgetMemory()
 }
 
+// Release gives back the memory kept for drafts to come.
+func (s *Sequencer) Release() {
+	s.memory.reclaim()
+	s.forgetMemory()
+}
+
 // forgetMemory lets go of what was kept for drafts to come, so that an idle
 // log keeps nothing. Data that Seal handed out stays as it is.
 func (s *Sequencer) forgetMemory() {
