@@ -14,6 +14,7 @@ type leases struct {
 	last    int64 // monotonic ms of the last tick
 	byID    map[record.SessionID]*lease
 	queue   leaseQueue // leases of byID, and some that have ended
+	eviction
 }
 
 // lease of one session. Renewing it moves renewed alone, which costs next to
@@ -94,8 +95,8 @@ func (s *Sequencer) KeepAlive(id record.SessionID, now int64) Answer {
 	return Answer{}
 }
 
-// Expired returns the sessions whose leases have run out and whose end is not
-// in flight, some hundreds at most. For each of them a record.ExpireSession
+// Expired returns the sessions whose leases have run out, or that make room for
+// others, and whose end is not in flight, some hundreds at most. For each of them a record.ExpireSession
 // command is due; until that is decided, the next call returns it again.
 func (s *Sequencer) Expired() []record.SessionID {
 	var expired []record.SessionID
@@ -118,6 +119,9 @@ func (s *Sequencer) Expired() []record.SessionID {
 	}
 	for _, d := range due {
 		heap.Push(&l.queue, d)
+	}
+	if room := maxExpiredAtOnce - len(expired); room > 0 {
+		expired = append(expired, s.silent(room)...)
 	}
 	return expired
 }

@@ -9,6 +9,13 @@ const (
 	// a new one is refused as Busy, until others end.
 	MaxOpenSessions = 100_000
 
+	// EvictSilentMs is how long a Kafka producer has to be silent to lose its session
+	// while more than evictAbove are open: longer than any client tries to send the
+	// same batch. The leader looks for such sessions every evictEveryMs.
+	EvictSilentMs = 5 * 60 * 1000
+	evictAbove    = MaxOpenSessions / 10 * 9
+	evictEveryMs  = 5_000
+
 	// MaxEndedSessions and EndedRetentionMs bound how long Resolve can answer
 	// for a session after its end: for 24 h of entries' time, as long as fewer
 	// have ended after it.

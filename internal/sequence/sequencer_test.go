@@ -160,6 +160,48 @@ func TestOpenSessionsAreBounded(t *testing.T) {
 	require.True(t, bytes.Equal(snapshot, restored.Snapshot(nil))) // megabytes: no difference to print
 }
 
+// Producers that come once and never again do not lock others out for a day.
+func TestSilentProducersMakeRoomForOthers(t *testing.T) {
+	s := New(NewTable())
+	s.TakeOffice(1, 0)
+	appendTo := func(id int) *record.Refusal {
+		return s.Append(request(t, Append{Session: record.SessionID(id), Implicit: true})).Refusal
+	}
+	now := int64(0)
+	pass := func(ms int64) {
+		for until := now + ms; now < until; now += TickMs {
+			s.Tick(now + TickMs)
+		}
+	}
+	for id := 1; id <= MaxOpenSessions; id++ {
+		require.Nil(t, appendTo(id))
+	}
+	commitAll(t, s)
+	require.Equal(t, record.Busy, appendTo(MaxOpenSessions+1).Reason)
+	pass(EvictSilentMs - TickMs)
+	require.Empty(t, s.Expired(), "all may still send their batches again")
+	require.Nil(t, s.KeepAlive(1, now).Refusal)
+	pass(2 * TickMs)
+	ended := map[record.SessionID]bool{}
+	for range MaxOpenSessions {
+		for _, id := range s.Expired() {
+			require.False(t, ended[id])
+			ended[id] = true
+			require.Nil(t, s.Command(record.Command{Kind: record.ExpireSession, Session: id}).Refusal)
+		}
+		commitAll(t, s)
+		pass(TickMs)
+		if s.table.OpenSessions() <= evictAbove {
+			break
+		}
+	}
+	require.Equal(t, MaxOpenSessions-evictAbove, len(ended))
+	require.False(t, ended[1], "it has shown a sign of life")
+	pass(evictEveryMs)
+	require.Empty(t, s.Expired(), "there is room")
+	require.Nil(t, appendTo(MaxOpenSessions+1))
+}
+
 func commitAll(t testing.TB, s *Sequencer) {
 	for _, d := range s.Seal(0) {
 		require.NoError(t, s.Committed(d.Data, d.CRC))

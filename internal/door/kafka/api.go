@@ -8,6 +8,7 @@ type api struct {
 	name     string
 	min, max int16 // versions, inclusive
 	layout   layout
+	large    bool // may have up to MaxGroupBytes
 	// handle does the work and makes the answer. nil for those that the
 	// connection treats in ways of their own: Produce, Fetch, ApiVersions.
 	handle func(*call) kmsg.Response
@@ -33,10 +34,10 @@ var apis = index(
 	serve(kmsg.OffsetCommit, 2, 8, "s i s s@7 l@2-4 [s [i l i@6 s]]", on((*call).offsetCommit)),
 	serve(kmsg.OffsetFetch, 1, 8, "s@0-7 [s (i)]@0-7 [s [s (i)]]@8 b@7", on((*call).offsetFetch)),
 	serve(kmsg.FindCoordinator, 0, 4, "s@0-3 b@1 (s)@4", on((*call).findCoordinator)),
-	serve(kmsg.JoinGroup, 0, 9, "s i i@1 s s@5 s [s r] s@8", on((*call).joinGroup)),
+	large(serve(kmsg.JoinGroup, 0, 9, "s i i@1 s s@5 s [s r] s@8", on((*call).joinGroup))),
 	serve(kmsg.Heartbeat, 0, 4, "s i s s@3", on((*call).heartbeat)),
 	serve(kmsg.LeaveGroup, 0, 5, "s s@0-2 [s s s@5]@3", on((*call).leaveGroup)),
-	serve(kmsg.SyncGroup, 0, 5, "s i s s@3 s@5 s@5 [s r]", on((*call).syncGroup)),
+	large(serve(kmsg.SyncGroup, 0, 5, "s i s s@3 s@5 s@5 [s r]", on((*call).syncGroup))),
 	serve(kmsg.DescribeGroups, 0, 5, "(s) b@3", on((*call).describeGroups)),
 	serve(kmsg.ListGroups, 0, 4, "(s)@4", on((*call).listGroups)),
 	serve(kmsg.DeleteGroups, 0, 2, "(s)", on((*call).deleteGroups)),
@@ -56,7 +57,13 @@ var apis = index(
 )
 
 func serve(key kmsg.Key, first, last int16, layout string, handle func(*call) kmsg.Response) *api {
-	return &api{key.Int16(), key.Name(), first, last, parseLayout(layout), handle}
+	return &api{key: key.Int16(), name: key.Name(), min: first, max: last, layout: parseLayout(layout), handle: handle}
+}
+
+// large is for requests that carry what members of groups tell each other.
+func large(a *api) *api {
+	a.large = true
+	return a
 }
 
 func index(all ...*api) map[int16]*api {

@@ -77,12 +77,19 @@ func (q *call) admit(size int) error {
 	if q.api.key != produceKey {
 		// Not worth it: they are small or rare.
 		class, capacity = nil, size
-		if size > MaxCallBytes {
-			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, MaxCallBytes)
+		most := MaxCallBytes
+		if q.api.large {
+			most = MaxGroupBytes
 		}
-		budget = q.connection.server.calls
-		if cost = int64(size) * callCost; q.api.key == fetchKey {
-			cost = int64(size) * fetchCost
+		if size > most {
+			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, most)
+		}
+		budget, cost = q.connection.server.calls, int64(size)*callCost
+		switch {
+		case q.api.key == fetchKey:
+			budget, cost = q.connection.server.polls, int64(size)*fetchCost
+		case size > MaxCallBytes:
+			cost = int64(size) * largeCost
 		}
 	}
 	if err := budget.Acquire(q.connection.ctx, cost); err != nil {
@@ -123,7 +130,11 @@ func (q *call) decode() error {
 	if request.IsFlexible() && !header.tags() {
 		return errHeader
 	}
-	if err := q.api.layout.check(header.rest, q.version, request.IsFlexible()); err != nil {
+	parts, err := q.api.layout.check(header.rest, q.version, request.IsFlexible())
+	if err == nil && q.key != produceKey && len(data) > MaxCallBytes && parts > len(data)/largePart {
+		err = fmt.Errorf("%d fields and elements in %d bytes; as many are taken in up to %d bytes", parts, len(data), MaxCallBytes)
+	}
+	if err != nil {
 		return fmt.Errorf("%s request of version %d: %w", q.api.name, q.version, err)
 	}
 	if err := request.ReadFrom(header.rest); err != nil {

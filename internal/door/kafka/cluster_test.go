@@ -174,6 +174,57 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 	})
 }
 
+// silenced is a node that gets no answer from the leaders of what it follows.
+type silenced struct{ Node }
+
+func (silenced) Info(ctx context.Context, _ node.Caller, _ string) (node.Info, error) {
+	<-ctx.Done()
+	return node.Info{}, ctx.Err()
+}
+
+func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
+	all := openCluster(t)
+	all["a"].createReplicated("orders", 1, 3)
+	leader, followers := all.leader("orders", 3)
+	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
+	near := followers[0].over(silenced{Verbs(followers[0].node)})
+	q := fetchRequest(11, 60_000, 1, 1<<20, 0, "orders")
+	q.Rack = near.node.Name()
+	near.eventually("it has the record", func() bool {
+		b, err := near.node.Bounds(node.Caller{}, "orders")
+		return err == nil && b.End == 1
+	})
+	require.NotEmpty(t, near.raw().fetch(q).Topics[0].Partitions[0].RecordBatches, "what it has it gives")
+	q.Topics[0].Partitions[0].FetchOffset = 1
+	require.Equal(t, kerr.NotLeaderForPartition.Code, near.raw().fetch(q).Topics[0].Partitions[0].ErrorCode, "and it has no more")
+}
+
+// lagging is a leader one of whose followers has stored nothing.
+type lagging struct {
+	Node
+	behind uint64
+	end    record.Offset
+}
+
+func (l lagging) StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error) {
+	ends, err := l.Node.StoredBy(ctx, c, log)
+	ends[l.behind] = l.end
+	return ends, err
+}
+
+func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
+	all := openCluster(t)
+	all["a"].createReplicated("orders", 1, 3)
+	leader, followers := all.leader("orders", 3)
+	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
+	leader.appendDirectly("orders", batchOf(t, record.None, "2"))
+	near := followers[0]
+	for end, sent := range map[record.Offset]int32{0: noBroker, 1: near.id(), 2: near.id()} {
+		d := leader.over(lagging{Verbs(leader.node), uint64(near.id()), end})
+		require.Equal(t, sent, d.fetchFrom(near.node.Name()).PreferredReadReplica, "stored up to %d", end)
+	}
+}
+
 func TestALeaderSendsNobodyToANodeThatDoesNotHoldTheLog(t *testing.T) {
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 1)

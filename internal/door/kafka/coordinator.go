@@ -161,6 +161,13 @@ func (c *coordinator) with(ctx context.Context, id string, create bool, f func(g
 	return term, nil
 }
 
+// full reports whether members have told more of themselves than there is room for.
+func (c *coordinator) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes > maxGroupBytes
+}
+
 // tick lets time pass for all groups, and forgets those that are empty. Their
 // offsets stay. A group that comes back begins at generation 1 again; its old
 // members cannot be taken for new ones, because ids are never used twice.

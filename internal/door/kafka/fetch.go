@@ -86,8 +86,37 @@ func (f *fetch) collect() {
 			f.finish(false)
 			pause(ctx, gatherPause)
 		}
+		if f.bytes == 0 && !f.inTouch() {
+			return
+		}
 		f.await(ctx)
 	}
+}
+
+// inTouch makes sure that the leaders of what this node only follows are in touch
+// with it, and reports whether all are. A follower that is cut off, or whose disk
+// hangs, has nothing to give and would keep its consumers waiting for ever: they are
+// sent back to the leader.
+func (f *fetch) inTouch() bool {
+	var asking lookups
+	for i := range f.parts {
+		part := &f.parts[i]
+		if part.internal || part.bounds.Leading {
+			continue
+		}
+		asking.add(func() {
+			ctx, cancel := context.WithTimeout(f.call.connection.ctx, touchTime)
+			defer cancel()
+			if _, err := f.call.connection.server.node.Info(ctx, anonymous, part.log); err != nil {
+				part.code = kerr.NotLeaderForPartition.Code
+			}
+		})
+	}
+	asking.run()
+	for i := range f.parts {
+		f.failed = f.failed || f.parts[i].code != 0
+	}
+	return !f.failed
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -152,7 +181,7 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	case at > part.bounds.End:
 		return nil // the leader may know more: it comes, or the client asks there
 	}
-	if part.nearer = f.nearer(log, part.bounds); part.nearer != noBroker {
+	if part.nearer = f.nearer(ctx, log, part.bounds, at); part.nearer != noBroker {
 		f.redirected = true
 		return nil
 	}
@@ -173,8 +202,10 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 }
 
 // nearer is the broker in the client's rack, if that holds the log and is not
-// this one: what a leader tells those who would rather read elsewhere.
-func (f *fetch) nearer(log string, b node.Bounds) int32 {
+// this one: what a leader tells those who would rather read elsewhere. A client that
+// is at the end of what that broker has, and not of the log, is better served here:
+// the broker may be behind for long.
+func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record.Offset) int32 {
 	if f.request.Rack == "" || !b.Leading {
 		return noBroker
 	}
@@ -185,7 +216,11 @@ func (f *fetch) nearer(log string, b node.Bounds) int32 {
 	}
 	_, up := brokers.replicas(&l)
 	for _, id := range up {
-		if other, ok := brokers.find(id); ok && other.rack == f.request.Rack && id != brokers.self {
+		if other, ok := brokers.find(id); !ok || other.rack != f.request.Rack || id == brokers.self {
+			continue
+		}
+		ends, err := f.call.connection.server.node.StoredBy(ctx, anonymous, log)
+		if end, known := ends[uint64(id)]; err == nil && known && (end > at || end >= b.End) {
 			return id
 		}
 	}

@@ -147,6 +147,11 @@ func (q *call) syncGroup(m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 	for _, a := range m.GroupAssignment {
 		s.Shares[a.MemberID] = slices.Clone(a.MemberAssignment)
 	}
+	if len(s.Shares) > 0 && q.connection.server.groups.full() {
+		r := kmsg.NewPtrSyncGroupResponse()
+		r.ErrorCode, r.MemberAssignment = kerr.GroupMaxSizeReached.Code, []byte{}
+		return r
+	}
 	answers := make(chan group.Synced, 1)
 	_, err := q.connection.server.groups.with(q.connection.ctx, m.Group, false, func(g *group.Group, now int64) {
 		if g == nil {

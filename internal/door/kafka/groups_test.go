@@ -237,3 +237,42 @@ func TestThereAreNoTransactionsToCoordinate(t *testing.T) {
 	r, _ := c.receive(q)
 	require.Equal(t, kerr.TransactionalIDAuthorizationFailed.Code, r.(*kmsg.FindCoordinatorResponse).Coordinators[0].ErrorCode)
 }
+
+// A leader of a thousand members shares out more than other requests may hold.
+func TestSharesOfSeveralMegabytesAreTaken(t *testing.T) {
+	d := openNew(t)
+	c := d.raw()
+	c.coordinated()
+	join := joinRequest("billing")
+	c.send(join)
+	r, _ := c.receive(join)
+	joined := r.(*kmsg.JoinGroupResponse)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group, sync.MemberID, sync.Generation = 3, "billing", joined.MemberID, joined.Generation
+	share := kmsg.NewSyncGroupRequestGroupAssignment()
+	share.MemberID, share.MemberAssignment = joined.MemberID, make([]byte, 3<<20)
+	sync.GroupAssignment = append(sync.GroupAssignment, share)
+	c.send(sync)
+	r, _ = c.receive(sync)
+	require.Zero(t, r.(*kmsg.SyncGroupResponse).ErrorCode)
+	require.Len(t, r.(*kmsg.SyncGroupResponse).MemberAssignment, 3<<20)
+
+	// Many small parts would become much more memory than they have bytes.
+	sync.GroupAssignment = make([]kmsg.SyncGroupRequestGroupAssignment, 1<<18)
+	_, _ = c.Write(c.frame(sync)) // it need not be taken whole
+	_, err := c.Read(make([]byte, 1))
+	require.Error(t, err)
+}
+
+// Fetches wait; what they hold must not keep a heartbeat waiting.
+func TestHeartbeatsDoNotWaitForFetches(t *testing.T) {
+	d := openNew(t)
+	require.NoError(t, d.server.polls.Acquire(t.Context(), maxPollBytes))
+	defer d.server.polls.Release(maxPollBytes)
+	c := d.raw()
+	q := kmsg.NewPtrHeartbeatRequest()
+	q.Group = "billing"
+	c.send(q)
+	r, _ := c.receive(q)
+	require.Equal(t, kerr.NotCoordinator.Code, r.(*kmsg.HeartbeatResponse).ErrorCode)
+}

@@ -89,14 +89,15 @@ func parseVersion(text string) int16 {
 
 var errLayout = errors.New("a length or a count goes beyond the request")
 
-// check proves that data begins with one request of this layout, whole. What
-// follows it is nobody's concern: librdkafka sends a byte too many now and then.
-func (l layout) check(data []byte, version int16, flexible bool) error {
+// check proves that data begins with one request of this layout, whole, and counts
+// its fields, elements and tags. What follows it is nobody's concern: librdkafka
+// sends a byte too many now and then.
+func (l layout) check(data []byte, version int16, flexible bool) (parts int, err error) {
 	w := walk{rest: data, version: version, flexible: flexible}
 	if !w.fields(l, true) {
-		return errLayout
+		return 0, errLayout
 	}
-	return nil
+	return w.parts, nil
 }
 
 // walk goes over a request. Its methods report whether what they look for is
@@ -105,6 +106,7 @@ type walk struct {
 	rest     []byte
 	version  int16
 	flexible bool
+	parts    int // passed so far
 }
 
 // fields walks a struct; tagged tells that it ends with tagged fields, where
@@ -125,6 +127,7 @@ func (w *walk) fields(l layout, tagged bool) bool {
 var fixedSizes = [256]int{'b': 1, 'h': 2, 'i': 4, 'l': 8, 'u': 16}
 
 func (w *walk) field(f *field) bool {
+	w.parts++
 	switch f.kind {
 	case 's':
 		n, ok := w.length(2)
@@ -174,6 +177,7 @@ func (w *walk) tags() bool {
 		return false
 	}
 	for range count {
+		w.parts++
 		if _, ok := w.uvarint(); !ok {
 			return false
 		}

@@ -20,10 +20,12 @@ func TestLayoutsAreThoseOfEveryVersionThatIsServed(t *testing.T) {
 				fillRandom(random, reflect.ValueOf(q).Elem(), 0)
 				q.SetVersion(version)
 				data := q.AppendTo(nil)
-				require.NoError(t, a.layout.check(data, version, q.IsFlexible()), "%s version %d", a.name, version)
+				_, err := a.layout.check(data, version, q.IsFlexible())
+				require.NoError(t, err, "%s version %d", a.name, version)
 				if len(data) > 0 {
 					cut := data[:random.IntN(len(data))]
-					require.Error(t, a.layout.check(cut, version, q.IsFlexible()), "%s version %d, cut", a.name, version)
+					_, err := a.layout.check(cut, version, q.IsFlexible())
+					require.Error(t, err, "%s version %d, cut", a.name, version)
 				}
 				w := walk{rest: data, version: version, flexible: q.IsFlexible()}
 				require.True(t, w.fields(a.layout, true))

@@ -12,19 +12,28 @@ const (
 	// or are being received, and not answered, of all connections together.
 	DefaultInFlightBytes = 256 << 20
 
-	// maxCallBytes is the same bound for all other requests, which may wait for
-	// long and must not keep producers waiting.
+	// maxCallBytes is the same bound for all other requests but Fetch, and
+	// maxPollBytes for Fetch: those wait for long, and must neither keep producers
+	// waiting nor the heartbeats of groups.
 	maxCallBytes = 256 << 20
+	maxPollBytes = 256 << 20
 
 	// DefaultFetchBytes bounds what answers to Fetch hold beyond the first
 	// chunk of each. Where it is used up, answers are smaller.
 	DefaultFetchBytes = 256 << 20
 
 	// MaxProduceBytes bounds a Produce request; MaxCallBytes any other, which
-	// has names and numbers only. A larger one closes its connection before a
+	// has names and numbers only, but for those of groups that carry what members
+	// tell each other: MaxGroupBytes. A larger one closes its connection before a
 	// byte of it is kept.
 	MaxProduceBytes = 64 << 20
 	MaxCallBytes    = 1 << 20
+	MaxGroupBytes   = 16 << 20
+
+	// largeCost is callCost for a request above MaxCallBytes, which may have one
+	// part, a field or an element of a list, for each largePart of its bytes.
+	largeCost = 4
+	largePart = 256
 
 	// callCost is how many bytes of memory one byte of a call may become while
 	// it is decoded and answered; a name of no letters in a list is the worst.
@@ -78,6 +87,10 @@ const (
 	// off.
 	sendTime  = time.Minute
 	sendPiece = 1 << 20
+
+	// touchTime is how long a follower waits for its leader before it sends consumers
+	// away that wait for more.
+	touchTime = 2 * time.Second
 
 	// maxStandingReaders bounds the readers that wait for a Fetch to go on
 	// where they stand, and standingTime how long each waits: a reader holds

@@ -25,6 +25,7 @@ type Node interface {
 	ConfigOf(log string) *node.Config
 	Changed(c node.Caller, log string, since node.Bounds) (<-chan struct{}, error)
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
+	StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)
 	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
 

@@ -18,9 +18,9 @@ type Server struct {
 	options Options
 	logger  *slog.Logger
 
-	// requests bounds the memory of Produce requests, calls that of all others,
-	// and fetches that of answers to Fetch.
-	requests, calls, fetches *rpc.Budget
+	// requests bounds the memory of Produce requests, polls that of Fetch, calls that
+	// of all others, and fetches that of answers to Fetch.
+	requests, polls, calls, fetches *rpc.Budget
 	// inflating bounds how many compressed batches are looked into at once:
 	// each may take record.MaxInflatedBytes and more for a moment.
 	inflating chan struct{}
@@ -68,7 +68,7 @@ func New(n Node, o Options) *Server {
 	}
 	s := &Server{
 		node: n, options: o, logger: o.Logger,
-		requests: rpc.NewBudget(o.InFlightBytes), calls: rpc.NewBudget(maxCallBytes), fetches: rpc.NewBudget(o.FetchBytes),
+		requests: rpc.NewBudget(o.InFlightBytes), polls: rpc.NewBudget(maxPollBytes), calls: rpc.NewBudget(maxCallBytes), fetches: rpc.NewBudget(o.FetchBytes),
 		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		readers:   newStandingReaders(n),
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},

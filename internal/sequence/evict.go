@@ -1,0 +1,63 @@
+package sequence
+
+import (
+	"cmp"
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+// Kafka's producers end their sessions by falling silent, and get a lease of a day.
+// A log that many short-lived ones write to would reach MaxOpenSessions within the
+// day and refuse all new ones; so where there are many, those that have been silent
+// for longest end before their lease does. A producer that comes back after that
+// begins a new session, as it does after a day.
+
+// eviction is the search for such sessions; it is the leader's own, as leases are.
+type eviction struct {
+	due  []*lease // found and not returned yet, longest silent first
+	next int64    // elapsed at which to look again
+}
+
+// silent returns sessions to end though their leases have not run out, most at the
+// most.
+func (s *Sequencer) silent(most int) []record.SessionID {
+	l, e := &s.leases, &s.leases.eviction
+	if s.log.sessions <= evictAbove {
+		*e = eviction{next: e.next}
+		return nil
+	}
+	if len(e.due) == 0 && l.elapsed >= e.next {
+		e.next = l.elapsed + evictEveryMs
+		e.due = s.longestSilent(s.log.sessions - evictAbove)
+	}
+	var ended []record.SessionID
+	for len(e.due) > 0 && len(ended) < most {
+		if next := e.due[0]; s.evictable(next) {
+			ended = append(ended, next.id)
+		}
+		e.due = e.due[1:]
+	}
+	return ended
+}
+
+func (s *Sequencer) longestSilent(most int) []*lease {
+	var found []*lease
+	for _, one := range s.leases.byID {
+		if s.evictable(one) {
+			found = append(found, one)
+		}
+	}
+	slices.SortFunc(found, func(a, b *lease) int {
+		return cmp.Or(cmp.Compare(a.renewed, b.renewed), cmp.Compare(a.id, b.id))
+	})
+	return found[:min(len(found), most)]
+}
+
+func (s *Sequencer) evictable(l *lease) bool {
+	if s.leases.byID[l.id] != l || s.leases.elapsed-l.renewed < EvictSilentMs {
+		return false
+	}
+	st, _ := s.session(l.id)
+	return st.open && st.implicit
+}
