@@ -10,8 +10,8 @@ import (
 // StoredBy returns how far other nodes have stored a log that this node leads, by
 // node: those that have answered lately and take records as they come. It is empty
 // where this node does not lead.
-func (n *Node) StoredBy(ctx context.Context, _ Caller, log string) (map[uint64]record.Offset, error) {
-	h, refusal := n.serving(log)
+func (n *Node) StoredBy(ctx context.Context, caller Caller, log string) (map[uint64]record.Offset, error) {
+	h, refusal := n.serving(caller, log)
 	if refusal != nil {
 		return nil, refusal
 	}
