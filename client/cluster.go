@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
@@ -115,15 +117,36 @@ func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 	return fromClusterStatus(answer), err
 }
 
-// AddNode tells a node at an address, which is in no cluster yet and has a name
-// never used in this one, whom to ask to be taken in, and waits until it is a
-// member. It is not tried again when its answer was lost: ClusterStatus tells
-// what became of it.
-func (a *Admin) AddNode(ctx context.Context, name, address string) error {
-	return a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
-		_, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: name, Address: address})
+// AddNode announces a node at an address, which is in no cluster yet and has a
+// name never used in this one, tells it whom to ask, and waits until it is a
+// member. It reports true if the node was one before.
+func (a *Admin) AddNode(ctx context.Context, name, address string) (existed bool, err error) {
+	err = a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+		answer, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: name, Address: address})
+		existed = answer.GetExisted()
 		return err
 	})
+	return existed, err
+}
+
+// JoinToken lets nodes join that were not announced.
+type JoinToken struct {
+	Token   string // a secret, which the cluster does not keep
+	Expires time.Time
+}
+
+// CreateToken makes a token that lives for a while, for one node, or for any
+// number of them if it is reusable.
+func (a *Admin) CreateToken(ctx context.Context, lifetime time.Duration, reusable bool) (JoinToken, error) {
+	var answer *strandlinev1.CreateTokenResponse
+	err := a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
+		answer, err = c.CreateToken(ctx, &strandlinev1.CreateTokenRequest{Lifetime: durationpb.New(lifetime), Reusable: reusable})
+		return err
+	})
+	if err != nil {
+		return JoinToken{}, err
+	}
+	return JoinToken{Token: answer.GetToken(), Expires: answer.GetExpires().AsTime()}, nil
 }
 
 // RemoveNode takes a node out of the cluster for ever.

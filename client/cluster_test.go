@@ -2,9 +2,12 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
@@ -30,7 +33,13 @@ func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterS
 }
 
 func (f *fakeServer) AddNode(_ context.Context, q *strandlinev1.AddNodeRequest) (*strandlinev1.AddNodeResponse, error) {
-	return &strandlinev1.AddNodeResponse{}, f.changeCluster("add", q.Name, q.Address)
+	return &strandlinev1.AddNodeResponse{Existed: true}, f.changeCluster("add", q.Name, q.Address)
+}
+
+func (f *fakeServer) CreateToken(_ context.Context, q *strandlinev1.CreateTokenRequest) (*strandlinev1.CreateTokenResponse, error) {
+	return &strandlinev1.CreateTokenResponse{
+		Token: fmt.Sprint(q.Lifetime.AsDuration(), " ", q.Reusable), Expires: timestamppb.New(time.Unix(7, 0)),
+	}, nil
 }
 
 func (f *fakeServer) RemoveNode(_ context.Context, q *strandlinev1.RemoveNodeRequest) (*strandlinev1.RemoveNodeResponse, error) {
@@ -60,7 +69,12 @@ func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
 	asked, leader := newFakeServer(t), newFakeServer(t)
 	asked.leader = leader.address
 	admin := asked.client(t).Admin()
-	require.NoError(t, admin.AddNode(t.Context(), "d", "127.0.0.4:7171"))
+	existed, err := admin.AddNode(t.Context(), "d", "127.0.0.4:7171")
+	require.NoError(t, err)
+	require.True(t, existed)
+	token, err := admin.CreateToken(t.Context(), time.Hour, true)
+	require.NoError(t, err)
+	require.Equal(t, client.JoinToken{Token: "1h0m0s true", Expires: time.Unix(7, 0).UTC()}, token)
 	require.NoError(t, admin.RemoveNode(t.Context(), "c"))
 	require.NoError(t, admin.ReplaceNode(t.Context(), "a", "d"))
 	require.NoError(t, admin.TransferLeader(t.Context(), "orders", "b"))

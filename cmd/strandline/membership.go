@@ -18,6 +18,7 @@ type membership struct {
 	name      string
 	peers     peerFlag
 	join      []string
+	token     string
 	advertise string // empty: the address that it listens on
 }
 
@@ -25,6 +26,7 @@ func (m *membership) register(flags *pflag.FlagSet) {
 	flags.StringVar(&m.name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique, and for ever")
 	flags.Var(&m.peers, "peers", "the nodes that form the cluster, this one among them: a=HOST:PORT,b=...")
 	flags.StringSliceVar(&m.join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
+	flags.StringVar(&m.token, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN")
 	flags.StringVar(&m.advertise, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")
 }
 
@@ -47,6 +49,9 @@ func (s *serveSettings) settleMembership(grpcGiven, insecure bool) error {
 	}
 	if len(s.peers) > 0 && len(s.join) > 0 {
 		return errors.New("--peers forms a new cluster and --join enters one that runs: give one of them")
+	}
+	if s.token != "" && len(s.join) == 0 {
+		return errors.New("--join-token is for --join")
 	}
 	for _, address := range slices.Concat(slices.Sorted(maps.Values(s.peers)), s.join) {
 		if err := checkReachable(address, insecure); err != nil {

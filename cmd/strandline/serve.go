@@ -86,6 +86,9 @@ exit code 0, within 10 s.`,
 	_ = flags.MarkHidden("fsync-delay")
 	flags.DurationVar(&s.clockSkew, "clock-skew", 0, "add this to the time of day, to see what a clock that is wrong would do")
 	_ = flags.MarkHidden("clock-skew")
+	s.lostAfter = node.DefaultLostAfter
+	flags.Var((*duration)(&s.lostAfter), "lost-after", "how long a node cannot be reached before its vote on the catalog goes to another")
+	_ = flags.MarkHidden("lost-after")
 	_ = command.MarkFlagDirname("data")
 	completeWords(command, "log-format", "text", "json")
 	return command

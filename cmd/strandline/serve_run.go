@@ -48,6 +48,7 @@ type serveSettings struct {
 	segmentBytes int64
 	syncDelay    time.Duration
 	clockSkew    time.Duration
+	lostAfter    time.Duration
 	logger       *slog.Logger
 	membership
 }
@@ -196,7 +197,7 @@ func (s serveSettings) options(address string) node.Options {
 		ScrubRate: scrubRate, ScrubEvery: s.scrubEvery, SegmentBytes: s.segmentBytes,
 		KeepLeaders: !s.spreadLeaders,
 		DataDir:     s.data, Name: s.name, GRPCAddress: address,
-		Peers: s.peers, Join: s.join, FormAlone: s.alone(),
+		Peers: s.peers, Join: s.join, JoinToken: s.token, LostAfter: s.lostAfter, FormAlone: s.alone(),
 		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, ClockSkew: s.clockSkew, Logger: s.logger,
 	}
 }

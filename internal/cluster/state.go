@@ -12,13 +12,15 @@ import (
 // State is what the catalog's changes add up to. Its methods change nothing
 // that it shares with others, except Fold.
 type State struct {
-	Logs        map[string]Log    `json:"logs"`  // by name
-	Nodes       map[uint64]Node   `json:"nodes"` // the members, by id
-	Gone        map[uint64]string `json:"gone"`  // names of nodes that were removed, by id
-	NextLog     uint64            `json:"next_log"`
-	NextNode    uint64            `json:"next_node"`
-	NextReplica uint64            `json:"next_replica"`
-	NextSession record.SessionID  `json:"next_session"`
+	Logs        map[string]Log       `json:"logs"`                // by name
+	Nodes       map[uint64]Node      `json:"nodes"`               // the members, by id
+	Gone        map[uint64]string    `json:"gone"`                // names of nodes that were removed, by id
+	Announced   map[string]Announced `json:"announced,omitempty"` // by name, who may join
+	Tokens      map[string]Token     `json:"tokens,omitempty"`    // by hash, with which others may
+	NextLog     uint64               `json:"next_log"`
+	NextNode    uint64               `json:"next_node"`
+	NextReplica uint64               `json:"next_replica"`
+	NextSession record.SessionID     `json:"next_session"`
 }
 
 // Node is a member of the cluster.
@@ -27,11 +29,12 @@ type Node struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 	Kafka   string `json:"kafka,omitempty"` // of its Kafka door; empty: none
-	// Token is what the node called itself by when it asked to be admitted: who
-	// asks again with it has not heard the answer.
-	Token string `json:"token"`
+	// Nonce is that of the JoinRequest.
+	Nonce string `json:"nonce"`
 	// Catalog is the node's replica of the catalog.
 	Catalog uint64 `json:"catalog_replica"`
+	// Votes: that replica votes.
+	Votes bool `json:"votes,omitempty"`
 	// Leaving: its replicas are being moved elsewhere.
 	Leaving bool `json:"leaving,omitempty"`
 }
@@ -71,13 +74,18 @@ type Change struct {
 	Delete     []string         `json:"delete,omitempty"`     // names of logs
 	Node       []Node           `json:"node,omitempty"`       // nodes that are new or different
 	Gone       []uint64         `json:"gone,omitempty"`       // nodes that left
+	Announce   []Announced      `json:"announce,omitempty"`   // names that may join from now on
+	Withdraw   []string         `json:"withdraw,omitempty"`   // names that may not any more
+	Tokens     []Token          `json:"tokens,omitempty"`     // new ones
+	Revoke     []string         `json:"revoke,omitempty"`     // hashes of tokens that are of no use any more
 	Sessions   record.SessionID `json:"sessions,omitempty"`   // all ids below are taken
 	Checkpoint *State           `json:"checkpoint,omitempty"` // everything so far
 }
 
 // Empty reports whether the change has no effect and need not be recorded.
 func (c *Change) Empty() bool {
-	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone) == 0 && c.Sessions == 0 && c.Checkpoint == nil
+	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone)+len(c.Announce)+len(c.Withdraw)+len(c.Tokens)+len(c.Revoke) == 0 &&
+		c.Sessions == 0 && c.Checkpoint == nil
 }
 
 var errUnknownChange = errors.New("unknown kind of change; a newer version wrote it")
@@ -87,6 +95,7 @@ var errUnknownChange = errors.New("unknown kind of change; a newer version wrote
 func NewState() State {
 	return State{
 		Logs: map[string]Log{}, Nodes: map[uint64]Node{}, Gone: map[uint64]string{},
+		Announced: map[string]Announced{}, Tokens: map[string]Token{},
 		NextLog: 1, NextNode: 2, NextReplica: 2, NextSession: 1,
 	}
 }
@@ -109,8 +118,21 @@ func (s *State) Fold(c Change) error {
 	for _, name := range c.Delete {
 		delete(s.Logs, name)
 	}
+	for _, a := range c.Announce {
+		s.Announced[a.Name] = a
+	}
+	for _, name := range c.Withdraw {
+		delete(s.Announced, name)
+	}
+	for _, t := range c.Tokens {
+		s.Tokens[t.Hash] = t
+	}
+	for _, hash := range c.Revoke {
+		delete(s.Tokens, hash)
+	}
 	for _, n := range c.Node {
 		s.Nodes[n.ID] = n
+		delete(s.Announced, n.Name)
 		s.NextNode = max(s.NextNode, n.ID+1)
 		s.NextReplica = max(s.NextReplica, n.Catalog+1)
 	}
@@ -128,7 +150,9 @@ func (s *State) Clone() State {
 	maps.Copy(fresh.Logs, s.Logs)
 	maps.Copy(fresh.Nodes, s.Nodes)
 	maps.Copy(fresh.Gone, s.Gone)
-	out.Logs, out.Nodes, out.Gone = fresh.Logs, fresh.Nodes, fresh.Gone
+	maps.Copy(fresh.Announced, s.Announced)
+	maps.Copy(fresh.Tokens, s.Tokens)
+	out.Logs, out.Nodes, out.Gone, out.Announced, out.Tokens = fresh.Logs, fresh.Nodes, fresh.Gone, fresh.Announced, fresh.Tokens
 	return out
 }
 

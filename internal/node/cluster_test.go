@@ -38,6 +38,8 @@ type testCluster struct {
 	// host is an address of its own, so that the ports of nodes which are down
 	// are not taken by another cluster meanwhile.
 	host string
+	// strict: nodes that join are not announced.
+	strict bool
 	// adjust changes the options of nodes that are started, if not nil.
 	adjust func(*Options)
 }
@@ -86,6 +88,9 @@ func (c *testCluster) start(name string, join []string) {
 	if c.dirs[name] == "" {
 		c.dirs[name] = c.t.TempDir()
 	}
+	if join != nil {
+		c.announce(name)
+	}
 	l := c.listen(name)
 	c.addresses[name] = l.Addr().String()
 	o := Options{
@@ -110,6 +115,19 @@ func (c *testCluster) start(name string, join []string) {
 		}
 		_, _ = peers.Close(), others.Close()
 		require.NoError(c.t, <-served)
+	}
+}
+
+// announce lets a node join, as far as its name is one that can.
+func (c *testCluster) announce(name string) {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		if c.strict || n.catalog.Load() == nil {
+			continue
+		}
+		if err := n.announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
+			return
+		}
 	}
 }
 
@@ -397,11 +415,11 @@ func TestANameIsTakenOnce(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	err = c.nodes["a"].askAddress(t.Context(), c.addresses["b"], askJoin, joinRequest{Name: "b", Address: "127.0.0.1:1", Token: "another"}, nil)
-	requireReason(t, record.NoNode, err)
+	err = c.nodes["a"].askAddress(t.Context(), c.addresses["b"], askJoin, cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Nonce: "another"}, nil)
+	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "replace-node b")
-	err = c.nodes["a"].AddNode(t.Context(), anyone, "b", "127.0.0.1:1")
-	requireReason(t, record.NoNode, err)
+	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "b", "127.0.0.1:1")
+	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "replace-node b")
 
 	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "b"))
@@ -409,8 +427,8 @@ func TestANameIsTakenOnce(t *testing.T) {
 	c.stop("b")
 	c.dirs["b"], c.addresses["b"] = "", ""
 	c.start("b", []string{c.addresses["a"]})
-	err = c.nodes["b"].askAddress(t.Context(), c.addresses["a"], askJoin, joinRequest{Name: "b", Address: c.addresses["b"], Token: "new"}, nil)
-	requireReason(t, record.NoNode, err)
+	err = c.nodes["b"].askAddress(t.Context(), c.addresses["a"], askJoin, cluster.JoinRequest{Name: "b", Address: c.addresses["b"], Nonce: "new"}, nil)
+	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "choose another --node-name")
 }
 
@@ -431,7 +449,7 @@ func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
 	replace := func(with string) error { return c.nodes["a"].ReplaceNode(t.Context(), anyone, "c", with) }
 	require.NoError(t, replace("d"))
 	err = replace("e")
-	requireReason(t, record.NoNode, err)
+	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, `on their way to node "d"`)
 	require.NoError(t, replace("d"), "the same once more")
 	c.start("d", nil)

@@ -165,14 +165,18 @@ func (n *Node) awaitMembers(ctx context.Context, names []string) (missing []stri
 	ctx, cancel := context.WithTimeout(ctx, formTime)
 	defer cancel()
 	c := n.catalog.Load()
+	view := cluster.View{Alive: n.reaches, Lost: func(uint64) bool { return false }}
 	for {
 		state := c.shown.Load()
+		connected := true
 		missing = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			_, member := state.Named(name)
+			node, member := state.Named(name)
+			connected = connected && n.reaches(node.ID)
 			return member
 		})
 		voters, _ := state.CatalogMembers()
-		if len(missing) == 0 && len(c.host().replica.Status().Voters) == len(voters) {
+		settled := connected && len(state.Due(view)) == 0 && len(c.host().replica.Status().Voters) == len(voters)
+		if len(missing) == 0 && settled {
 			return nil
 		}
 		if pause(ctx, changePause); ctx.Err() != nil {

@@ -14,7 +14,7 @@ func TestANodeThatAsksToBeTakenInFormsNoCluster(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	c.start("x", []string{"127.0.0.1:1"}) // nobody is there
 	_, err := c.nodes["x"].InitCluster(t.Context(), anyone)
-	requireReason(t, record.Invalid, err)
+	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "without --peers")
 	require.False(t, c.nodes["x"].me.Load().member())
 }
@@ -60,7 +60,7 @@ func TestNodesWhosePeersDifferFormNoCluster(t *testing.T) {
 	c.start("b", nil)
 	for _, name := range []string{"a", "b", "c"} {
 		_, err := c.nodes[name].InitCluster(t.Context(), anyone)
-		requireReason(t, record.Invalid, err)
+		requireReason(t, record.Precondition, err)
 		require.ErrorContains(t, err, "must name the same nodes")
 	}
 }

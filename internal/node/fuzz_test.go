@@ -19,7 +19,7 @@ import (
 func FuzzQuestion(f *testing.F) {
 	for kind, question := range map[string]any{
 		askWho: nil, askStatus: nil, askLeads: nil, "something": nil,
-		askJoin:     joinRequest{Name: "b", Address: "127.0.0.1:1", Token: "t"},
+		askJoin:     cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Token: "t"},
 		askTransfer: transferRequest{Log: "orders", Node: 2},
 		askReady:    "orders",
 		askKept:     keptRequest{[]keptReplica{{Log: 1, Replica: 2}}},

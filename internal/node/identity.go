@@ -20,7 +20,7 @@ const formatVersion = 2
 // replaced. An older copy does as well.
 //
 //	data/lock                       flock: one process at a time
-//	data/token                      what a waiting node calls itself by
+//	data/nonce                      what tells a waiting node from others
 //	data/node.json
 //	data/replicas.json              which replicas were made here, see replicaList
 //	data/logs/<log>/<replica>/      segments and snapshots of one replica

@@ -19,27 +19,9 @@ import (
 )
 
 // A node becomes a member of a cluster in one of three ways: it forms one of
-// its own (FormAlone, InitCluster), or it asks a member to be taken in, having
+// its own (FormAlone, InitCluster), or it asks a member to be admitted, having
 // been told whom to ask by its options or by AddNode. The catalog gives it an
 // id and a replica of log 0, with which it begins.
-
-// joinRequest asks to be taken in.
-type joinRequest struct {
-	Name    string `json:"name"`
-	Address string `json:"address"`
-	Token   string `json:"token"`
-}
-
-// joinAnswer is all that a node needs to begin.
-type joinAnswer struct {
-	ClusterID      string        `json:"cluster_id"`
-	NodeID         uint64        `json:"node_id"`
-	CatalogReplica uint64        `json:"catalog_replica"`
-	CatalogVoters  []uint64      `json:"catalog_voters"`
-	Nodes          []catalogNode `json:"nodes"`
-	// Fresh: CatalogReplica was given by this answer for the first time.
-	Fresh bool `json:"fresh,omitempty"`
-}
 
 // invitation tells a node that waits whom to ask.
 type invitation struct {
@@ -74,10 +56,10 @@ func (n *Node) settleDown(id identity) error {
 		return err
 	}
 	n.me.Store(&id)
-	// The token is of no use any more, and must not let a node that has lost
+	// The nonce is of no use any more, and must not let a node that has lost
 	// its identity pass for one that has not heard the answer.
-	if err := n.disk.RemoveAll(filepath.Join(n.options.DataDir, "token")); err != nil {
-		n.logger.Warn("could not remove the token of a node that is a member now", "error", err)
+	if err := n.disk.RemoveAll(filepath.Join(n.options.DataDir, "nonce")); err != nil {
+		n.logger.Warn("could not remove the nonce of a node that is a member now", "error", err)
 	}
 	return nil
 }
@@ -98,20 +80,20 @@ func (n *Node) refuseLeftovers() error {
 	return nil
 }
 
-// token is what this node calls itself by until it is a member. It outlives
-// the process, so that a node which was taken in and has not heard so is not
-// taken for another one.
-func (n *Node) token() (string, error) {
-	path := filepath.Join(n.options.DataDir, "token")
+// nonce is what tells this node from others of its name until it is a member. It
+// outlives the process, so that a node which was admitted and has not heard so is
+// not taken for another one.
+func (n *Node) nonce() (string, error) {
+	path := filepath.Join(n.options.DataDir, "nonce")
 	data, err := n.disk.ReadFile(path)
 	switch {
 	case err == nil:
 		return strings.Trim(string(data), "\" \n"), nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("read token: %w", err)
+		return "", fmt.Errorf("read nonce: %w", err)
 	}
-	token := rand.Text()
-	return token, saveJSON(n.disk, path, token)
+	nonce := rand.Text()
+	return nonce, saveJSON(n.disk, path, nonce)
 }
 
 // seek asks to be taken in until this node is a member.
@@ -145,11 +127,11 @@ func (n *Node) beginLate(ctx context.Context) {
 
 // seekOnce asks every address that is known, and tells what the last one said.
 func (n *Node) seekOnce(ctx context.Context) (reason string) {
-	token, err := n.token()
+	nonce, err := n.nonce()
 	if err != nil {
 		return err.Error()
 	}
-	q := joinRequest{Name: n.options.Name, Address: n.options.GRPCAddress, Token: token}
+	q := cluster.JoinRequest{Name: n.options.Name, Address: n.options.GRPCAddress, Nonce: nonce, Token: n.options.JoinToken}
 	for _, address := range n.seekAt() {
 		ask, cancel := context.WithTimeout(ctx, askTime)
 		var a joinAnswer
@@ -196,115 +178,17 @@ func (n *Node) seekAt() []string {
 func (n *Node) invited(q invitation) error {
 	switch {
 	case n.me.Load().member():
-		return record.Refuse(record.NoNode, "node %q belongs to cluster %s already", n.options.Name, n.me.Load().ClusterID)
+		return record.Refuse(record.Precondition, "node %q belongs to cluster %s already", n.options.Name, n.me.Load().ClusterID)
 	case q.Name != n.options.Name:
-		return record.Refuse(record.NoNode, "the node at that address is called %q", n.options.Name)
+		return record.Refuse(record.Precondition, "the node at that address is called %q", n.options.Name)
 	}
 	n.invitation.Store(&q)
 	return nil
 }
 
-// takeIn admits a node that asks.
-func (n *Node) takeIn(ctx context.Context, q joinRequest) (joinAnswer, error) {
-	c := n.catalog.Load()
-	if c == nil {
-		return joinAnswer{}, n.notMember()
-	}
-	me := n.me.Load()
-	a := joinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
-	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		known, ok := s.Named(q.Name)
-		_, begun := s.Nodes[me.NodeID]
-		switch {
-		case !begun:
-			return catalogChange{}, n.notMember() // the newcomer would not know whom to talk to
-		case q.Name == "" || q.Address == "" || q.Token == "":
-			return catalogChange{}, record.Refuse(record.Invalid, "a node without name, address or token")
-		case ok && known.Token == q.Token:
-			a.NodeID, a.CatalogReplica = known.ID, known.Catalog
-			return catalogChange{}, nil
-		case ok:
-			return catalogChange{}, nameTaken(known)
-		case slices.Contains(slices.Collect(maps.Values(s.Gone)), q.Name):
-			return catalogChange{}, record.Refuse(record.NoNode,
-				"a node %q was removed from this cluster, and its name is not used again: choose another --node-name", q.Name)
-		}
-		added := catalogNode{ID: s.NextNode, Name: q.Name, Address: q.Address, Token: q.Token, Catalog: s.NextReplica}
-		a.NodeID, a.CatalogReplica = added.ID, added.Catalog
-		return catalogChange{Node: []catalogNode{added}}, nil
-	})
-	a.Nodes = c.shown.Load().Members()
-	return a, err
-}
-
-// nameTaken refuses a second node of the same name.
-func nameTaken(by catalogNode) *record.Refusal {
-	return record.Refuse(record.NoNode,
-		"there is a node %q already, at %s. If its data is lost: start the new one with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",
-		by.Name, by.Address, by.Name)
-}
-
-// introduce enters this node in the catalog if it is not there, or under an
-// address that it had before.
-func (n *Node) introduce(ctx context.Context) error {
-	me := n.me.Load()
-	c := n.catalog.Load()
-	same := func(s *catalogState) bool {
-		_, gone := s.Gone[me.NodeID]
-		node, known := s.Nodes[me.NodeID]
-		return gone || known && node.Address == n.options.GRPCAddress && node.Kafka == n.options.KafkaAddress
-	}
-	if same(c.shown.Load()) {
-		return nil
-	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		if same(s) {
-			return catalogChange{}, nil
-		}
-		node := s.Nodes[me.NodeID]
-		node.ID, node.Name, node.Catalog, node.Address = me.NodeID, me.Name, me.CatalogReplica, n.options.GRPCAddress
-		node.Kafka = n.options.KafkaAddress
-		return catalogChange{Node: []catalogNode{node}}, nil
-	})
-}
-
-// AddNode tells the node that waits at an address whom to ask, and returns when
-// it is a member. It gets a replica of the catalog; logs are put there when they
-// are created, or by ReplaceNode.
-func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) error {
-	c := n.catalog.Load()
-	if c == nil {
-		return n.notMember()
-	}
-	q := invitation{Name: name}
-	for _, node := range c.shown.Load().Members() {
-		switch {
-		case node.Name == name && node.Address == address:
-			return nil
-		case node.Name == name:
-			return nameTaken(node)
-		}
-		q.Addresses = append(q.Addresses, node.Address)
-	}
-	if err := n.askAddress(ctx, address, askInvite, q, nil); err != nil {
-		var r *record.Refusal
-		if errors.As(err, &r) {
-			return r
-		}
-		if refused := (*peer.RefusedError)(nil); errors.As(err, &refused) {
-			return record.Refuse(record.NoNode, "the node at %s cannot be added: %v", address, refused)
-		}
-		return record.Refuse(record.NoNode, "no node answers at %s: start it with `strandline serve --node-name %s --join %s`. %v",
-			address, name, n.options.GRPCAddress, err)
-	}
-	if len(n.awaitMembers(ctx, []string{name})) > 0 {
-		return record.Refuse(record.OutcomeUnknown, "node %q was told whom to ask and has not come yet: look with `strandline cluster status`", name)
-	}
-	return nil
-}
-
-// RemoveNode takes a node out of the cluster, dead or alive. It is refused
-// while the node holds replicas: ReplaceNode moves them.
+// RemoveNode takes a node out of the cluster, dead or alive, or does not expect
+// any more one that was announced. It is refused while the node holds replicas:
+// ReplaceNode moves them.
 func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
 	c := n.catalog.Load()
 	if c == nil {
@@ -312,12 +196,15 @@ func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
 	}
 	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
 		node, ok := s.Named(name)
+		if _, announced := s.Announced[name]; announced && !ok {
+			return catalogChange{Withdraw: []string{name}}, nil
+		}
 		if !ok {
 			return catalogChange{}, noNode(name, s)
 		}
 		for _, l := range s.Logs {
 			if _, here := l.On(node.ID); here {
-				return catalogChange{}, record.Refuse(record.NoNode,
+				return catalogChange{}, record.Refuse(record.Precondition,
 					"node %q holds a replica of log %q: move it with `strandline cluster replace-node %s --with OTHER` first", name, l.Name, name)
 			}
 		}
@@ -328,7 +215,7 @@ func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
 			}
 		}
 		if staying == 0 {
-			return catalogChange{}, record.Refuse(record.NoNode, "node %q is the only one that is left", name)
+			return catalogChange{}, record.Refuse(record.Precondition, "node %q is the only one that is left", name)
 		}
 		node.Leaving = true
 		return catalogChange{Node: []catalogNode{node}}, nil
@@ -362,13 +249,13 @@ func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) err
 				continue
 			}
 			if taken {
-				return catalogChange{}, record.Refuse(record.NoNode, "node %q holds a replica of log %q already, and one node never holds two", with, l.Name)
+				return catalogChange{}, record.Refuse(record.Precondition, "node %q holds a replica of log %q already, and one node never holds two", with, l.Name)
 			}
 			next++
 			change.Put = append(change.Put, l)
 		}
 		if other := replacing(s, from.ID, to.ID); again && len(change.Put) == 0 && other != "" {
-			return catalogChange{}, record.Refuse(record.NoNode, "the replicas of node %q are on their way to node %q already: `strandline cluster status` shows how far they are", dead, other)
+			return catalogChange{}, record.Refuse(record.Precondition, "the replicas of node %q are on their way to node %q already: `strandline cluster status` shows how far they are", dead, other)
 		}
 		return change, nil
 	})

@@ -314,7 +314,7 @@ func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, 
 	case askForm:
 		return answerTo(request, func(q formRequest) (any, error) { return n.formFor(ctx, q) })
 	case askJoin:
-		return answerTo(request, func(q joinRequest) (any, error) { return n.takeIn(ctx, q) })
+		return answerTo(request, func(q cluster.JoinRequest) (any, error) { return n.takeIn(ctx, q) })
 	case askInvite:
 		return answerTo(request, func(q invitation) (any, error) { return nil, n.invited(q) })
 	}

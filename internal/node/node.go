@@ -91,6 +91,12 @@ type Options struct {
 	Peers map[string]string
 	// Join are addresses of nodes of a running cluster, to be taken in by.
 	Join []string
+	// JoinToken is a token of that cluster, of CreateToken; empty: an operator
+	// announces this node with AddNode.
+	JoinToken string
+	// LostAfter is for how long another node cannot be reached before it counts
+	// as lost. Default DefaultLostAfter.
+	LostAfter time.Duration
 	// FormAlone lets an empty data directory become a cluster of this node
 	// alone, at once. Without it such a node waits for InitCluster (Peers) or
 	// AddNode (Join).
@@ -147,6 +153,7 @@ func Open(o Options) (*Node, error) {
 	if o.Name == "" {
 		o.Name = DefaultName
 	}
+	o.LostAfter = cmp.Or(o.LostAfter, DefaultLostAfter)
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
 	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics(o.Version)}
 	n.spread.node = n
@@ -251,6 +258,7 @@ func (n *Node) begin() (err error) {
 	n.keeper.run(n.followCatalog)
 	n.keeper.run(n.keepRenewing)
 	n.keeper.run(n.shapeLogs)
+	n.keeper.run((&controller{node: n}).run)
 	n.keeper.run(n.askAround)
 	n.keeper.run(n.reopenLogs)
 	if !n.options.KeepLeaders {

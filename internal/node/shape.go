@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"strandline.dev/internal/replica"
@@ -148,18 +147,11 @@ func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState)
 	if done, err = h.reshape(ctx, voters, learners, false); err != nil || !done {
 		return done, err
 	}
-	var gone []uint64
-	for id, node := range state.Nodes {
-		if node.Leaving && !state.Holds(id) {
-			gone = append(gone, id)
-		}
-	}
-	if len(gone) == 0 {
+	if len(state.Retired()) == 0 {
 		return !anyLeaving(state), nil
 	}
 	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		gone = slices.DeleteFunc(gone, func(id uint64) bool { return !s.Nodes[id].Leaving || s.Holds(id) })
-		return catalogChange{Gone: gone}, nil
+		return catalogChange{Gone: s.Retired()}, nil
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 )
@@ -139,7 +138,7 @@ func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]r
 			s.Role = Leaving
 			out.Healthy = false
 		}
-		voter := s.Role == Voter || l.ID == catalogID && i >= cluster.MaxCatalogVoters
+		voter := s.Role == Voter || l.ID == catalogID && !state.Nodes[r.Node].Votes
 		if !voter || s.Problem != "" || s.State != Leads && s.State != Replicating {
 			out.Healthy = false
 		}

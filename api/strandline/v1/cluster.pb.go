@@ -9,6 +9,8 @@ package strandlinev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -696,7 +698,9 @@ func (x *AddNodeRequest) GetAddress() string {
 }
 
 type AddNodeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node was a member before; nothing was done.
+	Existed       bool `protobuf:"varint,1,opt,name=existed,proto3" json:"existed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -731,6 +735,120 @@ func (*AddNodeResponse) Descriptor() ([]byte, []int) {
 	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
+func (x *AddNodeResponse) GetExisted() bool {
+	if x != nil {
+		return x.Existed
+	}
+	return false
+}
+
+type CreateTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For how long it can be used: 1 s to 30 days.
+	Lifetime *durationpb.Duration `protobuf:"bytes,1,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
+	// For any number of nodes instead of one.
+	Reusable      bool `protobuf:"varint,2,opt,name=reusable,proto3" json:"reusable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTokenRequest) Reset() {
+	*x = CreateTokenRequest{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTokenRequest) ProtoMessage() {}
+
+func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
+func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CreateTokenRequest) GetLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.Lifetime
+	}
+	return nil
+}
+
+func (x *CreateTokenRequest) GetReusable() bool {
+	if x != nil {
+		return x.Reusable
+	}
+	return false
+}
+
+type CreateTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A secret, which is kept nowhere: only its hash is.
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTokenResponse) Reset() {
+	*x = CreateTokenResponse{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTokenResponse) ProtoMessage() {}
+
+func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
+func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CreateTokenResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *CreateTokenResponse) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
 type RemoveNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -740,7 +858,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[9]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +870,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[9]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +883,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RemoveNodeRequest) GetName() string {
@@ -783,7 +901,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[10]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +913,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[10]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +926,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 type ReplaceNodeRequest struct {
@@ -824,7 +942,7 @@ type ReplaceNodeRequest struct {
 
 func (x *ReplaceNodeRequest) Reset() {
 	*x = ReplaceNodeRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[11]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +954,7 @@ func (x *ReplaceNodeRequest) String() string {
 func (*ReplaceNodeRequest) ProtoMessage() {}
 
 func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[11]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +967,7 @@ func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceNodeRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceNodeRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReplaceNodeRequest) GetName() string {
@@ -874,7 +992,7 @@ type ReplaceNodeResponse struct {
 
 func (x *ReplaceNodeResponse) Reset() {
 	*x = ReplaceNodeResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[12]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1004,7 @@ func (x *ReplaceNodeResponse) String() string {
 func (*ReplaceNodeResponse) ProtoMessage() {}
 
 func (x *ReplaceNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[12]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1017,7 @@ func (x *ReplaceNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceNodeResponse.ProtoReflect.Descriptor instead.
 func (*ReplaceNodeResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 type TransferLeaderRequest struct {
@@ -913,7 +1031,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[13]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +1043,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[13]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +1056,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TransferLeaderRequest) GetLog() string {
@@ -963,7 +1081,7 @@ type TransferLeaderResponse struct {
 
 func (x *TransferLeaderResponse) Reset() {
 	*x = TransferLeaderResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[14]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1093,7 @@ func (x *TransferLeaderResponse) String() string {
 func (*TransferLeaderResponse) ProtoMessage() {}
 
 func (x *TransferLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[14]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,14 +1106,14 @@ func (x *TransferLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 var File_strandline_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1bstrandline/v1/cluster.proto\x12\rstrandline.v1\"\x14\n" +
+	"\x1bstrandline/v1/cluster.proto\x12\rstrandline.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n" +
 	"\x12InitClusterRequest\"h\n" +
 	"\x13InitClusterResponse\x12\x1d\n" +
 	"\n" +
@@ -1040,8 +1158,15 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\aproblem\x18\a \x01(\tR\aproblem\">\n" +
 	"\x0eAddNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\x11\n" +
-	"\x0fAddNodeResponse\"'\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"+\n" +
+	"\x0fAddNodeResponse\x12\x18\n" +
+	"\aexisted\x18\x01 \x01(\bR\aexisted\"g\n" +
+	"\x12CreateTokenRequest\x125\n" +
+	"\blifetime\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\blifetime\x12\x1a\n" +
+	"\breusable\x18\x02 \x01(\bR\breusable\"a\n" +
+	"\x13CreateTokenResponse\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x124\n" +
+	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"'\n" +
 	"\x11RemoveNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
 	"\x12RemoveNodeResponse\"<\n" +
@@ -1066,11 +1191,12 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x16REPLICA_STATE_SNAPSHOT\x10\x04\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x19\n" +
 	"\x15REPLICA_STATE_MENDING\x10\x06\x12\x16\n" +
-	"\x12REPLICA_STATE_LOST\x10\a2\x9d\x04\n" +
+	"\x12REPLICA_STATE_LOST\x10\a2\xf3\x04\n" +
 	"\x0eClusterService\x12T\n" +
 	"\vInitCluster\x12!.strandline.v1.InitClusterRequest\x1a\".strandline.v1.InitClusterResponse\x12c\n" +
 	"\x10GetClusterStatus\x12&.strandline.v1.GetClusterStatusRequest\x1a'.strandline.v1.GetClusterStatusResponse\x12H\n" +
-	"\aAddNode\x12\x1d.strandline.v1.AddNodeRequest\x1a\x1e.strandline.v1.AddNodeResponse\x12Q\n" +
+	"\aAddNode\x12\x1d.strandline.v1.AddNodeRequest\x1a\x1e.strandline.v1.AddNodeResponse\x12T\n" +
+	"\vCreateToken\x12!.strandline.v1.CreateTokenRequest\x1a\".strandline.v1.CreateTokenResponse\x12Q\n" +
 	"\n" +
 	"RemoveNode\x12 .strandline.v1.RemoveNodeRequest\x1a!.strandline.v1.RemoveNodeResponse\x12T\n" +
 	"\vReplaceNode\x12!.strandline.v1.ReplaceNodeRequest\x1a\".strandline.v1.ReplaceNodeResponse\x12]\n" +
@@ -1090,7 +1216,7 @@ func file_strandline_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_strandline_v1_cluster_proto_goTypes = []any{
 	(ReplicaRole)(0),                 // 0: strandline.v1.ReplicaRole
 	(ReplicaState)(0),                // 1: strandline.v1.ReplicaState
@@ -1103,12 +1229,16 @@ var file_strandline_v1_cluster_proto_goTypes = []any{
 	(*ReplicaStatus)(nil),            // 8: strandline.v1.ReplicaStatus
 	(*AddNodeRequest)(nil),           // 9: strandline.v1.AddNodeRequest
 	(*AddNodeResponse)(nil),          // 10: strandline.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),        // 11: strandline.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),       // 12: strandline.v1.RemoveNodeResponse
-	(*ReplaceNodeRequest)(nil),       // 13: strandline.v1.ReplaceNodeRequest
-	(*ReplaceNodeResponse)(nil),      // 14: strandline.v1.ReplaceNodeResponse
-	(*TransferLeaderRequest)(nil),    // 15: strandline.v1.TransferLeaderRequest
-	(*TransferLeaderResponse)(nil),   // 16: strandline.v1.TransferLeaderResponse
+	(*CreateTokenRequest)(nil),       // 11: strandline.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),      // 12: strandline.v1.CreateTokenResponse
+	(*RemoveNodeRequest)(nil),        // 13: strandline.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),       // 14: strandline.v1.RemoveNodeResponse
+	(*ReplaceNodeRequest)(nil),       // 15: strandline.v1.ReplaceNodeRequest
+	(*ReplaceNodeResponse)(nil),      // 16: strandline.v1.ReplaceNodeResponse
+	(*TransferLeaderRequest)(nil),    // 17: strandline.v1.TransferLeaderRequest
+	(*TransferLeaderResponse)(nil),   // 18: strandline.v1.TransferLeaderResponse
+	(*durationpb.Duration)(nil),      // 19: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 20: google.protobuf.Timestamp
 }
 var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	6,  // 0: strandline.v1.GetClusterStatusResponse.nodes:type_name -> strandline.v1.NodeStatus
@@ -1116,23 +1246,27 @@ var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	8,  // 2: strandline.v1.LogStatus.replicas:type_name -> strandline.v1.ReplicaStatus
 	0,  // 3: strandline.v1.ReplicaStatus.role:type_name -> strandline.v1.ReplicaRole
 	1,  // 4: strandline.v1.ReplicaStatus.state:type_name -> strandline.v1.ReplicaState
-	2,  // 5: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
-	4,  // 6: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
-	9,  // 7: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
-	11, // 8: strandline.v1.ClusterService.RemoveNode:input_type -> strandline.v1.RemoveNodeRequest
-	13, // 9: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
-	15, // 10: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
-	3,  // 11: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
-	5,  // 12: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
-	10, // 13: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
-	12, // 14: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
-	14, // 15: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
-	16, // 16: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
-	11, // [11:17] is the sub-list for method output_type
-	5,  // [5:11] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	19, // 5: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	20, // 6: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
+	2,  // 7: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
+	4,  // 8: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
+	9,  // 9: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
+	11, // 10: strandline.v1.ClusterService.CreateToken:input_type -> strandline.v1.CreateTokenRequest
+	13, // 11: strandline.v1.ClusterService.RemoveNode:input_type -> strandline.v1.RemoveNodeRequest
+	15, // 12: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
+	17, // 13: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
+	3,  // 14: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
+	5,  // 15: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
+	10, // 16: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
+	12, // 17: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
+	14, // 18: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
+	16, // 19: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
+	18, // 20: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
+	14, // [14:21] is the sub-list for method output_type
+	7,  // [7:14] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_cluster_proto_init() }
@@ -1146,7 +1280,7 @@ func file_strandline_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_cluster_proto_rawDesc), len(file_strandline_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	ClusterService_InitCluster_FullMethodName      = "/strandline.v1.ClusterService/InitCluster"
 	ClusterService_GetClusterStatus_FullMethodName = "/strandline.v1.ClusterService/GetClusterStatus"
 	ClusterService_AddNode_FullMethodName          = "/strandline.v1.ClusterService/AddNode"
+	ClusterService_CreateToken_FullMethodName      = "/strandline.v1.ClusterService/CreateToken"
 	ClusterService_RemoveNode_FullMethodName       = "/strandline.v1.ClusterService/RemoveNode"
 	ClusterService_ReplaceNode_FullMethodName      = "/strandline.v1.ClusterService/ReplaceNode"
 	ClusterService_TransferLeader_FullMethodName   = "/strandline.v1.ClusterService/TransferLeader"
@@ -42,9 +43,13 @@ type ClusterServiceClient interface {
 	// GetClusterStatus tells what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
 	GetClusterStatus(ctx context.Context, in *GetClusterStatusRequest, opts ...grpc.CallOption) (*GetClusterStatusResponse, error)
-	// AddNode tells a node that is in no cluster yet whom to ask, and waits until it is a member.
+	// AddNode announces a node that is in no cluster yet, tells it whom to ask, and
+	// waits until it is a member.
 	AddNode(ctx context.Context, in *AddNodeRequest, opts ...grpc.CallOption) (*AddNodeResponse, error)
-	// RemoveNode takes a node out of the cluster for ever.
+	// CreateToken makes a token with which nodes join that nobody announced.
+	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
+	// RemoveNode takes a node out of the cluster for ever, or does not expect any
+	// more one that was announced.
 	RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*RemoveNodeResponse, error)
 	// ReplaceNode moves all replicas of a node, dead or alive, to another one
 	// and then takes it out of the cluster. It answers when the move has been
@@ -87,6 +92,16 @@ func (c *clusterServiceClient) AddNode(ctx context.Context, in *AddNodeRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AddNodeResponse)
 	err := c.cc.Invoke(ctx, ClusterService_AddNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateTokenResponse)
+	err := c.cc.Invoke(ctx, ClusterService_CreateToken_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +153,13 @@ type ClusterServiceServer interface {
 	// GetClusterStatus tells what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
 	GetClusterStatus(context.Context, *GetClusterStatusRequest) (*GetClusterStatusResponse, error)
-	// AddNode tells a node that is in no cluster yet whom to ask, and waits until it is a member.
+	// AddNode announces a node that is in no cluster yet, tells it whom to ask, and
+	// waits until it is a member.
 	AddNode(context.Context, *AddNodeRequest) (*AddNodeResponse, error)
-	// RemoveNode takes a node out of the cluster for ever.
+	// CreateToken makes a token with which nodes join that nobody announced.
+	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
+	// RemoveNode takes a node out of the cluster for ever, or does not expect any
+	// more one that was announced.
 	RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error)
 	// ReplaceNode moves all replicas of a node, dead or alive, to another one
 	// and then takes it out of the cluster. It answers when the move has been
@@ -167,6 +186,9 @@ func (UnimplementedClusterServiceServer) GetClusterStatus(context.Context, *GetC
 }
 func (UnimplementedClusterServiceServer) AddNode(context.Context, *AddNodeRequest) (*AddNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AddNode not implemented")
+}
+func (UnimplementedClusterServiceServer) CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateToken not implemented")
 }
 func (UnimplementedClusterServiceServer) RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveNode not implemented")
@@ -252,6 +274,24 @@ func _ClusterService_AddNode_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_CreateToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).CreateToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_CreateToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).CreateToken(ctx, req.(*CreateTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_RemoveNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RemoveNodeRequest)
 	if err := dec(in); err != nil {
@@ -324,6 +364,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AddNode",
 			Handler:    _ClusterService_AddNode_Handler,
+		},
+		{
+			MethodName: "CreateToken",
+			Handler:    _ClusterService_CreateToken_Handler,
 		},
 		{
 			MethodName: "RemoveNode",

@@ -3,6 +3,8 @@ package grpcdoor
 import (
 	"context"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/door/rpc"
 	"strandline.dev/internal/node"
@@ -37,10 +39,19 @@ func (d *clusterService) GetClusterStatus(ctx context.Context, _ *strandlinev1.G
 }
 
 func (d *clusterService) AddNode(ctx context.Context, q *strandlinev1.AddNodeRequest) (*strandlinev1.AddNodeResponse, error) {
-	if err := d.node.AddNode(ctx, anonymous, q.GetName(), q.GetAddress()); err != nil {
+	existed, err := d.node.AddNode(ctx, anonymous, q.GetName(), q.GetAddress())
+	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	return new(strandlinev1.AddNodeResponse), nil
+	return &strandlinev1.AddNodeResponse{Existed: existed}, nil
+}
+
+func (d *clusterService) CreateToken(ctx context.Context, q *strandlinev1.CreateTokenRequest) (*strandlinev1.CreateTokenResponse, error) {
+	token, expires, err := d.node.CreateToken(ctx, anonymous, q.GetLifetime().AsDuration(), q.GetReusable())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.CreateTokenResponse{Token: token, Expires: timestamppb.New(expires)}, nil
 }
 
 func (d *clusterService) RemoveNode(ctx context.Context, q *strandlinev1.RemoveNodeRequest) (*strandlinev1.RemoveNodeResponse, error) {

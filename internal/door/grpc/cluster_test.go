@@ -2,13 +2,16 @@ package grpcdoor
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/door/rpc"
@@ -37,8 +40,12 @@ func (c *clusterNode) ClusterStatus(context.Context, node.Caller) (node.ClusterS
 	return c.status, c.ask("status")
 }
 
-func (c *clusterNode) AddNode(_ context.Context, _ node.Caller, name, address string) error {
-	return c.ask("add", name, address)
+func (c *clusterNode) CreateToken(_ context.Context, _ node.Caller, lifetime time.Duration, reusable bool) (string, time.Time, error) {
+	return "secret", time.Now(), c.ask("token", lifetime.String(), fmt.Sprint(reusable))
+}
+
+func (c *clusterNode) AddNode(_ context.Context, _ node.Caller, name, address string) (bool, error) {
+	return true, c.ask("add", name, address)
 }
 
 func (c *clusterNode) RemoveNode(_ context.Context, _ node.Caller, name string) error {
@@ -72,6 +79,10 @@ func clusterCalls(d *door) map[string]struct {
 			_, err := c.GetClusterStatus(ctx, &strandlinev1.GetClusterStatusRequest{})
 			return err
 		}, []string{"status"}},
+		"CreateToken": {func(ctx context.Context) error {
+			_, err := c.CreateToken(ctx, &strandlinev1.CreateTokenRequest{Lifetime: durationpb.New(time.Minute), Reusable: true})
+			return err
+		}, []string{"token", "1m0s", "true"}},
 		"AddNode": {func(ctx context.Context) error {
 			_, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: "d", Address: "127.0.0.4:7171"})
 			return err

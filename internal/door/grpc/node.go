@@ -35,7 +35,8 @@ type Node interface {
 
 	InitCluster(ctx context.Context, c node.Caller) (node.Formation, error)
 	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
-	AddNode(ctx context.Context, c node.Caller, name, address string) error
+	AddNode(ctx context.Context, c node.Caller, name, address string) (existed bool, err error)
+	CreateToken(ctx context.Context, c node.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error)
 	RemoveNode(ctx context.Context, c node.Caller, name string) error
 	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
 	TransferLeader(ctx context.Context, c node.Caller, log, to string) error

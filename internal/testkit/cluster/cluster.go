@@ -121,7 +121,8 @@ func (c *Cluster) Join(name string) *Node {
 	n.Start()
 	ctx, cancel := withPatience()
 	defer cancel()
-	require.NoError(c.t, c.Client().Admin().AddNode(ctx, name, n.grpc), "admit node %s", name)
+	_, err := c.Client().Admin().AddNode(ctx, name, n.grpc)
+	require.NoError(c.t, err, "admit node %s", name)
 	c.await("node "+name+" to be admitted", func(s *client.ClusterStatus) string {
 		if node := findNode(s, name); node == nil || !node.Alive {
 			return "it is not among the nodes that are alive"

@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+// A node becomes a member only if it is expected: an operator announced its name,
+// or it brings a token that a member made. So a process that restarts under a name
+// of its own each time leaves no members behind.
+
+// JoinRequest asks to be admitted.
+type JoinRequest struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// Nonce is drawn by the node and kept until it is a member: who asks again
+	// with the same has not heard the answer.
+	Nonce string `json:"nonce"`
+	// Token lets in a node that was not announced; empty: it has none.
+	Token string `json:"token,omitempty"`
+}
+
+// Announced is a name that may join. Times are in unix ms.
+type Announced struct {
+	Name    string `json:"name"`
+	Expires int64  `json:"expires_ms,omitempty"` // 0: never
+}
+
+// Token lets nodes of any name join until it expires. Only its hash is kept, so
+// that nobody who reads the catalog can use it.
+type Token struct {
+	Hash     string `json:"hash"`
+	Expires  int64  `json:"expires_ms"`
+	Reusable bool   `json:"reusable,omitempty"` // for more than one node
+}
+
+// MaxExpected bounds the names that are announced, and the tokens.
+const MaxExpected = 1000
+
+// HashToken is what is kept of a token. A token is random and as long as a key, so
+// it needs no salt and no slow hash.
+func HashToken(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// Admit decides on a request at a time in unix ms. A node that asks again is given
+// what it was given before, and nothing changes.
+func (s *State) Admit(q JoinRequest, now int64) (Node, Change, *record.Refusal) {
+	known, member := s.Named(q.Name)
+	token, brought := s.Tokens[HashToken(q.Token)]
+	switch {
+	case q.Name == "" || q.Address == "" || q.Nonce == "":
+		return Node{}, Change{}, record.Refuse(record.Invalid, "a node without name, address or nonce asks to join")
+	case member && known.Nonce == q.Nonce:
+		return known, Change{}, nil
+	case member:
+		return Node{}, Change{}, NameTaken(known)
+	case s.wasRemoved(q.Name):
+		return Node{}, Change{}, nameRemoved(q.Name)
+	}
+	added := Node{ID: s.NextNode, Name: q.Name, Address: q.Address, Nonce: q.Nonce, Catalog: s.NextReplica}
+	change := Change{Node: []Node{added}}
+	switch a, announced := s.Announced[q.Name]; {
+	case announced && !expired(a.Expires, now):
+	case brought && !expired(token.Expires, now):
+		if !token.Reusable {
+			change.Revoke = []string{token.Hash}
+		}
+	case q.Token != "":
+		return Node{}, Change{}, record.Refuse(record.Precondition,
+			"the token of node %q is not valid: it has expired, was used by another node, or is of another cluster; make one with `strandline cluster token`", q.Name)
+	default:
+		return Node{}, Change{}, record.Refuse(record.Precondition,
+			"node %q is not expected in this cluster: run `strandline cluster add-node %s %s`, or start it with --join-token", q.Name, q.Name, q.Address)
+	}
+	return added, change, nil
+}
+
+// Announce lets a node of a name join; the change forgets what has expired.
+func (s *State) Announce(a Announced, now int64) (Change, *record.Refusal) {
+	known, member := s.Named(a.Name)
+	switch {
+	case member:
+		return Change{}, NameTaken(known)
+	case s.wasRemoved(a.Name):
+		return Change{}, nameRemoved(a.Name)
+	}
+	change := s.forgetExpired(now)
+	if len(s.Announced)-len(change.Withdraw) >= MaxExpected {
+		return Change{}, record.Refuse(record.TooLarge, "%d nodes are announced and have not come, which is the limit", len(s.Announced))
+	}
+	change.Announce = []Announced{a}
+	return change, nil
+}
+
+// AddToken keeps a new token; the change forgets what has expired.
+func (s *State) AddToken(t Token, now int64) (Change, *record.Refusal) {
+	change := s.forgetExpired(now)
+	if len(s.Tokens)-len(change.Revoke) >= MaxExpected {
+		return Change{}, record.Refuse(record.TooLarge, "there are %d tokens that have not expired, which is the limit", len(s.Tokens))
+	}
+	change.Tokens = []Token{t}
+	return change, nil
+}
+
+func (s *State) forgetExpired(now int64) (c Change) {
+	for name, a := range s.Announced {
+		if expired(a.Expires, now) {
+			c.Withdraw = append(c.Withdraw, name)
+		}
+	}
+	for hash, t := range s.Tokens {
+		if expired(t.Expires, now) {
+			c.Revoke = append(c.Revoke, hash)
+		}
+	}
+	slices.Sort(c.Withdraw)
+	slices.Sort(c.Revoke)
+	return c
+}
+
+func expired(at, now int64) bool { return at != 0 && at <= now }
+
+func (s *State) wasRemoved(name string) bool {
+	for _, gone := range s.Gone {
+		if gone == name {
+			return true
+		}
+	}
+	return false
+}
+
+// NameTaken refuses a second node of the same name.
+func NameTaken(by Node) *record.Refusal {
+	return record.Refuse(record.Precondition,
+		"there is a node %q already, at %s. If its data is lost: start the new one with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",
+		by.Name, by.Address, by.Name)
+}
+
+func nameRemoved(name string) *record.Refusal {
+	return record.Refuse(record.Precondition,
+		"a node %q was removed from this cluster, and its name is not used again: choose another --node-name", name)
+}

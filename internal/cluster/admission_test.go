@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+)
+
+func TestOnlyExpectedNodesAreAdmitted(t *testing.T) {
+	const now = 1000
+	s := members(3)
+	s.Gone[9] = "gone"
+	require.NoError(t, s.Fold(Change{
+		Announce: []Announced{{Name: "d", Expires: now + 1}, {Name: "late", Expires: now}, {Name: "peer"}},
+		Tokens: []Token{
+			{Hash: HashToken("once"), Expires: now + 1},
+			{Hash: HashToken("many"), Expires: now + 1, Reusable: true},
+			{Hash: HashToken("old"), Expires: now},
+		},
+	}))
+	known := s.Nodes[3]
+	known.Nonce = "n3"
+	s.Nodes[3] = known
+	for _, row := range []struct {
+		what, name, nonce, token string
+		refused                  string
+		revoked                  []string
+	}{
+		{"announced", "d", "n", "", "", nil},
+		{"announced without an end", "peer", "n", "", "", nil},
+		{"announced too long ago", "late", "n", "", "is not expected", nil},
+		{"any other", "x", "n", "", "is not expected", nil},
+		{"with a token", "x", "n", "once", "", []string{HashToken("once")}},
+		{"with a token for many", "x", "n", "many", "", nil},
+		{"announced, with a token that it does not need", "d", "n", "once", "", nil},
+		{"with one that has expired", "x", "n", "old", "token of node", nil},
+		{"with one that nobody made", "x", "n", "wrong", "token of node", nil},
+		{"with the hash of one", "x", "n", HashToken("many"), "token of node", nil},
+		{"a member that asks again", "node3", "n3", "", "", nil},
+		{"another of its name", "node3", "other", "many", "replace-node node3", nil},
+		{"one that was removed", "gone", "n", "many", "was removed", nil},
+		{"without a nonce", "d", "", "", "without name", nil},
+	} {
+		node, change, refusal := s.Admit(JoinRequest{Name: row.name, Address: "a:1", Nonce: row.nonce, Token: row.token}, now)
+		if row.refused != "" {
+			require.ErrorContains(t, refusal, row.refused, row.what)
+			require.False(t, refusal.Reason.Retryable(), row.what)
+			require.True(t, change.Empty(), row.what)
+			continue
+		}
+		require.Nil(t, refusal, row.what)
+		require.Equal(t, row.revoked, change.Revoke, row.what)
+		require.False(t, node.Votes, "%s: it votes when it has been seen alive", row.what)
+		if row.name == "node3" {
+			require.True(t, change.Empty(), row.what)
+			require.Equal(t, uint64(3), node.ID, row.what)
+		} else {
+			require.Equal(t, []Node{node}, change.Node, row.what)
+		}
+	}
+}
+
+func TestATokenForOneNodeAdmitsOne(t *testing.T) {
+	s := members(1)
+	change, refusal := s.AddToken(Token{Hash: HashToken("once"), Expires: 10}, 1)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(change))
+	first := JoinRequest{Name: "x", Address: "a:1", Nonce: "nx", Token: "once"}
+	x, change, refusal := s.Admit(first, 2)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(change))
+	_, _, refusal = s.Admit(JoinRequest{Name: "y", Address: "a:2", Nonce: "ny", Token: "once"}, 3)
+	require.ErrorContains(t, refusal, "was used by another node")
+	again, change, refusal := s.Admit(first, 20)
+	require.Nil(t, refusal, "it has not heard the answer")
+	require.True(t, change.Empty())
+	require.Equal(t, x, again)
+}
+
+func TestANameIsExpectedOnce(t *testing.T) {
+	s := members(1)
+	change, refusal := s.Announce(Announced{Name: "d", Expires: 10}, 1)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(change))
+	_, change, refusal = s.Admit(JoinRequest{Name: "d", Address: "a:1", Nonce: "n"}, 2)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(change))
+	require.Empty(t, s.Announced)
+	_, refusal = s.Announce(Announced{Name: "d"}, 3)
+	require.ErrorContains(t, refusal, "there is a node \"d\" already")
+}
+
+func TestWhatHasExpiredIsForgotten(t *testing.T) {
+	s := members(1)
+	require.NoError(t, s.Fold(Change{
+		Announce: []Announced{{Name: "old", Expires: 5}, {Name: "new", Expires: 20}},
+		Tokens:   []Token{{Hash: "old", Expires: 5}, {Hash: "new", Expires: 20}},
+	}))
+	change, refusal := s.Announce(Announced{Name: "d", Expires: 20}, 10)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(change))
+	require.Len(t, s.Announced, 2)
+	require.NotContains(t, s.Announced, "old")
+	require.NotContains(t, s.Tokens, "old")
+	require.Contains(t, s.Tokens, "new")
+}
+
+func TestWhatIsExpectedIsBounded(t *testing.T) {
+	s := members(1)
+	for i := range MaxExpected {
+		name := string(rune('A' + i)) // each another
+		require.NoError(t, s.Fold(Change{Announce: []Announced{{Name: name}}, Tokens: []Token{{Hash: name, Expires: 10}}}))
+	}
+	_, refusal := s.Announce(Announced{Name: "one more"}, 1)
+	require.Equal(t, record.TooLarge, refusal.Reason)
+	_, refusal = s.AddToken(Token{Hash: "one more", Expires: 10}, 1)
+	require.Equal(t, record.TooLarge, refusal.Reason)
+	_, refusal = s.AddToken(Token{Hash: "one more", Expires: 20}, 10)
+	require.Nil(t, refusal, "the others have expired")
+}

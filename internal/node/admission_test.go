@@ -1,0 +1,121 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/record"
+)
+
+// strictly runs nodes that nobody announces, with a short patience for lost ones.
+func strictly(t *testing.T, names ...string) *testCluster {
+	c := newClusterWith(t, func(o *Options) { o.LostAfter = 200 * time.Millisecond }, names...)
+	c.strict = true
+	return c
+}
+
+// votersOfCatalog are the names of the nodes that vote on the catalog, as Raft of
+// its leader has it.
+func (c *testCluster) votersOfCatalog() (names []string) {
+	s := c.nodes[c.leader(catalogName)].catalog.Load().host().replica.Status()
+	for name, n := range c.nodes {
+		if slices.Contains(s.Voters, n.me.Load().CatalogReplica) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// As a container whose name is new at each restart: none of them becomes a member.
+func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
+	c := strictly(t, "a", "b", "c")
+	for i := range 5 {
+		name := fmt.Sprint("pod-", i)
+		c.start(name, []string{c.addresses["a"]})
+		var answer joinAnswer
+		err := c.nodes[name].askAddress(t.Context(), c.addresses["a"], askJoin,
+			cluster.JoinRequest{Name: name, Address: c.addresses[name], Nonce: "n"}, &answer)
+		requireReason(t, record.Precondition, err)
+		require.ErrorContains(t, err, "add-node "+name)
+		require.False(t, c.nodes[name].me.Load().member())
+		c.stop(name)
+	}
+	state := c.nodes["a"].catalog.Load().shown.Load()
+	require.Len(t, state.Nodes, 3)
+	require.Equal(t, []string{"a", "b", "c"}, c.votersOfCatalog())
+}
+
+func TestANodeThatIsAddedJoinsAndSaysIfItWasThere(t *testing.T) {
+	c := strictly(t, "a", "b", "c")
+	c.start("d", []string{c.addresses["a"]})
+	existed, err := c.nodes["b"].AddNode(t.Context(), anyone, "d", c.addresses["d"])
+	require.NoError(t, err)
+	require.False(t, existed)
+	existed, err = c.nodes["c"].AddNode(t.Context(), anyone, "a", c.addresses["a"])
+	require.NoError(t, err)
+	require.True(t, existed)
+
+	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "e", "127.0.0.1:1")
+	requireReason(t, record.Busy, err)
+	require.Empty(t, c.nodes["a"].catalog.Load().shown.Load().Announced, "nobody may come under a name that was mistyped")
+	c.start("f", []string{"127.0.0.1:1"})
+	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "e", c.addresses["f"])
+	requireReason(t, record.Precondition, err)
+	require.ErrorContains(t, err, `is called "f"`)
+}
+
+func TestATokenLetsNodesJoin(t *testing.T) {
+	c := strictly(t, "a")
+	token, expires, err := c.nodes["a"].CreateToken(t.Context(), anyone, time.Hour, false)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(time.Hour), expires, time.Minute)
+	for hash := range c.nodes["a"].catalog.Load().shown.Load().Tokens {
+		require.NotContains(t, hash, token)
+	}
+	c.adjust = func(o *Options) { o.JoinToken = token }
+	c.start("x", []string{c.addresses["a"]})
+	c.eventually("x is a member", func() bool { return c.nodes["x"].catalog.Load() != nil })
+	c.start("y", []string{c.addresses["a"]})
+	err = c.nodes["y"].askAddress(t.Context(), c.addresses["a"], askJoin,
+		cluster.JoinRequest{Name: "y", Address: c.addresses["y"], Nonce: "n", Token: token}, nil)
+	requireReason(t, record.Precondition, err)
+	require.ErrorContains(t, err, "was used by another node")
+	require.False(t, c.nodes["y"].me.Load().member())
+	for _, lifetime := range []time.Duration{0, 31 * 24 * time.Hour} {
+		_, _, err = c.nodes["a"].CreateToken(t.Context(), anyone, lifetime, false)
+		requireReason(t, record.Invalid, err)
+	}
+}
+
+func TestAnAnnouncementIsWithdrawn(t *testing.T) {
+	c := strictly(t, "a")
+	require.NoError(t, c.nodes["a"].announce(t.Context(), "d"))
+	require.Contains(t, c.nodes["a"].catalog.Load().shown.Load().Announced, "d")
+	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "d"))
+	require.Empty(t, c.nodes["a"].catalog.Load().shown.Load().Announced)
+}
+
+func TestAVoterOfTheCatalogThatIsLostIsReplaced(t *testing.T) {
+	c := strictly(t, "a", "b", "c")
+	c.strict = false
+	c.start("d", []string{c.addresses["a"]})
+	c.eventually("d is a member", func() bool { return c.nodes["d"].catalog.Load() != nil })
+	c.healthy()
+	require.Equal(t, []string{"a", "b", "c"}, c.votersOfCatalog(), "of four nodes three vote")
+	c.stop("b")
+	c.eventually("d votes in the place of b", func() bool {
+		return slices.Equal([]string{"a", "c", "d"}, c.votersOfCatalog())
+	})
+	c.stop("c") // the catalog has a majority all the same
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})
+	require.NoError(t, err)
+	c.start("b", nil)
+	c.start("c", nil)
+	c.healthy()
+}
