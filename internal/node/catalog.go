@@ -52,7 +52,10 @@ type catalog struct {
 
 	missing missing
 
-	// deciding holds one over a whole change: this node makes one at a time.
+	// waiting are changes that nobody makes yet.
+	waiting proposals
+	// deciding holds one over a whole change: this node makes one at a time, or
+	// one group of them.
 	// Never mu: a change may have to wait for what is learned meanwhile, the
 	// address of the leader first of all.
 	deciding chan struct{}
@@ -60,7 +63,7 @@ type catalog struct {
 	mu    sync.Mutex // guards what follows; held while records are folded
 	state catalogState
 	next  record.Offset // the first record not folded yet
-	// awaited are the tries of the change that is being made that may be in the
+	// awaited are the tries of the group that is being made that may be in the
 	// log, or may yet get there; landed: one of them was folded.
 	awaited []catalogTry
 	landed  bool
@@ -71,7 +74,7 @@ type catalog struct {
 
 // catalogTry is an append to the catalog on condition that it ends at an offset.
 type catalogTry struct {
-	change string // its id
+	change string // the id of all its records
 	at     record.Offset
 }
 
@@ -97,33 +100,79 @@ func (c *catalog) show() {
 // if that has no effect. It tries again when another change came first, and
 // while the catalog has no leader. It outlives ctx: once proposed, a change is
 // seen through.
-func (c *catalog) change(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
+func (c *catalog) change(ctx context.Context, decide decideFunc) error {
 	return c.changeWithin(ctx, changeTimeout, decide)
 }
 
 // changeWithin is change that gives up after a time.
-func (c *catalog) changeWithin(ctx context.Context, patience time.Duration, decide func(*catalogState) (catalogChange, error)) error {
+func (c *catalog) changeWithin(ctx context.Context, patience time.Duration, decide decideFunc) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	// But not this node.
 	defer context.AfterFunc(c.node.deciding, cancel)()
-	err := c.record(ctx, decide)
+	return c.record(ctx, decide)
+}
+
+// record makes a change together with all that wait for the same at that moment, in
+// one append: each would be in the way of the others.
+func (c *catalog) record(ctx context.Context, decide decideFunc) error {
+	p := &proposal{ctx: ctx, decide: decide, done: make(chan struct{})}
+	c.waiting.add(p)
+	select {
+	case c.deciding <- struct{}{}:
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		if c.waiting.remove(p) {
+			return noMajority()
+		}
+		<-p.done // whoever makes it gives up soon
+		return p.err
+	}
+	defer func() { <-c.deciding }()
+	for { // more than once if many more wait than are made together
+		select {
+		case <-p.done:
+			return p.err
+		default:
+			c.recordAll(ctx, c.waiting.take())
+		}
+	}
+}
+
+// recordAll makes the changes of a group, and tells each its outcome. It gives up
+// when the time of the first of them is up; those that have time left and of which
+// nothing can have happened wait again.
+func (c *catalog) recordAll(ctx context.Context, group []*proposal) {
+	for _, p := range group {
+		if deadline, bounded := p.ctx.Deadline(); bounded {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline)
+			defer cancel()
+		}
+	}
+	err := c.tryAll(ctx, group)
 	if err == nil {
 		c.node.rehost()
 	}
-	return err
+	for _, p := range group {
+		switch {
+		case err == nil && p.refused != nil && !c.hasLanded():
+			p.finish(c.givenUp(p.refused)) // a try before may have landed
+		case err == nil:
+			p.finish(p.refused)
+		case p.ctx.Err() == nil && ctx.Err() != nil && errors.Is(err, &record.Refusal{Reason: record.Busy}):
+			c.waiting.add(p)
+		default:
+			p.finish(err)
+		}
+	}
 }
 
-func (c *catalog) record(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
-	select {
-	case c.deciding <- struct{}{}:
-	case <-ctx.Done():
-		return noMajority()
-	}
-	defer func() { <-c.deciding }()
+func (c *catalog) tryAll(ctx context.Context, group []*proposal) error {
 	c.await()
 	for {
-		err := c.try(ctx, decide)
+		err := c.try(ctx, group)
 		var r *record.Refusal
 		var d decided
 		switch {
@@ -172,15 +221,15 @@ func (c *catalog) givenUp(why error) error {
 // errAgain: the change did not land, and may be decided anew at once.
 var errAgain = errors.New("the change did not land")
 
-func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogChange, error)) error {
+func (c *catalog) try(ctx context.Context, group []*proposal) error {
 	if err := c.refresh(ctx); err != nil {
 		return err
 	}
-	at, value, err := c.decide(decide)
-	if err != nil || value == nil {
+	at, values, err := c.decide(group)
+	if err != nil || len(values) == 0 {
 		return err
 	}
-	proposed := c.propose(ctx, at, value)
+	proposed := c.propose(ctx, at, values)
 	if r := new(record.Refusal); errors.As(proposed, &r) && r.Reason.Outcome() == record.NotDone {
 		c.withdraw()
 	}
@@ -197,9 +246,10 @@ func (c *catalog) try(ctx context.Context, decide func(*catalogState) (catalogCh
 	return proposed
 }
 
-// decide returns the record to append, and where; none if there is nothing to
-// change, or an earlier try has landed late.
-func (c *catalog) decide(decide func(*catalogState) (catalogChange, error)) (at record.Offset, value []byte, err error) {
+// decide returns the records to append, and where; none if there is nothing to
+// change, or an earlier try has landed late. Each proposal is decided as if those
+// before it had landed, which they do together or not at all.
+func (c *catalog) decide(group []*proposal) (at record.Offset, values [][]byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -210,19 +260,32 @@ func (c *catalog) decide(decide func(*catalogState) (catalogChange, error)) (at 
 	}
 	// A try that was not among the records up to here cannot land any more.
 	c.awaited = slices.DeleteFunc(c.awaited, func(t catalogTry) bool { return t.at < c.next })
-	change, err := decide(&c.state)
-	if err != nil {
-		return 0, nil, decided{err}
+	state, id := &c.state, rand.Text()
+	if len(group) > 1 {
+		scratch := c.state.Clone()
+		state = &scratch
 	}
-	if change.Empty() {
-		return 0, nil, nil
+	for i, p := range group {
+		var change catalogChange
+		if change, p.refused = p.decide(state); p.refused != nil || change.Empty() {
+			continue
+		}
+		change.ID = id
+		value, err := json.Marshal(change)
+		if err != nil {
+			return 0, nil, fmt.Errorf("encode change: %w", err)
+		}
+		values = append(values, value)
+		if i < len(group)-1 {
+			if err := state.Fold(change); err != nil {
+				return 0, nil, fmt.Errorf("decide a change: %w", err)
+			}
+		}
 	}
-	change.ID = rand.Text()
-	c.awaited = append(c.awaited, catalogTry{change: change.ID, at: c.next})
-	if value, err = json.Marshal(change); err != nil {
-		return 0, nil, fmt.Errorf("encode change: %w", err)
+	if len(values) > 0 {
+		c.awaited = append(c.awaited, catalogTry{change: id, at: c.next})
 	}
-	return c.next, value, nil
+	return c.next, values, nil
 }
 
 // await begins a change: none of its tries has been made.
@@ -248,25 +311,28 @@ func (c *catalog) hasLanded() bool {
 // decided is an error of decide, which is final.
 type decided struct{ error }
 
-// propose appends a change at the leader, if the catalog ends at an offset.
-func (c *catalog) propose(ctx context.Context, end record.Offset, value []byte) error {
+// propose appends changes at the leader, if the catalog ends at an offset.
+func (c *catalog) propose(ctx context.Context, end record.Offset, values [][]byte) error {
 	s := c.host().replica.Status()
 	if s.Leading {
-		return c.appendAt(ctx, end, value)
+		return c.appendAt(ctx, end, values)
 	}
 	node := c.node.nodeOf(c.host(), s.Leader)
 	if node == 0 {
 		return record.Refuse(record.NotLeader, "the catalog has no leader at the moment")
 	}
-	return c.node.call(ctx, node, askCatalogAppend, catalogAppend{End: end, Value: value}, nil)
+	return c.node.call(ctx, node, askCatalogAppend, catalogAppend{End: end, Values: values}, nil)
 }
 
-// appendAt appends one record to the catalog, here, if it ends at an offset.
-func (c *catalog) appendAt(ctx context.Context, end record.Offset, value []byte) error {
+// appendAt appends records to the catalog, here, if it ends at an offset: all or
+// none.
+func (c *catalog) appendAt(ctx context.Context, end record.Offset, values [][]byte) error {
 	var b record.Builder
 	b.Reset(nil)
-	if err := b.Add(record.Record{Timestamp: c.node.now().UnixMilli(), Value: value}); err != nil {
-		return err
+	for _, value := range values {
+		if err := b.Add(record.Record{Timestamp: c.node.now().UnixMilli(), Value: value}); err != nil {
+			return err
+		}
 	}
 	batch, err := b.Finish(record.None)
 	if err != nil {
@@ -380,7 +446,7 @@ func (c *catalog) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encode a checkpoint: %w", err)
 	}
-	err = c.appendAt(ctx, at, value)
+	err = c.appendAt(ctx, at, [][]byte{value})
 	if errors.Is(err, &record.Refusal{Reason: record.EndMismatch}) {
 		return nil // a change came first; the next look finds it
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync"
 
 	"strandline.dev/internal/cluster"
 )
@@ -33,10 +35,8 @@ func (n *Node) rehost() {
 		h.config.Store(&config)
 		h.raise(l.Reserved)
 	}
+	var opening []toOpen
 	for name, l := range state.Logs {
-		if n.closing.Load() {
-			return // opening many logs takes a while
-		}
 		if (*n.logs.Load())[name] != nil {
 			continue
 		}
@@ -45,10 +45,47 @@ func (n *Node) rehost() {
 			// It was here before this process began, and is gone.
 			n.renewals.want()
 		case due == cluster.Open || due == cluster.Make:
-			n.addLog(n.host(l, r.ID))
+			opening = append(opening, toOpen{l, r.ID})
 		}
 	}
+	for some := range slices.Chunk(opening, openTogether) {
+		if n.closing.Load() {
+			return // opening many logs takes a while
+		}
+		n.openLogs(some)
+	}
 	n.tellRoom()
+}
+
+// toOpen is a replica that is to be opened here.
+type toOpen struct {
+	log     catalogLog
+	replica uint64
+}
+
+const (
+	// openAtOnce is how many logs are opened at the same time: each waits for the
+	// disk most of the time.
+	openAtOnce = 16
+	// openTogether is how many logs are opened before they are served.
+	openTogether = 128
+)
+
+// openLogs opens several logs at the same time, and serves them. The caller holds
+// changing.
+func (n *Node) openLogs(all []toOpen) {
+	hosts := make([]*hosted, len(all))
+	places := make(chan struct{}, openAtOnce)
+	var running sync.WaitGroup
+	for i, o := range all {
+		places <- struct{}{}
+		running.Go(func() {
+			hosts[i] = n.host(o.log, o.replica)
+			<-places
+		})
+	}
+	running.Wait()
+	n.addLog(hosts...)
 }
 
 // due is what has to be done about a log of which a replica is hosted here; 0:

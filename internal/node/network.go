@@ -330,7 +330,7 @@ func (n *Node) decideAnswer(ctx context.Context, from peer.NodeID, kind string, 
 	}
 	switch kind {
 	case askCatalogAppend:
-		return answerTo(request, func(q catalogAppend) (any, error) { return nil, c.appendAt(ctx, q.End, q.Value) })
+		return answerTo(request, func(q catalogAppend) (any, error) { return nil, c.appendAt(ctx, q.End, q.Values) })
 	case askTransfer:
 		return answerTo(request, func(q transferRequest) (any, error) { return nil, n.transferHere(ctx, q) })
 	case askReady:
@@ -353,8 +353,8 @@ func answerTo[Q any](request []byte, answer func(Q) (any, error)) (any, error) {
 	return answer(q)
 }
 
-// catalogAppend is a change on its way to the catalog's leader.
+// catalogAppend is changes on their way to the catalog's leader.
 type catalogAppend struct {
-	End   record.Offset `json:"end"`
-	Value []byte        `json:"value"`
+	End    record.Offset `json:"end"`
+	Values [][]byte      `json:"values"`
 }

@@ -452,9 +452,11 @@ func (n *Node) notHere(caller Caller, name string) *record.Refusal {
 }
 
 // addLog and removeLog replace the maps of logs; changing is held.
-func (n *Node) addLog(h *hosted) {
+func (n *Node) addLog(hosts ...*hosted) {
 	logs := maps.Clone(*n.logs.Load())
-	logs[h.name] = h
+	for _, h := range hosts {
+		logs[h.name] = h
+	}
 	n.showLogs(logs)
 }
 
