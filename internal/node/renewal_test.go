@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -379,4 +382,110 @@ func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
 		require.True(t, n.made.has(h.replicaID))
 		require.NoError(t, n.Close(t.Context()))
 	}
+}
+
+// holedDisk is a disk that cannot read some bytes of some files any more.
+type holedDisk struct {
+	segment.FS
+	mu    sync.Mutex
+	files map[string]*hole // by name
+}
+
+// hole is the position in a file that cannot be read; 0: there is none.
+type hole struct{ atomic.Int64 }
+
+func newHoledDisk() *holedDisk { return &holedDisk{FS: segment.OS(), files: map[string]*hole{}} }
+
+// file is that of a name, whatever it was called before.
+func (d *holedDisk) file(name string) *hole {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.files[name] == nil {
+		d.files[name] = &hole{}
+	}
+	return d.files[name]
+}
+
+func (d *holedDisk) Create(name string) (segment.File, error) {
+	f, err := d.FS.Create(name)
+	return holedFile{f, d.file(name), name}, err
+}
+
+func (d *holedDisk) Open(name string) (segment.File, error) {
+	f, err := d.FS.Open(name)
+	return holedFile{f, d.file(name), name}, err
+}
+
+func (d *holedDisk) Rename(from, to string) error {
+	err := d.FS.Rename(from, to)
+	moved := d.file(from)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.files[to] = moved
+		delete(d.files, from)
+	}
+	return err
+}
+
+type holedFile struct {
+	segment.File
+	hole *hole
+	name string
+}
+
+func (f holedFile) ReadAt(b []byte, position int64) (int, error) {
+	if at := f.hole.Load(); at > 0 && at >= position && at < position+int64(len(b)) {
+		return 0, &os.PathError{Op: "read", Path: f.name, Err: syscall.EIO}
+	}
+	return f.File.ReadAt(b, position)
+}
+
+func TestAReplicaWhoseNewestSegmentCannotBeReadIsRenewed(t *testing.T) {
+	disk := newHoledDisk()
+	c := several(t, 100, func(o *Options) { o.Disk = disk })
+	before, dir := c.replicaOf("c", "orders")
+	c.stop("c")
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	require.NoError(t, err)
+	disk.file(slices.Max(files)).Store(4096 + 200)
+	c.start("c", nil)
+	c.renewed("c", "orders", before)
+	c.sameOn("orders", long(0, 100))
+}
+
+// A replica that runs knows what it promised: it begins another segment, and the
+// one that cannot be read is repaired.
+func TestARunningReplicaWhoseNewestSegmentCannotBeReadIsRepaired(t *testing.T) {
+	disk := newHoledDisk()
+	c := several(t, 100, func(o *Options) { o.Disk = disk })
+	leader := c.leader("orders")
+	before, dir := c.replicaOf(leader, "orders")
+	h := (*c.nodes[leader].logs.Load())["orders"]
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	require.NoError(t, err)
+	disk.file(slices.Max(files)).Store(4096 + 200)
+	damage := h.firstDamage()
+	require.Error(t, damage)
+	c.nodes[leader].foundDamage(h, damage)
+	c.eventually("it is repaired", func() bool {
+		c.append("orders", "more")
+		return len(kept(t, dir)) > 0
+	})
+	after, _ := c.replicaOf(leader, "orders")
+	require.Equal(t, before, after)
+	require.Same(t, h, (*c.nodes[leader].logs.Load())["orders"])
+	c.healthy()
+}
+
+// firstDamage reads the log until it proves damaged.
+func (h *hosted) firstDamage() error {
+	for i := h.log.FirstIndex(); i <= h.log.LastIndex(); {
+		frames, err := h.log.Entries(i, h.log.LastIndex()+1, 1<<20)
+		if err != nil {
+			return err
+		}
+		i += uint64(len(frames))
+	}
+	return nil
 }

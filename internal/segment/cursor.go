@@ -112,7 +112,6 @@ type chunk struct {
 	data       []byte
 	place      uint64 // index of the first entry in it
 	reach      uint64 // one beyond the last entry that may be in it
-	sealed     bool   // nothing is written to its segment any more
 
 	// Results of entries.
 	next     uint64 // index of the entry behind the last returned or skipped
@@ -186,7 +185,7 @@ func (s *Store) chunkAt(seg *segment, i uint64, position int64, end uint64, maxB
 	x := seg.index
 	r, stop := x.run(i)
 	stop = min(stop, end)
-	b = chunk{segment: seg, file: seg.file, salt: seg.header.salt, begin: position, place: i, reach: stop, sealed: seg != s.active}
+	b = chunk{segment: seg, file: seg.file, salt: seg.header.salt, begin: position, place: i, reach: stop}
 	if position < r.begin || position >= r.end {
 		p, _ := x.below(func(p *point) bool { return p.index <= i })
 		b.begin, b.place = p.position, p.index
@@ -219,7 +218,7 @@ func (b *chunk) read(memory []byte) error {
 		b.data = b.data[:n] // a frame is missing then, and is found missing
 		err = nil
 	}
-	if b.sealed && unreadable(err) {
+	if unreadable(err) {
 		return &CorruptError{
 			File: b.segment.path, Position: b.begin, FirstIndex: b.place, LastIndex: max(b.reach, b.place+1) - 1, Detail: err.Error(),
 		}

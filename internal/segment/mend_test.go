@@ -113,15 +113,15 @@ func mend(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes in
 		return r, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	for {
+	for vain := 0; ; {
 		wants := m.Wants(3)
 		if len(wants) == 0 {
 			return m.Finish()
 		}
 		taken := 0
 		for _, w := range wants {
-			for lo := w.First; lo <= w.Last; {
-				frames, err := giver.Entries(lo, min(w.Last+2, giver.LastIndex()+1), maxBytes)
+			for lo := w.First; lo <= min(w.To, giver.LastIndex()); {
+				frames, err := giver.Entries(lo, min(w.To, giver.LastIndex())+1, maxBytes)
 				if err != nil {
 					return r, err
 				}
@@ -136,9 +136,12 @@ func mend(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes in
 				lo += uint64(len(frames))
 			}
 		}
-		if taken == 0 && committed < giver.LastIndex() {
+		switch vain++; {
+		case taken > 0:
+			vain = 0
+		case committed < giver.LastIndex():
 			committed = giver.LastIndex() // the cluster goes on
-		} else if taken == 0 {
+		case vain > 2: // what is committed there may have been learned in the first
 			return r, fmt.Errorf("%w: %v", errStuck, wants)
 		}
 	}

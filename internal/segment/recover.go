@@ -235,6 +235,9 @@ func (s *Store) recoverActive(found *files) (*scanner, error) {
 	}
 	sc := &scanner{file: active.file, path: active.path, header: h, size: active.size}
 	if err := sc.scan(); err != nil {
+		if unreadable(err) {
+			return nil, s.judge(found, active.ordinal, active.ordinal)
+		}
 		return nil, err
 	}
 	active.header, active.index, active.end = h, sc.index, sc.index.next
@@ -244,7 +247,9 @@ func (s *Store) recoverActive(found *files) (*scanner, error) {
 	s.filler.position.Store(s.position)
 	s.torn = h.mended()
 	if sc.bad != nil {
-		if err := sc.lookBehind(); err != nil {
+		if err := sc.lookBehind(); unreadable(err) {
+			return nil, s.judge(found, active.ordinal, active.ordinal)
+		} else if err != nil {
 			return nil, err
 		}
 	}

@@ -11,10 +11,11 @@ import (
 
 var (
 	// ErrNotSealed is the answer of OpenRepair for damage that cannot be repaired
-	// while the log is open: in the newest segment, in one of which no entry
-	// counts, or in another file.
+	// while the log is open: in a segment of which no entry counts, or in another
+	// file.
 	ErrNotSealed = errors.New("not a sealed segment")
-	// ErrUnsettled: not all entries of the segment are known to be committed yet.
+	// ErrUnsettled: not all entries of the segment are known to be committed yet,
+	// or it is still written to. The next write begins another segment then.
 	ErrUnsettled = errors.New("the segment has entries that are not known to be committed")
 )
 
@@ -120,11 +121,15 @@ func (s *Store) repairGroup(path string, settled uint64) (group []sealed, next p
 // in an open log.
 func (s *Store) seal(seg *segment, settled uint64) (g sealed, err error) {
 	s.mu.RLock()
-	live := slices.Contains(s.live, seg) && seg != s.active && !seg.gone
+	live, active := slices.Contains(s.live, seg) && !seg.gone, seg == s.active
 	g = sealed{segment: seg, index: seg.index, end: seg.end, size: max(seg.size, seg.filled.Load())}
 	s.mu.RUnlock()
 	if !live {
 		return g, fmt.Errorf("%s: %w", seg.path, ErrNotSealed)
+	}
+	if active {
+		s.sealNext.Store(seg.ordinal)
+		return g, fmt.Errorf("%s is written to: %w", seg.path, ErrUnsettled)
 	}
 	if g.end > settled+1 {
 		return g, fmt.Errorf("entries [%d, %d) of %s, committed up to %d: %w", seg.first, g.end, seg.path, settled, ErrUnsettled)

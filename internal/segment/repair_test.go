@@ -160,7 +160,7 @@ func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
 	s := open(t, c.disks[0])
 	names := segmentsOn(c.disks[0])
 	_, err := s.OpenRepair(names[len(names)-1], c.commit)
-	require.ErrorIs(t, err, segment.ErrNotSealed)
+	require.ErrorIs(t, err, segment.ErrUnsettled)
 	_, err = s.OpenRepair(names[1], 2)
 	require.ErrorIs(t, err, segment.ErrUnsettled)
 	_, err = s.OpenRepair(dir+"/witness", c.commit)
@@ -262,6 +262,33 @@ func TestRandomDamageIsRepairedOpen(t *testing.T) {
 			require.NoError(t, s.Close())
 			s = open(t, c.disks[0])
 			requireEntries(t, s, c.want[s.FirstIndex()-2:])
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// Damage in the segment that is written to is repaired once it is full: the next
+// write begins another.
+func TestTheNewestSegmentOfAnOpenLogIsRepaired(t *testing.T) {
+	for what, damage := range map[string]func(disk *faultdisk.Disk, name string, f segment.Stored){
+		"a flipped bit": func(disk *faultdisk.Disk, name string, f segment.Stored) { disk.FlipBit(name, f.Position+f.Size/2) },
+		"a sector":      func(disk *faultdisk.Disk, name string, f segment.Stored) { disk.Unreadable(name, f.Position+80, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newCopies(t, 7, 60)
+			s := open(t, c.disks[0])
+			names := segmentsOn(c.disks[0])
+			name := names[len(names)-1]
+			damage(c.disks[0], name, frameIn(t, c.disks[0], name, "entry", 0))
+			giver := c.giver(t)
+			_, err := repairOpen(s, giver, c.commit, func() {})
+			require.ErrorIs(t, err, segment.ErrUnsettled)
+			more := entry(s.LastIndex()+1, c.hard.Term, 100)
+			write(t, s, synced(more))
+			repairs, err := repairOpen(s, giver, s.LastIndex()-1, func() {})
+			require.NoError(t, err)
+			require.Equal(t, 1, repairs)
+			requireEntries(t, s, append(c.want[s.FirstIndex()-2:len(c.want):len(c.want)], more))
 			require.NoError(t, s.Close())
 		})
 	}

@@ -3,7 +3,7 @@ package segment
 import "fmt"
 
 // mustRoll reports whether a frame of size bytes has to go to a new segment:
-// this one is full or ends in a torn tail, or it would have to grow on a disk
+// this one is full, ends in a torn tail or is damaged, or it would have to grow on a disk
 // that has no room, while the spare has its blocks already.
 func (s *Store) mustRoll(size int64) bool {
 	if s.torn {
@@ -12,6 +12,9 @@ func (s *Store) mustRoll(size int64) bool {
 	begin := s.position + s.gather.size
 	if begin == headerSize {
 		return false
+	}
+	if s.sealNext.Load() == s.active.ordinal {
+		return true
 	}
 	return begin+size > s.options.SegmentBytes || !s.mayGrow(begin+size)
 }

@@ -122,6 +122,10 @@ type Store struct {
 	// removes the files that those two work on.
 	upkeep sync.Mutex
 
+	// sealNext is the ordinal of an active segment that is damaged: the next write
+	// begins another, see OpenRepair.
+	sealNext atomic.Uint64
+
 	// The fields below are the writer's own.
 
 	position   int64  // where the next frame goes in the active segment

@@ -319,6 +319,12 @@ func (v *surveyor) walkFile(p *part, file File) error {
 		w.header, w.salvaged = &header{salt: v.parts[v.at+1].header.saltBefore, first: p.first}, true
 	}
 	end, torn, err := w.walk(&visit{v, p, &source{p.path, w.header.salt}, w.footer})
+	if v.newest() && unreadable(err) {
+		// Nothing tells what was there: the newest hard state, or the end.
+		p.damaged = true
+		v.add(Damage{File: p.path, Position: w.position, Detail: err.Error(), Renew: true})
+		p.end, err = w.position, nil
+	}
 	p.end = end
 	if err == nil && torn && v.newest() {
 		v.report.Torn = &Torn{File: p.path, Position: end, Detail: "written and never synced"}
