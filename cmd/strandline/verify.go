@@ -236,7 +236,7 @@ func (r *verifyJSON) print(out io.Writer) {
 	}
 	switch r.State {
 	case stateDamaged:
-		fmt.Fprintln(out, "  A start of the node mends it with what other replicas of the log have. Without one, bring the files back from a copy.")
+		fmt.Fprintln(out, "  A start of the node and its first scrub repair it with what other replicas of the log have. Without one, bring the files back from a copy.")
 	case stateLost:
 		fmt.Fprintln(out, "  This replica may have forgotten its vote: it must come back as a new one, which the others fill. Without others, bring the files back from a copy.")
 	}

@@ -81,7 +81,7 @@ func TestVerifyNamesWhatIsDamagedAndWhatToDo(t *testing.T) {
 	require.Contains(t, o.out, segments[0]+", bytes 4096 to 5168: payload of entry 2 has CRC")
 	require.Contains(t, o.out, "lost with it: entries 2 to 2, offsets 0 to 2\n")
 	require.Contains(t, o.out, filepath.Join(dir, "00000000000000000002-*.seg: the segment file is missing"))
-	require.Contains(t, o.out, "A start of the node mends it")
+	require.Contains(t, o.out, "A start of the node and its first scrub repair it")
 	require.Equal(t, "strandline: 1 of 1 replicas are damaged\n", o.err)
 
 	o = execute(t, nil, "", "verify", "--json", data)

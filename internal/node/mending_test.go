@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -286,4 +287,24 @@ func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsMended(t *testing.T) {
 	c.healthy()
 	c.append("log-0", "one")
 	c.sameOn("log-0", []string{"one"})
+}
+
+// What a running node has in memory of its own files outlives damage to them.
+func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
+	dir := t.TempDir()
+	n, err := Open(Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	create(t, n, "orders", Config{})
+	mustAppend(t, n, "orders", "one")
+	for _, name := range []string{"replicas.json", "node.json"} {
+		path := filepath.Join(dir, name)
+		before, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644))
+		require.Eventually(t, func() bool {
+			now, err := os.ReadFile(path)
+			return err == nil && bytes.Equal(now, before)
+		}, 20*time.Second, 5*time.Millisecond, name)
+	}
+	require.NoError(t, n.Close(t.Context()))
 }

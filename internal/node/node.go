@@ -264,9 +264,7 @@ func (n *Node) begin() (err error) {
 	if !n.options.KeepLeaders {
 		n.keeper.run(n.spread.run)
 	}
-	if n.options.ScrubRate > 0 {
-		n.keeper.run(n.scrub)
-	}
+	n.keeper.run(n.scrub)
 	n.begun = true
 	return nil
 }

@@ -119,6 +119,13 @@ func (l *replicaList) save(m madeHere) error {
 	return nil
 }
 
+// rewrite replaces a file that is damaged.
+func (l *replicaList) rewrite() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.save(l.madeHere)
+}
+
 func (l *replicaList) add(replica uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

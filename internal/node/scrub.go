@@ -21,66 +21,78 @@ const (
 	DefaultScrubEvery = 24 * time.Hour
 	// scrubDelay after a start, the node has other things to do.
 	scrubDelay = time.Minute
-	// scrubChunk is what is read between two pauses.
-	scrubChunk = 256 << 10
 )
 
-// scrub reads every log on disk, one after the other, at a bounded rate.
+// scrubbed is a log on disk.
+type scrubbed interface {
+	Check() error
+	Scrub(pace func(bytes int) error) error
+}
+
+// scrub looks at the headers and footers of every log on disk at once: what was
+// exchanged or brought back while the node was down shows there. Then it reads all
+// that is stored, one log after the other, at a bounded rate.
 func (n *Node) scrub(ctx context.Context) {
+	n.scrubLogs(ctx, scrubbed.Check)
+	if n.options.ScrubRate < 0 {
+		return
+	}
 	pause(ctx, min(scrubDelay, n.options.ScrubEvery))
+	pace := func(bytes int) error {
+		n.metrics.scrubbed.Add(float64(bytes))
+		pause(ctx, time.Duration(float64(bytes)/float64(n.options.ScrubRate)*float64(time.Second)))
+		return ctx.Err()
+	}
 	for ctx.Err() == nil {
 		again := time.Now().Add(n.options.ScrubEvery)
-		for _, name := range slices.Sorted(maps.Keys(*n.logs.Load())) {
-			if h := (*n.logs.Load())[name]; h != nil {
-				n.scrubLog(ctx, h)
-			}
-		}
+		n.scrubLogs(ctx, func(log scrubbed) error { return log.Scrub(pace) })
+		n.scrubOwnFiles()
 		n.metrics.scrubs.Inc()
 		pause(ctx, time.Until(again))
 	}
 }
 
-// scrubLog reads the committed entries of a log that runs here. It holds no lock
-// and one segment.
-func (n *Node) scrubLog(ctx context.Context, h *hosted) {
-	if h.standing.Load() != nil || h.config.Load().Durability == Memory {
-		return
-	}
-	start, end, err := h.replica.Tail().Bounds()
-	if err != nil || start >= end {
-		return
-	}
-	cursor, err := h.log.NewCursor(start)
-	memory := make([]byte, 2*scrubChunk)
-	for err == nil {
-		cursor.Lend(memory)
-		var frames []segment.Frame
-		frames, err = cursor.Next(end, scrubChunk)
-		bytes := 0
-		for i := range frames {
-			bytes += len(frames[i].Payload)
+// scrubLogs looks at each log that runs here.
+func (n *Node) scrubLogs(ctx context.Context, look func(scrubbed) error) {
+	for _, name := range slices.Sorted(maps.Keys(*n.logs.Load())) {
+		h := (*n.logs.Load())[name]
+		if h == nil || ctx.Err() != nil || h.ended() != nil {
+			continue
 		}
-		n.metrics.scrubbed.Add(float64(bytes))
-		pause(ctx, time.Duration(float64(bytes)/float64(n.options.ScrubRate)*float64(time.Second)))
-		if len(frames) == 0 || ctx.Err() != nil || h.problem() != nil {
-			break
+		if log, ok := h.log.(scrubbed); ok {
+			n.judgeScrub(ctx, h, look(log))
 		}
 	}
-	if cursor != nil {
-		cursor.Close()
-	}
-	if errors.Is(err, segment.ErrTrimmed) || errors.Is(err, segment.ErrClosed) {
-		return // what was trimmed meanwhile need not be whole
-	}
-	var corrupt *segment.CorruptError
+}
+
+// judgeScrub tells the damage from a disk that cannot be read at the moment.
+func (n *Node) judgeScrub(ctx context.Context, h *hosted, err error) {
 	switch {
-	case err == nil || ctx.Err() != nil:
-	case errors.As(err, &corrupt), errors.Is(err, fs.ErrNotExist):
+	case err == nil || ctx.Err() != nil || errors.Is(err, segment.ErrClosed) || h.ended() != nil:
+	case errors.As(err, new(*segment.CorruptError)), errors.Is(err, fs.ErrNotExist):
 		h.found(err)
 	default:
 		// Not known to be wrong: the newest segment cannot be read, or no file can.
 		// The replica goes on: it may hold what another one has lost.
 		n.metrics.unreadable(h.name)
 		n.logger.Error("a stored log cannot be read everywhere; look at the disk, and replace this node if it fails", "log", h.name, "error", err)
+	}
+}
+
+// scrubOwnFiles writes those of the node's own files anew that are damaged: what
+// they held is in memory.
+func (n *Node) scrubOwnFiles() {
+	_, damage, err := CheckData(n.disk, n.options.DataDir)
+	if err != nil {
+		n.logger.Error("the node's own files cannot be read", "error", err)
+	}
+	for _, d := range damage {
+		n.logger.Error("a file of this node is damaged; it is written anew", "file", d.Path, "error", d.Detail)
+	}
+	if len(damage) == 0 {
+		return
+	}
+	if err := errors.Join(n.me.Load().save(n.disk, n.options.DataDir), n.made.rewrite()); err != nil {
+		n.logger.Error("a damaged file of this node could not be written anew", "error", err)
 	}
 }

@@ -17,6 +17,10 @@ type FS interface {
 	// handle of its own: a failed write-back is reported once to each.
 	Open(name string) (File, error)
 
+	// OpenStored opens an existing file for reading what is stored of it, as
+	// against what is kept of it in memory.
+	OpenStored(name string) (File, error)
+
 	// ReadFile reads a small file whole; fs.ErrNotExist if there is none.
 	ReadFile(name string) ([]byte, error)
 

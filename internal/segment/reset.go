@@ -59,6 +59,7 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 	}
 	unnamed := begun.path
 	begun.path = strings.TrimSuffix(unnamed, resetSuffix) + ".seg"
+	begun.unnamed.Store(true)
 	s.mu.Lock()
 	for _, seg := range old {
 		seg.gone, seg.removed = true, true
@@ -72,6 +73,7 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs HardState, sna
 	if err := s.replaceBy(unnamed, begun, old, snapshots); err != nil {
 		return err
 	}
+	begun.unnamed.Store(false)
 	return s.testify()
 }
 

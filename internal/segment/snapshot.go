@@ -134,7 +134,7 @@ func (s *Store) dropSnapshots() error {
 	s.snapshots = slices.Delete(s.snapshots, 0, extra)
 	s.mu.Unlock()
 	for _, old := range drop {
-		if err := s.fs.Remove(s.snapshotPath(old)); err != nil {
+		if err := s.fs.Remove(s.snapshotPath(old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove an old snapshot: %w", err)
 		}
 	}

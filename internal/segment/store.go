@@ -139,6 +139,7 @@ type Store struct {
 
 	durable testimony // what the witness would tell now
 	witness witness
+	spoiled atomic.Bool // the file of the witness is damaged, and is to be made anew
 
 	handles handles
 
@@ -169,7 +170,10 @@ type segment struct {
 	// was removed already.
 	gone, removed bool
 
-	filled atomic.Int64 // blocks up to here are allocated: writing there does not grow the file
+	unnamed atomic.Bool // a Reset has yet to give the file its name
+
+	durable atomic.Int64 // position in front of which everything is, of the active segment
+	filled  atomic.Int64 // blocks up to here are allocated: writing there does not grow the file
 }
 
 // Create makes a new log in dir, durable when it returns. It refuses with

@@ -94,6 +94,9 @@ func (t *testimony) slot() int64 { return int64(t.counter%2) * slotSize }
 // errNoTestimony: a slot was never written, or not to its end, or was damaged.
 var errNoTestimony = errors.New("not a valid slot")
 
+// errUnknownVersion is not damage: another program wrote it.
+var errUnknownVersion = errors.New("version")
+
 // parseTestimony reads a slot. A version that this program does not know is an
 // error of its own.
 func parseTestimony(b []byte) (t testimony, err error) {
@@ -102,7 +105,7 @@ func parseTestimony(b []byte) (t testimony, err error) {
 		return t, errNoTestimony
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != witnessVersion {
-		return t, fmt.Errorf("witness version %d, this program knows %d", v, witnessVersion)
+		return t, fmt.Errorf("watermark %w %d, this program knows %d", errUnknownVersion, v, witnessVersion)
 	}
 	n := func(i int) uint64 { return binary.LittleEndian.Uint64(b[16+8*i:]) }
 	t = testimony{counter: n(0), ordinal: n(1), salt: n(2), position: int64(n(3)), term: n(4), vote: n(5), last: n(6), owner: parseOwner(b[72:])}
@@ -142,19 +145,34 @@ func (s *Store) readWitness() (lacks, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the witness: %w", err)
 	}
-	told, err := parseWitness(b)
-	if errors.Is(err, errNoTestimony) || err == nil && len(b) < witnessSize {
-		// A file cut short has no room for the next slot.
-		return fmt.Errorf("%s has %d bytes: %w", s.witnessPath(), len(b), errNoTestimony), nil
+	told, err := s.checkWitness(b)
+	if errors.Is(err, errUnknownVersion) {
+		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.witnessPath(), err)
-	}
-	if err := s.options.Owner.foreign(told.owner); err != nil {
-		return fmt.Errorf("%s: %w", s.witnessPath(), err), nil
+		return err, nil
 	}
 	s.witness = witness{told, true}
 	return nil, nil
+}
+
+// checkWitness returns what the content of the file tells, if it is whole and that
+// of this log.
+func (s *Store) checkWitness(b []byte) (told testimony, err error) {
+	told, err = parseWitness(b)
+	if err == nil && len(b) < witnessSize {
+		err = errNoTestimony // there is no room for the next slot
+	}
+	if errors.Is(err, errNoTestimony) {
+		err = fmt.Errorf("%d bytes: %w", len(b), err)
+	}
+	if err == nil {
+		err = s.options.Owner.foreign(told.owner)
+	}
+	if err != nil {
+		return testimony{}, fmt.Errorf("%s: %w", s.witnessPath(), err)
+	}
+	return told, nil
 }
 
 func (s *Store) witnessPath() string {
@@ -168,6 +186,7 @@ func (s *Store) witnessPath() string {
 // mark at the end is left out: nobody misses one.
 func (s *Store) noteDurable() {
 	s.synced = s.position
+	s.active.durable.Store(s.synced)
 	s.durable = testimony{
 		ordinal: s.active.ordinal, salt: s.active.header.salt, position: s.synced,
 		term: s.hard.Term, vote: s.hard.Vote, last: s.active.index.next - 1,
@@ -193,6 +212,9 @@ func (s *Store) testifyIfDue() error {
 // tell writes the slot that does not hold what was told last.
 func (s *Store) tell(t testimony) error {
 	t.counter, t.owner = s.witness.told.counter, s.options.Owner
+	if s.spoiled.Swap(false) {
+		s.witness.known = false
+	}
 	if s.witness.known && t == s.witness.told {
 		return nil
 	}

@@ -173,6 +173,24 @@ func (d *Disk) Open(name string) (segment.File, error) {
 	return &file{d, name, n, d.generation}, nil
 }
 
+// OpenStored reads what a power cut would leave, and what is still to be synced.
+func (d *Disk) OpenStored(name string) (segment.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.begin(Open); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	n := d.names[name]
+	if n == nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	stored := &inode{seen: slices.Clone(n.platter), holes: n.holes}
+	for _, e := range n.cached {
+		stored.seen = overwrite(stored.seen, e.position, e.data)
+	}
+	return &file{d, name, stored, d.generation}, nil
+}
+
 func (d *Disk) ReadFile(name string) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

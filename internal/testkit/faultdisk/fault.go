@@ -151,6 +151,19 @@ func (d *Disk) Change(name string, position int64, by func(byte) byte) {
 	}
 }
 
+// FlipStored flips a bit of what is stored of a file, which is cached in memory as
+// it was: programs see it after a power cut only.
+func (d *Disk) FlipStored(name string, position int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.names[name]
+	if n == nil || position >= int64(len(n.platter)) {
+		panic("nothing is stored there of " + name)
+	}
+	n.platter = slices.Clone(n.platter)
+	n.platter[position] ^= 1
+}
+
 // Unreadable lets reads of some bytes of a file fail with EIO, for good.
 func (d *Disk) Unreadable(name string, position, size int64) {
 	d.mu.Lock()

@@ -1,0 +1,176 @@
+package segment_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/testkit/faultdisk"
+)
+
+// A scrub sees what has rotted on the disk under what the page cache still has as
+// it was, in every file of a log that runs. Segments are the replica's to repair;
+// the rest is repaired at once.
+func TestAScrubSeesTheDisk(t *testing.T) {
+	flip := func(suffix string, n int, at int64) func(disk *faultdisk.Disk) string {
+		return func(disk *faultdisk.Disk) string {
+			names := namesIn(disk, dir, suffix)
+			if n < 0 {
+				n += len(names)
+			}
+			at := at
+			if at < 0 { // of the last byte that is not zero
+				content := disk.Content(names[n])
+				for at += int64(len(content)); content[at] == 0; at-- {
+				}
+			}
+			disk.FlipStored(names[n], at)
+			return names[n]
+		}
+	}
+	frame := func(kind string, index uint64) func(disk *faultdisk.Disk) string {
+		return func(disk *faultdisk.Disk) string {
+			for _, name := range segmentsOn(disk) {
+				for _, f := range segment.FramesIn(disk.Content(name)) {
+					if f.Kind == kind && (f.Index == index || index == 0) {
+						disk.FlipStored(name, f.Position+80)
+						return name
+					}
+				}
+			}
+			panic("no such frame")
+		}
+	}
+	rows := []struct {
+		name   string
+		rot    func(disk *faultdisk.Disk) string
+		repair bool // by the log itself
+	}{
+		{"the header of a segment", flip(".seg", 1, 50), false},
+		{"an entry of a full segment", frame("entry", 25), false},
+		{"a hard state of a full segment", frame("hard state", 25), false},
+		{"the footer of a segment", frame("footer", 0), false},
+		{"the header of the newest segment", flip(".seg", -1, 50), false},
+		{"the newest entry", frame("entry", exchangeEntries-1), false},
+		{"the newest hard state", frame("hard state", exchangeEntries-1), false},
+		{"the oldest snapshot", flip(".snap", 0, 100), true},
+		{"the newest snapshot", flip(".snap", -1, 20), true},
+		{"the begin mark", flip(".begin", 0, 12), true},
+		{"both slots of the watermark", func(disk *faultdisk.Disk) string {
+			disk.FlipStored(witnessFile, 20)
+			disk.FlipStored(witnessFile, 4096+20)
+			return witnessFile
+		}, true},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			disk := faultdisk.New(7)
+			owned(t, disk, dir, ours)
+			s := openOurs(t, disk)
+			require.NoError(t, s.Check())
+			read := 0
+			pace := func(bytes int) error {
+				read += bytes
+				return nil
+			}
+			require.NoError(t, s.Scrub(pace))
+			require.Greater(t, read, 30_000)
+			name := row.rot(disk)
+			err := s.Scrub(nil)
+			if !row.repair {
+				var corrupt *segment.CorruptError
+				require.ErrorAs(t, err, &corrupt)
+				require.Equal(t, name, corrupt.File)
+				require.Equal(t, int64(strings.Count(row.name, "newest entry"))*(exchangeEntries-1), int64(corrupt.LastIndex)*int64(strings.Count(row.name, "newest entry")))
+				require.NoError(t, s.Close())
+				return
+			}
+			require.NoError(t, err)
+			write(t, s, promise(9, 9))
+			require.NoError(t, s.Scrub(nil))
+			require.NoError(t, s.Close())
+			disk.PowerCut(faultdisk.Nothing)
+			report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
+			require.NoError(t, err)
+			require.Empty(t, report.Damage)
+			s = openOurs(t, disk)
+			requireEntries(t, s, ownedEntries(s.FirstIndex(), exchangeEntries, ours))
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// Appends, rolls, trims and resets beside a scrub are no damage.
+func TestAScrubBesideWritesFindsNothing(t *testing.T) {
+	o := segment.Options{SegmentBytes: 32 << 10, Owner: ours}
+	s, err := segment.Create(segment.OS(), filepath.Join(t.TempDir(), "log"), o, bootstrap())
+	require.NoError(t, err)
+	stop := make(chan struct{})
+	scrubs := make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				scrubs <- nil
+				return
+			default:
+			}
+			if err := errors.Join(s.Check(), s.Scrub(nil)); err != nil {
+				scrubs <- err
+				return
+			}
+		}
+	}()
+	next := uint64(2)
+	for round := range 6 {
+		for range 100 {
+			saveStarts(t, s, write(t, s, synced(ownedEntry(next, ours))))
+			next++
+		}
+		if round%2 == 0 {
+			require.NoError(t, recycle(s, next-50))
+			continue
+		}
+		require.NoError(t, s.Reset(next, 1, firstOf(next+1), segment.HardState{Term: 1, Commit: next}, []byte("state")))
+		next++
+	}
+	close(stop)
+	require.NoError(t, <-scrubs)
+	require.NoError(t, s.Close())
+}
+
+// What is read with O_DIRECT is what the disk has, at any position and length.
+func TestAStoredFileIsReadAtAnyPosition(t *testing.T) {
+	content := make([]byte, 20_001)
+	for i := range content {
+		content[i] = byte(i * 7 >> 3)
+	}
+	for _, dir := range []string{t.TempDir(), "/dev/shm"} {
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		name := filepath.Join(dir, "strandline-stored-file-test")
+		require.NoError(t, os.WriteFile(name, content, 0o600))
+		t.Cleanup(func() { os.Remove(name) })
+		f, err := segment.OS().OpenStored(name)
+		require.NoError(t, err)
+		for _, at := range []int{0, 1, 4095, 4096, 8000, 20_000} {
+			for _, size := range []int{1, 72, 4096, 9000} {
+				b := make([]byte, size)
+				n, err := f.ReadAt(b, int64(at))
+				want := content[at:min(at+size, len(content))]
+				require.Equal(t, want, b[:n], "%d bytes at %d in %s", size, at, dir)
+				require.Equal(t, n < size, err != nil, "%v", err)
+			}
+		}
+		require.NoError(t, f.Close())
+	}
+	_, err := segment.OS().OpenStored(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, syscall.ENOENT)
+}
