@@ -261,6 +261,7 @@ func (s *Store) exchange(made []remade) error {
 			ordinal: r.header.ordinal, first: r.header.first, path: strings.TrimSuffix(r.name, mendSuffix) + ".seg",
 			header: r.header, index: r.index, terms: r.index.terms, footer: true, file: file, users: 1,
 		}
+		seg.unnamed.Store(true)
 		fresh = append(fresh, seg)
 		if seg.size, err = file.Size(); err != nil {
 			return fmt.Errorf("open segment: %w", err)
@@ -285,6 +286,9 @@ func (s *Store) exchange(made []remade) error {
 	}()
 	for _, seg := range old {
 		seg.loading.Unlock()
+	}
+	for _, seg := range fresh {
+		seg.unnamed.Store(false)
 	}
 	if err != nil {
 		return s.fail(fmt.Errorf("exchange a repaired segment: %w", err))

@@ -51,7 +51,7 @@ func (s *Store) eachSegment(visit func(*segment) error) error {
 	s.mu.RUnlock()
 	for _, seg := range segments {
 		if seg.unnamed.Load() {
-			continue // it is empty
+			continue // it has just been written
 		}
 		err := s.useSegment(seg)
 		if err == nil {

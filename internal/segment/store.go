@@ -170,7 +170,7 @@ type segment struct {
 	// was removed already.
 	gone, removed bool
 
-	unnamed atomic.Bool // a Reset has yet to give the file its name
+	unnamed atomic.Bool // the file has yet to get its name
 
 	durable atomic.Int64 // position in front of which everything is, of the active segment
 	filled  atomic.Int64 // blocks up to here are allocated: writing there does not grow the file
