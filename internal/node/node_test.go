@@ -263,7 +263,7 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 	create(t, n, "a", Config{})
 	_, err := n.CreateLog(t.Context(), anyone, "a", Config{})
 	requireReason(t, record.LogExists, err)
-	for _, bad := range []string{"", "_mine", "a/b", "..", string(make([]byte, 201))} {
+	for _, bad := range []string{"", "_strandline-mine", "a/b", "..", string(make([]byte, 201))} {
 		_, err := n.CreateLog(t.Context(), anyone, bad, Config{})
 		requireReason(t, record.Invalid, err)
 	}

@@ -65,21 +65,21 @@ func TestALogIsATopicWithOnePartitionAndCanGetMore(t *testing.T) {
 func TestOnlyTheSystemChangesItsOwnLogsAndNobodyTheCatalog(t *testing.T) {
 	n := open(t, t.TempDir())
 	system := Caller{System: true}
-	_, err := n.CreateLog(t.Context(), anyone, "_own", Config{})
+	_, err := n.CreateLog(t.Context(), anyone, "_strandline-own", Config{})
 	requireReason(t, record.Invalid, err)
-	_, err = n.CreateLog(t.Context(), system, "_own", Config{})
+	_, err = n.CreateLog(t.Context(), system, "_strandline-own", Config{})
 	require.NoError(t, err)
-	require.Equal(t, record.Invalid, appendTo(t, n, "_own", request(t, "a")).Refusal.Reason)
+	require.Equal(t, record.Invalid, appendTo(t, n, "_strandline-own", request(t, "a")).Refusal.Reason)
 	done := make(chan *record.Refusal, 1)
-	for log, want := range map[string]bool{"_own": true, catalogName: false} {
+	for log, want := range map[string]bool{"_strandline-own": true, catalogName: false} {
 		n.Append(system, log, request(t, "a"), func(a sequence.Answer) { done <- a.Refusal })
 		require.Equal(t, want, <-done == nil, log)
 	}
-	_, _, err = n.Trim(t.Context(), anyone, "_own", 1, false)
+	_, _, err = n.Trim(t.Context(), anyone, "_strandline-own", 1, false)
 	requireReason(t, record.Invalid, err)
-	_, _, err = n.Trim(t.Context(), system, "_own", 1, false)
+	_, _, err = n.Trim(t.Context(), system, "_strandline-own", 1, false)
 	require.NoError(t, err)
-	requireReason(t, record.Invalid, n.DeleteLog(t.Context(), anyone, "_own"))
+	requireReason(t, record.Invalid, n.DeleteLog(t.Context(), anyone, "_strandline-own"))
 }
 
 func TestReservedSessionsAreNeverTheSame(t *testing.T) {
