@@ -80,6 +80,9 @@ type LogInfo struct {
 	Leader       string // address of the leader's gRPC door; empty: unknown
 	Sealed       bool   // takes no more appends
 	Problem      string // empty, or why the log cannot be served
+	// Unknown: the answering node holds no replica, and no node that does has
+	// answered. Start, End and BytesUsed say nothing then.
+	Unknown bool
 
 	// Replicas tells who holds the log, by node, as far as known.
 	Replicas []ReplicaAddress
@@ -267,7 +270,7 @@ func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
 		Name: w.Name, ID: w.Id, Start: w.StartOffset, End: w.EndOffset,
 		BytesUsed: w.BytesUsed, BytesFree: w.BytesFree,
 		WriterTerm: w.WriterTerm, OpenSessions: int(w.OpenSessions),
-		LeaderTerm: w.LeaderTerm, Leader: w.Leader, Sealed: w.Sealed, Problem: w.Problem,
+		LeaderTerm: w.LeaderTerm, Leader: w.Leader, Sealed: w.Sealed, Problem: w.Problem, Unknown: w.Unknown,
 		Config: LogConfig{
 			Retention:      w.GetConfig().GetRetention().AsDuration(),
 			RetentionBytes: w.GetConfig().GetRetentionBytes(),

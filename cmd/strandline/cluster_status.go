@@ -130,8 +130,8 @@ type clusterLogJSON struct {
 	ID       uint64        `json:"id"`
 	Leader   string        `json:"leader"`
 	Term     uint64        `json:"term"`
-	Start    int64         `json:"start"`
-	End      int64         `json:"end"`
+	Start    *int64        `json:"start"` // nil: unknown, nobody leads it
+	End      *int64        `json:"end"`
 	Healthy  bool          `json:"healthy"`
 	Replicas []replicaJSON `json:"replicas"`
 }
@@ -153,8 +153,11 @@ func newClusterJSON(s client.ClusterStatus) clusterJSON {
 	}
 	for _, l := range s.Logs {
 		log := clusterLogJSON{
-			Name: l.Name, ID: l.ID, Leader: l.Leader, Term: l.Term, Start: l.Start, End: l.End,
+			Name: l.Name, ID: l.ID, Leader: l.Leader, Term: l.Term,
 			Healthy: l.Healthy, Replicas: []replicaJSON{},
+		}
+		if l.Leader != "" {
+			log.Start, log.End = &l.Start, &l.End
 		}
 		for _, r := range l.Replicas {
 			log.Replicas = append(log.Replicas, replicaJSON{
@@ -187,7 +190,11 @@ func showReplicas(out io.Writer, logs []client.LogStatus) {
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, "LOG\tHEALTHY\tLEADER\tTERM\tSTART\tEND\tREPLICA ON\tROLE\tEND\tLAG\tSTATE\tPROBLEM")
 	for _, l := range logs {
-		log := fmt.Sprintf("%s\t%s\t%s\t%d\t%d\t%d", l.Name, yesNo(l.Healthy), orUnknown(l.Leader), l.Term, l.Start, l.End)
+		led := "unknown\tunknown\tunknown\tunknown"
+		if l.Leader != "" {
+			led = fmt.Sprintf("%s\t%d\t%d\t%d", l.Leader, l.Term, l.Start, l.End)
+		}
+		log := fmt.Sprintf("%s\t%s\t%s", l.Name, yesNo(l.Healthy), led)
 		for _, r := range l.Replicas {
 			fmt.Fprintf(columns, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", log, r.Node, r.Role, r.End, r.Lag, r.State, r.Problem)
 			log = "\t\t\t\t\t"

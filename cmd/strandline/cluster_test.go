@@ -51,10 +51,10 @@ NODE  ADDRESS         ALIVE  FREE  OF    VERSION
 a     127.0.0.1:7171  yes    1GiB  2GiB  v1
 b     127.0.0.1:7172  no     0     0     unknown
 
-LOG     HEALTHY  LEADER   TERM  START  END  REPLICA ON  ROLE     END  LAG  STATE        PROBLEM
-orders  no       a        5     0      100  a           voter    100  0    leader       
-                                            b           learner  40   60   unreachable  the disk failed
-young   no       unknown  0     0      0
+LOG     HEALTHY  LEADER   TERM     START    END  REPLICA ON  ROLE     END  LAG  STATE        PROBLEM
+orders  no       a        5        0        100  a           voter    100  0    leader       
+                                                 b           learner  40   60   unreachable  the disk failed
+young   no       unknown  unknown  unknown  unknown
 `, out.String())
 }
 

@@ -36,9 +36,9 @@ type logJSON struct {
 	RetentionBytes int64   `json:"retention_bytes"`
 	Replicas       int     `json:"replicas"`
 	Created        string  `json:"created"`
-	StartOffset    int64   `json:"start_offset"`
-	EndOffset      int64   `json:"end_offset"`
-	BytesUsed      int64   `json:"bytes_used"`
+	StartOffset    *int64  `json:"start_offset"` // nil: unknown
+	EndOffset      *int64  `json:"end_offset"`
+	BytesUsed      *int64  `json:"bytes_used"`
 	BytesFree      int64   `json:"bytes_free"`
 	WriterTerm     uint64  `json:"writer_term"`
 	OpenSessions   int     `json:"open_sessions"`
@@ -49,13 +49,19 @@ type logJSON struct {
 }
 
 func newLogJSON(i client.LogInfo) logJSON {
+	known := func(n int64) *int64 {
+		if i.Unknown {
+			return nil
+		}
+		return &n
+	}
 	return logJSON{
 		Log: i.Name, ID: i.ID,
 		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
 		Replicas:    i.Config.Replicas,
 		Created:     i.Created.UTC().Format(time.RFC3339),
-		StartOffset: i.Start, EndOffset: i.End,
-		BytesUsed: i.BytesUsed, BytesFree: i.BytesFree,
+		StartOffset: known(i.Start), EndOffset: known(i.End),
+		BytesUsed: known(i.BytesUsed), BytesFree: i.BytesFree,
 		WriterTerm: i.WriterTerm, OpenSessions: i.OpenSessions,
 		Leader: i.Leader, LeaderTerm: i.LeaderTerm,
 		Sealed: i.Sealed, Problem: i.Problem,

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -13,8 +14,13 @@ import (
 func newLogList(c *cli) *cobra.Command {
 	var internal bool
 	command := &cobra.Command{
-		Use:     "list",
-		Short:   "List all logs",
+		Use:   "list",
+		Short: "List all logs",
+		Long: `List all logs of the cluster: the records that can be read, [START, END), what a
+log occupies on the node that told, and what is wrong with it.
+
+Where no node that holds a log answers, its range is unknown (null with --json), and
+the exit code is 1.`,
 		Example: "  strandline log list\n  strandline log list --json | jq -r .log",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -23,7 +29,10 @@ func newLogList(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.showLogs(logs)
+				if err := c.showLogs(logs); err != nil {
+					return err
+				}
+				return unknownLogs(logs)
 			})
 		},
 	}
@@ -45,8 +54,25 @@ func (c *cli) showLogs(logs []client.LogInfo) error {
 	columns := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, "LOG\tSTART\tEND\tUSED\tDURABILITY\tRETENTION\tPROBLEM")
 	for _, i := range logs {
-		fmt.Fprintf(columns, "%s\t%d\t%d\t%v\t%v\t%s\t%s\n",
-			i.Name, i.Start, i.End, size(i.BytesUsed), i.Config.Durability, retention(i.Config), i.Problem)
+		held := fmt.Sprintf("%d\t%d\t%v", i.Start, i.End, size(i.BytesUsed))
+		if i.Unknown {
+			held = "unknown\tunknown\tunknown"
+		}
+		fmt.Fprintf(columns, "%s\t%s\t%v\t%s\t%s\n", i.Name, held, i.Config.Durability, retention(i.Config), i.Problem)
 	}
 	return columns.Flush()
+}
+
+// unknownLogs is nil if the range of every log is known.
+func unknownLogs(logs []client.LogInfo) error {
+	var names []string
+	for _, i := range logs {
+		if i.Unknown {
+			names = append(names, i.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("no node that holds these logs answers: %s", strings.Join(names, ", "))
 }

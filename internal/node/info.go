@@ -98,7 +98,7 @@ func (n *Node) describeElsewhere(l catalogLog, state *catalogState) Info {
 	free, total := n.space.known()
 	return Info{
 		Name: l.Name, ID: l.ID, Config: decodeConfig(l.Config), Created: l.Created,
-		BytesFree: free, BytesTotal: total, Age: UnknownAge, Replicas: replicasOf(state, l.Name, ""),
+		BytesFree: free, BytesTotal: total, Age: UnknownAge, Unknown: true, Replicas: replicasOf(state, l.Name, ""),
 	}
 }
 

@@ -211,20 +211,45 @@ func settingsBytes(settings map[string]string) (n int) {
 }
 
 // ListLogs describes all logs of the cluster, by name; with internal the
-// system's too. Of a log that this node does not hold it tells what the catalog
-// knows.
-func (n *Node) ListLogs(ctx context.Context, _ Caller, internal bool) ([]Info, error) {
+// system's too. A log without a leader has that as its Problem, and so has one of
+// which no node that holds it answers.
+func (n *Node) ListLogs(ctx context.Context, caller Caller, internal bool) ([]Info, error) {
+	infos, confirmed, err := n.listLogs(ctx, caller, internal)
+	if err != nil {
+		return nil, err
+	}
+	if confirmed != nil && len(infos) == 0 {
+		return nil, record.Refuse(record.NotLeader, "this node cannot ask the catalog's leader which logs there are: %v", confirmed)
+	}
+	n.askForUnknown(ctx, infos)
+	for i := range infos {
+		switch info := &infos[i]; {
+		case info.Problem != "":
+		case info.Unknown:
+			info.Problem = "no node that holds it answers"
+		case info.Leader == "" && !n.leads(info.Name):
+			info.Problem = "it has no leader at the moment"
+		case confirmed != nil:
+			info.Problem = "this may be old: the catalog's leader cannot be reached"
+		}
+	}
+	return infos, nil
+}
+
+// listLogs describes all logs as far as this node knows. Confirmed is nil if it
+// knows all that there are, or why not.
+func (n *Node) listLogs(ctx context.Context, _ Caller, internal bool) (infos []Info, confirmed, err error) {
 	c := n.catalog.Load()
 	if c == nil {
-		return nil, n.notMember()
+		return nil, nil, n.notMember()
 	}
-	if err := c.refresh(ctx); err != nil {
-		n.logger.Debug("listing logs without the catalog's leader", "error", err)
+	if confirmed = c.refresh(ctx); confirmed != nil {
+		n.logger.Debug("listing logs without the catalog's leader", "error", confirmed)
 	} else {
 		n.rehost()
 	}
 	state, hosted := c.shown.Load(), *n.logs.Load()
-	infos := make([]Info, 0, len(state.Logs)+1)
+	infos = make([]Info, 0, len(state.Logs)+1)
 	if internal {
 		infos = append(infos, n.describe(c.host()))
 	}
@@ -237,7 +262,53 @@ func (n *Node) ListLogs(ctx context.Context, _ Caller, internal bool) ([]Info, e
 			infos = append(infos, n.describeElsewhere(state.Logs[name], state))
 		}
 	}
-	return infos, nil
+	return infos, confirmed, nil
+}
+
+// askForUnknown asks the other nodes about logs that this one does not hold.
+func (n *Node) askForUnknown(ctx context.Context, infos []Info) {
+	if !slices.ContainsFunc(infos, func(i Info) bool { return i.Unknown }) {
+		return
+	}
+	state := n.catalog.Load().shown.Load()
+	reports := n.askAll(ctx, state)
+	for i := range infos {
+		info := &infos[i]
+		if !info.Unknown {
+			continue
+		}
+		var best logReport
+		for node, r := range reports {
+			at, holds := r.Logs[info.ID]
+			if !holds || at.Problem != "" || !info.Unknown && !at.newer(&best) {
+				continue
+			}
+			best, info.Unknown = at, false
+			if info.Leader = ""; at.Leading {
+				info.Leader = state.Nodes[node].Address
+			}
+		}
+		info.Start, info.End, info.BytesUsed, info.LeaderTerm = best.Start, best.End, best.Used, best.Term
+		info.Replicas = replicasOf(state, info.Name, info.Leader)
+	}
+}
+
+// newer reports whether one node knows more of a log than another: who leads, then
+// who has heard of the later term, then who has more.
+func (l *logReport) newer(o *logReport) bool {
+	switch {
+	case l.Term != o.Term:
+		return l.Term > o.Term
+	case l.Leading != o.Leading:
+		return l.Leading
+	}
+	return l.End > o.End
+}
+
+// leads reports whether this node leads a log.
+func (n *Node) leads(log string) bool {
+	h := (*n.logs.Load())[log]
+	return h != nil && h.replica != nil && h.replica.Status().Leading
 }
 
 // ConfigureLog changes a log's retention, and its largest batch if that is not

@@ -29,6 +29,7 @@ type logReport struct {
 	Leading    bool           `json:"leading"`
 	Term       uint64         `json:"term"`
 	Start, End record.Offset  `json:",omitempty"`
+	Used       int64          `json:"used,omitempty"` // bytes on its disk
 	Voters     []uint64       `json:"voters"`
 	Learners   []uint64       `json:"learners"`
 	Peers      []replica.Peer `json:"peers,omitempty"` // of a leader
@@ -59,6 +60,7 @@ func (h *hosted) report() logReport {
 	l := logReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners}
 	l.Problem = h.repairs.problem() // it works all the same
 	l.Start, l.End, _ = h.replica.Tail().Bounds()
+	l.Used = h.log.Bytes()
 	if !s.Leading {
 		return l
 	}

@@ -161,7 +161,7 @@ func (n *Node) Topic(ctx context.Context, _ Caller, name string) (Topic, error) 
 
 // Topics describes all topics, by name.
 func (n *Node) Topics(ctx context.Context, c Caller) ([]Topic, error) {
-	logs, err := n.ListLogs(ctx, c, false)
+	logs, _, err := n.listLogs(ctx, c, false)
 	if err != nil {
 		return nil, err
 	}

@@ -80,6 +80,9 @@ type Info struct {
 	Sealed       bool
 	Full         bool   // appends are refused for lack of room
 	Problem      string // empty, or why the log cannot be served here
+	// Unknown: this node holds no replica, and has not heard of one that does.
+	// Start, End and BytesUsed say nothing then.
+	Unknown bool
 
 	// Age is how old the knowledge of End may be, as in Chunk.
 	Age time.Duration

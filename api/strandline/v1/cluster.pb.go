@@ -450,7 +450,8 @@ type LogStatus struct {
 	// Name of the leading node; empty: none is known.
 	Leader string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
 	Term   uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
-	// Offsets in [start_offset, end_offset) can be read, as the leader knows.
+	// Offsets in [start_offset, end_offset) can be read, as the leader knows. Without
+	// one they say nothing.
 	StartOffset int64 `protobuf:"varint,5,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
 	EndOffset   int64 `protobuf:"varint,6,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
 	// There is a leader, and every replica votes and keeps up.

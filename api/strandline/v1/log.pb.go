@@ -1624,7 +1624,10 @@ type LogInfo struct {
 	// Empty, or why this log cannot be served here.
 	Problem string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
 	// Who holds the log, as far as known, by node: a read may go to any of them.
-	Replicas      []*ReplicaAddress `protobuf:"bytes,15,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Replicas []*ReplicaAddress `protobuf:"bytes,15,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// The answering node holds no replica, and no node that does has answered:
+	// start_offset, end_offset and bytes_used say nothing.
+	Unknown       bool `protobuf:"varint,16,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1762,6 +1765,13 @@ func (x *LogInfo) GetReplicas() []*ReplicaAddress {
 		return x.Replicas
 	}
 	return nil
+}
+
+func (x *LogInfo) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
 }
 
 // ReplicaAddress tells where a replica of a log can be reached.
@@ -2028,7 +2038,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\vwriter_term\x18\x01 \x01(\x04R\n" +
 	"writerTerm\x12\x1d\n" +
 	"\n" +
-	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\x81\x04\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\x9b\x04\n" +
 	"\aLogInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x120\n" +
@@ -2050,7 +2060,8 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06leader\x18\f \x01(\tR\x06leader\x12\x16\n" +
 	"\x06sealed\x18\r \x01(\bR\x06sealed\x12\x18\n" +
 	"\aproblem\x18\x0e \x01(\tR\aproblem\x129\n" +
-	"\breplicas\x18\x0f \x03(\v2\x1d.strandline.v1.ReplicaAddressR\breplicas\"V\n" +
+	"\breplicas\x18\x0f \x03(\v2\x1d.strandline.v1.ReplicaAddressR\breplicas\x12\x18\n" +
+	"\aunknown\x18\x10 \x01(\bR\aunknown\"V\n" +
 	"\x0eReplicaAddress\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +

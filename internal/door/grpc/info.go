@@ -27,6 +27,7 @@ func encodeInfo(i node.Info) *strandlinev1.LogInfo {
 		Leader:       i.Leader,
 		Sealed:       i.Sealed,
 		Problem:      i.Problem,
+		Unknown:      i.Unknown,
 	}
 	for _, r := range i.Replicas {
 		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader})
