@@ -214,6 +214,9 @@ func (b *chunk) read(memory []byte) error {
 		b.data = make([]byte, size)
 	}
 	n, err := b.file.ReadAt(b.data, b.begin)
+	if unreadable(err) { // a sector that is lost stays so; anything else is no damage
+		n, err = b.file.ReadAt(b.data, b.begin)
+	}
 	if err == io.EOF {
 		b.data = b.data[:n] // a frame is missing then, and is found missing
 		err = nil
