@@ -78,8 +78,9 @@ func (d devSettings) run(ctx context.Context, announce func([]served, client.Clu
 	up := make(chan served, len(devNames))
 	for i, name := range devNames {
 		s := serveSettings{
-			spreadLeaders: true,
-			data:          filepath.Join(d.data, name), logspecLog: "logspec", minFree: node.DefaultMinFree, logger: d.logs(name).warnings(),
+			kafkaAutoCreate: true,
+			spreadLeaders:   true,
+			data:            filepath.Join(d.data, name), logspecLog: "logspec", minFree: node.DefaultMinFree, logger: d.logs(name).warnings(),
 			membership: membership{name: name, peers: peers},
 		}
 		go func() {

@@ -68,6 +68,7 @@ exit code 0, within 10 s.`,
 	flags.StringVar(&s.grpc, "grpc", defaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 takes any that is free")
 	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
 	flags.StringVar(&s.kafkaAdvertise, "kafka-advertise", "", "`address` at which Kafka's clients reach this node, behind NAT or in a container (default: --kafka, or where the node is reached)")
+	flags.BoolVar(&s.kafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
 	flags.StringVar(&s.http, "http", defaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree

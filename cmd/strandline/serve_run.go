@@ -38,12 +38,14 @@ type serveSettings struct {
 	kafka      string
 	// kafkaAdvertise is what Kafka's clients are told; empty: kafkaReachedAt.
 	kafkaAdvertise string
-	logspecLog     string
-	pprof          bool
-	spreadLeaders  bool
-	minFree        int64
-	scrubRate      int64
-	scrubEvery     time.Duration
+	// kafkaAutoCreate creates topics that Kafka's clients ask for.
+	kafkaAutoCreate bool
+	logspecLog      string
+	pprof           bool
+	spreadLeaders   bool
+	minFree         int64
+	scrubRate       int64
+	scrubEvery      time.Duration
 	// segmentBytes is that of node.Options; 0: its default.
 	segmentBytes int64
 	syncDelay    time.Duration

@@ -40,7 +40,7 @@ func (n *Node) CreateLog(ctx context.Context, caller Caller, name string, config
 		if l, there := s.Logs[name]; there && caller.Request != "" && l.Request == caller.Request {
 			return catalogChange{}, nil
 		}
-		created, refusal := n.newLog(s, name, config)
+		created, refusal := n.newLog(s, name, config, nil)
 		created.Request = caller.Request
 		if refusal != nil {
 			return catalogChange{}, refusal
@@ -60,8 +60,9 @@ const maxRequestName = 64
 // elections.
 const createTime = 15 * time.Second
 
-// newLog plans a log that the catalog does not have yet.
-func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, *record.Refusal) {
+// newLog plans a log that the catalog does not have yet, on nodes that are chosen
+// unless they are given.
+func (n *Node) newLog(s *catalogState, name string, config Config, nodes []uint64) (catalogLog, *record.Refusal) {
 	if _, ok := s.Logs[name]; ok {
 		return catalogLog{}, record.Refuse(record.LogExists, "there is a log %q already", name)
 	}
@@ -69,7 +70,12 @@ func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, 
 		return catalogLog{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
 	}
 	created := catalogLog{ID: s.NextLog, Name: name, Config: encodeConfig(config), Created: n.now().UnixMilli()}
-	nodes, refusal := n.place(s, config.Replicas, created.ID)
+	var refusal *record.Refusal
+	if nodes == nil {
+		nodes, refusal = n.place(s, config.Replicas, created.ID)
+	} else {
+		refusal = checkNodes(s, nodes)
+	}
 	if refusal != nil {
 		return catalogLog{}, refusal
 	}
@@ -83,6 +89,22 @@ func (n *Node) newLog(s *catalogState, name string, config Config) (catalogLog, 
 		created.Reserve(0, 0)
 	}
 	return created, nil
+}
+
+// checkNodes refuses nodes that cannot hold a log together.
+func checkNodes(s *catalogState, nodes []uint64) *record.Refusal {
+	for i, id := range nodes {
+		switch known, ok := s.Nodes[id]; {
+		case !ok || known.Leaving:
+			return record.Refuse(record.NoNode, "there is no node %d to hold a replica", id)
+		case slices.Contains(nodes[:i], id):
+			return record.Refuse(record.Invalid, "node %d cannot hold two replicas of one log", id)
+		}
+	}
+	if len(nodes) == 0 || len(nodes) > maxReplicas {
+		return record.Refuse(record.Invalid, "%d replicas asked for, a log has 1 to %d", len(nodes), maxReplicas)
+	}
+	return nil
 }
 
 // created waits until a new log takes appends, wherever it is, and describes it.

@@ -34,28 +34,32 @@ type Topic struct {
 }
 
 // CreateTopic makes a topic of so many partitions, each with the config, and
-// returns when they take appends.
-func (n *Node) CreateTopic(ctx context.Context, c Caller, name string, partitions int32, config Config) (Topic, error) {
+// returns when they take appends. on has the nodes that are to hold each, and to
+// lead it the first of them; nil: they are chosen.
+func (n *Node) CreateTopic(ctx context.Context, c Caller, name string, partitions int32, config Config, on [][]uint64) (Topic, error) {
 	if r := checkName(Caller{}, name); r != nil {
 		return Topic{}, r
 	}
-	return n.createPartitions(ctx, name, 0, partitions, config)
+	return n.createPartitions(ctx, name, 0, partitions, config, on)
 }
 
 // AddPartitions makes a topic have more partitions, which are configured like
-// its first.
-func (n *Node) AddPartitions(ctx context.Context, c Caller, name string, partitions int32) error {
+// its first. on is as for CreateTopic, of the new ones.
+func (n *Node) AddPartitions(ctx context.Context, c Caller, name string, partitions int32, on [][]uint64) error {
 	t, err := n.Topic(ctx, c, name)
 	if err != nil {
 		return err
 	}
 	config := t.Partitions[0].Config
-	_, err = n.createPartitions(ctx, name, int32(len(t.Partitions)), partitions, config)
+	_, err = n.createPartitions(ctx, name, int32(len(t.Partitions)), partitions, config, on)
 	return err
 }
 
-func (n *Node) createPartitions(ctx context.Context, topic string, from, until int32, config Config) (Topic, error) {
+func (n *Node) createPartitions(ctx context.Context, topic string, from, until int32, config Config, on [][]uint64) (Topic, error) {
 	t := Topic{Name: topic}
+	if on != nil && len(on) != int(until-from) {
+		return t, record.Refuse(record.Invalid, "nodes are given for %d partitions, and there are %d to make", len(on), until-from)
+	}
 	if err := checkConfig(config); err != nil {
 		return t, err
 	}
@@ -74,7 +78,11 @@ func (n *Node) createPartitions(ctx context.Context, topic string, from, until i
 			if of.Topic, of.Partition = topic, p; p == 0 {
 				of.Topic = ""
 			}
-			l, refusal := n.newLog(&planned, PartitionLog(topic, p), of)
+			var nodes []uint64
+			if on != nil {
+				nodes = on[p-from]
+			}
+			l, refusal := n.newLog(&planned, PartitionLog(topic, p), of, nodes)
 			if refusal != nil {
 				return catalogChange{}, refusal
 			}

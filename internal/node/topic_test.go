@@ -13,15 +13,15 @@ import (
 func TestATopicComesAndGoesAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	made, err := n.CreateTopic(t.Context(), anyone, "orders", 3, Config{Retention: time.Hour})
+	made, err := n.CreateTopic(t.Context(), anyone, "orders", 3, Config{Retention: time.Hour}, nil)
 	require.NoError(t, err)
 	require.Len(t, made.Partitions, 3)
 	for _, log := range []string{"orders", "orders/1", "orders/2"} {
 		mustAppend(t, n, log, "a")
 	}
-	_, err = n.CreateTopic(t.Context(), anyone, "orders", 5, Config{})
+	_, err = n.CreateTopic(t.Context(), anyone, "orders", 5, Config{}, nil)
 	requireReason(t, record.LogExists, err)
-	require.NoError(t, n.AddPartitions(t.Context(), anyone, "orders", 4))
+	require.NoError(t, n.AddPartitions(t.Context(), anyone, "orders", 4, nil))
 	require.NoError(t, n.Close(t.Context()))
 
 	n = open(t, dir)
@@ -56,7 +56,7 @@ func TestALogIsATopicWithOnePartitionAndCanGetMore(t *testing.T) {
 	topic, err := n.Topic(t.Context(), anyone, "orders")
 	require.NoError(t, err)
 	require.Len(t, topic.Partitions, 1)
-	require.NoError(t, n.AddPartitions(t.Context(), anyone, "orders", 2))
+	require.NoError(t, n.AddPartitions(t.Context(), anyone, "orders", 2, nil))
 	mustAppend(t, n, "orders/1", "a")
 	_, err = n.Topic(t.Context(), anyone, "orders/1")
 	requireReason(t, record.LogNotFound, err)

@@ -6,6 +6,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
+// CatalogLog is the name of the log that holds the cluster's catalog.
+const CatalogLog = catalogName
+
 // Bounds is what a reader needs to know of a log, and costs next to nothing.
 type Bounds struct {
 	ID uint64 // of the log: another one of the same name has another

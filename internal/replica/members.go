@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
 )
 
 // Members are the replicas of a log as its Raft configuration tells. The lists
@@ -222,3 +223,7 @@ func (c *Core) Peers() []Peer {
 	slices.SortFunc(peers, func(a, b Peer) int { return int(int64(a.Replica) - int64(b.Replica)) })
 	return peers
 }
+
+// Producers returns Kafka's producers that the committed entries tell of, most at
+// the most.
+func (c *Core) Producers(most int) []sequence.Producer { return c.table.Producers(most) }

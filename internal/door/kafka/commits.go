@@ -42,6 +42,7 @@ type offsetChange struct {
 	Group   string         `json:"group"`
 	Time    int64          `json:"time"` // unix ms
 	Commits []offsetCommit `json:"commits,omitempty"`
+	Remove  []offsetOf     `json:"remove,omitempty"`
 	Members *groupMembers  `json:"members,omitempty"`
 	Delete  bool           `json:"delete,omitempty"` // the group with all its offsets
 }
@@ -50,6 +51,12 @@ type offsetCommit struct {
 	Topic     string `json:"t"`
 	Partition int32  `json:"p"`
 	committed
+}
+
+// offsetOf names a partition whose offset is forgotten.
+type offsetOf struct {
+	Topic     string `json:"t"`
+	Partition int32  `json:"p"`
 }
 
 // groupMembers says that a group has members from the time of the change on, or
@@ -84,11 +91,18 @@ func (s *commits) fold(c *offsetChange) {
 		one.committed.Time = c.Time
 		g.offsets[partition{one.Topic, one.Partition}] = one.committed
 	}
+	for _, one := range c.Remove {
+		delete(g.offsets, partition{one.Topic, one.Partition})
+	}
 	if m := c.Members; m != nil {
 		g.members, g.kind, g.emptied = m.Some, m.Kind, 0
 		if !m.Some {
 			g.emptied = c.Time
 		}
+	}
+	if len(g.offsets) == 0 && g.kind == "" {
+		delete(s.groups, c.Group) // nothing is left of it
+		return
 	}
 	s.count += g.size()
 }

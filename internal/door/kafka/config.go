@@ -3,7 +3,6 @@ package kafkadoor
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,10 +27,7 @@ func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeCon
 				out.Configs = describeTopicConfigs(&t.Partitions[0].Config, asked.ConfigNames, m.IncludeDocumentation)
 			}
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-			// A node is configured where it is started; nothing of it is shown.
-			if id := strconv.Itoa(int(q.brokers().self)); asked.ResourceName != id && asked.ResourceName != "" {
-				err = refuse(kerr.InvalidRequest, fmt.Sprintf("this is broker %s, not %q", id, asked.ResourceName))
-			}
+			out.Configs, err = q.describeBroker(asked)
 		default:
 			err = refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no settings here", asked.ResourceType))
 		}

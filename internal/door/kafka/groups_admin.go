@@ -2,6 +2,7 @@ package kafkadoor
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -78,12 +79,56 @@ func (q *call) listGroups(m *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
 		d, _, err := q.describe(id)
-		if err != nil || d.State == group.Dead || len(m.StatesFilter) > 0 && !slices.Contains(m.StatesFilter, string(d.State)) {
+		if err != nil || d.State == group.Dead || !passes(m.StatesFilter, string(d.State)) || !passes(m.TypesFilter, groupType) {
 			continue
 		}
 		out := kmsg.NewListGroupsResponseGroup()
-		out.Group, out.ProtocolType, out.GroupState = id, d.ProtocolType, string(d.State)
+		out.Group, out.ProtocolType, out.GroupState, out.GroupType = id, d.ProtocolType, string(d.State), groupType
 		r.Groups = append(r.Groups, out)
+	}
+	return r
+}
+
+// groupType is that of all groups: members decide who gets what.
+const groupType = "classic"
+
+// passes reports whether a filter lets something through, as an empty one does.
+func passes(filter []string, is string) bool {
+	return len(filter) == 0 || slices.ContainsFunc(filter, func(one string) bool { return strings.EqualFold(one, is) })
+}
+
+// offsetDelete forgets offsets of partitions that no member of the group reads.
+func (q *call) offsetDelete(m *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteResponse {
+	r := kmsg.NewPtrOffsetDeleteResponse()
+	d, term, err := q.describe(m.Group)
+	subscribed, readable := d.Subscribed()
+	switch {
+	case err != nil:
+	case d.State == group.Dead:
+		err = kerr.GroupIDNotFound
+	case !readable:
+		err = kerr.NonEmptyGroup
+	}
+	change := offsetChange{Group: m.Group, Time: time.Now().UnixMilli()}
+	for i := range m.Topics {
+		out := kmsg.NewOffsetDeleteResponseTopic()
+		out.Topic = m.Topics[i].Topic
+		for _, p := range m.Topics[i].Partitions {
+			one := kmsg.NewOffsetDeleteResponseTopicPartition()
+			if one.Partition = p.Partition; slices.Contains(subscribed, out.Topic) {
+				one.ErrorCode = kerr.GroupSubscribedToTopic.Code
+			} else {
+				change.Remove = append(change.Remove, offsetOf{out.Topic, p.Partition})
+			}
+			out.Partitions = append(out.Partitions, one)
+		}
+		r.Topics = append(r.Topics, out)
+	}
+	if err == nil && len(change.Remove) > 0 {
+		err = coordinatorError(q.connection.server.groups.offsets.write(q.connection.ctx, term, change))
+	}
+	if r.ErrorCode = codeOf(err); err != nil {
+		r.Topics = nil
 	}
 	return r
 }

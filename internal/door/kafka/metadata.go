@@ -1,6 +1,7 @@
 package kafkadoor
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 
@@ -67,6 +68,10 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 			continue
 		}
 		t, err := q.askedFor(asked.Topic, asked.TopicID)
+		if s.options.AutoCreate && (m.Version < 4 || m.AllowAutoTopicCreation) && asked.Topic != nil &&
+			errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
+			t, err = q.autoCreate(*asked.Topic)
+		}
 		if err != nil {
 			r.Topics = append(r.Topics, noTopic(asked, err))
 			continue
@@ -74,6 +79,22 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 		r.Topics = append(r.Topics, brokers.describe(&t))
 	}
 	return r
+}
+
+// autoCreate makes a topic that somebody has asked for, as Kafka does by default.
+func (q *call) autoCreate(name string) (node.Topic, error) {
+	if _, ok := logOf(name, 0); !ok || !topicName.MatchString(name) {
+		return node.Topic{}, kerr.InvalidTopicException
+	}
+	s := q.connection.server
+	t, err := s.node.CreateTopic(q.connection.ctx, anonymous, name, 1, node.Config{}, nil)
+	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
+		return q.topic(name) // somebody else was faster
+	}
+	if err == nil {
+		s.logger.Info("a topic was created because a client asked for it", "topic", name, "client", q.connection.conn.RemoteAddr())
+	}
+	return t, err
 }
 
 // askedFor finds a topic by its name, or by its id where there is no name.

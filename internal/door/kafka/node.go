@@ -29,10 +29,13 @@ type Node interface {
 	KnownInfo(c node.Caller, log string) (node.Info, error)
 	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
 
+	Producers(ctx context.Context, c node.Caller, log string) ([]sequence.Producer, error)
+	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
+
 	Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error)
 	Topics(ctx context.Context, c node.Caller) ([]node.Topic, error)
-	CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config) (node.Topic, error)
-	AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32) error
+	CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config, on [][]uint64) (node.Topic, error)
+	AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32, on [][]uint64) error
 	ConfigureTopic(ctx context.Context, c node.Caller, name string, config node.Config) error
 	DeleteTopic(ctx context.Context, c node.Caller, name string) error
 }

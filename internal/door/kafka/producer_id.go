@@ -3,7 +3,18 @@ package kafkadoor
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/record"
 )
+
+// lastSequence is the number of the newest batch's last record, as Kafka counts:
+// with 31 bits. -1: there is none.
+func lastSequence(next record.Sequence) int32 {
+	if next == 0 {
+		return -1
+	}
+	return int32((next - 1) % (1 << 31))
+}
 
 // initProducerID reserves an id. Nothing is kept: the producer's first batch in
 // a log opens its session there. A producer that asks again, to raise its

@@ -49,7 +49,10 @@ type Options struct {
 	// Default: the one that other nodes tell them, or if they know none the one
 	// that each client has come to.
 	Advertise string
-	Logger    *slog.Logger
+	// AutoCreate: a topic that a client asks for by name, and does not forbid to, is
+	// created if there is none, with one partition.
+	AutoCreate bool
+	Logger     *slog.Logger
 }
 
 // New makes a server for n. It does nothing before Serve.

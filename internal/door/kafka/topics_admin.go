@@ -38,8 +38,15 @@ func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRespo
 func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config node.Config, count int32, id topicID, err error) {
 	s := q.connection.server
 	members, _ := s.node.Members()
+	on, err := assigned(asked)
+	if err != nil {
+		return config, 0, id, err
+	}
 	if config, count, err = planTopic(asked, len(members)); err != nil {
 		return config, 0, id, err
+	}
+	if on != nil {
+		count, config.Replicas = int32(len(on)), len(on[0])
 	}
 	switch _, err := q.topic(asked.Topic); {
 	case err == nil:
@@ -54,11 +61,51 @@ func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bo
 	if validateOnly {
 		return config, count, id, nil
 	}
-	t, err := s.node.CreateTopic(q.connection.ctx, anonymous, asked.Topic, count, config)
+	t, err := s.node.CreateTopic(q.connection.ctx, anonymous, asked.Topic, count, config, on)
 	if err != nil {
-		return config, 0, id, err
+		return config, 0, id, assignmentError(err, on)
 	}
 	return t.Partitions[0].Config, count, s.topicID(&t), nil
+}
+
+// assigned are the nodes that a request names for each partition; nil: none.
+func assigned(asked *kmsg.CreateTopicsRequestTopic) ([][]uint64, error) {
+	n := len(asked.ReplicaAssignment)
+	if n == 0 {
+		return nil, nil
+	}
+	if asked.NumPartitions != -1 || asked.ReplicationFactor != -1 {
+		return nil, refuse(kerr.InvalidRequest, "give either the nodes of each partition, or numbers of partitions and replicas")
+	}
+	on := make([][]uint64, n)
+	for _, a := range asked.ReplicaAssignment {
+		switch {
+		case a.Partition < 0 || int(a.Partition) >= n || on[a.Partition] != nil:
+			return nil, refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("partitions are numbered from 0 to %d, each once", n-1))
+		case len(a.Replicas) == 0 || len(a.Replicas) != len(asked.ReplicaAssignment[0].Replicas):
+			return nil, refuse(kerr.InvalidReplicaAssignment, "all partitions need the same number of replicas")
+		}
+		on[a.Partition] = nodeIDs(a.Replicas)
+	}
+	return on, nil
+}
+
+func nodeIDs(brokers []int32) []uint64 {
+	ids := make([]uint64, len(brokers))
+	for i, id := range brokers {
+		ids[i] = uint64(max(id, 0)) // there is no node 0
+	}
+	return ids
+}
+
+// assignmentError says of nodes that were named that they are not what a topic can
+// be placed on.
+func assignmentError(err error, on [][]uint64) error {
+	var r *record.Refusal
+	if on != nil && errors.As(err, &r) && (r.Reason == record.NoNode || r.Reason == record.Invalid) {
+		return refuse(kerr.InvalidReplicaAssignment, r.Detail)
+	}
+	return err
 }
 
 // planTopic checks what a topic is to be like in a cluster of so many nodes.
@@ -67,12 +114,9 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Con
 		return config, 0, refuse(kerr.InvalidTopicException,
 			fmt.Sprintf("%q is no name for a topic: 1 to 249 of a-z A-Z 0-9 . _ -, and none of the system's", asked.Topic))
 	}
-	if len(asked.ReplicaAssignment) > 0 {
-		return config, 0, refuse(kerr.InvalidReplicaAssignment, "replicas are placed by the cluster: give a number of partitions and of replicas")
-	}
 	count = asked.NumPartitions
 	if asked.NumPartitions == -1 {
-		count = 1
+		count = max(1, int32(len(asked.ReplicaAssignment)))
 	}
 	if count < 1 || count > maxPartitions {
 		return config, 0, refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", count, maxPartitions))
@@ -143,8 +187,6 @@ func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateO
 	switch {
 	case err != nil:
 		return err
-	case len(asked.Assignment) > 0:
-		return refuse(kerr.InvalidReplicaAssignment, "replicas are placed by the cluster")
 	case asked.Count <= have:
 		return refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %q has %d partitions already", asked.Topic, have))
 	case asked.Count > maxPartitions:
@@ -152,7 +194,11 @@ func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateO
 	case validateOnly:
 		return nil
 	}
-	return q.connection.server.node.AddPartitions(q.connection.ctx, anonymous, asked.Topic, asked.Count)
+	var on [][]uint64
+	for _, a := range asked.Assignment {
+		on = append(on, nodeIDs(a.Replicas))
+	}
+	return assignmentError(q.connection.server.node.AddPartitions(q.connection.ctx, anonymous, asked.Topic, asked.Count, on), on)
 }
 
 // deleteRecords trims. Offset -1 stands for the end.

@@ -26,9 +26,9 @@ const (
 	// MaxRebalanceMs bounds how long a group waits for a silent member.
 	MaxRebalanceMs = 60 * 60_000
 
-	// initialDelayMs is how long an empty group waits for more members after
+	// InitialDelayMs is how long an empty group waits for more members after
 	// the first, so that those who start together share one rebalance.
-	initialDelayMs = 300
+	InitialDelayMs = 300
 )
 
 // Group is one consumer group. It has one owner and is not safe for concurrent

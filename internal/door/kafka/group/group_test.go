@@ -63,7 +63,7 @@ func (r *room) pass(ms int64) {
 func pair(t *testing.T) (r *room, a, b string) {
 	r = newRoom(t)
 	a, b = r.newcomer("a"), r.newcomer("b")
-	r.pass(initialDelayMs)
+	r.pass(InitialDelayMs)
 	r.share(a, b)
 	return r, a, b
 }
@@ -80,11 +80,11 @@ func (r *room) share(a, b string) {
 func TestMembersThatStartTogetherShareOneGeneration(t *testing.T) {
 	r := newRoom(t)
 	a := r.newcomer("a")
-	r.pass(initialDelayMs / 2)
+	r.pass(InitialDelayMs / 2)
 	b := r.newcomer("b")
 	require.Empty(t, r.joined)
 	require.Equal(t, Joining, r.State())
-	r.pass(initialDelayMs)
+	r.pass(InitialDelayMs)
 	require.Equal(t, Syncing, r.State())
 	require.EqualValues(t, 1, r.joined["a"].Generation)
 	require.EqualValues(t, 1, r.joined["b"].Generation)
@@ -161,7 +161,7 @@ func TestAMemberThatLeavesIsNotWaitedFor(t *testing.T) {
 func TestALeaderThatDoesNotTellLosesItsPlace(t *testing.T) {
 	r := newRoom(t)
 	a, b := r.newcomer("a"), r.newcomer("b")
-	r.pass(initialDelayMs)
+	r.pass(InitialDelayMs)
 	r.sync("b", b, nil)
 	for range 31 {
 		r.pass(1000)
@@ -193,7 +193,7 @@ func TestAnInstanceThatIsStartedAnewTakesItsPlaceBack(t *testing.T) {
 	}
 	static("x", "")
 	static("y", "")
-	r.pass(initialDelayMs)
+	r.pass(InitialDelayMs)
 	x, y := r.joined["x"].MemberID, r.joined["y"].MemberID
 	r.sync("y", y, nil)
 	r.sync("x", x, map[string][]byte{y: []byte("share")})
@@ -213,7 +213,7 @@ func TestAnInstanceKeepsItsPlaceWhileItIsAway(t *testing.T) {
 	j.Instance = "x"
 	j.SessionMs = 60_000
 	r.join("x", j)
-	r.pass(initialDelayMs)
+	r.pass(InitialDelayMs)
 	x := r.joined["x"].MemberID
 	r.sync("x", x, nil)
 	r.newcomer("b")
@@ -287,6 +287,6 @@ func TestThePreferredProtocolThatAllKnowIsChosen(t *testing.T) {
 		}
 		r.join(name, j)
 	}
-	r.pass(initialDelayMs)
+	r.pass(InitialDelayMs)
 	require.Equal(t, "sticky", r.joined["a"].Protocol)
 }

@@ -77,10 +77,10 @@ func (g *Group) Join(now int64, j Join, done func(Joined)) {
 	case Empty:
 		g.state, g.protocolType = Joining, j.ProtocolType
 		g.latest = now + m.rebalanceMs
-		g.deadline = min(now+initialDelayMs, g.latest)
+		g.deadline = min(now+InitialDelayMs, g.latest)
 	case Joining:
 		if g.latest != 0 {
-			g.deadline = min(now+initialDelayMs, g.latest)
+			g.deadline = min(now+InitialDelayMs, g.latest)
 		}
 	default:
 		g.rebalance(now)

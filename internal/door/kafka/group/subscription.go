@@ -1,0 +1,16 @@
+package group
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// Subscribed are the topics that members read, and whether that is known of all:
+// members of another kind than consumers tell each other something else.
+func (d *Description) Subscribed() (topics []string, known bool) {
+	for _, m := range d.Members {
+		var told kmsg.ConsumerMemberMetadata
+		if d.ProtocolType != "consumer" || told.ReadFrom(m.Metadata) != nil {
+			return nil, false
+		}
+		topics = append(topics, told.Topics...)
+	}
+	return topics, true
+}
