@@ -60,9 +60,12 @@ func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int)
 		if r.expiry {
 			c.expiring--
 		}
-		if r.Append != nil {
+		switch {
+		case r.Append != nil:
 			c.decided = append(c.decided, c.sequencer.Append(r.Append))
-		} else {
+		case r.Command.Kind == record.ExpireSession:
+			c.decided = append(c.decided, c.sequencer.Expire(r.Command.Session))
+		default:
 			c.decided = append(c.decided, c.sequencer.Command(*r.Command))
 		}
 	}

@@ -61,3 +61,6 @@ func (s *Sequencer) evictable(l *lease) bool {
 	st, _ := s.session(l.id)
 	return st.open && st.implicit
 }
+
+// inTheWay reports whether a session that has a lease is to make room for others.
+func (s *Sequencer) inTheWay(l *lease) bool { return s.log.sessions > evictAbove && s.evictable(l) }

@@ -96,8 +96,8 @@ func (s *Sequencer) KeepAlive(id record.SessionID, now int64) Answer {
 }
 
 // Expired returns the sessions whose leases have run out, or that make room for
-// others, and whose end is not in flight, some hundreds at most. For each of them a record.ExpireSession
-// command is due; until that is decided, the next call returns it again.
+// others, and whose end is not in flight, some hundreds at most. For each of them
+// Expire is due; until that is decided, the next call returns it again.
 func (s *Sequencer) Expired() []record.SessionID {
 	var expired []record.SessionID
 	var due []*lease
@@ -124,6 +124,15 @@ func (s *Sequencer) Expired() []record.SessionID {
 		expired = append(expired, s.silent(room)...)
 	}
 	return expired
+}
+
+// Expire ends a session that Expired has named. If it gave a sign of life since,
+// which was answered, it stays as it is.
+func (s *Sequencer) Expire(id record.SessionID) Answer {
+	if l := s.leases.byID[id]; s.inOffice && l != nil && l.renewed+l.length > s.leases.elapsed && !s.inTheWay(l) {
+		return s.settled()
+	}
+	return s.Command(record.Command{Kind: record.ExpireSession, Session: id})
 }
 
 // leaseQueue is a heap by deadline, and by id so that equal runs are equal.

@@ -283,3 +283,26 @@ func TestOneFlippedBitInASnapshotIsNoticed(t *testing.T) {
 		require.ErrorIs(t, err, ErrSnapshot, "cut at %d", i)
 	}
 }
+
+func TestASessionThatWasKeptAfterItsEndWasDueStaysOpen(t *testing.T) {
+	s := New(NewTable())
+	s.TakeOffice(1, 0)
+	require.Nil(t, s.Command(record.Command{Kind: record.OpenSession, Session: 7, Lease: 1000}).Refusal)
+	commitAll(t, s)
+	now := int64(0)
+	for len(s.Expired()) == 0 {
+		now += TickMs
+		s.Tick(now)
+	}
+	require.Nil(t, s.KeepAlive(7, now).Refusal, "its end has not been decided")
+	require.True(t, s.Expire(7).Duplicate)
+	commitAll(t, s)
+	require.Nil(t, s.KeepAlive(7, now).Refusal)
+	for len(s.Expired()) == 0 {
+		now += TickMs
+		s.Tick(now)
+	}
+	require.False(t, s.Expire(7).Duplicate)
+	commitAll(t, s)
+	require.Equal(t, record.SessionExpired, s.KeepAlive(7, now).Refusal.Reason)
+}
