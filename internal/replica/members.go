@@ -35,8 +35,8 @@ func (c *Core) isMember(id uint64) bool {
 // Reshape takes one step towards a configuration with exactly the wanted
 // voters and learners, and reports true when there is nothing left to do. New
 // voters are learners until they have caught up; then all that have to come, to go
-// and to lose their vote do so in one joint change. Only the leader can, and one that is not wanted
-// hands over first.
+// and to lose their vote do so in one joint change. Only the leader can. One that is
+// not wanted lets those who have to come vote, and hands over to one of them first.
 func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	conf := c.storage.conf
 	if !c.office || c.failed != nil || len(conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
@@ -87,10 +87,18 @@ func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	case ready && !c.canGoOn(wanted):
 		return false // with the others gone these would be no majority
 	case ready && !slices.Contains(wanted, c.id):
-		// If no wanted voter can take over, this one leaves with the change.
+		// A leader never removes itself. It may have entries behind the change that
+		// nobody else has, and steps down when the change has committed; one who has
+		// yet to hear of that asks it for its vote, and has too little to get it.
 		if heir := c.heir(wanted); heir != 0 {
 			c.handOver(heir)
 			return false
+		}
+		change.Changes = slices.DeleteFunc(change.Changes, func(s *raftpb.ConfChangeSingle) bool {
+			return s.GetType() != raftpb.ConfChangeAddNode
+		})
+		if len(change.Changes) == 0 {
+			return false // until a wanted voter has caught up
 		}
 	}
 	c.proposeChange(&change)

@@ -670,6 +670,28 @@ func TestAnIdleLogDrowsesUntilSomethingHappens(t *testing.T) {
 	require.NotEqual(t, l, c.leader(l), "nobody waits for an election timeout")
 }
 
+// A leader that removes itself with the last step may leave an entry behind which
+// nobody else has. The new replica then asks it for its vote, and does not get it.
+func TestALeaderNeverRemovesItself(t *testing.T) {
+	for _, replicas := range [][]uint64{{1}, {1, 2}, {1, 2, 3}} {
+		c := newTrio(t, replicas...)
+		l := c.leader()
+		wanted := make([]uint64, len(replicas))
+		for i, id := range replicas {
+			wanted[i] = id + 10
+			c.add(wanted[i], replicas)
+		}
+		for i := 0; c.all[l].core.leading; i++ {
+			require.Less(t, i, 200)
+			c.all[l].core.Reshape(wanted, nil)
+			c.step(l)
+			c.tick()
+		}
+		require.True(t, c.all[l].core.isVoter(l), "it led until it left: %v", c.all[l].core.members())
+		require.Contains(t, wanted, c.leader())
+	}
+}
+
 func TestALogOfOneReplicaMovesToAnotherNode(t *testing.T) {
 	c := newTrio(t, 1)
 	c.append(c.leader(), values(t, "one"))
