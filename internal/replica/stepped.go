@@ -99,3 +99,13 @@ func (s *Stepped) Certain() uint64 { return s.core.settled() }
 // Committed is the index up to which the log is known to be committed here, and
 // is durable here too.
 func (s *Stepped) Committed() uint64 { return min(s.core.commit, s.core.durable) }
+
+// Folded is the table that the entries up to an index add up to here, encoded. Two
+// replicas with the same index have the same bytes. The configuration is not part
+// of it: that of a snapshot which a leader sends is newer than its index.
+func (s *Stepped) Folded() (index uint64, table []byte) {
+	return s.core.applied, s.core.table.Snapshot(nil)
+}
+
+// Applied is the index of the newest entry that was folded.
+func (s *Stepped) Applied() uint64 { return s.core.applied }

@@ -30,6 +30,16 @@ func (c *catalog) found(count int) {
 
 func (c *catalog) newest() *cluster.Placement { return &c.versions[len(c.versions)-1] }
 
+// settled is how many replicas the log had when it last had those that it should
+// have.
+func (c *catalog) settled() int {
+	for i := len(c.versions) - 1; ; i-- {
+		if p := &c.versions[i]; p.Settled() {
+			return len(p.Replicas)
+		}
+	}
+}
+
 // change decides on the newest placement, a copy of which it is given, and
 // reports whether there is a newer one now.
 func (c *catalog) change(decide func(p *cluster.Placement) bool) bool {

@@ -17,11 +17,18 @@ func (w *world) deadline() int64 { return 1000 * (w.now + patience - w.flaws().i
 
 // values are records that differ from all others of the world.
 func (w *world) values(client string, count int) (values [][]byte, hashes history.Hashes) {
-	for range count {
-		size := w.random.IntN(400)
+	sizes := make([]int, count)
+	for i := range sizes {
+		sizes[i] = w.random.IntN(400)
 		if w.chance(20) {
-			size = w.random.IntN(8000)
+			sizes[i] = w.random.IntN(8000)
 		}
+	}
+	return w.valuesOf(client, sizes)
+}
+
+func (w *world) valuesOf(client string, sizes []int) (values [][]byte, hashes history.Hashes) {
+	for _, size := range sizes {
 		w.counts.Records++
 		value := fmt.Appendf(nil, "%s/%d/%0*d", client, w.counts.Records, size, 0)
 		values, hashes = append(values, value), append(hashes, history.Hash(nil, value))
@@ -29,8 +36,25 @@ func (w *world) values(client string, count int) (values [][]byte, hashes histor
 	return values, hashes
 }
 
-// batch is how a client encodes them.
+// batch is how a client encodes values.
 func (w *world) batch(values [][]byte) *sequence.Append {
+	batch := w.encode(values)
+	return &sequence.Append{
+		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: len(values), Bytes: len(batch),
+	}
+}
+
+// batches encodes each value as a batch of its own.
+func (w *world) batches(values [][]byte) *sequence.Append {
+	a := &sequence.Append{ExpectedEnd: sequence.NoExpectation, Records: len(values)}
+	for i := range values {
+		batch := w.encode(values[i : i+1])
+		a.Batches, a.Bytes = append(a.Batches, batch), a.Bytes+len(batch)
+	}
+	return a
+}
+
+func (w *world) encode(values [][]byte) record.Batch {
 	var builder record.Builder
 	builder.Reset(nil)
 	for _, value := range values {
@@ -42,9 +66,7 @@ func (w *world) batch(values [][]byte) *sequence.Append {
 	if err != nil {
 		w.fail("encode a batch: %v", err)
 	}
-	return &sequence.Append{
-		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: len(values), Bytes: len(batch),
-	}
+	return batch
 }
 
 // told is what an answer to a change says to a client.

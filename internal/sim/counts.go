@@ -19,6 +19,25 @@ type Counts struct {
 	SlowDisks  int `about:"faults"`
 	ClockJumps int `about:"faults"`
 
+	Written  int `about:"clients"` // appends that were answered before they were durable
+	Spanning int `about:"clients"` // appends that took several entries
+	Epochs   int `about:"clients"` // that were ended
+	Kept     int `about:"clients"` // sessions, by a sign of life without an append
+
+	// What the replicas went through.
+	Paused   int `about:"rounds"` // writes, between what was written and its sync
+	Unsynced int `about:"rounds"` // processes that ended then
+	Gathered int `about:"rounds"` // rounds with several inputs
+	Compared int `about:"rounds"` // states that two replicas had at the same index
+
+	// Mixes of faults, of which each run has one.
+	Even   int `about:"mixes"`
+	Uneven int `about:"mixes"`
+	Heavy  int `about:"mixes"` // one kind is as frequent as all others
+	Few    int `about:"mixes"` // of one to three kinds
+	Calm   int `about:"mixes"`
+	Storms int `about:"mixes"`
+
 	// What was asked of the log on purpose.
 	Handovers int `about:"changes"`
 	Moved     int `about:"changes"` // replicas, to another node
@@ -26,6 +45,7 @@ type Counts struct {
 	Removed   int `about:"changes"`
 	Renewed   int `about:"changes"` // replicas that came back under another id
 	Settled   int `about:"changes"` // times that the log had reached the replicas that it should have
+	IdleMoves int `about:"changes"` // of an idle log, with a power cut of all at the end
 
 	// What happened to files of nodes that were down.
 	Flips     int `about:"damage"` // of a bit

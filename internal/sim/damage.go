@@ -42,6 +42,22 @@ func (w *world) mayDamage(n *node) {
 	}
 }
 
+// mayHarm reports whether the replica on a node may be harmed, and counts it as
+// lost if it may.
+func (w *world) mayHarm(n *node) bool {
+	if n.replicaID == 0 || !n.made[n.replicaID] || w.faults.damage == 0 {
+		return false
+	}
+	if n.harm.kind != "" {
+		return true
+	}
+	if !w.spare() {
+		return false
+	}
+	w.losses++
+	return true
+}
+
 // damage does something to the files of the replica here, if it can.
 func (n *node) damage() {
 	w, files := n.world, n.files()
@@ -123,13 +139,7 @@ func (w *world) spare() bool {
 	if p.Settled() && !harmed {
 		w.losses = 0
 	}
-	before := len(p.Leaving)
-	for _, r := range p.Replicas {
-		if !r.New {
-			before++
-		}
-	}
-	return w.losses+1 <= (min(before, len(p.Replicas))-1)/2
+	return w.losses+1 <= (min(w.catalog.settled(), len(p.Replicas))-1)/2
 }
 
 func (n *node) hurt(kind, file string) {
@@ -142,14 +152,7 @@ func (n *node) hurt(kind, file string) {
 func (n *node) witness() string { return path.Join(n.dir(n.replicaID), "witness") }
 
 // files of the replica here, sorted.
-func (n *node) files() (names []string) {
-	for _, name := range n.disk.Names() {
-		if path.Dir(name) == n.dir(n.replicaID) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
+func (n *node) files() []string { return n.disk.NamesIn(n.dir(n.replicaID)) }
 
 // superseded tells whether a segment was begun since the promise with an entry
 // that takes the place of others: a leader has told that those never counted, and

@@ -14,14 +14,14 @@ import (
 func TestDamageInDifferentPlacesOnEveryNodeIsMended(t *testing.T) {
 	mended := 0
 	for seed := range uint64(5) {
-		r := run(seed, Options{Nodes: 3}, func(w *world) {
+		r := run(seed, Options{Nodes: 3, Replicas: 3}, func(w *world) {
 			for slices.ContainsFunc(w.nodes, func(n *node) bool { return len(full(n)) < len(w.nodes) }) && w.now < 60*second {
 				w.run(w.now + second)
 			}
 			for i, n := range w.nodes {
 				n.die(false)
 				name := full(n)[i]
-				n.disk.FlipBit(name, segmentBytes/2)
+				n.disk.FlipBit(name, inEntry)
 				n.hurt("flipped bit", name)
 			}
 			w.faults.over = true // each looks at all that it has when it starts
@@ -34,11 +34,18 @@ func TestDamageInDifferentPlacesOnEveryNodeIsMended(t *testing.T) {
 	require.Greater(t, mended, 10)
 }
 
-// full are the segments of the replica here that are not written to any more.
+// inEntry is a place in one of the first entries of a segment.
+const inEntry = segmentBytes / 5
+
+// full are the segments of the replica here that are not written to any more, and
+// have entries: one before an entry that is longer than a segment may have none.
 func full(n *node) []string {
 	files := n.files()
 	last := newest(files, "")
-	return slices.DeleteFunc(files, func(name string) bool { return !strings.HasSuffix(name, ".seg") || name == last })
+	return slices.DeleteFunc(files, func(name string) bool {
+		content := n.disk.Content(name)
+		return !strings.HasSuffix(name, ".seg") || name == last || len(content) <= inEntry || content[inEntry] == 0
+	})
 }
 
 // A replica that comes back with an older copy of its newest segment, and without
@@ -49,7 +56,7 @@ func full(n *node) []string {
 func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
 	const seedsMost = 100
 	for seed := range uint64(seedsMost) {
-		if r := Run(seed, Options{Silent: true, Time: 20 * time.Second}); r.Err() != nil {
+		if r := Run(seed, Options{Silent: true, Replicas: 3, Time: 20 * time.Second}); r.Err() != nil {
 			require.NotZero(t, r.Counts.Forgot)
 			t.Logf("%v", r)
 			return
@@ -62,7 +69,7 @@ func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
 func TestAReplicaThatForgotKnowsFromItsWitness(t *testing.T) {
 	var all Counts
 	for seed := range uint64(20) {
-		r := run(seed, Options{Time: 20 * time.Second}, func(w *world) {
+		r := run(seed, Options{Replicas: 3, Time: 20 * time.Second}, func(w *world) {
 			w.aged = true
 			w.suffer()
 		})

@@ -16,6 +16,6 @@
 // those.
 //
 // Start with Run (run.go), then world (world.go), node (node.go) and what befalls
-// them: faults.go, damage.go, operator.go. Clients are in session.go, soloist.go
-// and reader.go. The command in seeds runs any number of them.
+// them: mix.go, faults.go, damage.go, operator.go, idle.go. Clients are in session.go,
+// keeper.go, soloist.go and reader.go. The command in seeds runs any number of them.
 package sim

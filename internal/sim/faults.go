@@ -11,6 +11,7 @@ import (
 type faults struct {
 	over  bool
 	every int64 // us between two, on average
+	mix   mix
 	// Of so many nodes that go down one is damaged; 0: none.
 	damage int
 	// changes: the operator is busy.
@@ -20,15 +21,9 @@ type faults struct {
 	ambush int
 }
 
-// begin lets the faults come.
+// beginFaults lets the faults come.
 func (w *world) beginFaults() {
-	w.network.loss, w.network.repeat, w.network.late = w.dice(0, 20, 100, 500), w.dice(0, 50, 200), w.dice(0, 10, 50)
-	w.faults.damage, w.faults.changes = w.dice(0, 2, 4), !w.chance(3)
-	if w.aged {
-		w.faults.damage = 1
-	}
-	w.faults.every = int64(w.dice(200, 700, 2000)) * millisecond
-	w.faults.ambush = w.dice(0, 0, 2)
+	w.drawMix()
 	w.nextFault()
 }
 
@@ -38,71 +33,96 @@ func (w *world) dice(of ...int) int { return of[w.random.IntN(len(of))] }
 func (w *world) nextFault() {
 	w.after(w.between(0, 2*w.faults.every), func() {
 		if !w.faults.over {
-			w.fault()
+			w.faults.mix.draw(w).do(w, w.victim())
 			w.nextFault()
 		}
 	})
 }
 
-func (w *world) fault() {
-	n := w.victim()
-	switch w.random.IntN(16) {
-	case 0, 1:
+// kind of fault.
+type kind struct {
+	name   string
+	weight int // how often it comes in an even mix
+	do     func(w *world, n *node)
+}
+
+var kinds = []kind{
+	{"kill", 4, func(_ *world, n *node) {
 		if n.up {
 			n.die(false)
 		}
-	case 2:
+	}},
+	{"power cut", 2, func(_ *world, n *node) {
 		if n.up {
 			n.die(true)
 		}
-	case 3:
-		n.doomed = true
-	case 4:
-		// The power of all.
-		if w.chance(3) {
-			for _, n := range w.nodes {
-				if n.up {
-					n.die(true)
-				}
+	}},
+	{"end at a write", 3, func(w *world, n *node) { n.doom = doom(w.dice(int(beforeSync), int(afterSync), int(wordSent))) }},
+	{"power cut of all", 1, func(w *world, _ *node) {
+		for _, n := range w.nodes {
+			if n.up {
+				n.die(true)
 			}
 		}
-	case 5:
-		// The power goes in the middle of something.
+	}},
+	{"power cut in the middle of something", 2, func(w *world, n *node) {
 		n.disk.StopAt(1 + w.random.IntN(12))
 		w.counts.DiskFaults++
-	case 6:
-		op := []faultdisk.Op{faultdisk.Write, faultdisk.Datasync, faultdisk.Create, faultdisk.Rename, faultdisk.SyncDir, faultdisk.Any}[w.random.IntN(6)]
+	}},
+	{"failed operation", 2, func(w *world, n *node) {
+		op := []faultdisk.Op{faultdisk.Write, faultdisk.Datasync, faultdisk.Create, faultdisk.Rename, faultdisk.SyncDir, faultdisk.Remove}[w.random.IntN(6)]
 		err := []error{syscall.EIO, syscall.ENOSPC}[w.random.IntN(2)]
 		n.disk.FailNth(op, 1+w.random.IntN(20), err)
 		w.counts.DiskFaults++
-	case 7:
+	}},
+	{"failed read", 1, func(w *world, n *node) {
+		// What cannot be read is damage.
+		if w.mayHarm(n) {
+			n.disk.FailNth(faultdisk.Read, 1+w.random.IntN(20), syscall.EIO)
+			n.hurt("failed read", n.dir(n.replicaID))
+			w.counts.DiskFaults++
+		}
+	}},
+	{"pause", 2, func(w *world, n *node) {
 		n.paused = w.now + w.between(50*millisecond, 3*second)
 		w.counts.Pauses++
-	case 8:
-		n.wall += w.between(-3_600_000, 3_600_000)
+	}},
+	{"clock jump", 2, func(w *world, n *node) {
+		n.wall = min(max(n.wall+w.between(-hour, hour), -2*hour), 2*hour)
 		w.counts.ClockJumps++
-	case 9:
+	}},
+	{"slow disk", 2, func(w *world, n *node) {
 		n.slow = w.between(0, 100*millisecond)
 		w.counts.SlowDisks++
-	case 10:
+	}},
+	{"handover", 2, func(w *world, n *node) {
 		if n.serves() {
 			n.act(n.life, func() { n.replica.BeginHandOver() })
 			w.counts.Handovers++
 		}
-	case 11:
-		// Somebody else fills the disk, or makes room.
+	}},
+	{"full disk", 2, func(w *world, n *node) {
+		// Somebody else fills it, or makes room.
 		if n.disk.Capacity(0); w.chance(2) {
 			n.disk.Capacity(n.disk.Used() + w.between(0, 2*minFree))
 			w.counts.FullDisks++
 		}
-	case 12, 13:
+	}},
+	{"change of members", 4, func(w *world, _ *node) {
 		if w.faults.changes {
 			w.operate()
 		}
-	default:
-		w.partition(n)
-	}
+	}},
+	{"partition", 4, func(w *world, n *node) { w.partition(n) }},
+	{"move of an idle log", 1, func(w *world, _ *node) {
+		if w.chance(2) {
+			w.moveAtRest()
+		}
+	}},
 }
+
+// hour is how far wall clocks jump, in ms.
+const hour = 3_600_000
 
 // victim is half the time who leads, as far as it knows: that is where a fault
 // does most.
@@ -158,8 +178,8 @@ func (n *node) ambush(before, after segment.HardState) {
 	if voted {
 		w.after(w.between(millisecond, 4*millisecond), func() { n.isolate(after.Vote) })
 	}
-	if voted || n.doomed {
-		n.doomed = false
+	if voted || n.doom == wordSent {
+		n.doom = none
 		w.after(w.between(0, 4*millisecond), func() {
 			if n.life == life {
 				n.die(true)
@@ -186,19 +206,24 @@ func (w *world) isolate(n *node) {
 	w.cut(cut)
 }
 
-// heal ends all faults. Processes that are down come back by themselves.
+// heal ends all faults. Processes that are down come back by themselves. Half of
+// the worlds start all processes anew; in the others nothing helps a process whose
+// state went wrong in memory.
 func (w *world) heal() {
 	w.faults.over = true
 	clear(w.network.cut)
 	w.network.loss, w.network.repeat, w.network.late = 0, 0, 0
+	again := w.chance(2)
 	for _, n := range w.nodes {
-		n.paused, n.slow, n.doomed = 0, 0, false
+		n.paused, n.slow, n.doom = 0, 0, none
 		n.disk.Capacity(0)
-		// What is left of a fault that has not struck yet.
-		if n.up {
-			n.die(false)
-		} else {
+		switch {
+		case !n.up:
 			n.disk.Restart()
+		case again, n.disk.Stopped():
+			n.die(false)
+		default:
+			n.disk.Disarm()
 		}
 	}
 }

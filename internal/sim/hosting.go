@@ -95,6 +95,7 @@ func (n *node) distrust(why error) {
 	}
 	n.world.trace("node %d: replica %d stops: %v", n.id, n.replicaID, why)
 	n.world.counts.Distrusted++
+	n.abandonWrite()
 	n.replica, n.distrusted = nil, why
 	if n.log != nil {
 		_ = n.log.Close()

@@ -15,7 +15,7 @@ func TestPowerCutsAfterAMoveOfAnIdleLog(t *testing.T) {
 	done := 0
 	for seed := range uint64(60) {
 		moved := 1 + int(seed%3)
-		r := run(seed, Options{Nodes: 6}, func(w *world) {
+		r := run(seed, Options{Nodes: 6, Replicas: 3}, func(w *world) {
 			if !w.moveIdle(moved) {
 				return
 			}
@@ -35,7 +35,7 @@ func TestPowerCutsAtEveryStepOfAMove(t *testing.T) {
 	for moved := 1; moved <= 3; moved++ {
 		for victim := range 7 { // 0: all
 			for step, settled := 1+victim, false; !settled; step += stride {
-				r := run(seed, Options{Nodes: 6}, func(w *world) {
+				r := run(seed, Options{Nodes: 6, Replicas: 3}, func(w *world) {
 					require.True(t, w.moveIdle(moved))
 					for range step {
 						w.step()

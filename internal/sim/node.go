@@ -36,7 +36,7 @@ type node struct {
 	wall    int64 // ms by which its wall clock is wrong
 	paused  int64 // us: nothing happens here before
 	slow    int64 // us that the disk takes longer
-	doomed  bool  // its power goes soon after the next write
+	doom    doom
 
 	replicaID  uint64           // that is hosted here; 0: none
 	replica    *replica.Stepped // nil: none, or it cannot be served
@@ -45,7 +45,10 @@ type node struct {
 	found      error    // what proved to be damaged; acted on soon
 	mending    *mending // nil: it is not being mended
 	suspect    bool     // it failed; what is stored is looked at when it opens
-	writing    bool     // a write is under way
+	writing    *writing // nil: no write is due or under way
+	gathering  bool     // inputs gather for a round that is due
+	inputs     int      // since the newest round
+	folded     uint64   // index of the newest state that was compared
 	feeding    bool
 	keeping    bool
 	newer      map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
@@ -83,14 +86,16 @@ func (n *node) start() {
 // forget what is known of the replica here.
 func (n *node) forget() {
 	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.mending = 0, nil, nil, nil, nil, nil
-	n.writing, n.feeding, n.keeping, n.newer, n.shaped = false, false, false, map[uint64]uint64{}, -1
+	n.abandonWrite()
+	n.feeding, n.keeping, n.newer, n.shaped = false, false, map[uint64]uint64{}, -1
+	n.gathering, n.inputs, n.folded = false, 0, 0
 }
 
 // serves: there is a replica here that works.
 func (n *node) serves() bool { return n.up && n.replica != nil }
 
-// act does something in a life of the process, lets the replica work it off,
-// and looks at what it wants.
+// act does something in a life of the process, and lets the replica work it off:
+// at once, or with whatever else comes until its loop gets to it.
 func (n *node) act(life int, do func()) {
 	if n.life != life || !n.up {
 		return
@@ -102,6 +107,34 @@ func (n *node) act(life int, do func()) {
 	do()
 	if n.life != life || n.replica == nil {
 		return // it died of it, or hosts no replica
+	}
+	n.inputs++
+	w := n.world
+	switch {
+	case n.gathering:
+	case w.gather > 0 && w.chance(2):
+		n.gathering = true
+		w.after(w.between(0, w.gather), func() { n.round(life) })
+	default:
+		n.round(life)
+	}
+}
+
+// round lets the replica take all that has come, and looks at what it wants.
+func (n *node) round(life int) {
+	if n.life != life || !n.up {
+		return
+	}
+	if n.paused > n.world.now {
+		n.world.after(n.paused-n.world.now, func() { n.round(life) })
+		return
+	}
+	if n.inputs > 1 {
+		n.world.counts.Gathered++
+	}
+	n.gathering, n.inputs = false, 0
+	if n.replica == nil {
+		return
 	}
 	n.replica.Round(n.time())
 	if n.replica == nil {
@@ -120,9 +153,10 @@ func (n *node) act(life int, do func()) {
 		n.die(n.disk.Stopped() || n.world.chance(2)) // the operator restarts it
 		return
 	}
-	if n.replica.Unwritten() && !n.writing {
-		n.writing = true
-		n.world.after(n.world.between(50, 1200)+n.slow, func() { n.act(life, func() { n.write() }) })
+	n.compareFolded()
+	if n.replica.Unwritten() && n.writing == nil {
+		n.writing = &writing{}
+		n.world.after(n.world.between(30, 600)+n.slow, func() { n.act(life, n.write) })
 	}
 	if n.replica.Unkept() && !n.keeping {
 		n.keeping = true
@@ -132,25 +166,6 @@ func (n *node) act(life int, do func()) {
 		n.feeding = true
 		n.world.after(n.world.between(100, 3000)+n.slow, func() { n.act(life, func() { n.feed() }) })
 	}
-}
-
-// write lets the disk take what is queued. If the power goes meanwhile, nobody
-// hears how it went.
-func (n *node) write() {
-	n.writing = false
-	if n.replica == nil {
-		return
-	}
-	before := n.log.HardState()
-	written := n.replica.Write()
-	if n.disk.Stopped() {
-		n.die(true)
-		return
-	}
-	if written {
-		n.promise()
-	}
-	n.ambush(before, n.log.HardState())
 }
 
 // keep does one step of the upkeep, which may come between a write and what
@@ -188,7 +203,7 @@ func (n *node) tick(life int) {
 		n.watchSpace()
 		n.replica.Tick()
 		switch {
-		case n.writing:
+		case n.writing != nil:
 		case n.world.chance(8):
 			if n.replica.Mark() {
 				n.promise()
@@ -209,13 +224,23 @@ func (n *node) tick(life int) {
 
 // die ends the process, with or without the power, and begins another later.
 func (n *node) die(powerless bool) {
+	n.end(powerless, faultdisk.Remains(n.world.random.IntN(3)))
+}
+
+// end is die with what a power cut leaves of what was not synced.
+func (n *node) end(powerless bool, remains faultdisk.Remains) {
 	w := n.world
 	n.up = false
 	n.life++
 	w.trace("node %d: ends, without power %v", n.id, powerless)
+	if n.writing != nil && n.writing.resume != nil {
+		w.counts.Unsynced++
+		n.disk.Halt()
+	}
+	n.abandonWrite()
 	if powerless {
 		w.counts.PowerCuts++
-		n.disk.PowerCut(faultdisk.Remains(w.random.IntN(3)))
+		n.disk.PowerCut(remains)
 	} else {
 		w.counts.Kills++
 		n.disk.Restart()

@@ -3,4 +3,4 @@
 package sim
 
 // seedsUsually is how many seeds a plain go test runs.
-const seedsUsually = 200
+const seedsUsually = 160

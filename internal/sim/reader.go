@@ -24,7 +24,7 @@ func (r *reader) loop() {
 	if w.quiet {
 		return
 	}
-	if !r.busy {
+	if !r.busy && !w.resting {
 		from := r.next
 		if w.chance(5) {
 			from = w.random.Int64N(r.next + 1)

@@ -34,15 +34,19 @@ type world struct {
 	traced  io.Writer
 	flaw    *flaw // nil: everything is as it should be
 	counts  Counts
-	losses  int // replicas that were damaged since the log had all it should have
+	gather  int64             // us for which inputs of a round gather; 0: each has its own
+	folded  map[uint64]folded // by index of the entry
+	losses  int               // replicas that were damaged since the log had all it should have
 
 	told *history.Recorder
 	text bytes.Buffer // the history
 
 	names    int    // of clients so far
 	sessions uint64 // ids given so far; they are unique in a cluster
-	quiet    bool   // clients begin nothing new
-	problem  error  // what ended the run early
+	quiet    bool   // clients begin nothing new, and end
+	resting  bool   // clients begin nothing new for a while
+	clients  []client
+	problem  error // what ended the run early
 }
 
 // logName is that of the one log.

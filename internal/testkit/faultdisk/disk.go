@@ -68,6 +68,7 @@ type Disk struct {
 	stopped    bool
 	faults     []*fault
 	calls      map[Op]int
+	beforeSync func(name string) error // see BeforeSync
 }
 
 // inode is the content of a file.

@@ -187,3 +187,36 @@ func TestAFlippedBitStaysWhenTheFileIsSynced(t *testing.T) {
 	d.PowerCut(Nothing)
 	require.Equal(t, "y", string(d.Content("a/b/file")))
 }
+
+func TestOtherThingsHappenBetweenAWriteAndItsSync(t *testing.T) {
+	d := New(1)
+	f, err := d.Create("a")
+	require.NoError(t, err)
+	require.NoError(t, f.Datasync())
+	require.NoError(t, d.SyncDir("."))
+	require.NoError(t, d.Rename("a", "b"))
+	_, err = f.WriteAt([]byte("new"), 0)
+	require.NoError(t, err)
+	d.BeforeSync(func(name string) error {
+		require.Equal(t, "b", name)
+		require.Equal(t, "new", string(d.Content("b")), "it is seen")
+		d.Halt()
+		return ErrStopped
+	})
+	require.ErrorIs(t, f.Datasync(), ErrStopped)
+	require.True(t, d.Stopped())
+	d.BeforeSync(nil)
+	d.PowerCut(Nothing)
+	require.Empty(t, d.Content("a"), "and not durable")
+}
+
+func TestFaultsThatAreTakenBackDoNotCome(t *testing.T) {
+	d := New(1)
+	d.FailNth(Create, 1, syscall.EIO)
+	d.StopAt(1)
+	d.Disarm()
+	_, err := d.Create("a")
+	require.NoError(t, err)
+	require.False(t, d.Stopped())
+	require.False(t, d.Armed())
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 )
 
 // sector is what a disk writes whole or not at all.
@@ -76,6 +77,49 @@ func (d *Disk) StopAt(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopAt = d.operations + n
+}
+
+// Halt stops the disk between two operations, as at the end of a process whose
+// operations must not go on.
+func (d *Disk) Halt() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+}
+
+// Disarm takes back the faults that FailNth and StopAt have announced and that
+// have not come.
+func (d *Disk) Disarm() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopAt, d.faults = 0, nil
+}
+
+// BeforeSync has f called at each Datasync of a file, with its name, before it
+// takes effect; an error becomes that of the Datasync. Other operations may go on
+// meanwhile. nil: nothing is called.
+func (d *Disk) BeforeSync(f func(name string) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.beforeSync = f
+}
+
+// syncing calls what BeforeSync was given, if anything.
+func (d *Disk) syncing(n *inode) error {
+	d.mu.Lock()
+	f, name := d.beforeSync, ""
+	if f != nil {
+		for one, file := range d.names {
+			if file == n {
+				name = one
+			}
+		}
+	}
+	d.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f(name)
 }
 
 // Stopped reports whether the operation of StopAt has come.
@@ -218,6 +262,20 @@ func (d *Disk) Names() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return sortedNames(d.names)
+}
+
+// NamesIn returns the files in a directory, sorted, with their whole names.
+func (d *Disk) NamesIn(dir string) (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	inside := dir + "/"
+	for name := range d.names {
+		if strings.HasPrefix(name, inside) && !strings.Contains(name[len(inside):], "/") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func sortedNames(names map[string]*inode) []string {

@@ -93,6 +93,9 @@ func overwrite(content []byte, position int64, data []byte) []byte {
 // Datasync that fails does what Linux does: the pages count as written from
 // then on, are seen by everyone, and never reach the platter.
 func (f *file) Datasync() error {
+	if err := f.disk.syncing(f.inode); err != nil {
+		return &fs.PathError{Op: "datasync", Path: f.name, Err: err}
+	}
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	if err := f.alive(); err != nil {

@@ -23,8 +23,9 @@ const (
 	// leaseSlack is by how much a lease may be shorter: leaders count it in ticks,
 	// from the tick before the sign of life.
 	leaseSlack = int64(200 * time.Millisecond)
-	// implicitLease is that of sessions which their first record opens.
-	implicitLease = int64(24 * time.Hour)
+	// implicitLease is what sessions have in any case that their first record opens. It
+	// is a day where they do not crowd the log.
+	implicitLease = int64(5 * time.Minute)
 )
 
 func newLease(c court, _ Options) rule { return &lease{court: c, sessions: map[sessionOf]*leased{}} }

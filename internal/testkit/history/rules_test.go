@@ -360,9 +360,9 @@ var stories = []story{
 		h.now += 700e6
 		h.begin(KeepSession, Event{Session: 7}).Return(refused("SESSION_EXPIRED"))
 	}},
-	{"lease", "an implicit session is gone within a day", true, func(h *teller) {
+	{"lease", "an implicit session is gone within five minutes", true, func(h *teller) {
 		h.acked(0, implicit(0, 1))
-		h.now += 20 * 3600e9
+		h.now += 280e9
 		h.append(implicit(1, 2)).Return(refused("SESSION_EXPIRED"))
 	}},
 	{"lease", "a session ends after its lease", false, func(h *teller) {
