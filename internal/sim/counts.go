@@ -52,6 +52,7 @@ type Counts struct {
 	Stale     int `about:"damage"` // files put back as they once were
 	Missing   int `about:"damage"` // files
 	LostDisks int `about:"damage"`
+	Exchanged int `about:"damage"` // files, with others of the same replica or of one elsewhere
 
 	Distrusted int `about:"damaged replicas"` // that found out, and stopped
 	Mended     int `about:"damaged replicas"` // with what others had

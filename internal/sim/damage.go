@@ -68,7 +68,7 @@ func (n *node) damage() {
 	if w.chance(3) {
 		name = newest(files, name)
 	}
-	kind := w.random.IntN(10)
+	kind := w.random.IntN(12)
 	if w.aged {
 		name, kind = newest(files, name), 4
 	}
@@ -77,6 +77,8 @@ func (n *node) damage() {
 		n.flip(name)
 	case kind < 7:
 		n.putBack()
+	case kind >= 10:
+		n.exchange(name)
 	case kind < 9:
 		n.disk.Lose(name)
 		n.hurt("missing", name)
@@ -106,6 +108,25 @@ func (n *node) flip(name string) {
 	n.disk.Change(name, int64(at), func(b byte) byte { return b ^ bit })
 	n.hurt("flipped bit", name)
 	w.counts.Flips++
+}
+
+// exchange puts a copy of another file of the same kind in a file's place: of the
+// same replica, or of one on another node.
+func (n *node) exchange(name string) {
+	w := n.world
+	from := w.nodes[w.random.IntN(len(w.nodes))]
+	if from.replicaID == 0 {
+		return
+	}
+	others := slices.DeleteFunc(from.files(), func(other string) bool {
+		return path.Ext(other) != path.Ext(name) || bytes.Equal(from.disk.Content(other), n.disk.Content(name))
+	})
+	if len(others) == 0 {
+		return
+	}
+	n.disk.Replace(name, from.disk.Content(others[w.random.IntN(len(others))]))
+	n.hurt("another file put in its place", name)
+	w.counts.Exchanged++
 }
 
 // putBack puts an older copy of a file in its place, or brings one back that is

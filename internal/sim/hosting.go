@@ -9,6 +9,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica"
@@ -90,7 +91,7 @@ func (n *node) distrust(why error) {
 		n.die(false) // what was broken on purpose is for the rules to notice
 		return
 	}
-	if n.harm.kind == "" {
+	if n.harm.kind == "" && !strings.Contains(why.Error(), syscall.EIO.Error()) { // a read that failed once is repaired like damage
 		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
 	}
 	n.world.trace("node %d: replica %d stops: %v", n.id, n.replicaID, why)
