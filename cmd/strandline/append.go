@@ -56,8 +56,8 @@ all the same.`,
 				defer opened.Close()
 				in = opened
 			}
-			bytes := regularSize(in)
-			p := c.newProgress(bytes >= 0, "append", bytes, unitBytes)
+			// Who types the records sees them already.
+			p := c.newProgress(!isTerminal(in), "append", regularSize(in), unitBytes)
 			source := newSource(input, counting{in, p})
 			if command.Flags().Changed("key") {
 				source = keyed{source, []byte(key)}

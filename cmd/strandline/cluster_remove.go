@@ -7,7 +7,7 @@ import (
 )
 
 func newClusterRemoveNode(c *cli) *cobra.Command {
-	return nodeArguments(&cobra.Command{
+	command := nodeArguments(&cobra.Command{
 		Use:   "remove-node NODE",
 		Short: "Take a node out of the cluster, for ever",
 		Long: `Take a node out of the cluster, for ever: its name is not used again, and its data
@@ -27,4 +27,6 @@ replicas refuse; "cluster replace-node" moves them first.`,
 			})
 		},
 	}, "NODE")
+	command.ValidArgsFunction = completeFirst(c.completeNode)
+	return command
 }

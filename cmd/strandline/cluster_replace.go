@@ -34,6 +34,8 @@ decided; "cluster status --wait-healthy" waits until it is done.`,
 		},
 	}, "NODE")
 	command.Flags().StringVar(&with, "with", "", "the `node` that takes its place")
+	command.ValidArgsFunction = completeFirst(c.completeNode)
 	_ = command.MarkFlagRequired("with")
+	_ = command.RegisterFlagCompletionFunc("with", c.completeNode)
 	return command
 }

@@ -29,5 +29,6 @@ some milliseconds; none fails. The command ends when that replica leads.`,
 	})
 	command.Flags().StringVar(&to, "to", "", "the `node` that is to lead")
 	_ = command.MarkFlagRequired("to")
+	_ = command.RegisterFlagCompletionFunc("to", c.completeNode)
 	return command
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -43,8 +44,13 @@ func (c *cli) explainDial(err error) error {
 	if err == nil {
 		return nil
 	}
+	for _, server := range c.servers {
+		if _, _, split := net.SplitHostPort(server); split != nil {
+			return usageError{fmt.Errorf("--server %s is not HOST:PORT", server), "strandline"}
+		}
+	}
 	return hintedError{
-		usageError{fmt.Errorf("--server %s is not HOST:PORT of this machine", strings.Join(c.servers, ",")), "strandline"},
+		usageError{fmt.Errorf("--server %s is not on this machine", strings.Join(c.servers, ",")), "strandline"},
 		beyondHint,
 	}
 }
@@ -97,4 +103,33 @@ func (c *cli) completeLog(command *cobra.Command, args []string, _ string) ([]co
 		return err
 	})
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeNode lists the nodes of the cluster for the shell, as completeLog does
+// logs.
+func (c *cli) completeNode(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if c.applySettings(command) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	var names []cobra.Completion
+	_ = c.withAdmin(func(admin *client.Admin) error {
+		status, err := admin.ClusterStatus(ctx)
+		for _, node := range status.Nodes {
+			names = append(names, cobra.CompletionWithDesc(node.Name, node.Address))
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFirst offers what complete knows as the first argument only.
+func completeFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(command, args, word)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,8 @@ type failure struct {
 	reason  string // a name of docs/errors.md, or empty
 	message string
 	hint    string // what to do; may be empty or several lines
-	outcome string // of a change: not_done, maybe_done, done; or empty
+	change  bool   // of a command that changes something; outcome is meant then
+	outcome client.Outcome
 	retry   bool
 }
 
@@ -74,13 +76,21 @@ func (e hintedError) Unwrap() error { return e.error }
 
 // asked is what a command line was about: what a hint must repeat.
 type asked struct {
-	server string // flags that find the same servers; empty: none are needed
-	log    string // empty: none
+	server  string // flags that find the same servers; empty: none are needed
+	log     string // empty: none
+	command string // such as "log delete"
+	away    bool   // a server is beyond this machine
 }
 
 // askedOf reads it from a command that has run.
 func (c *cli) askedOf(command *cobra.Command) asked {
-	var a asked
+	_, words, _ := strings.Cut(command.CommandPath(), " ")
+	a := asked{command: words}
+	for _, server := range c.servers {
+		host, _, _ := net.SplitHostPort(server)
+		ip := net.ParseIP(host)
+		a.away = a.away || host != "localhost" && (ip == nil || !ip.IsLoopback())
+	}
 	if len(c.servers) > 0 {
 		a.server = serverFlag(c.servers...)
 	}
@@ -121,7 +131,7 @@ func describe(ctx context.Context, err error, about asked) failure {
 	if ctx.Err() != nil && f.code != exitUnknown {
 		f.code, f.hint = exitInterrupted, ""
 		f.message = "interrupted"
-		if f.outcome != "" {
+		if f.change && f.outcome == client.NotDone {
 			f.message += "; the change was not made"
 		}
 	}
@@ -143,10 +153,10 @@ func (f *failure) describeRemote(e *client.Error, change bool, about asked) {
 	if !change {
 		return
 	}
-	f.outcome = e.Outcome.String()
+	f.change, f.outcome = true, e.Outcome
 	if e.Outcome == client.MaybeDone {
 		f.code = exitUnknown
-		f.hint = "the answer was lost: look before trying again"
+		f.hint = "it may have been done: look before trying again"
 	}
 }
 
@@ -160,19 +170,29 @@ func hintFor(e *client.Error, about asked) string {
 	}
 	switch e.Reason {
 	case client.ErrUnreachable.Reason:
+		if about.away {
+			return "is a node running there? to use another one: --server HOST:PORT"
+		}
 		return "to start a server here: " + me + " serve\nto use another one: --server HOST:PORT"
 	case client.ErrLogNotFound.Reason:
-		return "to see the logs: " + command("log list") + "\nto create it: " + command("log create "+name)
+		hint := "to see the logs: " + command("log list")
+		if about.command != "log delete" && about.command != "log trim" {
+			hint += "\nto create it: " + command("log create "+name)
+		}
+		return hint
 	case client.ErrLogExists.Reason:
 		return "to see it: " + command("log info "+log)
 	case client.ErrOffsetTrimmed.Reason:
-		return fmt.Sprintf("the log begins at offset %d: --from %d, or --from-start", e.Start, e.Start)
+		return fmt.Sprintf("to read what is there: --from %d, or --from-start", e.Start)
 	case client.ErrOffsetBeyondEnd.Reason:
-		return fmt.Sprintf("the log ends at offset %d", e.End)
+		if about.command == "log trim" {
+			return "to let the log go on there: --fast-forward"
+		}
+		return fmt.Sprintf("to read up to there and wait for more: --from %d --follow", e.End)
 	case client.ErrSessionNotFound.Reason, client.ErrSessionExpired.Reason:
 		return "to open a session: " + command("session open "+log)
 	case client.ErrFenced.Reason:
-		return fmt.Sprintf("writer term %d holds the log now; to take it over: %s", e.WriterTerm, command("writer acquire "+log))
+		return "to take the log over: " + command("writer acquire "+log)
 	case client.ErrFull.Reason:
 		return "make room on the server's disk, or: " + command("log trim "+log+" --before OFFSET")
 	case client.ErrCorrupt.Reason:
@@ -208,7 +228,10 @@ func (f failure) print(c *cli) {
 
 func (f failure) json() map[string]any {
 	object := map[string]any{"message": f.message, "exit_code": f.code, "retryable": f.retry}
-	for name, value := range map[string]string{"reason": f.reason, "hint": f.hint, "outcome": f.outcome} {
+	if f.change {
+		object["outcome"] = f.outcome.String()
+	}
+	for name, value := range map[string]string{"reason": f.reason, "hint": f.hint} {
 		if value != "" {
 			object[name] = value
 		}

@@ -18,17 +18,18 @@ func TestExitCodesTellScriptsWhatHappened(t *testing.T) {
 		err  error
 		code int
 	}{
-		"of this side":                    {errors.New("no such file"), exitFailed},
-		"a wrong command line":            {usageError{errors.New("x"), "strandline"}, exitUsage},
-		"not found":                       {client.ErrLogNotFound, exitRefused},
-		"trimmed":                         {fmt.Errorf("read: %w", client.ErrOffsetTrimmed), exitRefused},
-		"a refused change":                {changing(client.ErrFenced), exitRefused},
-		"a question without an answer":    {unreachable, exitUnreachable},
-		"a change that was not sent":      {changing(neverSent), exitUnreachable},
-		"a change without an answer":      {changing(unreachable), exitUnknown},
-		"a change the server cannot tell": {changing(&client.Error{Reason: client.ErrOutcomeUnknown.Reason, Outcome: client.MaybeDone}), exitUnknown},
-		"no leader":                       {client.ErrNotLeader, exitUnreachable},
-		"a change without a majority":     {changing(client.ErrBusy), exitUnreachable},
+		"of this side":                         {errors.New("no such file"), exitFailed},
+		"a wrong command line":                 {usageError{errors.New("x"), "strandline"}, exitUsage},
+		"not found":                            {client.ErrLogNotFound, exitRefused},
+		"trimmed":                              {fmt.Errorf("read: %w", client.ErrOffsetTrimmed), exitRefused},
+		"a refused change":                     {changing(client.ErrFenced), exitRefused},
+		"a question without an answer":         {unreachable, exitUnreachable},
+		"a change that was not sent":           {changing(neverSent), exitUnreachable},
+		"a change without an answer":           {changing(unreachable), exitUnknown},
+		"a change refused after a lost answer": {changing(&client.Error{Reason: client.ErrNotLeader.Reason, Outcome: client.MaybeDone, Retryable: true}), exitUnknown},
+		"a change the server cannot tell":      {changing(&client.Error{Reason: client.ErrOutcomeUnknown.Reason, Outcome: client.MaybeDone}), exitUnknown},
+		"no leader":                            {client.ErrNotLeader, exitUnreachable},
+		"a change without a majority":          {changing(client.ErrBusy), exitUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.code, describe(t.Context(), c.err, asked{}).code)
@@ -55,10 +56,27 @@ func TestHintsAreCommandsThatCanBeTyped(t *testing.T) {
 	require.Contains(t, describe(t.Context(), client.ErrBusy, asked{}).hint, " cluster status")
 }
 
+func TestNoHintOffersTheOppositeOfWhatWasAsked(t *testing.T) {
+	for _, command := range []string{"log delete", "log trim"} {
+		require.NotContains(t, describe(t.Context(), client.ErrLogNotFound, asked{command: command}).hint, "create")
+	}
+	require.Contains(t, describe(t.Context(), client.ErrOffsetBeyondEnd, asked{command: "log trim"}).hint, "--fast-forward")
+	require.NotContains(t, describe(t.Context(), client.ErrUnreachable, asked{away: true}).hint, " serve")
+}
+
+func TestAnInterruptedChangeIsSaidNotToBeDoneOnlyIfItIsNot(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for outcome, want := range map[client.Outcome]string{client.NotDone: "interrupted; the change was not made", client.Done: "interrupted"} {
+		err := changing(&client.Error{Reason: client.ErrCancelled.Reason, Outcome: outcome})
+		require.Equal(t, want, describe(ctx, err, asked{}).message)
+	}
+}
+
 func TestHintsRepeatTheServerAndTheLog(t *testing.T) {
 	o := execute(t, nil, "", "log", "info", "orders", "--server", "127.0.0.1:1,127.0.0.1:2", "--json")
 	require.Equal(t, exitUnreachable, o.code)
-	about := asked{server: " --server 127.0.0.1:1,127.0.0.1:2", log: "orders"}
+	about := asked{server: " --server 127.0.0.1:1,127.0.0.1:2", log: "orders", command: "log info"}
 	hint := describe(t.Context(), client.ErrLogNotFound, about).hint
 	require.Contains(t, hint, "log list --server 127.0.0.1:1,127.0.0.1:2")
 	require.Contains(t, hint, "log create orders --server")

@@ -73,3 +73,13 @@ func notNegative(command *cobra.Command, flags ...string) error {
 	}
 	return nil
 }
+
+// atLeastOne refuses 0 for flags that would mean everything by it.
+func atLeastOne(command *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if flag := command.Flag(name); flag.Changed && flag.Value.String() == "0" {
+			return misused(command, "--%s 0: it is 1 or more; without it there is no limit", name)
+		}
+	}
+	return nil
+}

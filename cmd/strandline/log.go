@@ -35,6 +35,7 @@ type logJSON struct {
 	RetentionS     float64 `json:"retention_s"`
 	RetentionBytes int64   `json:"retention_bytes"`
 	Replicas       int     `json:"replicas"`
+	Fenced         bool    `json:"fenced"`
 	Created        string  `json:"created"`
 	StartOffset    *int64  `json:"start_offset"` // nil: unknown
 	EndOffset      *int64  `json:"end_offset"`
@@ -59,6 +60,7 @@ func newLogJSON(i client.LogInfo) logJSON {
 		Log: i.Name, ID: i.ID,
 		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
 		Replicas:    i.Config.Replicas,
+		Fenced:      i.Config.Fenced,
 		Created:     i.Created.UTC().Format(time.RFC3339),
 		StartOffset: known(i.Start), EndOffset: known(i.End),
 		BytesUsed: known(i.BytesUsed), BytesFree: i.BytesFree,
@@ -78,7 +80,7 @@ func (c *cli) showLog(i client.LogInfo) error {
 			"held by", replicas(i),
 			"offsets", fmt.Sprintf("[%d, %d), %s", i.Start, i.End, counted(i.End-i.Start, "record")),
 			"space", fmt.Sprintf("%v used, %v free", size(i.BytesUsed), size(i.BytesFree)),
-			"writer term", i.WriterTerm,
+			"writer term", writerTerm(i),
 			"sessions", fmt.Sprintf("%d open", i.OpenSessions),
 			"leader", fmt.Sprintf("%s, term %d", orUnknown(i.Leader), i.LeaderTerm),
 			"created", i.Created.Local().Format(time.RFC3339),
@@ -90,6 +92,17 @@ func (c *cli) showLog(i client.LogInfo) error {
 			fields(out, "problem", i.Problem)
 		}
 	})
+}
+
+// writerTerm tells the newest term, and what becomes of appends without one.
+func writerTerm(i client.LogInfo) string {
+	switch {
+	case i.Config.Fenced && i.WriterTerm > 0:
+		return fmt.Sprintf("%d; appends without a term are refused", i.WriterTerm)
+	case i.Config.Fenced:
+		return "0; once one is acquired, appends without a term are refused"
+	}
+	return fmt.Sprint(i.WriterTerm)
 }
 
 // promise says what an acknowledgement of the log rests on.

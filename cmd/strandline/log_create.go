@@ -16,6 +16,7 @@ func newLogCreate(c *cli) *cobra.Command {
 		bytes  size
 		stored durability
 		copies int
+		fenced bool
 	)
 	command := &cobra.Command{
 		Use:   "create LOG",
@@ -40,6 +41,7 @@ with 5 that of two.`,
 				Retention:      time.Duration(age),
 				RetentionBytes: int64(bytes),
 				Replicas:       copies,
+				Fenced:         fenced,
 			}
 			return c.withChange(func(admin *client.Admin) error {
 				info, err := admin.CreateLog(command.Context(), args[0], config)
@@ -47,11 +49,10 @@ with 5 that of two.`,
 					return changing(err)
 				}
 				return c.show(newLogJSON(info), func(out io.Writer) {
-					fmt.Fprintf(out, "created log %s (%v", info.Name, info.Config.Durability)
-					if copies > 0 {
-						fmt.Fprintf(out, ", %s", replicas(info))
+					fmt.Fprintf(out, "created log %s (%v, %s)\n", info.Name, info.Config.Durability, replicas(info))
+					if info.Problem != "" {
+						fmt.Fprintln(out, info.Problem)
 					}
-					fmt.Fprintln(out, ")")
 				})
 			})
 		},
@@ -60,6 +61,7 @@ with 5 that of two.`,
 	flags.Var(&stored, "durability", "disk or memory")
 	flags.IntVar(&copies, "replicas", 0, "how many `nodes` hold the log (default: 3, or all if there are fewer)")
 	retentionFlags(flags, &age, &bytes)
+	flags.BoolVar(&fenced, "fenced", false, fencedHelp)
 	completeWords(command, "durability", "disk", "memory")
 	return command
 }

@@ -10,11 +10,17 @@ import (
 )
 
 func newLogDelete(c *cli) *cobra.Command {
-	return c.oneLog(&cobra.Command{
-		Use:     "delete LOG",
-		Short:   "Delete a log with all its records",
-		Example: "  strandline log delete orders",
+	var yes bool
+	command := c.oneLog(&cobra.Command{
+		Use:   "delete LOG",
+		Short: "Delete a log with all its records",
+		Long: `Delete a log with all its records, for ever. On a terminal it asks first, unless
+--yes is given.`,
+		Example: "  strandline log delete orders\n  strandline log delete orders --yes",
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := c.confirm(command, yes, fmt.Sprintf("Delete log %s with all its records, for ever?", args[0])); err != nil {
+				return err
+			}
 			return c.withChange(func(admin *client.Admin) error {
 				if err := admin.DeleteLog(command.Context(), args[0]); err != nil {
 					return changing(err)
@@ -29,4 +35,6 @@ func newLogDelete(c *cli) *cobra.Command {
 			})
 		},
 	})
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return command
 }

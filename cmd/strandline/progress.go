@@ -26,11 +26,22 @@ const (
 	unitCount
 )
 
-// newProgress shows a bar up to total on the error stream, if that is a
-// terminal and visible is true. Close it before anything else is printed.
+// newProgress shows a bar up to total on the error stream, if that is a terminal
+// and visible is true; where the total is not known, and below 0, how much there
+// has been and how fast. Close it before anything else is printed.
 func (c *cli) newProgress(visible bool, label string, total int64, u unit) *progress {
 	if !visible || !isTerminal(c.err) {
 		return &progress{}
+	}
+	if total < 0 {
+		container := mpb.New(mpb.WithOutput(c.err), mpb.WithWidth(40))
+		bar := container.New(0, mpb.NopStyle(),
+			mpb.PrependDecorators(decor.Name(label, decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(
+				decor.CurrentKibiByte("% .1f", decor.WCSyncSpace),
+				decor.AverageSpeed(decor.SizeB1024(0), "% .1f", decor.WCSyncSpace)),
+			mpb.BarRemoveOnComplete())
+		return &progress{container, bar}
 	}
 	right := []decor.Decorator{decor.Percentage(decor.WCSyncSpace)}
 	switch u {

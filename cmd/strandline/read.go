@@ -44,6 +44,9 @@ serves is read from, whether it leads or not:
 			if err := notNegative(command, "from", "until", "count"); err != nil {
 				return err
 			}
+			if err := atLeastOne(command, "count", "max-bytes"); err != nil {
+				return err
+			}
 			if c.json {
 				want.output = formatJSON
 			}

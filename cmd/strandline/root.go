@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const rootHelp = `Strandline is a replicated write-ahead log: append records, get offsets, read
@@ -34,6 +36,7 @@ func newRoot(c *cli) *cobra.Command {
 		Use:           "strandline",
 		Short:         "A replicated write-ahead log",
 		Long:          rootHelp + "\n" + exitCodeHelp,
+		Version:       readVersion().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(command *cobra.Command, _ []string) error {
@@ -64,7 +67,9 @@ func newRoot(c *cli) *cobra.Command {
 		newCheck(c),
 		newBench(c),
 		newVersion(c),
+		newMan(c),
 	)
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageTemplate(root.UsageTemplate() + "{{if .HasParent}}\nExit codes: strandline --help\n{{end}}")
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -72,13 +77,21 @@ func newRoot(c *cli) *cobra.Command {
 	return root
 }
 
-// group makes a command that only holds others: alone it shows its help, and a
-// word that none of them is called is an error with a suggestion.
+// group makes a command that only holds others. Alone it is an error that names
+// them, but for the program itself, which shows its help; a word that none of them
+// is called is an error with a suggestion.
 func group(command *cobra.Command, members ...*cobra.Command) *cobra.Command {
 	command.Args = cobra.ArbitraryArgs
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		switch {
+		case len(args) == 0 && !command.HasParent():
 			return command.Help()
+		case len(args) == 0:
+			var names []string
+			for _, member := range members {
+				names = append(names, member.Name())
+			}
+			return misused(command, "which command of %s? %s", command.CommandPath(), strings.Join(names, ", "))
 		}
 		err := fmt.Errorf("%s has no command %q", command.CommandPath(), args[0])
 		if near := command.SuggestionsFor(args[0]); len(near) > 0 {
@@ -108,6 +121,9 @@ func markUsageErrors(command *cobra.Command) {
 	mark := func(command *cobra.Command, err error) error {
 		if err == nil || errors.As(err, new(usageError)) {
 			return err
+		}
+		if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+			err = explainNumber(invalid, err)
 		}
 		return usageError{err, command.CommandPath()}
 	}
@@ -155,4 +171,26 @@ func named(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// explainNumber says what kind of number a flag takes, where pflag tells what the
+// Go function that reads it is called.
+func explainNumber(invalid *pflag.InvalidValueError, err error) error {
+	number := (*strconv.NumError)(nil)
+	if !errors.As(err, &number) {
+		return err
+	}
+	flag, what := invalid.GetFlag(), "a whole number"
+	switch {
+	case strings.HasPrefix(flag.Value.Type(), "float"):
+		what = "a number"
+	case flag.Value.Type() == "bool":
+		what = "true or false"
+	case strings.HasPrefix(flag.Value.Type(), "uint"):
+		what = "a whole number from 0 on"
+	}
+	if errors.Is(number.Err, strconv.ErrRange) {
+		return fmt.Errorf("--%s %s is out of range", flag.Name, invalid.GetValue())
+	}
+	return fmt.Errorf("--%s %q: %s is needed", flag.Name, invalid.GetValue(), what)
 }

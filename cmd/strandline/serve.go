@@ -58,6 +58,8 @@ exit code 0, within 10 s.`,
 					return usageError{err, command.CommandPath()}
 				}
 			}
+			// A log collector reads both streams: then all of both is JSON.
+			c.json = c.json || style == styleJSON
 			s.logger = style.logger(c.err)
 			return s.serve(command.Context(), func(at served) error { return c.announce(at, s.membership) })
 		},
@@ -80,7 +82,7 @@ exit code 0, within 10 s.`,
 	_ = flags.MarkHidden("scrub-every")
 	flags.BoolVar(&s.spreadLeaders, "spread-leaders", true, "keep leaders evenly spread over the nodes, by handing some over")
 	flags.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
-	flags.Var(&style, "log-format", "text or json")
+	flags.Var(&style, "log-format", "text or json; with json, what is printed at the start and at the end is JSON too")
 	flags.Var((*size)(&s.segmentBytes), "segment-size", "size of a segment file; small ones let a test have many")
 	_ = flags.MarkHidden("segment-size")
 	flags.Var((*duration)(&s.syncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")

@@ -14,7 +14,7 @@ import (
 
 func TestTheFirstCommandsOfANewcomer(t *testing.T) {
 	p := serve(t, t.TempDir())
-	require.Equal(t, "created log orders (disk)\n", p.must("", "log", "create", "orders"))
+	require.Equal(t, "created log orders (disk, 1 replica on node1)\n", p.must("", "log", "create", "orders"))
 	require.Equal(t, "appended 3 records to orders, offsets 0 to 2\n", p.must("one\ntwo\nthree", "append", "orders"))
 	require.Equal(t, "one\ntwo\nthree\n", p.must("", "read", "orders", "--from-start"))
 	require.Equal(t, "two\n", p.must("", "read", "orders", "--from", "1", "--count", "1"))

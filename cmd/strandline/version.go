@@ -18,7 +18,7 @@ func newVersion(c *cli) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v := readVersion()
 			return c.show(v, func(out io.Writer) {
-				fmt.Fprintf(out, "strandline %s, %s, %s\n", v.Version, v.Go, v.Platform)
+				fmt.Fprintln(out, v)
 			})
 		},
 	}
@@ -30,6 +30,10 @@ type versionJSON struct {
 	Modified bool   `json:"modified,omitempty"` // beyond the revision
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+}
+
+func (v versionJSON) String() string {
+	return fmt.Sprintf("strandline %s, %s, %s", v.Version, v.Go, v.Platform)
 }
 
 // readVersion tells what the Go linker wrote into the program.

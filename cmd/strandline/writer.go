@@ -25,7 +25,8 @@ func newWriterAcquire(c *cli) *cobra.Command {
 		Short: "Become the writer of a log: appends of older terms are refused",
 		Long: `Raise the writer term of a log and print it. Appends that carry an older term
 are refused from then on; those of an older writer that got in lie below the
-end shown. Appends without a term are not fenced.`,
+end shown. Appends without a term are not fenced, unless the log is: "strandline
+log configure --fenced".`,
 		Example: `  strandline writer acquire orders
   strandline append orders --writer-term 3 < lines.txt`,
 		RunE: func(command *cobra.Command, args []string) error {

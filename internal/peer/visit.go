@@ -84,7 +84,7 @@ func (m *Mesh) judgeAsking(theirs opening) verdict {
 func (m *Mesh) Ask(ctx context.Context, address, kind string, request []byte) ([]byte, error) {
 	c, err := m.openToAsk(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", address, err)
+		return nil, err
 	}
 	if !m.start(func() { _ = c.run() }) { // what ended it is told to the call
 		_ = c.conn.Close()
