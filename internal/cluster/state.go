@@ -60,6 +60,7 @@ type Config struct {
 	RetentionBytes int64  `json:"retention_bytes,omitempty"`
 	MaxBatchBytes  int    `json:"max_batch_bytes,omitempty"`
 	Replicas       int    `json:"replicas,omitempty"`
+	Fenced         bool   `json:"fenced,omitempty"`
 	Topic          string `json:"topic,omitempty"`
 	Partition      int32  `json:"partition,omitempty"`
 	// Settings of another protocol, kept as they were set. Never changed in place.

@@ -291,8 +291,14 @@ func (n *Node) hasLog(log, replica uint64) bool {
 	return err == nil && slices.ContainsFunc(files, func(f segment.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") })
 }
 
-// awaitReady waits until the log takes appends, on the node that leads it.
-func (h *hosted) awaitReady(ctx context.Context) error { return h.awaitLeader(ctx) }
+// awaitReady waits until the log takes appends, on the node that leads it, under
+// the settings that this node knows.
+func (h *hosted) awaitReady(ctx context.Context) error {
+	if err := h.awaitLeader(ctx); err != nil {
+		return err
+	}
+	return h.awaitSettled(ctx)
+}
 
 // awaitLeader waits until the log has a leader that takes appends, here or
 // elsewhere.

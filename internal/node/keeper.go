@@ -137,6 +137,9 @@ func (n *Node) retain(ctx context.Context, h *hosted) error {
 		}
 		return nil
 	}
+	if err := h.settle(ctx); err != nil {
+		return err
+	}
 	config := h.config.Load()
 	if config.Durability == Memory {
 		n.reserveSoon(h)

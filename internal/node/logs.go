@@ -111,36 +111,36 @@ func checkNodes(s *catalogState, nodes []uint64) *record.Refusal {
 // The log has been created, so that nothing that goes wrong here is an error of
 // the call: the description says what it is.
 func (n *Node) created(ctx context.Context, name string) Info {
-	ctx, cancel := context.WithTimeout(ctx, createTime)
-	defer cancel()
-	if h := (*n.logs.Load())[name]; h != nil {
-		err := h.awaitReady(ctx)
-		info := n.describe(h)
-		if err != nil {
-			info.Problem = notReadyYet(err)
-		}
-		return info
-	}
-	state := n.catalog.Load().shown.Load()
-	l, ok := state.Logs[name]
-	if !ok {
-		return Info{Name: name, Problem: "the log was created, and has been deleted again"}
-	}
-	var err error
-	for _, r := range l.Replicas {
-		if err = n.call(ctx, r.Node, askReady, name, nil); err == nil {
-			break
-		}
-	}
-	info := n.describeElsewhere(l, state)
-	if err != nil {
-		info.Problem = notReadyYet(err)
-	}
-	return info
+	return n.ready(ctx, name, "the log has been created, but takes no appends yet")
 }
 
-func notReadyYet(err error) string {
-	return "the log has been created, but takes no appends yet: " + err.Error()
+// ready waits until a log takes appends under its settings, wherever it is, and
+// describes it, with not as the problem if that takes too long.
+func (n *Node) ready(ctx context.Context, name, not string) Info {
+	ctx, cancel := context.WithTimeout(ctx, createTime)
+	defer cancel()
+	var info Info
+	var err error
+	if h := (*n.logs.Load())[name]; h != nil {
+		err = h.awaitReady(ctx)
+		info = n.describe(h)
+	} else {
+		state := n.catalog.Load().shown.Load()
+		l, ok := state.Logs[name]
+		if !ok {
+			return Info{Name: name, Problem: "the log has been deleted meanwhile"}
+		}
+		for _, r := range l.Replicas {
+			if err = n.call(ctx, r.Node, askReady, name, nil); err == nil {
+				break
+			}
+		}
+		info = n.describeElsewhere(l, state)
+	}
+	if err != nil {
+		info.Problem = not + ": " + err.Error()
+	}
+	return info
 }
 
 // awaitLog answers another node once a log takes appends. The change that
@@ -344,6 +344,7 @@ func (n *Node) ConfigureLog(ctx context.Context, caller Caller, name string, con
 	if err := checkConfig(config); err != nil {
 		return Info{}, err
 	}
+	refenced := false
 	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
 		l, ok := s.Logs[name]
 		if !ok {
@@ -369,11 +370,15 @@ func (n *Node) ConfigureLog(ctx context.Context, caller Caller, name string, con
 		if changed.Replicas != l.Config.Replicas {
 			return catalogChange{}, record.Refuse(record.Unsupported, "the number of replicas of a log cannot be changed yet; make a new log and copy")
 		}
+		refenced = refenced || changed.Fenced != l.Config.Fenced
 		l.Config = changed
 		return catalogChange{Put: []catalogLog{l}}, nil
 	})
 	if err != nil {
 		return Info{}, err
+	}
+	if refenced {
+		return n.ready(ctx, name, "the log has been configured, but does not go by it yet"), nil
 	}
 	if h := (*n.logs.Load())[name]; h != nil {
 		return n.describe(h), nil

@@ -109,6 +109,10 @@ func (h *hosted) goOnBehind(ctx context.Context) error {
 	if _, end, err := h.replica.Tail().Bounds(); err != nil || end >= lost.Lost {
 		return err
 	}
+	// Before the term, so that nobody gets in without one.
+	if err := h.settle(ctx); err != nil {
+		return err
+	}
 	if h.replica.Status().Writer < lost.LostTerm {
 		if _, err := h.command(ctx, record.Command{Kind: record.AcquireWriter, Writer: lost.LostTerm}); err != nil {
 			return err

@@ -50,6 +50,8 @@ type Config struct {
 	MaxBatchBytes int
 	// Replicas is how many nodes hold the log; 0: the node's default.
 	Replicas int
+	// Fenced: once a writer term has been granted, appends without one are refused.
+	Fenced bool
 	// Settings are those of another protocol, as they were set there: its door
 	// reads them, and the node only keeps them. nil in a change: as they are.
 	Settings map[string]string

@@ -29,10 +29,19 @@ const (
 	Seal CommandKind = 7
 	// Configure carries the log's new configuration in Text.
 	Configure CommandKind = 8
+	// Fence makes the log fenced, with FlagFenced, or not: whether appends without
+	// a writer term are refused once a term has been granted.
+	Fence CommandKind = 9
+
+	lastCommand = Fence
 )
 
-// FlagFastForward lets Trim move the end of the log.
-const FlagFastForward uint32 = 1 << 0
+const (
+	// FlagFastForward lets Trim move the end of the log.
+	FlagFastForward uint32 = 1 << 0
+	// FlagFenced is of Fence.
+	FlagFenced uint32 = 1 << 1
+)
 
 const commandSize = 48
 
@@ -90,7 +99,7 @@ func ParseCommand(body []byte) (Command, error) {
 		Writer:  WriterTerm(binary.LittleEndian.Uint64(body[32:])),
 		Text:    body[commandSize:],
 	}
-	if c.Kind < OpenSession || c.Kind > Configure {
+	if c.Kind < OpenSession || c.Kind > lastCommand {
 		return Command{}, fmt.Errorf("%w: unknown command %d", ErrEntry, c.Kind)
 	}
 	return c, nil

@@ -36,7 +36,7 @@ func TestTheBytesOfACommandAreForEver(t *testing.T) {
 	require.Equal(t, "0600"+"0000"+"01000000"+"0000000000000010"+"07000000"+"30750000"+"0000000000020000"+"0c00000000000000"+"0000000000000000"+"74657874",
 		hex.EncodeToString(AppendCommand(nil, sampleCommand)))
 	numbers := map[CommandKind]uint16{
-		OpenSession: 1, CloseSession: 2, ExpireSession: 3, EndEpoch: 4, AcquireWriter: 5, Trim: 6, Seal: 7, Configure: 8,
+		OpenSession: 1, CloseSession: 2, ExpireSession: 3, EndEpoch: 4, AcquireWriter: 5, Trim: 6, Seal: 7, Configure: 8, Fence: 9,
 	}
 	for kind, number := range numbers {
 		require.EqualValues(t, number, kind)
@@ -49,7 +49,7 @@ func TestACommandThatIsCutShortOrUnknownStopsTheReader(t *testing.T) {
 		_, err := ParseCommand(whole[:n])
 		require.ErrorIs(t, err, ErrEntry)
 	}
-	for _, kind := range []CommandKind{0, Configure + 1, 32, 64, 1<<16 - 1} {
+	for _, kind := range []CommandKind{0, lastCommand + 1, 32, 64, 1<<16 - 1} {
 		unknown := sampleCommand
 		unknown.Kind = kind
 		_, err := ParseCommand(AppendCommand(nil, unknown))

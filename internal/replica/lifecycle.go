@@ -85,7 +85,7 @@ func (c *Core) wakeAwaiting() {
 func (c *Core) status() Status {
 	return Status{
 		Leader: c.leader, Term: c.term, Leading: c.office, Writer: c.table.Writer(),
-		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Failed: c.failed,
+		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Fenced: c.table.Fenced(), Failed: c.failed,
 		Known: c.confirm.known, Alone: c.soleVoter() && c.applied >= c.opened, Short: c.short.yes, Members: c.members(),
 	}
 }

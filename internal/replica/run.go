@@ -87,6 +87,7 @@ type Status struct {
 	Writer       record.WriterTerm
 	OpenSessions int
 	Sealed       bool
+	Fenced       bool // appends without a writer term are refused, once one has been granted
 	Failed       *record.Refusal
 	// Known is when, in Replica.Monotonic, it was asked for the newest time
 	// that turned out to be known here completely; 0: never.
@@ -103,7 +104,7 @@ type Status struct {
 
 func (s *Status) same(o *Status) bool {
 	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.Writer == o.Writer &&
-		s.Alone == o.Alone && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Failed == o.Failed && s.Known == o.Known &&
+		s.Alone == o.Alone && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Fenced == o.Fenced && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && slices.Equal(s.Outgoing, o.Outgoing)
 }
 

@@ -175,6 +175,11 @@ func (s *Sequencer) admit(a *Append, p *placement) *record.Refusal {
 		r.Writer = s.log.writer
 		return r
 	}
+	if a.Writer == 0 && s.log.shut() {
+		r := record.Refuse(record.Fenced, "the log is fenced: appends carry a writer term, the newest is %d", s.log.writer)
+		r.Writer = s.log.writer
+		return r
+	}
 	// What was appended of this request before has moved the end by itself.
 	if a.ExpectedEnd != NoExpectation && a.ExpectedEnd+record.Offset(p.duplicates) != s.log.end {
 		r := record.Refuse(record.EndMismatch, "the log ends at %d, not at %d", s.log.end, a.ExpectedEnd)

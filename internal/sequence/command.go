@@ -28,6 +28,8 @@ func (s *Sequencer) Command(c record.Command) Answer {
 		return s.sealLog(c)
 	case record.Configure:
 		return s.configure(c)
+	case record.Fence:
+		return s.fence(c)
 	}
 	return s.refuse(record.Refuse(record.Unsupported, "command %d", c.Kind))
 }
@@ -150,6 +152,16 @@ func (s *Sequencer) configure(c record.Command) Answer {
 		return s.refuse(r)
 	}
 	return Answer{RestsOn: s.propose(record.Command{Kind: c.Kind, Text: c.Text}).flight}
+}
+
+func (s *Sequencer) fence(c record.Command) Answer {
+	on := c.Flags&record.FlagFenced != 0
+	if s.log.fenced == on {
+		return s.settled()
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Flags: c.Flags & record.FlagFenced})
+	s.log.fenced = on
+	return Answer{RestsOn: d.flight}
 }
 
 func sessionNotFound(id record.SessionID) *record.Refusal {

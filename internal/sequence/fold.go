@@ -107,6 +107,8 @@ func (t *Table) faultOfBatch(m record.BatchMeta, b record.Batch) string {
 		return fmt.Sprintf("base offset %d, expected %d", b.BaseOffset(), t.log.end)
 	case m.Writer != 0 && m.Writer != t.log.writer:
 		return fmt.Sprintf("writer term %d, the log has %d", m.Writer, t.log.writer)
+	case m.Writer == 0 && t.log.shut():
+		return fmt.Sprintf("no writer term, in a fenced log that has granted %d", t.log.writer)
 	case m.Flags&^record.MetaImplicit != 0:
 		return fmt.Sprintf("unknown flags %#x", m.Flags)
 	}
@@ -188,6 +190,11 @@ func (t *Table) foldCommand(e record.Entry) string {
 		t.log.sealed = true
 	case record.Configure:
 		t.config = bytes.Clone(c.Text)
+	case record.Fence:
+		if c.Flags&^record.FlagFenced != 0 {
+			return fmt.Sprintf("fence with unknown flags %#x", c.Flags)
+		}
+		t.log.fenced = c.Flags&record.FlagFenced != 0
 	}
 	return ""
 }

@@ -28,6 +28,7 @@ type world struct {
 	start, end record.Offset
 	writer     record.WriterTerm
 	sealed     bool
+	fenced     bool
 	sessions   map[record.SessionID]*person
 }
 
@@ -99,6 +100,8 @@ func (w *world) obey(e event) {
 		w.start, w.end = max(w.start, c.Offset), max(w.end, c.Offset)
 	case record.Seal:
 		w.sealed = true
+	case record.Fence:
+		w.fenced = c.Flags&record.FlagFenced != 0
 	}
 }
 
@@ -201,7 +204,7 @@ func (m *model) append(a *Append) verdict {
 	switch {
 	case a.Writer > w.writer:
 		return m.refuse(v, record.Invalid)
-	case a.Writer != 0 && a.Writer < w.writer:
+	case a.Writer != 0 && a.Writer < w.writer, a.Writer == 0 && w.fenced && w.writer > 0:
 		return m.refuse(v, record.Fenced)
 	case a.ExpectedEnd != NoExpectation && a.ExpectedEnd+record.Offset(len(v.offsets)) != w.end:
 		return m.refuse(v, record.EndMismatch)
@@ -258,6 +261,10 @@ func (m *model) command(c record.Command) verdict {
 			return m.refuse(v, record.Sealed)
 		}
 		if c.Offset <= w.start {
+			return settled
+		}
+	case record.Fence:
+		if w.fenced == (c.Flags&record.FlagFenced != 0) {
 			return settled
 		}
 	case record.Seal:

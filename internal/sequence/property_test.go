@@ -130,7 +130,7 @@ func (r *run) request() *Append {
 func (r *run) command() record.Command {
 	kinds := []record.CommandKind{
 		record.OpenSession, record.OpenSession, record.OpenSession, record.OpenSession, record.CloseSession, record.ExpireSession,
-		record.EndEpoch, record.EndEpoch, record.AcquireWriter, record.Trim, record.Trim, record.Configure,
+		record.EndEpoch, record.EndEpoch, record.AcquireWriter, record.Trim, record.Trim, record.Configure, record.Fence,
 	}
 	c := record.Command{Kind: kinds[r.random.IntN(len(kinds))], Session: 1 + record.SessionID(r.random.IntN(5)), Lease: 1000}
 	if c.Kind == record.OpenSession {
@@ -143,6 +143,9 @@ func (r *run) command() record.Command {
 	if c.Kind == record.Trim {
 		c.Offset = max(0, w.end+record.Offset(r.random.IntN(6)-4))
 		c.Flags = uint32(r.random.IntN(2))
+	}
+	if c.Kind == record.Fence && r.random.IntN(2) == 0 {
+		c.Flags = record.FlagFenced
 	}
 	if r.random.IntN(200) == 0 {
 		c.Kind = record.Seal

@@ -14,7 +14,7 @@ import (
 // Layout of a snapshot, version 1. All integers are little-endian.
 //
 //	 0  u32  version
-//	 4  u32  flags             1: sealed
+//	 4  u32  flags             1: sealed, 2: fenced
 //	 8  i64  start
 //	16  i64  end
 //	24  i64  time              unix ms
@@ -50,6 +50,7 @@ const (
 	epochHeaderBytes    = 16
 	spanBytes           = 24
 	snapshotSealed      = 1 << 0
+	snapshotFenced      = 1 << 1
 	sessionImplicit     = 1 << 0
 )
 
@@ -68,6 +69,9 @@ func (t *Table) Snapshot(dst []byte) []byte {
 	flags := uint32(0)
 	if t.log.sealed {
 		flags |= snapshotSealed
+	}
+	if t.log.fenced {
+		flags |= snapshotFenced
 	}
 	dst = le.AppendUint32(dst, snapshotVersion)
 	dst = le.AppendUint32(dst, flags)
@@ -146,7 +150,8 @@ func RestoreTable(data []byte) (*Table, error) {
 	}
 	r := reader{rest: body[8:]}
 	t := NewTable()
-	t.log.sealed = le.Uint32(data[4:])&snapshotSealed != 0
+	flags := le.Uint32(data[4:])
+	t.log.sealed, t.log.fenced = flags&snapshotSealed != 0, flags&snapshotFenced != 0
 	t.log.start = record.Offset(r.u64())
 	t.log.end = record.Offset(r.u64())
 	t.time = int64(r.u64())
@@ -156,7 +161,7 @@ func RestoreTable(data []byte) (*Table, error) {
 	open, ended := r.u32(), r.u32()
 	t.config = append(t.config, r.take(uint64(config), 1)...)
 	r.expect(t.log.start >= 0 && t.log.start <= t.log.end, "start beyond end")
-	r.expect(le.Uint32(data[4:])&^snapshotSealed == 0, "unknown flags")
+	r.expect(flags&^(snapshotSealed|snapshotFenced) == 0, "unknown flags")
 	for i := uint32(0); i < open && r.fault == ""; i++ {
 		t.restoreSession(&r, true)
 	}

@@ -23,6 +23,7 @@ type logState struct {
 	start, end record.Offset // records [start, end) are readable; start <= end
 	writer     record.WriterTerm
 	sealed     bool
+	fenced     bool // once writer is above 0, appends without a term are refused
 	sessions   int // open ones
 }
 
@@ -46,8 +47,15 @@ func (t *Table) Chain() uint64 { return t.chain }
 // Writer is the newest writer term that was granted, 0 if none was.
 func (t *Table) Writer() record.WriterTerm { return t.log.writer }
 
+// shut reports whether an append without a writer term is refused.
+func (l *logState) shut() bool { return l.fenced && l.writer > 0 }
+
 // Sealed tells whether the log takes no more appends.
 func (t *Table) Sealed() bool { return t.log.sealed }
+
+// Fenced reports whether appends without a writer term are refused once a term
+// has been granted.
+func (t *Table) Fenced() bool { return t.log.fenced }
 
 // Config is the text of the newest Configure command, nil without one. The
 // caller must not change it.

@@ -191,7 +191,7 @@ func (s *stage) many(args arguments, q *Sequencer) string {
 var commands = map[string]record.CommandKind{
 	"open": record.OpenSession, "close": record.CloseSession, "expire": record.ExpireSession,
 	"end-epoch": record.EndEpoch, "acquire": record.AcquireWriter, "trim": record.Trim,
-	"seal": record.Seal, "configure": record.Configure,
+	"seal": record.Seal, "configure": record.Configure, "fence": record.Fence,
 }
 
 func (s *stage) command(args arguments) record.Command {
@@ -208,6 +208,9 @@ func (s *stage) command(args arguments) record.Command {
 	}
 	if args.HasArg("fast-forward") {
 		c.Flags = record.FlagFastForward
+	}
+	if args.HasArg("fenced") {
+		c.Flags = record.FlagFenced
 	}
 	return c
 }

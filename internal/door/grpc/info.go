@@ -40,6 +40,7 @@ func encodeConfig(c node.Config) *strandlinev1.LogConfig {
 		Durability:     strandlinev1.Durability_DURABILITY_DISK,
 		RetentionBytes: c.RetentionBytes,
 		Replicas:       int32(c.Replicas),
+		Fenced:         c.Fenced,
 	}
 	if c.Durability == node.Memory {
 		out.Durability = strandlinev1.Durability_DURABILITY_MEMORY
@@ -57,6 +58,7 @@ func decodeConfig(c *strandlinev1.LogConfig) (node.Config, *record.Refusal) {
 		Retention:      c.GetRetention().AsDuration(),
 		RetentionBytes: c.GetRetentionBytes(),
 		Replicas:       int(c.GetReplicas()),
+		Fenced:         c.GetFenced(),
 	}
 	if r := c.GetRetention(); r != nil && r.CheckValid() != nil {
 		return out, record.Refuse(record.Invalid, "retention: %v", r.CheckValid())
