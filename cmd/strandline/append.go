@@ -24,6 +24,7 @@ func newAppend(c *cli) *cobra.Command {
 		key        string
 		input      = formatText
 		writerTerm uint64
+		keep       bool
 	)
 	command := c.oneLog(&cobra.Command{
 		Use:   "append LOG",
@@ -38,14 +39,23 @@ most once. The input is
   raw    record batches, as "read -o raw" writes them: copies keys, headers,
          times and bytes exactly
 
+With --keep-offsets raw records get the offsets that they had in the log they come
+from, as a restore wants it: a log without records goes on at the first of them,
+records that the log has are passed over, and a gap is an error. Nobody else may append
+meanwhile.
+
 If an append fails, nothing more is sent. What had been acknowledged is printed
 all the same.`,
 		Example: `  strandline append orders < lines.txt
   echo '{"key":"42","value":"paid"}' | strandline append orders -i json
-  strandline read orders --from-start -o raw | strandline append copy -i raw`,
+  strandline read orders --from-start -o raw | strandline append copy -i raw
+  strandline append orders -i raw --keep-offsets -f orders.raw`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("key") && input != formatText {
 				return misused(command, "--key is for text: %s input has keys of its own", input)
+			}
+			if keep && input != formatRaw {
+				return misused(command, "%v", errKeepRaw)
 			}
 			in := c.in
 			if file != "" {
@@ -62,6 +72,13 @@ all the same.`,
 			if command.Flags().Changed("key") {
 				source = keyed{source, []byte(key)}
 			}
+			if keep {
+				kept, err := c.keepOffsets(command.Context(), args[0], source)
+				if err != nil {
+					return err
+				}
+				source = kept
+			}
 			result, err := c.append(command.Context(), args[0], source, client.WithWriterTerm(writerTerm))
 			p.Close()
 			return errors.Join(c.showAppended(args[0], result, err), changing(err))
@@ -70,6 +87,7 @@ all the same.`,
 	flags := command.Flags()
 	flags.StringVarP(&file, "file", "f", "", "read from this `file` instead of standard input")
 	flags.StringVar(&key, "key", "", "give every record this key")
+	flags.BoolVar(&keep, "keep-offsets", false, "give raw records the offsets that they had; those that the log has already are passed over")
 	flags.VarP(&input, "input", "i", "text, json or raw")
 	flags.Uint64Var(&writerTerm, "writer-term", 0, "append only while this `term` holds the log; 0: not fenced")
 	completeWords(command, "input", "text", "json", "raw")
@@ -155,7 +173,11 @@ func send(ctx context.Context, producer *client.Producer, source source, result 
 		if err != nil {
 			return err
 		}
-		if err := producer.SendFunc(ctx, r, result.acknowledge); err != nil {
+		acknowledge := result.acknowledge
+		if _, kept := source.(*keptSource); kept {
+			acknowledge = acknowledgedAt(r.Offset, acknowledge)
+		}
+		if err := producer.SendFunc(ctx, r, acknowledge); err != nil {
 			return err
 		}
 	}
