@@ -279,5 +279,5 @@ func (p *peer) whyNot() string {
 	if p.dialError != nil {
 		return p.dialError.Error()
 	}
-	return "no gRPC server answers at " + p.address
+	return p.address + " takes the connection and closes it: no gRPC server, or one that has as many connections as it takes"
 }

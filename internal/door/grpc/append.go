@@ -68,7 +68,7 @@ func (d *logService) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 }
 
 // receive hands requests to the log until the client has sent its last one
-// (nil), the stream fails, or the line is closed.
+// (nil), the stream fails, or the line is closed (ErrStopping).
 func (s *appendStream) receive() error {
 	in := incoming{s: s}
 	for s.line.AwaitRoom() {
@@ -85,7 +85,7 @@ func (s *appendStream) receive() error {
 		in.call = nil
 		if !s.line.Join(&c.place) {
 			c.release()
-			return nil
+			return s.closed()
 		}
 		refusal := in.refusal
 		if refusal == nil {
@@ -97,7 +97,16 @@ func (s *appendStream) receive() error {
 		}
 		s.node.Append(knowing(c.work.request.LogID), s.log, &c.work.append, c.done)
 	}
-	return nil
+	return s.closed()
+}
+
+// closed is why nothing more is received although the client may have more to
+// send: an end of the stream without it would tell the client that all is done.
+func (s *appendStream) closed() error {
+	if err := s.ctx.Err(); err != nil {
+		return rpc.StatusOf(s.ctx, err)
+	}
+	return rpc.StatusOf(s.ctx, rpc.ErrStopping)
 }
 
 // answer sends the answers in order, until there are no more.

@@ -25,7 +25,10 @@ const (
 	// proposalCost in memory besides its bytes.
 	proposalField = 2
 	proposalCost  = 32
-	maxDecoded    = 128 << 20
+
+	// maxProposals bounds the proposals of one request, which then decodes into at
+	// most 128 MiB.
+	maxProposals = 2 << 20
 
 	// batchTarget is where proposals are cut into batches: just below what an
 	// entry holds.
@@ -121,7 +124,7 @@ func (s *appendStream) receive() error {
 		}
 		if !s.line.Join(&c.place) {
 			s.server.Budget.Release(c.charged)
-			return nil
+			return s.closed()
 		}
 		refusal := c.refusal
 		if refusal == nil && c.request.GetSequence() != number {
@@ -139,7 +142,16 @@ func (s *appendStream) receive() error {
 		}
 		s.node.Append(anonymous, s.log, &c.append, c.settle)
 	}
-	return nil
+	return s.closed()
+}
+
+// closed is why nothing more is received although the client may have more to
+// send: an end of the stream without it would tell the client that all is done.
+func (s *appendStream) closed() error {
+	if err := s.ctx.Err(); err != nil {
+		return statusOf(s.ctx, err)
+	}
+	return statusOf(s.ctx, rpc.ErrStopping)
 }
 
 // probe answers a request without proposals, with which a client finds out
@@ -154,10 +166,11 @@ func (s *appendStream) probe() *record.Refusal {
 
 // Admit implements rpc.Admission.
 func (c *appendCall) Admit(data mem.BufferSlice) (any, error) {
-	cost := int64(data.Len()) + int64(rpc.CountFields(data, proposalField))*proposalCost
-	if cost > maxDecoded {
-		c.refusal = record.Refuse(record.TooLarge, "request of %d bytes with too many proposals", data.Len())
-		c.refusal.Limit = maxDecoded
+	proposals := rpc.CountFields(data, proposalField)
+	cost := int64(data.Len()) + int64(proposals)*proposalCost
+	if proposals > maxProposals {
+		// Not TOO_LARGE, whose code here is one that clients wait and try again for.
+		c.refusal = record.Refuse(record.Invalid, "%d proposals in one request, the limit is %d: send several requests", proposals, maxProposals)
 		cost = int64(data.Len())
 	}
 	if err := c.stream.server.Budget.Acquire(c.stream.ctx, cost); err != nil {

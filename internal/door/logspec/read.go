@@ -21,7 +21,8 @@ const replyBytes = 1 << 20
 // connection that is gone.
 const signOfLife = 5 * time.Second
 
-// Read sends the entries from an index on and follows the tail. Positions that
+// Read sends the entries from an index on and follows the tail. An index beyond the
+// next one is waited for, with signs of life. Positions that
 // a fast-forward left out lie below the start, where a read is truncated; above
 // it there are no others, so that no entry is ever marked to be skipped.
 func (d *service) Read(q *logspec.ReadRequest, stream grpc.ServerStreamingServer[logspec.ReadReply]) error {
@@ -44,18 +45,12 @@ func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStre
 	if err := d.ensureLog(ctx); err != nil {
 		return err
 	}
-	reader, err := d.node.Read(ctx, anonymous, d.log, node.ReadRequest{
-		From:   node.From{Kind: node.FromOffset, Offset: record.Offset(index - 1)},
-		Until:  node.NoOffset,
-		Follow: true,
-		// Whoever was told of an append by another node sees it here.
-		Consistency: node.ConsistencyLinearizable,
-	})
+	replies := &replies{stream: stream}
+	reader, err := d.begin(ctx, record.Offset(index-1), replies)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	replies := &replies{stream: stream}
 	for {
 		idle, cancel := context.WithTimeout(ctx, d.signOfLife)
 		chunk, err := reader.Next(idle)
@@ -68,6 +63,39 @@ func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStre
 		}
 		if err != nil {
 			return err
+		}
+	}
+}
+
+// begin begins to read at an offset, once the log reaches it.
+func (d *service) begin(ctx context.Context, offset record.Offset, replies *replies) (Reader, error) {
+	q := node.ReadRequest{
+		From:   node.From{Kind: node.FromOffset, Offset: offset},
+		Until:  node.NoOffset,
+		Follow: true,
+		// Whoever was told of an append by another node sees it here.
+		Consistency: node.ConsistencyLinearizable,
+	}
+	for {
+		reader, err := d.node.Read(ctx, anonymous, d.log, q)
+		if !is(err, record.OffsetBeyondEnd) {
+			return reader, err
+		}
+		known, err := d.node.KnownInfo(anonymous, d.log)
+		for err == nil && known.End < offset {
+			idle, cancel := context.WithTimeout(ctx, d.signOfLife)
+			var changed node.Info
+			changed, err = d.node.Watch(idle, anonymous, d.log, known)
+			cancel()
+			switch {
+			case err == nil:
+				known = changed
+			case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+				err = replies.flush()
+			}
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }

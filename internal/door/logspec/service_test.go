@@ -383,8 +383,9 @@ func TestAnOverLimitProposalEndsTheStreamBehindEarlierReplies(t *testing.T) {
 func TestARequestThatDecodesIntoTooMuchEndsTheStream(t *testing.T) {
 	_, client := serve(t, newFakeNode())
 	c := open(t, client)
-	require.NoError(t, c.stream.Send(&logspec.AppendRequest{Sequence: 1, Proposals: make([][]byte, 5<<20)}))
-	require.Equal(t, codes.ResourceExhausted, status.Code(c.end()))
+	require.NoError(t, c.stream.Send(&logspec.AppendRequest{Sequence: 1, Proposals: make([][]byte, maxProposals+1)}))
+	// Its clients wait and try again for RESOURCE_EXHAUSTED; this will never fit.
+	require.Equal(t, codes.InvalidArgument, status.Code(c.end()))
 }
 
 func TestASequenceOutOfOrderEndsTheStream(t *testing.T) {
@@ -513,12 +514,63 @@ func TestDiscardBeyondTheTailMovesTheLogForward(t *testing.T) {
 func TestAReadFromNowhereIsRefused(t *testing.T) {
 	_, client := serve(t, newFakeNode())
 	for index, want := range map[uint64]codes.Code{
-		0: codes.InvalidArgument, 1<<63 + 1: codes.InvalidArgument, 2: codes.OutOfRange,
+		0: codes.InvalidArgument, 1<<63 + 1: codes.InvalidArgument,
 	} {
 		read, err := client.Read(context.Background(), &logspec.ReadRequest{NextIndex: index})
 		require.NoError(t, err)
 		_, err = read.Recv()
 		require.Equal(t, want, status.Code(err), index)
+	}
+}
+
+// A client that was refused would come back at once, again and again.
+func TestAReadBeyondTheTailWaitsUntilTheLogReachesIt(t *testing.T) {
+	_, client := serve(t, newFakeNode())
+	read, err := client.Read(t.Context(), &logspec.ReadRequest{NextIndex: 4})
+	require.NoError(t, err)
+	reply, err := read.Recv()
+	require.NoError(t, err)
+	require.NotNil(t, reply.GetOk())
+	require.Empty(t, reply.GetOk().Entries, "a sign of life")
+	c := open(t, client)
+	c.send("a", "b")
+	c.requireOK(1, 1, 2)
+	c.send("c", "d")
+	c.requireOK(2, 3, 4)
+	for {
+		reply, err = read.Recv()
+		require.NoError(t, err)
+		if entries := reply.GetOk().GetEntries(); len(entries) > 0 {
+			require.EqualValues(t, 4, entries[0].Index)
+			require.Equal(t, "d", string(entries[0].Data))
+			return
+		}
+	}
+}
+
+// The end of a stream with OK would mean that every request has been answered.
+func TestAStoppingServerNeverEndsAStreamAsIfAllWereDone(t *testing.T) {
+	for range 30 {
+		n := newFakeNode()
+		s, client := serve(t, n)
+		c := open(t, client)
+		c.send("a")
+		c.requireOK(1, 1)
+		sending, sent := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(sent)
+			close(sending)
+			for i := uint64(2); c.stream.Send(&logspec.AppendRequest{Sequence: i, Proposals: [][]byte{{1}}}) == nil; i++ {
+			}
+		}()
+		<-sending
+		go s.Stop(context.Background())
+		var err error
+		for err == nil {
+			err = c.end()
+		}
+		require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+		<-sent
 	}
 }
 

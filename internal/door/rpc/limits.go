@@ -9,6 +9,12 @@ const (
 	// which its client sees as UNAVAILABLE.
 	DefaultMaxConnections = 10_000
 
+	// reservedConnections are the last of them. They are for whoever looks into why
+	// all others are taken: calls are answered there, streams are refused with BUSY,
+	// and each is closed after reservedLife, so that nobody settles on one.
+	reservedConnections = 64
+	reservedLife        = 10 * time.Second
+
 	// DefaultMaxStreams bounds the calls and streams open at once on one
 	// connection. HTTP/2 makes the client wait at the bound.
 	DefaultMaxStreams = 1_000

@@ -5,16 +5,24 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
+
+	"strandline.dev/internal/record"
 )
 
 // limitedListener closes connections beyond a number as soon as they come, so
-// that a client learns at once, instead of waiting in the kernel's queue.
+// that a client learns at once, instead of waiting in the kernel's queue. The last
+// ones below that number are reserved.
 type limitedListener struct {
 	net.Listener
-	limit  int64
-	open   *atomic.Int64 // connections, of all listeners of the server
-	atMax  atomic.Bool
-	logger *slog.Logger
+	limit    int64 // with those that are reserved
+	reserved int64
+	open     *atomic.Int64 // connections, of all listeners of the server
+	atMax    atomic.Bool
+	logger   *slog.Logger
 }
 
 func (l *limitedListener) Accept() (net.Conn, error) {
@@ -23,20 +31,30 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= l.limit {
-			return &countedConn{Conn: conn, listener: l}, nil
+		counted := &countedConn{Conn: conn, listener: l}
+		switch open := l.open.Add(1); {
+		case open <= l.limit-l.reserved:
+			return counted, nil
+		case open <= l.limit:
+			l.warn()
+			reserved := &reservedConn{countedConn: counted}
+			reserved.end = time.AfterFunc(reservedLife, func() { _ = counted.Close() })
+			return reserved, nil
 		}
-		l.leave()
-		_ = conn.Close()
-		// Once each time the limit is reached, not for each refused client.
-		if !l.atMax.Swap(true) {
-			l.logger.Warn("new gRPC connections are refused: the limit is reached", "limit", l.limit)
-		}
+		l.warn()
+		_ = counted.Close()
+	}
+}
+
+// warn tells once each time the limit is reached, not for each refused client.
+func (l *limitedListener) warn() {
+	if !l.atMax.Swap(true) {
+		l.logger.Warn("new gRPC connections are refused: the limit is reached", "limit", l.limit)
 	}
 }
 
 func (l *limitedListener) leave() {
-	if l.open.Add(-1) < l.limit-1 {
+	if l.open.Add(-1) < l.limit-l.reserved-1 {
 		l.atMax.Store(false)
 	}
 }
@@ -50,4 +68,31 @@ type countedConn struct {
 func (c *countedConn) Close() error {
 	c.closing.Do(c.listener.leave)
 	return c.Conn.Close()
+}
+
+// reservedConn is one of the last connections. gRPC hands its remote address on to
+// the handlers, who know it by that.
+type reservedConn struct {
+	*countedConn
+	end *time.Timer
+}
+
+type reservedAddr struct{ net.Addr }
+
+func (c *reservedConn) RemoteAddr() net.Addr { return reservedAddr{c.Conn.RemoteAddr()} }
+
+func (c *reservedConn) Close() error {
+	c.end.Stop()
+	return c.countedConn.Close()
+}
+
+// admitStream refuses streams on reserved connections.
+func (s *Server) admitStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if from, ok := peer.FromContext(stream.Context()); ok {
+		if _, reserved := from.Addr.(reservedAddr); reserved {
+			return StatusOf(stream.Context(), record.Refuse(record.Busy,
+				"all %d connections that this node takes are taken; the last ones are for calls only, not for streams", s.options.MaxConnections))
+		}
+	}
+	return handler(srv, stream)
 }

@@ -70,6 +70,7 @@ func New(o Options) *Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true),
+		grpc.StreamInterceptor(s.admitStream),
 	)
 	grpc_health_v1.RegisterHealthServer(s.Server, healthService{s.health, s})
 	reflection.Register(s.Server)
@@ -82,7 +83,7 @@ func (s *Server) Serve(l net.Listener) error {
 		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	return s.Server.Serve(&limitedListener{
-		Listener: l, limit: int64(s.options.MaxConnections), open: &s.connections, logger: s.options.Logger,
+		Listener: l, limit: int64(s.options.MaxConnections), reserved: int64(min(reservedConnections, s.options.MaxConnections/10)), open: &s.connections, logger: s.options.Logger,
 	})
 }
 

@@ -74,6 +74,40 @@ func TestAConnectionBeyondTheLimitIsClosedUntilOneLeaves(t *testing.T) {
 	require.NoError(t, check(third))
 }
 
+// Whoever wants to know why nothing works must be able to ask.
+func TestTheLastConnectionsAreForCallsOnly(t *testing.T) {
+	s, address := serve(t, Options{MaxConnections: 10})
+	check := func(conn *grpc.ClientConn) error {
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
+		return err
+	}
+	watch := func(conn *grpc.ClientConn) error {
+		stream, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	}
+	var conns []*grpc.ClientConn
+	for range 9 {
+		conn := connect(t, address)
+		require.NoError(t, watch(conn))
+		conns = append(conns, conn)
+	}
+	last := connect(t, address)
+	require.NoError(t, check(last))
+	err := watch(last)
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	require.Contains(t, err.Error(), "all 10 connections")
+	beyond := connect(t, address)
+	require.Equal(t, codes.Unavailable, status.Code(check(beyond)))
+
+	require.NoError(t, last.Close())
+	require.NoError(t, conns[0].Close())
+	require.Eventually(t, func() bool { return s.connections.Load() == 8 }, waitFor, tick)
+	require.NoError(t, watch(connect(t, address)))
+}
+
 func TestACallWithAnOversizedMessageIsRefused(t *testing.T) {
 	_, address := serve(t, Options{})
 	request := &grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", MaxCallBytes+1)}
