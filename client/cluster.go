@@ -70,6 +70,7 @@ const (
 	Voter       ReplicaRole = "voter"
 	Learner     ReplicaRole = "learner" // catches up and does not count yet
 	Leaving     ReplicaRole = "leaving" // on its way out
+	Missing     ReplicaRole = "missing" // the log wants it, and there is no node for it yet
 	UnknownRole ReplicaRole = "unknown" // one that this client has no word for
 )
 
@@ -171,6 +172,17 @@ func (a *Admin) ReplaceNode(ctx context.Context, name, with string) error {
 	})
 }
 
+// Rebalance spreads replicas evenly over the nodes that can be reached, and
+// returns how many of them move or are still to: called again, how many are left.
+func (a *Admin) Rebalance(ctx context.Context) (left int, err error) {
+	err = a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+		answer, err := c.Rebalance(ctx, &strandlinev1.RebalanceRequest{})
+		left = int(answer.GetLeft())
+		return err
+	})
+	return left, err
+}
+
 // TransferLeader hands the leadership of a log to the replica on a node, and
 // returns when that one leads.
 func (a *Admin) TransferLeader(ctx context.Context, log, to string) error {
@@ -219,6 +231,8 @@ func roleOf(w strandlinev1.ReplicaRole) ReplicaRole {
 		return Learner
 	case strandlinev1.ReplicaRole_REPLICA_ROLE_LEAVING:
 		return Leaving
+	case strandlinev1.ReplicaRole_REPLICA_ROLE_MISSING:
+		return Missing
 	}
 	return UnknownRole
 }

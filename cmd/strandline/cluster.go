@@ -24,6 +24,7 @@ docs/operations.md goes through it step by step.`,
 		newClusterToken(c),
 		newClusterRemoveNode(c),
 		newClusterReplaceNode(c),
+		newClusterRebalance(c),
 		newClusterTransferLeader(c),
 	)
 }

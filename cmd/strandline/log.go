@@ -34,7 +34,8 @@ type logJSON struct {
 	Durability     string  `json:"durability"`
 	RetentionS     float64 `json:"retention_s"`
 	RetentionBytes int64   `json:"retention_bytes"`
-	Replicas       int     `json:"replicas"`
+	Replicas       int     `json:"replicas"` // that it wants
+	ReplicasNow    int     `json:"replicas_now"`
 	Fenced         bool    `json:"fenced"`
 	Created        string  `json:"created"`
 	StartOffset    *int64  `json:"start_offset"` // nil: unknown
@@ -59,7 +60,7 @@ func newLogJSON(i client.LogInfo) logJSON {
 	return logJSON{
 		Log: i.Name, ID: i.ID,
 		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
-		Replicas:    i.Config.Replicas,
+		Replicas: i.Config.Replicas, ReplicasNow: len(i.Replicas),
 		Fenced:      i.Config.Fenced,
 		Created:     i.Created.UTC().Format(time.RFC3339),
 		StartOffset: known(i.Start), EndOffset: known(i.End),
@@ -134,6 +135,8 @@ func replicas(i client.LogInfo) string {
 		nodes = append(nodes, r.Node)
 	}
 	switch {
+	case len(nodes) > 0 && len(nodes) < i.Config.Replicas:
+		return fmt.Sprintf("%d of %d replicas on %s: the others come with more nodes", len(nodes), i.Config.Replicas, strings.Join(nodes, ", "))
 	case len(nodes) > 0:
 		return counted(int64(len(nodes)), "replica") + " on " + strings.Join(nodes, ", ")
 	case i.Config.Replicas > 0:

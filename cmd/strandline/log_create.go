@@ -25,7 +25,8 @@ func newLogCreate(c *cli) *cobra.Command {
 that begin with "_strandline", "_catalog" and "_offsets" are the system's. Durability is what an acknowledgement rests on: "disk" means
 fsynced on a majority of replicas, "memory" means in the memory of a majority;
 it cannot be changed later. With 3 replicas a log survives the loss of one node,
-with 5 that of two.`,
+with 5 that of two. Replicas that there is no node for yet come when there is one:
+until then "cluster status" shows them as missing.`,
 		Example: `  strandline log create orders
   strandline log create orders --retention 1m --retention-bytes 10GiB
   strandline log create orders --replicas 3
@@ -34,7 +35,7 @@ with 5 that of two.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("replicas") && copies < 1 {
-				return misused(command, "--replicas %d: at least 1, and no more than there are nodes", copies)
+				return misused(command, "--replicas %d: at least 1", copies)
 			}
 			config := client.LogConfig{
 				Durability:     client.Durability(stored),
@@ -59,7 +60,7 @@ with 5 that of two.`,
 	}
 	flags := command.Flags()
 	flags.Var(&stored, "durability", "disk or memory")
-	flags.IntVar(&copies, "replicas", 0, "how many `nodes` hold the log (default: 3, or all if there are fewer)")
+	flags.IntVar(&copies, "replicas", 0, "how many `nodes` hold the log (default: 3, or as many as there are nodes)")
 	retentionFlags(flags, &age, &bytes)
 	flags.BoolVar(&fenced, "fenced", false, fencedHelp)
 	completeWords(command, "durability", "disk", "memory")

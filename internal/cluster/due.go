@@ -1,5 +1,11 @@
 package cluster
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
 // View is what the node that decides sees of the others.
 type View struct {
 	// Alive reports whether a node can be reached.
@@ -13,29 +19,70 @@ type View struct {
 type Kind string
 
 const (
-	// GiveVote and TakeVote say who votes on the catalog.
-	GiveVote Kind = "give a vote on the catalog"
-	TakeVote Kind = "take the vote on the catalog"
+	// GiveVote and TakeVote say which Node votes on the catalog.
+	GiveVote Kind = "give-vote"
+	TakeVote Kind = "take-vote"
+	// AddReplica puts a log on the node To as well, RemoveReplica takes it from
+	// Node, MoveReplica does both.
+	AddReplica    Kind = "add-replica"
+	RemoveReplica Kind = "remove-replica"
+	MoveReplica   Kind = "move-replica"
+	// StopSpreading: replicas are spread evenly.
+	StopSpreading Kind = "stop-spreading"
 )
 
 // Action is one thing that is due.
 type Action struct {
-	Kind Kind
-	Node uint64
+	Kind     Kind
+	Log      string
+	Node, To uint64
+}
+
+func (a Action) String() string {
+	return fmt.Sprintf("%s log=%q node=%d to=%d", a.Kind, a.Log, a.Node, a.To)
 }
 
 // Due is what the node that leads the catalog has to decide now. It is empty once
-// the cluster is as it should be.
+// the cluster is as it should be, or has to wait for nodes or for what was decided
+// before.
 func (s *State) Due(v View) []Action {
-	return s.votesDue(v)
+	return append(s.votesDue(v), s.replicasDue(v)...)
 }
 
-// Enact is the change that carries actions out.
+// Enact is the change that carries actions out. There is at most one for each log
+// and each node's vote.
 func (s *State) Enact(actions []Action) (c Change) {
+	next := s.NextReplica
 	for _, a := range actions {
-		n := s.Nodes[a.Node]
-		n.Votes = a.Kind == GiveVote
-		c.Node = append(c.Node, n)
+		l, n := s.Logs[a.Log], s.Nodes[a.Node]
+		switch a.Kind {
+		case GiveVote, TakeVote:
+			n.Votes = a.Kind == GiveVote
+			c.Node = append(c.Node, n)
+			continue
+		case StopSpreading:
+			c.Spread = new(false)
+			continue
+		case AddReplica:
+			l.Add(a.To, next)
+			next++
+		case RemoveReplica:
+			l.Remove(a.Node)
+		case MoveReplica:
+			l.Move(a.Node, a.To, next)
+			next++
+		}
+		c.Put = append(c.Put, l)
 	}
 	return c
+}
+
+// UnderReplicated are the logs that have fewer replicas than they want, by name.
+func (s *State) UnderReplicated() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Logs)) {
+		if l := s.Logs[name]; len(l.Replicas) < s.WantedReplicas(&l) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

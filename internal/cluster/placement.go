@@ -101,6 +101,24 @@ func (p *Placement) Move(from, to, id uint64) bool {
 	return true
 }
 
+// Add puts a replica on one more node, which has none, with an id that was never
+// used.
+func (p *Placement) Add(node, id uint64) {
+	p.Replicas = append(slices.Clone(p.Replicas), Replica{ID: id, Node: node, New: true})
+}
+
+// Remove takes the replica away that a node should have. It reports false, and does
+// nothing, if it should have none.
+func (p *Placement) Remove(node uint64) bool {
+	at := slices.IndexFunc(p.Replicas, func(r Replica) bool { return r.Node == node })
+	if at < 0 {
+		return false
+	}
+	p.Leaving = append(slices.Clone(p.Leaving), p.Replicas[at])
+	p.Replicas = slices.Delete(slices.Clone(p.Replicas), at, at+1)
+	return true
+}
+
 // Renew replaces a replica that has lost what it held by a new one on the same
 // node, which has an id that was never used. It reports whether id was taken.
 func (p *Placement) Renew(lost, id uint64) bool {

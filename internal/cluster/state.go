@@ -12,15 +12,17 @@ import (
 // State is what the catalog's changes add up to. Its methods change nothing
 // that it shares with others, except Fold.
 type State struct {
-	Logs        map[string]Log       `json:"logs"`                // by name
-	Nodes       map[uint64]Node      `json:"nodes"`               // the members, by id
-	Gone        map[uint64]string    `json:"gone"`                // names of nodes that were removed, by id
-	Announced   map[string]Announced `json:"announced,omitempty"` // by name, who may join
-	Tokens      map[string]Token     `json:"tokens,omitempty"`    // by hash, with which others may
-	NextLog     uint64               `json:"next_log"`
-	NextNode    uint64               `json:"next_node"`
-	NextReplica uint64               `json:"next_replica"`
-	NextSession record.SessionID     `json:"next_session"`
+	Logs      map[string]Log       `json:"logs"`                // by name
+	Nodes     map[uint64]Node      `json:"nodes"`               // the members, by id
+	Gone      map[uint64]string    `json:"gone"`                // names of nodes that were removed, by id
+	Announced map[string]Announced `json:"announced,omitempty"` // by name, who may join
+	Tokens    map[string]Token     `json:"tokens,omitempty"`    // by hash, with which others may
+	// Spreading: replicas are being spread evenly over the nodes.
+	Spreading   bool             `json:"spreading,omitempty"`
+	NextLog     uint64           `json:"next_log"`
+	NextNode    uint64           `json:"next_node"`
+	NextReplica uint64           `json:"next_replica"`
+	NextSession record.SessionID `json:"next_session"`
 }
 
 // Node is a member of the cluster.
@@ -79,6 +81,7 @@ type Change struct {
 	Withdraw   []string         `json:"withdraw,omitempty"`   // names that may not any more
 	Tokens     []Token          `json:"tokens,omitempty"`     // new ones
 	Revoke     []string         `json:"revoke,omitempty"`     // hashes of tokens that are of no use any more
+	Spread     *bool            `json:"spread,omitempty"`     // whether replicas are to be spread
 	Sessions   record.SessionID `json:"sessions,omitempty"`   // all ids below are taken
 	Checkpoint *State           `json:"checkpoint,omitempty"` // everything so far
 }
@@ -86,7 +89,7 @@ type Change struct {
 // Empty reports whether the change has no effect and need not be recorded.
 func (c *Change) Empty() bool {
 	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone)+len(c.Announce)+len(c.Withdraw)+len(c.Tokens)+len(c.Revoke) == 0 &&
-		c.Sessions == 0 && c.Checkpoint == nil
+		c.Sessions == 0 && c.Spread == nil && c.Checkpoint == nil
 }
 
 var errUnknownChange = errors.New("unknown kind of change; a newer version wrote it")
@@ -140,6 +143,9 @@ func (s *State) Fold(c Change) error {
 	for _, id := range c.Gone {
 		s.Gone[id] = s.Nodes[id].Name
 		delete(s.Nodes, id)
+	}
+	if c.Spread != nil {
+		s.Spreading = *c.Spread
 	}
 	s.NextSession = max(s.NextSession, c.Sessions)
 	return nil

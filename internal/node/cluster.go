@@ -51,6 +51,7 @@ const (
 	Voter   ReplicaRole = "voter"
 	Learner ReplicaRole = "learner" // catches up and does not count yet
 	Leaving ReplicaRole = "leaving" // on its way out
+	Missing ReplicaRole = "missing" // the log wants it, and there is no node for it
 )
 
 // ReplicaState says how a replica follows its leader.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -16,9 +17,17 @@ const DefaultLostAfter = 30 * time.Second
 // catalog. What that is, cluster.State.Due decides.
 type controller struct {
 	node *Node
-	// down is since when nodes cannot be reached, by id, as long as this node
-	// leads the catalog. It belongs to run.
+	// Since when nodes cannot be reached, by id, as long as this node leads the
+	// catalog. It belongs to run.
 	down map[uint64]time.Time
+	// quiet is what nothing was due for. It belongs to run.
+	quiet sight
+}
+
+// sight is what the controller sees at one moment: all that a decision rests on.
+type sight struct {
+	state       *catalogState
+	alive, lost []uint64 // sorted
 }
 
 // run looks for what is due until ctx ends.
@@ -33,18 +42,20 @@ func (c *controller) run(ctx context.Context) {
 		}
 		catalog := c.node.catalog.Load()
 		if host := catalog.host(); host.ended() != nil || !host.replica.Status().Leading {
-			c.down = nil
+			c.down, c.quiet = nil, sight{}
 			continue
 		}
-		state := catalog.shown.Load()
-		c.look(state)
-		view := c.view()
-		if len(state.Due(view)) == 0 {
+		now := c.look(catalog.shown.Load())
+		if now.same(c.quiet) {
+			continue
+		}
+		if len(now.state.Due(now.view())) == 0 {
+			c.quiet = now
 			continue
 		}
 		var actions []cluster.Action
 		err := catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
-			actions = s.Due(view)
+			actions = s.Due(now.view())
 			return s.Enact(actions), nil
 		})
 		switch {
@@ -56,28 +67,36 @@ func (c *controller) run(ctx context.Context) {
 	}
 }
 
-// look notes which nodes cannot be reached, and since when.
-func (c *controller) look(state *catalogState) {
+// look sees which nodes can be reached.
+func (c *controller) look(state *catalogState) sight {
+	now := sight{state: state}
 	down := map[uint64]time.Time{}
-	for id := range state.Nodes {
-		if c.node.reaches(id) {
+	for _, n := range state.Members() {
+		if c.node.reaches(n.ID) {
+			now.alive = append(now.alive, n.ID)
 			continue
 		}
-		down[id] = time.Now()
-		if since, before := c.down[id]; before {
-			down[id] = since
+		since, before := c.down[n.ID]
+		if !before {
+			since = time.Now()
+		}
+		down[n.ID] = since
+		if time.Since(since) >= c.node.options.LostAfter {
+			now.lost = append(now.lost, n.ID)
 		}
 	}
 	c.down = down
+	return now
 }
 
-func (c *controller) view() cluster.View {
+func (s sight) same(other sight) bool {
+	return s.state == other.state && slices.Equal(s.alive, other.alive) && slices.Equal(s.lost, other.lost)
+}
+
+func (s sight) view() cluster.View {
 	return cluster.View{
-		Alive: c.node.reaches,
-		Lost: func(id uint64) bool {
-			since, down := c.down[id]
-			return down && time.Since(since) >= c.node.options.LostAfter
-		},
+		Alive: func(node uint64) bool { return slices.Contains(s.alive, node) },
+		Lost:  func(node uint64) bool { return slices.Contains(s.lost, node) },
 	}
 }
 

@@ -70,6 +70,9 @@ func (n *Node) describe(h *hosted) Info {
 		Name: h.name, ID: h.id, Config: *h.config.Load(), Created: h.created,
 		BytesFree: free, BytesTotal: total, Age: UnknownAge,
 	}
+	if c := n.catalog.Load(); c != nil {
+		i.Config.Replicas = wantedReplicas(c.shown.Load(), h.name)
+	}
 	if problem := h.problem(); problem != nil {
 		i.Problem = problem.Error()
 	}
@@ -96,10 +99,21 @@ func (n *Node) describe(h *hosted) Info {
 // describeElsewhere describes a log that this node does not hold.
 func (n *Node) describeElsewhere(l catalogLog, state *catalogState) Info {
 	free, total := n.space.known()
-	return Info{
+	i := Info{
 		Name: l.Name, ID: l.ID, Config: decodeConfig(l.Config), Created: l.Created,
 		BytesFree: free, BytesTotal: total, Age: UnknownAge, Unknown: true, Replicas: replicasOf(state, l.Name, ""),
 	}
+	i.Config.Replicas = wantedReplicas(state, l.Name)
+	return i
+}
+
+// wantedReplicas is how many replicas a log wants; the catalog is on every node.
+func wantedReplicas(state *catalogState, log string) int {
+	if log == catalogName {
+		return len(state.Nodes)
+	}
+	l := state.Logs[log]
+	return state.WantedReplicas(&l)
 }
 
 func (n *Node) replicasOf(log, leader string) []InfoReplica {

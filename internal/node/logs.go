@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"regexp"
@@ -70,16 +69,16 @@ func (n *Node) newLog(s *catalogState, name string, config Config, nodes []uint6
 		return catalogLog{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
 	}
 	created := catalogLog{ID: s.NextLog, Name: name, Config: encodeConfig(config), Created: n.now().UnixMilli()}
-	var refusal *record.Refusal
 	if nodes == nil {
-		nodes, refusal = n.place(s, config.Replicas, created.ID)
-	} else {
-		refusal = checkNodes(s, nodes)
-	}
-	if refusal != nil {
+		nodes = s.Place(&created, n.reaches)
+	} else if refusal := checkNodes(s, nodes); refusal != nil {
 		return catalogLog{}, refusal
+	} else {
+		created.Config.Replicas = len(nodes)
 	}
-	created.Config.Replicas = len(nodes)
+	if len(nodes) == 0 {
+		return catalogLog{}, record.Refuse(record.Precondition, "the cluster has no node that a log could be put on")
+	}
 	for i, node := range nodes {
 		r := catalogReplica{ID: s.NextReplica + uint64(i), Node: node}
 		created.Replicas = append(created.Replicas, r)
@@ -155,51 +154,6 @@ func (n *Node) awaitLog(ctx context.Context, name string) error {
 		return refusal
 	}
 	return h.awaitReady(ctx)
-}
-
-// defaultReplicas is how many nodes hold a log that does not say, if there are
-// so many.
-const defaultReplicas = 3
-
-// place chooses the nodes of a new log: those that answer, then those with the
-// fewest replicas. The first, which is to lead, changes from log to log.
-func (n *Node) place(s *catalogState, replicas int, log uint64) ([]uint64, *record.Refusal) {
-	load := map[uint64]int{}
-	for _, l := range s.Logs {
-		for _, r := range l.Replicas {
-			load[r.Node]++
-		}
-	}
-	var nodes []uint64
-	for _, node := range s.Members() {
-		if !node.Leaving {
-			nodes = append(nodes, node.ID)
-		}
-	}
-	if replicas == 0 {
-		replicas = min(defaultReplicas, len(nodes))
-	}
-	if replicas > len(nodes) || len(nodes) == 0 {
-		return nil, record.Refuse(record.Invalid,
-			"%d replicas asked for, and the cluster has %d nodes: add nodes, or ask for fewer", replicas, len(nodes))
-	}
-	me := n.me.Load().NodeID
-	down := func(id uint64) int {
-		if id == me || n.neighbours.up(id) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(nodes, func(a, b uint64) int {
-		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(load[a], load[b]))
-	})
-	nodes = nodes[:replicas]
-	slices.Sort(nodes)
-	first := int(log % uint64(replicas))
-	nodes = slices.Concat(nodes[first:], nodes[:first])
-	// A log is not begun by a node that does not answer.
-	slices.SortStableFunc(nodes, func(a, b uint64) int { return cmp.Compare(down(a), down(b)) })
-	return nodes, nil
 }
 
 // maxReplicas is more than anybody needs: each makes an append a little slower,
@@ -334,8 +288,9 @@ func (n *Node) leads(log string) bool {
 }
 
 // ConfigureLog changes a log's retention, and its largest batch if that is not
-// 0 or if there are Settings, which change too unless they are nil. Durability and
-// the number of replicas stay as created.
+// 0 or if there are Settings, which change too unless they are nil. With Replicas
+// other than 0 it says how many replicas the log is to have: they come and go
+// afterwards, as far as there are nodes. Durability stays as created.
 func (n *Node) ConfigureLog(ctx context.Context, caller Caller, name string, config Config) (Info, error) {
 	c := n.catalog.Load()
 	if c == nil {
@@ -360,15 +315,13 @@ func (n *Node) ConfigureLog(ctx context.Context, caller Caller, name string, con
 				config.MaxBatchBytes = l.Config.MaxBatchBytes
 			}
 		}
+		// What the log wants without having been told is no order to keep it so.
+		if config.Replicas == 0 || config.Replicas == s.WantedReplicas(&l) {
+			config.Replicas = l.Config.Replicas
+		}
 		changed := encodeConfig(config)
 		if changed.Durability != l.Config.Durability {
 			return catalogChange{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
-		}
-		if changed.Replicas == 0 {
-			changed.Replicas = l.Config.Replicas
-		}
-		if changed.Replicas != l.Config.Replicas {
-			return catalogChange{}, record.Refuse(record.Unsupported, "the number of replicas of a log cannot be changed yet; make a new log and copy")
 		}
 		refenced = refenced || changed.Fenced != l.Config.Fenced
 		l.Config = changed

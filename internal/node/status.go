@@ -147,6 +147,14 @@ func (n *Node) logStatus(l catalogLog, state *catalogState, reports map[uint64]r
 		out.Replicas = append(out.Replicas, s)
 	}
 	slices.SortFunc(out.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.Replica, b.Replica) })
+	if l.ID != catalogID {
+		for range state.WantedReplicas(&l) - len(l.Replicas) {
+			out.Replicas = append(out.Replicas, ReplicaStatus{
+				Role: Missing, State: Unknown, Problem: "there is no node for it yet: it comes with the next one",
+			})
+			out.Healthy = false
+		}
+	}
 	return out
 }
 

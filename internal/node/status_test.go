@@ -9,7 +9,7 @@ import (
 
 func TestVotersAreToldAsSuchAlsoWhenNobodyLeads(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "a", "b", "c", "d")
+	c := newCluster(t, "a", "b", "c", "d", "e")
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 3})
 	require.NoError(t, err)
 	var holders []string
@@ -17,26 +17,21 @@ func TestVotersAreToldAsSuchAlsoWhenNobodyLeads(t *testing.T) {
 		holders = append(holders, r.Node)
 	}
 	require.Len(t, holders, 3)
-	other := slices.DeleteFunc([]string{"a", "b", "c", "d"}, func(name string) bool { return slices.Contains(holders, name) })[0]
+	others := slices.DeleteFunc([]string{"a", "b", "c", "d", "e"}, func(name string) bool { return slices.Contains(holders, name) })
 
-	c.stop(holders[0])
-	c.stop(holders[1])
-	c.allVote(other, map[string]ReplicaState{holders[0]: Unreachable, holders[1]: Unreachable, holders[2]: Unknown, other: Unknown})
-	c.stop(holders[2])
-	c.allVote(other, map[string]ReplicaState{holders[0]: Unreachable, holders[1]: Unreachable, holders[2]: Unreachable, other: Unknown})
-}
-
-// votes reports whether a replica of the catalog has a vote, as some node knows.
-func (c *testCluster) votes(replica uint64) bool {
-	for _, n := range c.nodes {
-		voters, _ := n.catalog.Load().shown.Load().CatalogMembers()
-		return slices.Contains(voters, replica)
+	states := map[string]ReplicaState{holders[2]: Unknown, others[0]: Unknown}
+	for _, name := range []string{holders[0], holders[1], others[1]} { // all five vote on the catalog
+		c.stop(name)
+		states[name] = Unreachable
 	}
-	return false
+	c.allVote(others[0], states)
+	c.stop(holders[2])
+	states[holders[2]] = Unreachable
+	c.allVote(others[0], states)
 }
 
-// allVote asks a node how its cluster is once nobody leads: every replica that
-// should be is a voter, in the state of its node.
+// allVote asks a node how its cluster is once nobody leads: every replica is a
+// voter, in the state of its node.
 func (c *testCluster) allVote(name string, states map[string]ReplicaState) {
 	c.t.Helper()
 	var status ClusterStatus
@@ -49,11 +44,7 @@ func (c *testCluster) allVote(name string, states map[string]ReplicaState) {
 	})
 	for _, l := range status.Logs {
 		for _, r := range l.Replicas {
-			role := Voter
-			if l.Name == catalogName && !c.votes(r.Replica) {
-				role = Learner
-			}
-			require.Equal(c.t, role, r.Role, "%s on %s", l.Name, r.Node)
+			require.Equal(c.t, Voter, r.Role, "%s on %s", l.Name, r.Node)
 			require.Equal(c.t, states[r.Node], r.State, "%s on %s", l.Name, r.Node)
 		}
 	}

@@ -71,6 +71,9 @@ func (n *Node) createPartitions(ctx context.Context, topic string, from, until i
 		if _, there := s.Logs[topic]; from > 0 && !there {
 			return catalogChange{}, record.Refuse(record.LogNotFound, "topic %q was deleted", topic)
 		}
+		if from > 0 {
+			config.Replicas = s.Logs[topic].Config.Replicas // as it was asked for
+		}
 		var change catalogChange
 		planned := s.Clone()
 		for p := from; p < until; p++ {

@@ -11,8 +11,7 @@ func (w *world) operate() {
 		case len(free) == 0 || w.chance(6) && len(p.Replicas) > 3:
 			return w.fewer(p)
 		case w.chance(4) && len(p.Replicas) < 5:
-			p.Replicas = append(p.Replicas[:len(p.Replicas):len(p.Replicas)],
-				cluster.Replica{ID: w.catalog.take(), Node: free[w.random.IntN(len(free))].id, New: true})
+			p.Add(free[w.random.IntN(len(free))].id, w.catalog.take())
 			w.counts.Added++
 			return true
 		}
@@ -37,9 +36,6 @@ func (w *world) fewer(p *cluster.Placement) bool {
 	if len(p.Replicas) <= 3 {
 		return false
 	}
-	at := w.random.IntN(len(p.Replicas))
-	p.Leaving = append(p.Leaving[:len(p.Leaving):len(p.Leaving)], p.Replicas[at])
-	p.Replicas = append(p.Replicas[:at:at], p.Replicas[at+1:]...)
 	w.counts.Removed++
-	return true
+	return p.Remove(p.Replicas[w.random.IntN(len(p.Replicas))].Node)
 }

@@ -33,6 +33,8 @@ const (
 	ReplicaRole_REPLICA_ROLE_LEARNER ReplicaRole = 2
 	// On its way out.
 	ReplicaRole_REPLICA_ROLE_LEAVING ReplicaRole = 3
+	// The log wants one more, and there is no node for it yet.
+	ReplicaRole_REPLICA_ROLE_MISSING ReplicaRole = 4
 )
 
 // Enum value maps for ReplicaRole.
@@ -42,12 +44,14 @@ var (
 		1: "REPLICA_ROLE_VOTER",
 		2: "REPLICA_ROLE_LEARNER",
 		3: "REPLICA_ROLE_LEAVING",
+		4: "REPLICA_ROLE_MISSING",
 	}
 	ReplicaRole_value = map[string]int32{
 		"REPLICA_ROLE_UNSPECIFIED": 0,
 		"REPLICA_ROLE_VOTER":       1,
 		"REPLICA_ROLE_LEARNER":     2,
 		"REPLICA_ROLE_LEAVING":     3,
+		"REPLICA_ROLE_MISSING":     4,
 	}
 )
 
@@ -1021,6 +1025,87 @@ func (*ReplaceNodeResponse) Descriptor() ([]byte, []int) {
 	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
+type RebalanceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceRequest) Reset() {
+	*x = RebalanceRequest{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceRequest) ProtoMessage() {}
+
+func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceRequest.ProtoReflect.Descriptor instead.
+func (*RebalanceRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{15}
+}
+
+type RebalanceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Replicas that move, or are still to.
+	Left          int32 `protobuf:"varint,1,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceResponse) Reset() {
+	*x = RebalanceResponse{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceResponse) ProtoMessage() {}
+
+func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceResponse.ProtoReflect.Descriptor instead.
+func (*RebalanceResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RebalanceResponse) GetLeft() int32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
 type TransferLeaderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
@@ -1032,7 +1117,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1129,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1142,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TransferLeaderRequest) GetLog() string {
@@ -1082,7 +1167,7 @@ type TransferLeaderResponse struct {
 
 func (x *TransferLeaderResponse) Reset() {
 	*x = TransferLeaderResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1179,7 @@ func (x *TransferLeaderResponse) String() string {
 func (*TransferLeaderResponse) ProtoMessage() {}
 
 func (x *TransferLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1192,7 @@ func (x *TransferLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 var File_strandline_v1_cluster_proto protoreflect.FileDescriptor
@@ -1174,16 +1259,20 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x12ReplaceNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04with\x18\x02 \x01(\tR\x04with\"\x15\n" +
-	"\x13ReplaceNodeResponse\"9\n" +
+	"\x13ReplaceNodeResponse\"\x12\n" +
+	"\x10RebalanceRequest\"'\n" +
+	"\x11RebalanceResponse\x12\x12\n" +
+	"\x04left\x18\x01 \x01(\x05R\x04left\"9\n" +
 	"\x15TransferLeaderRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x18\n" +
-	"\x16TransferLeaderResponse*w\n" +
+	"\x16TransferLeaderResponse*\x91\x01\n" +
 	"\vReplicaRole\x12\x1c\n" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REPLICA_ROLE_VOTER\x10\x01\x12\x18\n" +
 	"\x14REPLICA_ROLE_LEARNER\x10\x02\x12\x18\n" +
-	"\x14REPLICA_ROLE_LEAVING\x10\x03*\xef\x01\n" +
+	"\x14REPLICA_ROLE_LEAVING\x10\x03\x12\x18\n" +
+	"\x14REPLICA_ROLE_MISSING\x10\x04*\xef\x01\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REPLICA_STATE_LEADER\x10\x01\x12\x1d\n" +
@@ -1192,7 +1281,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x16REPLICA_STATE_SNAPSHOT\x10\x04\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x19\n" +
 	"\x15REPLICA_STATE_MENDING\x10\x06\x12\x16\n" +
-	"\x12REPLICA_STATE_LOST\x10\a2\xf3\x04\n" +
+	"\x12REPLICA_STATE_LOST\x10\a2\xc3\x05\n" +
 	"\x0eClusterService\x12T\n" +
 	"\vInitCluster\x12!.strandline.v1.InitClusterRequest\x1a\".strandline.v1.InitClusterResponse\x12c\n" +
 	"\x10GetClusterStatus\x12&.strandline.v1.GetClusterStatusRequest\x1a'.strandline.v1.GetClusterStatusResponse\x12H\n" +
@@ -1200,7 +1289,8 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\vCreateToken\x12!.strandline.v1.CreateTokenRequest\x1a\".strandline.v1.CreateTokenResponse\x12Q\n" +
 	"\n" +
 	"RemoveNode\x12 .strandline.v1.RemoveNodeRequest\x1a!.strandline.v1.RemoveNodeResponse\x12T\n" +
-	"\vReplaceNode\x12!.strandline.v1.ReplaceNodeRequest\x1a\".strandline.v1.ReplaceNodeResponse\x12]\n" +
+	"\vReplaceNode\x12!.strandline.v1.ReplaceNodeRequest\x1a\".strandline.v1.ReplaceNodeResponse\x12N\n" +
+	"\tRebalance\x12\x1f.strandline.v1.RebalanceRequest\x1a .strandline.v1.RebalanceResponse\x12]\n" +
 	"\x0eTransferLeader\x12$.strandline.v1.TransferLeaderRequest\x1a%.strandline.v1.TransferLeaderResponseBD\n" +
 	"\x11dev.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3"
 
@@ -1217,7 +1307,7 @@ func file_strandline_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_strandline_v1_cluster_proto_goTypes = []any{
 	(ReplicaRole)(0),                 // 0: strandline.v1.ReplicaRole
 	(ReplicaState)(0),                // 1: strandline.v1.ReplicaState
@@ -1236,10 +1326,12 @@ var file_strandline_v1_cluster_proto_goTypes = []any{
 	(*RemoveNodeResponse)(nil),       // 14: strandline.v1.RemoveNodeResponse
 	(*ReplaceNodeRequest)(nil),       // 15: strandline.v1.ReplaceNodeRequest
 	(*ReplaceNodeResponse)(nil),      // 16: strandline.v1.ReplaceNodeResponse
-	(*TransferLeaderRequest)(nil),    // 17: strandline.v1.TransferLeaderRequest
-	(*TransferLeaderResponse)(nil),   // 18: strandline.v1.TransferLeaderResponse
-	(*durationpb.Duration)(nil),      // 19: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 20: google.protobuf.Timestamp
+	(*RebalanceRequest)(nil),         // 17: strandline.v1.RebalanceRequest
+	(*RebalanceResponse)(nil),        // 18: strandline.v1.RebalanceResponse
+	(*TransferLeaderRequest)(nil),    // 19: strandline.v1.TransferLeaderRequest
+	(*TransferLeaderResponse)(nil),   // 20: strandline.v1.TransferLeaderResponse
+	(*durationpb.Duration)(nil),      // 21: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 22: google.protobuf.Timestamp
 }
 var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	6,  // 0: strandline.v1.GetClusterStatusResponse.nodes:type_name -> strandline.v1.NodeStatus
@@ -1247,24 +1339,26 @@ var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	8,  // 2: strandline.v1.LogStatus.replicas:type_name -> strandline.v1.ReplicaStatus
 	0,  // 3: strandline.v1.ReplicaStatus.role:type_name -> strandline.v1.ReplicaRole
 	1,  // 4: strandline.v1.ReplicaStatus.state:type_name -> strandline.v1.ReplicaState
-	19, // 5: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	20, // 6: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
+	21, // 5: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	22, // 6: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
 	2,  // 7: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
 	4,  // 8: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
 	9,  // 9: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
 	11, // 10: strandline.v1.ClusterService.CreateToken:input_type -> strandline.v1.CreateTokenRequest
 	13, // 11: strandline.v1.ClusterService.RemoveNode:input_type -> strandline.v1.RemoveNodeRequest
 	15, // 12: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
-	17, // 13: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
-	3,  // 14: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
-	5,  // 15: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
-	10, // 16: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
-	12, // 17: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
-	14, // 18: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
-	16, // 19: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
-	18, // 20: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
-	14, // [14:21] is the sub-list for method output_type
-	7,  // [7:14] is the sub-list for method input_type
+	17, // 13: strandline.v1.ClusterService.Rebalance:input_type -> strandline.v1.RebalanceRequest
+	19, // 14: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
+	3,  // 15: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
+	5,  // 16: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
+	10, // 17: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
+	12, // 18: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
+	14, // 19: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
+	16, // 20: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
+	18, // 21: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
+	20, // 22: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
+	15, // [15:23] is the sub-list for method output_type
+	7,  // [7:15] is the sub-list for method input_type
 	7,  // [7:7] is the sub-list for extension type_name
 	7,  // [7:7] is the sub-list for extension extendee
 	0,  // [0:7] is the sub-list for field type_name
@@ -1281,7 +1375,7 @@ func file_strandline_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_cluster_proto_rawDesc), len(file_strandline_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

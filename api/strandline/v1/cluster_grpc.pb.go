@@ -25,6 +25,7 @@ const (
 	ClusterService_CreateToken_FullMethodName      = "/strandline.v1.ClusterService/CreateToken"
 	ClusterService_RemoveNode_FullMethodName       = "/strandline.v1.ClusterService/RemoveNode"
 	ClusterService_ReplaceNode_FullMethodName      = "/strandline.v1.ClusterService/ReplaceNode"
+	ClusterService_Rebalance_FullMethodName        = "/strandline.v1.ClusterService/Rebalance"
 	ClusterService_TransferLeader_FullMethodName   = "/strandline.v1.ClusterService/TransferLeader"
 )
 
@@ -55,6 +56,9 @@ type ClusterServiceClient interface {
 	// and then takes it out of the cluster. It answers when the move has been
 	// decided; GetClusterStatus shows how far it is.
 	ReplaceNode(ctx context.Context, in *ReplaceNodeRequest, opts ...grpc.CallOption) (*ReplaceNodeResponse, error)
+	// Rebalance spreads replicas evenly over the nodes that can be reached. It
+	// answers when that has been decided, and may be asked again to see how far it is.
+	Rebalance(ctx context.Context, in *RebalanceRequest, opts ...grpc.CallOption) (*RebalanceResponse, error)
 	// TransferLeader hands the leadership of a log to the replica on a node, and
 	// answers when that one leads.
 	TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*TransferLeaderResponse, error)
@@ -128,6 +132,16 @@ func (c *clusterServiceClient) ReplaceNode(ctx context.Context, in *ReplaceNodeR
 	return out, nil
 }
 
+func (c *clusterServiceClient) Rebalance(ctx context.Context, in *RebalanceRequest, opts ...grpc.CallOption) (*RebalanceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RebalanceResponse)
+	err := c.cc.Invoke(ctx, ClusterService_Rebalance_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *clusterServiceClient) TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*TransferLeaderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TransferLeaderResponse)
@@ -165,6 +179,9 @@ type ClusterServiceServer interface {
 	// and then takes it out of the cluster. It answers when the move has been
 	// decided; GetClusterStatus shows how far it is.
 	ReplaceNode(context.Context, *ReplaceNodeRequest) (*ReplaceNodeResponse, error)
+	// Rebalance spreads replicas evenly over the nodes that can be reached. It
+	// answers when that has been decided, and may be asked again to see how far it is.
+	Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error)
 	// TransferLeader hands the leadership of a log to the replica on a node, and
 	// answers when that one leads.
 	TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error)
@@ -195,6 +212,9 @@ func (UnimplementedClusterServiceServer) RemoveNode(context.Context, *RemoveNode
 }
 func (UnimplementedClusterServiceServer) ReplaceNode(context.Context, *ReplaceNodeRequest) (*ReplaceNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReplaceNode not implemented")
+}
+func (UnimplementedClusterServiceServer) Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rebalance not implemented")
 }
 func (UnimplementedClusterServiceServer) TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeader not implemented")
@@ -328,6 +348,24 @@ func _ClusterService_ReplaceNode_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_Rebalance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RebalanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).Rebalance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_Rebalance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).Rebalance(ctx, req.(*RebalanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_TransferLeader_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TransferLeaderRequest)
 	if err := dec(in); err != nil {
@@ -376,6 +414,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReplaceNode",
 			Handler:    _ClusterService_ReplaceNode_Handler,
+		},
+		{
+			MethodName: "Rebalance",
+			Handler:    _ClusterService_Rebalance_Handler,
 		},
 		{
 			MethodName: "TransferLeader",

@@ -75,6 +75,14 @@ func (d *clusterService) TransferLeader(ctx context.Context, q *strandlinev1.Tra
 	return new(strandlinev1.TransferLeaderResponse), nil
 }
 
+func (d *clusterService) Rebalance(ctx context.Context, _ *strandlinev1.RebalanceRequest) (*strandlinev1.RebalanceResponse, error) {
+	left, err := d.node.Rebalance(ctx, anonymous)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.RebalanceResponse{Left: int32(left)}, nil
+}
+
 func encodeNodeStatus(n node.NodeStatus) *strandlinev1.NodeStatus {
 	return &strandlinev1.NodeStatus{
 		Id: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
@@ -100,6 +108,7 @@ var replicaRoles = map[node.ReplicaRole]strandlinev1.ReplicaRole{
 	node.Voter:   strandlinev1.ReplicaRole_REPLICA_ROLE_VOTER,
 	node.Learner: strandlinev1.ReplicaRole_REPLICA_ROLE_LEARNER,
 	node.Leaving: strandlinev1.ReplicaRole_REPLICA_ROLE_LEAVING,
+	node.Missing: strandlinev1.ReplicaRole_REPLICA_ROLE_MISSING,
 }
 
 var replicaStates = map[node.ReplicaState]strandlinev1.ReplicaState{

@@ -44,6 +44,10 @@ func (c *clusterNode) CreateToken(_ context.Context, _ node.Caller, lifetime tim
 	return "secret", time.Now(), c.ask("token", lifetime.String(), fmt.Sprint(reusable))
 }
 
+func (c *clusterNode) Rebalance(context.Context, node.Caller) (int, error) {
+	return 3, c.ask("rebalance")
+}
+
 func (c *clusterNode) AddNode(_ context.Context, _ node.Caller, name, address string) (bool, error) {
 	return true, c.ask("add", name, address)
 }
@@ -83,6 +87,10 @@ func clusterCalls(d *door) map[string]struct {
 			_, err := c.CreateToken(ctx, &strandlinev1.CreateTokenRequest{Lifetime: durationpb.New(time.Minute), Reusable: true})
 			return err
 		}, []string{"token", "1m0s", "true"}},
+		"Rebalance": {func(ctx context.Context) error {
+			_, err := c.Rebalance(ctx, &strandlinev1.RebalanceRequest{})
+			return err
+		}, []string{"rebalance"}},
 		"AddNode": {func(ctx context.Context) error {
 			_, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: "d", Address: "127.0.0.4:7171"})
 			return err

@@ -38,6 +38,7 @@ type Node interface {
 	AddNode(ctx context.Context, c node.Caller, name, address string) (existed bool, err error)
 	CreateToken(ctx context.Context, c node.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error)
 	RemoveNode(ctx context.Context, c node.Caller, name string) error
+	Rebalance(ctx context.Context, c node.Caller) (left int, err error)
 	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
 	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
 }

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+)
+
+// DefaultReplicas is how many nodes hold a log that does not say, once there are
+// so many.
+const DefaultReplicas = 3
+
+// WantedReplicas is how many nodes a log wants to be on: as many as it was
+// configured with, for ever, whether there are so many or not. One that does not
+// say wants DefaultReplicas, or as many as there are nodes; those that are
+// announced as peers of a cluster which is being formed count, so that a log which
+// is created meanwhile is no different.
+func (s *State) WantedReplicas(l *Log) int {
+	if l.Config.Replicas > 0 {
+		return l.Config.Replicas
+	}
+	nodes := 0
+	for _, n := range s.Nodes {
+		if !n.Leaving {
+			nodes++
+		}
+	}
+	for _, a := range s.Announced {
+		if a.Expires == 0 {
+			nodes++
+		}
+	}
+	return max(min(DefaultReplicas, nodes), len(l.Replicas))
+}
+
+// Place chooses the nodes of a new log, as many as it wants or as there are: those
+// that answer, then those with the fewest replicas. The first, which is to lead,
+// changes from log to log. None are returned if there is no node.
+func (s *State) Place(l *Log, alive func(node uint64) bool) []uint64 {
+	load := s.load()
+	var nodes []uint64
+	for _, n := range s.Members() {
+		if !n.Leaving {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	down := func(id uint64) int {
+		if alive(id) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(nodes, func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(load[a], load[b]))
+	})
+	nodes = nodes[:min(len(nodes), s.WantedReplicas(l))]
+	slices.Sort(nodes)
+	first := int(l.ID % uint64(len(nodes)))
+	nodes = slices.Concat(nodes[first:], nodes[:first])
+	// A log is not begun by a node that does not answer.
+	slices.SortStableFunc(nodes, func(a, b uint64) int { return cmp.Compare(down(a), down(b)) })
+	return nodes
+}
+
+// load is how many replicas each node is to hold.
+func (s *State) load() map[uint64]int {
+	load := map[uint64]int{}
+	for _, l := range s.Logs {
+		for _, r := range l.Replicas {
+			load[r.Node]++
+		}
+	}
+	return load
+}
