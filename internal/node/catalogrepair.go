@@ -123,8 +123,11 @@ func (n *Node) attendCatalog(ctx context.Context, h *hosted, cause error) {
 		return
 	}
 	h.stand(record.Refuse(record.NotLeader, "the catalog is being mended on this node: %v", cause))
-	n.shut(h)
+	shut := n.shut(h)
 	n.changing.Unlock()
+	if !shut {
+		return // its files are in use for as long as the disk hangs
+	}
 	n.bringBackCatalog(ctx, cause, n.restartCatalog)
 }
 

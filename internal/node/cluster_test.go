@@ -21,6 +21,7 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
@@ -110,7 +111,7 @@ func (c *testCluster) start(name string, join []string) {
 	go func() { served <- n.ServePeers(peers) }()
 	c.nodes[name] = n
 	c.stops[name] = func() {
-		if err := n.Close(context.Background()); !errors.Is(err, errBroken) {
+		if err := n.Close(context.Background()); !errors.Is(err, errBroken) && !errors.Is(err, replica.ErrStalled) {
 			require.NoError(c.t, err)
 		}
 		_, _ = peers.Close(), others.Close()

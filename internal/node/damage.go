@@ -73,8 +73,13 @@ func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error)
 	if (*n.logs.Load())[h.name] != h || n.closed {
 		return
 	}
-	n.shut(h)
 	after := newHosted(l, h.replicaID)
+	if !n.shut(h) {
+		after.stand(record.Refuse(record.StorageFailed,
+			"log %q has stopped on this node, whose disk does not answer: start the node again when it does. It is damaged: %v", h.name, cause))
+		n.addLog(after)
+		return
+	}
 	if h.forgetful.Load() {
 		n.rememberForgetful(h, cause)
 		n.lose(after, l, cause)
@@ -113,13 +118,16 @@ func (n *Node) stepDown(ctx context.Context, h *hosted) {
 	}
 }
 
-// shut closes a log whose files are damaged.
-func (n *Node) shut(h *hosted) {
+// shut closes a log whose files are damaged. It reports false if the disk hangs:
+// then the files are still in use, and nobody else may touch them.
+func (n *Node) shut(h *hosted) bool {
 	closing, cancel := context.WithTimeout(context.Background(), shutTime)
 	defer cancel()
-	if err := h.close(closing); err != nil {
+	err := h.close(closing)
+	if err != nil {
 		n.logger.Warn("a log with damaged files did not close cleanly", "log", h.name, "error", err)
 	}
+	return !errors.Is(err, replica.ErrStalled)
 }
 
 // sharedLog tells whether other nodes hold a log too.

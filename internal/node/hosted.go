@@ -99,6 +99,17 @@ func (h *hosted) problem() *record.Refusal {
 	return nil
 }
 
+// stalled says for how long the disk has not finished a write; "" if it works.
+func (h *hosted) stalled() string {
+	if h.replica == nil {
+		return ""
+	}
+	if d := h.replica.Stalled(); d > 0 {
+		return fmt.Sprintf("the disk has not finished a write for %v", d.Round(time.Second/10))
+	}
+	return ""
+}
+
 // ended is nil, or why no replica of the log runs here.
 func (h *hosted) ended() *record.Refusal {
 	if r := h.standing.Load(); r != nil {
@@ -110,21 +121,59 @@ func (h *hosted) ended() *record.Refusal {
 // stand makes r the reason why the log is not served.
 func (h *hosted) stand(r *record.Refusal) { h.standing.Store(r) }
 
+// close ends the replica and closes its log. Where the disk hangs it returns an
+// error soon after ctx has ended; the rest is done when the disk answers.
 func (h *hosted) close(ctx context.Context) (err error) {
 	h.closing.Do(func() {
-		h.repairs.stop()
-		if h.mending != nil {
-			h.mending.stop()
-		}
-		if h.replica == nil {
-			return
-		}
-		h.replica.Close(ctx)
-		if err = h.log.Close(); err != nil {
+		closed := make(chan error, 1)
+		go func() {
+			h.repairs.stop()
+			if h.mending != nil {
+				h.mending.stop()
+			}
+			closed <- h.closeReplica(ctx)
+		}()
+		if err = awaitClosed(ctx, closed); err != nil {
 			err = fmt.Errorf("close log %s: %w", h.name, err)
 		}
 	})
 	return err
+}
+
+func (h *hosted) closeReplica(ctx context.Context) error {
+	if h.replica == nil {
+		return nil
+	}
+	if err := h.replica.Close(ctx); err != nil {
+		go func() {
+			<-h.replica.Ended()
+			_ = h.log.Close() // its owner has been told already that this may fail
+		}()
+		return err
+	}
+	return h.log.Close()
+}
+
+// closeGrace is what closing may take when its context has ended: more than any
+// disk needs that works.
+const closeGrace = 5 * time.Second
+
+// awaitClosed returns what comes out of closed, or replica.ErrStalled if ctx has
+// ended and nothing comes for closeGrace.
+func awaitClosed(ctx context.Context, closed <-chan error) error {
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-grace.C:
+		return replica.ErrStalled
+	}
 }
 
 func (n *Node) logsDir() string { return filepath.Join(n.options.DataDir, "logs") }
@@ -223,6 +272,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 	h.found = func(err error) { n.foundDamage(h, err) }
 	h.replica, err = replica.Start(replica.Options{
 		ID: h.replicaID, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: n.options.ClockSkew,
+		Stall: n.options.DiskStall,
 		// The first founder begins a new log; the others would only be in its way.
 		Eager: l.Founders[0] == h.replicaID && h.log.LastIndex()+1 == h.log.FirstIndex(),
 		Send: func(to uint64, urgent bool, message net.Buffers) bool {

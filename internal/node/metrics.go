@@ -202,6 +202,7 @@ var (
 	descDown     = nodeDesc("nodes_down", "Nodes of the cluster that this one has no connection to.")
 	descFree     = nodeDesc("disk_free_bytes", "What is left on the data directory's disk.")
 	descFull     = nodeDesc("disk_full", "1 while appends are refused for lack of room.")
+	descStalled  = nodeDesc("disk_stalled_logs", "Logs here of which the disk has not finished a write for 10 s.")
 )
 
 func nodeDesc(name, help string) *prometheus.Desc {
@@ -209,7 +210,7 @@ func nodeDesc(name, help string) *prometheus.Desc {
 }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull} {
+	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull, descStalled} {
 		out <- d
 	}
 	for _, m := range c.node.metrics.all {
@@ -224,7 +225,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	n := c.node
 	states := map[string]int{stateLeading: 0, stateFollowing: 0, stateLeaderless: 0, stateFailed: 0, stateMending: 0}
 	var used, lag int64
-	var sessions, under int
+	var sessions, under, stalled int
 	hosts := *n.logs.Load()
 	n.lookAtFollowers(hosts)
 	for _, h := range hosts {
@@ -234,6 +235,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		used += h.log.Bytes()
+		if h.replica.Stalled() > 0 {
+			stalled++
+		}
 		sessions += h.replica.Status().OpenSessions
 		if state == stateLeading {
 			f := n.followers(h)
@@ -262,6 +266,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	free, _ := n.space.known()
 	gauge(descFree, float64(free))
 	gauge(descFull, oneIf(n.space.full()))
+	gauge(descStalled, float64(stalled))
 	for _, m := range n.metrics.all {
 		m.Collect(out)
 	}

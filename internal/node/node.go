@@ -61,6 +61,10 @@ type Node struct {
 	closed   bool
 	// closing is closed before changing could be had.
 	closing atomic.Bool
+	// ended is closed when Close is done, with endError.
+	ending   sync.Once
+	ended    chan struct{}
+	endError error
 
 	// beginning is held by who lets this member take part, which is done once.
 	beginning sync.Mutex
@@ -119,6 +123,10 @@ type Options struct {
 	// SyncDelay is slept after each real fdatasync, to see what a slower disk
 	// would do. For benchmarks.
 	SyncDelay time.Duration
+	// DiskStall is how long a write may take before its disk counts as stalled: a
+	// leader hands over then, and Ready and the status say so. Default
+	// replica.DefaultStall.
+	DiskStall time.Duration
 	// ClockSkew is added to the time of day, to see what a clock that is wrong
 	// would do. For tests.
 	ClockSkew time.Duration
@@ -325,17 +333,30 @@ func (n *Node) beginAlone(ctx context.Context) error {
 // Close does so too.
 func (n *Node) StopDeciding() { n.stopDeciding() }
 
-// Close finishes what is in flight until ctx ends and closes every log.
+// Close finishes what is in flight until ctx ends and closes every log. It does
+// not wait for a disk that hangs: an error says so soon after ctx has ended.
 func (n *Node) Close(ctx context.Context) error {
+	n.ending.Do(func() {
+		n.ended = make(chan struct{})
+		go func() {
+			defer close(n.ended)
+			n.endError = n.close(ctx)
+		}()
+	})
+	closed := make(chan error, 1)
+	go func() {
+		<-n.ended
+		closed <- n.endError
+	}()
+	return awaitClosed(ctx, closed)
+}
+
+func (n *Node) close(ctx context.Context) error {
 	n.closing.Store(true)
 	n.StopDeciding()
 	n.changing.Lock()
-	closed := n.closed
 	n.closed = true
 	n.changing.Unlock()
-	if closed {
-		return nil
-	}
 	// From here nobody hosts or unhosts any more, and those who answer other
 	// nodes are not waited for with the lock held.
 	n.keeper.stop()
@@ -379,6 +400,9 @@ func (n *Node) Ready() error {
 	for _, h := range *n.logs.Load() {
 		if problem := h.problem(); problem != nil {
 			return fmt.Errorf("log %s: %w", h.name, problem)
+		}
+		if stalled := h.stalled(); stalled != "" {
+			return fmt.Errorf("log %s: %s", h.name, stalled)
 		}
 		if s := h.replica.Status(); s.Leader == 0 || s.Alone && !s.Leading {
 			return fmt.Errorf("log %s has no leader at the moment", h.name)

@@ -58,7 +58,7 @@ func (h *hosted) report() logReport {
 	}
 	s := h.replica.Status()
 	l := logReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners}
-	l.Problem = h.repairs.problem() // it works all the same
+	l.Problem = cmp.Or(h.stalled(), h.repairs.problem()) // it serves all the same
 	l.Start, l.End, _ = h.replica.Tail().Bounds()
 	l.Used = h.log.Bytes()
 	if !s.Leading {

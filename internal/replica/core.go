@@ -87,6 +87,7 @@ type Core struct {
 	far       bool
 	handover  handover
 	slowness  slowness
+	stalled   bool // the disk hangs, see stall
 	heard     heard
 	reshaping uint64 // index of the newest change of the configuration
 	// covering is the index of an entry that this leader has proposed since the
@@ -301,6 +302,7 @@ func (c *Core) Tick() {
 	}
 	c.retrySnapshots()
 	c.handOverBase()
+	c.handOverStalled()
 	if c.slowness.tick(c.now.Monotonic, c.commit, c.durable) && c.handOver(0) {
 		c.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", c.handover.to)
 		c.slowness = slowness{}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,8 @@ type Replica struct {
 	wake    chan struct{}
 
 	running sync.WaitGroup // all goroutines
+	ended   chan struct{}  // closed behind them, once Close was called
+	closing sync.Once
 }
 
 // Options of a replica.
@@ -60,6 +63,9 @@ type Options struct {
 	// Address tells where the clients of a replica's node go. It must not
 	// block. May be nil.
 	Address func(replica uint64) string
+	// Stall is how long one operation of the disk may take before a leader hands
+	// over and Stalled reports it; 0 means DefaultStall.
+	Stall time.Duration
 	// ClockSkew is added to the time of day, with which a leader stamps entries.
 	ClockSkew time.Duration
 	// Wrote is told of each group of writes: payload bytes, entries and time.
@@ -150,12 +156,13 @@ func recovered(o Options) (*Replica, *Core, error) {
 	}
 	r := &Replica{
 		options: o, log: o.Log, tail: core.tail, logger: o.Logger,
-		wake: make(chan struct{}, 1), writer: newWriter(o.Log), upkeep: upkeep{log: o.Log, tail: core.tail},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), writer: newWriter(o.Log), upkeep: upkeep{log: o.Log, tail: core.tail},
 	}
 	r.status.Store(&Status{})
 	r.publish(core)
 	r.writer.done = r.wrote
 	r.writer.failed = r.writeFailed
+	r.writer.stall.limit = cmp.Or(o.Stall, DefaultStall)
 	return r, core, nil
 }
 
@@ -177,7 +184,11 @@ func (r *Replica) Tick() {
 	if r.ticks++; r.quiet.Load() || r.drowsy.Load() && r.ticks%drowsyEvery != 0 {
 		return
 	}
-	r.post(input{do: (*Core).Tick})
+	stalled := r.Stalled() > 0
+	r.post(input{do: func(c *Core) {
+		c.setStalled(stalled)
+		c.Tick()
+	}})
 }
 
 // PeerBack tells that there is a connection to another replica's node again.
@@ -319,7 +330,11 @@ func (r *Replica) Log() segment.Log { return r.log }
 
 // Close lets what is in flight finish until ctx ends, then stops. What has no
 // answer by then is answered as unknown. The log itself stays open.
-func (r *Replica) Close(ctx context.Context) {
+//
+// A disk that hangs is not waited for: where the writer does not end within
+// closeGrace after ctx, Close returns ErrStalled. The log must not be closed then
+// before Ended.
+func (r *Replica) Close(ctx context.Context) error {
 	drained := make(chan struct{})
 	var poll func(c *Core)
 	poll = func(c *Core) { c.whenDrained(func() { close(drained) }) }
@@ -330,8 +345,36 @@ func (r *Replica) Close(ctx context.Context) {
 		}
 	}
 	r.Do(func(c *Core) { c.stop() })
-	r.running.Wait()
+	r.closing.Do(func() {
+		go func() {
+			r.running.Wait()
+			close(r.ended)
+		}()
+	})
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
+	select {
+	case <-r.ended:
+		return nil
+	case <-grace.Done():
+	}
+	select {
+	case <-r.ended:
+		return nil
+	case <-ctx.Done():
+		return ErrStalled
+	}
 }
+
+// Ended is closed when nothing of a replica that was closed runs any more.
+func (r *Replica) Ended() <-chan struct{} { return r.ended }
+
+// closeGrace is what a write that is under way may take: more than any disk that
+// works.
+const closeGrace = 3 * time.Second
+
+// ErrStalled is the answer of Close where the disk hangs.
+var ErrStalled = errors.New("the disk does not answer; what it was asked to do may still happen")
 
 func (r *Replica) post(in input) *record.Refusal {
 	r.mu.Lock()

@@ -25,7 +25,7 @@ func benchReplica(b *testing.B, segmentBytes int64) *Replica {
 	r, err := Start(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: quiet})
 	require.NoError(b, err)
 	b.Cleanup(func() {
-		r.Close(context.Background())
+		require.NoError(b, r.Close(context.Background()))
 		require.NoError(b, log.Close())
 	})
 	require.NoError(b, r.AwaitOffice(b.Context()))

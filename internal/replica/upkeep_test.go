@@ -19,7 +19,7 @@ func startOn(t *testing.T, log segment.Log, damaged func(error)) *Replica {
 	r, err := Start(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: slog.New(slog.DiscardHandler), Damaged: damaged})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		r.Close(context.Background())
+		require.NoError(t, r.Close(context.Background()))
 		require.NoError(t, log.Close())
 	})
 	require.NoError(t, r.AwaitOffice(t.Context()))

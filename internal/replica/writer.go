@@ -19,6 +19,7 @@ type writer struct {
 	done func(group []Write, rolled []uint64, took time.Duration)
 	// failed is told once; no write follows.
 	failed func(error)
+	stall  stall
 
 	mu     sync.Mutex
 	queue  []Write
@@ -90,6 +91,8 @@ func (w *writer) flush() bool {
 }
 
 func (w *writer) write(group []Write) bool {
+	w.stall.begin()
+	defer w.stall.end()
 	begin := time.Now()
 	writes := make([]segment.Write, 0, len(group))
 	var rolled []uint64
@@ -121,6 +124,8 @@ func (w *writer) mark() bool {
 	if marked {
 		return true
 	}
+	w.stall.begin()
+	defer w.stall.end()
 	if err := w.log.Mark(); err != nil {
 		w.failed(err)
 		return false

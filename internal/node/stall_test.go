@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/replica"
+	"strandline.dev/internal/segment"
+)
+
+// stallingDisk is a disk whose syncs hang while it is told to.
+type stallingDisk struct {
+	segment.FS
+	hang sync.RWMutex // held while they do
+}
+
+func (d *stallingDisk) Create(name string) (segment.File, error) {
+	f, err := d.FS.Create(name)
+	return stallingFile{f, d}, err
+}
+
+func (d *stallingDisk) Open(name string) (segment.File, error) {
+	f, err := d.FS.Open(name)
+	return stallingFile{f, d}, err
+}
+
+type stallingFile struct {
+	segment.File
+	disk *stallingDisk
+}
+
+func (f stallingFile) Datasync() error {
+	f.disk.hang.RLock()
+	defer f.disk.hang.RUnlock()
+	return f.File.Datasync()
+}
+
+func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
+	disks := map[string]*stallingDisk{}
+	c := several(t, 10, func(o *Options) {
+		disks[o.Name] = &stallingDisk{FS: segment.OS()}
+		o.Disk, o.DiskStall = disks[o.Name], 300*time.Millisecond
+	})
+	stalled := c.leader("orders")
+	disks[stalled].hang.Lock()
+	c.append("orders", long(10, 11)...) // on the disks of the others, whoever leads
+	c.eventually("another leads", func() bool { return c.leader("orders", stalled) != "" })
+	c.append("orders", long(11, 12)...)
+	n := c.nodes[stalled]
+	c.eventually("the node says so", func() bool {
+		err := n.Ready()
+		return err != nil && contains(err, "has not finished a write")
+	})
+	c.eventually("the status says so", func() bool {
+		status, err := c.nodes[c.leader("orders", stalled)].ClusterStatus(t.Context(), anyone)
+		require.NoError(t, err)
+		for _, l := range status.Logs {
+			for _, r := range l.Replicas {
+				if l.Name == "orders" && r.Node == stalled && !l.Healthy && contains(r.Problem, "has not finished a write") {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	closing, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, n.Close(closing), replica.ErrStalled)
+	disks[stalled].hang.Unlock()
+	c.stop(stalled)
+	c.start(stalled, nil)
+	c.healthy()
+	c.sameOn("orders", long(0, 12))
+}
+
+func contains(what any, text string) bool { return strings.Contains(fmt.Sprint(what), text) }
