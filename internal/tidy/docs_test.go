@@ -65,6 +65,16 @@ func TestTheREADMEsProgramIsTheExampleThatIsCompiled(t *testing.T) {
 	require.Equal(t, withoutIndent(body), withoutIndent(shown[1]+"}\n"))
 }
 
+func TestTheRecipeForRestartsIsTheOneThatIsTested(t *testing.T) {
+	document, err := os.ReadFile("../../docs/at-most-once.md")
+	require.NoError(t, err)
+	tested, err := os.ReadFile("../../cmd/strandline/restart_test.go")
+	require.NoError(t, err)
+	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(document))
+	require.NotNil(t, shown)
+	require.Contains(t, string(tested), shown[1])
+}
+
 func withoutIndent(text string) string {
 	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "")
 }
