@@ -52,6 +52,7 @@ is one disk and one power cord: for data that matter, see "serve".`,
 	flags.StringVar(&d.grpc, "grpc", defaultGRPCAddress, "`address` of the first node's gRPC port; the others take the next ones")
 	flags.StringVar(&d.kafka, "kafka", defaultKafkaAddress, "`address` of the first node's Kafka port; the others take the next ones; none for no such ports")
 	flags.StringVar(&d.http, "http", defaultHTTPAddress, "`address` of the first node's HTTP port; the others take the next ones")
+	memoryFlag(flags, &d.memory, "how much memory the three nodes use together")
 	flags.Var(&style, "log-format", "text or json; with json, what is printed at the start and at the end is JSON too")
 	_ = command.MarkFlagDirname("data")
 	completeWords(command, "log-format", "text", "json")

@@ -32,6 +32,7 @@ type devSettings struct {
 	data       string
 	grpc, http string // of the first node
 	kafka      string // the same, or noKafka
+	memory     int64  // of all nodes
 	logs       func(name string) logSink
 }
 
@@ -74,13 +75,14 @@ func (d devSettings) run(ctx context.Context, announce func([]served, client.Clu
 	}
 	running, stop := context.WithCancel(ctx)
 	defer stop()
+	useMemory(running, d.memory)
 	ended := make(chan error, len(devNames))
 	up := make(chan served, len(devNames))
 	for i, name := range devNames {
 		s := serveSettings{
 			kafkaAutoCreate: true,
 			spreadLeaders:   true,
-			data:            filepath.Join(d.data, name), logspecLog: "logspec", minFree: node.DefaultMinFree, logger: d.logs(name).warnings(),
+			data:            filepath.Join(d.data, name), logspecLog: "logspec", minFree: node.DefaultMinFree, memory: d.memory / int64(len(devNames)), logger: d.logs(name).warnings(),
 			membership: membership{name: name, peers: peers},
 		}
 		go func() {

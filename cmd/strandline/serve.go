@@ -75,6 +75,7 @@ exit code 0, within 10 s.`,
 	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
 	s.minFree = node.DefaultMinFree
 	flags.Var((*size)(&s.minFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
+	memoryFlag(flags, &s.memory, "how much memory the node uses")
 	s.scrubRate = node.DefaultScrubRate
 	flags.Var((*size)(&s.scrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
 	s.scrubEvery = node.DefaultScrubEvery

@@ -44,6 +44,7 @@ type serveSettings struct {
 	pprof           bool
 	spreadLeaders   bool
 	minFree         int64
+	memory          int64
 	scrubRate       int64
 	scrubEvery      time.Duration
 	// segmentBytes is that of node.Options; 0: its default.
@@ -90,6 +91,9 @@ func (s serveSettings) serve(ctx context.Context, announce func(served) error) e
 	if err != nil {
 		return err
 	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	useMemory(running, s.memory)
 	return s.serveOn(ctx, taken, announce)
 }
 
@@ -128,7 +132,7 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	if err != nil {
 		return err
 	}
-	grpcServer := rpc.New(rpc.Options{Logger: s.logger})
+	grpcServer := rpc.New(rpc.Options{Appends: n.Memory().Appends, Logger: s.logger})
 	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
 	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)
 	kafka := s.newKafkaPort(n, taken.kafka, options.KafkaAddress)
@@ -200,7 +204,7 @@ func (s serveSettings) options(address string) node.Options {
 		KeepLeaders: !s.spreadLeaders,
 		DataDir:     s.data, Name: s.name, GRPCAddress: address,
 		Peers: s.peers, Join: s.join, JoinToken: s.token, LostAfter: s.lostAfter, FormAlone: s.alone(),
-		Version: readVersion().Version, MinFree: s.minFree, SyncDelay: s.syncDelay, ClockSkew: s.clockSkew, Logger: s.logger,
+		Version: readVersion().Version, MinFree: s.minFree, Memory: s.memory, SyncDelay: s.syncDelay, ClockSkew: s.clockSkew, Logger: s.logger,
 	}
 }
 

@@ -271,7 +271,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 	}
 	h.found = func(err error) { n.foundDamage(h, err) }
 	h.replica, err = replica.Start(replica.Options{
-		ID: h.replicaID, Log: h.log, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: n.options.ClockSkew,
+		ID: h.replicaID, Log: h.log, Memory: n.memory, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: n.options.ClockSkew,
 		Stall: n.options.DiskStall,
 		// The first founder begins a new log; the others would only be in its way.
 		Eager: l.Founders[0] == h.replicaID && h.log.LastIndex()+1 == h.log.FirstIndex(),

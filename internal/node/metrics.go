@@ -194,15 +194,18 @@ type collector struct{ node *Node }
 var (
 	descLogs = prometheus.NewDesc("strandline_logs",
 		"Logs of which a replica is on this node, by state: leading, following, leaderless (no leader is known), failed, mending.", []string{"state"}, nil)
-	descUnder    = nodeDesc("under_replicated_logs", "Logs led here that lack a replica which votes and keeps up.")
-	descLag      = nodeDesc("max_lag_records", "The most records that a replica of a log led here has less than the leader.")
-	descUsed     = nodeDesc("used_bytes", "What all logs occupy on this node.")
-	descSessions = nodeDesc("open_sessions", "Append sessions that are open, of all logs here.")
-	descMembers  = nodeDesc("nodes", "Nodes of the cluster, as this one knows them.")
-	descDown     = nodeDesc("nodes_down", "Nodes of the cluster that this one has no connection to.")
-	descFree     = nodeDesc("disk_free_bytes", "What is left on the data directory's disk.")
-	descFull     = nodeDesc("disk_full", "1 while appends are refused for lack of room.")
-	descStalled  = nodeDesc("disk_stalled_logs", "Logs here of which the disk has not finished a write for 10 s.")
+	descMemory = prometheus.NewDesc("strandline_memory_used_bytes",
+		"What each part of the node's memory holds; docs/limits.md names the parts.", []string{"part"}, nil)
+	descMemorySize = prometheus.NewDesc("strandline_memory_size_bytes", "What each part of the node's memory may hold.", []string{"part"}, nil)
+	descUnder      = nodeDesc("under_replicated_logs", "Logs led here that lack a replica which votes and keeps up.")
+	descLag        = nodeDesc("max_lag_records", "The most records that a replica of a log led here has less than the leader.")
+	descUsed       = nodeDesc("used_bytes", "What all logs occupy on this node.")
+	descSessions   = nodeDesc("open_sessions", "Append sessions that are open, of all logs here.")
+	descMembers    = nodeDesc("nodes", "Nodes of the cluster, as this one knows them.")
+	descDown       = nodeDesc("nodes_down", "Nodes of the cluster that this one has no connection to.")
+	descFree       = nodeDesc("disk_free_bytes", "What is left on the data directory's disk.")
+	descFull       = nodeDesc("disk_full", "1 while appends are refused for lack of room.")
+	descStalled    = nodeDesc("disk_stalled_logs", "Logs here of which the disk has not finished a write for 10 s.")
 )
 
 func nodeDesc(name, help string) *prometheus.Desc {
@@ -210,7 +213,7 @@ func nodeDesc(name, help string) *prometheus.Desc {
 }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull, descStalled} {
+	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull, descStalled, descMemory, descMemorySize} {
 		out <- d
 	}
 	for _, m := range c.node.metrics.all {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -43,6 +44,7 @@ type Node struct {
 	sessions   sessionIDs
 	renewals   renewals
 	space      space
+	memory     *budget.Memory
 	spread     leaderSpread
 	news       leaderNews
 	pace       pace
@@ -109,6 +111,9 @@ type Options struct {
 	// are refused with FULL, and below a quarter of it all commands but trims.
 	// Default DefaultMinFree.
 	MinFree int64
+	// Memory is how many bytes the node's logs and doors may hold together. Default
+	// DefaultMemory.
+	Memory int64
 	// SegmentBytes is the size of a segment file. Default 64 MiB.
 	SegmentBytes int64
 	// ScrubRate is how many bytes per second of what is stored are read to see
@@ -142,6 +147,9 @@ type Options struct {
 // one node, and the same after the machine was renamed.
 const DefaultName = "node1"
 
+// DefaultMemory is for a node inside of another program.
+const DefaultMemory = 1 << 30
+
 // DefaultMinFree leaves room for commands, snapshots and hard state of every
 // log, and for an operator to look around.
 const DefaultMinFree = 512 << 20
@@ -158,12 +166,15 @@ func Open(o Options) (*Node, error) {
 	if o.MinFree == 0 {
 		o.MinFree = DefaultMinFree
 	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
 	if o.Name == "" {
 		o.Name = DefaultName
 	}
 	o.LostAfter = cmp.Or(o.LostAfter, DefaultLostAfter)
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
-	n := &Node{options: o, disk: o.Disk, logger: o.Logger, metrics: newMetrics(o.Version)}
+	n := &Node{options: o, disk: o.Disk, logger: o.Logger, memory: budget.New(o.Memory), metrics: newMetrics(o.Version)}
 	n.spread.node = n
 	n.sessions.turn, n.forming = make(chan struct{}, 1), make(chan struct{}, 1)
 	n.deciding, n.stopDeciding = context.WithCancel(context.Background())
@@ -410,6 +421,9 @@ func (n *Node) Ready() error {
 	}
 	return nil
 }
+
+// Memory is what the node's logs and doors may hold together.
+func (n *Node) Memory() *budget.Memory { return n.memory }
 
 // Name is what the cluster calls this node, or will.
 func (n *Node) Name() string {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
 )
@@ -21,7 +22,8 @@ func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
 	log := segment.NewMemory(b)
 	asked := make(chan []byte, 1)
 	r, err := replica.Start(replica.Options{
-		ID: from, Log: log, HardState: b.HardState, Eager: true, Logger: slog.New(slog.DiscardHandler),
+		Memory: budget.New(budget.Least),
+		ID:     from, Log: log, HardState: b.HardState, Eager: true, Logger: slog.New(slog.DiscardHandler),
 		Send: func(other uint64, _ bool, message net.Buffers) bool {
 			if other == to {
 				select {

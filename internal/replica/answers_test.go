@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -74,7 +75,7 @@ func TestNothingBehindAFastForwardIsShownBeforeItIsApplied(t *testing.T) {
 }
 
 func TestEntriesThatSupersedeOnesWhichLeftMemoryReplaceTheWholeTail(t *testing.T) {
-	tail := newTail(1<<20, 0, 0)
+	tail := newTail(budget.NewTails(1<<20), 0, 0)
 	entry := func(index, term uint64) tailEntry {
 		return tailEntry{Entry: &raftpb.Entry{Index: new(index), Term: new(term), Data: []byte{1}}}
 	}

@@ -30,7 +30,7 @@ func (c *Core) apply(m *raftpb.Message) {
 		}
 	}
 	c.tail.publish(c.table.Start(), c.table.End())
-	c.tail.evict(min(c.applied, c.durable)+1, tailBytes)
+	c.tail.evict(min(c.applied, c.durable)+1, c.tail.limit())
 	c.short.yes = c.short.yes && c.table.Start() < c.storage.log.StartOffset()
 	if c.table.Start() > start {
 		c.out.Recycle = c.table.Start()

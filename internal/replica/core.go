@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -140,7 +141,8 @@ const (
 	// holds back before; this is for programs that embed a node.
 	maxQueuedBytes = 256 << 20
 
-	// tailBytes is what a busy log keeps in memory for tailing readers.
+	// tailBytes is what a busy log keeps in memory for tailing readers, where the
+	// node has as much for each.
 	tailBytes = 16 << 20
 
 	// TickMillis is the length of a tick.
@@ -158,8 +160,8 @@ const (
 	// leader as fast as a busy one unless a disk dies silently under its leader.
 	drowsyAfter = 200
 	drowsyEvery = 10
-	// idleMillis without a new entry make a log release memory: half a minute.
-	idleMillis = 30_000
+	// idleMillis without a new entry make a log release memory.
+	idleMillis = 10_000
 )
 
 // Request is one append or command that waits for its answer.
@@ -227,7 +229,7 @@ type Snapshot struct {
 }
 
 // newCore opens a core on a recovered log.
-func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Logger) (*Core, error) {
+func newCore(id uint64, log segment.Log, hard segment.HardState, memory *budget.Memory, logger *slog.Logger) (*Core, error) {
 	index, _, data, err := log.LoadSnapshot()
 	if err != nil {
 		return nil, fmt.Errorf("load snapshot: %w", err)
@@ -246,7 +248,7 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, logger *slog.Lo
 	c := &Core{
 		id: id, logger: logger, table: table, sequencer: sequence.New(table),
 		short:   shortage{yes: log.StartOffset() > table.Start()},
-		tail:    newTail(tailBytes, max(table.Start(), log.StartOffset()), table.End()),
+		tail:    newTail(memory.Tails, max(table.Start(), log.StartOffset()), table.End()),
 		address: func(uint64) string { return "" },
 		applied: index, opened: hard.Commit, commit: hard.Commit, durable: last, term: hard.Term,
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
@@ -35,7 +36,7 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) open(hard segment.HardState) {
 	var err error
-	b.core, err = newCore(1, b.log, hard, slog.New(slog.DiscardHandler))
+	b.core, err = newCore(1, b.log, hard, budget.New(budget.Least), slog.New(slog.DiscardHandler))
 	require.NoError(b.t, err)
 	b.pending = nil
 }
@@ -237,7 +238,7 @@ func TestALogThatCannotBeReadEndsTheReplicaAndNotTheProcess(t *testing.T) {
 	b.settle()
 	b.append(values(t, "a"))
 	b.settle()
-	_, err := newCore(1, unreadable{b.log}, b.log.HardState(), slog.New(slog.DiscardHandler))
+	_, err := newCore(1, unreadable{b.log}, b.log.HardState(), budget.New(budget.Least), slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, &record.Refusal{Reason: record.StorageFailed})
 	require.ErrorContains(t, err, "input/output error")
 }

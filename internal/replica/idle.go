@@ -35,6 +35,10 @@ func (c *Core) woken() { c.busy, c.idle = c.now.Monotonic, false }
 // release gives back the memory of a log, leader or follower, that has had no new
 // entry for a while and has nothing under way: what it kept serves a busy log only.
 func (c *Core) release() {
+	if c.tail.budget.Tight() {
+		c.tail.evict(min(c.applied, c.durable)+1, c.tail.limit())
+		c.sequencer.Release()
+	}
 	if c.idle || c.now.Monotonic-c.busy < idleMillis || len(c.queue) > 0 || len(c.proposals) > 0 ||
 		min(c.applied, c.durable) < c.storage.last {
 		return

@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
@@ -53,6 +54,8 @@ type Options struct {
 	Log       segment.Log
 	HardState segment.HardState
 	Logger    *slog.Logger
+	// Memory is the node's, which the log shares with others. Default: its own.
+	Memory *budget.Memory
 	// Eager lets this replica of a new log campaign without waiting for an
 	// election timeout.
 	Eager bool
@@ -146,7 +149,10 @@ func Start(o Options) (*Replica, error) {
 
 // recovered makes a replica whose core stands where its log ends. Nothing runs.
 func recovered(o Options) (*Replica, *Core, error) {
-	core, err := newCore(o.ID, o.Log, o.HardState, o.Logger)
+	if o.Memory == nil {
+		o.Memory = budget.New(budget.Least)
+	}
+	core, err := newCore(o.ID, o.Log, o.HardState, o.Memory, o.Logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -427,6 +433,7 @@ func (r *Replica) loop(core *Core) {
 			}
 			r.perform(core.Advance())
 			core.wake()
+			r.tail.release()
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -19,7 +20,7 @@ import (
 //	disk only ........ | entries in memory ........ |
 //	                first                 commit  last
 type Tail struct {
-	limit int // bytes of payload to keep at the most, once they are evictable
+	budget *budget.Tails // of the node
 
 	mu      sync.RWMutex
 	entries []tailEntry // consecutive by index
@@ -43,9 +44,12 @@ type tailEntry struct {
 	crc        uint32
 }
 
-func newTail(limit int, start, end record.Offset) *Tail {
-	return &Tail{limit: limit, start: start, end: end}
+func newTail(b *budget.Tails, start, end record.Offset) *Tail {
+	return &Tail{budget: b, start: start, end: end}
 }
+
+// limit is how many bytes of payload to keep, once they can be evicted.
+func (t *Tail) limit() int { return int(t.budget.Share(tailBytes)) }
 
 // append adds entries; those at or above the first one's index are replaced.
 func (t *Tail) append(entries []tailEntry) {
@@ -54,6 +58,7 @@ func (t *Tail) append(entries []tailEntry) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.count(t.bytes)
 	keep := 0
 	if n := len(t.entries); n > 0 && entries[0].GetIndex() > t.entries[0].GetIndex() {
 		keep = int(min(entries[0].GetIndex()-t.entries[0].GetIndex(), uint64(n)))
@@ -72,6 +77,7 @@ func (t *Tail) append(entries []tailEntry) {
 func (t *Tail) evict(below uint64, limit int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.count(t.bytes)
 	n := 0
 	for n < len(t.entries) && t.bytes > limit && t.entries[n].GetIndex() < below {
 		t.bytes -= len(t.entries[n].Data)
@@ -88,9 +94,25 @@ func (t *Tail) evict(below uint64, limit int) {
 func (t *Tail) reset(at record.Offset) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.count(t.bytes)
 	t.entries, t.bytes = nil, 0
 	t.start, t.end = max(t.start, at), max(t.end, at)
 	t.wake()
+}
+
+// release forgets all entries, for good: the replica has ended.
+func (t *Tail) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.count(t.bytes)
+	t.entries, t.bytes = nil, 0
+}
+
+// count tells the budget how the tail has changed. The caller holds mu.
+func (t *Tail) count(before int) {
+	if t.bytes != before {
+		t.budget.Changed(int64(before), int64(t.bytes))
+	}
 }
 
 // publish moves the bounds forward and wakes those who wait for it.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
@@ -53,7 +54,7 @@ func (c *trio) add(id uint64, voters []uint64) {
 	b, err := Bootstrap(voters)
 	require.NoError(c.t, err)
 	m := &member{log: segment.NewMemory(b)}
-	m.core, err = newCore(id, m.log, b.HardState, slog.New(slog.DiscardHandler))
+	m.core, err = newCore(id, m.log, b.HardState, budget.New(budget.Least), slog.New(slog.DiscardHandler))
 	require.NoError(c.t, err)
 	c.all[id] = m
 }
@@ -61,7 +62,7 @@ func (c *trio) add(id uint64, voters []uint64) {
 // restart opens a replica's log again; what was not durable is gone.
 func (c *trio) restart(id uint64) {
 	m := c.all[id]
-	core, err := newCore(id, m.log, m.log.HardState(), slog.New(slog.DiscardHandler))
+	core, err := newCore(id, m.log, m.log.HardState(), budget.New(budget.Least), slog.New(slog.DiscardHandler))
 	require.NoError(c.t, err)
 	m.core, m.pending, m.feeds, m.down = core, nil, nil, false
 }
@@ -745,7 +746,7 @@ func TestAReplicaThatHasLostWhatItAcknowledgedEndsAlone(t *testing.T) {
 	f := l%3 + 1
 	old := &member{log: segment.NewMemory(bootstrapOf(t, 1, 2, 3))}
 	hard := c.all[f].log.HardState()
-	core, err := newCore(f, old.log, segment.HardState{Term: hard.Term, Vote: hard.Vote, Commit: 1}, slog.New(slog.DiscardHandler))
+	core, err := newCore(f, old.log, segment.HardState{Term: hard.Term, Vote: hard.Vote, Commit: 1}, budget.New(budget.Least), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	old.core = core
 	c.all[f] = old

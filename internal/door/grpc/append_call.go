@@ -59,7 +59,7 @@ func (c *appendCall) settle(a sequence.Answer) {
 func (c *appendCall) release() {
 	w := c.work
 	c.work = nil
-	c.stream.server.Budget.Release(w.charged)
+	c.stream.server.Appends.Release(w.charged)
 	batches := w.append.Batches
 	clear(batches)
 	if cap(batches) > keptBatches {
@@ -92,7 +92,7 @@ type incoming struct {
 func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
 	size := data.Len()
 	cost, refusal := decodedCost(data, size)
-	if err := in.s.server.Budget.Acquire(in.s.ctx, cost); err != nil {
+	if err := in.s.server.Appends.Acquire(in.s.ctx, cost); err != nil {
 		return nil, err
 	}
 	w := appendWorks.Get().(*appendWork)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/door/rpc"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -271,7 +272,7 @@ func TestARequestThatDecodesIntoTooMuchIsRefused(t *testing.T) {
 }
 
 func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
-	const budget, request, requests = 1 << 20, 256 << 10, 64
+	const size, request, requests = 1 << 20, 256 << 10, 64
 	n := newFakeNode()
 	held := holding(n, requests)
 	var inFlight, most atomic.Int64
@@ -280,7 +281,7 @@ func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
 		most.Store(max(most.Load(), inFlight.Add(int64(a.Bytes))))
 		hold(a, done)
 	}
-	d := serve(t, n, rpc.Options{InFlightBytes: budget})
+	d := serve(t, n, rpc.Options{Appends: budget.NewPool(size)})
 	batch := batchOf(t, 0, strings.Repeat("x", request-200))
 	for range 2 {
 		c := d.append(t)
@@ -303,18 +304,18 @@ func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
 			unanswered = append(unanswered, <-held)
 		}
 	}
-	require.LessOrEqual(t, most.Load(), int64(budget))
-	require.Greater(t, most.Load(), int64(budget/2))
+	require.LessOrEqual(t, most.Load(), int64(size))
+	require.Greater(t, most.Load(), int64(size/2))
 }
 
 func TestAnswersThatNobodyFetchesHoldNoBudget(t *testing.T) {
-	d := serve(t, newFakeNode(), rpc.Options{InFlightBytes: 1 << 20})
+	d := serve(t, newFakeNode(), rpc.Options{Appends: budget.NewPool(1 << 20)})
 	c := d.append(t)
 	batch := batchOf(t, 0, strings.Repeat("x", 10_000))
 	for range maxUnanswered { // ten times the budget
 		c.send(&wire.AppendRequest{Log: "orders", Batches: batch})
 	}
-	require.Eventually(t, func() bool { return d.server.Budget.Used() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.server.Appends.Used() == 0 }, 10*time.Second, time.Millisecond)
 	for range maxUnanswered {
 		require.Nil(t, c.receive().Refused)
 	}
@@ -331,9 +332,9 @@ func TestAnAppendInFlightOutlivesAClientThatGoesAway(t *testing.T) {
 	require.Equal(t, codes.Canceled, status.Code(c.end()))
 	// The stream is gone before the log has decided.
 	d.server.Stop(context.Background())
-	require.NotZero(t, d.server.Budget.Used())
+	require.NotZero(t, d.server.Appends.Used())
 	p.done(at(0, 1))
-	require.Zero(t, d.server.Budget.Used())
+	require.Zero(t, d.server.Appends.Used())
 	require.NoError(t, p.Batches[0].Check())
 }
 

@@ -130,7 +130,7 @@ func serve(t *testing.T, n Node, o rpc.Options) *door {
 		defer cancel()
 		d.server.Stop(ctx)
 		require.NoError(t, <-served)
-		require.Zero(t, d.server.Budget.Used(), "bytes that were never given back to the budget")
+		require.Zero(t, d.server.Appends.Used(), "bytes that were never given back to the budget")
 	})
 	return d
 }

@@ -3,7 +3,7 @@ package kafkadoor
 import (
 	"context"
 
-	"strandline.dev/internal/door/rpc"
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
 )
 
@@ -14,19 +14,19 @@ import (
 type ahead struct {
 	chunks chan node.Chunk // has room for all that may be read
 	stop   context.CancelFunc
-	budget *rpc.Budget // chunkCost of it is taken for each of chunks
+	budget *budget.Pool // chunkCost of it is taken for each of chunks
 }
 
 // readAhead begins to read as many chunks as the last answer took, if those
 // were several: a single one the reader itself has under way.
-func (r *standing) readAhead(ctx context.Context, budget *rpc.Budget) {
+func (r *standing) readAhead(ctx context.Context, pool *budget.Pool) {
 	n := r.taken
 	r.taken = 0
 	if n < 2 || r.ahead != nil {
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
-	r.ahead = &ahead{chunks: make(chan node.Chunk, n), stop: stop, budget: budget}
+	r.ahead = &ahead{chunks: make(chan node.Chunk, n), stop: stop, budget: pool}
 	go r.ahead.read(ctx, r.reader, n)
 }
 

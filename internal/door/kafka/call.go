@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/door/rpc"
 )
 
@@ -34,7 +35,7 @@ type frame struct {
 	pooled  *[]byte    // nil: not to be used again
 	class   *sync.Pool // where pooled belongs
 	charged int64
-	budget  *rpc.Budget
+	budget  *budget.Pool
 }
 
 // frames holds memory for Produce requests by size: smallFrame, twice that and
@@ -73,7 +74,7 @@ func (q *call) admit(size int) error {
 		}
 	}
 	class, capacity := frameClass(size)
-	cost, budget := int64(capacity), q.connection.server.requests
+	cost, pool := int64(capacity), q.connection.server.requests
 	if q.api.key != produceKey {
 		// Not worth it: they are small or rare.
 		class, capacity = nil, size
@@ -84,18 +85,18 @@ func (q *call) admit(size int) error {
 		if size > most {
 			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, most)
 		}
-		budget, cost = q.connection.server.calls, int64(size)*callCost
+		pool, cost = q.connection.server.calls, int64(size)*callCost
 		switch {
 		case q.api.key == fetchKey:
-			budget, cost = q.connection.server.polls, int64(size)*fetchCost
+			pool, cost = q.connection.server.polls, int64(size)*fetchCost
 		case size > MaxCallBytes:
 			cost = int64(size) * largeCost
 		}
 	}
-	if err := budget.Acquire(q.connection.ctx, cost); err != nil {
+	if err := pool.Acquire(q.connection.ctx, cost); err != nil {
 		return err
 	}
-	q.frame.charged, q.frame.budget = cost, budget
+	q.frame.charged, q.frame.budget = cost, pool
 	if class == nil {
 		q.frame.bytes = make([]byte, size)
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 )
@@ -313,7 +314,9 @@ func TestTheNextAnswerIsReadWhileOneIsSentAndGivenBackIfNobodyComes(t *testing.T
 }
 
 func TestALongLogIsFetchedWithNextToNoBudget(t *testing.T) {
-	d := open(t, t.TempDir(), Options{FetchBytes: 2 * chunkCost})
+	memory := budget.New(DefaultMemory)
+	memory.Fetches = budget.NewPool(2 * chunkCost)
+	d := open(t, t.TempDir(), Options{Memory: memory})
 	d.create("long", 1)
 	for range 100 {
 		d.appendDirectly("long", batchOf(t, record.None, strings.Repeat("x", 100_000)))

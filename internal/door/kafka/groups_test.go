@@ -267,8 +267,8 @@ func TestSharesOfSeveralMegabytesAreTaken(t *testing.T) {
 // Fetches wait; what they hold must not keep a heartbeat waiting.
 func TestHeartbeatsDoNotWaitForFetches(t *testing.T) {
 	d := openNew(t)
-	require.NoError(t, d.server.polls.Acquire(t.Context(), maxPollBytes))
-	defer d.server.polls.Release(maxPollBytes)
+	require.NoError(t, d.server.polls.Acquire(t.Context(), d.server.polls.Size()))
+	defer d.server.polls.Release(d.server.polls.Size())
 	c := d.raw()
 	q := kmsg.NewPtrHeartbeatRequest()
 	q.Group = "billing"

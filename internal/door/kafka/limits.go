@@ -8,19 +8,13 @@ const (
 	// DefaultMaxConnections: beyond it a new connection is closed at once.
 	DefaultMaxConnections = 10_000
 
-	// DefaultInFlightBytes bounds the Produce requests that have been received,
-	// or are being received, and not answered, of all connections together.
-	DefaultInFlightBytes = 256 << 20
-
-	// maxCallBytes is the same bound for all other requests but Fetch, and
-	// maxPollBytes for Fetch: those wait for long, and must neither keep producers
-	// waiting nor the heartbeats of groups.
-	maxCallBytes = 256 << 20
-	maxPollBytes = 256 << 20
-
-	// DefaultFetchBytes bounds what answers to Fetch hold beyond the first
-	// chunk of each. Where it is used up, answers are smaller.
-	DefaultFetchBytes = 256 << 20
+	// DefaultMemory is divided among requests and answers where the node's own
+	// memory is not: see budget.Memory. Produce requests take from its Appends when
+	// they are being received, Fetch from its Polls and all others from its Calls:
+	// those that wait for long must neither keep producers waiting nor the
+	// heartbeats of groups. What answers to Fetch hold beyond the first chunk of
+	// each comes from its Fetches; where that is used up, answers are smaller.
+	DefaultMemory = 2 << 30
 
 	// MaxProduceBytes bounds a Produce request; MaxCallBytes any other, which
 	// has names and numbers only, but for those of groups that carry what members

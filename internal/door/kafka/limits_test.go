@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 )
 
@@ -150,7 +151,9 @@ func TestConnectionsBeyondTheLimitAreClosedAtOnce(t *testing.T) {
 }
 
 func TestAClientThatTakesNoAnswersIsNotReadOnFor(t *testing.T) {
-	d := open(t, t.TempDir(), Options{InFlightBytes: 1 << 20})
+	memory := budget.New(DefaultMemory)
+	memory.Appends = budget.NewPool(1 << 20)
+	d := open(t, t.TempDir(), Options{Memory: memory})
 	d.create("orders", 1)
 	c := d.raw()
 	batch := batchOf(t, record.None, strings.Repeat("x", 100_000))

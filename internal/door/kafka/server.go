@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"strandline.dev/internal/door/rpc"
+	"strandline.dev/internal/budget"
 )
 
 // Server is the Kafka port of a node.
@@ -20,7 +20,7 @@ type Server struct {
 
 	// requests bounds the memory of Produce requests, polls that of Fetch, calls that
 	// of all others, and fetches that of answers to Fetch.
-	requests, polls, calls, fetches *rpc.Budget
+	requests, polls, calls, fetches *budget.Pool
 	// inflating bounds how many compressed batches are looked into at once:
 	// each may take record.MaxInflatedBytes and more for a moment.
 	inflating chan struct{}
@@ -42,9 +42,9 @@ type Server struct {
 
 // Options of a Server. The zero value of each has the default told.
 type Options struct {
-	MaxConnections int   // default DefaultMaxConnections
-	InFlightBytes  int64 // default DefaultInFlightBytes
-	FetchBytes     int64 // default DefaultFetchBytes
+	MaxConnections int // default DefaultMaxConnections
+	// Memory bounds what requests and answers hold. Default: DefaultMemory.
+	Memory *budget.Memory
 	// Advertise is the address of this node that clients are told: HOST:PORT.
 	// Default: the one that other nodes tell them, or if they know none the one
 	// that each client has come to.
@@ -60,18 +60,15 @@ func New(n Node, o Options) *Server {
 	if o.MaxConnections == 0 {
 		o.MaxConnections = DefaultMaxConnections
 	}
-	if o.InFlightBytes == 0 {
-		o.InFlightBytes = DefaultInFlightBytes
-	}
-	if o.FetchBytes == 0 {
-		o.FetchBytes = DefaultFetchBytes
+	if o.Memory == nil {
+		o.Memory = budget.New(DefaultMemory)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	s := &Server{
 		node: n, options: o, logger: o.Logger,
-		requests: rpc.NewBudget(o.InFlightBytes), polls: rpc.NewBudget(maxPollBytes), calls: rpc.NewBudget(maxCallBytes), fetches: rpc.NewBudget(o.FetchBytes),
+		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
 		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		readers:   newStandingReaders(n),
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},

@@ -116,14 +116,14 @@ func (s *appendStream) receive() error {
 		c := &appendCall{stream: s}
 		c.place.Value = c
 		if err := s.stream.RecvMsg(c); err != nil {
-			s.server.Budget.Release(c.charged)
+			s.server.Appends.Release(c.charged)
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err
 		}
 		if !s.line.Join(&c.place) {
-			s.server.Budget.Release(c.charged)
+			s.server.Appends.Release(c.charged)
 			return s.closed()
 		}
 		refusal := c.refusal
@@ -173,7 +173,7 @@ func (c *appendCall) Admit(data mem.BufferSlice) (any, error) {
 		c.refusal = record.Refuse(record.Invalid, "%d proposals in one request, the limit is %d: send several requests", proposals, maxProposals)
 		cost = int64(data.Len())
 	}
-	if err := c.stream.server.Budget.Acquire(c.stream.ctx, cost); err != nil {
+	if err := c.stream.server.Appends.Acquire(c.stream.ctx, cost); err != nil {
 		return nil, err
 	}
 	c.charged = cost
@@ -238,7 +238,7 @@ func (c *appendCall) settle(a sequence.Answer) {
 	c.answer = a
 	c.request.Proposals, c.append = nil, sequence.Append{}
 	s := c.stream
-	s.server.Budget.Release(c.charged)
+	s.server.Appends.Release(c.charged)
 	if a.Refusal != nil {
 		s.line.Close()
 	}

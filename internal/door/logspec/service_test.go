@@ -195,7 +195,7 @@ func serve(t *testing.T, n Node) (*rpc.Server, logspec.LogClient) {
 		defer cancel()
 		s.Stop(ctx)
 		require.NoError(t, <-served)
-		require.Zero(t, s.Budget.Used(), "bytes that were never given back to the budget")
+		require.Zero(t, s.Appends.Used(), "bytes that were never given back to the budget")
 	})
 	return s, logspec.NewLogClient(conn)
 }

@@ -20,7 +20,7 @@ const (
 	DefaultMaxStreams = 1_000
 
 	// DefaultInFlightBytes bounds the append requests that have been received
-	// and not answered, of all streams together.
+	// and not answered, of all streams together, where no other pool is given.
 	DefaultInFlightBytes = 256 << 20
 
 	// MaxRequestBytes bounds one message of an append stream. gRPC refuses a

@@ -11,11 +11,11 @@ func (s *Server) Metrics() []prometheus.Collector {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "strandline_grpc_append_in_flight_bytes",
 			Help: "What append requests that are not answered take of the budget.",
-		}, func() float64 { return float64(s.Budget.Used()) }),
+		}, func() float64 { return float64(s.Appends.Used()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "strandline_grpc_append_in_flight_limit_bytes",
 			Help: "The budget of append requests that are not answered.",
-		}, func() float64 { return float64(s.options.InFlightBytes) }),
+		}, func() float64 { return float64(s.Appends.Size()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "strandline_grpc_read_bytes_total", Help: "Bytes of batches sent to readers.",
 		}, func() float64 { return float64(s.readBytes.Load()) }),

@@ -12,13 +12,16 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+
+	"strandline.dev/internal/budget"
 )
 
 // Server is the gRPC port. Services register with it before Serve.
 type Server struct {
 	*grpc.Server
-	// Budget is shared by all append streams of all services.
-	Budget *Budget
+	// Appends is shared by all append streams of all services, and by whoever else
+	// was given it.
+	Appends *budget.Pool
 
 	options     Options
 	health      *health.Server
@@ -33,10 +36,12 @@ type Server struct {
 
 // Options of a Server. The zero value of each has the default told.
 type Options struct {
-	MaxConnections int   // default DefaultMaxConnections
-	MaxStreams     int   // on one connection; default DefaultMaxStreams
-	InFlightBytes  int64 // default DefaultInFlightBytes
+	MaxConnections int // default DefaultMaxConnections
+	MaxStreams     int // on one connection; default DefaultMaxStreams
 	Logger         *slog.Logger
+	// Appends bounds the requests to append that have been received and not
+	// answered. Default: DefaultInFlightBytes.
+	Appends *budget.Pool
 }
 
 // New makes a server with the health and reflection services.
@@ -47,13 +52,13 @@ func New(o Options) *Server {
 	if o.MaxStreams == 0 {
 		o.MaxStreams = DefaultMaxStreams
 	}
-	if o.InFlightBytes == 0 {
-		o.InFlightBytes = DefaultInFlightBytes
+	if o.Appends == nil {
+		o.Appends = budget.NewPool(DefaultInFlightBytes)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	s := &Server{options: o, Budget: NewBudget(o.InFlightBytes), health: health.NewServer()}
+	s := &Server{options: o, Appends: o.Appends, health: health.NewServer()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.Server = grpc.NewServer(
 		grpc.ForceServerCodecV2(serverCodec),

@@ -1,4 +1,4 @@
-package rpc
+package budget
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // awaitWaiting returns when so many wait for the budget.
-func awaitWaiting(b *Budget, n int) {
+func awaitWaiting(b *Pool, n int) {
 	for {
 		b.mu.Lock()
 		waiting := b.waiting.Len()
@@ -23,9 +23,9 @@ func awaitWaiting(b *Budget, n int) {
 	}
 }
 
-func TestABudgetIsNeverOverdrawn(t *testing.T) {
+func TestAPoolIsNeverOverdrawn(t *testing.T) {
 	const size = 100
-	b := NewBudget(size)
+	b := NewPool(size)
 	var taken atomic.Int64
 	var workers sync.WaitGroup
 	for i := range 8 {
@@ -48,7 +48,7 @@ func TestABudgetIsNeverOverdrawn(t *testing.T) {
 }
 
 func TestWaitingIsFirstComeFirstServed(t *testing.T) {
-	b := NewBudget(10)
+	b := NewPool(10)
 	require.NoError(t, b.Acquire(context.Background(), 8))
 	large, small := make(chan error, 1), make(chan error, 1)
 	go func() { large <- b.Acquire(context.Background(), 9) }()
@@ -64,7 +64,7 @@ func TestWaitingIsFirstComeFirstServed(t *testing.T) {
 }
 
 func TestWhoGivesUpWaitingLetsThoseBehindPass(t *testing.T) {
-	b := NewBudget(10)
+	b := NewPool(10)
 	require.NoError(t, b.Acquire(context.Background(), 5))
 	ctx, cancel := context.WithCancel(context.Background())
 	large, small := make(chan error, 1), make(chan error, 1)
@@ -80,8 +80,8 @@ func TestWhoGivesUpWaitingLetsThoseBehindPass(t *testing.T) {
 	require.Zero(t, b.Used())
 }
 
-func TestARequestLargerThanTheBudgetTakesAllOfIt(t *testing.T) {
-	b := NewBudget(10)
+func TestARequestLargerThanThePoolTakesAllOfIt(t *testing.T) {
+	b := NewPool(10)
 	require.NoError(t, b.Acquire(context.Background(), 1000))
 	require.EqualValues(t, 10, b.Used())
 	b.Release(1000)
@@ -89,7 +89,7 @@ func TestARequestLargerThanTheBudgetTakesAllOfIt(t *testing.T) {
 }
 
 func TestWhoDoesNotWaitTakesNothingFromThoseWhoDo(t *testing.T) {
-	b := NewBudget(10)
+	b := NewPool(10)
 	require.True(t, b.TryAcquire(8))
 	require.False(t, b.TryAcquire(3))
 	granted := make(chan error, 1)

@@ -1,0 +1,59 @@
+package budget
+
+// Memory is what a node may hold, in parts. They leave room for what is not
+// counted: stacks, buffers of connections, what is on its way between two counts, and
+// garbage.
+type Memory struct {
+	size int64
+
+	// Appends are requests to append that have been received and not answered, of
+	// all clients and protocols. Until they have committed their bytes are held
+	// two or three times.
+	Appends *Pool
+	// Tails are the newest entries of logs.
+	Tails *Tails
+	// Reads are chunks on their way to readers.
+	Reads *Pool
+	// Fetches are answers to Kafka's Fetch beyond the first chunk of each.
+	Fetches *Pool
+	// Calls and Polls are Kafka's requests other than Produce; Polls those that wait.
+	Calls, Polls *Pool
+}
+
+const (
+	// Least is the smallest memory that a node works in.
+	Least = 64 << 20
+	// most bounds a part beyond which more does not make anything faster.
+	most = 256 << 20
+)
+
+// New divides so many bytes.
+func New(size int64) *Memory {
+	size = max(size, Least)
+	part := func(of int64) int64 { return min(size/of, most) }
+	return &Memory{
+		size: size, Appends: NewPool(part(8)), Tails: NewTails(size / 8), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
+		Calls: NewPool(part(16)), Polls: NewPool(part(16)),
+	}
+}
+
+// Size is all of it.
+func (m *Memory) Size() int64 { return m.size }
+
+// Use is how much of a part is taken.
+type Use struct {
+	Part       string `json:"part"`
+	Used, Size int64
+}
+
+// Use of each part.
+func (m *Memory) Use() []Use {
+	return []Use{
+		{"appends", m.Appends.Used(), m.Appends.Size()},
+		{"tails", m.Tails.Used(), m.Tails.Size()},
+		{"reads", m.Reads.Used(), m.Reads.Size()},
+		{"kafka fetches", m.Fetches.Used(), m.Fetches.Size()},
+		{"kafka calls", m.Calls.Used(), m.Calls.Size()},
+		{"kafka polls", m.Polls.Used(), m.Polls.Size()},
+	}
+}
