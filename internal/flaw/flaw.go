@@ -64,4 +64,35 @@ const (
 	// StaleFramesCount: recovery goes on with what the last use of a recycled
 	// file has left behind the end.
 	StaleFramesCount Flaw = "stale-frames-count"
+	// PlacesForgotten: the log says of every record that was sent again that it has forgotten
+	// where it is.
+	PlacesForgotten Flaw = "places-forgotten"
+	// LeaseCutShort: a session ends after half of its lease.
+	LeaseCutShort Flaw = "lease-cut-short"
+	// KeepRenewsNothing: a session that is kept without an append ends all the same.
+	KeepRenewsNothing Flaw = "keep-renews-nothing"
+	// ResolveOnFollower: a resolve is answered from what is known here, leader or not.
+	ResolveOnFollower Flaw = "resolve-on-follower"
+	// EpochStaysOpen: the end of an epoch is answered, and changes nothing.
+	EpochStaysOpen Flaw = "epoch-stays-open"
+	// ProducerBeginsAnywhere: an implicit session may begin with any sequence.
+	ProducerBeginsAnywhere Flaw = "producer-begins-anywhere"
+	// RefusedTrimIsDone: a trim beyond the end is refused, and trims up to the end.
+	RefusedTrimIsDone Flaw = "refused-trim-is-done"
+	// FullForEver: a leader that was without room takes no records any more.
+	FullForEver Flaw = "full-for-ever"
+	// WrittenAtCommit: an append that is answered before it is durable is told the committed
+	// end as its place.
+	WrittenAtCommit Flaw = "written-at-commit"
+	// FirstEntryAnswers: an append that spans entries is answered when the first has committed.
+	FirstEntryAnswers Flaw = "first-entry-answers"
+	// HalfIsEnough: of two replicas one is taken for a majority.
+	HalfIsEnough Flaw = "half-is-enough"
+	// LeaseNotInSnapshot: a table that is restored gives each session the longest lease.
+	LeaseNotInSnapshot Flaw = "lease-not-in-snapshot"
+	// ConditionPerRound: the ends that appends expect are compared with where the
+	// log ended before those that are decided with them.
+	ConditionPerRound Flaw = "condition-per-round"
+	// MoveNotDurable: a move is reported done when it has committed, whoever knows that on disk.
+	MoveNotDurable Flaw = "move-not-durable"
 )

@@ -17,6 +17,8 @@ var all = []Flaw{
 	AckBeforeMajority, AckBeforeFsync, CutAtBadChecksum, VoteNotSynced, SessionsNotInSnapshot, ReadsPastCommit, LeaseRead,
 	FollowerRead, GapAccepted, TrimBeforeCommit, ExpiredSessionComesBack, OffByOneAtRoll, FenceAtTheDoor, ConditionAtTheDoor,
 	DuplicateGetsNewOffset, UnknownToldAsFailed, RecoveryTrustsTheCache, RollForgetsTheDirectory, SnapshotRunsAhead, StaleFramesCount,
+	PlacesForgotten, LeaseCutShort, KeepRenewsNothing, ResolveOnFollower, EpochStaysOpen, ProducerBeginsAnywhere, RefusedTrimIsDone, FullForEver,
+	WrittenAtCommit, FirstEntryAnswers, HalfIsEnough, LeaseNotInSnapshot, ConditionPerRound, MoveNotDurable,
 }
 
 // chosen is the one that this process makes; none at first.

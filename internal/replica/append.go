@@ -52,6 +52,9 @@ const maxSpareQueue = 1024
 
 // decide drains the queue into the sequencer until an entry is full.
 func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
+	if flaw.Is(flaw.ConditionPerRound) {
+		brokenRound(c)
+	}
 	n := 0
 	for n < len(c.queue) && bytes < record.EntryTargetBytes {
 		r := c.queue[n]

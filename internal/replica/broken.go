@@ -43,3 +43,13 @@ func brokenTrim(c *Core, r *Request, a sequence.Answer) bool {
 	c.answer(r.Done, a)
 	return true
 }
+
+// brokenRound compares the ends that appends expect with the one before all that
+// are decided now, and believes that they hold.
+func brokenRound(c *Core) {
+	for _, r := range c.queue {
+		if r.Append != nil && r.Append.ExpectedEnd == c.sequencer.End() {
+			r.Append.ExpectedEnd = sequence.NoExpectation
+		}
+	}
+}

@@ -403,7 +403,7 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 func (c *Core) Written(w Write, rolled []uint64) {
 	c.starts = append(c.starts, rolled...)
 	c.madeDurable(&w)
-	if flaw.Is(flaw.AckBeforeMajority) {
+	if flaw.Is(flaw.AckBeforeMajority) || flaw.Is(flaw.HalfIsEnough) && len(c.storage.conf.GetVoters()) == 2 {
 		brokenAck(c, c.durable)
 	}
 	for _, m := range w.responses {

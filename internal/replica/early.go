@@ -1,6 +1,9 @@
 package replica
 
-import "strandline.dev/internal/sequence"
+import (
+	"strandline.dev/internal/flaw"
+	"strandline.dev/internal/sequence"
+)
 
 // notice lets the caller of an accepted append know when it is written, before
 // it is durable: Request.Written.
@@ -10,6 +13,9 @@ func (c *Core) notice(q *Request, a sequence.Answer) {
 	}
 	for i := len(c.proposals) - 1; i >= 0; i-- {
 		if f := &c.proposals[i]; f.flight == a.RestsOn && f.index == 0 {
+			if flaw.Is(flaw.WrittenAtCommit) {
+				a.First.First = c.table.End()
+			}
 			f.written = append(f.written, func() { q.Written(a) })
 			return
 		}

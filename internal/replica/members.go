@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -116,6 +117,9 @@ func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 // applied travels with a commit index that covers it, and a follower writes both
 // with the same sync.
 func (c *Core) ConfigurationDurable() bool {
+	if flaw.Is(flaw.MoveNotDurable) {
+		return true
+	}
 	if !c.office || c.failed != nil || len(c.storage.conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
 		return false
 	}

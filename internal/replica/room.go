@@ -3,6 +3,7 @@ package replica
 import (
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/sequence"
 )
 
@@ -22,6 +23,9 @@ import (
 // SetRoom says what this replica's disk has room for, and what the disks of a
 // majority have room for, which counts where this replica leads.
 func (c *Core) SetRoom(own, majority sequence.Room) {
+	if flaw.Is(flaw.FullForEver) {
+		majority = max(majority, c.sequencer.Room())
+	}
 	c.room = own
 	c.sequencer.SetRoom(max(own, majority))
 }

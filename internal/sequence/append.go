@@ -82,10 +82,10 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 	var known bool
 	p.standing, known = s.session(a.Session)
 	if !known {
-		if !a.Implicit || a.First != 0 {
+		if !a.Implicit || a.First != 0 && !flaw.Is(flaw.ProducerBeginsAnywhere) {
 			return p, sessionNotFound(a.Session)
 		}
-		p.standing = standing{epoch: a.Epoch, implicit: true}
+		p.standing = standing{epoch: a.Epoch, next: a.First, implicit: true}
 		p.begins = true
 		return p, nil
 	}
@@ -127,7 +127,7 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 // flight, out of the placement.
 func (s *Sequencer) skipDuplicates(a *Append, p *placement, next record.Sequence, answer *Answer) *record.Refusal {
 	count := min(uint64(next-p.first), uint64(a.Records))
-	if !s.locate(answer, a.Session, a.Epoch, p.first, uint32(count)) {
+	if flaw.Is(flaw.PlacesForgotten) || !s.locate(answer, a.Session, a.Epoch, p.first, uint32(count)) {
 		return record.Refuse(record.OutcomeForgotten,
 			"sequence %d of epoch %d was appended, its offset is forgotten", p.first, a.Epoch)
 	}
@@ -233,10 +233,12 @@ func (s *Sequencer) accept(a *Append, p *placement, answer *Answer) {
 			s.advance(p.standing, &meta)
 		}
 		s.open.add(meta, b, s.leaderEpoch)
+		if answer.RestsOn == 0 || !flaw.Is(flaw.FirstEntryAnswers) {
+			answer.RestsOn = s.open.flight
+		}
 		answer.add(s.log.end, meta.Count)
 		s.log.end += record.Offset(meta.Count)
 	}
-	answer.RestsOn = s.open.flight
 }
 
 // advance moves the session of a batch over it. The session stands at st if

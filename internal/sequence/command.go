@@ -1,6 +1,9 @@
 package sequence
 
-import "strandline.dev/internal/record"
+import (
+	"strandline.dev/internal/flaw"
+	"strandline.dev/internal/record"
+)
 
 // Command decides a change of the log that is not a record. An accepted one is
 // a draft of its own, in order with the appends around it. One that would
@@ -89,7 +92,7 @@ func (s *Sequencer) endEpoch(c record.Command) Answer {
 		return s.refuse(sessionNotFound(c.Session))
 	case c.Epoch+1 == 0:
 		return s.refuse(record.Refuse(record.Invalid, "epoch %d has no successor", c.Epoch))
-	case !st.open || c.Epoch < st.epoch:
+	case !st.open || c.Epoch < st.epoch, flaw.Is(flaw.EpochStaysOpen):
 		answer := s.settled()
 		answer.Epoch = st.epoch
 		return answer
@@ -122,6 +125,10 @@ func (s *Sequencer) trim(c record.Command) Answer {
 		return s.refuse(record.Refuse(record.Invalid, "trim to offset %d", c.Offset))
 	case c.Offset > s.log.end && !forward:
 		r := record.Refuse(record.OffsetBeyondEnd, "trim to %d, the log ends at %d", c.Offset, s.log.end)
+		if flaw.Is(flaw.RefusedTrimIsDone) {
+			c.Offset = s.log.end
+			s.trim(c)
+		}
 		r.End = s.log.end
 		return s.refuse(r)
 	case c.Offset > s.log.end && s.log.sealed:

@@ -3,6 +3,7 @@ package sequence
 import (
 	"container/heap"
 
+	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 )
 
@@ -39,7 +40,11 @@ func (l *leases) follow(t *Table, id record.SessionID) {
 	s := t.sessions[id]
 	switch open := s != nil && s.open; {
 	case open && l.byID[id] == nil:
-		begun := &lease{id: id, length: int64(s.lease), renewed: l.elapsed, deadline: l.elapsed + int64(s.lease)}
+		length := int64(s.lease)
+		if flaw.Is(flaw.LeaseCutShort) {
+			length /= 2
+		}
+		begun := &lease{id: id, length: length, renewed: l.elapsed, deadline: l.elapsed + length}
 		l.byID[id] = begun
 		heap.Push(&l.queue, begun)
 	case !open:
@@ -91,7 +96,9 @@ func (s *Sequencer) KeepAlive(id record.SessionID, now int64) Answer {
 	if found == nil {
 		return Answer{RestsOn: s.newest()} // its beginning is in flight
 	}
-	found.renewed = max(found.renewed, s.leases.elapsed+s.leases.step(now))
+	if !flaw.Is(flaw.KeepRenewsNothing) {
+		found.renewed = max(found.renewed, s.leases.elapsed+s.leases.step(now))
+	}
 	return Answer{}
 }
 

@@ -181,6 +181,9 @@ func (t *Table) restoreSession(r *reader, open bool) {
 	flags := r.u32()
 	s.open, s.implicit = open, flags&sessionImplicit != 0
 	s.lease = r.u32()
+	if flaw.Is(flaw.LeaseNotInSnapshot) {
+		s.lease = MaxLeaseMs
+	}
 	s.lowWater = record.Sequence(r.u64())
 	s.knownFrom = record.Epoch(r.u32())
 	s.past = make([]life, len(r.peek(uint64(r.u32()), epochHeaderBytes))/epochHeaderBytes)

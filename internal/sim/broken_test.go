@@ -47,6 +47,20 @@ var flawed = []struct {
 	{flaws.RollForgetsTheDirectory, 312, []string{"lost", "one-value", "real-time", "linearizable", "commit", problem}},
 	{flaws.SnapshotRunsAhead, 3, []string{problem}},
 	{flaws.StaleFramesCount, 3, []string{problem, "lost", "one-value"}},
+	{flaws.PlacesForgotten, 0, []string{"forgotten"}},
+	{flaws.LeaseCutShort, 0, []string{"lease"}},
+	{flaws.KeepRenewsNothing, 0, []string{"lease"}},
+	{flaws.ResolveOnFollower, 0, []string{"resolve"}},
+	{flaws.EpochStaysOpen, 0, []string{"resolve", "ended"}},
+	{flaws.ProducerBeginsAnywhere, 0, []string{"order"}},
+	{flaws.RefusedTrimIsDone, 0, []string{"trim"}},
+	{flaws.FullForEver, 0, []string{problem}},
+	{flaws.WrittenAtCommit, 0, []string{"written"}},
+	{flaws.FirstEntryAnswers, 0, []string{"linearizable", "lost", "commit", "one-value"}},
+	{flaws.HalfIsEnough, 0, []string{"linearizable", "lost", "commit", "one-value"}},
+	{flaws.LeaseNotInSnapshot, 0, []string{problem}},
+	{flaws.ConditionPerRound, 0, []string{"condition"}},
+	{flaws.MoveNotDurable, 0, []string{problem}},
 }
 
 func TestEveryFlawIsNoticedAndEveryRuleNoticesOne(t *testing.T) {

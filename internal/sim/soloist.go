@@ -66,7 +66,7 @@ func (s *soloist) do() {
 	case 10, 11:
 		s.appendWritten()
 	case 12:
-		if w.chance(20) {
+		if w.chance(8) {
 			s.appendLong()
 			return
 		}
