@@ -99,7 +99,6 @@ func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v 
 	if len(plan) == 0 {
 		return
 	}
-	l.node.logger.Info("leaders are not evenly spread over the nodes; handing some over", "logs", len(plan))
 	names := make(map[uint64]string, len(v.Logs))
 	for name, log := range v.Logs {
 		names[log.ID] = name
@@ -109,22 +108,29 @@ func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v 
 	free := make(chan struct{}, spreadAtOnce)
 	var mu sync.Mutex
 	var handing sync.WaitGroup
+	moved := 0
 	for _, h := range plan {
 		free <- struct{}{}
 		handing.Go(func() {
 			defer func() { <-free }()
 			err := l.node.call(ctx, h.From, askTransfer, transferRequest{Log: names[h.Log], Node: h.To}, nil)
+			mu.Lock()
+			defer mu.Unlock()
 			if errors.Is(err, &record.Refusal{Reason: record.NotLeader}) || ctx.Err() != nil {
-				mu.Lock()
 				l.spreader.Refused(h)
-				mu.Unlock()
 			}
-			if err != nil {
+			if err == nil {
+				moved++
+			} else {
 				l.node.logger.Debug("a log was not handed over", "log", names[h.Log], "error", err)
 			}
 		})
 	}
 	handing.Wait()
+	// A node that has yet to catch up refuses with every plan, which is no news.
+	if moved > 0 {
+		l.node.logger.Info("leaders were not evenly spread over the nodes: some have handed over", "logs", moved)
+	}
 }
 
 // own is what this node leads and follows.
