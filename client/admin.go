@@ -56,7 +56,7 @@ type LogConfig struct {
 	Durability     Durability    // cannot be changed later
 	Retention      time.Duration // records older than this are trimmed; 0: never
 	RetentionBytes int64         // the oldest records beyond this are trimmed; 0: never
-	Replicas       int           // 0: the node's default
+	Replicas       int           // how many nodes are to hold it; 0: three, or as many as there are
 	// Fenced: once a writer term has been acquired, appends without one are
 	// refused with FENCED.
 	Fenced bool

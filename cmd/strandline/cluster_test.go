@@ -36,7 +36,7 @@ func TestAClusterAsJSON(t *testing.T) {
 		`"logs":[{"name":"orders","id":3,"leader":"a","term":5,"start":0,"end":100,"healthy":false,"replicas":[`+
 		`{"replica":7,"node":"a","role":"voter","end":100,"lag":0,"state":"leader","problem":""},`+
 		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}]},`+
-		`{"name":"young","id":4,"leader":"","term":0,"start":0,"end":0,"healthy":false,"replicas":[]}]}`+"\n", out.String())
+		`{"name":"young","id":4,"leader":"","term":0,"start":null,"end":null,"healthy":false,"replicas":[]}]}`+"\n", out.String())
 	out.Reset()
 	require.NoError(t, c.showCluster(client.ClusterStatus{}))
 	require.JSONEq(t, `{"cluster":"","nodes":[],"logs":[]}`, out.String(), "lists are never null")

@@ -48,7 +48,8 @@ type Config struct {
 	RetentionBytes int64
 	// MaxBatchBytes bounds one encoded batch; 0: record.MaxBatchBytes.
 	MaxBatchBytes int
-	// Replicas is how many nodes hold the log; 0: the node's default.
+	// Replicas is how many nodes are to hold the log, whether there are so many or
+	// not; 0: three, or as many as there are.
 	Replicas int
 	// Fenced: once a writer term has been granted, appends without one are refused.
 	Fenced bool

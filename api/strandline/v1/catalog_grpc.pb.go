@@ -36,7 +36,7 @@ type CatalogServiceClient interface {
 	CreateLog(ctx context.Context, in *CreateLogRequest, opts ...grpc.CallOption) (*CreateLogResponse, error)
 	// ListLogs answers all logs, by name.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
-	// ConfigureLog changes retention.
+	// ConfigureLog changes retention, the number of replicas, and who may append.
 	ConfigureLog(ctx context.Context, in *ConfigureLogRequest, opts ...grpc.CallOption) (*ConfigureLogResponse, error)
 	// DeleteLog removes a log with all its records.
 	DeleteLog(ctx context.Context, in *DeleteLogRequest, opts ...grpc.CallOption) (*DeleteLogResponse, error)
@@ -101,7 +101,7 @@ type CatalogServiceServer interface {
 	CreateLog(context.Context, *CreateLogRequest) (*CreateLogResponse, error)
 	// ListLogs answers all logs, by name.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
-	// ConfigureLog changes retention.
+	// ConfigureLog changes retention, the number of replicas, and who may append.
 	ConfigureLog(context.Context, *ConfigureLogRequest) (*ConfigureLogResponse, error)
 	// DeleteLog removes a log with all its records.
 	DeleteLog(context.Context, *DeleteLogRequest) (*DeleteLogResponse, error)

@@ -1846,7 +1846,8 @@ type LogConfig struct {
 	Retention *durationpb.Duration `protobuf:"bytes,2,opt,name=retention,proto3" json:"retention,omitempty"`
 	// The oldest records beyond this size are trimmed; 0: no limit.
 	RetentionBytes int64 `protobuf:"varint,3,opt,name=retention_bytes,json=retentionBytes,proto3" json:"retention_bytes,omitempty"`
-	// How many nodes hold the log; 0: the node's default.
+	// How many nodes are to hold the log, whether there are so many or not; 0: three,
+	// or as many as there are. LogInfo tells the effective number.
 	Replicas int32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// Once a writer term has been acquired, appends without one are refused with
 	// FENCED: no writer gets in by not taking part.
