@@ -1,8 +1,10 @@
 package interop
 
 import (
+	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -130,6 +132,37 @@ func TestJava(t *testing.T) {
 	})
 }
 
+// Clients that are running when a topic is deleted and made again go on with the new
+// one.
+func TestJavaFollowsATopicThatIsMadeAnew(t *testing.T) {
+	java, dir := jars(t)
+	program := absolute(t, "java/Recreate.java")
+	onClusters(t, func(c *cluster) {
+		command := exec.Command(java, "-Xmx512m", "-cp", "lib/*", program, c.bootstrap)
+		command.Dir = dir
+		in, err := command.StdinPipe()
+		require.NoError(c, err)
+		out, err := command.StdoutPipe()
+		require.NoError(c, err)
+		var said strings.Builder
+		command.Stderr = &said
+		require.NoError(c, command.Start())
+		stop := time.AfterFunc(suiteTime, func() { _ = command.Process.Kill() })
+		defer stop.Stop()
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if !strings.HasSuffix(lines.Text(), "is over") {
+				continue
+			}
+			for i := range 3 * (c.nodes / 3) {
+				c.strandline("", "cluster", "transfer-leader", "recreated", "--to", fmt.Sprintf("n%d", i+1))
+			}
+			_, err := in.Write([]byte("\n"))
+			require.NoError(c, err)
+		}
+		require.NoError(c, command.Wait(), "%s", said.String())
+	})
+}
+
 // Kafka's own command line tools.
 func TestJavaTools(t *testing.T) {
 	java, dir := jars(t)
@@ -162,5 +195,25 @@ func TestJavaTools(t *testing.T) {
 		trim := filepath.Join(c.TempDir(), "trim.json")
 		require.NoError(c, os.WriteFile(trim, []byte(`{"version":1,"partitions":[{"topic":"tools","partition":0,"offset":5}]}`), 0o644))
 		require.Contains(c, run("DeleteRecordsCommand", append(server, "--offset-json-file", trim)...), "low_watermark: 5")
+
+		// Groups have committed, so there is an internal topic, which all of these
+		// describe too.
+		require.Contains(c, run("TopicCommand", append(server, "--describe")...), "__consumer_offsets")
+		require.Contains(c, run("GetOffsetShell", server...), "__consumer_offsets:0:0")
+		require.Contains(c, run("GetOffsetShell", append(server, "--topic", "tools", "--time", "max-timestamp")...), "tools:0:")
+		require.Contains(c, run("consumer.group.ConsumerGroupCommand", append(server, "--describe", "--all-groups")...), "tools")
+		require.Contains(c, run("MetadataQuorumCommand", append(server, "describe", "--status")...), "LeaderId:")
+		elected := run("LeaderElectionCommand", append(server, "--election-type", "preferred", "--all-topic-partitions")...)
+		require.NotContains(c, elected, "Error")
+		require.Contains(c, run("LogDirsCommand", append(server, "--describe", "--topic-list", "tools")...), `"tools-0"`)
+		require.Contains(c, run("ClusterTool", append([]string{"cluster-id"}, server...)...), "Cluster ID:")
+		require.Contains(c, run("TransactionsCommand", append(server, "describe-producers", "--topic", "tools", "--partition", "0")...), "ProducerId")
+		config := func(args ...string) string {
+			return must(c.T, scenarioTime, dir, java, append([]string{"-Xmx512m", "-cp", "lib/*", "kafka.admin.ConfigCommand"}, append(server, args...)...)...)
+		}
+		config("--alter", "--topic", "tools", "--add-config", "cleanup.policy=compact,segment.bytes=1048576")
+		require.Contains(c, config("--describe", "--topic", "tools"), "segment.bytes=1048576")
+		require.Contains(c, config("--describe", "--broker", "1", "--all"), "auto.create.topics.enable=false")
+		run("TopicCommand", append(server, "--delete", "--topic", "tools")...)
 	})
 }
