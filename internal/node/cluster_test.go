@@ -28,7 +28,7 @@ import (
 
 // testCluster is nodes of one process that talk over loopback.
 type testCluster struct {
-	t         *testing.T
+	t         testing.TB
 	addresses map[string]string
 	dirs      map[string]string
 	nodes     map[string]*Node
@@ -49,12 +49,12 @@ type testCluster struct {
 var clusters atomic.Int32
 
 // newCluster starts nodes that wait, and forms a cluster of them.
-func newCluster(t *testing.T, names ...string) *testCluster {
+func newCluster(t testing.TB, names ...string) *testCluster {
 	return newClusterWith(t, nil, names...)
 }
 
 // newClusterWith is newCluster of nodes with other options.
-func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *testCluster {
+func newClusterWith(t testing.TB, adjust func(*Options), names ...string) *testCluster {
 	c := newWaiting(t, adjust, names...)
 	_, err := c.nodes[names[0]].InitCluster(t.Context(), anyone)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func newClusterWith(t *testing.T, adjust func(*Options), names ...string) *testC
 }
 
 // newWaiting starts nodes that wait for their cluster to be formed.
-func newWaiting(t *testing.T, adjust func(*Options), names ...string) *testCluster {
+func newWaiting(t testing.TB, adjust func(*Options), names ...string) *testCluster {
 	c := &testCluster{
 		t: t, adjust: adjust, host: fmt.Sprintf("127.31.%d.%d", os.Getpid()%250, clusters.Add(1)), addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
 		reserved: map[string]net.Listener{},

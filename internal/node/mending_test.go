@@ -66,7 +66,7 @@ func (c *testCluster) flip(dir string, number int) {
 	c.t.Fatalf("record %d is not in %s", number, dir)
 }
 
-func kept(t *testing.T, dir string) []string {
+func kept(t testing.TB, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.bad*"))
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 
 // gathered are the values of all series, as "name{label=value}"; of histograms the
 // count.
-func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
+func gathered(t testing.TB, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(c))

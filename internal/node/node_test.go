@@ -40,7 +40,7 @@ func create(t *testing.T, n *Node, name string, config Config) {
 	require.NoError(t, err)
 }
 
-func request(t *testing.T, texts ...string) *sequence.Append {
+func request(t testing.TB, texts ...string) *sequence.Append {
 	t.Helper()
 	var b record.Builder
 	b.Reset(nil)
@@ -54,7 +54,7 @@ func request(t *testing.T, texts ...string) *sequence.Append {
 	}
 }
 
-func appendTo(t *testing.T, n *Node, log string, a *sequence.Append) sequence.Answer {
+func appendTo(t testing.TB, n *Node, log string, a *sequence.Append) sequence.Answer {
 	t.Helper()
 	answers := make(chan sequence.Answer, 1)
 	n.Append(anyone, log, a, func(a sequence.Answer) { answers <- a })
@@ -68,7 +68,7 @@ func mustAppend(t *testing.T, n *Node, log string, texts ...string) record.Offse
 	return a.First.First
 }
 
-func read(t *testing.T, n *Node, log string, q ReadRequest) []string {
+func read(t testing.TB, n *Node, log string, q ReadRequest) []string {
 	t.Helper()
 	r, err := n.Read(t.Context(), anyone, log, q)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func read(t *testing.T, n *Node, log string, q ReadRequest) []string {
 }
 
 // textsOf decodes the asked-for records of a chunk.
-func textsOf(t *testing.T, c Chunk) []string {
+func textsOf(t testing.TB, c Chunk) []string {
 	t.Helper()
 	var texts []string
 	for r, err := range c.Records {
@@ -97,7 +97,7 @@ func textsOf(t *testing.T, c Chunk) []string {
 
 var everything = ReadRequest{Until: NoOffset}
 
-func requireReason(t *testing.T, reason record.Reason, err error) *record.Refusal {
+func requireReason(t testing.TB, reason record.Reason, err error) *record.Refusal {
 	t.Helper()
 	var refusal *record.Refusal
 	require.ErrorAs(t, err, &refusal)

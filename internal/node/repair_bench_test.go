@@ -1,0 +1,116 @@
+package node
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var repairGiB = flag.Int("repair.gib", 1, "size of the log in BenchmarkRepair; the disk needs three times as much")
+
+// BenchmarkRepair flips a bit in a full segment of a log's leader, one of three in
+// one process, while 8 callers append 2 KiB each, and tells how long it took from
+// when the damage was found until the segment was whole, and the longest time
+// without an acknowledged append, then and in as much time without damage.
+//
+//	go test -run - -bench Repair -benchtime 3x ./internal/node -repair.gib 20
+func BenchmarkRepair(b *testing.B) {
+	c := newCluster(b, "a", "b", "c")
+	for name := range c.stops { // the usual size of segments
+		c.stop(name)
+	}
+	c.adjust = func(o *Options) { o.SegmentBytes = 0 }
+	for _, name := range []string{"a", "b", "c"} {
+		c.start(name, nil)
+	}
+	_, err := c.nodes["a"].CreateLog(b.Context(), anyone, "orders", Config{})
+	require.NoError(b, err)
+	value := strings.Repeat("x", 1<<20)
+	var filling sync.WaitGroup
+	for range 4 {
+		filling.Go(func() {
+			for range *repairGiB << 10 / 4 {
+				c.append("orders", value)
+			}
+		})
+	}
+	filling.Wait()
+	c.healthy()
+	leader := c.leader("orders")
+	h := (*c.nodes[leader].logs.Load())["orders"]
+	_, dir := c.replicaOf(leader, "orders")
+	var took, gaps, usual []float64
+	for i := range b.N {
+		files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+		require.NoError(b, err)
+		file, err := os.OpenFile(files[(i*7+3)%(len(files)-2)], os.O_RDWR, 0)
+		require.NoError(b, err)
+		flipped := make([]byte, 1)
+		_, err = file.ReadAt(flipped, 20<<20)
+		require.NoError(b, err)
+		flipped[0] ^= 1
+		_, err = file.WriteAt(flipped, 20<<20)
+		require.NoError(b, err)
+		require.NoError(b, file.Close())
+
+		gap := longestGap(c, leader, func() { time.Sleep(2 * time.Second) })
+		usual = append(usual, gap.Seconds()*1000)
+		damage := h.firstDamage()
+		require.Error(b, damage)
+		gap = longestGap(c, leader, func() {
+			begin := time.Now()
+			c.nodes[leader].foundDamage(h, damage)
+			for h.repairs.underway() {
+				time.Sleep(time.Millisecond)
+			}
+			took = append(took, time.Since(begin).Seconds()*1000)
+		})
+		gaps = append(gaps, gap.Seconds()*1000)
+		require.NoError(b, h.firstDamage())
+	}
+	require.Equal(b, leader, c.leader("orders"))
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(slices.Max(took), "repair-ms")
+	b.ReportMetric(slices.Max(gaps), "longest-gap-ms")
+	b.ReportMetric(slices.Max(usual), "longest-gap-ms-without")
+}
+
+// longestGap is the longest time without an acknowledged append while f runs.
+func longestGap(c *testCluster, leader string, f func()) (longest time.Duration) {
+	acknowledged := make(chan time.Time, 1024)
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if appendTo(c.t, c.nodes[leader], "orders", request(c.t, strings.Repeat("y", 2<<10))).Refusal == nil {
+					acknowledged <- time.Now()
+				}
+			}
+		})
+	}
+	go func() {
+		f()
+		close(stop)
+		running.Wait()
+		close(acknowledged)
+	}()
+	last := time.Now()
+	for at := range acknowledged {
+		longest = max(longest, at.Sub(last))
+		last = at
+	}
+	return longest
+}
