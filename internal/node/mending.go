@@ -204,17 +204,34 @@ func (m *mending) open(ctx context.Context) error {
 	m.mu.Lock()
 	m.mender = mender
 	m.mu.Unlock()
-	unseen := errors.Is(m.cause, replica.ErrShort) || errors.Is(m.cause, replica.ErrSpliced)
-	if unseen && len(mender.Wants(1)) == 0 {
+	if m.unseen() && len(mender.Wants(1)) == 0 {
 		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not tell what is wrong with them
 	}
 	return nil
 }
 
-// openFiles opens the files of a replica that does not run.
+// openFiles opens the files of a replica that does not run. Where the damaged
+// segment is known, the others are not read.
 func (m *mending) openFiles(ctx context.Context) (*segment.Mender, error) {
 	n := m.node
-	return segment.OpenMender(ctx, n.disk, n.replicaDir(m.host.id, m.host.replicaID), n.segmentOptions(n.owner(m.host.id, m.host.replicaID), n.logger.With("log", m.host.name)))
+	dir := n.replicaDir(m.host.id, m.host.replicaID)
+	o := n.segmentOptions(n.owner(m.host.id, m.host.replicaID), n.logger.With("log", m.host.name))
+	var corrupt *segment.CorruptError
+	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
+		mender, err := segment.OpenMenderAt(ctx, n.disk, dir, o, corrupt.File)
+		if err != nil || !mender.Report().Whole() {
+			return mender, err
+		}
+		if err := mender.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return segment.OpenMender(ctx, n.disk, dir, o)
+}
+
+// unseen: what is wrong with the files need not show in any one of them.
+func (m *mending) unseen() bool {
+	return errors.Is(m.cause, replica.ErrShort) || errors.Is(m.cause, replica.ErrSpliced)
 }
 
 // round asks once for everything that is missing, and reports whether some of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -66,14 +67,32 @@ var ErrForgotten = errors.New("the log cannot be mended, its replica must be rep
 // finished what a crash interrupted. A whole log has a Mender too, which wants
 // nothing. ErrForgotten: it cannot be mended. ErrNoLog: there is none.
 func OpenMender(ctx context.Context, disk FS, dir string, o Options) (*Mender, error) {
+	return openMender(ctx, disk, dir, o, 0)
+}
+
+// OpenMenderAt is OpenMender for a log of which a segment file is known to be
+// damaged. It reads that one, the one before it and those after it, up to the
+// newest, and the newest snapshot: damage further down shows when it is read, and
+// is repaired in the open log, see Store.OpenRepair. Entries of what it has not
+// read it does not give.
+func OpenMenderAt(ctx context.Context, disk FS, dir string, o Options, file string) (*Mender, error) {
+	ordinal, _, _ := strings.Cut(filepath.Base(file), "-")
+	suspect, err := strconv.ParseUint(ordinal, 10, 64)
+	if err != nil {
+		suspect = 0
+	}
+	return openMender(ctx, disk, dir, o, suspect)
+}
+
+func openMender(ctx context.Context, disk FS, dir string, o Options, suspect uint64) (*Mender, error) {
 	m := &Mender{store: &Store{fs: disk, dir: dir, options: o.withDefaults()}}
-	if err := m.start(ctx); err != nil {
+	if err := m.start(ctx, suspect); err != nil {
 		return nil, fmt.Errorf("open log in %s for mending: %w", dir, err)
 	}
 	return m, nil
 }
 
-func (m *Mender) start(ctx context.Context) error {
+func (m *Mender) start(ctx context.Context, suspect uint64) error {
 	s := m.store
 	found, err := s.list()
 	if err != nil {
@@ -90,7 +109,7 @@ func (m *Mender) start(ctx context.Context) error {
 			}
 		}
 	}
-	if m.log, err = survey(ctx, s.fs, s.dir, s.options, nil); err != nil {
+	if m.log, err = surveyFrom(ctx, s.fs, s.dir, s.options, suspect, nil); err != nil {
 		return err
 	}
 	s.options.Owner = m.log.store.options.Owner

@@ -112,6 +112,11 @@ func mend(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes in
 	if err != nil {
 		return r, err
 	}
+	return mendWith(m, giver, committed, maxBytes)
+}
+
+// mendWith finishes and closes m.
+func mendWith(m *segment.Mender, giver segment.Log, committed uint64, maxBytes int) (r segment.MendReport, err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 	for vain := 0; ; {
 		wants := m.Wants(3)

@@ -293,3 +293,53 @@ func TestTheNewestSegmentOfAnOpenLogIsRepaired(t *testing.T) {
 		})
 	}
 }
+
+// A log that cannot be opened is mended where it is damaged; what else is damaged
+// is repaired when it is open. Nothing reads the whole.
+func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			c := newCopies(t, seed, 80)
+			random := rand.New(rand.NewPCG(seed, 11))
+			names := segmentsOn(c.disks[0])
+			newest := names[len(names)-1]
+			damage := func(name string) {
+				if frames := segment.FramesIn(c.disks[0].Content(name)); len(frames) > 1 {
+					f := frames[random.IntN(len(frames)-1)]
+					c.disks[0].FlipBit(name, f.Position+int64(random.IntN(int(f.Size-8))))
+				}
+			}
+			damage(newest)
+			if random.IntN(2) == 0 {
+				damage(names[random.IntN(len(names)-1)])
+			}
+			s, err := segment.Open(c.disks[0], dir, options(c.disks[0]))
+			for tries := 0; err != nil; tries++ {
+				var corrupt *segment.CorruptError
+				require.ErrorAs(t, err, &corrupt)
+				require.Less(t, tries, 4, err)
+				before := c.disks[0].Calls(faultdisk.Open)
+				var m *segment.Mender
+				m, err = segment.OpenMenderAt(t.Context(), c.disks[0], dir, options(c.disks[0]), corrupt.File)
+				if errors.Is(err, segment.ErrForgotten) {
+					return
+				}
+				require.NoError(t, err)
+				if corrupt.File == newest {
+					require.LessOrEqual(t, c.disks[0].Calls(faultdisk.Open)-before, 10, "opened")
+				}
+				_, err = mendWith(m, c.giver(t), c.commit, 1<<20)
+				require.NoError(t, err)
+				s, err = segment.Open(c.disks[0], dir, options(c.disks[0]))
+			}
+			_, err = repairOpen(s, c.giver(t), c.commit, func() {})
+			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrUnsettled) {
+				require.NoError(t, s.Close())
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, sameUpTo(s, c.want[s.FirstIndex()-2:], s.HardState().Commit))
+			require.NoError(t, s.Close())
+		})
+	}
+}

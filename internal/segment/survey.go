@@ -1,12 +1,14 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"strandline.dev/internal/record"
 )
@@ -80,6 +82,9 @@ type surveyor struct {
 	hard      HardState
 	sure      bool // hard is the newest
 
+	narrowed bool   // parts are not all there are
+	logFirst uint64 // first index of the log, if narrowed
+
 	from, at  int       // the first part of which an entry counts, and the one under way
 	damaged   *[]Damage // of report
 	open      []int     // of Damage: what is lost there shows at the next valid frame
@@ -112,6 +117,12 @@ func newSurveyor(disk FS, dir string, o Options) *surveyor {
 }
 
 func survey(ctx context.Context, disk FS, dir string, o Options, progress func(done, total int64)) (*surveyor, error) {
+	return surveyFrom(ctx, disk, dir, o, 0, progress)
+}
+
+// surveyFrom is survey of a log of which only the segments from the one before the
+// ordinal suspect on are read, and the newest snapshot; 0: all.
+func surveyFrom(ctx context.Context, disk FS, dir string, o Options, suspect uint64, progress func(done, total int64)) (*surveyor, error) {
 	v := newSurveyor(disk, dir, o)
 	found, err := v.store.list()
 	if err != nil {
@@ -128,7 +139,7 @@ func survey(ctx context.Context, disk FS, dir string, o Options, progress func(d
 	if len(found.segments) == 0 && found.begin == nil {
 		return nil, ErrNoLog
 	}
-	if err := v.readHeaders(found); err != nil {
+	if err := v.narrow(found, suspect); err != nil {
 		return nil, err
 	}
 	for _, p := range v.parts {
@@ -149,6 +160,38 @@ func survey(ctx context.Context, disk FS, dir string, o Options, progress func(d
 	v.reportStrays(found, lacks)
 	v.conclude()
 	return v, nil
+}
+
+// narrow makes the parts: all, or those from the one before suspect on. The first
+// of them has to be known: entries of it count, and its header tells where it
+// begins.
+func (v *surveyor) narrow(found *files, suspect uint64) error {
+	from := sort.Search(len(found.segments), func(k int) bool { return found.segments[k].ordinal >= suspect }) - 1
+	for ; from > 0; from-- {
+		if hidden(found.segments[from:]) {
+			continue
+		}
+		rest := *found
+		rest.segments, rest.begin = found.segments[from:], nil
+		if err := v.readHeaders(&rest); err != nil {
+			return err
+		}
+		if v.parts[0].header != nil {
+			v.narrowed = true
+			v.logFirst = found.segments[0].first
+			if found.begin != nil {
+				v.logFirst = found.begin.first
+			}
+			return nil
+		}
+		v.parts = nil
+	}
+	return v.readHeaders(found)
+}
+
+// hidden reports whether no entry of the first segment counts.
+func hidden(segments []*segment) bool {
+	return slices.ContainsFunc(segments[1:], func(later *segment) bool { return later.first <= segments[0].first })
 }
 
 // judge is the error for damage in the segments [from, to], which Open came
@@ -497,8 +540,11 @@ func (v *surveyor) hearWitness() {
 
 // readSnapshots finds out what the log can begin from.
 func (v *surveyor) readSnapshots(found *files) error {
-	usable := false
-	for _, index := range found.snapshots {
+	usable, first := false, cmp.Or(v.logFirst, v.picture.first)
+	for _, index := range slices.Backward(found.snapshots) {
+		if v.narrowed && usable {
+			break
+		}
 		_, _, size, err := v.store.readSnapshotAt(found.snapshotPath(v.store, index), index)
 		var corrupt *CorruptError
 		if err != nil && !errors.As(err, &corrupt) {
@@ -518,10 +564,12 @@ func (v *surveyor) readSnapshots(found *files) error {
 				File: v.store.snapshotPath(index), First: v.picture.next(), Last: index, Renew: true,
 				Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", v.picture.next()-1),
 			})
-		case index+1 >= v.picture.first:
+		case index+1 >= first:
 			usable = true
 		}
 	}
+	slices.Reverse(v.snapshots)
+	slices.Reverse(v.spoiled)
 	if v.parts[v.from].header == nil {
 		// Its header told the term before the first entry; a snapshot does, too.
 		usable = usable && slices.Contains(v.snapshots, v.picture.first-1)
