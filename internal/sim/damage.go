@@ -165,9 +165,22 @@ func (w *world) spare() bool {
 
 func (n *node) hurt(kind, file string) {
 	n.harm = harm{kind, file}
-	n.blind = n.blind || file == n.witness() || file == n.dir(n.replicaID)
+	n.blind = n.blind || kind == failedRead || file == n.witness() || file == n.dir(n.replicaID)
 	n.world.trace("node %d: %s: %s", n.id, kind, file)
 }
+
+// unharmed begins anew, for another replica: what befell the one before is gone with
+// its files, unless it is a read that has yet to fail.
+func (n *node) unharmed() {
+	left := n.harm
+	n.harm, n.blind, n.copies, n.promised = harm{}, false, nil, promise{}
+	if left.kind == failedRead && n.disk.Armed() {
+		n.hurt(left.kind, left.file)
+	}
+}
+
+// failedRead is the harm of a read that fails.
+const failedRead = "failed read"
 
 // witness of the replica here: the file that tells how far its log went.
 func (n *node) witness() string { return path.Join(n.dir(n.replicaID), "witness") }

@@ -79,7 +79,7 @@ var kinds = []kind{
 		// What cannot be read is damage.
 		if w.mayHarm(n) {
 			n.disk.FailNth(faultdisk.Read, 1+w.random.IntN(20), syscall.EIO)
-			n.hurt("failed read", n.dir(n.replicaID))
+			n.hurt(failedRead, n.dir(n.replicaID))
 			w.counts.DiskFaults++
 		}
 	}},

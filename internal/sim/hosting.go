@@ -111,7 +111,7 @@ func (n *node) drop() {
 	n.world.trace("node %d: drops replica %d", n.id, id)
 	n.life++ // nothing of it happens any more
 	n.forget()
-	n.harm, n.blind, n.copies, n.promised = harm{}, false, nil, promise{}
+	n.unharmed()
 	if n.disk.RemoveAll(n.dir(id)) != nil {
 		n.die(true)
 		return
@@ -150,7 +150,7 @@ func (n *node) open(id uint64, fresh bool) error {
 			return err
 		}
 		n.made[id] = true
-		n.harm, n.blind, n.copies, n.promised = harm{}, false, nil, promise{}
+		n.unharmed()
 	}
 	log, err := segment.Open(disk, n.dir(id), options)
 	if err != nil {
