@@ -105,7 +105,7 @@ func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(
 		if count >= width && time.Now().Add(pauses.next()).After(deadline) {
 			return known.verdict(failure)
 		}
-		a.trouble(failure)
+		a.trouble(known.verdict(failure))
 		if err := pauses.between(ctx, peer, width); err != nil {
 			return cancelled(ctx, known.outcome)
 		}
