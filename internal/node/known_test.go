@@ -95,3 +95,21 @@ func TestALogThatWasCreatedIsReturnedAlsoIfItTakesNoAppendsYet(t *testing.T) {
 	require.Equal(t, "far", info.Name)
 	require.Contains(t, info.Problem, "has been created, but takes no appends yet")
 }
+
+// What the catalog's state objects to says nothing of a try that was lost, unless
+// the catalog has gone on where that would have landed.
+func TestAChangeThatIsRefusedAfterALostTryIsUnknown(t *testing.T) {
+	n := open(t, t.TempDir())
+	c := n.catalog.Load()
+	refuse := func(*catalogState) (catalogChange, error) {
+		return catalogChange{}, record.Refuse(record.LogExists, "there is one")
+	}
+	for behind, want := range map[record.Offset]record.Reason{0: record.OutcomeUnknown, 1: record.LogExists} {
+		c.await()
+		c.awaited = append(c.awaited, catalogTry{change: "lost", at: c.next - behind})
+		p := &proposal{decide: refuse}
+		_, _, err := c.decide([]*proposal{p})
+		require.NoError(t, err)
+		require.ErrorIs(t, c.givenUp(p.refused), &record.Refusal{Reason: want})
+	}
+}

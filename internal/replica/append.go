@@ -41,7 +41,7 @@ func (c *Core) propose() {
 		if len(c.queue) == 0 && cap(taken) <= maxSpareQueue {
 			c.queue = taken[:0]
 		}
-		if dropped != 0 {
+		if dropped.Flight != 0 {
 			return // Raft takes nothing now; the next tick or message tries again
 		}
 	}
@@ -83,16 +83,16 @@ func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int)
 	return decided, taken, bytes
 }
 
-// send proposes the drafts of a drain of so many bytes. It returns the first flight
-// that Raft did not take, or 0; that one and those after it are undone in the
+// send proposes the drafts of a drain of so many bytes. It returns the first one
+// that Raft did not take, if any; that one and those after it are undone in the
 // sequencer.
-func (c *Core) send(drafts []sequence.Draft, bytes int, t timing) (dropped uint64) {
+func (c *Core) send(drafts []sequence.Draft, bytes int, t timing) (dropped sequence.Draft) {
 	c.drains++
 	for i, d := range drafts {
 		if err := c.raft.Propose(d.Data); err != nil {
 			c.logger.Debug("raft dropped a proposal", "error", err)
 			c.sequencer.Drop(d.Flight)
-			return d.Flight
+			return d
 		}
 		p := proposal{flight: d.Flight, drain: c.drains, crc: d.CRC, timing: t}
 		if i+1 == len(drafts) {
@@ -101,18 +101,23 @@ func (c *Core) send(drafts []sequence.Draft, bytes int, t timing) (dropped uint6
 		c.proposals = append(c.proposals, p)
 		c.unplaced++
 	}
-	return 0
+	return sequence.Draft{}
 }
 
 // settle puts each answer where it waits for what it rests on. Requests that
-// rest on a dropped draft go back to the head of the queue, in order.
-func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped uint64) {
+// rest on a dropped draft go back to the head of the queue, in order; but for one
+// of which Raft has taken a part, in drafts before that one.
+func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped sequence.Draft) {
 	var again []*Request
 	for i, a := range decided {
 		done := taken[i].Done
 		c.notice(taken[i], a)
 		switch {
-		case dropped != 0 && a.RestsOn >= dropped:
+		case dropped.Flight != 0 && a.RestsOn >= dropped.Flight && a.Refusal == nil && a.First.Count > 0 && a.First.First < dropped.First:
+			// Decided again it would append that part twice, and refused it would
+			// count as not done.
+			c.answer(done, sequence.Answer{Refusal: record.Refuse(record.OutcomeUnknown, "only a part of the request was proposed; it may be in the log")})
+		case dropped.Flight != 0 && a.RestsOn >= dropped.Flight:
 			again = append(again, taken[i])
 			c.queued += taken[i].bytes()
 			if taken[i].expiry {

@@ -13,7 +13,7 @@ func (c *Core) KeepSession(id record.SessionID, done func(sequence.Answer)) {
 		return
 	}
 	a := c.sequencer.KeepAlive(id, c.now.Monotonic)
-	c.settle([]sequence.Answer{a}, []*Request{{Done: done}}, 0)
+	c.settle([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Draft{})
 }
 
 // Resolution is what Resolve found.
