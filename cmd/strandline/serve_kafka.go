@@ -98,7 +98,9 @@ func (s serveSettings) newKafkaPort(n *node.Node, l net.Listener, told string) k
 	if l == nil {
 		return kafkaPort{}
 	}
-	return kafkaPort{l, kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Advertise: told, Memory: n.Memory(), AutoCreate: s.kafkaAutoCreate, Logger: s.logger})}
+	return kafkaPort{l, kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{
+		MaxConnections: kafkaConnections(openFileLimit()), Advertise: told, Memory: n.Memory(), AutoCreate: s.kafkaAutoCreate, Logger: s.logger,
+	})}
 }
 
 func (k kafkaPort) address() string {

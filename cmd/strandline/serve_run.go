@@ -132,7 +132,9 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 	if err != nil {
 		return err
 	}
-	grpcServer := rpc.New(rpc.Options{Appends: n.Memory().Appends, Logger: s.logger})
+	grpcServer := rpc.New(rpc.Options{
+		MaxConnections: grpcConnections(openFileLimit(), taken.kafka != nil), Appends: n.Memory().Appends, Logger: s.logger,
+	})
 	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
 	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)
 	kafka := s.newKafkaPort(n, taken.kafka, options.KafkaAddress)

@@ -15,7 +15,7 @@ type FileDamage struct {
 	Detail string
 }
 
-// CheckData checks node.json and replicas.json in the data directory of a node
+// CheckData checks node.json, replicas.json and lives.json in the data directory of a node
 // that is stopped. cluster is the cluster that its files belong to; empty if that
 // is not known.
 func CheckData(disk segment.FS, dir string) (cluster string, damage []FileDamage, err error) {
@@ -41,6 +41,13 @@ func CheckData(disk segment.FS, dir string) (cluster string, damage []FileDamage
 	}
 	if list.damaged != nil {
 		damage = append(damage, FileDamage{list.path, list.damaged.Error()})
+	}
+	lives, err := loadLives(disk, dir)
+	if err != nil {
+		return "", nil, err
+	}
+	if lives.damaged != nil {
+		damage = append(damage, FileDamage{lives.path, lives.damaged.Error()})
 	}
 	return id.ClusterID, damage, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/peer"
 	"strandline.dev/internal/segment"
 )
 
@@ -305,4 +306,118 @@ func TestANodeDoesNotBeginWithWhatBelongsToAnother(t *testing.T) {
 	e.swap(e.dirs["b"], e.dirs["c"])
 	e.start("b", nil)
 	e.requireRepaired()
+}
+
+// The whole data directory of a node is an older copy. Nothing in it tells; the
+// other nodes have heard from it since. It replaces all its replicas, also those of
+// logs that it has never heard of.
+func TestANodeThatComesBackWithAnOlderCopyOfAllItsDataReplacesItsReplicas(t *testing.T) {
+	e := newExchanged(t)
+	e.prepare()
+	e.start("c", nil)
+	_, err := e.nodes["a"].CreateLog(t.Context(), anyone, "z", Config{})
+	require.NoError(t, err)
+	e.want["z"] = nil
+	for log := range e.want {
+		e.write(log)
+		e.acknowledged("c", log)
+	}
+	before := map[string]uint64{}
+	for _, log := range []string{catalogName, "x", "y", "z"} {
+		before[log], _ = e.replicaOf("c", log)
+	}
+	e.stop("c")
+	e.back(e.dirs["c"])
+	e.requireRepaired()
+	for log, id := range before {
+		e.renewed("c", log, id)
+	}
+	require.Positive(t, e.said.count("older copy of its data"))
+	for log, want := range e.want {
+		values, err := e.values("c", log, ReadRequest{Consistency: ConsistencyLinearizable})
+		require.NoError(t, err)
+		require.Equal(t, want, values)
+	}
+	for log := range e.want {
+		e.write(log)
+	}
+	e.stop("c")
+	e.requireRepaired()
+	for _, log := range []string{"x", "y", "z"} {
+		id, _ := e.replicaOf("c", log)
+		require.NotEqual(t, before[log], id)
+		before[log] = id
+	}
+	e.stop("c")
+	e.requireRepaired()
+	for _, log := range []string{"x", "y", "z"} {
+		id, _ := e.replicaOf("c", log)
+		require.Equal(t, before[log], id, "that was once")
+	}
+}
+
+// The file that says how far a node has come is lost: the others know, and nothing
+// else is wrong.
+func TestANodeThatHasLostItsLifeHearsOfItFromOthers(t *testing.T) {
+	e := newExchanged(t)
+	for _, damage := range []func(path string) error{
+		os.Remove,
+		func(path string) error { return os.WriteFile(path, []byte("{"), 0o644) },
+	} {
+		e.prepare()
+		before, dir := filepath.Base(e.dir("c", "x")), filepath.Join(e.dirs["c"], "lives.json")
+		require.NoError(t, damage(dir))
+		e.requireRepaired()
+		id, _ := e.replicaOf("c", "x")
+		require.Equal(t, before, fmt.Sprint(id))
+		e.stop("c")
+		e.requireRepaired()
+	}
+}
+
+func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
+	disk := segment.OS()
+	dir := t.TempDir()
+	run := func() *lives {
+		l, err := loadLives(disk, dir)
+		require.NoError(t, err)
+		require.NoError(t, l.begin())
+		return l
+	}
+	other, err := loadLives(disk, t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, other.begin())
+	meet := func(l *lives) (older bool, forgotten uint64) {
+		own, _ := l.greeting()
+		_, known := other.greeting()
+		_, forgotten = l.meet(2, peer.Life{Number: 1, Run: 7}, known[1])
+		older, _ = other.meet(1, own, peer.Life{})
+		return older, forgotten
+	}
+	requireWhole := func(l *lives) {
+		older, forgotten := meet(l)
+		require.False(t, older)
+		require.Zero(t, forgotten)
+	}
+	first := run()
+	requireWhole(first)
+	requireWhole(first)
+	second := run()
+	requireWhole(second)
+	kept, err := os.ReadFile(second.path)
+	require.NoError(t, err)
+	second.wrote.Store(true)
+	require.NoError(t, second.goOn())
+	own, _ := second.greeting()
+	other.heard(1, own)
+	requireWhole(second)
+
+	require.NoError(t, os.WriteFile(second.path, kept, 0o644)) // of the same run, a while ago
+	third := run()
+	older, forgotten := meet(third)
+	require.True(t, older)
+	require.Equal(t, own.Number, forgotten)
+	require.NoError(t, third.outlive(forgotten))
+	requireWhole(third)
+	requireWhole(run())
 }

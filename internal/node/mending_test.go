@@ -296,7 +296,7 @@ func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 	require.NoError(t, err)
 	create(t, n, "orders", Config{})
 	mustAppend(t, n, "orders", "one")
-	for _, name := range []string{"replicas.json", "node.json"} {
+	for _, name := range []string{"replicas.json", "node.json", "lives.json"} {
 		path := filepath.Join(dir, name)
 		before, err := os.ReadFile(path)
 		require.NoError(t, err)

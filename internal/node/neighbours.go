@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 
+	"strandline.dev/internal/peer"
 	"strandline.dev/internal/sequence"
 )
 
@@ -25,6 +26,7 @@ type neighbour struct {
 // news is what a node tells the others about once a second.
 type news struct {
 	Room sequence.Room `json:"room"` // of its disk
+	Life peer.Life     `json:"life"`
 }
 
 // gossipTicks lie between two tellings: a second.
@@ -105,7 +107,8 @@ func (n *Node) gossip() {
 	if c == nil {
 		return
 	}
-	message, err := json.Marshal(news{Room: n.space.own()})
+	life, _ := n.lives.greeting()
+	message, err := json.Marshal(news{Room: n.space.own(), Life: life})
 	if err != nil {
 		return
 	}
@@ -123,5 +126,6 @@ func (n *Node) hear(from uint64, message []byte) {
 	var what news
 	if json.Unmarshal(message, &what) == nil {
 		n.neighbours.heard(from, what)
+		n.lives.heard(from, what.Life)
 	}
 }

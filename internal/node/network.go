@@ -36,6 +36,7 @@ const gossipLog = 1<<64 - 1
 func (n *Node) startNetwork() {
 	n.mesh = peer.New(peer.Options{
 		Admit:   n.admit,
+		Lives:   n.lives.greeting,
 		Deliver: n.deliver,
 		Answer:  n.answer,
 		Changed: n.peerChanged,
@@ -87,7 +88,7 @@ func (n *Node) admit(hello peer.Hello) error {
 	if known.Name != hello.Node.Name {
 		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
 	}
-	return nil
+	return n.judgeLife(hello)
 }
 
 // refusedBy tells why another node refuses this one, once for each node as long

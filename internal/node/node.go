@@ -27,6 +27,7 @@ type Node struct {
 	logger  *slog.Logger
 	lock    io.Closer
 	made    *replicaList
+	lives   *lives
 
 	// me is never nil; it becomes that of a member once.
 	me atomic.Pointer[identity]
@@ -207,6 +208,12 @@ func (n *Node) open() error {
 	if n.made, err = loadReplicaList(n.disk, n.options.DataDir, id.member()); err != nil {
 		return err
 	}
+	if n.lives, err = loadLives(n.disk, n.options.DataDir); err != nil {
+		return err
+	}
+	if n.lives.damaged != nil {
+		n.logger.Error("how far this node has come is not known; it asks the others", "error", n.lives.damaged)
+	}
 	if n.made.damaged != nil {
 		n.logger.Error("the list of replicas that were made here is damaged: those that have no files are replaced", "error", n.made.damaged)
 	}
@@ -255,6 +262,9 @@ func (n *Node) begin() (err error) {
 		}
 	}
 	host := c.host()
+	if err := n.lives.begin(); err != nil {
+		return err
+	}
 	n.mesh.Identify(me.ClusterID, n.peerNode())
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
@@ -284,6 +294,7 @@ func (n *Node) begin() (err error) {
 		n.keeper.run(n.spread.run)
 	}
 	n.keeper.run(n.scrub)
+	n.keeper.run(n.keepLives)
 	n.begun = true
 	return nil
 }

@@ -119,6 +119,14 @@ func (l *replicaList) save(m madeHere) error {
 	return nil
 }
 
+// lose notes that the list is an older copy: all replicas that there are count as
+// made, until it is known which ids have been given.
+func (l *replicaList) lose() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.save(madeHere{Made: l.Made, Below: unsettled})
+}
+
 // rewrite replaces a file that is damaged.
 func (l *replicaList) rewrite() error {
 	l.mu.Lock()

@@ -92,7 +92,7 @@ func (n *Node) scrubOwnFiles() {
 	if len(damage) == 0 {
 		return
 	}
-	if err := errors.Join(n.me.Load().save(n.disk, n.options.DataDir), n.made.rewrite()); err != nil {
+	if err := errors.Join(n.me.Load().save(n.disk, n.options.DataDir), n.made.rewrite(), n.lives.rewrite()); err != nil {
 		n.logger.Error("a damaged file of this node could not be written anew", "error", err)
 	}
 }

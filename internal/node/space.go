@@ -53,6 +53,7 @@ func (s *space) known() (free, total int64) { return s.free.Load(), s.total.Load
 // wrote counts bytes, and looks at the disk when they could have used up an
 // eighth of what must stay free: a fast disk fills between two ticks.
 func (n *Node) wrote(bytes int) {
+	n.lives.wrote.Store(true)
 	if n.space.written.Add(int64(bytes)) > n.options.MinFree/8 {
 		n.watchSpace()
 	}

@@ -22,7 +22,7 @@ const magic = "\xf5STRAND\n"
 //
 //	 0  8 bytes  magic
 //	 8  u32      version
-//	12  u32      length of the rest, at most 4 KiB
+//	12  u32      length of the rest, at most 64 KiB
 //	16  u32      CRC-32C of the rest
 //	20  JSON     opening
 //
@@ -39,7 +39,9 @@ type opening struct {
 	Node    Node   `json:"node"`
 	// Ask: this connection carries calls of who dialled, no messages, and is not
 	// the one between these two nodes.
-	Ask bool `json:"ask,omitempty"`
+	Ask   bool            `json:"ask,omitempty"`
+	Life  Life            `json:"life"`
+	Known map[NodeID]Life `json:"known,omitempty"`
 
 	version uint32
 }
@@ -75,7 +77,7 @@ func (e *RefusedError) Error() string {
 }
 
 func (o opening) hello() Hello {
-	return Hello{Version: o.version, Cluster: o.Cluster, Node: o.Node}
+	return Hello{Version: o.version, Cluster: o.Cluster, Node: o.Node, Life: o.Life, Known: o.Known}
 }
 
 // shakeHands exchanges openings and verdicts. An error of type *RefusedError

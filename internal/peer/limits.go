@@ -39,7 +39,7 @@ const (
 	maxAnswering      = 256
 	maxAnsweringBytes = 64 << 20
 
-	maxHello  = 4 << 10  // bytes of JSON
+	maxHello  = 64 << 10 // bytes of JSON
 	maxReason = 16 << 10 // bytes of a refusal's or error's text; more is cut
 
 	// maxVisitors bounds connections that are in their handshake or only ask.

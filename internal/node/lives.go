@@ -1,0 +1,276 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/peer"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+	"strandline.dev/internal/segment"
+)
+
+// lives is lives.json: how old the data directories of this node and of the others
+// certainly are. A directory that is brought back from an older copy as a whole is
+// sound in itself; only others can know that it had gone on.
+//
+// A node's life is a number that rises with each start, and every lifeEvery while
+// the node stores something. It is durable before others hear it. They keep the
+// highest that they have heard of each node; both sides of a connection say what
+// they know before anything else. A node that starts with a number which others
+// have heard from an earlier run of it has forgotten what it did since.
+type lives struct {
+	disk segment.FS
+	path string
+
+	damaged error // why the file could not be used
+
+	mu    sync.Mutex
+	own   peer.Life
+	known map[uint64]peer.Life // by node
+	fresh bool                 // known has changed since it was saved
+	// unknown: the file was lost, so that the own number says nothing.
+	unknown bool
+
+	wrote atomic.Bool // this node has stored something since its number rose
+	// outliving: this node is replacing what it has forgotten.
+	outliving atomic.Bool
+}
+
+// lifeEvery bounds how much a node can forget without being told.
+const lifeEvery = time.Minute
+
+// livesFile is what the file holds.
+type livesFile struct {
+	Number uint64               `json:"life"`
+	Known  map[uint64]peer.Life `json:"known"`
+	Sum    uint32               `json:"sum"` // record.Checksum of the file with Sum 0
+}
+
+func (f livesFile) sum() uint32 {
+	f.Sum = 0
+	data, err := json.Marshal(f)
+	if err != nil {
+		return 0 // it has nothing that cannot be encoded
+	}
+	return record.Checksum(data)
+}
+
+// loadLives reads the file; a member always has one.
+func loadLives(disk segment.FS, dir string) (*lives, error) {
+	l := &lives{disk: disk, path: filepath.Join(dir, "lives.json"), known: map[uint64]peer.Life{}, unknown: true}
+	data, err := disk.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read lives.json: %w", err)
+	}
+	var f livesFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		l.damaged = fmt.Errorf("read %s: %w", l.path, err)
+		return l, nil
+	}
+	if f.Sum != f.sum() {
+		l.damaged = fmt.Errorf("%s does not match its checksum", l.path)
+		return l, nil
+	}
+	l.own.Number, l.unknown = f.Number, false
+	if f.Known != nil {
+		l.known = f.Known
+	}
+	return l, nil
+}
+
+// begin is the start of another run.
+func (l *lives) begin() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.save(peer.Life{Number: l.own.Number + 1, Run: rand.Uint64()})
+}
+
+// save makes own this node's life. The mutex is held.
+func (l *lives) save(own peer.Life) error {
+	f := livesFile{Number: own.Number, Known: l.known}
+	f.Sum = f.sum()
+	if err := saveJSON(l.disk, l.path, f); err != nil {
+		return err
+	}
+	l.own, l.fresh = own, false
+	return nil
+}
+
+// greeting is what the node says of lives when it is connected.
+func (l *lives) greeting() (own peer.Life, known map[uint64]peer.Life) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known = make(map[uint64]peer.Life, len(l.known))
+	for id, life := range l.known {
+		known[id] = life
+	}
+	return l.own, known
+}
+
+// outlived reports whether a life is of a run that began with less than what was
+// known already.
+func outlived(life, known peer.Life) bool {
+	return life.Run != known.Run && life.Number <= known.Number
+}
+
+// meet judges another node by its life, and this one by what the other knows of it.
+// forgotten is what the other has heard from this node, if that is more than this
+// node knows itself.
+func (l *lives) meet(id uint64, theirs peer.Life, ofMe peer.Life) (older bool, forgotten uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if outlived(l.own, ofMe) {
+		forgotten = ofMe.Number
+	}
+	if outlived(theirs, l.known[id]) {
+		return true, forgotten
+	}
+	if known := l.known[id]; known.Run != theirs.Run || known.Number < theirs.Number {
+		l.known[id], l.fresh = theirs, true
+	}
+	return false, forgotten
+}
+
+// heard notes another node's life.
+func (l *lives) heard(id uint64, life peer.Life) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.known[id]; life.Run == known.Run && life.Number > known.Number {
+		l.known[id], l.fresh = life, true
+	}
+}
+
+// outlive makes this node's number higher than what others have heard of it.
+func (l *lives) outlive(number uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unknown = false
+	return l.save(peer.Life{Number: max(l.own.Number, number) + 1, Run: l.own.Run})
+}
+
+// lost reports whether the own number says nothing.
+func (l *lives) lost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unknown
+}
+
+// rewrite replaces a file that is damaged.
+func (l *lives) rewrite() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.save(l.own)
+}
+
+// goOn raises the number of a node that has stored something.
+func (l *lives) goOn() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.own
+	if l.wrote.Swap(false) {
+		own.Number++
+	} else if !l.fresh {
+		return nil
+	}
+	l.unknown = false // by now whoever knows more has said so
+	return l.save(own)
+}
+
+// keepLives lets this node's life go on while there are others to hear of it.
+func (n *Node) keepLives(ctx context.Context) {
+	for pause(ctx, lifeEvery); ctx.Err() == nil; pause(ctx, lifeEvery) {
+		if len(n.catalog.Load().shown.Load().Nodes) < 2 {
+			continue
+		}
+		if err := n.lives.goOn(); err != nil {
+			n.logger.Warn("could not note how far this node has come", "error", err)
+		}
+	}
+}
+
+// judgeLife refuses a node that comes back with an older copy of its data, and
+// connections at all while this node is one.
+func (n *Node) judgeLife(hello peer.Hello) error {
+	older, forgotten := n.lives.meet(hello.Node.ID, hello.Life, hello.Known[n.me.Load().NodeID])
+	if forgotten > 0 {
+		if !n.lives.outliving.Swap(true) {
+			n.keeper.run(func(ctx context.Context) { n.outlive(ctx, hello.Node.Name, forgotten) })
+		}
+		return fmt.Errorf("node %q has come back with an older copy of its data, and replaces its replicas", n.Name())
+	}
+	if older {
+		return fmt.Errorf("node %q has come back with an older copy of its data: what it did since is known here", hello.Node.Name)
+	}
+	return nil
+}
+
+// outlive replaces every replica of this node that others hold too: it may have
+// forgotten votes and entries. Nothing is made from nothing either, since the list
+// of what was made here is older as well. Until all of that is durable, nobody
+// takes a message of this node.
+func (n *Node) outlive(ctx context.Context, other string, number uint64) {
+	defer n.lives.outliving.Store(false)
+	if n.lives.lost() {
+		if err := n.lives.outlive(number); err != nil {
+			n.logger.Error("lives.json was lost and cannot be written", "error", err)
+			pause(ctx, renewAgain)
+		}
+		return
+	}
+	for !n.hasBegun() && ctx.Err() == nil {
+		pause(ctx, changePause)
+	}
+	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", replica.ErrForgot, other)
+	n.logger.Error("this node has come back with an older copy of its data; its replicas are replaced", "error", cause)
+	if err := n.forgetAll(cause); err != nil {
+		n.logger.Error("a node that has forgotten cannot note so; it stays apart", "error", err)
+		pause(ctx, renewAgain)
+		return
+	}
+	if err := n.lives.outlive(number); err != nil {
+		n.logger.Error("lives.json cannot be written", "error", err)
+		pause(ctx, renewAgain)
+		return
+	}
+	for _, h := range *n.logs.Load() {
+		if h.found != nil && n.onDisk(h) && n.othersHold(h) {
+			h.found(cause)
+		}
+	}
+}
+
+func (n *Node) hasBegun() bool {
+	n.beginning.Lock()
+	defer n.beginning.Unlock()
+	return n.begun
+}
+
+// forgetAll marks every replica on disk that others hold too as lost.
+func (n *Node) forgetAll(cause error) error {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	me := n.me.Load()
+	err := n.markLost(catalogID, me.CatalogReplica, cause.Error())
+	for _, l := range n.catalog.Load().shown.Load().Logs {
+		r, here := l.On(me.NodeID)
+		if here && len(l.Replicas)+len(l.Leaving) > 1 && n.hasLog(l.ID, r.ID) {
+			err = errors.Join(err, n.markLost(l.ID, r.ID, cause.Error()))
+		}
+	}
+	n.catalog.Load().current.Store(false) // the list is settled with the next state that is
+	return errors.Join(err, n.made.lose())
+}
+
+func (n *Node) onDisk(h *hosted) bool { return h.config.Load().Durability != Memory }
