@@ -15,21 +15,24 @@ const DefaultReplicas = 3
 // announced as peers of a cluster which is being formed count, so that a log which
 // is created meanwhile is no different.
 func (s *State) WantedReplicas(l *Log) int {
+	wanted := s.wantedOf(l, s.staying(0))
+	if l.Config.Replicas == 0 {
+		wanted = max(wanted, len(l.Replicas)) // it loses none because nodes go
+	}
+	return wanted
+}
+
+// wantedOf is how many replicas a log wants of so many members.
+func (s *State) wantedOf(l *Log, members int) int {
 	if l.Config.Replicas > 0 {
 		return l.Config.Replicas
 	}
-	nodes := 0
-	for _, n := range s.Nodes {
-		if !n.Leaving {
-			nodes++
-		}
-	}
 	for _, a := range s.Announced {
 		if a.Expires == 0 {
-			nodes++
+			members++
 		}
 	}
-	return max(min(DefaultReplicas, nodes), len(l.Replicas))
+	return min(DefaultReplicas, members)
 }
 
 // Place chooses the nodes of a new log, as many as it wants or as there are: those

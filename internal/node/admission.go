@@ -140,37 +140,25 @@ func (n *Node) AddNode(ctx context.Context, _ Caller, name, address string) (exi
 
 // announce lets a node of a name join.
 func (n *Node) announce(ctx context.Context, name string) error {
-	return n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+	return n.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
 		now := n.now()
 		if _, member := s.Named(name); member {
 			return catalogChange{}, nil // between the look and now
 		}
-		change, refusal := s.Announce(cluster.Announced{Name: name, Expires: now.Add(announceTime).UnixMilli()}, now.UnixMilli())
-		if refusal != nil {
-			return change, refusal
-		}
-		return change, nil
+		return s.Announce(cluster.Announced{Name: name, Expires: now.Add(announceTime).UnixMilli()}, now.UnixMilli())
 	})
 }
 
 // CreateToken makes a token with which one node, or any number, can join for a
 // while. The token is told here and kept nowhere.
 func (n *Node) CreateToken(ctx context.Context, _ Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
-	c := n.catalog.Load()
-	if c == nil {
-		return "", expires, n.notMember()
-	}
 	if lifetime < time.Second || lifetime > MaxTokenTime {
 		return "", expires, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %v", lifetime, MaxTokenTime)
 	}
 	token, expires = rand.Text(), n.now().Add(lifetime)
 	kept := cluster.Token{Hash: cluster.HashToken(token), Expires: expires.UnixMilli(), Reusable: reusable}
-	err = c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		change, refusal := s.AddToken(kept, n.now().UnixMilli())
-		if refusal != nil {
-			return change, refusal
-		}
-		return change, nil
+	err = n.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
+		return s.AddToken(kept, n.now().UnixMilli())
 	})
 	return token, expires, err
 }

@@ -190,104 +190,30 @@ func (n *Node) invited(q invitation) error {
 // any more one that was announced. It is refused while the node holds replicas:
 // ReplaceNode moves them.
 func (n *Node) RemoveNode(ctx context.Context, _ Caller, name string) error {
-	c := n.catalog.Load()
-	if c == nil {
-		return n.notMember()
-	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		node, ok := s.Named(name)
-		if _, announced := s.Announced[name]; announced && !ok {
-			return catalogChange{Withdraw: []string{name}}, nil
-		}
-		if !ok {
-			return catalogChange{}, noNode(name, s)
-		}
-		for _, l := range s.Logs {
-			if _, here := l.On(node.ID); here {
-				return catalogChange{}, record.Refuse(record.Precondition,
-					"node %q holds a replica of log %q: move it with `strandline cluster replace-node %s --with OTHER` first", name, l.Name, name)
-			}
-		}
-		staying := 0
-		for _, other := range s.Nodes {
-			if !other.Leaving && other.ID != node.ID {
-				staying++
-			}
-		}
-		if staying == 0 {
-			return catalogChange{}, record.Refuse(record.Precondition, "node %q is the only one that is left", name)
-		}
-		node.Leaving = true
-		return catalogChange{Node: []catalogNode{node}}, nil
-	})
+	return n.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) { return s.Remove(name) })
 }
 
 // ReplaceNode moves all replicas of a node, dead or alive, to another one, and
 // takes it out of the cluster when they have caught up there. It returns when
 // the move has been decided; ClusterStatus shows how far it is.
 func (n *Node) ReplaceNode(ctx context.Context, _ Caller, dead, with string) error {
+	return n.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
+		return s.Replace(dead, with, n.reaches)
+	})
+}
+
+func (n *Node) changeMembers(ctx context.Context, decide func(*catalogState) (catalogChange, *record.Refusal)) error {
 	c := n.catalog.Load()
 	if c == nil {
 		return n.notMember()
 	}
 	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		from, ok := s.Named(dead)
-		if !ok {
-			return catalogChange{}, noNode(dead, s)
-		}
-		to, ok := s.Named(with)
-		if !ok || to.Leaving || to.ID == from.ID {
-			return catalogChange{}, noNode(with, s)
-		}
-		again := from.Leaving
-		from.Leaving = true
-		change := catalogChange{Node: []catalogNode{from}}
-		next := s.NextReplica
-		for _, l := range s.Logs {
-			_, taken := l.On(to.ID)
-			if !l.Move(from.ID, to.ID, next) {
-				continue
-			}
-			if taken {
-				return catalogChange{}, record.Refuse(record.Precondition, "node %q holds a replica of log %q already, and one node never holds two", with, l.Name)
-			}
-			next++
-			change.Put = append(change.Put, l)
-		}
-		if other := replacing(s, from.ID, to.ID); again && len(change.Put) == 0 && other != "" {
-			return catalogChange{}, record.Refuse(record.Precondition, "the replicas of node %q are on their way to node %q already: `strandline cluster status` shows how far they are", dead, other)
+		change, refusal := decide(s)
+		if refusal != nil {
+			return change, refusal
 		}
 		return change, nil
 	})
-}
-
-// replacing names a node to which replicas of another one move, unless some
-// move to that one.
-func replacing(s *catalogState, from, to uint64) (other string) {
-	for _, l := range s.Logs {
-		if !slices.ContainsFunc(l.Leaving, func(r cluster.Replica) bool { return r.Node == from }) {
-			continue
-		}
-		for _, r := range l.Replicas {
-			switch {
-			case r.New && r.Node == to:
-				return ""
-			case r.New:
-				other = s.Nodes[r.Node].Name
-			}
-		}
-	}
-	return other
-}
-
-func noNode(name string, s *catalogState) *record.Refusal {
-	var names []string
-	for _, node := range s.Members() {
-		if !node.Leaving {
-			names = append(names, node.Name)
-		}
-	}
-	return record.Refuse(record.NoNode, "there is no other node %q that can be used; there are: %s", name, strings.Join(names, ", "))
 }
 
 // peerNode is this node as it says hello to others.

@@ -253,7 +253,7 @@ func (n *Node) TransferLeader(ctx context.Context, _ Caller, log, to string) err
 	}
 	target, ok := state.Named(to)
 	if !ok {
-		return noNode(to, state)
+		return state.NoNode(to)
 	}
 	l := state.Logs[log]
 	if _, holds := l.On(target.ID); log != catalogName && !holds {

@@ -65,9 +65,13 @@ func TestACatalogVoterThatIsLostForGoodIsReplaced(t *testing.T) {
 		}
 		return ""
 	})
-	c.Node("c").Kill() // two of the three voters are left
 	ctx, cancel := withPatience()
 	defer cancel()
-	_, err := c.Client().Admin().CreateLog(ctx, "orders", client.LogConfig{Replicas: 1})
+	admin := c.Client().Admin()
+	_, err := admin.CreateLog(ctx, "before", client.LogConfig{Replicas: 1}) // the change of voters is over
+	require.NoError(t, err)
+	second := map[string]string{"a": "c", "c": "a", "d": "c"}[c.AwaitLeader("_catalog")]
+	c.Node(second).Kill() // two of the three voters are left
+	_, err = admin.CreateLog(ctx, "orders", client.LogConfig{Replicas: 1})
 	require.NoError(t, err)
 }

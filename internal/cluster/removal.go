@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"strandline.dev/internal/record"
+)
+
+// Remove takes a node out of the cluster, or does not expect any more one that was
+// announced. It is refused while the node holds replicas.
+func (s *State) Remove(name string) (Change, *record.Refusal) {
+	node, member := s.Named(name)
+	if _, announced := s.Announced[name]; announced && !member {
+		return Change{Withdraw: []string{name}}, nil
+	}
+	if !member {
+		return Change{}, s.NoNode(name)
+	}
+	for _, log := range slices.Sorted(maps.Keys(s.Logs)) {
+		l := s.Logs[log]
+		if _, here := l.On(node.ID); here {
+			return Change{}, record.Refuse(record.Precondition,
+				"node %q holds a replica of log %q: move it with `strandline cluster replace-node %s --with OTHER` first", name, log, name)
+		}
+	}
+	if s.staying(node.ID) == 0 {
+		return Change{}, record.Refuse(record.Precondition, "node %q is the only one that is left", name)
+	}
+	node.Leaving = true
+	return Change{Node: []Node{node}}, nil
+}
+
+// Replace moves all replicas of a node to another one, and takes it out of the
+// cluster once they are there. Of a log that the other one holds already the replica
+// moves to a third node, or goes if the log wants no more than it has without it.
+func (s *State) Replace(name, with string, alive func(node uint64) bool) (Change, *record.Refusal) {
+	from, ok := s.Named(name)
+	if !ok {
+		return Change{}, s.NoNode(name)
+	}
+	to, ok := s.Named(with)
+	if !ok || to.Leaving || to.ID == from.ID {
+		return Change{}, s.NoNode(with)
+	}
+	again := from.Leaving
+	from.Leaving = true
+	change, load, next := Change{Node: []Node{from}}, s.load(), s.NextReplica
+	for _, log := range slices.Sorted(maps.Keys(s.Logs)) {
+		l := s.Logs[log]
+		if !slices.ContainsFunc(l.Replicas, func(r Replica) bool { return r.Node == from.ID }) {
+			continue
+		}
+		target := to.ID
+		if _, taken := l.On(to.ID); taken {
+			target = s.leastLoaded(&l, load, View{Alive: alive})
+		}
+		switch {
+		case target != 0:
+			l.Move(from.ID, target, next)
+			load[target]++
+			next++
+		case len(l.Replicas) > s.wantedOf(&l, s.staying(from.ID)):
+			l.Remove(from.ID)
+		default:
+			return Change{}, record.Refuse(record.Precondition,
+				"node %q holds a replica of log %q already, no other node can take the one of %q, and the log wants as many as it has: add a node, or lower the number with `strandline log configure %s --replicas`", with, log, name, log)
+		}
+		change.Put = append(change.Put, l)
+	}
+	if other := s.replacing(from.ID, to.ID); again && len(change.Put) == 0 && other != "" {
+		return Change{}, record.Refuse(record.Precondition,
+			"the replicas of node %q are on their way to node %q already: `strandline cluster status` shows how far they are", name, other)
+	}
+	return change, nil
+}
+
+// replacing names a node to which replicas of another one move, unless some move to
+// that one.
+func (s *State) replacing(from, to uint64) (other string) {
+	for _, l := range s.Logs {
+		if !slices.ContainsFunc(l.Leaving, func(r Replica) bool { return r.Node == from }) {
+			continue
+		}
+		for _, r := range l.Replicas {
+			switch {
+			case r.New && r.Node == to:
+				return ""
+			case r.New:
+				other = s.Nodes[r.Node].Name
+			}
+		}
+	}
+	return other
+}
+
+// staying counts the nodes that are not on their way out, without one.
+func (s *State) staying(without uint64) (nodes int) {
+	for _, n := range s.Nodes {
+		if !n.Leaving && n.ID != without {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// NoNode refuses a name that is that of no node, or of one that cannot be used.
+func (s *State) NoNode(name string) *record.Refusal {
+	var names []string
+	for _, n := range s.Members() {
+		if !n.Leaving {
+			names = append(names, n.Name)
+		}
+	}
+	return record.Refuse(record.NoNode, "there is no other node %q that can be used; there are: %s", name, strings.Join(names, ", "))
+}

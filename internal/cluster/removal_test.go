@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestANodeThatHoldsNothingIsRemoved(t *testing.T) {
+	s := voting(3)
+	s.placed("orders", 1, 1)
+	change, refusal := s.Remove("node2")
+	require.Nil(t, refusal)
+	require.True(t, change.Node[0].Leaving)
+	_, refusal = s.Remove("node1")
+	require.ErrorContains(t, refusal, "replace-node node1")
+	_, refusal = s.Remove("none")
+	require.ErrorContains(t, refusal, "node1, node2, node3")
+	_, refusal = voting(1).Remove("node1")
+	require.ErrorContains(t, refusal, "the only one that is left")
+	require.NoError(t, s.Fold(Change{Announce: []Announced{{Name: "d"}}}))
+	change, refusal = s.Remove("d")
+	require.Nil(t, refusal)
+	require.Equal(t, []string{"d"}, change.Withdraw)
+}
+
+func TestTheReplicasOfANodeGoToAnother(t *testing.T) {
+	type ids = []uint64
+	for _, row := range []struct {
+		what    string
+		nodes   uint64
+		wants   int
+		on      ids
+		down    ids
+		then    ids
+		refused string
+	}{
+		{"it has none there", 4, 3, ids{1, 2, 3}, nil, ids{1, 2, 4}, ""},
+		{"it holds one already, and a third node does not", 5, 3, ids{1, 3, 4}, nil, ids{1, 2, 4}, ""},
+		{"the third node is down", 5, 3, ids{1, 3, 4}, ids{2, 5}, nil, "wants as many as it has"},
+		{"there is no other, and the log wants no more", 4, 0, ids{1, 2, 3, 4}, nil, ids{1, 2, 4}, ""},
+		{"there is no other, and the log wants all", 4, 4, ids{1, 2, 3, 4}, nil, nil, "log configure orders --replicas"},
+		{"the node has no replica", 4, 0, ids{1, 2, 4}, nil, ids{1, 2, 4}, ""},
+	} {
+		s := voting(row.nodes)
+		s.placed("orders", row.wants, row.on...)
+		change, refusal := s.Replace("node3", "node4", seen(row.down, nil).Alive)
+		if row.refused != "" {
+			require.ErrorContains(t, refusal, row.refused, row.what)
+			continue
+		}
+		require.Nil(t, refusal, row.what)
+		require.NoError(t, s.Fold(change))
+		require.Equal(t, row.then, s.on("orders"), row.what)
+		require.True(t, s.Nodes[3].Leaving, row.what)
+	}
+}
+
+func TestANodeIsNotReplacedByTwo(t *testing.T) {
+	s := voting(5)
+	s.placed("orders", 3, 1, 2, 3)
+	all := seen(nil, nil).Alive
+	change, refusal := s.Replace("node3", "node4", all)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(change))
+	_, refusal = s.Replace("node3", "node5", all)
+	require.ErrorContains(t, refusal, `on their way to node "node4"`)
+	_, refusal = s.Replace("node3", "node4", all)
+	require.Nil(t, refusal, "the same once more")
+	_, refusal = s.Replace("node4", "node3", all)
+	require.ErrorContains(t, refusal, `no other node "node3"`)
+}
