@@ -240,6 +240,7 @@ func (n *node) scrub() {
 
 // promise is what a replica has told others, who rely on it.
 type promise struct {
+	replica        uint64
 	hard           segment.HardState
 	last, lastTerm uint64
 	newest         string // segment
@@ -247,7 +248,7 @@ type promise struct {
 
 // promise notes what is durable here.
 func (n *node) promise() {
-	n.promised.hard, n.promised.last = n.log.HardState(), n.log.LastIndex()
+	n.promised.replica, n.promised.hard, n.promised.last = n.replicaID, n.log.HardState(), n.log.LastIndex()
 	n.promised.lastTerm, _ = n.log.Term(n.promised.last)
 	n.promised.newest = newest(n.files(), "")
 }
@@ -264,8 +265,8 @@ func (n *node) remembers() bool {
 	w, p, hard := n.world, n.promised, n.log.HardState()
 	last := n.log.LastIndex()
 	lastTerm, err := n.log.Term(last)
-	if err != nil || w.flaw != nil {
-		return true // it will be noticed otherwise
+	if err != nil || w.flaw != nil || p.replica != n.replicaID {
+		return true // it will be noticed otherwise; or it is an older one, as the catalog was known once
 	}
 	if hard.Term > p.hard.Term || hard.Term == p.hard.Term && (p.hard.Vote == 0 || hard.Vote == p.hard.Vote) {
 		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last || n.superseded(last+1) {
