@@ -47,12 +47,11 @@ func (n *Node) lookAtFollowers(hosts map[string]*hosted) {
 			continue
 		}
 		asked.Add(1)
-		look := func(c *replica.Core) {
-			peers := c.Peers()
+		look := func(peers []replica.Peer) {
 			h.peers.Store(&peers)
 			asked.Done()
 		}
-		if h.replica.Do(look) != nil {
+		if h.replica.Peers(look) != nil {
 			asked.Done()
 		}
 	}

@@ -16,7 +16,7 @@ func (n *Node) StoredBy(ctx context.Context, caller Caller, log string) (map[uin
 		return nil, refusal
 	}
 	peers := make(chan []replica.Peer, 1)
-	if r := h.replica.Do(func(c *replica.Core) { peers <- c.Peers() }); r != nil {
+	if r := h.replica.Peers(func(known []replica.Peer) { peers <- known }); r != nil {
 		return nil, r
 	}
 	ends := map[uint64]record.Offset{}

@@ -17,7 +17,7 @@ func TestAFollowerThatAnswersIsActiveAtEveryTick(t *testing.T) {
 		for range 1 + i%3 { // so that Raft's timeout ends here and not in c.tick, too
 			c.all[l].core.Tick() // before anything that it sends is answered
 		}
-		for _, p := range c.all[l].core.Peers() {
+		for _, p := range c.all[l].core.peers() {
 			require.True(t, p.Active, "replica %d", p.Replica)
 		}
 		c.tick()
@@ -27,7 +27,7 @@ func TestAFollowerThatAnswersIsActiveAtEveryTick(t *testing.T) {
 	for range 2 * electionTicks {
 		c.tick()
 	}
-	for _, p := range c.all[l].core.Peers() {
+	for _, p := range c.all[l].core.peers() {
 		require.Equal(t, p.Replica != gone, p.Active, "replica %d", p.Replica)
 	}
 }

@@ -217,18 +217,61 @@ type Peer struct {
 	Active  bool // heard of within an election timeout
 	State   string
 	End     record.Offset // of what it has stored
+
+	match uint64 // newest entry that it has stored
+	known bool   // End is; else it has to be read from the log
 }
 
-// Peers tells of all replicas, as their leader knows.
-func (c *Core) Peers() []Peer {
+// Peers calls done, once and from any goroutine, with all replicas as their leader
+// knows them; with none if this replica does not lead. It must not block.
+func (r *Replica) Peers(done func([]Peer)) *record.Refusal {
+	return r.Do(func(c *Core) {
+		peers := c.peers()
+		if !slices.ContainsFunc(peers, func(p Peer) bool { return !p.known }) {
+			done(peers)
+			return
+		}
+		// A follower that lags is behind what is in memory: the loop does not wait
+		// for the disk.
+		r.running.Go(func() {
+			for i := range peers {
+				if p := &peers[i]; !p.known {
+					p.End = r.endOf(p.match)
+				}
+			}
+			done(peers)
+		})
+	})
+}
+
+// endOf reads the end of the log as of an entry; 0 if it cannot be told.
+func (r *Replica) endOf(index uint64) record.Offset {
+	frames, err := r.log.Entries(index, index+1, 0)
+	if err != nil || len(frames) == 0 {
+		return 0
+	}
+	e, err := describe(entriesOf(frames[:1])[0], frames[0].CRC, frames[0].First, frames[0].Time)
+	if err != nil {
+		return 0
+	}
+	return e.end
+}
+
+// peers tells of all replicas what is in memory.
+func (c *Core) peers() []Peer {
 	if !c.leading || c.failed != nil {
 		return nil
 	}
 	var peers []Peer
 	c.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
-		peer := Peer{Replica: id, Learner: kind == raft.ProgressTypeLearner, Active: id == c.id || c.heard.lately(id), State: p.State.String()}
-		if end, _, err := c.before(max(p.Match, 1) + 1); err == nil {
-			peer.End = end
+		peer := Peer{
+			Replica: id, Learner: kind == raft.ProgressTypeLearner, Active: id == c.id || c.heard.lately(id), State: p.State.String(),
+			match: p.Match, known: p.Match == 0,
+		}
+		if p.Match == c.applied {
+			peer.End, peer.known = c.table.End(), true
+		} else if e, ok := c.tail.at(p.Match); ok {
+			peer.End, peer.known = e.end, true
 		}
 		peers = append(peers, peer)
 	})

@@ -84,7 +84,9 @@ func (c *Core) describeAll(entries []*raftpb.Entry) ([]tailEntry, error) {
 	return out, nil
 }
 
-// before returns the end of the log and its time just before index.
+// before returns the end of the log and its time just before index. It reads the
+// disk for one entry only: where a suffix is replaced that was stored, and not known
+// to be committed, when this process began.
 func (c *Core) before(index uint64) (record.Offset, int64, error) {
 	if index-1 == c.applied {
 		return c.table.End(), c.table.Time(), nil
