@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -420,4 +421,15 @@ func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 	require.NoError(t, third.outlive(forgotten))
 	requireWhole(third)
 	requireWhole(run())
+
+	full, err := loadLives(fullFS{disk}, dir)
+	require.NoError(t, err)
+	require.ErrorIs(t, full.begin(), syscall.ENOSPC)
+	requireWhole(full)
+	requireWhole(run())
 }
+
+// fullFS has no room for another file.
+type fullFS struct{ segment.FS }
+
+func (fullFS) Create(string) (segment.File, error) { return nil, syscall.ENOSPC }

@@ -51,6 +51,7 @@ const lifeEvery = time.Minute
 // livesFile is what the file holds.
 type livesFile struct {
 	Number uint64               `json:"life"`
+	Run    uint64               `json:"run"`
 	Known  map[uint64]peer.Life `json:"known"`
 	Sum    uint32               `json:"sum"` // record.Checksum of the file with Sum 0
 }
@@ -83,14 +84,15 @@ func loadLives(disk segment.FS, dir string) (*lives, error) {
 		l.damaged = fmt.Errorf("%s does not match its checksum", l.path)
 		return l, nil
 	}
-	l.own.Number, l.unknown = f.Number, false
+	l.own, l.unknown = peer.Life{Number: f.Number, Run: f.Run}, false
 	if f.Known != nil {
 		l.known = f.Known
 	}
 	return l, nil
 }
 
-// begin is the start of another run.
+// begin is the start of another run. Where that cannot be noted, on a full disk, the
+// node goes on as the run before: it must come back to make room.
 func (l *lives) begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +101,7 @@ func (l *lives) begin() error {
 
 // save makes own this node's life. The mutex is held.
 func (l *lives) save(own peer.Life) error {
-	f := livesFile{Number: own.Number, Known: l.known}
+	f := livesFile{Number: own.Number, Run: own.Run, Known: l.known}
 	f.Sum = f.sum()
 	if err := saveJSON(l.disk, l.path, f); err != nil {
 		return err

@@ -263,7 +263,7 @@ func (n *Node) begin() (err error) {
 	}
 	host := c.host()
 	if err := n.lives.begin(); err != nil {
-		return err
+		n.logger.Warn("the start of this node could not be noted", "error", err)
 	}
 	n.mesh.Identify(me.ClusterID, n.peerNode())
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
