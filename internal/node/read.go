@@ -32,6 +32,8 @@ type Reader struct {
 	until   record.Offset // exclusive; math.MaxInt64: none
 	bytes   int64         // given so far
 	done    bool
+	// slow is what a metered reader holds; nil: it is not metered.
+	slow *frugal
 	// internal: the node's own, which does not ask how old its knowledge is.
 	internal bool
 }
@@ -67,6 +69,9 @@ func (n *Node) beginRead(ctx context.Context, c Caller, log string, q ReadReques
 		r.until = first + record.Offset(q.MaxRecords)
 	}
 	r.reader = h.replica.NewReader(first)
+	if q.Metered {
+		r.slow = &frugal{reads: n.memory.Reads}
+	}
 	return r, nil
 }
 
@@ -133,9 +138,19 @@ func (r *Reader) Log() uint64 { return r.host.id }
 // First is the offset that the read begins at.
 func (r *Reader) First() record.Offset { return r.first }
 
-// Next returns the next chunk of about 1 MiB. At the end of the log it waits
-// if the read follows, until ctx ends. It returns io.EOF at the first limit.
+// Next returns the next chunk of about 1 MiB, or less where memory is short. At the
+// end of the log it waits if the read follows, until ctx ends. It returns io.EOF at
+// the first limit.
 func (r *Reader) Next(ctx context.Context) (Chunk, error) {
+	if r.slow == nil {
+		return r.nextChunk(ctx)
+	}
+	r.slow.mu.Lock()
+	defer r.slow.mu.Unlock()
+	return r.nextMetered(ctx)
+}
+
+func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 	for {
 		if r.done || r.next >= r.until {
 			return Chunk{}, io.EOF
@@ -151,8 +166,12 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 			return Chunk{}, err
 		}
 		age := r.host.age() // before the end is looked at: it may only be told too old
+		if err := r.slow.take(ctx, r); err != nil {
+			return Chunk{}, err
+		}
 		entries, err := r.reader.Next(r.until, size)
 		if err != nil {
+			r.slow.give()
 			return Chunk{}, r.host.refuseDamaged(err)
 		}
 		start, end := entries.Start, entries.End
@@ -160,15 +179,18 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 		if len(entries.Frames) > 0 {
 			c, err := r.cut(entries.Frames)
 			if err != nil {
+				r.slow.give()
 				return Chunk{}, err
 			}
 			r.given = c.Bytes
 			c.Start, c.End, c.Release, c.Age = start, end, entries.Release, age
 			if c.Count == 0 {
+				r.slow.give()
 				continue
 			}
 			return c, nil
 		}
+		r.slow.give()
 		if !r.request.Follow {
 			return Chunk{}, io.EOF
 		}
@@ -185,8 +207,16 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	}
 }
 
-// Close lets go of what the reader holds.
+// Close releases what the reader holds, but for chunks that it has given out.
 func (r *Reader) Close() {
+	if r.slow != nil {
+		r.slow.mu.Lock()
+		defer r.slow.mu.Unlock()
+		r.drop()
+		if r.slow.settle != nil {
+			r.slow.settle()
+		}
+	}
 	r.reader.Close()
 	if !r.internal {
 		r.host.readers.Add(-1)

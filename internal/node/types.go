@@ -137,6 +137,10 @@ type ReadRequest struct {
 	UntilTime  int64         // exclusive, unix ms; 0: no limit
 	Follow     bool          // wait at the tail
 
+	// Metered: the chunks count against the node's memory for reads until they are
+	// released, so the caller releases each, and closes the reader.
+	Metered bool
+
 	// What a replica that does not lead must make sure of before it answers.
 	Consistency Consistency
 	AtLeast     record.Offset // ConsistencyAtLeast: wait until the end reaches it

@@ -32,9 +32,10 @@ func (c *Chunk) Release() {
 // chunkMemory is what chunks are read into from disk. At the speed of long
 // reads, clearing new memory for each would take a seventh of the time.
 var chunkMemory = sync.Pool{New: func() any {
-	b := make([]byte, chunkRoom)
+	b := make([]byte, ChunkRoom)
 	return &b
 }}
 
-// chunkRoom holds a chunk of the usual 1 MiB, which ends with a whole frame.
-const chunkRoom = 1<<20 + 256<<10
+// ChunkRoom holds a chunk of the usual 1 MiB, which ends with a whole frame. It is
+// what a chunk takes from the node's memory for reads.
+const ChunkRoom = 1<<20 + 256<<10

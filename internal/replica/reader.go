@@ -16,7 +16,7 @@ type Reader struct {
 	frames  []segment.Frame
 	cursor  segment.Cursor
 	// ahead brings the chunk at next while the user works on the one before;
-	// nil when no read is under way.
+	// nil when no read is under way. It has taken ChunkRoom of the node's reads.
 	ahead chan fetched
 }
 
@@ -62,20 +62,33 @@ func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
 	return c, nil
 }
 
-// Close waits for a read under way and lets go of the segment.
+// Seek moves the reader, and gives back what it has read ahead.
+func (r *Reader) Seek(to record.Offset) {
+	r.Close()
+	r.next = to
+}
+
+// Close waits for a read under way and releases the segment.
 func (r *Reader) Close() {
 	if r.ahead != nil {
-		<-r.ahead
-		r.ahead = nil
+		got := r.awaitAhead()
+		if got.memory != nil {
+			chunkMemory.Put(got.memory)
+		}
 	}
 	r.closeCursor()
 }
 
+func (r *Reader) awaitAhead() fetched {
+	got := <-r.ahead
+	r.ahead = nil
+	r.replica.options.Memory.Reads.Release(ChunkRoom)
+	return got
+}
+
 func (r *Reader) fetch(until record.Offset, maxBytes int) fetched {
 	if r.ahead != nil {
-		got := <-r.ahead
-		r.ahead = nil
-		return got
+		return r.awaitAhead()
 	}
 	frames, ok := r.replica.tail.read(r.frames[:0], r.next, until, maxBytes)
 	if ok {
@@ -123,6 +136,9 @@ var errShort = errors.New("the segments end before the committed end")
 func (r *Reader) readAhead(until record.Offset, maxBytes int) {
 	if _, ok := r.replica.tail.read(nil, r.next, r.next+1, 0); ok {
 		return // what comes next is in memory
+	}
+	if reads := r.replica.options.Memory.Reads; reads.Used() > reads.Size()/2 || !reads.TryAcquire(ChunkRoom) {
+		return // others need it more
 	}
 	ahead := make(chan fetched, 1)
 	r.ahead = ahead

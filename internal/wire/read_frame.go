@@ -114,6 +114,9 @@ func (u *uses) Put(*[]byte) {
 	}
 }
 
+// Counted reports whether gRPC calls Sent for a frame with these parts.
+func Counted(parts [][]byte) bool { return len(parts) > 0 && !slices.ContainsFunc(parts, uncounted) }
+
 func (m *ReadFrame) decode(c *cursor) error {
 	*m = ReadFrame{Batches: m.Batches[:0]}
 	for c.left > 0 {

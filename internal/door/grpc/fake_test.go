@@ -89,6 +89,8 @@ type fakeReader struct {
 
 func (r fakeReader) First() record.Offset { return r.request.From.Offset }
 func (r fakeReader) Log() uint64          { return 9 }
+func (r fakeReader) Drop()                {}
+func (r fakeReader) Wanted() bool         { return false }
 func (r fakeReader) Close()               {}
 
 func (r fakeReader) Next(ctx context.Context) (node.Chunk, error) {
@@ -96,6 +98,9 @@ func (r fakeReader) Next(ctx context.Context) (node.Chunk, error) {
 	case c, ok := <-r.chunks:
 		if !ok {
 			return c, io.EOF
+		}
+		if c.Release == nil {
+			c.Release = func() {}
 		}
 		return c, nil
 	case err := <-r.failed:

@@ -48,6 +48,8 @@ type Reader interface {
 	Log() uint64
 	First() record.Offset
 	Next(ctx context.Context) (node.Chunk, error)
+	Drop()
+	Wanted() bool
 	Close()
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,8 +22,9 @@ const (
 	minHeartbeat     = 100 * time.Millisecond
 )
 
-// readStream is one Read stream. It holds one chunk of about 1 MiB while gRPC
-// sends the one before; a client that does not keep up is waited for.
+// readStream is one Read stream. A client that does not keep up is waited for: gRPC
+// gets a chunk when it has sent the one before, and the next one, which is read
+// meanwhile, is given up if that takes long.
 type readStream struct {
 	*logService
 	stream    grpc.ServerStream
@@ -32,6 +35,45 @@ type readStream struct {
 	follow    bool
 	heartbeat time.Duration
 	send      func(node.Chunk) error
+	sent      chan struct{} // of capacity 1: gRPC has sent the chunk it was given
+}
+
+const (
+	// stallTime is how long a client may take for a chunk before what was read
+	// ahead for it is given up.
+	stallTime = 100 * time.Millisecond
+	// disconnectTime is how long it may take while others wait for memory.
+	disconnectTime = 5 * time.Second
+)
+
+// watch looks after a client that is being sent a chunk, until stop is called.
+func (s *readStream) watch(ctx context.Context) (stop func()) {
+	var mu sync.Mutex
+	var timer *time.Timer
+	done, begun := false, time.Now()
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if done {
+			return
+		}
+		s.reader.Drop()
+		if time.Since(begun) >= disconnectTime && s.reader.Wanted() {
+			s.server.Warn("a client that does not take what it reads is disconnected: others wait for memory", "log", s.log)
+			rpc.Disconnect(ctx)
+			return
+		}
+		timer.Reset(disconnectTime / 5)
+	}
+	mu.Lock()
+	timer = time.AfterFunc(stallTime, look)
+	mu.Unlock()
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done = true
+		timer.Stop()
+	}
 }
 
 // Read serves a read until a limit, the end of the log or, if it follows, until
@@ -45,6 +87,7 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 	if refusal != nil {
 		return rpc.StatusOf(ctx, refusal)
 	}
+	request.Metered = true
 	reader, err := d.node.Read(ctx, knowing(q.GetLogId()), q.GetLog(), request)
 	if err != nil {
 		return rpc.StatusOf(ctx, err)
@@ -52,7 +95,7 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 	defer reader.Close()
 	s := &readStream{
 		logService: d, stream: stream, log: q.GetLog(), id: reader.Log(), reader: reader, next: reader.First(),
-		follow: request.Follow, heartbeat: defaultHeartbeat,
+		follow: request.Follow, heartbeat: defaultHeartbeat, sent: make(chan struct{}, 1),
 	}
 	if q.GetHeartbeat() != nil {
 		s.heartbeat = max(q.GetHeartbeat().AsDuration(), minHeartbeat)
@@ -75,7 +118,9 @@ func (s *readStream) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			bytes := chunk.Bytes
+			stop := s.watch(ctx)
 			err = s.send(chunk)
+			stop()
 			s.server.SentToReader(bytes)
 			s.next = chunk.First + record.Offset(chunk.Count)
 		case errors.Is(err, io.EOF):
@@ -106,10 +151,29 @@ func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {
 }
 
 func (s *readStream) sendBatches(c node.Chunk) error {
-	return s.stream.SendMsg(&wire.ReadFrame{
+	if !wire.Counted(c.Parts) {
+		parts := [][]byte{slices.Concat(c.Parts...)}
+		c.Release()
+		c.Parts, c.Release = parts, func() {}
+	}
+	err := s.stream.SendMsg(&wire.ReadFrame{
 		LogID: s.id, First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
-		Age: c.Age, HasAge: c.Age != node.UnknownAge, Parts: c.Parts, Sent: c.Release,
+		Age: c.Age, HasAge: c.Age != node.UnknownAge, Parts: c.Parts, Sent: func() {
+			c.Release()
+			s.sent <- struct{}{}
+		},
 	})
+	if err != nil || !wire.Counted(c.Parts) {
+		return err // too little to wait for
+	}
+	select {
+	case <-s.sent:
+		return nil
+	case <-s.stream.Context().Done():
+		return s.stream.Context().Err()
+	case <-s.server.Stopping().Done():
+		return rpc.ErrStopping
+	}
 }
 
 func (s *readStream) sendHeartbeat() error {

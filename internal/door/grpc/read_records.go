@@ -26,6 +26,7 @@ type recordFrames struct {
 }
 
 func (f *recordFrames) send(c node.Chunk) error {
+	defer c.Release() // gRPC has copies of what it still sends
 	f.frame.LogId = f.stream.id
 	f.frame.StartOffset, f.frame.EndOffset = int64(c.Start), int64(c.End)
 	f.frame.Age = nil

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"sync"
@@ -68,6 +69,25 @@ type countedConn struct {
 func (c *countedConn) Close() error {
 	c.closing.Do(c.listener.leave)
 	return c.Conn.Close()
+}
+
+// connAddr is a remote address that knows its connection: gRPC hands it on to the
+// handlers.
+type connAddr struct {
+	net.Addr
+	conn net.Conn
+}
+
+func (c *countedConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
+
+// Disconnect closes the connection that the call of ctx came by. gRPC has no other
+// way to let go of what a client does not take.
+func Disconnect(ctx context.Context) {
+	if from, ok := peer.FromContext(ctx); ok {
+		if a, ok := from.Addr.(connAddr); ok {
+			_ = a.conn.Close()
+		}
+	}
 }
 
 // reservedConn is one of the last connections. gRPC hands its remote address on to
