@@ -15,6 +15,9 @@
 // transport are not part of it. The processes of internal/testkit/cluster are for
 // those.
 //
+// A write is a coroutine (writing.go), which runs only while the world waits for it,
+// so that other things can happen between what it writes and its sync.
+//
 // Start with Run (run.go), then world (world.go), node (node.go) and what befalls
 // them: mix.go, faults.go, damage.go, operator.go, idle.go. Clients are in session.go,
 // keeper.go, soloist.go and reader.go. The command in seeds runs any number of them.
