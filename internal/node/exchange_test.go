@@ -433,3 +433,29 @@ func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 type fullFS struct{ segment.FS }
 
 func (fullFS) Create(string) (segment.File, error) { return nil, syscall.ENOSPC }
+
+func TestAWatermarkGoesWithItsReplica(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "kept", Config{})
+	create(t, n, "gone", Config{})
+	watermark := func(log string) string {
+		h := (*n.logs.Load())[log]
+		return WatermarkPath(dir, h.id, h.replicaID)
+	}
+	kept, gone := watermark("kept"), watermark("gone")
+	require.FileExists(t, gone)
+	content, err := os.ReadFile(gone)
+	require.NoError(t, err)
+	require.NoError(t, n.DeleteLog(t.Context(), anyone, "gone"))
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(gone)
+		return os.IsNotExist(err)
+	}, 20*time.Second, 5*time.Millisecond)
+	require.NoError(t, n.Close(t.Context()))
+	require.NoError(t, os.WriteFile(gone, content, 0o644)) // as if a crash had come before
+	n = open(t, dir)
+	require.NoFileExists(t, gone)
+	require.FileExists(t, kept)
+	require.NoError(t, n.Close(t.Context()))
+}

@@ -176,7 +176,7 @@ func (n *Node) removeOrphans(state *catalogState) error {
 			}
 		}
 	}
-	return nil
+	return n.removeOrphanedWatermarks(known)
 }
 
 // removeOrphan removes the files of a replica that is gone. Those under the name of

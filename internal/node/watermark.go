@@ -32,3 +32,26 @@ func (n *Node) hasWatermark(log, replica uint64) bool {
 	_, err := n.disk.ReadFile(WatermarkPath(n.options.DataDir, log, replica))
 	return !errors.Is(err, fs.ErrNotExist)
 }
+
+// removeOrphanedWatermarks removes those of replicas that are not known and have no
+// files: a crash came between the removals of the two. One of the catalog stays, as
+// an old node.json may name its replica.
+func (n *Node) removeOrphanedWatermarks(known map[string]bool) error {
+	files, err := n.disk.List(watermarksDir(n.options.DataDir))
+	if err != nil {
+		return fmt.Errorf("list watermarks: %w", err)
+	}
+	for _, file := range files {
+		var log, replica uint64
+		if _, err := fmt.Sscanf(file.Name, "%d-%d", &log, &replica); err != nil || log == catalogID {
+			continue
+		}
+		if known[n.replicaDir(log, replica)] || n.hasLog(log, replica) {
+			continue
+		}
+		if err := n.removeWatermark(log, replica); err != nil {
+			return fmt.Errorf("remove the watermark of a replica that is gone: %w", err)
+		}
+	}
+	return nil
+}
