@@ -196,6 +196,8 @@ type Output struct {
 	Snapshots []Snapshot
 	// Feeds are ranges to be read from the log, see Fed.
 	Feeds []Feed
+	// Base: the snapshot at the start of the log is to be read, see BaseLoaded.
+	Base bool
 	// Recycle, if not 0, says that no reader needs records below it any more.
 	Recycle record.Offset
 	// Damaged tells what the stored log turned out to be, see Options.Damaged.
@@ -294,6 +296,7 @@ func (c *Core) Tick() {
 	c.confirm.tick()
 	c.handover.tick()
 	c.storage.feed.tick()
+	c.storage.base.tick()
 	c.hurried()
 	c.lonely()
 	c.unanswered()
@@ -428,6 +431,7 @@ func (c *Core) Advance() *Output {
 		c.out.Feeds = append(c.out.Feeds, Feed{lo, c.applied + 1})
 	}
 	c.storage.feed.wanted = c.storage.feed.wanted[:0]
+	c.out.Base = c.storage.base.begin()
 	c.out, c.given = c.given, c.out
 	return &c.given
 }

@@ -111,13 +111,18 @@ func (c *Core) Fed(lo uint64, entries []*raftpb.Entry) {
 	if len(entries) == 0 || c.failed != nil || !c.leading {
 		return
 	}
-	// A follower whose heartbeat was answered gets what it lacks. That is said
-	// only in the name of one who has been heard of lately, so that nobody
-	// counts as alive who is not.
-	var waiting []uint64
 	last := entries[len(entries)-1].GetIndex()
+	c.nudge(func(next uint64) bool { return next >= lo && next <= last })
+}
+
+// nudge makes Raft look again at followers for whom something has been read, by
+// the index that they need next. A follower whose heartbeat was answered gets what
+// it lacks. That is said only in the name of one who has been heard of lately, so
+// that nobody counts as alive who is not.
+func (c *Core) nudge(who func(next uint64) bool) {
+	var waiting []uint64
 	c.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-		if id != c.id && p.RecentActive && p.State != tracker.StateSnapshot && p.Next >= lo && p.Next <= last {
+		if id != c.id && p.RecentActive && p.State != tracker.StateSnapshot && who(p.Next) {
 			waiting = append(waiting, id)
 		}
 	})

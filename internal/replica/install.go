@@ -2,7 +2,6 @@ package replica
 
 import (
 	"fmt"
-	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -56,28 +55,20 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*install, er
 	}, nil
 }
 
-// baseSnapshot is what a follower without the oldest entries gets. Its index
-// may lie before that follower was a member, and Raft takes no snapshot that
-// does not name it; so members that came later are named as learners, which
-// they were before anything else. Voters are those of the snapshot's index: what
-// changed since is in the entries that follow.
+// baseSnapshot is what a follower without the oldest entries gets; nil while it
+// is not in memory.
 func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
-	index, term, data, err := s.log.LoadBase()
+	index := s.log.FirstIndex() - 1
+	data, term, ok := s.base.take(index)
+	if !ok {
+		return nil, nil
+	}
+	conf, _, err := splitState(data)
 	if err != nil {
 		return nil, err
-	}
-	conf, _, err := decodeState(data)
-	if err != nil {
-		return nil, err
-	}
-	known := slices.Concat(conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(), conf.GetLearnersNext())
-	for _, id := range slices.Concat(s.conf.GetVoters(), s.conf.GetVotersOutgoing(), s.conf.GetLearners(), s.conf.GetLearnersNext()) {
-		if !slices.Contains(known, id) {
-			conf.Learners, known = append(conf.Learners, id), append(known, id)
-		}
 	}
 	return &raftpb.Snapshot{
 		Data:     data,
-		Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(term), ConfState: conf},
+		Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(term), ConfState: withMembers(conf, s.conf)},
 	}, nil
 }

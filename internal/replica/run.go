@@ -468,6 +468,9 @@ func (r *Replica) perform(out *Output) {
 	for _, f := range out.Feeds {
 		r.feed(f)
 	}
+	if out.Base {
+		r.running.Go(r.loadBase)
+	}
 	for _, a := range out.Answers {
 		a.Done(a.Answer)
 	}

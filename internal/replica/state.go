@@ -41,17 +41,26 @@ func encodeState(conf, table []byte) []byte {
 }
 
 func decodeState(data []byte) (*raftpb.ConfState, *sequence.Table, error) {
-	if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
-		return nil, nil, errors.New("snapshot is cut short")
+	conf, rest, err := splitState(data)
+	if err != nil {
+		return nil, nil, err
 	}
-	n := binary.LittleEndian.Uint32(data)
-	conf := &raftpb.ConfState{}
-	if err := proto.Unmarshal(data[4:4+n], conf); err != nil {
-		return nil, nil, fmt.Errorf("decode configuration: %w", err)
-	}
-	table, err := sequence.RestoreTable(data[4+n:])
+	table, err := sequence.RestoreTable(rest)
 	if err != nil {
 		return nil, nil, fmt.Errorf("decode table: %w", err)
 	}
 	return conf, table, nil
+}
+
+// splitState decodes the configuration and returns the table as it is.
+func splitState(data []byte) (conf *raftpb.ConfState, table []byte, err error) {
+	if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
+		return nil, nil, errors.New("snapshot is cut short")
+	}
+	n := binary.LittleEndian.Uint32(data)
+	conf = &raftpb.ConfState{}
+	if err := proto.Unmarshal(data[4:4+n], conf); err != nil {
+		return nil, nil, fmt.Errorf("decode configuration: %w", err)
+	}
+	return conf, data[4+n:], nil
 }

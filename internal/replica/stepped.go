@@ -13,6 +13,7 @@ type Stepped struct {
 	*Replica
 	core  *Core
 	feeds []Feed
+	base  bool // the snapshot at the start of the log is wanted
 }
 
 // OpenStepped recovers a replica from its log.
@@ -42,6 +43,7 @@ func (s *Stepped) Round(now Now) {
 		s.core.wake()
 		s.feeds = append(s.feeds, out.Feeds...)
 		out.Feeds = out.Feeds[:0]
+		s.base, out.Base = s.base || out.Base, false
 		s.perform(out)
 		out.clear()
 	}
@@ -71,12 +73,16 @@ func (s *Stepped) Keep() {
 func (s *Stepped) Mark() bool { return s.writer.flush() && s.writer.mark() }
 
 // Unread reports whether a follower who lags waits for entries from disk.
-func (s *Stepped) Unread() bool { return len(s.feeds) > 0 }
+func (s *Stepped) Unread() bool { return len(s.feeds) > 0 || s.base }
 
 // Feed reads what such followers wait for. It is sent with the next Round.
 func (s *Stepped) Feed() {
 	feeds := s.feeds
 	s.feeds = nil
+	if s.base {
+		s.base = false
+		s.loadBase()
+	}
 	for _, f := range feeds {
 		frames, err := s.log.Entries(f.Lo, f.Hi, feedBytes)
 		if err != nil {

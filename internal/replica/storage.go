@@ -13,7 +13,7 @@ import (
 
 // storage shows the tail and the segments to Raft as one log. All its methods
 // run on the core's loop; entries are read from disk here only while a replica
-// starts. What a follower who lags needs is read aside, see feed.
+// starts. What a follower who lags needs is read aside, see feed and base.
 type storage struct {
 	tail *Tail
 	log  segment.Log
@@ -25,6 +25,7 @@ type storage struct {
 	conf     *raftpb.ConfState
 	applied  uint64 // as the core's
 	feed     feed
+	base     base
 	baseless baseless
 	logger   *slog.Logger
 	// broken is why the log could not be read. Raft knows no such error and
@@ -98,6 +99,8 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	if err != nil {
 		s.logger.Warn("no snapshot for a follower at the moment", "error", err)
 		s.baseless.wanted = true
+	}
+	if snapshot == nil {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	return snapshot, nil

@@ -86,6 +86,11 @@ func (c *trio) step(id uint64) {
 		require.NoError(c.t, m.log.SaveSnapshot(s.Index, s.Term, s.Data))
 	}
 	m.feeds = append(m.feeds, out.Feeds...)
+	if out.Base {
+		index, term, data, err := m.core.storage.log.LoadBase()
+		m.core.BaseLoaded(index, term, data, err)
+		c.step(id)
+	}
 }
 
 // send puts a message on the wire as it would go over a real one.
