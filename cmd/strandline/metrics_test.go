@@ -27,6 +27,23 @@ var (
 	labelName = regexp.MustCompile(`([a-z_]+)=`)
 )
 
+// descsOf are the descriptions of a collector, as described takes them apart.
+func descsOf(c prometheus.Collector) (all [][]string) {
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		c.Describe(descs)
+		close(descs)
+	}()
+	for d := range descs {
+		found := described.FindStringSubmatch(d.String())
+		if found == nil {
+			panic("a description of another form: " + d.String())
+		}
+		all = append(all, found)
+	}
+	return all
+}
+
 // exported are the rows of all metrics that a node exports, by name.
 func exported(t *testing.T) map[string]string {
 	t.Helper()
@@ -43,14 +60,7 @@ func exported(t *testing.T) map[string]string {
 
 	rows := map[string]string{}
 	for _, c := range slices.Concat([]prometheus.Collector{n.Metrics(), ofLogs}, grpcServer.Metrics(), kafka.Metrics()) {
-		descs := make(chan *prometheus.Desc)
-		go func() {
-			c.Describe(descs)
-			close(descs)
-		}()
-		for d := range descs {
-			found := described.FindStringSubmatch(d.String())
-			require.NotNil(t, found, d.String())
+		for _, found := range descsOf(c) {
 			labels := strings.Split(found[4], ",")
 			for _, constant := range labelName.FindAllStringSubmatch(found[3], -1) {
 				labels = append(labels, constant[1])
@@ -73,6 +83,34 @@ func TestThePageOfMetricsIsWhatANodeExports(t *testing.T) {
 		documented[row[1]] = row[0]
 	}
 	require.Equal(t, exported(t), documented)
+}
+
+// What is described must be given, too: all that needs no event before it.
+func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
+	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close(context.Background())) }()
+	_, err = n.Read(t.Context(), node.Caller{}, "none", node.ReadRequest{}) // a refusal
+	require.Error(t, err)
+	ofLogs, err := n.LogMetrics([]string{"*"})
+	require.NoError(t, err)
+	var names, given []string
+	for _, c := range []prometheus.Collector{n.Metrics(), ofLogs} {
+		registry := prometheus.NewPedanticRegistry()
+		require.NoError(t, registry.Register(c))
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			given = append(given, f.GetName())
+		}
+		for _, d := range descsOf(c) {
+			names = append(names, d[1])
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return name == "strandline_log_follower_lag_records" // a node alone has no followers
+	})
+	require.ElementsMatch(t, names, given)
 }
 
 // An alert on a metric that is not there never fires.

@@ -270,6 +270,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(descFree, float64(free))
 	gauge(descFull, oneIf(n.space.full()))
 	gauge(descStalled, float64(stalled))
+	for _, part := range n.memory.Use() {
+		gauge(descMemory, float64(part.Used), part.Part)
+		gauge(descMemorySize, float64(part.Size), part.Part)
+	}
 	for _, m := range n.metrics.all {
 		m.Collect(out)
 	}
