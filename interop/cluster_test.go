@@ -56,6 +56,15 @@ func onClusters(t *testing.T, f func(c *cluster)) {
 
 func start(t *testing.T, nodes int) *cluster {
 	t.Helper()
+	return startWith(t, nodes, func(int) []string { return nil })
+}
+
+// kafkaAddress is where the Kafka port of a node of so many is.
+func kafkaAddress(nodes, i int) string { return fmt.Sprintf("127.5.%d.%d:19092", 100+nodes, i) }
+
+// startWith starts nodes with more arguments for each, which are numbered from 1.
+func startWith(t *testing.T, nodes int, more func(i int) []string) *cluster {
+	t.Helper()
 	path, err := program()
 	require.NoError(t, err)
 	c := &cluster{T: t, nodes: nodes}
@@ -64,11 +73,12 @@ func start(t *testing.T, nodes int) *cluster {
 	var peers, kafka []string
 	for i := 1; i <= nodes; i++ {
 		peers = append(peers, fmt.Sprintf("n%d=%s", i, address(i, 17171)))
-		kafka = append(kafka, address(i, 19092))
+		kafka = append(kafka, kafkaAddress(nodes, i))
 	}
 	c.bootstrap, c.grpc = strings.Join(kafka, ","), address(1, 17171)
 	for i := 1; i <= nodes; i++ {
-		args := []string{"serve", "--json", "--data", t.TempDir(), "--grpc", address(i, 17171), "--http", address(i, 17271), "--kafka", address(i, 19092)}
+		args := []string{"serve", "--json", "--data", t.TempDir(), "--grpc", address(i, 17171), "--http", address(i, 17271), "--kafka", kafkaAddress(nodes, i)}
+		args = append(args, more(i)...)
 		if nodes > 1 {
 			args = append(args, "--node-name", fmt.Sprintf("n%d", i), "--peers", strings.Join(peers, ","))
 		}

@@ -60,7 +60,7 @@ func (q *call) brokerSettings() []brokerSetting {
 
 // describeBroker describes the settings of this node, or (no name) those that all
 // brokers were given while they run, which are none.
-func (q *call) describeBroker(asked *kmsg.DescribeConfigsRequestResource) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
+func (q *call) describeBroker(asked *kmsg.DescribeConfigsRequestResource, documented bool) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
 	if asked.ResourceName == "" {
 		return nil, nil
 	}
@@ -76,6 +76,9 @@ func (q *call) describeBroker(asked *kmsg.DescribeConfigsRequestResource) ([]kms
 			continue
 		}
 		out := kmsg.NewDescribeConfigsResponseResourceConfig()
+		if documented {
+			out.Documentation = new("As the node was started; see docs/kafka.md and docs/limits.md.")
+		}
 		out.Name, out.Value, out.ConfigType, out.ReadOnly = s.name, &s.value, s.kind, true
 		out.Source = kmsg.ConfigSourceStaticBrokerConfig
 		all = append(all, out)

@@ -27,7 +27,7 @@ func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeCon
 				out.Configs = describeTopicConfigs(&t.Partitions[0].Config, asked.ConfigNames, m.IncludeDocumentation)
 			}
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-			out.Configs, err = q.describeBroker(asked)
+			out.Configs, err = q.describeBroker(asked, m.IncludeDocumentation)
 		default:
 			err = refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no settings here", asked.ResourceType))
 		}
