@@ -46,6 +46,10 @@ const (
 	// round trip of 140 ms carries 110 MiB/s on one stream; with 4 MiB it was 20.
 	// Fixed windows also spare the pings with which gRPC would otherwise measure
 	// the path for as long as a connection lives.
+	//
+	// gRPC gives the window of a connection back as soon as bytes have come, read or
+	// not. So what it holds for streams that are not read on is bounded by their
+	// number times streamWindow, and is in no budget.
 	streamWindow     = 20 << 20
 	connectionWindow = 32 << 20
 
