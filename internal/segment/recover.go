@@ -85,7 +85,12 @@ func (s *Store) recover() error {
 	if err := s.adoptSpares(found.spares); err != nil {
 		return err
 	}
-	return s.holdHandles()
+	if err := s.holdHandles(); err != nil {
+		return err
+	}
+	// A term or a vote that was written when the process ended, and is durable only
+	// now, binds the replica: it may grant that vote again without writing it.
+	return s.testifyIfDue()
 }
 
 // files are the names in a log's directory.

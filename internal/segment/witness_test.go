@@ -339,16 +339,15 @@ func TestAppendsSyncTheWitnessOnceInSoManyBytes(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestALogWithoutAWitnessGetsOneWithTheNextSync(t *testing.T) {
+func TestALogWithoutAWitnessGetsOneWhenItIsOpened(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)
+	old := disk.Content(newestOn(disk))
 	write(t, s, synced(entries(2, 10, 1, 100)...))
 	require.NoError(t, s.Close())
 	disk.Lose(witnessFile)
 	disk.Restart()
-	s = open(t, disk)
-	old := disk.Content(newestOn(disk))
-	write(t, s, synced(entry(10, 1, 10)))
+	open(t, disk)
 	disk.PowerCut(faultdisk.Nothing)
 	disk.Replace(newestOn(disk), old)
 	_, err := segment.Open(disk, dir, options(disk))
@@ -409,4 +408,26 @@ func TestTheWitnessKnowsTheSegmentThatWasMended(t *testing.T) {
 	disk.FlipBit(newest, flip.Position+80)
 	_, err = segment.Open(disk, dir, options(disk))
 	require.ErrorContains(t, err, "another file")
+}
+
+// A vote that was written, and not synced, when the process was killed is found by
+// the next, which may act on it without writing it again. So the witness is told when
+// the log is opened.
+func TestTheWitnessKnowsAVoteThatWasFoundWhenTheLogWasOpened(t *testing.T) {
+	disk := faultdisk.New(7)
+	s := create(t, disk)
+	write(t, s, synced(entries(2, 16, 1, 100)...))
+	old := disk.Content(newestOn(disk))
+	disk.FailNth(faultdisk.Datasync, 1, syscall.EIO)
+	_, err := s.Write(promise(5, 2))
+	require.Error(t, err)
+	disk.Restart() // the process was killed; what it wrote is still there
+	s = open(t, disk)
+	if s.HardState().Vote != 2 {
+		t.Fatal("the vote was not found")
+	}
+	disk.PowerCut(faultdisk.Nothing)
+	disk.Replace(newestOn(disk), old)
+	_, err = segment.Open(disk, dir, options(disk))
+	require.ErrorContains(t, err, "before what was known to be durable")
 }
