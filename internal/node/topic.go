@@ -78,6 +78,10 @@ func (n *Node) createPartitions(ctx context.Context, topic string, from, until i
 		planned := s.Clone()
 		for p := from; p < until; p++ {
 			of := config
+			if from > 0 {
+				// What the first partition was told, not how many it has by now.
+				of.Replicas = s.Logs[topic].Config.Replicas
+			}
 			if of.Topic, of.Partition = topic, p; p == 0 {
 				of.Topic = ""
 			}

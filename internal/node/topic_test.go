@@ -113,3 +113,17 @@ func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
 	n.AppendEarly(anyone, "missing", request(t, "a"), never, func(a sequence.Answer) { refused <- a })
 	require.NotNil(t, (<-refused).Refusal)
 }
+
+// What nobody has told a number of replicas gets more as nodes come, all partitions
+// alike.
+func TestNewPartitionsWantAsManyReplicasAsTheFirstWasTold(t *testing.T) {
+	n := open(t, t.TempDir())
+	for topic, told := range map[string]int{"any": 0, "one": 1} {
+		_, err := n.CreateTopic(t.Context(), anyone, topic, 1, Config{Replicas: told}, nil)
+		require.NoError(t, err)
+		require.NoError(t, n.AddPartitions(t.Context(), anyone, topic, 2, nil))
+		for p := range int32(2) {
+			require.Equal(t, told, n.catalog.Load().shown.Load().Logs[PartitionLog(topic, p)].Config.Replicas, "%s/%d", topic, p)
+		}
+	}
+}

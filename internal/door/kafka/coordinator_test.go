@@ -115,3 +115,23 @@ func TestTheOffsetsOfAGroupWithMembersOutliveItsCoordinator(t *testing.T) {
 	require.Empty(t, taken.outlived(later.Add(6*day)))
 	require.Equal(t, []string{"billing"}, taken.outlived(later.Add(8*day)))
 }
+
+// created notes what logs are created with.
+type created struct {
+	Node
+	configs chan node.Config
+}
+
+func (n created) CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
+	n.configs <- config
+	return n.Node.CreateLog(ctx, c, name, config)
+}
+
+// A log that is not told how many replicas it wants gets them as nodes come; one that
+// is told has as many for ever as the cluster had nodes when a group first committed.
+func TestTheLogOfOffsetsIsToldNoNumberOfReplicas(t *testing.T) {
+	d := openNew(t)
+	n := created{Verbs(d.node), make(chan node.Config, 1)}
+	d.over(n).raw().coordinated()
+	require.Equal(t, node.Config{}, <-n.configs)
+}
