@@ -127,7 +127,7 @@ func (c *Core) snapshot() error {
 		return fmt.Errorf("read term of %d: %w", c.applied, err)
 	}
 	c.out.Snapshots = append(c.out.Snapshots, Snapshot{
-		Index: c.applied, Term: term, Data: encodeState(conf, c.table.Snapshot(nil)),
+		Index: c.applied, Term: term, conf: conf, table: c.table.Copy(),
 	})
 	return nil
 }

@@ -224,11 +224,15 @@ type Answered struct {
 	Answer sequence.Answer
 }
 
-// Snapshot is the state of the log as of Index, for the segment after it.
+// Snapshot is the state of the log as of Index, for the segment after it. It is
+// encoded beside the loop, see upkeep: that takes long for many sessions.
 type Snapshot struct {
 	Index, Term uint64
-	Data        []byte
+	conf        []byte
+	table       *sequence.Table // a copy
 }
+
+func (s *Snapshot) encode() []byte { return encodeState(s.conf, s.table.Snapshot(nil)) }
 
 // newCore opens a core on a recovered log.
 func newCore(id uint64, log segment.Log, hard segment.HardState, memory *budget.Memory, logger *slog.Logger) (*Core, error) {

@@ -51,7 +51,7 @@ func (b *bench) step() {
 		a.Done(a.Answer)
 	}
 	for _, s := range out.Snapshots {
-		require.NoError(b.t, b.log.SaveSnapshot(s.Index, s.Term, s.Data))
+		require.NoError(b.t, b.log.SaveSnapshot(s.Index, s.Term, s.encode()))
 	}
 }
 

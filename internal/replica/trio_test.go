@@ -83,7 +83,7 @@ func (c *trio) step(id uint64) {
 		a.Done(a.Answer)
 	}
 	for _, s := range out.Snapshots {
-		require.NoError(c.t, m.log.SaveSnapshot(s.Index, s.Term, s.Data))
+		require.NoError(c.t, m.log.SaveSnapshot(s.Index, s.Term, s.encode()))
 	}
 	m.feeds = append(m.feeds, out.Feeds...)
 	if out.Base {

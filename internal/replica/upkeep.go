@@ -23,7 +23,7 @@ type upkeep struct {
 
 const (
 	// maxSnapshots bounds the memory that snapshots take on a disk that does not
-	// keep up. The oldest is dropped: the log can then not begin at its segment,
+	// keep up: what changed of the table from each to the next. The oldest is dropped: the log can then not begin at its segment,
 	// and recycling waits for the next one.
 	maxSnapshots = 8
 
@@ -76,7 +76,7 @@ func (u *upkeep) step() (more bool, err error) {
 	}
 	u.mu.Unlock()
 	if save {
-		return true, u.log.SaveSnapshot(s.Index, s.Term, s.Data)
+		return true, u.log.SaveSnapshot(s.Index, s.Term, s.encode())
 	}
 	again, err := u.recycleStep()
 	if again {

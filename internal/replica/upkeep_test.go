@@ -67,11 +67,15 @@ func (l *savedLog) SaveSnapshot(index, term uint64, data []byte) error {
 	return l.Log.SaveSnapshot(index, term, data)
 }
 
+func snapshotAt(index uint64) Snapshot {
+	return Snapshot{Index: index, Term: 1, table: sequence.NewTable()}
+}
+
 func TestEachSegmentGetsASnapshotOfItsStart(t *testing.T) {
 	log := &savedLog{segment.NewMemory(bootstrapOf(t, 1)), make(chan uint64)}
 	u := upkeep{log: log}
-	require.True(t, u.add([]Snapshot{{Index: 5, Term: 1}, {Index: 7, Term: 1}}))
-	require.False(t, u.add([]Snapshot{{Index: 9, Term: 1}}))
+	require.True(t, u.add([]Snapshot{snapshotAt(5), snapshotAt(7)}))
+	require.False(t, u.add([]Snapshot{snapshotAt(9)}))
 	u.recycle = false
 	done := make(chan struct{})
 	go func() {
@@ -86,7 +90,7 @@ func TestEachSegmentGetsASnapshotOfItsStart(t *testing.T) {
 
 	// More than are kept: the newest are.
 	for i := range uint64(2 * maxSnapshots) {
-		u.add([]Snapshot{{Index: i}})
+		u.add([]Snapshot{snapshotAt(i)})
 	}
 	require.Equal(t, uint64(maxSnapshots), u.snapshots[0].Index)
 	require.Len(t, u.snapshots, maxSnapshots)

@@ -40,12 +40,22 @@ func newWindow(t testing.TB, sessions int) *window {
 
 // step appends and seals one draft, and commits the one before.
 func (w *window) step(t testing.TB, sessions int) {
+	w.stepWith(t, sessions, true)
+}
+
+// stepKeeping is step without a low-water mark that rises.
+func (w *window) stepKeeping(t testing.TB, sessions int) { w.stepWith(t, sessions, false) }
+
+func (w *window) stepWith(t testing.TB, sessions int, raise bool) {
 	for _, a := range w.requests {
 		if w.s.Append(a).Refusal != nil {
 			t.Fatal("refused")
 		}
 		if sessions > 0 {
 			a.First += record.Sequence(128 / sessions)
+			if !raise {
+				continue
+			}
 			a.LowWater = a.First - min(a.First, record.Sequence(3*128/sessions))
 		}
 	}

@@ -86,7 +86,7 @@ func (t *Table) foldBatches(e record.Entry) string {
 		}
 		if m.Session != 0 {
 			if s == nil || s.id != m.Session {
-				s = t.sessions[m.Session]
+				s = t.sessions.change(m.Session)
 			}
 			var detail string
 			if s, detail = t.foldSession(s, m); detail != "" {
@@ -140,7 +140,7 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 	}
 	before := s.remember
 	if !s.open {
-		t.ended.remove(s)
+		t.sessions.reopen(s)
 		s.open, s.endedAt = true, 0
 		t.log.sessions++
 	}
@@ -162,7 +162,7 @@ func (t *Table) foldCommand(e record.Entry) string {
 	if err != nil {
 		return err.Error()
 	}
-	s := t.sessions[c.Session]
+	s := t.sessions.change(c.Session)
 	switch c.Kind {
 	case record.OpenSession:
 		if s != nil || c.Session == 0 || c.Lease == 0 {
@@ -174,7 +174,7 @@ func (t *Table) foldCommand(e record.Entry) string {
 			return fmt.Sprintf("session %d is not open", c.Session)
 		}
 		s.open, s.endedAt = false, t.time
-		t.ended.push(s)
+		t.sessions.end(s)
 		t.log.sessions--
 	case record.EndEpoch:
 		if s == nil || !s.open || c.Epoch < s.epoch || c.Epoch+1 == 0 {
@@ -222,7 +222,7 @@ func (t *Table) foldTrim(c record.Command) string {
 
 func (t *Table) openSession(id record.SessionID, lease uint32, implicit bool) *session {
 	s := &session{id: id, lease: lease, standing: standing{open: true, implicit: implicit}}
-	t.sessions[id] = s
+	t.sessions.add(s)
 	t.log.sessions++
 	return s
 }
@@ -230,12 +230,11 @@ func (t *Table) openSession(id record.SessionID, lease uint32, implicit bool) *s
 // forgetEnded forgets sessions that ended too long ago. The time is that of
 // entries, so all replicas forget at the same entry.
 func (t *Table) forgetEnded() {
-	for s := t.ended.oldest; s != nil; s = t.ended.oldest {
-		if t.ended.count <= MaxEndedSessions && t.time-s.endedAt < EndedRetentionMs {
+	for s := t.sessions.oldestEnded(); s != nil; s = t.sessions.oldestEnded() {
+		if t.EndedSessions() <= MaxEndedSessions && t.time-s.endedAt < EndedRetentionMs {
 			return
 		}
-		t.ended.remove(s)
-		delete(t.sessions, s.id)
+		t.sessions.forget(s)
 		t.spans -= s.remember
 	}
 }

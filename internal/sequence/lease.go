@@ -30,14 +30,15 @@ type lease struct {
 // start gives every open session a whole lease.
 func (l *leases) start(t *Table, now int64) {
 	*l = leases{last: now, byID: make(map[record.SessionID]*lease, t.log.sessions)}
-	for id := range t.sessions {
+	t.sessions.byID.Scan(func(id record.SessionID, _ *session) bool {
 		l.follow(t, id)
-	}
+		return true
+	})
 }
 
 // follow begins or ends a lease as the table tells of the session.
 func (l *leases) follow(t *Table, id record.SessionID) {
-	s := t.sessions[id]
+	s := t.sessions.get(id)
 	switch open := s != nil && s.open; {
 	case open && l.byID[id] == nil:
 		length := int64(s.lease)

@@ -67,7 +67,7 @@ func (s *Sequencer) session(id record.SessionID) (st standing, known bool) {
 	if v := s.views[id]; v != nil {
 		return v.standing, true
 	}
-	if c := s.table.sessions[id]; c != nil {
+	if c := s.table.sessions.get(id); c != nil {
 		return c.standing, true
 	}
 	return standing{}, false
@@ -89,7 +89,7 @@ func (s *Sequencer) boundary(id record.SessionID, st standing, epoch record.Epoc
 			}
 		}
 	}
-	if c := s.table.sessions[id]; c != nil {
+	if c := s.table.sessions.get(id); c != nil {
 		return c.boundary(epoch)
 	}
 	return 0, false
@@ -99,25 +99,26 @@ func (s *Sequencer) boundary(id record.SessionID, st standing, epoch record.Epoc
 // are, in the log or in flight. It is false, and the answer as it was, if one
 // of them is forgotten.
 func (s *Sequencer) locate(answer *Answer, id record.SessionID, epoch record.Epoch, first record.Sequence, count uint32) bool {
-	committed, v := s.table.sessions[id], s.views[id]
+	committed, v := s.table.sessions.get(id), s.views[id]
 	before := *answer
 	for count > 0 {
-		var found *span
+		var p span
+		found := false
 		if committed != nil {
-			found = committed.find(epoch, first)
+			p, found = committed.find(epoch, first)
 		}
-		if found == nil && v != nil {
+		if !found && v != nil {
 			if flying := v.find(epoch, first); flying != nil {
-				found = &flying.span
+				p, found = flying.span, true
 				answer.RestsOn = max(answer.RestsOn, flying.flight)
 			}
 		}
-		if found == nil {
+		if !found {
 			*answer = before
 			return false
 		}
-		n := uint32(min(uint64(count), uint64(found.end()-first)))
-		answer.add(found.at(first), n)
+		n := uint32(min(uint64(count), uint64(p.end()-first)))
+		answer.add(p.at(first), n)
 		first += record.Sequence(n)
 		count -= n
 	}

@@ -1,11 +1,6 @@
 package sequence
 
-import (
-	"cmp"
-	"slices"
-
-	"strandline.dev/internal/record"
-)
+import "strandline.dev/internal/record"
 
 // Producer is a session that was opened by its first batch, as Kafka's are.
 type Producer struct {
@@ -17,11 +12,11 @@ type Producer struct {
 // Producers are the open ones with the lowest ids, most at the most.
 func (t *Table) Producers(most int) []Producer {
 	var all []Producer
-	for id, s := range t.sessions {
-		if s.open && s.implicit {
+	t.sessions.byID.Scan(func(id record.SessionID, s *session) bool {
+		if s.open && s.implicit && len(all) < most {
 			all = append(all, Producer{ID: id, Epoch: s.epoch, Next: s.next})
 		}
-	}
-	slices.SortFunc(all, func(a, b Producer) int { return cmp.Compare(a.ID, b.ID) })
-	return all[:min(len(all), most)]
+		return len(all) < most
+	})
+	return all
 }

@@ -40,7 +40,15 @@ type run struct {
 	leader   *actor
 	follower *Table // folds what commits, and no more
 	time     int64
+	copies   []tableCopy
 	before   map[uint64]string // the overlay before each flight; void after a seal or commit
+}
+
+// tableCopy is a copy of the follower's table, and what it held then.
+type tableCopy struct {
+	table    *Table
+	snapshot []byte
+	folds    []flyingEntry // by the follower, since
 }
 
 func runAgainstModel(t *testing.T, seed uint64) {
@@ -173,9 +181,34 @@ func (r *run) commit(count int) {
 		require.NoError(r.t, r.follower.Fold(e.data, e.crc))
 		r.model.commit(e.flight)
 		clear(r.before)
+		for i := range r.copies {
+			r.copies[i].folds = append(r.copies[i].folds, e)
+		}
 	}
+	r.checkCopies()
 	r.leader.flying = slices.Delete(r.leader.flying, 0, count)
 	require.True(r.t, bytes.Equal(r.follower.Snapshot(nil), r.leader.table.Snapshot(nil)), "replicas agree, byte for byte")
+}
+
+// checkCopies proves that a copy neither sees what its table folds nor changes it,
+// and becomes equal once it has folded the same.
+func (r *run) checkCopies() {
+	if len(r.copies) < 3 {
+		r.copies = append(r.copies, tableCopy{table: r.follower.Copy(), snapshot: r.follower.Snapshot(nil)})
+		return
+	}
+	for _, c := range r.copies {
+		require.True(r.t, bytes.Equal(c.snapshot, c.table.Snapshot(nil)), "a copy stays as it is")
+	}
+	after := r.follower.Snapshot(nil)
+	for _, c := range r.copies {
+		for _, e := range c.folds {
+			require.NoError(r.t, c.table.Fold(e.data, e.crc))
+		}
+		require.True(r.t, bytes.Equal(after, c.table.Snapshot(nil)), "a copy folds as its table does")
+		require.True(r.t, bytes.Equal(after, r.follower.Snapshot(nil)), "a table is not changed by its copies")
+	}
+	r.copies = nil
 }
 
 func (r *run) drop() {

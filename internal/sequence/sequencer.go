@@ -168,7 +168,7 @@ func (s *Sequencer) Resolve(id record.SessionID, epoch record.Epoch, sequence re
 	if v == nil {
 		return outcome
 	}
-	if s.table.sessions[id] == nil && epoch >= v.began() {
+	if s.table.sessions.get(id) == nil && epoch >= v.began() {
 		outcome.State = NotNow // the session itself is in flight
 	}
 	if outcome.State == NotNow && v.find(epoch, sequence) != nil {

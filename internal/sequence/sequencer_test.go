@@ -153,7 +153,7 @@ func TestOpenSessionsAreBounded(t *testing.T) {
 	s.Command(record.Command{Kind: record.CloseSession, Session: MaxOpenSessions + 1})
 	commitAll(t, s)
 	require.Equal(t, MaxEndedSessions, s.table.EndedSessions())
-	require.Nil(t, s.table.sessions[expired[0]])
+	require.Nil(t, s.table.sessions.get(expired[0]))
 	snapshot := s.table.Snapshot(nil)
 	restored, err := RestoreTable(snapshot)
 	require.NoError(t, err)

@@ -2,7 +2,6 @@ package sequence
 
 import (
 	"slices"
-	"sort"
 
 	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
@@ -39,22 +38,35 @@ type session struct {
 	id       record.SessionID
 	lease    uint32 // ms
 	lowWater record.Sequence
-	spans    queue[span] // of the current epoch
-	past     []life      // ended epochs that took records, oldest first
+	spans    spanList // of the current epoch
+	past     []life   // ended epochs that took records, oldest first
 	// knownFrom is the lowest epoch of which everything is known that spans
 	// and past tell; below it, all is forgotten.
 	knownFrom record.Epoch
 	remember  int // spans of all epochs
 
-	endedAt      int64    // entry's time, unix ms; if not open
-	older, newer *session // neighbours in endedList; if not open
+	endedAt  int64  // entry's time, unix ms; if not open
+	endOrder uint64 // place among the ends, see sessionSet; if not open
+	owner    *owner // of sessionSet: one with another owner may not be changed
+}
+
+// clone returns a session of another owner, which changes independently.
+func (s *session) clone(o *owner) *session {
+	c := *s
+	c.owner = o
+	c.spans = s.spans.clone()
+	c.past = slices.Clone(s.past)
+	for i := range c.past {
+		c.past[i].spans = c.past[i].spans.clone()
+	}
+	return &c
 }
 
 // life is an epoch that has ended.
 type life struct {
 	epoch record.Epoch
 	next  record.Sequence // where it ended: all below were committed, above never
-	spans queue[span]
+	spans spanList
 }
 
 // span tells that records [first, first+count) are at [offset, offset+count).
@@ -69,15 +81,6 @@ func (p span) end() record.Sequence { return p.first + record.Sequence(p.count) 
 // at tells the offset of a sequence inside the span.
 func (p span) at(sequence record.Sequence) record.Offset {
 	return p.offset + record.Offset(sequence-p.first)
-}
-
-// find returns the span that holds the sequence, or nil.
-func find(spans *queue[span], sequence record.Sequence) *span {
-	i := sort.Search(spans.len(), func(i int) bool { return spans.at(i).end() > sequence })
-	if i == spans.len() || spans.at(i).first > sequence {
-		return nil
-	}
-	return spans.at(i)
 }
 
 // boundary is the first sequence of an epoch that is not in the log. known is
@@ -107,22 +110,22 @@ func (s *session) life(epoch record.Epoch) *life {
 	return &s.past[i]
 }
 
-// find returns the span of an epoch that holds the sequence, or nil.
-func (s *session) find(epoch record.Epoch, sequence record.Sequence) *span {
+// find returns the span of an epoch that holds the sequence.
+func (s *session) find(epoch record.Epoch, sequence record.Sequence) (p span, found bool) {
 	if epoch == s.epoch {
-		return find(&s.spans, sequence)
+		return s.spans.find(sequence)
 	}
 	if l := s.life(epoch); l != nil {
-		return find(&l.spans, sequence)
+		return l.spans.find(sequence)
 	}
-	return nil
+	return span{}, false
 }
 
 // beginEpoch ends the current epoch where it stands.
 func (s *session) beginEpoch(epoch record.Epoch) {
 	if s.next > 0 {
 		s.past = append(s.past, life{epoch: s.epoch, next: s.next, spans: s.spans})
-		s.spans = queue[span]{}
+		s.spans = spanList{}
 	}
 	if len(s.past) > MaxPastEpochs {
 		s.knownFrom = s.past[0].epoch + 1
@@ -137,7 +140,7 @@ func (s *session) take(count uint32, offset record.Offset) {
 	if n := s.spans.len(); n > 0 {
 		last := s.spans.at(n - 1)
 		if last.end() == s.next && last.at(s.next) == offset {
-			last.count += uint64(count)
+			s.spans.extend(uint64(count))
 			s.next += record.Sequence(count)
 			return
 		}
@@ -158,7 +161,7 @@ func (s *session) raiseLowWater(mark record.Sequence) {
 		oldest := s.spans.at(0)
 		if oldest.end() > mark {
 			if oldest.first < mark {
-				*oldest = span{first: mark, count: uint64(oldest.end() - mark), offset: oldest.at(mark)}
+				s.spans.cutFront(mark)
 			}
 			return
 		}

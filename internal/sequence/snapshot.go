@@ -1,11 +1,9 @@
 package sequence
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
@@ -59,9 +57,9 @@ var ErrSnapshot = errors.New("malformed table snapshot")
 
 // Snapshot appends the encoded table to dst. Equal tables give equal bytes.
 func (t *Table) Snapshot(dst []byte) []byte {
-	if flaw.Is(flaw.SessionsNotInSnapshot) && len(t.sessions) > 0 {
+	if flaw.Is(flaw.SessionsNotInSnapshot) && t.sessions.byID.Len() > 0 {
 		bare := *t
-		bare.sessions, bare.ended, bare.log.sessions = nil, endedList{}, 0
+		bare.sessions, bare.log.sessions = newSessionSet(), 0
 		return bare.Snapshot(dst)
 	}
 	le := binary.LittleEndian
@@ -82,22 +80,19 @@ func (t *Table) Snapshot(dst []byte) []byte {
 	dst = le.AppendUint64(dst, uint64(t.log.writer))
 	dst = le.AppendUint32(dst, uint32(len(t.config)))
 	dst = le.AppendUint32(dst, uint32(t.log.sessions))
-	dst = le.AppendUint32(dst, uint32(t.ended.count))
+	dst = le.AppendUint32(dst, uint32(t.EndedSessions()))
 	dst = append(dst, t.config...)
 
-	open := make([]*session, 0, t.log.sessions)
-	for _, s := range t.sessions {
+	t.sessions.byID.Scan(func(_ record.SessionID, s *session) bool {
 		if s.open {
-			open = append(open, s)
+			dst = appendSession(dst, s)
 		}
-	}
-	slices.SortFunc(open, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
-	for _, s := range open {
-		dst = appendSession(dst, s)
-	}
-	for s := t.ended.oldest; s != nil; s = s.newer {
-		dst = appendSession(dst, s)
-	}
+		return true
+	})
+	t.sessions.ended.Scan(func(_ uint64, id record.SessionID) bool {
+		dst = appendSession(dst, t.sessions.get(id))
+		return true
+	})
 	return le.AppendUint32(dst, record.Checksum(dst[begin:]))
 }
 
@@ -120,7 +115,7 @@ func appendSession(dst []byte, s *session) []byte {
 	return appendEpoch(dst, s.epoch, s.next, &s.spans)
 }
 
-func appendEpoch(dst []byte, epoch record.Epoch, next record.Sequence, spans *queue[span]) []byte {
+func appendEpoch(dst []byte, epoch record.Epoch, next record.Sequence, spans *spanList) []byte {
 	le := binary.LittleEndian
 	dst = le.AppendUint64(dst, uint64(next))
 	dst = le.AppendUint32(dst, uint32(epoch))
@@ -198,25 +193,25 @@ func (t *Table) restoreSession(r *reader, open bool) {
 
 	r.expect(flags&^sessionImplicit == 0, "unknown flags of a session")
 	r.expect(uint64(s.epoch) >= above, "current epoch below a past one")
-	r.expect(s.id != 0 && t.sessions[s.id] == nil, "session id twice, or 0")
+	r.expect(s.id != 0 && t.sessions.get(s.id) == nil, "session id twice, or 0")
 	r.expect(s.lease > 0 && s.lowWater <= s.next, "low-water mark or lease out of range")
 	r.expect(!open || s.endedAt == 0, "open session with an end")
-	if last := t.ended.newest; !open && last != nil {
-		r.expect(last.endedAt <= s.endedAt, "ended sessions out of order")
+	if _, last, found := t.sessions.ended.Max(); !open && found {
+		r.expect(t.sessions.get(last).endedAt <= s.endedAt, "ended sessions out of order")
 	}
 	if r.fault != "" {
 		return
 	}
-	t.sessions[s.id] = s
+	t.sessions.add(s)
 	t.spans += s.remember
 	if open {
 		t.log.sessions++
 	} else {
-		t.ended.push(s)
+		t.sessions.end(s)
 	}
 }
 
-func (t *Table) restoreEpoch(r *reader, s *session, spans *queue[span]) (record.Epoch, record.Sequence) {
+func (t *Table) restoreEpoch(r *reader, s *session, spans *spanList) (record.Epoch, record.Sequence) {
 	next := record.Sequence(r.u64())
 	epoch := record.Epoch(r.u32())
 	rows := reader{rest: r.take(uint64(r.u32()), spanBytes)}

@@ -12,9 +12,8 @@ type Table struct {
 	chain  uint64 // expected in the next entry, see record.NextChain
 	config []byte
 
-	sessions map[record.SessionID]*session // open and ended
-	ended    endedList                     // those of sessions that are not open
-	spans    int                           // remembered by all sessions
+	sessions sessionSet
+	spans    int // remembered by all sessions
 }
 
 // logState is what appends and commands change of the log as a whole. The
@@ -24,12 +23,21 @@ type logState struct {
 	writer     record.WriterTerm
 	sealed     bool
 	fenced     bool // once writer is above 0, appends without a term are refused
-	sessions   int // open ones
+	sessions   int  // open ones
 }
 
 // NewTable is the table of a log without entries.
 func NewTable() *Table {
-	return &Table{sessions: make(map[record.SessionID]*session)}
+	return &Table{sessions: newSessionSet()}
+}
+
+// Copy returns a table like this one. It takes no longer for many sessions than
+// for none: what the two share is cloned by the one that changes it, session by
+// session. Another goroutine may use the copy.
+func (t *Table) Copy() *Table {
+	c := *t
+	c.sessions = t.sessions.copy()
+	return &c
 }
 
 // Start is the offset of the first record that was not trimmed.
@@ -66,7 +74,7 @@ func (t *Table) OpenSessions() int { return t.log.sessions }
 
 // EndedSessions counts the sessions that Resolve can still answer for after
 // their end.
-func (t *Table) EndedSessions() int { return t.ended.count }
+func (t *Table) EndedSessions() int { return t.sessions.ended.Len() }
 
 // Spans counts what is remembered to answer duplicates, see MaxSpans.
 func (t *Table) Spans() int { return t.spans }
@@ -74,7 +82,7 @@ func (t *Table) Spans() int { return t.spans }
 // Resolve tells what became of a sequence, from committed entries alone. A
 // session that the table does not know has never been, or is forgotten.
 func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
-	s := t.sessions[id]
+	s := t.sessions.get(id)
 	if s == nil {
 		return Outcome{State: Forgotten}
 	}
@@ -83,7 +91,7 @@ func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record
 	case !known:
 		return Outcome{State: Forgotten}
 	case sequence < next:
-		if p := s.find(epoch, sequence); p != nil {
+		if p, found := s.find(epoch, sequence); found {
 			return Outcome{State: Committed, Offset: p.at(sequence), Next: next, Known: true}
 		}
 		return Outcome{State: Forgotten, Next: next, Known: true}

@@ -289,9 +289,9 @@ func showTable(t *Table) string {
 	fmt.Fprintf(&out, "log [%d,%d) time %d writer %d sealed %v config %q\n",
 		t.Start(), t.End(), t.Time(), t.Writer(), t.Sealed(), t.Config())
 	fmt.Fprintf(&out, "sessions %d open, %d ended; %d spans\n", t.OpenSessions(), t.EndedSessions(), t.Spans())
-	for _, id := range slices.Sorted(maps.Keys(t.sessions)) {
-		s := t.sessions[id]
-		if len(t.sessions) > 8 {
+	for _, id := range t.sessions.byID.Keys() {
+		s := t.sessions.get(id)
+		if t.sessions.byID.Len() > 8 {
 			break
 		}
 		state := "open"
@@ -313,7 +313,7 @@ func showTable(t *Table) string {
 	return out.String()
 }
 
-func showSpans(out *strings.Builder, spans *queue[span]) {
+func showSpans(out *strings.Builder, spans *spanList) {
 	for i := range spans.len() {
 		p := spans.at(i)
 		fmt.Fprintf(out, ", [%d,%d) at %d", p.first, p.end(), p.offset)
