@@ -15,8 +15,8 @@ type Survey struct {
 type Surveyed struct {
 	// Up is for how many ms it has been serving.
 	Up int64
-	// Unfit: it is stopping, or its disk is full, or it does not know what the
-	// catalog wants; it should lead as little as possible.
+	// Unfit: it is stopping, or its disk is full or hangs, or it does not know what
+	// the catalog wants; it should lead as little as possible.
 	Unfit bool
 	// Leads are the logs that it leads, by id, with the replicas that vote.
 	Leads map[uint64][]uint64

@@ -143,6 +143,9 @@ func (l *leaderSpread) own() ledLogs {
 		Leads:    map[uint64][]uint64{},
 	}
 	for _, h := range *n.logs.Load() {
+		// One write that hangs is a disk that hangs; logs without a write to wait
+		// for look well.
+		out.Unfit = out.Unfit || h.stalled() != ""
 		if h.id == catalogID || h.problem() != nil {
 			continue
 		}

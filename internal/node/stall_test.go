@@ -49,6 +49,8 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 	})
 	stalled := c.leader("orders")
 	disks[stalled].hang.Lock()
+	works := sync.OnceFunc(disks[stalled].hang.Unlock)
+	defer works() // a test that fails must not wait for the disk
 	c.append("orders", long(10, 11)...) // on the disks of the others, whoever leads
 	c.eventually("another leads", func() bool { return c.leader("orders", stalled) != "" })
 	c.append("orders", long(11, 12)...)
@@ -57,6 +59,7 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 		err := n.Ready()
 		return err != nil && contains(err, "has not finished a write")
 	})
+	require.True(t, n.spread.own().Unfit, "it is given no logs to lead")
 	c.eventually("the status says so", func() bool {
 		status, err := c.nodes[c.leader("orders", stalled)].ClusterStatus(t.Context(), anyone)
 		require.NoError(t, err)
@@ -72,7 +75,7 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 	closing, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, n.Close(closing), replica.ErrStalled)
-	disks[stalled].hang.Unlock()
+	works()
 	c.stop(stalled)
 	c.start(stalled, nil)
 	c.healthy()

@@ -306,12 +306,12 @@ func (c *Core) Tick() {
 	c.unanswered()
 	c.missing()
 	c.release()
+	c.handOverStalled()
 	if !c.office {
 		return
 	}
 	c.retrySnapshots()
 	c.handOverBase()
-	c.handOverStalled()
 	if c.slowness.tick(c.now.Monotonic, c.commit, c.durable) && c.handOver(0) {
 		c.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", c.handover.to)
 		c.slowness = slowness{}

@@ -41,7 +41,9 @@ func (r *Replica) Stalled() time.Duration { return r.writer.stall.stalled() }
 // on the followers' disks alone, and where that is no majority nothing commits.
 func (c *Core) setStalled(stalled bool) { c.stalled = stalled }
 
-// handOverStalled lets another replica lead while the disk hangs.
+// handOverStalled lets another replica lead while the disk hangs. A leader that is
+// not ready does so too: the votes of the others elect a replica that cannot store
+// its own, and it is ready only when an entry of its term is on its disk.
 func (c *Core) handOverStalled() {
 	if !c.stalled || c.handover.to != 0 || !c.handOver(0) {
 		return

@@ -34,6 +34,7 @@ type member struct {
 	pending []Write
 	feeds   []Feed
 	down    bool
+	hangs   bool // its disk: what is pending stays so
 }
 
 type wire struct {
@@ -127,7 +128,7 @@ func (c *trio) deliver(i int) {
 // sync makes everything that a replica has pending durable.
 func (c *trio) sync(id uint64) {
 	m := c.all[id]
-	if m.down || len(m.pending) == 0 {
+	if m.down || m.hangs || len(m.pending) == 0 {
 		return
 	}
 	w := newWriter(m.log)
@@ -163,7 +164,7 @@ func (c *trio) quiet() bool {
 		return false
 	}
 	for _, m := range c.all {
-		if !m.down && len(m.pending)+len(m.feeds) > 0 {
+		if !m.down && (!m.hangs && len(m.pending) > 0 || len(m.feeds) > 0) {
 			return false
 		}
 	}
