@@ -200,7 +200,8 @@ func (q *call) heartbeat(m *kmsg.HeartbeatRequest) *kmsg.HeartbeatResponse {
 
 // consumerGroupHeartbeat refuses the newer group protocol. It is announced all the
 // same: librdkafka, told to use that protocol, waits without a word for a broker that
-// has version 1 of it. Java's client and librdkafka take this error for final.
+// has version 1 of it. Java's client and librdkafka take this error for
+// final; franz-go goes back to the classic protocol.
 func (q *call) consumerGroupHeartbeat(*kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupHeartbeatResponse {
 	r := kmsg.NewPtrConsumerGroupHeartbeatResponse()
 	r.ErrorCode = kerr.UnsupportedVersion.Code
