@@ -65,7 +65,7 @@ func (c *Core) applyEntry(e *raftpb.Entry) error {
 		}
 	}
 	c.applied = e.GetIndex()
-	c.storage.applied = c.applied
+	c.storage.applied, c.storage.appliedTerm = c.applied, e.GetTerm()
 	if c.leading && !c.office && e.GetTerm() == c.term {
 		c.office = true
 		c.sequencer.TakeOffice(int32(c.term), c.now.Monotonic)
@@ -122,12 +122,8 @@ func (c *Core) snapshot() error {
 	if err != nil {
 		return fmt.Errorf("encode configuration: %w", err)
 	}
-	term, err := c.storage.Term(c.applied)
-	if err != nil {
-		return fmt.Errorf("read term of %d: %w", c.applied, err)
-	}
 	c.out.Snapshots = append(c.out.Snapshots, Snapshot{
-		Index: c.applied, Term: term, conf: conf, table: c.table.Copy(),
+		Index: c.applied, Term: c.storage.appliedTerm, conf: conf, table: c.table.Copy(),
 	})
 	return nil
 }

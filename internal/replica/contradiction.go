@@ -16,7 +16,7 @@ func (c *Core) contradicted(m *raftpb.Message) bool {
 		return false
 	}
 	c.protect(func() {
-		if term, err := c.storage.Term(c.commit); err == nil && term != m.GetLogTerm() {
+		if term, err := c.storage.term(c.commit); err == nil && term != m.GetLogTerm() {
 			panic(contradiction(fmt.Sprintf("entry %d was committed here in term %d, and the leader of term %d has it in term %d",
 				c.commit, term, m.GetTerm(), m.GetLogTerm())))
 		}

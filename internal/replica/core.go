@@ -236,7 +236,7 @@ func (s *Snapshot) encode() []byte { return encodeState(s.conf, s.table.Snapshot
 
 // newCore opens a core on a recovered log.
 func newCore(id uint64, log segment.Log, hard segment.HardState, memory *budget.Memory, logger *slog.Logger) (*Core, error) {
-	index, _, data, err := log.LoadSnapshot()
+	index, term, data, err := log.LoadSnapshot()
 	if err != nil {
 		return nil, fmt.Errorf("load snapshot: %w", err)
 	}
@@ -259,7 +259,7 @@ func newCore(id uint64, log segment.Log, hard segment.HardState, memory *budget.
 		applied: index, opened: hard.Commit, commit: hard.Commit, durable: last, term: hard.Term,
 	}
 	c.storage = &storage{
-		tail: c.tail, log: log, last: last, lastTerm: lastTerm, hard: hard, conf: conf, applied: index, logger: logger,
+		tail: c.tail, log: log, last: last, lastTerm: lastTerm, hard: hard, conf: conf, applied: index, appliedTerm: term, logger: logger,
 	}
 	config := &raft.Config{
 		ID: id, ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,

@@ -68,6 +68,20 @@ func (f *feed) take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 	return nil, false
 }
 
+// term returns the term of an entry in a range that was read. If there is none, a
+// range is read that begins with it.
+func (f *feed) term(index uint64) (term uint64, ok bool) {
+	f.unused = 0
+	for _, r := range f.ranges {
+		if first := r.entries[0].GetIndex(); index >= first && index < first+uint64(len(r.entries)) {
+			return r.entries[index-first].GetTerm(), true
+		}
+	}
+	f.want(index)
+	f.missed = true
+	return 0, false
+}
+
 func (f *feed) want(lo uint64) {
 	if f.reading[lo] || len(f.reading) >= feedRanges {
 		return
@@ -112,7 +126,7 @@ func (c *Core) Fed(lo uint64, entries []*raftpb.Entry) {
 		return
 	}
 	last := entries[len(entries)-1].GetIndex()
-	c.nudge(func(next uint64) bool { return next >= lo && next <= last })
+	c.nudge(func(next uint64) bool { return next >= lo && next <= last+1 })
 }
 
 // nudge makes Raft look again at followers for whom something has been read, by

@@ -41,7 +41,7 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*install, er
 	c.table, c.sequencer = table, sequence.New(table)
 	c.sequencer.SetRoom(room)
 	c.applied, c.commit = meta.GetIndex(), max(c.commit, meta.GetIndex())
-	c.storage.applied = c.applied
+	c.storage.applied, c.storage.appliedTerm = c.applied, meta.GetTerm()
 	c.starts, c.short = nil, shortage{}
 	c.installed = meta.GetIndex()
 	c.storage.conf = meta.GetConfState()

@@ -75,7 +75,7 @@ func (c *Core) admit(m *raftpb.Message) bool {
 
 func (c *Core) hasRoomFor(e *raftpb.Entry, ends sequence.Room) bool {
 	if index := e.GetIndex(); index <= c.storage.last {
-		if term, err := c.storage.Term(index); err != nil || term == e.GetTerm() {
+		if term, err := c.storage.term(index); err != nil || term == e.GetTerm() {
 			return true // it is here already
 		}
 	}

@@ -24,10 +24,13 @@ type storage struct {
 	hard     segment.HardState
 	conf     *raftpb.ConfState
 	applied  uint64 // as the core's
-	feed     feed
-	base     base
-	baseless baseless
-	logger   *slog.Logger
+	// appliedTerm is the term of applied: Raft asks for it with each linearizable
+	// read, and it may not be in memory.
+	appliedTerm uint64
+	feed        feed
+	base        base
+	baseless    baseless
+	logger      *slog.Logger
 	// broken is why the log could not be read. Raft knows no such error and
 	// panics; see Core.protect.
 	broken error
@@ -71,18 +74,38 @@ func entriesOf(frames []segment.Frame) []*raftpb.Entry {
 	return entries
 }
 
+// Term is asked for where a follower who lags goes on; what is not in memory is read
+// aside with the entries behind it.
 func (s *storage) Term(index uint64) (uint64, error) {
-	if index == s.last {
-		return s.lastTerm, nil
+	term, err := s.term(index)
+	if errors.Is(err, segment.ErrNotInMemory) {
+		if term, ok := s.feed.term(index); ok {
+			return term, nil
+		}
+		return 0, raft.ErrCompacted
 	}
-	if e, ok := s.tail.at(index); ok {
-		return e.GetTerm(), nil
-	}
-	term, err := s.log.Term(index)
 	if err != nil {
 		s.feed.missed = false
 	}
 	return term, s.raftError(err)
+}
+
+// term of an entry. For one that was applied, it does not touch the disk; those
+// behind are only read from disk while a replica starts.
+func (s *storage) term(index uint64) (uint64, error) {
+	switch index {
+	case s.last:
+		return s.lastTerm, nil
+	case s.applied:
+		return s.appliedTerm, nil
+	}
+	if e, ok := s.tail.at(index); ok {
+		return e.GetTerm(), nil
+	}
+	if index < s.applied {
+		return s.log.TermInMemory(index)
+	}
+	return s.log.Term(index)
 }
 
 func (s *storage) LastIndex() (uint64, error) { return s.last, nil }

@@ -34,7 +34,8 @@ type member struct {
 	pending []Write
 	feeds   []Feed
 	down    bool
-	hangs   bool // its disk: what is pending stays so
+	hangs   bool       // its disk: what is pending stays so
+	reading func(bool) // called before and after entries are read aside
 }
 
 type wire struct {
@@ -151,7 +152,13 @@ func (c *trio) feed(id uint64) {
 	feeds := m.feeds
 	m.feeds = nil
 	for _, f := range feeds {
+		if m.reading != nil {
+			m.reading(true)
+		}
 		frames, err := m.log.Entries(f.Lo, f.Hi, feedBytes)
+		if m.reading != nil {
+			m.reading(false)
+		}
 		require.NoError(c.t, err)
 		m.core.Fed(f.Lo, entriesOf(frames))
 	}
@@ -349,6 +356,54 @@ func TestAFollowerThatLagsIsFedFromDisk(t *testing.T) {
 	require.Greater(t, first, uint64(10), "the oldest have left memory")
 	c.restart(lagging)
 	c.requireEnd(40)
+}
+
+// coldLog has no term in memory, and fails the test when the disk is read for what
+// was applied before aside is true.
+type coldLog struct {
+	segment.Log
+	t     *testing.T
+	core  **Core
+	aside bool
+}
+
+func (l *coldLog) TermInMemory(index uint64) (uint64, error) {
+	if index+1 == l.Log.FirstIndex() {
+		return l.Log.Term(index)
+	}
+	return 0, segment.ErrNotInMemory
+}
+
+func (l *coldLog) Term(index uint64) (uint64, error) {
+	require.True(l.t, l.aside || index > (*l.core).applied, "the loop reads the disk for the term of %d", index)
+	return l.Log.Term(index)
+}
+
+func (l *coldLog) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
+	require.True(l.t, l.aside || lo > (*l.core).applied, "the loop reads the disk from %d on", lo)
+	return l.Log.Entries(lo, hi, maxBytes)
+}
+
+func TestALeaderReadsAsideWhereAFollowerGoesOn(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	lagging := l%3 + 1
+	require.Nil(t, c.append(l, values(t, "first")).Refusal)
+	c.settle()
+	c.all[lagging].down = true
+	for i := range 40 {
+		c.append(l, big(t, fmt.Sprint("record ", i), 1<<20))
+		c.settle()
+	}
+	m := c.all[l]
+	require.Greater(t, m.core.tail.entries[0].GetIndex(), uint64(10), "the oldest have left memory")
+	cold := &coldLog{Log: m.log, t: t, core: &m.core}
+	m.log, m.core.storage.log = cold, cold
+	c.restart(lagging)
+	read := 0
+	c.all[l].reading = func(reading bool) { cold.aside, read = reading, read+1 }
+	c.requireEnd(41)
+	require.Greater(t, read, 2)
 }
 
 func TestAFollowerThatNeedsLessThanThereIsGetsTheStartAndTheRest(t *testing.T) {

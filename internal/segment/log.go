@@ -35,6 +35,10 @@ type Log interface {
 	// it answers ErrTrimmed, above ErrUnavailable.
 	Term(index uint64) (uint64, error)
 
+	// TermInMemory is Term that does not touch the disk: it answers
+	// ErrNotInMemory where Term would.
+	TermInMemory(index uint64) (uint64, error)
+
 	// StartOffset is the first offset of the oldest entry kept.
 	StartOffset() record.Offset
 
@@ -183,6 +187,9 @@ var (
 	ErrTrimmed = errors.New("trimmed")
 	// ErrUnavailable answers for entries above the last.
 	ErrUnavailable = errors.New("not in the log")
+
+	// ErrNotInMemory answers for what would have to be read from disk.
+	ErrNotInMemory = errors.New("not in memory")
 	// ErrNotNext refuses a write that no log of this kind could take: a bug of
 	// the caller.
 	ErrNotNext = errors.New("not a write for this log")

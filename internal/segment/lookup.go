@@ -166,38 +166,48 @@ func seek(file File, path string, salt uint64, from, after point, limit int64, b
 }
 
 // Term is answered from memory, except for entries of segments of before this
-// process, in which the term changed.
+// process.
 func (s *Store) Term(i uint64) (uint64, error) {
+	term, seg, next, err := s.term(i)
+	if seg != nil {
+		return s.loadTerm(seg, next, i)
+	}
+	return term, err
+}
+
+func (s *Store) TermInMemory(i uint64) (uint64, error) {
+	term, seg, _, err := s.term(i)
+	if seg != nil {
+		return 0, fmt.Errorf("term of entry %d: %w", i, ErrNotInMemory)
+	}
+	return term, err
+}
+
+// term answers from memory, or returns the segment that the entry is in and the
+// one behind.
+func (s *Store) term(i uint64) (term uint64, seg, next *segment, err error) {
 	s.mu.RLock()
-	if s.failure != nil {
-		defer s.mu.RUnlock()
-		return 0, s.failure
-	}
+	defer s.mu.RUnlock()
 	first, active := s.live[0], s.active
-	if i+1 < first.first {
-		defer s.mu.RUnlock()
-		return 0, fmt.Errorf("term of entry %d, the first is %d: %w", i, first.first, ErrTrimmed)
-	}
-	if i >= active.index.next {
-		defer s.mu.RUnlock()
-		return 0, fmt.Errorf("term of entry %d, the last is %d: %w", i, active.index.next-1, ErrUnavailable)
-	}
-	if i+1 == first.first {
-		defer s.mu.RUnlock()
-		return first.header.termBefore, nil
+	switch {
+	case s.failure != nil:
+		return 0, nil, nil, s.failure
+	case i+1 < first.first:
+		return 0, nil, nil, fmt.Errorf("term of entry %d, the first is %d: %w", i, first.first, ErrTrimmed)
+	case i >= active.index.next:
+		return 0, nil, nil, fmt.Errorf("term of entry %d, the last is %d: %w", i, active.index.next-1, ErrUnavailable)
+	case i+1 == first.first:
+		return first.header.termBefore, nil, nil, nil
 	}
 	k := s.liveAt(i)
-	seg := s.live[k]
-	if seg == active {
-		defer s.mu.RUnlock()
-		return active.index.term(i), nil
+	switch seg := s.live[k]; {
+	case seg == active:
+		return active.index.term(i), nil, nil, nil
+	case seg.terms != nil:
+		return (&index{terms: seg.terms}).term(i), nil, nil, nil
+	default:
+		return 0, seg, s.live[k+1], nil
 	}
-	terms, next := seg.terms, s.live[k+1]
-	s.mu.RUnlock()
-	if terms != nil {
-		return (&index{terms: terms}).term(i), nil
-	}
-	return s.loadTerm(seg, next, i)
 }
 
 // loadTerm answers from the headers if the term is the same on both sides of

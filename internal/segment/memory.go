@@ -129,6 +129,8 @@ func (m *Memory) Term(i uint64) (uint64, error) {
 	return m.frames[i-m.first].Term, nil
 }
 
+func (m *Memory) TermInMemory(i uint64) (uint64, error) { return m.Term(i) }
+
 func (m *Memory) StartOffset() record.Offset {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
