@@ -176,6 +176,15 @@ func (s *Store) newSpare() (*spare, error) {
 	return sp, nil
 }
 
+// given notes that a spare of a number was found. An open log is listed too, for a
+// repair, while others make spares.
+func (s *spares) given(number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.number = max(s.number, number)
+}
+
+// sparePath returns the path of the next spare. The caller holds spares.mu.
 func (s *Store) sparePath() string {
 	s.spares.number++
 	return filepath.Join(s.dir, fmt.Sprintf("%020d.spare", s.spares.number))

@@ -144,7 +144,7 @@ func (s *Store) listed() (*files, error) {
 		case "spare":
 			if number, err := strconv.ParseUint(stem, 10, 64); err == nil && len(stem) == 20 {
 				found.spares = append(found.spares, info)
-				s.spares.number = max(s.spares.number, number)
+				s.spares.given(number)
 			}
 		case "reset":
 			if seg, ok := parseSegmentName(stem); ok {

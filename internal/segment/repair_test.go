@@ -155,6 +155,44 @@ func TestAnOpenLogIsRepaired(t *testing.T) {
 	}
 }
 
+// The directory is listed for a repair while the filler makes spares, whose numbers
+// it must not give twice. The race detector sees it.
+func TestSparesAreMadeBesideTheRepairOfAnOpenLog(t *testing.T) {
+	c := newCopies(t, 7, 60)
+	sealed := c.sealedOn()
+	name := sealed[len(sealed)/2]
+	f := frameIn(t, c.disks[0], name, "entry", 2)
+	c.disks[0].FlipBit(name, f.Position+f.Size/2)
+	giver, s := c.giver(t), open(t, c.disks[0])
+	stop, done := make(chan struct{}), make(chan error, 1)
+	repairs, err := repairOpen(s, giver, c.commit, func() {
+		last := s.LastIndex()
+		go func() {
+			for i := last + 1; ; i++ {
+				_, err := s.Write(synced(entry(i, c.hard.Term, 3000)))
+				if err == nil {
+					_, err = s.Prepare()
+				}
+				select {
+				case <-stop:
+					done <- err
+					return
+				default:
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+	})
+	close(stop)
+	require.NoError(t, err)
+	require.Equal(t, 1, repairs)
+	require.NoError(t, <-done)
+	require.NoError(t, s.Close())
+}
+
 func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
 	c := newCopies(t, 7, 60)
 	s := open(t, c.disks[0])
