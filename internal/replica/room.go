@@ -19,6 +19,11 @@ import (
 // other followers have room down to the last byte, and have nothing left when it
 // is needed. So it takes those that it has little room for only where they are
 // known to end: from a leader that accepts no more of them, and in front of a trim.
+//
+// The disks of a majority may pass both thresholds between two looks at them. What
+// a leader that takes trims only, or one that is not ready, has proposed and not
+// committed lies in front of the trim or the first entry of its term: it is no more
+// than what may be in flight, and is taken by a disk that has room for trims only.
 
 // SetRoom says what this replica's disk has room for, and what the disks of a
 // majority have room for, which counts where this replica leads.
@@ -66,7 +71,12 @@ func (c *Core) admit(m *raftpb.Message) bool {
 	}
 	ends, _ := ending(m)
 	n := 0
-	for n < len(m.Entries) && c.hasRoomFor(m.Entries[n], ends) {
+	for n < len(m.Entries) {
+		e := m.Entries[n]
+		awaited := ends == sequence.RoomForTrims && e.GetIndex() > m.GetCommit()
+		if !awaited && !c.hasRoomFor(e, ends) {
+			break
+		}
 		n++
 	}
 	m.Entries = m.Entries[:n]
