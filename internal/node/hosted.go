@@ -40,6 +40,8 @@ type hosted struct {
 	// unopened is why the files could not be opened, though nothing says that they
 	// are damaged; nil for a log that was.
 	unopened error
+	// opening: this one stands for a log whose files are being opened, see slowWork.
+	opening bool
 	// found is told when stored bytes are not what was written; of a log that
 	// runs.
 	found func(error)
@@ -101,6 +103,9 @@ func (h *hosted) problem() *record.Refusal {
 
 // stalled says for how long the disk has not finished a write; "" if it works.
 func (h *hosted) stalled() string {
+	if h.opening {
+		return "the disk has not finished opening it"
+	}
 	if h.replica == nil {
 		return ""
 	}
@@ -228,10 +233,20 @@ func newHosted(l catalogLog, id uint64) *hosted {
 }
 
 // host opens the replica that the catalog puts on this node. One that cannot
-// be opened is hosted too, with the reason, so that the others are served.
+// be opened is hosted too, with the reason, so that the others are served. The
+// caller holds changing, or waits for somebody who does.
 func (n *Node) host(l catalogLog, id uint64) *hosted {
 	h := newHosted(l, id)
-	err := n.startReplica(h, l)
+	var err error
+	if opened := n.slow.await(func() { err = n.startReplica(h, l) }); opened != nil {
+		return n.openedLater(h, l, opened, &err)
+	}
+	n.judgeOpened(h, l, err)
+	return h
+}
+
+// judgeOpened decides what becomes of a log that could not be opened.
+func (n *Node) judgeOpened(h *hosted, l catalogLog, err error) {
 	var corrupt *segment.CorruptError
 	switch {
 	case err == nil:
@@ -248,7 +263,6 @@ func (n *Node) host(l catalogLog, id uint64) *hosted {
 		h.unopened = err
 		h.stand(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.name, err))
 	}
-	return h
 }
 
 // errLost: a replica has lost what it knew.

@@ -23,7 +23,7 @@ func (n *Node) rehost() {
 	state := c.shown.Load()
 	n.connect(state)
 	for name, h := range *n.logs.Load() {
-		if h.id == catalogID {
+		if h.id == catalogID || h.opening {
 			continue
 		}
 		l := state.Logs[name]
@@ -102,17 +102,25 @@ func (n *Node) unhost(h *hosted) {
 	// committed: there is nothing to wait for.
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := h.close(now); err != nil {
-		n.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
-	}
 	l := n.catalog.Load().shown.Load().Logs[h.name]
 	if _, here := l.On(n.me.Load().NodeID); !here {
 		n.metrics.forget(h.name)
 	}
-	err := n.forgetReplica(h.id, h.replicaID)
-	if err == nil {
-		err = n.removeEmpty(h.id)
+	late := n.slow.await(func() {
+		if err := h.close(now); err != nil {
+			n.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
+		}
+		n.leftFiles(h, n.forgetReplica(h.id, h.replicaID))
+	})
+	if late != nil {
+		n.logger.Error("the files of a log that has left this node are not removed yet: the disk has not answered", "log", h.name)
+		return // its directory may be in use again when they are
 	}
+	n.leftFiles(h, n.removeEmpty(h.id))
+}
+
+// leftFiles reports that files of a log that has left this node are still there.
+func (n *Node) leftFiles(h *hosted, err error) {
 	if err != nil {
 		n.logger.Error("could not remove the files of a log that has left this node; the next start tries again",
 			"log", h.name, "error", err)

@@ -16,6 +16,7 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
 )
 
@@ -62,6 +63,9 @@ type Node struct {
 	mended   map[uint64]time.Time
 	mendings chan struct{} // full: mendAtOnce are under way
 	closed   bool
+	slow     slowWork
+	// stopWaiting ends all waits for slow.
+	stopWaiting context.CancelFunc
 	// closing is closed before changing could be had.
 	closing atomic.Bool
 	// ended is closed when Close is done, with endError.
@@ -179,6 +183,8 @@ func Open(o Options) (*Node, error) {
 	n.spread.node = n
 	n.sessions.turn, n.forming = make(chan struct{}, 1), make(chan struct{}, 1)
 	n.deciding, n.stopDeciding = context.WithCancel(context.Background())
+	n.slow.limit = cmp.Or(o.DiskStall, replica.DefaultStall)
+	n.slow.closing, n.stopWaiting = context.WithCancel(context.Background())
 	n.me.Store(&identity{})
 	n.logs.Store(&map[string]*hosted{})
 	n.byID.Store(&map[uint64]*hosted{})
@@ -376,6 +382,7 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) close(ctx context.Context) error {
 	n.closing.Store(true)
 	n.StopDeciding()
+	n.stopWaiting()
 	n.changing.Lock()
 	n.closed = true
 	n.changing.Unlock()
@@ -405,6 +412,7 @@ func (n *Node) close(ctx context.Context) error {
 	if n.mesh != nil {
 		n.mesh.Close()
 	}
+	n.slow.running.Wait() // what hangs still uses the files
 	if n.lock != nil {
 		failures = append(failures, n.lock.Close())
 	}

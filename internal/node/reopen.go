@@ -59,9 +59,11 @@ func (n *Node) reopen() (opened, left []*hosted) {
 		}
 		now := n.host(l, h.replicaID)
 		n.addLog(now)
-		if now.unopened != nil {
+		switch {
+		case now.opening:
+		case now.unopened != nil:
 			left = append(left, now)
-		} else {
+		default:
 			opened = append(opened, now)
 		}
 	}

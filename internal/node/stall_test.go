@@ -50,7 +50,7 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 	stalled := c.leader("orders")
 	disks[stalled].hang.Lock()
 	works := sync.OnceFunc(disks[stalled].hang.Unlock)
-	defer works() // a test that fails must not wait for the disk
+	defer works()                       // a test that fails must not wait for the disk
 	c.append("orders", long(10, 11)...) // on the disks of the others, whoever leads
 	c.eventually("another leads", func() bool { return c.leader("orders", stalled) != "" })
 	c.append("orders", long(11, 12)...)
