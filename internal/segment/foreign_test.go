@@ -162,7 +162,7 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 			disk.Replace(renamed, disk.Content(name))
 			disk.Lose(name)
 			return renamed
-		}, renewed, "header of segment"},
+		}, mended, "header of segment"},
 		{"a segment of another log is to replace all", func(disk *faultdisk.Disk) string {
 			order := path.Join(dir, fmt.Sprintf("%020d-%020d.reset", 900, 900))
 			disk.Replace(order, disk.Content(at(disk, neighbour, ".seg", -1)))
@@ -305,5 +305,45 @@ func TestAnOlderCopyOfAFullSegmentIsDamage(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, report.Damage, name)
 		disk.Replace(name, now)
+	}
+}
+
+// The ordinals in names say how many segments are missing between two files. A name
+// that somebody gave must not make a node look for a million of them.
+func TestASegmentUnderANameFarAwayIsSetAside(t *testing.T) {
+	const far = 1 << 20
+	rows := map[string]struct {
+		n      int // of the segments
+		damage func(disk *faultdisk.Disk, name string)
+	}{
+		"one in the middle":                            {n: 2},
+		"the newest":                                   {n: -1},
+		"the newest, and its header cannot be read":    {n: -1, damage: func(disk *faultdisk.Disk, name string) { disk.FlipBit(name, 20) }},
+		"one in the middle, whose header is not valid": {n: 2, damage: func(disk *faultdisk.Disk, name string) { disk.FlipBit(name, 20) }},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			disk := faultdisk.New(1)
+			owned(t, disk, dir, ours)
+			names := namesIn(disk, dir, ".seg")
+			from := names[(row.n+len(names))%len(names)]
+			if row.damage != nil {
+				row.damage(disk, from)
+			}
+			var ordinal, first uint64
+			_, err := fmt.Sscanf(path.Base(from), "%d-%d.seg", &ordinal, &first)
+			require.NoError(t, err)
+			to := path.Join(dir, fmt.Sprintf("%020d-%020d.seg", ordinal+far, first))
+			require.NoError(t, disk.Rename(from, to))
+			require.NoError(t, disk.SyncDir(dir))
+
+			report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
+			require.NoError(t, err)
+			require.False(t, report.Whole())
+			require.Less(t, len(report.Damage), 10)
+			require.Contains(t, fmt.Sprint(report.Damage), path.Base(to), "it is named")
+			_, err = segment.Open(disk, dir, segment.Options{Owner: ours, Manual: true})
+			require.ErrorAs(t, err, new(*segment.CorruptError))
+		})
 	}
 }

@@ -45,7 +45,46 @@ func (s *Store) leaveStrays(found *files) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.leaveTwins(found)
+	if err := s.leaveTwins(found); err != nil {
+		return err
+	}
+	return s.leaveFarAway(found)
+}
+
+// maxGap bounds how many segments in a row can be missing on the word of a name
+// alone.
+const maxGap = 1024
+
+// leaveFarAway leaves out segments whose names say that others are missing in front
+// of them, and whose headers do not say so: somebody gave them that name. Where the
+// header cannot be read the name counts, up to a bound.
+func (s *Store) leaveFarAway(found *files) error {
+	for k := len(found.segments) - 1; k >= 0; k-- {
+		seg, before := found.segments[k], uint64(0)
+		switch {
+		case k > 0:
+			before = found.segments[k-1].ordinal
+		case found.begin != nil:
+			before = found.begin.ordinal
+		default:
+			continue // the log begins with it
+		}
+		if seg.ordinal <= before+1 {
+			continue
+		}
+		h, err := s.peek(seg)
+		switch {
+		case err == nil:
+			continue
+		case !errors.As(err, new(*CorruptError)):
+			return err
+		case h == nil && seg.ordinal-before <= maxGap:
+			continue
+		}
+		found.strays = append(found.strays, stray{seg.path, err})
+		found.segments = slices.Delete(found.segments, k, k+1)
+	}
+	return nil
 }
 
 // keep returns those of segments that are of this log and whose header passes
