@@ -25,8 +25,8 @@ const (
 
 // scrubbed is a log on disk.
 type scrubbed interface {
-	Check() error
-	Scrub(pace func(bytes int) error) error
+	Check(damaged func(error)) error
+	Scrub(pace func(bytes int) error, damaged func(error)) error
 }
 
 // scrub looks at the headers and footers of every log on disk at once: what was
@@ -45,7 +45,7 @@ func (n *Node) scrub(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		again := time.Now().Add(n.options.ScrubEvery)
-		n.scrubLogs(ctx, func(log scrubbed) error { return log.Scrub(pace) })
+		n.scrubLogs(ctx, func(log scrubbed, damaged func(error)) error { return log.Scrub(pace, damaged) })
 		n.scrubOwnFiles()
 		n.metrics.scrubs.Inc()
 		pause(ctx, time.Until(again))
@@ -53,14 +53,15 @@ func (n *Node) scrub(ctx context.Context) {
 }
 
 // scrubLogs looks at each log that runs here.
-func (n *Node) scrubLogs(ctx context.Context, look func(scrubbed) error) {
+func (n *Node) scrubLogs(ctx context.Context, look func(log scrubbed, damaged func(error)) error) {
 	for _, name := range slices.Sorted(maps.Keys(*n.logs.Load())) {
 		h := (*n.logs.Load())[name]
 		if h == nil || ctx.Err() != nil || h.ended() != nil {
 			continue
 		}
 		if log, ok := h.log.(scrubbed); ok {
-			n.judgeScrub(ctx, h, look(log))
+			judge := func(err error) { n.judgeScrub(ctx, h, err) }
+			judge(look(log, judge))
 		}
 	}
 }

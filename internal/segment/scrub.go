@@ -12,11 +12,13 @@ import (
 // that this log wrote there, up to where the next one says. It reads little of
 // each, and is for the time after Open, which reads the newest segment only.
 //
-// Check and Scrub may run beside everything else, one at a time. Their error is a
-// *CorruptError if what is stored is not what was written; fs.ErrNotExist if a file
-// is gone.
-func (s *Store) Check() error {
-	return s.eachSegment(func(*segment) error { return nil })
+// Check and Scrub may run beside everything else, one at a time. They call damaged
+// for each segment of which what is stored is not what was written, with a
+// *CorruptError, or whose file is gone, with fs.ErrNotExist; for some of them twice.
+// Then they go on behind it. A segment whose end is not known, since the next one's
+// header is lost, is not looked at: a repair lays out both anew. Their error is why they could not go on.
+func (s *Store) Check(damaged func(error)) error {
+	return s.eachSegment(func(*segment) error { return nil }, damaged)
 }
 
 // Scrub reads everything that is stored of the log, and compares it with its
@@ -24,13 +26,13 @@ func (s *Store) Check() error {
 // it is durable, with its hard states; snapshots; the watermark; the begin mark.
 // It reads what the disk has, not what the page cache remembers, see FS.OpenStored.
 //
-// Damage of segments is returned. A damaged snapshot is set aside, a damaged
+// Damage of segments is left to the caller. A damaged snapshot is set aside, a damaged
 // watermark or begin mark is written anew: the log goes on without.
 //
 // pace is called before each read with the number of bytes. Its error ends the
 // scrub.
-func (s *Store) Scrub(pace func(bytes int) error) error {
-	err := s.eachSegment(func(seg *segment) error { return s.scrubSegment(seg, pace) })
+func (s *Store) Scrub(pace func(bytes int) error, damaged func(error)) error {
+	err := s.eachSegment(func(seg *segment) error { return s.scrubSegment(seg, pace) }, damaged)
 	if err == nil {
 		err = s.scrubSnapshots(pace)
 	}
@@ -45,7 +47,7 @@ func (s *Store) Scrub(pace func(bytes int) error) error {
 
 // eachSegment calls visit with each segment, loaded and in use. Those that leave
 // the log meanwhile are left out.
-func (s *Store) eachSegment(visit func(*segment) error) error {
+func (s *Store) eachSegment(visit func(*segment) error, damaged func(error)) error {
 	s.mu.RLock()
 	segments := slices.Clone(s.segments)
 	s.mu.RUnlock()
@@ -57,7 +59,11 @@ func (s *Store) eachSegment(visit func(*segment) error) error {
 		if err == nil {
 			err = errors.Join(visit(seg), s.release(seg))
 		}
-		if err != nil && !s.hasLeft(seg) {
+		switch {
+		case err == nil || s.hasLeft(seg):
+		case damagedFile(err):
+			damaged(err)
+		default:
 			return err
 		}
 	}

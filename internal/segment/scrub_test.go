@@ -2,6 +2,7 @@ package segment_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,27 +74,29 @@ func TestAScrubSeesTheDisk(t *testing.T) {
 			disk := faultdisk.New(7)
 			owned(t, disk, dir, ours)
 			s := openOurs(t, disk)
-			require.NoError(t, s.Check())
+			require.NoError(t, s.Check(none(t)))
 			read := 0
 			pace := func(bytes int) error {
 				read += bytes
 				return nil
 			}
-			require.NoError(t, s.Scrub(pace))
+			require.NoError(t, s.Scrub(pace, none(t)))
 			require.Greater(t, read, 30_000)
 			name := row.rot(disk)
-			err := s.Scrub(nil)
+			var damage []error
+			require.NoError(t, s.Scrub(nil, func(err error) { damage = append(damage, err) }))
 			if !row.repair {
 				var corrupt *segment.CorruptError
-				require.ErrorAs(t, err, &corrupt)
+				require.NotEmpty(t, damage)
+				require.ErrorAs(t, damage[0], &corrupt)
 				require.Equal(t, name, corrupt.File)
 				require.Equal(t, int64(strings.Count(row.name, "newest entry"))*(exchangeEntries-1), int64(corrupt.LastIndex)*int64(strings.Count(row.name, "newest entry")))
 				require.NoError(t, s.Close())
 				return
 			}
-			require.NoError(t, err)
+			require.Empty(t, damage)
 			write(t, s, promise(9, 9))
-			require.NoError(t, s.Scrub(nil))
+			require.NoError(t, s.Scrub(nil, none(t)))
 			require.NoError(t, s.Close())
 			disk.PowerCut(faultdisk.Nothing)
 			report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
@@ -104,6 +107,49 @@ func TestAScrubSeesTheDisk(t *testing.T) {
 			require.NoError(t, s.Close())
 		})
 	}
+}
+
+// none fails the test where a scrub finds damage.
+func none(t *testing.T) func(error) { return func(err error) { require.NoError(t, err) } }
+
+// One pass finds what is damaged behind other damage, in segments and elsewhere.
+func TestAScrubGoesOnBehindDamage(t *testing.T) {
+	disk := faultdisk.New(7)
+	owned(t, disk, dir, ours)
+	s := openOurs(t, disk)
+	segments := segmentsOn(disk)
+	require.Greater(t, len(segments), 4)
+	rotten := []string{segments[0], segments[1], segments[len(segments)-1]}
+	for _, name := range rotten {
+		for _, f := range segment.FramesIn(disk.Content(name)) {
+			if f.Kind == "entry" {
+				disk.FlipStored(name, f.Position+80)
+				break
+			}
+		}
+	}
+	disk.Lose(segments[3]) // with its header, which tells where segments[2] ends
+	snapshot := namesIn(disk, dir, ".snap")[0]
+	disk.FlipStored(snapshot, 100)
+
+	found := map[string]bool{}
+	require.NoError(t, s.Scrub(nil, func(err error) {
+		var corrupt *segment.CorruptError
+		var gone *fs.PathError
+		switch {
+		case errors.As(err, &corrupt):
+			found[corrupt.File] = true
+		case errors.As(err, &gone):
+			found[gone.Path] = true
+		default:
+			require.NoError(t, err)
+		}
+	}))
+	for _, name := range append(rotten, segments[3]) {
+		require.Contains(t, found, name)
+	}
+	require.NotContains(t, namesIn(disk, dir, ".snap"), snapshot, "it was set aside")
+	require.NoError(t, s.Close())
 }
 
 // Appends, rolls, trims and resets beside a scrub are no damage.
@@ -121,7 +167,9 @@ func TestAScrubBesideWritesFindsNothing(t *testing.T) {
 				return
 			default:
 			}
-			if err := errors.Join(s.Check(), s.Scrub(nil)); err != nil {
+			var damage []error
+			found := func(err error) { damage = append(damage, err) }
+			if err := errors.Join(s.Check(found), s.Scrub(nil, found), errors.Join(damage...)); err != nil {
 				scrubs <- err
 				return
 			}
