@@ -68,7 +68,8 @@ const (
 
 func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 
-// Unwrap gives the context's error, where that was the reason.
+// Unwrap returns the context's error, where that was the reason, or
+// syscall.ECONNREFUSED, where nothing listens at the address.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is matches on the reason alone.

@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -111,7 +113,7 @@ func (p *peers) connectTo(ctx context.Context, address string) (*peer, error) {
 		case connectivity.Ready:
 			return peer, nil
 		case connectivity.TransientFailure:
-			return peer, unreachable(NotDone, peer.whyNot())
+			return peer, peer.whyNot()
 		case connectivity.Shutdown:
 			return peer, closed("client")
 		case connectivity.Idle:
@@ -273,11 +275,16 @@ func dialDirectly(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-func (p *peer) whyNot() string {
+// whyNot is why there is no connection.
+func (p *peer) whyNot() *Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dialError != nil {
-		return p.dialError.Error()
+		e := unreachable(NotDone, p.dialError.Error())
+		if errors.Is(p.dialError, syscall.ECONNREFUSED) {
+			e.cause = syscall.ECONNREFUSED // and nothing else: a timeout of the dialler is not that of the caller's context
+		}
+		return e
 	}
-	return p.address + " takes the connection and closes it: no gRPC server, or one that has as many connections as it takes"
+	return unreachable(NotDone, p.address+" takes the connection and closes it: no gRPC server, or one that has as many connections as it takes")
 }

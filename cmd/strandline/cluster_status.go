@@ -121,8 +121,8 @@ type nodeJSON struct {
 	Address    string `json:"address"`
 	Alive      bool   `json:"alive"`
 	Version    string `json:"version"`
-	BytesFree  int64  `json:"bytes_free"`
-	BytesTotal int64  `json:"bytes_total"`
+	BytesFree  *int64 `json:"bytes_free"` // nil: unknown, it does not answer
+	BytesTotal *int64 `json:"bytes_total"`
 }
 
 type clusterLogJSON struct {
@@ -140,8 +140,8 @@ type replicaJSON struct {
 	Replica uint64 `json:"replica"`
 	Node    string `json:"node"`
 	Role    string `json:"role"`
-	End     int64  `json:"end"`
-	Lag     int64  `json:"lag"`
+	End     *int64 `json:"end"` // nil: unknown
+	Lag     *int64 `json:"lag"`
 	State   string `json:"state"`
 	Problem string `json:"problem"`
 }
@@ -149,7 +149,11 @@ type replicaJSON struct {
 func newClusterJSON(s client.ClusterStatus) clusterJSON {
 	object := clusterJSON{Cluster: s.ClusterID, Nodes: []nodeJSON{}, Logs: []clusterLogJSON{}}
 	for _, n := range s.Nodes {
-		object.Nodes = append(object.Nodes, nodeJSON(n))
+		node := nodeJSON{ID: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version}
+		if n.Alive {
+			node.BytesFree, node.BytesTotal = &n.BytesFree, &n.BytesTotal
+		}
+		object.Nodes = append(object.Nodes, node)
 	}
 	for _, l := range s.Logs {
 		log := clusterLogJSON{
@@ -160,14 +164,29 @@ func newClusterJSON(s client.ClusterStatus) clusterJSON {
 			log.Start, log.End = &l.Start, &l.End
 		}
 		for _, r := range l.Replicas {
-			log.Replicas = append(log.Replicas, replicaJSON{
-				Replica: r.Replica, Node: r.Node, Role: string(r.Role), End: r.End, Lag: r.Lag,
-				State: string(r.State), Problem: r.Problem,
-			})
+			replica := replicaJSON{Replica: r.Replica, Node: r.Node, Role: string(r.Role), State: string(r.State), Problem: r.Problem}
+			if endKnown(l, r) {
+				replica.End = &r.End
+			}
+			if lagKnown(l, r) {
+				replica.Lag = &r.Lag
+			}
+			log.Replicas = append(log.Replicas, replica)
 		}
 		object.Logs = append(object.Logs, log)
 	}
 	return object
+}
+
+// endKnown reports whether the end of a replica is known: from the leader of the
+// log or, without one, from the replica's own node.
+func endKnown(l client.LogStatus, r client.ReplicaStatus) bool {
+	return r.Role != client.Missing && (l.Leader != "" || r.State != client.Unreachable)
+}
+
+// lagKnown reports whether there is a leader that the replica can lag behind.
+func lagKnown(l client.LogStatus, r client.ReplicaStatus) bool {
+	return r.Role != client.Missing && l.Leader != ""
 }
 
 func (c *cli) showCluster(s client.ClusterStatus) error {
@@ -176,7 +195,11 @@ func (c *cli) showCluster(s client.ClusterStatus) error {
 		nodes := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tVERSION")
 		for _, n := range s.Nodes {
-			fmt.Fprintf(nodes, "%s\t%s\t%s\t%v\t%v\t%s\n", n.Name, n.Address, yesNo(n.Alive), size(n.BytesFree), size(n.BytesTotal), orUnknown(n.Version))
+			space := "unknown\tunknown"
+			if n.Alive {
+				space = fmt.Sprintf("%v\t%v", size(n.BytesFree), size(n.BytesTotal))
+			}
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, yesNo(n.Alive), space, orUnknown(n.Version))
 		}
 		nodes.Flush()
 		fmt.Fprintln(out)
@@ -196,7 +219,14 @@ func showReplicas(out io.Writer, logs []client.LogStatus) {
 		}
 		log := fmt.Sprintf("%s\t%s\t%s", l.Name, yesNo(l.Healthy), led)
 		for _, r := range l.Replicas {
-			fmt.Fprintf(columns, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", log, r.Node, r.Role, r.End, r.Lag, r.State, r.Problem)
+			end, lag := "unknown", "unknown"
+			if endKnown(l, r) {
+				end = fmt.Sprint(r.End)
+			}
+			if lagKnown(l, r) {
+				lag = fmt.Sprint(r.Lag)
+			}
+			fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", log, r.Node, r.Role, end, lag, r.State, r.Problem)
 			log = "\t\t\t\t\t"
 		}
 		if len(l.Replicas) == 0 {

@@ -42,6 +42,9 @@ is one disk and one power cord: for data that matter, see "serve".`,
 					return misused(command, "%s is not HOST:PORT of this machine, which is what dev is for", address)
 				}
 			}
+			if err := checkMemory(command, d.memory, len(devNames)); err != nil {
+				return err
+			}
 			c.json = c.json || style == styleJSON
 			d.logs = func(name string) logSink { return logSink{style, c.err, name} }
 			return d.run(command.Context(), c.announceDev)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -172,6 +173,9 @@ func hintFor(e *client.Error, about asked) string {
 	case client.ErrUnreachable.Reason:
 		if about.away {
 			return "is a node running there? to use another one: --server HOST:PORT"
+		}
+		if !errors.Is(e, syscall.ECONNREFUSED) {
+			return "to see how many connections the node has: strandline_grpc_connections on its /metrics\nto use another one: --server HOST:PORT"
 		}
 		return "to start a server here: " + me + " serve\nto use another one: --server HOST:PORT"
 	case client.ErrLogNotFound.Reason:

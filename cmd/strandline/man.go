@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,10 @@ directory is created if it does not exist.`,
 			// A date would make two runs differ.
 			header := &doc.GenManHeader{Section: "1", Source: "Strandline", Manual: "Strandline Manual", Date: &time.Time{}}
 			root := command.Root()
-			everyCommand(root, func(command *cobra.Command) { command.DisableAutoGenTag = true })
+			everyCommand(root, func(command *cobra.Command) {
+				command.DisableAutoGenTag = true
+				command.Long = fenced(command.Long)
+			})
 			if err := doc.GenManTree(root, header, args[0]); err != nil {
 				return err
 			}
@@ -44,4 +48,26 @@ directory is created if it does not exist.`,
 			})
 		},
 	}
+}
+
+// fenced marks the indented lines of a help text as preformatted: in a manual page
+// they would be filled like a paragraph otherwise.
+func fenced(help string) string {
+	var out []string
+	indented := false
+	for _, line := range strings.Split(help, "\n") {
+		switch begins := strings.HasPrefix(line, "  "); {
+		case begins && !indented:
+			out = append(out, "", "```")
+			indented = true
+		case !begins && indented:
+			out = append(out, "```", "")
+			indented = false
+		}
+		out = append(out, line)
+	}
+	if indented {
+		out = append(out, "```")
+	}
+	return strings.Join(out, "\n")
 }

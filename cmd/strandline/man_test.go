@@ -27,6 +27,15 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 	require.Greater(t, pages, 30)
 }
 
+func TestAManualPageKeepsTheLinesOfALayout(t *testing.T) {
+	directory := t.TempDir()
+	require.Equal(t, exitOK, execute(t, nil, "", "man", directory).code)
+	page, err := os.ReadFile(filepath.Join(directory, "strandline-append.1"))
+	require.NoError(t, err)
+	require.Contains(t, string(page), ".EX\n  text   a record a line, without its line feed\n  json   a JSON object a line")
+	require.Equal(t, strings.Count(string(page), ".EX"), strings.Count(string(page), ".EE"))
+}
+
 func TestTheVersionIsToldByCommandAndFlag(t *testing.T) {
 	command, flag := execute(t, nil, "", "version"), execute(t, nil, "", "--version")
 	require.Equal(t, exitOK, flag.code)

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"strandline.dev/internal/budget"
@@ -33,6 +34,15 @@ func memoryFlag(flags *pflag.FlagSet, bytes *int64, help string) {
 	*bytes = defaultMemory()
 	flags.Var((*size)(bytes), "memory", help)
 	flags.Lookup("memory").DefValue = "a quarter of the machine's"
+}
+
+// checkMemory refuses less than nodes in this process can work in. The default is
+// never refused.
+func checkMemory(command *cobra.Command, bytes int64, nodes int) error {
+	if least := budget.Least * int64(nodes); command.Flags().Changed("memory") && bytes < least {
+		return misused(command, "--memory %v: at least %v", size(bytes), size(least))
+	}
+	return nil
 }
 
 // useMemory lets Go's runtime collect and give back memory so that the process stays

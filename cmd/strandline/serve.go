@@ -58,6 +58,9 @@ exit code 0, within 10 s.`,
 					return usageError{err, command.CommandPath()}
 				}
 			}
+			if err := checkMemory(command, s.memory, 1); err != nil {
+				return err
+			}
 			// A log collector reads both streams: then all of both is JSON.
 			c.json = c.json || style == styleJSON
 			s.logger = style.logger(c.err)

@@ -153,7 +153,7 @@ func (n *Node) announce(ctx context.Context, name string) error {
 // while. The token is told here and kept nowhere.
 func (n *Node) CreateToken(ctx context.Context, _ Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
 	if lifetime < time.Second || lifetime > MaxTokenTime {
-		return "", expires, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %v", lifetime, MaxTokenTime)
+		return "", expires, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %d days", lifetime, MaxTokenTime/(24*time.Hour))
 	}
 	token, expires = rand.Text(), n.now().Add(lifetime)
 	kept := cluster.Token{Hash: cluster.HashToken(token), Expires: expires.UnixMilli(), Reusable: reusable}

@@ -411,6 +411,21 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 	require.ErrorContains(t, c.nodes["c"].Ready(), "was removed from the cluster")
 }
 
+func TestANodeThatWasRemovedTellsItsCallers(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	created, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})
+	require.NoError(t, err)
+	removed := "b"
+	if created.Replicas[0].Node == removed {
+		removed = "c"
+	}
+	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, removed))
+	c.eventually("its callers are told", func() bool {
+		_, err := c.nodes[removed].Info(t.Context(), anyone, "orders")
+		return err != nil && strings.Contains(err.Error(), "was removed from the cluster")
+	})
+}
+
 func TestANameIsTakenOnce(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -495,6 +495,9 @@ func (n *Node) notHere(caller Caller, name string) *record.Refusal {
 		return refusal
 	}
 	r := record.Refuse(record.NotLeader, "this node does not hold log %q", name)
+	if reason := n.neighbours.refusal(); reason != "" {
+		r.Detail += ", and other nodes refuse it: " + reason
+	}
 	for _, at := range l.Replicas {
 		if at.Node == n.me.Load().NodeID {
 			return record.Refuse(record.NotLeader, "log %q is being opened on this node", name)
