@@ -551,6 +551,27 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 	require.Equal(t, record.Offset(before.Ceiling), c.append("orders", "new"))
 }
 
+// A node that is replaced while it runs may hold what makes a majority of a memory
+// log, however late it answers.
+func TestANodeThatLeavesIsNotGoneWhileItIsThere(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
+	require.NoError(t, err)
+	a, leaving := c.nodes["a"], c.nodes["c"].me.Load().NodeID
+	require.False(t, a.isGone(leaving))
+	require.NoError(t, a.catalog.Load().change(t.Context(), func(s *catalogState) (catalogChange, error) {
+		node := s.Nodes[leaving]
+		node.Leaving = true
+		return catalogChange{Node: []catalogNode{node}}, nil
+	}))
+	c.eventually("they are connected", func() bool { return a.reaches(leaving) })
+	require.True(t, a.catalog.Load().shown.Load().Nodes[leaving].Leaving)
+	require.False(t, a.isGone(leaving))
+	c.stop("c")
+	c.eventually("it is not there", func() bool { return a.isGone(leaving) })
+	require.True(t, a.isGone(99), "one that nobody knows")
+}
+
 func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	seen := map[record.SessionID]bool{}

@@ -207,6 +207,14 @@ func (n *Node) doubtful() (logs []catalogLog) {
 	return logs
 }
 
+// isGone reports whether a node that does not answer counts as gone for good: it was
+// removed, or is to leave and is not there. One that is replaced while it runs may
+// be late with its answer, and hold the replica that makes a majority.
+func (n *Node) isGone(node uint64) bool {
+	known, member := n.catalog.Load().shown.Load().Nodes[node]
+	return !member || known.Leaving && !n.reaches(node)
+}
+
 // beginLost lets those memory logs begin anew that are lost. It reports true while
 // the fate of some is not known.
 func (n *Node) beginLost(ctx context.Context) (waiting bool, err error) {
@@ -214,9 +222,8 @@ func (n *Node) beginLost(ctx context.Context) (waiting bool, err error) {
 	if len(doubtful) == 0 {
 		return false, nil
 	}
-	kept, nodes := n.keptOf(ctx, doubtful), n.catalog.Load().shown.Load().Nodes
-	gone := func(node uint64) bool { return nodes[node].ID == 0 || nodes[node].Leaving }
-	lost := slices.DeleteFunc(doubtful, func(l catalogLog) bool { return l.Fate(kept, gone) != cluster.FateLost })
+	kept := n.keptOf(ctx, doubtful)
+	lost := slices.DeleteFunc(doubtful, func(l catalogLog) bool { return l.Fate(kept, n.isGone) != cluster.FateLost })
 	if len(lost) == 0 {
 		return true, nil
 	}
