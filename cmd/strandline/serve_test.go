@@ -173,7 +173,7 @@ func TestSessionsAndWritersFromTheShell(t *testing.T) {
 	require.Contains(t, p.must("", "writer", "acquire", "orders"), "writer term 2")
 	o := p.run(strings.NewReader("late\n"), "append", "orders", "--writer-term", "1")
 	require.Equal(t, exitRefused, o.code)
-	require.Contains(t, o.err, "writer term 2 holds the log now")
+	require.Contains(t, o.err, "writer term 1, the newest is 2")
 	p.must("in time\n", "append", "orders", "--writer-term", "2")
 	require.Equal(t, "in time\n", p.must("", "read", "orders"))
 }
