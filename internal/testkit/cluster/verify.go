@@ -7,10 +7,13 @@ import (
 	"hash/maphash"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/record"
@@ -41,10 +44,7 @@ func (l *Load) Verify() (start, end int64) {
 		if !n.Running() || n.paused {
 			continue
 		}
-		r := newReading(l)
-		ctx, cancel := withPatience()
-		err := readNode(ctx, n, l.options.Log, r)
-		cancel()
+		r, err := l.readWhole(n)
 		require.NoError(t, err, "read log %s from node %s", l.options.Log, n.name)
 		require.NoError(t, r.finish(), "log %s on node %s", l.options.Log, n.name)
 		if first == nil {
@@ -57,6 +57,25 @@ func (l *Load) Verify() (start, end int64) {
 	require.NotNil(t, first, "no node runs")
 	l.told.check(l.cluster)
 	return first.start, first.next
+}
+
+// readWhole reads the log from a node. It starts over while the node refuses to
+// serve a part of the log for now, as it does while it repairs that part.
+func (l *Load) readWhole(n *Node) (*reading, error) {
+	ctx, cancel := withPatience()
+	defer cancel()
+	for {
+		r := newReading(l)
+		err := readNode(ctx, n, l.options.Log, r)
+		if status.Code(err) != codes.Unavailable {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return r, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // seed makes the sums of one run comparable.
