@@ -133,7 +133,7 @@ func (s serveSettings) serveOn(ctx context.Context, taken ports, announce func(s
 		return err
 	}
 	grpcServer := rpc.New(rpc.Options{
-		MaxConnections: grpcConnections(openFileLimit(), taken.kafka != nil), Appends: n.Memory().Appends, Logger: s.logger,
+		MaxConnections: grpcConnections(openFileLimit(), taken.kafka != nil), Appends: n.Memory().Appends, Inflow: n.Memory().Inflow, Logger: s.logger,
 	})
 	grpcdoor.Register(grpcServer, grpcdoor.Verbs(n))
 	logspecdoor.Register(grpcServer, logspecdoor.Verbs(n), s.logspecLog)

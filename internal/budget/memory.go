@@ -10,8 +10,11 @@ type Memory struct {
 	// all clients and protocols. Until they have committed their bytes are held
 	// two or three times.
 	Appends *Pool
+	// Inflow is what has been received on gRPC's connections and no handler has
+	// received, where requests to append wait.
+	Inflow *Shares
 	// Tails are the newest entries of logs.
-	Tails *Tails
+	Tails *Shares
 	// Reads are chunks on their way to readers.
 	Reads *Pool
 	// Fetches are answers to Kafka's Fetch beyond the first chunk of each.
@@ -32,7 +35,7 @@ func New(size int64) *Memory {
 	size = max(size, Least)
 	part := func(of int64) int64 { return min(size/of, most) }
 	return &Memory{
-		size: size, Appends: NewPool(part(8)), Tails: NewTails(size / 8), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
+		size: size, Appends: NewPool(part(8)), Inflow: NewShares(part(16)), Tails: NewShares(size / 8), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)),
 	}
 }
@@ -50,6 +53,7 @@ type Use struct {
 func (m *Memory) Use() []Use {
 	return []Use{
 		{"appends", m.Appends.Used(), m.Appends.Size()},
+		{"inflow", m.Inflow.Used(), m.Inflow.Size()},
 		{"tails", m.Tails.Used(), m.Tails.Size()},
 		{"reads", m.Reads.Used(), m.Reads.Size()},
 		{"kafka fetches", m.Fetches.Used(), m.Fetches.Size()},

@@ -75,7 +75,7 @@ func TestNothingBehindAFastForwardIsShownBeforeItIsApplied(t *testing.T) {
 }
 
 func TestEntriesThatSupersedeOnesWhichLeftMemoryReplaceTheWholeTail(t *testing.T) {
-	tail := newTail(budget.NewTails(1<<20), 0, 0)
+	tail := newTail(budget.NewShares(1<<20), 0, 0)
 	entry := func(index, term uint64) tailEntry {
 		return tailEntry{Entry: &raftpb.Entry{Index: new(index), Term: new(term), Data: []byte{1}}}
 	}

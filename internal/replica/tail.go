@@ -20,7 +20,7 @@ import (
 //	disk only ........ | entries in memory ........ |
 //	                first                 commit  last
 type Tail struct {
-	budget *budget.Tails // of the node
+	budget *budget.Shares // of the node
 
 	mu      sync.RWMutex
 	entries []tailEntry // consecutive by index
@@ -44,7 +44,7 @@ type tailEntry struct {
 	crc        uint32
 }
 
-func newTail(b *budget.Tails, start, end record.Offset) *Tail {
+func newTail(b *budget.Shares, start, end record.Offset) *Tail {
 	return &Tail{budget: b, start: start, end: end}
 }
 

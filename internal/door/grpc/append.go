@@ -31,6 +31,7 @@ const maxUnanswered = 1024
 type appendStream struct {
 	*logService
 	stream  grpc.ServerStream
+	inflow  rpc.Stream
 	line    *rpc.Line[*appendCall]
 	ctx     context.Context
 	log     string // named by the first request
@@ -42,6 +43,7 @@ func (d *logService) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 	s := &appendStream{
 		logService: d,
 		stream:     stream,
+		inflow:     d.server.StreamOf(stream.Context()),
 		line:       rpc.NewLine[*appendCall](maxUnanswered),
 		ctx:        stream.Context(),
 	}
@@ -71,7 +73,7 @@ func (d *logService) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 // (nil), the stream fails, or the line is closed (ErrStopping).
 func (s *appendStream) receive() error {
 	in := incoming{s: s}
-	for s.line.AwaitRoom() {
+	for s.inflow.Await(s.line) {
 		if err := s.stream.RecvMsg(&in); err != nil {
 			if in.call != nil {
 				in.call.release()
@@ -119,7 +121,10 @@ func (s *appendStream) answer() error {
 		}
 		c.encode(&response)
 		c.recycle()
-		if err := s.stream.SendMsg(&response); err != nil {
+		s.inflow.Sending()
+		err := s.stream.SendMsg(&response)
+		s.inflow.Sent()
+		if err != nil {
 			return err
 		}
 	}

@@ -92,7 +92,7 @@ type incoming struct {
 func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
 	size := data.Len()
 	cost, refusal := decodedCost(data, size)
-	if err := in.s.server.Appends.Acquire(in.s.ctx, cost); err != nil {
+	if err := in.s.inflow.Take(size, cost); err != nil {
 		return nil, err
 	}
 	w := appendWorks.Get().(*appendWork)

@@ -33,7 +33,7 @@ const (
 // take too much is refused, and charged for the bytes that it has.
 func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
 	if size <= scanFrom {
-		return int64(size), nil
+		return int64(size) + rpc.RequestCost, nil
 	}
 	const recordField, headerField = 10, 5
 	records := rpc.CountFields(data, recordField)
@@ -41,7 +41,7 @@ func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
 	if records > 0 {
 		headers = rpc.CountFields(data, recordField, headerField)
 	}
-	cost := int64(size) + int64(records)*recordCost + int64(headers)*headerCost
+	cost := int64(size) + rpc.RequestCost + int64(records)*recordCost + int64(headers)*headerCost
 	if cost > maxDecoded {
 		r := record.Refuse(record.TooLarge, "request of %d records with %d headers in %d bytes takes too much to decode; "+
 			"send fewer, or send batches", records, headers, size)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +23,15 @@ import (
 	"strandline.dev/internal/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(stalledServerVariable) != "" {
+		if err := stalledServer(); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fakeNode has one log, "orders". Appends go to append, reads come from chunks
 // that a test sends; every other verb of Node is what a test puts into the

@@ -46,6 +46,7 @@ type appendStream struct {
 	*service
 	ctx    context.Context
 	stream grpc.BidiStreamingServer[logspec.AppendRequest, logspec.AppendReply]
+	inflow rpc.Stream
 	line   *rpc.Line[*appendCall]
 }
 
@@ -62,7 +63,7 @@ type appendCall struct {
 
 func (d *service) Append(stream grpc.BidiStreamingServer[logspec.AppendRequest, logspec.AppendReply]) error {
 	s := &appendStream{
-		service: d, ctx: stream.Context(), stream: stream, line: rpc.NewLine[*appendCall](maxUnanswered),
+		service: d, ctx: stream.Context(), stream: stream, inflow: d.server.StreamOf(stream.Context()), line: rpc.NewLine[*appendCall](maxUnanswered),
 	}
 	if err := d.ensureLog(s.ctx); err != nil {
 		return s.end(err)
@@ -84,7 +85,10 @@ func (d *service) Append(stream grpc.BidiStreamingServer[logspec.AppendRequest, 
 			return s.end(c.answer.Refusal)
 		}
 		reply := &logspec.AppendReply{Reply: &logspec.AppendReply_Ok{Ok: c.ok()}}
-		if err := stream.Send(reply); err != nil {
+		s.inflow.Sending()
+		err := stream.Send(reply)
+		s.inflow.Sent()
+		if err != nil {
 			s.line.Break()
 			return err
 		}
@@ -112,7 +116,7 @@ func (s *appendStream) end(err error) error {
 }
 
 func (s *appendStream) receive() error {
-	for number := uint64(1); s.line.AwaitRoom(); number++ {
+	for number := uint64(1); s.inflow.Await(s.line); number++ {
 		c := &appendCall{stream: s}
 		c.place.Value = c
 		if err := s.stream.RecvMsg(c); err != nil {
@@ -167,13 +171,13 @@ func (s *appendStream) probe() *record.Refusal {
 // Admit implements rpc.Admission.
 func (c *appendCall) Admit(data mem.BufferSlice) (any, error) {
 	proposals := rpc.CountFields(data, proposalField)
-	cost := int64(data.Len()) + int64(proposals)*proposalCost
+	cost := int64(data.Len()) + rpc.RequestCost + int64(proposals)*proposalCost
 	if proposals > maxProposals {
 		// Not TOO_LARGE, whose code here is one that clients wait and try again for.
 		c.refusal = record.Refuse(record.Invalid, "%d proposals in one request, the limit is %d: send several requests", proposals, maxProposals)
 		cost = int64(data.Len())
 	}
-	if err := c.stream.server.Appends.Acquire(c.stream.ctx, cost); err != nil {
+	if err := c.stream.inflow.Take(data.Len(), cost); err != nil {
 		return nil, err
 	}
 	c.charged = cost

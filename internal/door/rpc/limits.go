@@ -1,6 +1,10 @@
 package rpc
 
-import "time"
+import (
+	"time"
+
+	"google.golang.org/grpc/mem"
+)
 
 // Limits of the gRPC port. Those that an operator may want to change are
 // fields of Options.
@@ -47,9 +51,7 @@ const (
 	// Fixed windows also spare the pings with which gRPC would otherwise measure
 	// the path for as long as a connection lives.
 	//
-	// gRPC gives the window of a connection back as soon as bytes have come, read or
-	// not. So what it holds for streams that are not read on is bounded by their
-	// number times streamWindow, and is in no budget.
+	// What many streams that are not read on hold together is bounded by inflow.
 	streamWindow     = 20 << 20
 	connectionWindow = 32 << 20
 
@@ -70,3 +72,11 @@ const (
 	// handshakeTimeout bounds how long a connection may take to begin HTTP/2.
 	handshakeTimeout = 10 * time.Second
 )
+
+// receiveBuffers hold what is received. Those that gRPC would use leave three quarters
+// of a buffer empty where a client sends little at a time.
+var receiveBuffers = mem.NewTieredBufferPool(2<<10, 4<<10, 8<<10, 16<<10, 32<<10, 1<<20)
+
+// RequestCost is what a request to append takes besides its bytes, until it is
+// answered.
+const RequestCost = 512

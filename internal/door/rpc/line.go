@@ -49,6 +49,13 @@ func (l *Line[T]) AwaitRoom() bool {
 	return !l.closed
 }
 
+// Full reports whether AwaitRoom would wait.
+func (l *Line[T]) Full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.length >= l.limit && !l.closed
+}
+
 // Join puts p at the end of the line. It reports false if the line is closed.
 func (l *Line[T]) Join(p *Place[T]) bool {
 	l.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 )
 
@@ -22,6 +23,7 @@ type limitedListener struct {
 	limit    int64 // with those that are reserved
 	reserved int64
 	open     *atomic.Int64 // connections, of all listeners of the server
+	inflow   *budget.Shares
 	atMax    atomic.Bool
 	logger   *slog.Logger
 }
@@ -32,7 +34,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		counted := &countedConn{Conn: conn, listener: l}
+		counted := &countedConn{Conn: conn, listener: l, inflow: newInflow(l.inflow)}
 		switch open := l.open.Add(1); {
 		case open <= l.limit-l.reserved:
 			return counted, nil
@@ -63,11 +65,22 @@ func (l *limitedListener) leave() {
 type countedConn struct {
 	net.Conn
 	listener *limitedListener
+	inflow   *inflow
 	closing  sync.Once
 }
 
+func (c *countedConn) Read(into []byte) (int, error) {
+	c.inflow.await()
+	n, err := c.Conn.Read(into)
+	c.inflow.received(n)
+	return n, err
+}
+
 func (c *countedConn) Close() error {
-	c.closing.Do(c.listener.leave)
+	c.closing.Do(func() {
+		c.listener.leave()
+		c.inflow.close()
+	})
 	return c.Conn.Close()
 }
 
@@ -75,7 +88,7 @@ func (c *countedConn) Close() error {
 // handlers.
 type connAddr struct {
 	net.Addr
-	conn net.Conn
+	conn *countedConn
 }
 
 func (c *countedConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }

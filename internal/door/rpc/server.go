@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -42,6 +43,9 @@ type Options struct {
 	// Appends bounds the requests to append that have been received and not
 	// answered. Default: DefaultInFlightBytes.
 	Appends *budget.Pool
+	// Inflow is what connections may send ahead while their requests wait. Default:
+	// as much.
+	Inflow *budget.Shares
 }
 
 // New makes a server with the health and reflection services.
@@ -55,6 +59,9 @@ func New(o Options) *Server {
 	if o.Appends == nil {
 		o.Appends = budget.NewPool(DefaultInFlightBytes)
 	}
+	if o.Inflow == nil {
+		o.Inflow = budget.NewShares(DefaultInFlightBytes)
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -62,6 +69,7 @@ func New(o Options) *Server {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.Server = grpc.NewServer(
 		grpc.ForceServerCodecV2(serverCodec),
+		experimental.BufferPool(receiveBuffers),
 		grpc.MaxRecvMsgSize(MaxRequestBytes),
 		grpc.MaxHeaderListSize(maxMetadataBytes),
 		grpc.MaxConcurrentStreams(uint32(o.MaxStreams)),
@@ -88,7 +96,7 @@ func (s *Server) Serve(l net.Listener) error {
 		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	return s.Server.Serve(&limitedListener{
-		Listener: l, limit: int64(s.options.MaxConnections), reserved: int64(min(reservedConnections, s.options.MaxConnections/10)), open: &s.connections, logger: s.options.Logger,
+		Listener: l, limit: int64(s.options.MaxConnections), reserved: int64(min(reservedConnections, s.options.MaxConnections/10)), open: &s.connections, inflow: s.options.Inflow, logger: s.options.Logger,
 	})
 }
 

@@ -1,0 +1,42 @@
+package budget
+
+import "sync/atomic"
+
+// Shares are bytes that holders cannot be refused. Each is told how much it may keep
+// or take, as things are.
+type Shares struct {
+	size    int64
+	used    atomic.Int64
+	holders atomic.Int64 // that hold something
+}
+
+// NewShares makes a part of so many bytes.
+func NewShares(size int64) *Shares { return &Shares{size: size} }
+
+// Changed counts what a holder has, after and before.
+func (s *Shares) Changed(before, after int64) {
+	s.used.Add(after - before)
+	switch {
+	case before == 0 && after > 0:
+		s.holders.Add(1)
+	case before > 0 && after == 0:
+		s.holders.Add(-1)
+	}
+}
+
+// Share is how much a holder may have that would have most: all of that while there
+// is room, and the same as all others where there is none.
+func (s *Shares) Share(most int64) int64 {
+	if s.used.Load() <= s.size-s.size/4 {
+		return most
+	}
+	return min(most, s.size/max(1, s.holders.Load()))
+}
+
+// Tight reports whether there is so little room that nothing should be kept for use
+// again.
+func (s *Shares) Tight() bool { return s.used.Load() > s.size/2 }
+
+// Used is what all hold, Size what they should hold at most.
+func (s *Shares) Used() int64 { return s.used.Load() }
+func (s *Shares) Size() int64 { return s.size }
