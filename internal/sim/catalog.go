@@ -154,7 +154,12 @@ func (n *node) shape() {
 
 // look is what a node does every 200 ms besides.
 func (n *node) look() {
-	w := n.world
+	w, life := n.world, n.life
+	if n.repairing != nil {
+		if n.repairing.work(); n.life != life {
+			return
+		}
+	}
 	switch {
 	case n.replica != nil && n.replica.Status().Leading:
 		n.shape()

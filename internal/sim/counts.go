@@ -56,6 +56,7 @@ type Counts struct {
 
 	Distrusted int `about:"damaged replicas"` // that found out, and stopped
 	Mended     int `about:"damaged replicas"` // with what others had
+	Repaired   int `about:"damaged replicas"` // segments, while the replica went on
 	Witnessed  int `about:"damaged replicas"` // that knew from their witness that they had forgotten something
 	Forgot     int `about:"damaged replicas"` // that had, and could not know
 }

@@ -12,7 +12,7 @@ import (
 // Each node has a flipped bit in another of its full segments, so that no record
 // is damaged everywhere, and no replica is whole.
 func TestDamageInDifferentPlacesOnEveryNodeIsMended(t *testing.T) {
-	mended := 0
+	repaired := 0
 	for seed := range uint64(5) {
 		r := run(seed, Options{Nodes: 3, Replicas: 3}, func(w *world) {
 			for slices.ContainsFunc(w.nodes, func(n *node) bool { return len(full(n)) < len(w.nodes) }) && w.now < 60*second {
@@ -27,11 +27,12 @@ func TestDamageInDifferentPlacesOnEveryNodeIsMended(t *testing.T) {
 			w.faults.over = true // each looks at all that it has when it starts
 		})
 		require.NoError(t, r.Err(), "seed %d", seed)
-		// One that lacks what all others have trimmed may come back as a new one.
-		require.Equal(t, 3, r.Counts.Mended+r.Counts.Renewed, "%v", r)
-		mended += r.Counts.Mended
+		// One that lacks what all others have trimmed may come back as a new one, and
+		// what is trimmed meanwhile needs no repair.
+		require.GreaterOrEqual(t, 3, r.Counts.Repaired+r.Counts.Mended+r.Counts.Renewed, "%v", r)
+		repaired += r.Counts.Repaired
 	}
-	require.Greater(t, mended, 10)
+	require.Greater(t, repaired, 10)
 }
 
 // inEntry is a place in one of the first entries of a segment.

@@ -81,8 +81,8 @@ func (n *node) foundDamage(why error) {
 	}
 }
 
-// distrust ends the replica: it does not vote, lead or acknowledge any more, until
-// it is mended or another has come in its place.
+// distrust is told that stored bytes of the replica here are not what was written.
+// It goes on if they can be repaired meanwhile.
 func (n *node) distrust(why error) {
 	if n.distrusted != nil {
 		return
@@ -94,10 +94,22 @@ func (n *node) distrust(why error) {
 	if n.harm.kind == "" && !strings.Contains(why.Error(), syscall.EIO.Error()) { // a read that failed once is repaired like damage
 		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
 	}
+	if !n.repairRunning(why) {
+		n.takeOut(why)
+	}
+}
+
+// takeOut ends the replica: it does not vote, lead or acknowledge any more, until
+// it is mended or another has come in its place.
+func (n *node) takeOut(why error) {
 	n.world.trace("node %d: replica %d stops: %v", n.id, n.replicaID, why)
 	n.world.counts.Distrusted++
 	n.abandonWrite()
 	n.replica, n.distrusted = nil, why
+	if n.repairing != nil && n.repairing.mender != nil {
+		_ = n.repairing.mender.Close()
+	}
+	n.repairing = nil
 	if n.log != nil {
 		_ = n.log.Close()
 		n.log = nil

@@ -89,20 +89,7 @@ func (m *mending) finish() {
 // skip gives up what all others have trimmed.
 func (m *mending) skip(first uint64) (skipped bool) {
 	n := m.node
-	var lowest beginning
-	p := n.placed()
-	for _, r := range append(p.Replicas[:len(p.Replicas):len(p.Replicas)], p.Leaving...) {
-		b, heard := m.begins[r.Node]
-		switch {
-		case r.Node == n.id || r.Lost:
-			continue
-		case !heard || b.index <= first:
-			return false
-		}
-		if lowest.index == 0 || b.index < lowest.index {
-			lowest = b
-		}
-	}
+	lowest := m.trimmed(first)
 	if lowest.index == 0 {
 		return false
 	}
@@ -111,6 +98,26 @@ func (m *mending) skip(first uint64) (skipped bool) {
 		_ = m.mender.Close()
 	}
 	return true
+}
+
+// trimmed returns the lowest beginning of the logs of others, if all of them begin
+// behind first.
+func (m *mending) trimmed(first uint64) (lowest beginning) {
+	n := m.node
+	p := n.placed()
+	for _, r := range append(p.Replicas[:len(p.Replicas):len(p.Replicas)], p.Leaving...) {
+		b, heard := m.begins[r.Node]
+		switch {
+		case r.Node == n.id || r.Lost:
+			continue
+		case !heard || b.index <= first:
+			return beginning{}
+		}
+		if lowest.index == 0 || b.index < lowest.index {
+			lowest = b
+		}
+	}
+	return lowest
 }
 
 // give answers with entries [first, last], as many as there are and fit, whether
@@ -147,7 +154,8 @@ func (n *node) give(to *mending, first, last uint64, reply func(func())) {
 // of them may prove the rest, so it goes on asking until something is taken.
 func (m *mending) take(from *node, frames []segment.Frame, settled uint64, begins beginning, last uint64) {
 	n := m.node
-	if n.mending != m {
+	live := n.repairing != nil && &n.repairing.mending == m
+	if n.mending != m && !live {
 		return
 	}
 	if begins.index > 0 {
@@ -157,6 +165,8 @@ func (m *mending) take(from *node, frames []segment.Frame, settled uint64, begin
 	switch {
 	case err == nil && taken == 0 && len(frames) > 0 && frames[len(frames)-1].Index < last:
 		m.question(from, frames[len(frames)-1].Index+1, last)
+	case errors.Is(err, segment.ErrForgotten) && live:
+		n.takeOut(n.repairing.cause)
 	case errors.Is(err, segment.ErrForgotten):
 		_ = m.mender.Close()
 		n.mending = nil

@@ -41,14 +41,15 @@ type node struct {
 	replicaID  uint64           // that is hosted here; 0: none
 	replica    *replica.Stepped // nil: none, or it cannot be served
 	log        segment.Log
-	distrusted error    // why the replica cannot be served
-	found      error    // what proved to be damaged; acted on soon
-	mending    *mending // nil: it is not being mended
-	suspect    bool     // it failed; what is stored is looked at when it opens
-	writing    *writing // nil: no write is due or under way
-	gathering  bool     // inputs gather for a round that is due
-	inputs     int      // since the newest round
-	folded     uint64   // index of the newest state that was compared
+	distrusted error      // why the replica cannot be served
+	found      error      // what proved to be damaged; acted on soon
+	mending    *mending   // nil: it is not being mended
+	repairing  *repairing // of a replica that goes on; nil: nothing is
+	suspect    bool       // it failed; what is stored is looked at when it opens
+	writing    *writing   // nil: no write is due or under way
+	gathering  bool       // inputs gather for a round that is due
+	inputs     int        // since the newest round
+	folded     uint64     // index of the newest state that was compared
 	feeding    bool
 	keeping    bool
 	newer      map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
@@ -86,6 +87,7 @@ func (n *node) start() {
 // forget what is known of the replica here.
 func (n *node) forget() {
 	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.mending = 0, nil, nil, nil, nil, nil
+	n.repairing = nil
 	n.abandonWrite()
 	n.feeding, n.keeping, n.newer, n.shaped = false, false, map[uint64]uint64{}, -1
 	n.gathering, n.inputs, n.folded = false, 0, 0
@@ -140,9 +142,11 @@ func (n *node) round(life int) {
 	if n.replica == nil {
 		return
 	}
-	if n.found != nil {
-		n.distrust(n.found)
-		return
+	if found := n.found; found != nil {
+		n.found = nil
+		if n.distrust(found); n.replica == nil {
+			return
+		}
 	}
 	if failed := n.replica.Status().Failed; failed != nil {
 		if failed.Reason == record.Corrupt {

@@ -205,7 +205,7 @@ func (w *world) holders() (nodes []*node) {
 		p := w.catalog.newest()
 		nodes = nodes[:0]
 		for _, r := range p.Replicas {
-			if n := w.nodes[r.Node-1]; n.serves() && n.replicaID == r.ID {
+			if n := w.nodes[r.Node-1]; n.serves() && n.replicaID == r.ID && n.repairing == nil {
 				nodes = append(nodes, n)
 			}
 		}

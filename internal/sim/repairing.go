@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"strandline.dev/internal/segment"
+)
+
+// repairing is a damaged full segment of a replica that goes on, which is laid out
+// anew with what others have, as the node does it.
+type repairing struct {
+	mending
+	file  string
+	cause error
+	tries int // to begin
+}
+
+// repairTries to begin lie 200 ms apart or more: for as long the entries of a
+// segment may be not known as committed.
+const repairTries = 10
+
+// repairRunning begins to repair what is damaged while the replica goes on. It
+// reports false if it has to be taken out of service.
+func (n *node) repairRunning(why error) bool {
+	if _, whole := n.log.(*segment.Store); !whole || n.replica == nil || n.replica.Status().Failed != nil {
+		return false
+	}
+	var corrupt *segment.CorruptError
+	var missing *fs.PathError
+	file := ""
+	switch {
+	case errors.As(why, &corrupt):
+		file = corrupt.File
+	case errors.Is(why, fs.ErrNotExist) && errors.As(why, &missing):
+		file = missing.Path
+	}
+	if !strings.HasSuffix(file, ".seg") || corrupt != nil && corrupt.Renew {
+		return false
+	}
+	if n.repairing == nil { // else it is found again
+		n.repairing = &repairing{mending: mending{node: n, life: n.life, begins: map[uint64]beginning{}}, file: file, cause: why}
+		n.world.trace("node %d: replica %d goes on, and repairs: %v", n.id, n.replicaID, why)
+	}
+	return true
+}
+
+// work takes the next step. While a write is under way nothing happens: in the
+// simulator it may stand anywhere.
+func (r *repairing) work() {
+	n := r.node
+	switch {
+	case n.writing != nil && n.writing.resume != nil:
+	case r.mender == nil:
+		r.begin()
+	case len(r.mender.Wants(1)) == 0:
+		r.finish()
+	case r.trimmed(r.mender.Wants(1)[0].First).index > 0:
+		n.takeOut(r.cause) // nobody has what is missing
+	default:
+		for _, want := range r.mender.Wants(4) {
+			r.question(n.world.nodes[n.world.random.IntN(len(n.world.nodes))], want.First, want.To)
+		}
+	}
+}
+
+func (r *repairing) begin() {
+	n := r.node
+	mender, err := n.log.(*segment.Store).OpenRepair(r.file, n.replica.Certain())
+	switch {
+	case err == nil:
+		r.mender = mender
+	case errors.Is(err, segment.ErrTrimmed):
+		n.repairing = nil
+	case errors.Is(err, segment.ErrUnsettled) && r.tries < repairTries:
+		r.tries++
+	case n.disk.Stopped():
+		n.die(true)
+	default:
+		n.takeOut(r.cause)
+	}
+}
+
+func (r *repairing) finish() {
+	n := r.node
+	if _, err := r.mender.Finish(); err != nil {
+		n.die(n.disk.Stopped())
+		return
+	}
+	n.repairing = nil
+	n.world.counts.Repaired++
+	n.world.trace("node %d: %s is repaired", n.id, r.file)
+	var left error
+	err := n.log.(*segment.Store).Scrub(nil, func(err error) { left = err })
+	switch {
+	case err != nil && n.disk.Stopped():
+		n.die(true)
+	case left != nil:
+		n.distrust(left)
+	case err == nil && !n.blind && n.harm.kind != failedRead:
+		n.harm = harm{}
+	}
+}
