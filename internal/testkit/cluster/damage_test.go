@@ -201,7 +201,7 @@ func (c *Cluster) awaitScrubbed() {
 	}
 }
 
-// metric is the value of a metric without labels.
+// metric is the value of a series, which has to be there.
 func (n *Node) metric(name string) float64 {
 	answer, err := http.Get("http://" + n.http + "/metrics")
 	require.NoError(n.cluster.t, err)
@@ -215,5 +215,6 @@ func (n *Node) metric(name string) float64 {
 			return number
 		}
 	}
+	require.Fail(n.cluster.t, "no series "+name)
 	return 0
 }

@@ -100,5 +100,6 @@ func memoryOf(t *testing.T, n *Node) (held, most int64) {
 		}
 	}
 	require.NotZero(t, held)
+	require.NotZero(t, most)
 	return held, most
 }
