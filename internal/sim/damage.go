@@ -110,6 +110,22 @@ func (n *node) flip(name string) {
 	w.counts.Flips++
 }
 
+// mayRot flips a bit of a full segment of a replica that runs, and has it found, or
+// does not.
+func (n *node) mayRot() {
+	w := n.world
+	if !w.chance(100) || w.faults.over || n.replica == nil {
+		return
+	}
+	last := newest(n.files(), "")
+	full := slices.DeleteFunc(n.files(), func(name string) bool { return name == last || !strings.HasSuffix(name, ".seg") })
+	if len(full) == 0 || !w.mayHarm(n) {
+		return
+	}
+	n.flip(full[w.random.IntN(len(full))])
+	n.scrub()
+}
+
 // exchange puts a copy of another file of the same kind in a file's place: of the
 // same replica, or of one on another node.
 func (n *node) exchange(name string) {

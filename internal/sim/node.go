@@ -201,6 +201,7 @@ func (n *node) tick(life int) {
 		if n.world.chance(40) {
 			n.copy() // as a backup does
 		}
+		n.mayRot()
 		if n.life != life || n.replica == nil {
 			return
 		}
