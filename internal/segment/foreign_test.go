@@ -316,8 +316,8 @@ func TestASegmentUnderANameFarAwayIsSetAside(t *testing.T) {
 		n      int // of the segments
 		damage func(disk *faultdisk.Disk, name string)
 	}{
-		"one in the middle":                            {n: 2},
-		"the newest":                                   {n: -1},
+		"one in the middle": {n: 2},
+		"the newest":        {n: -1},
 		"the newest, and its header cannot be read":    {n: -1, damage: func(disk *faultdisk.Disk, name string) { disk.FlipBit(name, 20) }},
 		"one in the middle, whose header is not valid": {n: 2, damage: func(disk *faultdisk.Disk, name string) { disk.FlipBit(name, 20) }},
 	}
