@@ -88,11 +88,17 @@ func (o otherBytes) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error
 func TestEveryMistakeIsNoticed(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.mistake, func(t *testing.T) {
-			notice(t, b.mistake, b.rules, 0, 300, func(seed uint64) *Result {
-				return Run(seed, Options{Time: 8 * time.Second, flaw: b.make()})
-			})
+			noticeMistake(t, b.mistake, b.rules, b.make)
 		})
 	}
+}
+
+// noticeMistake is notice for a mistake of the simulator's own nodes and clients.
+func noticeMistake(t *testing.T, mistake string, rules []string, broken func() *flaw) []string {
+	t.Helper()
+	return notice(t, mistake, rules, 0, 300, func(seed uint64) *Result {
+		return Run(seed, Options{Time: 8 * time.Second, flaw: broken()})
+	})
 }
 
 // notice runs one seed after the other until one of the rules notices, and
