@@ -54,7 +54,6 @@ func TestHintsAreCommandsThatCanBeTyped(t *testing.T) {
 	trimmed := &client.Error{Reason: client.ErrOffsetTrimmed.Reason, Start: 42}
 	require.Contains(t, describe(t.Context(), trimmed, asked{}).hint, "--from 42")
 	require.Contains(t, describe(t.Context(), client.ErrLogNotFound, asked{}).hint, "log create NAME")
-	require.Contains(t, describe(t.Context(), client.ErrUnreachable, asked{}).hint, " serve")
 	require.Contains(t, describe(t.Context(), client.ErrBusy, asked{}).hint, " cluster status")
 }
 

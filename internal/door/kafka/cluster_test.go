@@ -147,6 +147,11 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 	leader.appendDirectly("orders", batchOf(t, record.None, "1", "2"))
 	stored := leader.stored("orders")
 
+	for _, follower := range followers {
+		leader.eventually("the leader hears that the follower has the records", func() bool {
+			return leader.fetchFrom(follower.node.Name()).PreferredReadReplica == follower.id()
+		})
+	}
 	sent := leader.fetchFrom(near.node.Name())
 	require.Equal(t, near.id(), sent.PreferredReadReplica)
 	require.Empty(t, sent.RecordBatches, "they come from there")
