@@ -97,7 +97,7 @@ func TestALogLeadsOnOneNodeAndItsReplicasAreCounted(t *testing.T) {
 	c.append("orders", "more")
 	of = c.logMetrics(leader, "orders")
 	require.Equal(t, 1.0, of[fmt.Sprintf("log_follower_lag_records{log=orders,node=%s}", follower)])
-	require.Equal(t, 1.0, c.metrics(leader)["max_lag_records"])
+	require.GreaterOrEqual(t, c.metrics(leader)["max_lag_records"], 1.0, "that of the catalog may be more")
 	require.Equal(t, 1.0, c.metrics(leader)["nodes_down"])
 }
 
