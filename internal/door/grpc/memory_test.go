@@ -161,12 +161,14 @@ func (p *stalledProcess) dial() *grpc.ClientConn {
 }
 
 // A thousand producers that send all they can to a log which answers nothing stay
-// within the node's memory, on a few connections; others are
-// answered meanwhile; and the memory is given back when they have gone.
+// within the node's memory, on a few connections; others are answered meanwhile; and
+// the memory is given back when they have gone.
 func TestAThousandProducersOnAStalledLogStayWithinTheNodesMemory(t *testing.T) {
-	for _, test := range []struct{ connections, bytes int }{
-		{4, 64 << 10}, {4, 100},
-	} {
+	tests := []struct{ connections, bytes int }{{4, 64 << 10}, {4, 100}}
+	if underRaceDetector {
+		tests = tests[:1] // for races one is as good as the other, and takes a minute less
+	}
+	for _, test := range tests {
 		t.Run(fmt.Sprintf("%d connections, requests of %d bytes", test.connections, test.bytes), func(t *testing.T) {
 			testStalledProducers(t, test.connections, batchOf(t, 0, strings.Repeat("x", test.bytes)))
 		})
@@ -175,6 +177,10 @@ func TestAThousandProducersOnAStalledLogStayWithinTheNodesMemory(t *testing.T) {
 
 func testStalledProducers(t *testing.T, connections int, batch record.Batch) {
 	const producers = 1000
+	most, atLast, patience := int64(memoryOfServer), int64(memoryOfServer/2), time.Minute
+	if underRaceDetector {
+		most, atLast, patience = 10*most, 10*most, 5*patience
+	}
 	p := startStalledServer(t)
 	sending, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -199,15 +205,15 @@ func testStalledProducers(t *testing.T, connections int, batch record.Batch) {
 		if now := sent.Load(); now != last {
 			last, since = now, time.Now()
 		}
-		_, most := p.resident()
-		require.Less(t, most, int64(memoryOfServer), "%d requests sent", sent.Load())
+		_, peak := p.resident()
+		require.Less(t, peak, most, "%d requests sent", sent.Load())
 	}
 	other, err := grpc_health_v1.NewHealthClient(p.dial()).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}, grpc.ForceCodecV2(wire.Codec))
 	require.NoError(t, err)
 	require.Equal(t, grpc_health_v1.HealthCheckResponse_SERVING, other.Status)
 	appends, inflow := p.used("look")
-	_, most := p.resident()
-	t.Logf("%d requests of %d bytes sent: %d MiB resident at the most; appends %d MiB, inflow %d MiB", sent.Load(), len(batch), most>>20, appends>>20, inflow>>20)
+	_, peak := p.resident()
+	t.Logf("%d requests of %d bytes sent: %d MiB resident at the most; appends %d MiB, inflow %d MiB", sent.Load(), len(batch), peak>>20, appends>>20, inflow>>20)
 
 	stop()
 	for _, conn := range dialled {
@@ -215,10 +221,10 @@ func testStalledProducers(t *testing.T, connections int, batch record.Batch) {
 	}
 	senders.Wait()
 	p.used("go on")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		appends, inflow = p.used("look")
 		now, _ := p.resident()
-		if appends == 0 && inflow == 0 && now < memoryOfServer/2 {
+		if appends == 0 && inflow == 0 && now < atLast {
 			return
 		}
 		require.True(t, time.Now().Before(end), "still held: %d bytes, appends %d, inflow %d", now, appends, inflow)
