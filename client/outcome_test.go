@@ -98,7 +98,7 @@ func outcomeOf(t *testing.T, err error) client.Outcome {
 	return e.Outcome
 }
 
-// Whatever the tries of one call end with, their outcomes are told together.
+// Whatever the tries of one call end with, one outcome covers them all.
 func TestWhatAChangeMayHaveDoneIsNotForgottenOverItsTries(t *testing.T) {
 	final := try{err: refuse(record.Invalid)}
 	for _, c := range []struct {

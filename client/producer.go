@@ -23,7 +23,7 @@ import (
 //
 // When the log refuses a request for good, that request fails and so does every
 // record that was accepted after it and before the failure: none slips ahead of
-// it. They fail with ErrBehindFailed; their outcome tells whether that is certain,
+// it. They fail with ErrBehindFailed; their outcome says whether that is certain,
 // as it nearly always is, or whether they have been sent and the log could not be
 // asked. Records accepted later go on in the session's next epoch.
 //

@@ -173,7 +173,7 @@ func named(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// explainNumber says what kind of number a flag takes, where pflag tells what the
+// explainNumber says what kind of number a flag takes, where pflag says what the
 // Go function that reads it is called.
 func explainNumber(invalid *pflag.InvalidValueError, err error) error {
 	number := (*strconv.NumError)(nil)

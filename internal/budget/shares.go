@@ -2,7 +2,7 @@ package budget
 
 import "sync/atomic"
 
-// Shares are bytes that holders cannot be refused. Each is told how much it may keep
+// Shares are bytes that holders cannot be refused. Each asks how much it may keep
 // or take, as things are.
 type Shares struct {
 	size    int64

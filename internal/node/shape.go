@@ -155,7 +155,7 @@ func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState)
 	})
 }
 
-// anyLeaving tells whether a node is on its way out.
+// anyLeaving reports whether a node is leaving.
 func anyLeaving(s *catalogState) bool {
 	for _, node := range s.Nodes {
 		if node.Leaving {

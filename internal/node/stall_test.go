@@ -14,7 +14,7 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// stallingDisk is a disk whose syncs hang while it is told to.
+// stallingDisk is a disk whose syncs hang while hang is locked.
 type stallingDisk struct {
 	segment.FS
 	hang sync.RWMutex // held while they do

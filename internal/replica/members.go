@@ -257,7 +257,7 @@ func (r *Replica) endOf(index uint64) record.Offset {
 	return e.end
 }
 
-// peers tells of all replicas what is in memory.
+// peers returns what memory holds about all replicas.
 func (c *Core) peers() []Peer {
 	if !c.leading || c.failed != nil {
 		return nil

@@ -74,11 +74,11 @@ type Options struct {
 	// Wrote is told of each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
-	// Committed is told of each entry proposed here that has committed: for how
+	// Committed is called for each entry proposed here that has committed: for how
 	// long its oldest request had waited, and how long it took from there. It must
 	// not block. May be nil.
 	Committed func(queued, took time.Duration)
-	// LeaderChanged is told when what this replica knows of the log's leader is not
+	// LeaderChanged is called when what this replica knows of the log's leader is not
 	// what it was. It must not block. May be nil.
 	LeaderChanged func(before, now Status)
 	// Damaged is told when stored bytes turn out not to be what was written

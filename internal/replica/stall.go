@@ -37,7 +37,7 @@ func (s *stall) stalled() time.Duration {
 // is longer than Options.Stall; else 0.
 func (r *Replica) Stalled() time.Duration { return r.writer.stall.stalled() }
 
-// setStalled tells whether the disk has stalled. What a leader commits meanwhile is
+// setStalled records whether the disk has stalled. What a leader commits meanwhile is
 // on the followers' disks alone, and where that is no majority nothing commits.
 func (c *Core) setStalled(stalled bool) { c.stalled = stalled }
 

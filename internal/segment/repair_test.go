@@ -13,7 +13,7 @@ import (
 	"strandline.dev/internal/testkit/faultdisk"
 )
 
-// damagedIn names the file that an error of reading a log tells of.
+// damagedIn returns the file that an error of reading a log names.
 func damagedIn(err error) string {
 	var corrupt *segment.CorruptError
 	var missing *fs.PathError

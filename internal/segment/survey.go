@@ -363,7 +363,7 @@ func (v *surveyor) walkFile(p *part, file File) error {
 	}
 	end, torn, err := w.walk(&visit{v, p, &source{p.path, w.header.salt}, w.footer})
 	if v.newest() && unreadable(err) {
-		// Nothing tells what was there: the newest hard state, or the end.
+		// Nothing says what was there: the newest hard state, or the end.
 		p.damaged = true
 		v.add(Damage{File: p.path, Position: w.position, Detail: err.Error(), Renew: true})
 		p.end, err = w.position, nil
