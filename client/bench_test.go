@@ -14,7 +14,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // echoServer answers appends at once and forgets them, and serves one batch

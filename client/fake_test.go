@@ -19,7 +19,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // fate is what happens to one request of an append stream.

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // peers knows the nodes and, as far as it has been told, who leads which log.

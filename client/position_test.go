@@ -11,7 +11,7 @@ import (
 
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // A caller that stops waiting can find out later what became of its record,

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // Producer appends records to one log: pipelined, in the order they were

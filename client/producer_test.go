@@ -17,7 +17,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 func TestAppendsComeBackWithTheirOffsets(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // readStream is one stream of frames. The transport receives ahead of what is

@@ -16,7 +16,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // fill puts records "0" to "n-1" into the log, in batches of random sizes.

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // receive takes the answers of one stream, which come in the order of the

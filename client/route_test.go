@@ -17,7 +17,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // fakeCluster is a log of n records held by a leader and followers: fake servers

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/wire"
+	"strandline.dev/internal/transport/wire"
 )
 
 // supervise is the producer's sending goroutine. It opens a stream when there

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"strandline.dev/bench/wire"
-	"strandline.dev/internal/testkit/proxy"
+	"strandline.dev/test/proxy"
 )
 
 // link stands between a client and all its servers: slow, and counting. There

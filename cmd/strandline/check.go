@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"strandline.dev/internal/testkit/history"
+	"strandline.dev/test/history"
 )
 
 const checkHelp = `Hold what clients did and were told against the rules of a log: nothing that was

@@ -1,8 +1,8 @@
 package main
 
 import (
-	kafkadoor "strandline.dev/internal/door/kafka"
-	"strandline.dev/internal/door/rpc"
+	kafkadoor "strandline.dev/internal/server/kafka"
+	"strandline.dev/internal/server/rpc"
 )
 
 // Half of the files that the process may hold open are for connections; the rest

@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	kafkadoor "strandline.dev/internal/door/kafka"
-	"strandline.dev/internal/door/rpc"
 	"strandline.dev/internal/node"
+	kafkadoor "strandline.dev/internal/server/kafka"
+	"strandline.dev/internal/server/rpc"
 )
 
 const metricsPage = "../../docs/metrics.md"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	kafkadoor "strandline.dev/internal/door/kafka"
 	"strandline.dev/internal/node"
+	kafkadoor "strandline.dev/internal/server/kafka"
 )
 
 const (

@@ -13,12 +13,12 @@ import (
 
 	"google.golang.org/grpc"
 
-	grpcdoor "strandline.dev/internal/door/grpc"
-	httpdoor "strandline.dev/internal/door/http"
-	logspecdoor "strandline.dev/internal/door/logspec"
-	"strandline.dev/internal/door/rpc"
 	"strandline.dev/internal/node"
-	"strandline.dev/internal/peer"
+	grpcdoor "strandline.dev/internal/server/grpc"
+	httpdoor "strandline.dev/internal/server/http"
+	logspecdoor "strandline.dev/internal/server/logspec"
+	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport/peer"
 )
 
 // stopTime is how long a node has to finish what is in flight. With what comes

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
 )
 
 // Who is admitted is decided by cluster.State.Admit; here is who asks and answers.

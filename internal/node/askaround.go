@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"strandline.dev/internal/peer"
+	"strandline.dev/internal/transport/peer"
 )
 
 // askAroundEvery lies between two rounds of questions.

@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/transport/peer"
 )
 
 // testCluster is nodes of one process that talk over loopback.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
 )
 
 func TestAnEntryOfTheLargestBatchFitsIntoAnAnswer(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 var everyFault = flag.Bool("node.everyfault", false, "let every single write and sync of a run fail, and not a sample of them")

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/transport/peer"
 )
 
 // exchanged is a cluster of which files on node c are exchanged, copied, renamed

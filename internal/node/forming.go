@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
 )
 
 // formTime bounds how long the one that forms a cluster waits for the others.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // FuzzQuestion: whatever another node asks, and whatever it says of itself, is

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/transport/peer"
 )
 
 func TestTheLargestEntryReachesEveryReplica(t *testing.T) {

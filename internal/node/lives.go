@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/transport/peer"
 )
 
 // lives is lives.json: how old the data directories of this node and of the others

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/transport/peer"
 )
 
 // A node becomes a member of a cluster in one of three ways: it forms one of

@@ -5,8 +5,8 @@ import (
 	"net"
 	"sync"
 
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/transport/peer"
 )
 
 // neighbours is what this node knows of the others at the moment.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/peer"
+	"strandline.dev/internal/transport/peer"
 )
 
 func TestARefusalIsToldOnceForEachNodeUntilItsReasonChanges(t *testing.T) {

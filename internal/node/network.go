@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
+	"strandline.dev/internal/transport/peer"
 )
 
 // What nodes ask each other. Requests and answers are JSON.

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/peer"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/transport/peer"
 )
 
 // Node hosts replicas of logs in one data directory, and is a member of a

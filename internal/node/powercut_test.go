@@ -16,7 +16,7 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // client appends through a session as a careful producer does, and keeps what

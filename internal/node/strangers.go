@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"strandline.dev/internal/peer"
+	"strandline.dev/internal/transport/peer"
 )
 
 // strangers are nodes of this cluster that are newer than the catalog as known

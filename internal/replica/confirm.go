@@ -6,9 +6,9 @@ import (
 
 	"go.etcd.io/raft/v3"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/test/flaw"
 )
 
 // confirmations are questions to the leader, whoever it is: how far has the log

@@ -10,10 +10,10 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/test/flaw"
 )
 
 // Core is the part of a replica that must be right: Raft, the sequencer and

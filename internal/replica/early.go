@@ -1,8 +1,8 @@
 package replica
 
 import (
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/test/flaw"
 )
 
 // notice lets the caller of an accepted append know when it is written, before

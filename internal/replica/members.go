@@ -7,9 +7,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/test/flaw"
 )
 
 // Members are the replicas of a log as its Raft configuration tells. The lists

@@ -3,8 +3,8 @@ package replica
 import (
 	"go.etcd.io/raft/v3/raftpb"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/test/flaw"
 )
 
 // A disk that fills up stops taking entries in two steps. Below the first

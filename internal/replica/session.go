@@ -1,9 +1,9 @@
 package replica
 
 import (
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/test/flaw"
 )
 
 // KeepSession renews a session's lease.

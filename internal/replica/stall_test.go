@@ -10,7 +10,7 @@ import (
 
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 func TestADiskThatHangsIsReportedAndDoesNotBlockClose(t *testing.T) {

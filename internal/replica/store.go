@@ -6,9 +6,9 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/test/flaw"
 )
 
 // store turns Raft's wish to append into frames for the writer.

@@ -7,8 +7,8 @@ import (
 	"math"
 	"sort"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/flaw"
 )
 
 // cursor reads chunks that begin and end with whole frames, one pread each.

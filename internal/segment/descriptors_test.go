@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // crowdedFS opens nothing while the process has too many files open.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/flaw"
 )
 
 // frameKind numbers are on disk: they are for ever.

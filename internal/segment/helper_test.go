@@ -13,7 +13,7 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // dir is where the tests keep their log on a faultdisk.

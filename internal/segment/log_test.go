@@ -10,7 +10,7 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // TestLog is what every Log does, on the real disk, on the one of the tests,

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // A frame of another kind behind a large entry lies further behind the last

@@ -9,7 +9,7 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // damageMany damages a segment in the middle, the oldest and the newest.

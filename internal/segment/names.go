@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"strandline.dev/internal/flaw"
+	"strandline.dev/test/flaw"
 )
 
 // names remembers that a segment was renamed from a spare and the directory was

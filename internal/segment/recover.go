@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"strandline.dev/internal/flaw"
+	"strandline.dev/test/flaw"
 )
 
 // Open recovers the log in dir. It reads the last segment and the newest

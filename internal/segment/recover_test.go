@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // segmentsOn returns the paths of the segment files, oldest first.

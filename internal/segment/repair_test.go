@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // damagedIn returns the file that an error of reading a log names.

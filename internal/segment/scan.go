@@ -6,7 +6,7 @@ import (
 	"io"
 	"syscall"
 
-	"strandline.dev/internal/flaw"
+	"strandline.dev/test/flaw"
 )
 
 // scanner reads the frames of a segment in file order and adds them up.

@@ -8,7 +8,7 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 func snapshotFile(index uint64) string { return fmt.Sprintf("%s/%020d.snap", dir, index) }

@@ -13,7 +13,7 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/testkit/faultdisk"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,6 +1,6 @@
 package segment
 
-import "strandline.dev/internal/flaw"
+import "strandline.dev/test/flaw"
 
 // Write stages everything in ws, writes it with one system call per segment,
 // and syncs once if one of ws asks for it.

@@ -3,8 +3,8 @@ package sequence
 import (
 	"math"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/flaw"
 )
 
 // Append decides a request. The order of the checks is fixed: duplicates and

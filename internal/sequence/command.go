@@ -1,8 +1,8 @@
 package sequence
 
 import (
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/flaw"
 )
 
 // Command decides a change of the log that is not a record. An accepted one is

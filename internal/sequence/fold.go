@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/flaw"
 )
 
 // FoldError tells that a committed entry does not fit to those before it: a

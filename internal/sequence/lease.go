@@ -3,8 +3,8 @@ package sequence
 import (
 	"container/heap"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/flaw"
 )
 
 // leases tell which sessions have been silent for too long. They count the

@@ -3,8 +3,8 @@ package sequence
 import (
 	"slices"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/flaw"
 )
 
 // standing is where a session stands: what it takes next.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"strandline.dev/internal/flaw"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/flaw"
 )
 
 // Layout of a snapshot, version 1. All integers are little-endian.

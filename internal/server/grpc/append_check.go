@@ -1,0 +1,197 @@
+package grpcdoor
+
+import (
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/mem"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/rpc"
+)
+
+const (
+	// scanFrom is the size from which a request is looked through before it is
+	// decoded. Below, even the worst one decodes into little.
+	scanFrom = 64 << 10
+
+	// What a record and a header of the plain form take when decoded.
+	recordCost = 192
+	headerCost = 96
+
+	// maxDecoded bounds what a request may decode into.
+	maxDecoded = 128 << 20
+
+	// batchTarget is where plain records are cut into batches: just below what
+	// an entry holds, so that a batch fits one with its metadata.
+	batchTarget = record.EntryTargetBytes - 4<<10
+)
+
+// decodedCost is what a received request will take in memory. One that would
+// take too much is refused, and charged for the bytes that it has.
+func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
+	if size <= scanFrom {
+		return int64(size) + rpc.RequestCost, nil
+	}
+	const recordField, headerField = 10, 5
+	records := rpc.CountFields(data, recordField)
+	headers := 0
+	if records > 0 {
+		headers = rpc.CountFields(data, recordField, headerField)
+	}
+	cost := int64(size) + rpc.RequestCost + int64(records)*recordCost + int64(headers)*headerCost
+	if cost > maxDecoded {
+		r := record.Refuse(record.TooLarge, "request of %d records with %d headers in %d bytes takes too much to decode; "+
+			"send fewer, or send batches", records, headers, size)
+		r.Limit = maxDecoded
+		return int64(size), r
+	}
+	return cost, nil
+}
+
+// check makes the append out of a request, proving everything that
+// a log takes for granted.
+func (s *appendStream) check(w *appendWork) *record.Refusal {
+	q := &w.request
+	if s.log == "" {
+		s.log = q.Log
+	}
+	expected := sequence.NoExpectation
+	if q.HasExpectedEnd {
+		expected = record.Offset(q.ExpectedEnd)
+	}
+	switch {
+	case s.log == "":
+		return record.Refuse(record.Invalid, "the first request of a stream must name the log")
+	case q.Log != "" && q.Log != s.log:
+		return record.Refuse(record.Invalid, "log %q on a stream of log %q; open another stream", q.Log, s.log)
+	case q.HasExpectedEnd && expected < 0:
+		return record.Refuse(record.Invalid, "expected end %d is below 0", expected)
+	case len(q.Batches) > 0 && len(q.Records) > 0:
+		return record.Refuse(record.Invalid, "a request with both batches and records")
+	}
+	w.append = sequence.Append{
+		Session:     record.SessionID(q.SessionID),
+		Epoch:       record.Epoch(q.Epoch),
+		First:       record.Sequence(q.FirstSequence),
+		LowWater:    record.Sequence(q.LowWater),
+		Writer:      record.WriterTerm(q.WriterTerm),
+		ExpectedEnd: expected,
+		Atomic:      q.Atomic,
+		Batches:     w.append.Batches[:0],
+	}
+	var err error
+	if len(q.Records) > 0 {
+		err = s.encoder.encode(w, q.Records)
+	} else {
+		err = w.split(q.Batches)
+	}
+	return refusalOf(err)
+}
+
+// split takes the batches of a request one by one.
+func (w *appendWork) split(run []byte) error {
+	if len(run) == 0 {
+		return record.Refuse(record.Invalid, "a request without records")
+	}
+	for len(run) > 0 {
+		batch, rest, err := record.Split(run)
+		if err != nil {
+			return err
+		}
+		if err := batch.Check(); err != nil {
+			return err
+		}
+		w.add(batch)
+		run = rest
+	}
+	return nil
+}
+
+func (w *appendWork) add(b record.Batch) {
+	w.append.Batches = append(w.append.Batches, b)
+	w.append.Records += b.Count()
+	w.append.Bytes += len(b)
+}
+
+// encoder turns plain records into batches. It belongs to one stream.
+type encoder struct {
+	builder record.Builder
+	headers []record.Header
+}
+
+func (e *encoder) encode(w *appendWork, records []*strandlinev1.Record) error {
+	now := time.Now().UnixMilli()
+	e.builder.Reset(w.request.Batches)
+	w.request.Batches = nil
+	for i, r := range records {
+		encoded, err := e.convert(r, now)
+		if err != nil {
+			return err
+		}
+		size := encodedSize(&encoded)
+		if e.builder.Count() > 0 && e.builder.Size()+size > batchTarget {
+			if err := e.finish(w); err != nil {
+				return err
+			}
+			e.builder.Reset(make([]byte, 0, min(batchTarget, (len(records)-i)*size)))
+		}
+		if err := e.builder.Add(encoded); err != nil {
+			return err
+		}
+	}
+	return e.finish(w)
+}
+
+func (e *encoder) finish(w *appendWork) error {
+	b, err := e.builder.Finish(record.None)
+	if err != nil {
+		return err
+	}
+	if len(w.append.Batches) == 0 {
+		w.request.Batches = b // its memory is used again
+	}
+	w.add(b)
+	return nil
+}
+
+// convert makes a record out of a message, whose memory it shares.
+func (e *encoder) convert(r *strandlinev1.Record, now int64) (record.Record, error) {
+	out := record.Record{Timestamp: now, Key: r.GetKey(), Value: r.GetValue()}
+	if t := r.GetTimestamp(); t != nil {
+		if err := t.CheckValid(); err != nil {
+			return out, record.Refuse(record.Invalid, "timestamp of a record: %v", err)
+		}
+		out.Timestamp = t.AsTime().UnixMilli()
+	}
+	e.headers = e.headers[:0]
+	for _, h := range r.GetHeaders() {
+		e.headers = append(e.headers, record.Header{Key: h.GetKey(), Value: h.GetValue()})
+	}
+	out.Headers = e.headers
+	return out, nil
+}
+
+// encodedSize is at most what r takes in a batch.
+func encodedSize(r *record.Record) int {
+	const varints = 36
+	size := varints + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		size += 10 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return size
+}
+
+// refusalOf is for errors that are refusals or nil.
+func refusalOf(err error) *record.Refusal {
+	if err == nil {
+		return nil
+	}
+	var r *record.Refusal
+	if !errors.As(err, &r) {
+		r = record.Refuse(record.Invalid, "%v", err)
+	}
+	return r
+}

@@ -1,0 +1,366 @@
+package grpcdoor
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport/wire"
+)
+
+// pending is an append that the fake log has not decided yet. Its batches are
+// copies: the door may use their memory again once done was called.
+type pending struct {
+	sequence.Append
+	done func(sequence.Answer)
+}
+
+func holding(n *fakeNode, capacity int) chan pending {
+	held := make(chan pending, capacity)
+	n.append = func(a *sequence.Append, done func(sequence.Answer)) {
+		p := pending{*a, done}
+		p.Batches = nil
+		for _, b := range a.Batches {
+			p.Batches = append(p.Batches, bytes.Clone(b))
+		}
+		held <- p
+	}
+	return held
+}
+
+func at(first record.Offset, count uint32) sequence.Answer {
+	return sequence.Answer{First: sequence.Run{First: first, Count: count}}
+}
+
+func TestAnswersComeInTheOrderOfRequests(t *testing.T) {
+	n := newFakeNode()
+	held := holding(n, 3)
+	c := serve(t, n, rpc.Options{}).append(t)
+	for range 3 {
+		c.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "value")})
+	}
+	first, second, third := <-held, <-held, <-held
+	third.done(at(30, 1))
+	second.done(at(20, 1))
+	first.done(at(10, 1))
+	for _, want := range []int64{10, 20, 30} {
+		r := c.receive()
+		require.Nil(t, r.Refused)
+		require.Equal(t, want, r.FirstOffset)
+		require.Equal(t, want+1, r.EndOffset)
+	}
+	require.NoError(t, c.CloseSend())
+	require.ErrorIs(t, c.end(), io.EOF)
+}
+
+func TestARequestReachesTheLogAsItWasSent(t *testing.T) {
+	n := newFakeNode()
+	held := holding(n, 1)
+	c := serve(t, n, rpc.Options{}).append(t)
+	one, two := batchOf(t, 0, "a", "b"), batchOf(t, 0, "c")
+	c.send(&wire.AppendRequest{
+		Log: "orders", SessionID: 1, Epoch: 2, FirstSequence: 3, LowWater: 2, WriterTerm: 5,
+		ExpectedEnd: 0, HasExpectedEnd: true, Atomic: true, Batches: join(one, two),
+	})
+	p := <-held
+	require.Equal(t, sequence.Append{
+		Session: 1, Epoch: 2, First: 3, LowWater: 2, Writer: 5, ExpectedEnd: 0, Atomic: true,
+		Batches: []record.Batch{one, two}, Records: 3, Bytes: len(one) + len(two),
+	}, p.Append)
+	p.done(sequence.Answer{
+		First: sequence.Run{First: 7, Count: 2}, More: []sequence.Run{{First: 100, Count: 1}}, Duplicate: true,
+	})
+	r := c.receive()
+	require.EqualValues(t, 7, r.FirstOffset)
+	require.EqualValues(t, 101, r.EndOffset)
+	require.True(t, r.Duplicate)
+	require.Len(t, r.Ranges, 2)
+	require.EqualValues(t, 9, r.Ranges[0].End)
+	require.EqualValues(t, 100, r.Ranges[1].First)
+
+	// What one request sets does not show in the next.
+	c.send(&wire.AppendRequest{Batches: one})
+	p = <-held
+	require.Equal(t, sequence.Append{
+		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{one}, Records: 2, Bytes: len(one),
+	}, p.Append)
+	p.done(at(0, 2))
+	c.receive()
+}
+
+func TestARefusedRequestDoesNotEndTheStream(t *testing.T) {
+	n := newFakeNode()
+	held := holding(n, 2)
+	c := serve(t, n, rpc.Options{}).append(t)
+	c.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "value")})
+	c.send(&wire.AppendRequest{Batches: []byte("garbage")})
+	c.send(&wire.AppendRequest{Batches: batchOf(t, 0, "value")})
+	first, third := <-held, <-held
+	gap := record.Refuse(record.SequenceGap, "gap")
+	gap.Expected = 17
+	third.done(at(5, 1))
+	first.done(sequence.Answer{Refusal: gap})
+
+	r := c.receive()
+	require.Equal(t, "SEQUENCE_GAP", r.Refused.GetReason())
+	require.Equal(t, "17", r.Refused.GetMetadata()["expected_sequence"])
+	require.Equal(t, "INVALID", c.receive().Refused.GetReason())
+	require.EqualValues(t, 5, c.receive().FirstOffset)
+}
+
+func TestMalformedRequestsNeverReachTheLog(t *testing.T) {
+	good := batchOf(t, 0, "value")
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)-2] ^= 1
+	control := bytes.Clone(good)
+	control[22] |= 1 << 5
+	cases := map[string]*wire.AppendRequest{
+		"no records":          {Log: "orders"},
+		"flipped bit":         {Log: "orders", Batches: flipped},
+		"changed attributes":  {Log: "orders", Batches: control},
+		"cut short":           {Log: "orders", Batches: good[:len(good)-1]},
+		"second batch is bad": {Log: "orders", Batches: append(bytes.Clone(good), flipped...)},
+		"trailing bytes":      {Log: "orders", Batches: append(bytes.Clone(good), 0)},
+		"both forms":          {Log: "orders", Batches: good, Records: []*strandlinev1.Record{{}}},
+		"negative end":        {Log: "orders", Batches: good, ExpectedEnd: -1, HasExpectedEnd: true},
+		"no log":              {Batches: good},
+		"impossible time": {Log: "orders", Records: []*strandlinev1.Record{
+			{Timestamp: &timestamppb.Timestamp{Nanos: -1}},
+		}},
+	}
+	for name, q := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeNode()
+			n.append = func(*sequence.Append, func(sequence.Answer)) { t.Error("the log was asked") }
+			c := serve(t, n, rpc.Options{}).append(t)
+			c.send(q)
+			r := c.receive()
+			require.Equal(t, "INVALID", r.Refused.GetReason())
+			require.Equal(t, int32(codes.InvalidArgument), r.Refused.GetCode())
+			require.Equal(t, "not_done", r.Refused.GetMetadata()["outcome"])
+		})
+	}
+}
+
+func TestAStreamBelongsToOneLog(t *testing.T) {
+	c := serve(t, newFakeNode(), rpc.Options{}).append(t)
+	batch := batchOf(t, 0, "value")
+	c.send(&wire.AppendRequest{Log: "orders", Batches: batch})
+	require.Nil(t, c.receive().Refused)
+	c.send(&wire.AppendRequest{Log: "others", Batches: batch})
+	require.Equal(t, "INVALID", c.receive().Refused.GetReason())
+	c.send(&wire.AppendRequest{Batches: batch})
+	require.Nil(t, c.receive().Refused)
+}
+
+// gRPC itself ends the stream, at once: whether answers that were on their way
+// still arrive is open, and so is the outcome of what they were about.
+func TestAnOversizedMessageEndsTheStream(t *testing.T) {
+	n := newFakeNode()
+	held := holding(n, 1)
+	c := serve(t, n, rpc.Options{}).append(t)
+	c.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "value")})
+	p := <-held
+	_ = c.SendMsg(&wire.AppendRequest{Batches: make([]byte, rpc.MaxRequestBytes+1)})
+	p.done(at(3, 1))
+	err := c.end()
+	if err == nil {
+		err = c.end() // the answer came first
+	}
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+}
+
+func TestAnOversizedRecordIsRefusedWithTheLimit(t *testing.T) {
+	c := serve(t, newFakeNode(), rpc.Options{}).append(t)
+	c.send(&wire.AppendRequest{Log: "orders", Records: []*strandlinev1.Record{{Value: make([]byte, record.MaxRecordBytes+1)}}})
+	r := c.receive()
+	require.Equal(t, "TOO_LARGE", r.Refused.GetReason())
+	require.Equal(t, "16777216", r.Refused.GetMetadata()["limit"])
+	c.send(&wire.AppendRequest{Log: "orders", Records: []*strandlinev1.Record{{Value: make([]byte, record.MaxRecordBytes)}}})
+	require.Nil(t, c.receive().Refused)
+}
+
+func TestPlainRecordsBecomeBatches(t *testing.T) {
+	n := newFakeNode()
+	held := holding(n, 1)
+	c := serve(t, n, rpc.Options{}).append(t)
+	before := time.Now().UnixMilli()
+	c.send(&wire.AppendRequest{Log: "orders", Records: []*strandlinev1.Record{
+		{Offset: 99, Value: []byte("no key, no time")},
+		{Key: []byte{}, Timestamp: timestamppb.New(time.UnixMilli(1234)), Headers: []*strandlinev1.Header{
+			{Key: "a", Value: []byte("1")}, {Key: "b"},
+		}},
+		{Key: []byte("key"), Value: []byte{}},
+	}})
+	p := <-held
+	p.done(at(0, 3))
+	require.Len(t, p.Batches, 1)
+	require.NoError(t, p.Batches[0].Check())
+	var got []record.Record
+	for r, err := range p.Batches[0].Records {
+		require.NoError(t, err)
+		got = append(got, r)
+	}
+	require.Len(t, got, 3)
+	require.Nil(t, got[0].Key)
+	require.Equal(t, "no key, no time", string(got[0].Value))
+	require.GreaterOrEqual(t, got[0].Timestamp, before)
+	require.NotNil(t, got[1].Key)
+	require.Nil(t, got[1].Value)
+	require.EqualValues(t, 1234, got[1].Timestamp)
+	require.Equal(t, []record.Header{{Key: "a", Value: []byte("1")}, {Key: "b"}}, got[1].Headers)
+	require.Empty(t, got[2].Headers)
+	require.NotNil(t, got[2].Value)
+}
+
+func TestManyPlainRecordsAreCutIntoBatchesThatFitAnEntry(t *testing.T) {
+	n := newFakeNode()
+	held := holding(n, 1)
+	c := serve(t, n, rpc.Options{}).append(t)
+	const count = 5000
+	q := &wire.AppendRequest{Log: "orders"}
+	for i := range count {
+		q.Records = append(q.Records, &strandlinev1.Record{Value: bytes.Repeat([]byte{byte(i)}, 1000)})
+	}
+	for range 3 { // the second and third use memory of the one before again
+		c.send(q)
+		p := <-held
+		p.done(at(0, count))
+		require.Equal(t, count, p.Records)
+		require.Len(t, p.Batches, 5)
+		size, seen := 0, 0
+		for _, b := range p.Batches {
+			require.NoError(t, b.Check())
+			require.LessOrEqual(t, len(b), record.EntryTargetBytes)
+			size += len(b)
+			for r := range b.Records {
+				require.Equal(t, byte(seen), r.Value[999])
+				seen++
+			}
+		}
+		require.Equal(t, p.Bytes, size)
+		require.Equal(t, count, seen)
+		require.Nil(t, c.receive().Refused)
+	}
+}
+
+func TestARequestThatDecodesIntoTooMuchIsRefused(t *testing.T) {
+	c := serve(t, newFakeNode(), rpc.Options{}).append(t)
+	empty := new(strandlinev1.Record)
+	q := &wire.AppendRequest{Log: "orders", Records: make([]*strandlinev1.Record, 1<<20)}
+	for i := range q.Records {
+		q.Records[i] = empty
+	}
+	c.send(q) // 2 MiB on the wire
+	require.Equal(t, "TOO_LARGE", c.receive().Refused.GetReason())
+	c.send(&wire.AppendRequest{Log: "orders", Records: q.Records[:1000]})
+	require.Nil(t, c.receive().Refused)
+}
+
+func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
+	const size, request, requests = 1 << 20, 256 << 10, 64
+	n := newFakeNode()
+	held := holding(n, requests)
+	var inFlight, most atomic.Int64
+	hold := n.append
+	n.append = func(a *sequence.Append, done func(sequence.Answer)) {
+		most.Store(max(most.Load(), inFlight.Add(int64(a.Bytes))))
+		hold(a, done)
+	}
+	d := serve(t, n, rpc.Options{Appends: budget.NewPool(size)})
+	batch := batchOf(t, 0, strings.Repeat("x", request-200))
+	for range 2 {
+		c := d.append(t)
+		go func() {
+			for range requests / 2 {
+				if c.SendMsg(&wire.AppendRequest{Log: "orders", Batches: batch}) != nil {
+					t.Error("send failed")
+				}
+			}
+		}()
+	}
+	const atOnce = 3 // as many as there is room for
+	unanswered := []pending{<-held, <-held, <-held}
+	for i := range requests {
+		p := unanswered[0]
+		unanswered = unanswered[1:]
+		inFlight.Add(-int64(p.Bytes))
+		p.done(at(0, 1))
+		if i+atOnce < requests {
+			unanswered = append(unanswered, <-held)
+		}
+	}
+	require.LessOrEqual(t, most.Load(), int64(size))
+	require.Greater(t, most.Load(), int64(size/2))
+}
+
+func TestAnswersThatNobodyFetchesHoldNoBudget(t *testing.T) {
+	d := serve(t, newFakeNode(), rpc.Options{Appends: budget.NewPool(1 << 20)})
+	c := d.append(t)
+	batch := batchOf(t, 0, strings.Repeat("x", 10_000))
+	for range maxUnanswered { // ten times the budget
+		c.send(&wire.AppendRequest{Log: "orders", Batches: batch})
+	}
+	require.Eventually(t, func() bool { return d.server.Appends.Used() == 0 }, 10*time.Second, time.Millisecond)
+	for range maxUnanswered {
+		require.Nil(t, c.receive().Refused)
+	}
+}
+
+func TestAnAppendInFlightOutlivesAClientThatGoesAway(t *testing.T) {
+	n := newFakeNode()
+	held := holding(n, 1)
+	d := serve(t, n, rpc.Options{})
+	c := d.append(t)
+	c.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "value")})
+	p := <-held
+	c.cancel()
+	require.Equal(t, codes.Canceled, status.Code(c.end()))
+	// The stream is gone before the log has decided.
+	d.server.Stop(context.Background())
+	require.NotZero(t, d.server.Appends.Used())
+	p.done(at(0, 1))
+	require.Zero(t, d.server.Appends.Used())
+	require.NoError(t, p.Batches[0].Check())
+}
+
+func TestAStoppingServerAnswersWhatIsInFlight(t *testing.T) {
+	n := newFakeNode()
+	held := holding(n, 1)
+	d := serve(t, n, rpc.Options{})
+	idle, busy := d.append(t), d.append(t)
+	idle.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "value")})
+	p := <-held
+	p.done(at(0, 1))
+	idle.receive()
+	busy.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "value")})
+	p = <-held
+
+	stopped := make(chan struct{})
+	go func() { d.server.Stop(context.Background()); close(stopped) }()
+	requireShuttingDown(t, idle.end())
+	p.done(at(8, 1))
+	require.EqualValues(t, 8, busy.receive().FirstOffset)
+	requireShuttingDown(t, busy.end())
+	<-stopped
+}
+
+func requireShuttingDown(t *testing.T, err error) {
+	t.Helper()
+	require.Equal(t, codes.Unavailable, status.Code(err))
+	require.Contains(t, status.Convert(err).Message(), "shutting down")
+}

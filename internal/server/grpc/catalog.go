@@ -1,0 +1,57 @@
+package grpcdoor
+
+import (
+	"context"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/rpc"
+)
+
+type catalogService struct {
+	strandlinev1.UnimplementedCatalogServiceServer
+	node Node
+}
+
+func (d *catalogService) CreateLog(ctx context.Context, q *strandlinev1.CreateLogRequest) (*strandlinev1.CreateLogResponse, error) {
+	config, refusal := decodeConfig(q.GetConfig())
+	if refusal != nil {
+		return nil, rpc.StatusOf(ctx, refusal)
+	}
+	info, err := d.node.CreateLog(ctx, node.Caller{Request: q.GetRequestId()}, q.GetName(), config)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.CreateLogResponse{Info: encodeInfo(info)}, nil
+}
+
+func (d *catalogService) ListLogs(ctx context.Context, q *strandlinev1.ListLogsRequest) (*strandlinev1.ListLogsResponse, error) {
+	logs, err := d.node.ListLogs(ctx, anonymous, q.GetIncludeInternal())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	out := new(strandlinev1.ListLogsResponse)
+	for _, info := range logs {
+		out.Logs = append(out.Logs, encodeInfo(info))
+	}
+	return out, nil
+}
+
+func (d *catalogService) ConfigureLog(ctx context.Context, q *strandlinev1.ConfigureLogRequest) (*strandlinev1.ConfigureLogResponse, error) {
+	config, refusal := decodeConfig(q.GetConfig())
+	if refusal != nil {
+		return nil, rpc.StatusOf(ctx, refusal)
+	}
+	info, err := d.node.ConfigureLog(ctx, knowing(q.GetLogId()), q.GetName(), config)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.ConfigureLogResponse{Info: encodeInfo(info)}, nil
+}
+
+func (d *catalogService) DeleteLog(ctx context.Context, q *strandlinev1.DeleteLogRequest) (*strandlinev1.DeleteLogResponse, error) {
+	if err := d.node.DeleteLog(ctx, knowing(q.GetLogId()), q.GetName()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.DeleteLogResponse), nil
+}

@@ -1,0 +1,123 @@
+package grpcdoor
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/rpc"
+)
+
+type clusterService struct {
+	strandlinev1.UnimplementedClusterServiceServer
+	node Node
+}
+
+func (d *clusterService) InitCluster(ctx context.Context, _ *strandlinev1.InitClusterRequest) (*strandlinev1.InitClusterResponse, error) {
+	formed, err := d.node.InitCluster(ctx, anonymous)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.InitClusterResponse{ClusterId: formed.ClusterID, Existed: formed.Existed, Missing: formed.Missing}, nil
+}
+
+func (d *clusterService) GetClusterStatus(ctx context.Context, _ *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
+	status, err := d.node.ClusterStatus(ctx, anonymous)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	out := &strandlinev1.GetClusterStatusResponse{ClusterId: status.ClusterID}
+	for _, n := range status.Nodes {
+		out.Nodes = append(out.Nodes, encodeNodeStatus(n))
+	}
+	for _, l := range status.Logs {
+		out.Logs = append(out.Logs, encodeLogStatus(l))
+	}
+	return out, nil
+}
+
+func (d *clusterService) AddNode(ctx context.Context, q *strandlinev1.AddNodeRequest) (*strandlinev1.AddNodeResponse, error) {
+	existed, err := d.node.AddNode(ctx, anonymous, q.GetName(), q.GetAddress())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.AddNodeResponse{Existed: existed}, nil
+}
+
+func (d *clusterService) CreateToken(ctx context.Context, q *strandlinev1.CreateTokenRequest) (*strandlinev1.CreateTokenResponse, error) {
+	token, expires, err := d.node.CreateToken(ctx, anonymous, q.GetLifetime().AsDuration(), q.GetReusable())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.CreateTokenResponse{Token: token, Expires: timestamppb.New(expires)}, nil
+}
+
+func (d *clusterService) RemoveNode(ctx context.Context, q *strandlinev1.RemoveNodeRequest) (*strandlinev1.RemoveNodeResponse, error) {
+	if err := d.node.RemoveNode(ctx, anonymous, q.GetName()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.RemoveNodeResponse), nil
+}
+
+func (d *clusterService) ReplaceNode(ctx context.Context, q *strandlinev1.ReplaceNodeRequest) (*strandlinev1.ReplaceNodeResponse, error) {
+	if err := d.node.ReplaceNode(ctx, anonymous, q.GetName(), q.GetWith()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.ReplaceNodeResponse), nil
+}
+
+func (d *clusterService) TransferLeader(ctx context.Context, q *strandlinev1.TransferLeaderRequest) (*strandlinev1.TransferLeaderResponse, error) {
+	if err := d.node.TransferLeader(ctx, anonymous, q.GetLog(), q.GetTo()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.TransferLeaderResponse), nil
+}
+
+func (d *clusterService) Rebalance(ctx context.Context, _ *strandlinev1.RebalanceRequest) (*strandlinev1.RebalanceResponse, error) {
+	left, err := d.node.Rebalance(ctx, anonymous)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.RebalanceResponse{Left: int32(left)}, nil
+}
+
+func encodeNodeStatus(n node.NodeStatus) *strandlinev1.NodeStatus {
+	return &strandlinev1.NodeStatus{
+		Id: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
+		BytesFree: n.BytesFree, BytesTotal: n.BytesTotal,
+	}
+}
+
+func encodeLogStatus(l node.LogStatus) *strandlinev1.LogStatus {
+	out := &strandlinev1.LogStatus{
+		Name: l.Name, Id: l.ID, Leader: l.Leader, Term: l.Term,
+		StartOffset: int64(l.Start), EndOffset: int64(l.End), Healthy: l.Healthy,
+	}
+	for _, r := range l.Replicas {
+		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaStatus{
+			Replica: r.Replica, Node: r.Node, Role: replicaRoles[r.Role],
+			EndOffset: int64(r.End), Lag: r.Lag, State: replicaStates[r.State], Problem: r.Problem,
+		})
+	}
+	return out
+}
+
+var replicaRoles = map[node.ReplicaRole]strandlinev1.ReplicaRole{
+	node.Voter:   strandlinev1.ReplicaRole_REPLICA_ROLE_VOTER,
+	node.Learner: strandlinev1.ReplicaRole_REPLICA_ROLE_LEARNER,
+	node.Leaving: strandlinev1.ReplicaRole_REPLICA_ROLE_LEAVING,
+	node.Missing: strandlinev1.ReplicaRole_REPLICA_ROLE_MISSING,
+}
+
+var replicaStates = map[node.ReplicaState]strandlinev1.ReplicaState{
+	node.Leads:       strandlinev1.ReplicaState_REPLICA_STATE_LEADER,
+	node.Replicating: strandlinev1.ReplicaState_REPLICA_STATE_REPLICATING,
+	node.Probing:     strandlinev1.ReplicaState_REPLICA_STATE_PROBING,
+	node.Snapshot:    strandlinev1.ReplicaState_REPLICA_STATE_SNAPSHOT,
+	node.Unreachable: strandlinev1.ReplicaState_REPLICA_STATE_UNREACHABLE,
+	node.Mending:     strandlinev1.ReplicaState_REPLICA_STATE_MENDING,
+	node.Lost:        strandlinev1.ReplicaState_REPLICA_STATE_LOST,
+	node.Unknown:     strandlinev1.ReplicaState_REPLICA_STATE_UNSPECIFIED,
+}

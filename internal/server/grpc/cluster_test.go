@@ -1,0 +1,171 @@
+package grpcdoor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/rpc"
+)
+
+// clusterNode remembers what it was asked, and refuses if refusal is set.
+type clusterNode struct {
+	Node
+	refusal error
+	status  node.ClusterStatus
+	asked   []string
+}
+
+func (c *clusterNode) ask(words ...string) error {
+	c.asked = words
+	return c.refusal
+}
+
+func (c *clusterNode) InitCluster(context.Context, node.Caller) (node.Formation, error) {
+	return node.Formation{ClusterID: "c1"}, c.ask("init")
+}
+
+func (c *clusterNode) ClusterStatus(context.Context, node.Caller) (node.ClusterStatus, error) {
+	return c.status, c.ask("status")
+}
+
+func (c *clusterNode) CreateToken(_ context.Context, _ node.Caller, lifetime time.Duration, reusable bool) (string, time.Time, error) {
+	return "secret", time.Now(), c.ask("token", lifetime.String(), fmt.Sprint(reusable))
+}
+
+func (c *clusterNode) Rebalance(context.Context, node.Caller) (int, error) {
+	return 3, c.ask("rebalance")
+}
+
+func (c *clusterNode) AddNode(_ context.Context, _ node.Caller, name, address string) (bool, error) {
+	return true, c.ask("add", name, address)
+}
+
+func (c *clusterNode) RemoveNode(_ context.Context, _ node.Caller, name string) error {
+	return c.ask("remove", name)
+}
+
+func (c *clusterNode) ReplaceNode(_ context.Context, _ node.Caller, dead, with string) error {
+	return c.ask("replace", dead, with)
+}
+
+func (c *clusterNode) TransferLeader(_ context.Context, _ node.Caller, log, to string) error {
+	return c.ask("transfer", log, to)
+}
+
+// clusterCalls are all calls of the service, by what the node must be asked.
+func clusterCalls(d *door) map[string]struct {
+	call func(context.Context) error
+	want []string
+} {
+	c := strandlinev1.NewClusterServiceClient(d.conn)
+	type row = struct {
+		call func(context.Context) error
+		want []string
+	}
+	return map[string]row{
+		"InitCluster": {func(ctx context.Context) error {
+			_, err := c.InitCluster(ctx, &strandlinev1.InitClusterRequest{})
+			return err
+		}, []string{"init"}},
+		"GetClusterStatus": {func(ctx context.Context) error {
+			_, err := c.GetClusterStatus(ctx, &strandlinev1.GetClusterStatusRequest{})
+			return err
+		}, []string{"status"}},
+		"CreateToken": {func(ctx context.Context) error {
+			_, err := c.CreateToken(ctx, &strandlinev1.CreateTokenRequest{Lifetime: durationpb.New(time.Minute), Reusable: true})
+			return err
+		}, []string{"token", "1m0s", "true"}},
+		"Rebalance": {func(ctx context.Context) error {
+			_, err := c.Rebalance(ctx, &strandlinev1.RebalanceRequest{})
+			return err
+		}, []string{"rebalance"}},
+		"AddNode": {func(ctx context.Context) error {
+			_, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: "d", Address: "127.0.0.4:7171"})
+			return err
+		}, []string{"add", "d", "127.0.0.4:7171"}},
+		"RemoveNode": {func(ctx context.Context) error {
+			_, err := c.RemoveNode(ctx, &strandlinev1.RemoveNodeRequest{Name: "d"})
+			return err
+		}, []string{"remove", "d"}},
+		"ReplaceNode": {func(ctx context.Context) error {
+			_, err := c.ReplaceNode(ctx, &strandlinev1.ReplaceNodeRequest{Name: "a", With: "d"})
+			return err
+		}, []string{"replace", "a", "d"}},
+		"TransferLeader": {func(ctx context.Context) error {
+			_, err := c.TransferLeader(ctx, &strandlinev1.TransferLeaderRequest{Log: "orders", To: "b"})
+			return err
+		}, []string{"transfer", "orders", "b"}},
+	}
+}
+
+func TestEachClusterCallAsksItsVerb(t *testing.T) {
+	n := &clusterNode{}
+	for name, row := range clusterCalls(serve(t, n, rpc.Options{})) {
+		require.NoError(t, row.call(t.Context()), name)
+		require.Equal(t, row.want, n.asked, name)
+	}
+}
+
+func TestEachClusterCallTellsARefusal(t *testing.T) {
+	n := &clusterNode{refusal: record.Refuse(record.NoNode, "there is no node d")}
+	for name, row := range clusterCalls(serve(t, n, rpc.Options{})) {
+		err := row.call(t.Context())
+		require.Equal(t, codes.FailedPrecondition, status.Code(err), name)
+		require.Equal(t, "NO_NODE", status.Convert(err).Details()[0].(*errdetails.ErrorInfo).Reason, name)
+	}
+}
+
+func TestTheClusterIsToldAsTheNodeKnowsIt(t *testing.T) {
+	n := &clusterNode{status: node.ClusterStatus{
+		ClusterID: "c1",
+		Nodes:     []node.NodeStatus{{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3}},
+		Logs: []node.LogStatus{{
+			Name: "orders", ID: 3, Leader: "a", Term: 5, Start: 10, End: 100, Healthy: true,
+			Replicas: []node.ReplicaStatus{{
+				Replica: 7, Node: "a", Role: node.Learner, End: 90, Lag: 10, State: node.Snapshot, Problem: "the disk failed",
+			}},
+		}},
+	}}
+	d := serve(t, n, rpc.Options{})
+	got, err := strandlinev1.NewClusterServiceClient(d.conn).GetClusterStatus(t.Context(), &strandlinev1.GetClusterStatusRequest{})
+	require.NoError(t, err)
+	want := &strandlinev1.GetClusterStatusResponse{
+		ClusterId: "c1",
+		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3}},
+		Logs: []*strandlinev1.LogStatus{{
+			Name: "orders", Id: 3, Leader: "a", Term: 5, StartOffset: 10, EndOffset: 100, Healthy: true,
+			Replicas: []*strandlinev1.ReplicaStatus{{
+				Replica: 7, Node: "a", Role: strandlinev1.ReplicaRole_REPLICA_ROLE_LEARNER, EndOffset: 90, Lag: 10,
+				State: strandlinev1.ReplicaState_REPLICA_STATE_SNAPSHOT, Problem: "the disk failed",
+			}},
+		}},
+	}
+	require.True(t, proto.Equal(want, got), "%v", got)
+}
+
+func TestEveryRoleAndStateHasANumber(t *testing.T) {
+	for _, role := range []node.ReplicaRole{node.Voter, node.Learner, node.Leaving} {
+		require.NotZero(t, replicaRoles[role], role)
+	}
+	for _, state := range []node.ReplicaState{node.Leads, node.Replicating, node.Probing, node.Snapshot, node.Unreachable} {
+		require.NotZero(t, replicaStates[state], state)
+	}
+}
+
+func TestTheHoldersOfALogAreTold(t *testing.T) {
+	info := encodeInfo(node.Info{Replicas: []node.InfoReplica{{Node: "a", Address: "127.0.0.1:7171"}, {Node: "b", Address: "127.0.0.2:7171", Leader: true}}})
+	require.Len(t, info.Replicas, 2)
+	require.True(t, proto.Equal(&strandlinev1.ReplicaAddress{Node: "b", Address: "127.0.0.2:7171", Leader: true}, info.Replicas[1]))
+}

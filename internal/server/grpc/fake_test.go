@@ -1,0 +1,200 @@
+package grpcdoor
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport/wire"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(stalledServerVariable) != "" {
+		if err := stalledServer(); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fakeNode has one log, "orders". Appends go to append, reads come from chunks
+// that a test sends; every other verb of Node is what a test puts into the
+// embedded interface.
+type fakeNode struct {
+	Node
+	append func(a *sequence.Append, done func(sequence.Answer))
+
+	reads  chan node.ReadRequest
+	chunks chan node.Chunk // closed: io.EOF
+	failed chan error      // what Next returns
+	info   node.Info
+}
+
+func newFakeNode() *fakeNode {
+	return &fakeNode{
+		append: accept(),
+		reads:  make(chan node.ReadRequest, 1),
+		chunks: make(chan node.Chunk),
+		failed: make(chan error),
+	}
+}
+
+// accept appends to an endless log, at once.
+func accept() func(a *sequence.Append, done func(sequence.Answer)) {
+	var mu sync.Mutex
+	var end record.Offset
+	return func(a *sequence.Append, done func(sequence.Answer)) {
+		mu.Lock()
+		first := end
+		end += record.Offset(a.Records)
+		mu.Unlock()
+		done(sequence.Answer{First: sequence.Run{First: first, Count: uint32(a.Records)}})
+	}
+}
+
+func (f *fakeNode) Append(_ node.Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
+	if log != "orders" {
+		done(sequence.Answer{Refusal: record.Refuse(record.LogNotFound, "there is no log %q", log)})
+		return
+	}
+	f.append(a, done)
+}
+
+func (f *fakeNode) Read(_ context.Context, _ node.Caller, log string, q node.ReadRequest) (Reader, error) {
+	if log != "orders" {
+		return nil, record.Refuse(record.LogNotFound, "there is no log %q", log)
+	}
+	f.reads <- q
+	return fakeReader{f, q}, nil
+}
+
+func (f *fakeNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
+	if log != "orders" {
+		return node.Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
+	}
+	return f.info, nil
+}
+
+type fakeReader struct {
+	*fakeNode
+	request node.ReadRequest
+}
+
+func (r fakeReader) First() record.Offset { return r.request.From.Offset }
+func (r fakeReader) Log() uint64          { return 9 }
+func (r fakeReader) Drop()                {}
+func (r fakeReader) Wanted() bool         { return false }
+func (r fakeReader) Close()               {}
+
+func (r fakeReader) Next(ctx context.Context) (node.Chunk, error) {
+	select {
+	case c, ok := <-r.chunks:
+		if !ok {
+			return c, io.EOF
+		}
+		if c.Release == nil {
+			c.Release = func() {}
+		}
+		return c, nil
+	case err := <-r.failed:
+		return node.Chunk{}, err
+	case <-ctx.Done():
+		return node.Chunk{}, ctx.Err()
+	}
+}
+
+// door serves a node on a connection in memory.
+type door struct {
+	server *rpc.Server
+	conn   *grpc.ClientConn
+}
+
+func serve(t *testing.T, n Node, o rpc.Options) *door {
+	t.Helper()
+	d := &door{server: rpc.New(o)}
+	Register(d.server, n)
+	l := bufconn.Listen(1 << 20)
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(l) }()
+	conn, err := grpc.NewClient("passthrough:door",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(rpc.MaxRequestBytes)))
+	require.NoError(t, err)
+	d.conn = conn
+	t.Cleanup(func() {
+		_ = conn.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		d.server.Stop(ctx)
+		require.NoError(t, <-served)
+		require.Zero(t, d.server.Appends.Used(), "bytes that were never given back to the budget")
+	})
+	return d
+}
+
+// appendClient is an append stream that sends and receives messages of wire.
+type appendClient struct {
+	*testing.T
+	grpc.ClientStream
+	cancel context.CancelFunc
+}
+
+func (d *door) append(t *testing.T) appendClient {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	stream, err := strandlinev1.NewLogServiceClient(d.conn).Append(ctx)
+	require.NoError(t, err)
+	return appendClient{t, stream, cancel}
+}
+
+func (c appendClient) send(q *wire.AppendRequest) {
+	c.Helper()
+	require.NoError(c, c.SendMsg(q))
+}
+
+func (c appendClient) receive() *wire.AppendResponse {
+	c.Helper()
+	r := new(wire.AppendResponse)
+	require.NoError(c, c.RecvMsg(r))
+	return r
+}
+
+func (c appendClient) end() error { return c.RecvMsg(new(wire.AppendResponse)) }
+
+// batchOf encodes values into one batch at an offset.
+func batchOf(t testing.TB, base record.Offset, values ...string) record.Batch {
+	t.Helper()
+	var b record.Builder
+	for i, v := range values {
+		require.NoError(t, b.Add(record.Record{Timestamp: 1_700_000_000_000 + int64(i), Value: []byte(v)}))
+	}
+	batch, err := b.Finish(record.None)
+	require.NoError(t, err)
+	batch.SetBaseOffset(base)
+	return batch
+}
+
+func join(batches ...record.Batch) (run []byte) {
+	for _, b := range batches {
+		run = append(run, b...)
+	}
+	return run
+}

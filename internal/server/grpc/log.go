@@ -1,0 +1,83 @@
+package grpcdoor
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/rpc"
+)
+
+type logService struct {
+	strandlinev1.UnimplementedLogServiceServer
+	server *rpc.Server
+	node   Node
+}
+
+func (d *logService) Trim(ctx context.Context, q *strandlinev1.TrimRequest) (*strandlinev1.TrimResponse, error) {
+	start, end, err := d.node.Trim(ctx, knowing(q.GetLogId()), q.GetLog(), record.Offset(q.GetBefore()), q.GetFastForward())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.TrimResponse{StartOffset: int64(start), EndOffset: int64(end)}, nil
+}
+
+func (d *logService) AcquireWriter(ctx context.Context, q *strandlinev1.AcquireWriterRequest) (*strandlinev1.AcquireWriterResponse, error) {
+	term, end, err := d.node.AcquireWriter(ctx, knowing(q.GetLogId()), q.GetLog())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.AcquireWriterResponse{WriterTerm: uint64(term), EndOffset: int64(end)}, nil
+}
+
+func (d *logService) GetInfo(ctx context.Context, q *strandlinev1.GetInfoRequest) (*strandlinev1.GetInfoResponse, error) {
+	var info node.Info
+	var err error
+	if q.GetAllowStale() {
+		info, err = d.node.KnownInfo(knowing(q.GetLogId()), q.GetLog())
+	} else {
+		info, err = d.node.Info(ctx, knowing(q.GetLogId()), q.GetLog())
+	}
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.GetInfoResponse{Info: encodeInfo(info)}, nil
+}
+
+const (
+	defaultWatchInterval = time.Second
+	minWatchInterval     = 10 * time.Millisecond
+)
+
+// WatchInfo sends what the log is now, and again after changes. Changes that
+// come within the interval are sent together.
+func (d *logService) WatchInfo(q *strandlinev1.WatchInfoRequest, stream grpc.ServerStreamingServer[strandlinev1.WatchInfoResponse]) error {
+	ctx, cancel := d.server.UntilStop(stream.Context())
+	defer cancel()
+	interval := defaultWatchInterval
+	if i := q.GetMinInterval(); i != nil {
+		if err := i.CheckValid(); err != nil {
+			return rpc.StatusOf(ctx, record.Refuse(record.Invalid, "minimum interval: %v", err))
+		}
+		interval = max(i.AsDuration(), minWatchInterval)
+	}
+	info, err := d.node.Info(ctx, knowing(q.GetLogId()), q.GetLog())
+	pause := time.NewTicker(interval)
+	defer pause.Stop()
+	for err == nil {
+		if err = stream.Send(&strandlinev1.WatchInfoResponse{Info: encodeInfo(info)}); err != nil {
+			break
+		}
+		select {
+		case <-pause.C:
+			info, err = d.node.Watch(ctx, knowing(info.ID), q.GetLog(), info)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return rpc.StatusOf(ctx, err)
+}

@@ -1,0 +1,81 @@
+package grpcdoor
+
+import (
+	"context"
+	"time"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/rpc"
+)
+
+// Node is what the door asks of a node. See node.Node for what each verb
+// promises.
+type Node interface {
+	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
+	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
+	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error)
+
+	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
+	KnownInfo(c node.Caller, log string) (node.Info, error)
+	Watch(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
+
+	OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error)
+	KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error
+	CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error
+	Resolve(ctx context.Context, c node.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error)
+
+	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error)
+	ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	DeleteLog(ctx context.Context, c node.Caller, name string) error
+
+	InitCluster(ctx context.Context, c node.Caller) (node.Formation, error)
+	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
+	AddNode(ctx context.Context, c node.Caller, name, address string) (existed bool, err error)
+	CreateToken(ctx context.Context, c node.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error)
+	RemoveNode(ctx context.Context, c node.Caller, name string) error
+	Rebalance(ctx context.Context, c node.Caller) (left int, err error)
+	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
+	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
+}
+
+// Reader is a node.Reader.
+type Reader interface {
+	Log() uint64
+	First() record.Offset
+	Next(ctx context.Context) (node.Chunk, error)
+	Drop()
+	Wanted() bool
+	Close()
+}
+
+// Register serves strandline.v1 for n on s.
+func Register(s *rpc.Server, n Node) {
+	strandlinev1.RegisterLogServiceServer(s, &logService{server: s, node: n})
+	strandlinev1.RegisterSessionServiceServer(s, &sessionService{node: n})
+	strandlinev1.RegisterCatalogServiceServer(s, &catalogService{node: n})
+	strandlinev1.RegisterClusterServiceServer(s, &clusterService{node: n})
+}
+
+// Verbs are those of a real node.
+func Verbs(n *node.Node) Node { return verbs{n} }
+
+type verbs struct{ *node.Node }
+
+func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadRequest) (Reader, error) {
+	r, err := v.Node.Read(ctx, c, log, q)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// anonymous is every caller, until callers are told apart.
+var anonymous node.Caller
+
+// knowing is a caller that knows the log it names by an id; 0: by its name only.
+func knowing(log uint64) node.Caller { return node.Caller{Log: log} }

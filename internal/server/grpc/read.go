@@ -1,0 +1,273 @@
+package grpcdoor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport/wire"
+)
+
+const (
+	defaultHeartbeat = 5 * time.Second
+	minHeartbeat     = 100 * time.Millisecond
+)
+
+// readStream is one Read stream. A client that does not keep up is waited for: gRPC
+// gets a chunk when it has sent the one before, and the next one, which is read
+// meanwhile, is given up if that takes long.
+type readStream struct {
+	*logService
+	stream    grpc.ServerStream
+	log       string
+	id        uint64 // of the log
+	reader    Reader
+	next      record.Offset // of the next record to send
+	follow    bool
+	heartbeat time.Duration
+	send      func(node.Chunk) error
+	sent      chan struct{} // of capacity 1: gRPC has sent the chunk it was given
+}
+
+const (
+	// stallTime is how long a client may take for a chunk before what was read
+	// ahead for it is given up.
+	stallTime = 100 * time.Millisecond
+	// disconnectTime is how long it may take while others wait for memory.
+	disconnectTime = 5 * time.Second
+)
+
+// watch looks after a client that is being sent a chunk, until stop is called.
+func (s *readStream) watch(ctx context.Context) (stop func()) {
+	var mu sync.Mutex
+	var timer *time.Timer
+	done, begun := false, time.Now()
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if done {
+			return
+		}
+		s.reader.Drop()
+		if time.Since(begun) >= disconnectTime && s.reader.Wanted() {
+			s.server.Warn("a client that does not take what it reads is disconnected: others wait for memory", "log", s.log)
+			rpc.Disconnect(ctx)
+			return
+		}
+		timer.Reset(disconnectTime / 5)
+	}
+	mu.Lock()
+	timer = time.AfterFunc(stallTime, look)
+	mu.Unlock()
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done = true
+		timer.Stop()
+	}
+}
+
+// Read serves a read until a limit, the end of the log or, if it follows, until
+// the client leaves, the log can no longer be read or the server stops. A read
+// that follows gets a frame without records at once, which tells where it
+// begins.
+func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {
+	ctx, cancel := d.server.UntilStop(stream.Context())
+	defer cancel()
+	request, refusal := decodeRead(q)
+	if refusal != nil {
+		return rpc.StatusOf(ctx, refusal)
+	}
+	request.Metered = true
+	reader, err := d.node.Read(ctx, knowing(q.GetLogId()), q.GetLog(), request)
+	if err != nil {
+		return rpc.StatusOf(ctx, err)
+	}
+	defer reader.Close()
+	s := &readStream{
+		logService: d, stream: stream, log: q.GetLog(), id: reader.Log(), reader: reader, next: reader.First(),
+		follow: request.Follow, heartbeat: defaultHeartbeat, sent: make(chan struct{}, 1),
+	}
+	if q.GetHeartbeat() != nil {
+		s.heartbeat = max(q.GetHeartbeat().AsDuration(), minHeartbeat)
+	}
+	s.send = s.sendBatches
+	if q.GetFormat() != strandlinev1.ReadFormat_READ_FORMAT_BATCHES {
+		s.send = (&recordFrames{stream: s}).send
+	}
+	return rpc.StatusOf(ctx, s.run(ctx))
+}
+
+func (s *readStream) run(ctx context.Context) error {
+	if s.follow {
+		if err := s.sendHeartbeat(); err != nil {
+			return err
+		}
+	}
+	for {
+		chunk, err := s.wait(ctx)
+		switch {
+		case err == nil:
+			bytes := chunk.Bytes
+			stop := s.watch(ctx)
+			err = s.send(chunk)
+			stop()
+			s.server.SentToReader(bytes)
+			s.next = chunk.First + record.Offset(chunk.Count)
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errIdle):
+			err = s.sendHeartbeat()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// errIdle tells that nothing came for as long as a heartbeat takes.
+var errIdle = errors.New("nothing to read for now")
+
+func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {
+	if !s.follow {
+		return s.reader.Next(ctx)
+	}
+	idle, cancel := context.WithTimeout(ctx, s.heartbeat)
+	defer cancel()
+	chunk, err := s.reader.Next(idle)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = errIdle
+	}
+	return chunk, err
+}
+
+func (s *readStream) sendBatches(c node.Chunk) error {
+	if !wire.Counted(c.Parts) {
+		parts := [][]byte{slices.Concat(c.Parts...)}
+		c.Release()
+		c.Parts, c.Release = parts, func() {}
+	}
+	err := s.stream.SendMsg(&wire.ReadFrame{
+		LogID: s.id, First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
+		Age: c.Age, HasAge: c.Age != node.UnknownAge, Parts: c.Parts, Sent: func() {
+			c.Release()
+			s.sent <- struct{}{}
+		},
+	})
+	if err != nil || !wire.Counted(c.Parts) {
+		return err // too little to wait for
+	}
+	select {
+	case <-s.sent:
+		return nil
+	case <-s.stream.Context().Done():
+		return s.stream.Context().Err()
+	case <-s.server.Stopping().Done():
+		return rpc.ErrStopping
+	}
+}
+
+func (s *readStream) sendHeartbeat() error {
+	info, err := s.node.KnownInfo(knowing(s.id), s.log)
+	if err != nil {
+		return err
+	}
+	return s.stream.SendMsg(&wire.ReadFrame{
+		LogID: s.id, First: int64(s.next), Start: int64(info.Start), End: int64(info.End), Age: info.Age, HasAge: info.Age != node.UnknownAge,
+	})
+}
+
+// decodeRead turns a request into the node's terms.
+func decodeRead(q *strandlinev1.ReadRequest) (node.ReadRequest, *record.Refusal) {
+	r := node.ReadRequest{
+		MaxRecords: q.GetMaxRecords(),
+		MaxBytes:   q.GetMaxBytes(),
+		Until:      node.NoOffset,
+		Follow:     q.GetFollow(),
+	}
+	if q.UntilOffset != nil {
+		r.Until = record.Offset(q.GetUntilOffset())
+		if r.Until < 0 {
+			return r, record.Refuse(record.Invalid, "until offset %d is below 0", r.Until)
+		}
+	}
+	if t := q.GetUntilTime(); t != nil {
+		if err := t.CheckValid(); err != nil {
+			return r, record.Refuse(record.Invalid, "until time: %v", err)
+		}
+		r.UntilTime = max(t.AsTime().UnixMilli(), 1) // 0 would mean no limit
+	}
+	switch from := q.GetFrom().(type) {
+	case *strandlinev1.ReadRequest_Offset:
+		r.From = node.From{Kind: node.FromOffset, Offset: record.Offset(from.Offset)}
+	case *strandlinev1.ReadRequest_Time:
+		if err := from.Time.CheckValid(); err != nil {
+			return r, record.Refuse(record.Invalid, "from time: %v", err)
+		}
+		r.From = node.From{Kind: node.FromTime, Time: from.Time.AsTime().UnixMilli()}
+	case *strandlinev1.ReadRequest_Position:
+		if from.Position == strandlinev1.ReadPosition_READ_POSITION_TAIL {
+			r.From.Kind = node.FromTail
+		}
+	}
+	if refusal := decodeConsistency(q, &r); refusal != nil {
+		return r, refusal
+	}
+	h := q.GetHeartbeat()
+	switch {
+	case r.MaxRecords < 0 || r.MaxBytes < 0:
+		return r, record.Refuse(record.Invalid, "a limit is below 0")
+	case r.From.Kind == node.FromOffset && r.From.Offset < 0:
+		return r, record.Refuse(record.Invalid, "offset %d is below 0", r.From.Offset)
+	case h != nil && h.CheckValid() != nil:
+		return r, record.Refuse(record.Invalid, "heartbeat: %v", h.CheckValid())
+	case !known(strandlinev1.ReadFormat_name, q.GetFormat()) || !known(strandlinev1.ReadPosition_name, q.GetPosition()):
+		return r, record.Refuse(record.Unsupported, "format %v or position %v is unknown here", q.GetFormat(), q.GetPosition())
+	}
+	return r, nil
+}
+
+// decodeConsistency turns what the client wants to be sure of into the node's
+// terms. A client that says nothing gets what is hardest to misunderstand.
+func decodeConsistency(q *strandlinev1.ReadRequest, r *node.ReadRequest) *record.Refusal {
+	r.Consistency = node.ConsistencyLinearizable
+	switch c := q.GetConsistency().(type) {
+	case *strandlinev1.ReadRequest_Level:
+		switch c.Level {
+		case strandlinev1.ReadConsistency_READ_CONSISTENCY_ANY:
+			r.Consistency = node.ConsistencyAny
+		case strandlinev1.ReadConsistency_READ_CONSISTENCY_UNSPECIFIED, strandlinev1.ReadConsistency_READ_CONSISTENCY_LINEARIZABLE:
+		default:
+			return record.Refuse(record.Unsupported, "consistency %v is unknown here", c.Level)
+		}
+	case *strandlinev1.ReadRequest_AtLeastOffset:
+		r.Consistency, r.AtLeast = node.ConsistencyAtLeast, record.Offset(c.AtLeastOffset)
+		if r.AtLeast < 0 {
+			return record.Refuse(record.Invalid, "at least offset %d is below 0", r.AtLeast)
+		}
+	case *strandlinev1.ReadRequest_MaxAge:
+		if err := c.MaxAge.CheckValid(); err != nil {
+			return record.Refuse(record.Invalid, "maximum age: %v", err)
+		}
+		r.Consistency, r.MaxAge = node.ConsistencyBounded, c.MaxAge.AsDuration()
+		if r.MaxAge <= 0 {
+			return record.Refuse(record.Invalid, "a maximum age of %v: it is above 0; ask for a linearizable read instead", r.MaxAge)
+		}
+	}
+	return nil
+}
+
+// known tells whether an enumeration names a value: proto3 lets others pass.
+func known[E ~int32](names map[int32]string, value E) bool {
+	_, ok := names[int32(value)]
+	return ok
+}

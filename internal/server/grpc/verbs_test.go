@@ -1,0 +1,216 @@
+package grpcdoor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/rpc"
+)
+
+// verbNode answers each verb with values that a test can tell apart, or with
+// refusal, if that is set.
+type verbNode struct {
+	*fakeNode
+	refusal error
+	changes chan node.Info
+}
+
+func (v *verbNode) Trim(_ context.Context, _ node.Caller, log string, before record.Offset, fastForward bool) (record.Offset, record.Offset, error) {
+	if !fastForward {
+		return 0, 0, v.refusal
+	}
+	return before, before + record.Offset(len(log)), v.refusal
+}
+
+func (v *verbNode) AcquireWriter(context.Context, node.Caller, string) (record.WriterTerm, record.Offset, error) {
+	return 3, 4, v.refusal
+}
+
+func (v *verbNode) Info(_ context.Context, _ node.Caller, log string) (node.Info, error) {
+	return node.Info{Name: log, End: 1}, v.refusal
+}
+
+func (v *verbNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
+	return node.Info{Name: log, End: 0}, v.refusal
+}
+
+func (v *verbNode) Watch(ctx context.Context, _ node.Caller, _ string, since node.Info) (node.Info, error) {
+	select {
+	case i := <-v.changes:
+		i.Start = since.End
+		return i, nil
+	case <-ctx.Done():
+		return node.Info{}, ctx.Err()
+	}
+}
+
+func (v *verbNode) OpenSession(_ context.Context, _ node.Caller, _ string, lease time.Duration) (node.Session, error) {
+	return node.Session{ID: 5, Epoch: 6, Lease: lease}, v.refusal
+}
+
+func (v *verbNode) KeepSession(context.Context, node.Caller, string, record.SessionID) error {
+	return v.refusal
+}
+
+func (v *verbNode) CloseSession(context.Context, node.Caller, string, record.SessionID) error {
+	return v.refusal
+}
+
+func (v *verbNode) Resolve(_ context.Context, _ node.Caller, _ string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
+	if final {
+		return sequence.Outcome{State: sequence.Never}, e + 1, v.refusal
+	}
+	return sequence.Outcome{State: sequence.Committed, Offset: record.Offset(id) + record.Offset(s)}, e, v.refusal
+}
+
+func (v *verbNode) CreateLog(_ context.Context, _ node.Caller, name string, c node.Config) (node.Info, error) {
+	return node.Info{Name: name, Config: c}, v.refusal
+}
+
+func (v *verbNode) ConfigureLog(_ context.Context, _ node.Caller, name string, c node.Config) (node.Info, error) {
+	return node.Info{Name: name, Config: c}, v.refusal
+}
+
+func (v *verbNode) ListLogs(_ context.Context, _ node.Caller, internal bool) ([]node.Info, error) {
+	logs := []node.Info{{Name: "orders"}}
+	if internal {
+		logs = append(logs, node.Info{Name: "_catalog"})
+	}
+	return logs, v.refusal
+}
+
+func (v *verbNode) DeleteLog(context.Context, node.Caller, string) error { return v.refusal }
+
+func TestEachCallAsksItsVerb(t *testing.T) {
+	ctx := context.Background()
+	d := serve(t, &verbNode{fakeNode: newFakeNode()}, rpc.Options{})
+	log := strandlinev1.NewLogServiceClient(d.conn)
+	session := strandlinev1.NewSessionServiceClient(d.conn)
+	catalog := strandlinev1.NewCatalogServiceClient(d.conn)
+
+	trim, err := log.Trim(ctx, &strandlinev1.TrimRequest{Log: "orders", Before: 10, FastForward: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 10, trim.StartOffset)
+	require.EqualValues(t, 16, trim.EndOffset)
+
+	writer, err := log.AcquireWriter(ctx, &strandlinev1.AcquireWriterRequest{Log: "orders"})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, writer.WriterTerm)
+	require.EqualValues(t, 4, writer.EndOffset)
+
+	fresh, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: "orders"})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, fresh.Info.EndOffset)
+	stale, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: "orders", AllowStale: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 0, stale.Info.EndOffset)
+
+	opened, err := session.OpenSession(ctx, &strandlinev1.OpenSessionRequest{Log: "orders", Lease: durationpb.New(time.Second)})
+	require.NoError(t, err)
+	require.EqualValues(t, 5, opened.SessionId)
+	require.EqualValues(t, 6, opened.Epoch)
+	require.Equal(t, time.Second, opened.Lease.AsDuration())
+	_, err = session.KeepSession(ctx, &strandlinev1.KeepSessionRequest{Log: "orders", SessionId: 5})
+	require.NoError(t, err)
+	_, err = session.CloseSession(ctx, &strandlinev1.CloseSessionRequest{Log: "orders", SessionId: 5})
+	require.NoError(t, err)
+	resolved, err := session.Resolve(ctx, &strandlinev1.ResolveRequest{Log: "orders", SessionId: 5, Epoch: 1, Sequence: 2})
+	require.NoError(t, err)
+	require.Equal(t, strandlinev1.ResolveState_RESOLVE_STATE_COMMITTED, resolved.State)
+	require.EqualValues(t, 7, resolved.Offset)
+	require.EqualValues(t, 1, resolved.Epoch)
+	resolved, err = session.Resolve(ctx, &strandlinev1.ResolveRequest{Log: "orders", SessionId: 5, Epoch: 1, Sequence: 2, Final: true})
+	require.NoError(t, err)
+	require.Equal(t, strandlinev1.ResolveState_RESOLVE_STATE_NEVER, resolved.State)
+	require.EqualValues(t, 2, resolved.Epoch)
+
+	config := &strandlinev1.LogConfig{
+		Durability: strandlinev1.Durability_DURABILITY_MEMORY, Retention: durationpb.New(time.Minute), RetentionBytes: 9, Replicas: 1,
+	}
+	created, err := catalog.CreateLog(ctx, &strandlinev1.CreateLogRequest{Name: "orders", Config: config})
+	require.NoError(t, err)
+	require.Equal(t, config.String(), created.Info.Config.String())
+	configured, err := catalog.ConfigureLog(ctx, &strandlinev1.ConfigureLogRequest{Name: "orders", Config: config})
+	require.NoError(t, err)
+	require.Equal(t, config.String(), configured.Info.Config.String())
+	listed, err := catalog.ListLogs(ctx, &strandlinev1.ListLogsRequest{IncludeInternal: true})
+	require.NoError(t, err)
+	require.Len(t, listed.Logs, 2)
+	_, err = catalog.DeleteLog(ctx, &strandlinev1.DeleteLogRequest{Name: "orders"})
+	require.NoError(t, err)
+}
+
+func TestEachCallTellsARefusal(t *testing.T) {
+	ctx := context.Background()
+	d := serve(t, &verbNode{fakeNode: newFakeNode(), refusal: record.Refuse(record.Fenced, "fenced")}, rpc.Options{})
+	log := strandlinev1.NewLogServiceClient(d.conn)
+	session := strandlinev1.NewSessionServiceClient(d.conn)
+	catalog := strandlinev1.NewCatalogServiceClient(d.conn)
+	for name, call := range map[string]func() error{
+		"Trim":          func() error { _, err := log.Trim(ctx, &strandlinev1.TrimRequest{}); return err },
+		"AcquireWriter": func() error { _, err := log.AcquireWriter(ctx, &strandlinev1.AcquireWriterRequest{}); return err },
+		"GetInfo":       func() error { _, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{}); return err },
+		"known GetInfo": func() error { _, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{AllowStale: true}); return err },
+		"WatchInfo": func() error {
+			s, err := log.WatchInfo(ctx, &strandlinev1.WatchInfoRequest{})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		},
+		"OpenSession":  func() error { _, err := session.OpenSession(ctx, &strandlinev1.OpenSessionRequest{}); return err },
+		"KeepSession":  func() error { _, err := session.KeepSession(ctx, &strandlinev1.KeepSessionRequest{}); return err },
+		"CloseSession": func() error { _, err := session.CloseSession(ctx, &strandlinev1.CloseSessionRequest{}); return err },
+		"Resolve":      func() error { _, err := session.Resolve(ctx, &strandlinev1.ResolveRequest{}); return err },
+		"CreateLog":    func() error { _, err := catalog.CreateLog(ctx, &strandlinev1.CreateLogRequest{}); return err },
+		"ListLogs":     func() error { _, err := catalog.ListLogs(ctx, &strandlinev1.ListLogsRequest{}); return err },
+		"ConfigureLog": func() error { _, err := catalog.ConfigureLog(ctx, &strandlinev1.ConfigureLogRequest{}); return err },
+		"DeleteLog":    func() error { _, err := catalog.DeleteLog(ctx, &strandlinev1.DeleteLogRequest{}); return err },
+	} {
+		require.Equal(t, codes.Aborted, status.Code(call()), name)
+	}
+}
+
+func TestAWatchSendsTheStateAtOnceAndThenChanges(t *testing.T) {
+	n := &verbNode{fakeNode: newFakeNode(), changes: make(chan node.Info, 1)}
+	d := serve(t, n, rpc.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w, err := strandlinev1.NewLogServiceClient(d.conn).WatchInfo(ctx, &strandlinev1.WatchInfoRequest{
+		Log: "orders", MinInterval: durationpb.New(time.Nanosecond),
+	})
+	require.NoError(t, err)
+	first, err := w.Recv()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, first.Info.EndOffset)
+	n.changes <- node.Info{End: 2}
+	second, err := w.Recv()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, second.Info.EndOffset)
+	require.EqualValues(t, 1, second.Info.StartOffset, "the node was not told what is known already")
+}
+
+func TestSettingsThatCannotBeSaidAreRefused(t *testing.T) {
+	for name, c := range map[string]*strandlinev1.LogConfig{
+		"unknown durability": {Durability: 77},
+		"bad retention":      {Retention: &durationpb.Duration{Seconds: 1, Nanos: -1}},
+	} {
+		_, refusal := decodeConfig(c)
+		require.NotNil(t, refusal, name)
+	}
+}
+
+func TestEveryResolveStateHasANumber(t *testing.T) {
+	for s := sequence.Committed; s <= sequence.Forgotten; s++ {
+		require.NotZero(t, resolveStates[s], s)
+	}
+}

@@ -1,0 +1,226 @@
+package kafkadoor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/server/rpc"
+)
+
+// call is one request, from its first bytes until its answer has been sent.
+type call struct {
+	place      rpc.Place[*call]
+	connection *connection
+
+	key, version int16
+	correlation  int32
+	clientID     *string
+
+	api     *api
+	request kmsg.Request // nil where the version is not served
+	frame   frame        // what the request was decoded from and may alias
+	// produced is set for Produce alone, which a log works on beside us.
+	produced *produced
+}
+
+// frame is the memory of a request, and what it took of the budget.
+type frame struct {
+	bytes   []byte
+	pooled  *[]byte    // nil: not to be used again
+	class   *sync.Pool // where pooled belongs
+	charged int64
+	budget  *budget.Pool
+}
+
+// frames holds memory for Produce requests by size: smallFrame, twice that and
+// so on, and at last keptFrame.
+var frames [10]sync.Pool
+
+// frameClass is the place in frames of memory for so many bytes, and its size;
+// a request larger than keptFrame has none.
+func frameClass(size int) (class *sync.Pool, capacity int) {
+	if size > keptFrame {
+		return nil, size
+	}
+	n := bits.Len(uint(max(size, smallFrame)-1)) - bits.Len(smallFrame-1)
+	n = min(n, len(frames)-1)
+	if n == len(frames)-1 {
+		return &frames[n], keptFrame
+	}
+	return &frames[n], smallFrame << n
+}
+
+// find finds what serves a request of this kind and version.
+func (q *call) find() {
+	q.api = apis[q.key]
+	if q.api == nil || q.key != apiVersionsKey && (q.version < q.api.min || q.version > q.api.max) {
+		q.api = unserved
+	}
+}
+
+// admit takes what a request of so many bytes will cost out of the budget, and
+// memory for it.
+func (q *call) admit(size int) error {
+	if q.find(); q.api == unserved {
+		q.connection.tellUnserved(q.key, q.version)
+		if unsupported(q.key, q.version) == nil {
+			return fmt.Errorf("a request with key %d and version %d, which is not served", q.key, q.version)
+		}
+	}
+	class, capacity := frameClass(size)
+	cost, pool := int64(capacity), q.connection.server.requests
+	if q.api.key != produceKey {
+		// Not worth it: they are small or rare.
+		class, capacity = nil, size
+		most := MaxCallBytes
+		if q.api.large {
+			most = MaxGroupBytes
+		}
+		if size > most {
+			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, most)
+		}
+		pool, cost = q.connection.server.calls, int64(size)*callCost
+		switch {
+		case q.api.key == fetchKey:
+			pool, cost = q.connection.server.polls, int64(size)*fetchCost
+		case size > MaxCallBytes:
+			cost = int64(size) * largeCost
+		}
+	}
+	if err := pool.Acquire(q.connection.ctx, cost); err != nil {
+		return err
+	}
+	q.frame.charged, q.frame.budget = cost, pool
+	if class == nil {
+		q.frame.bytes = make([]byte, size)
+		return nil
+	}
+	q.frame.class = class
+	q.frame.pooled, _ = class.Get().(*[]byte)
+	if q.frame.pooled == nil {
+		memory := make([]byte, capacity)
+		q.frame.pooled = &memory
+	}
+	q.frame.bytes = (*q.frame.pooled)[:size]
+	return nil
+}
+
+var errHeader = errors.New("request header is cut short")
+
+// decode reads the header and, where the version is served, the request.
+func (q *call) decode() error {
+	data := q.frame.bytes
+	q.correlation = int32(binary.BigEndian.Uint32(data[4:]))
+	if q.api == unserved || q.key == apiVersionsKey {
+		// Whatever follows the header of ApiVersions tells nothing that counts,
+		// and a version from the future may not be looked into at all.
+		return nil
+	}
+	request := kmsg.RequestForKey(q.key)
+	request.SetVersion(q.version)
+	header := walk{rest: data[8:], flexible: false}
+	if err := q.decodeClientID(&header); err != nil {
+		return err
+	}
+	if request.IsFlexible() && !header.tags() {
+		return errHeader
+	}
+	parts, err := q.api.layout.check(header.rest, q.version, request.IsFlexible())
+	if err == nil && q.key != produceKey && len(data) > MaxCallBytes && parts > len(data)/largePart {
+		err = fmt.Errorf("%d fields and elements in %d bytes; as many are taken in up to %d bytes", parts, len(data), MaxCallBytes)
+	}
+	if err != nil {
+		return fmt.Errorf("%s request of version %d: %w", q.api.name, q.version, err)
+	}
+	if err := request.ReadFrom(header.rest); err != nil {
+		return fmt.Errorf("%s request of version %d: %w", q.api.name, q.version, err)
+	}
+	q.request = request
+	return nil
+}
+
+func (q *call) decodeClientID(w *walk) error {
+	if len(w.rest) < 2 {
+		return errHeader
+	}
+	null := int16(binary.BigEndian.Uint16(w.rest)) < 0
+	n, ok := w.length(2)
+	if !ok || n > len(w.rest) {
+		return errHeader
+	}
+	if !null {
+		if same := q.connection.client; same == string(w.rest[:n]) {
+			q.clientID = &same
+		} else {
+			id := string(w.rest[:n])
+			q.clientID = &id
+		}
+	}
+	return w.skipped(n)
+}
+
+func (w *walk) skipped(n int) error {
+	if !w.skip(n) {
+		return errHeader
+	}
+	return nil
+}
+
+// answer does the work, if the request is not one that a log has worked on
+// already, and sends the answer or leaves it to the connection's flush.
+func (q *call) answer() error {
+	c := q.connection
+	switch {
+	case q.produced != nil:
+		q.answerProduce()
+	case q.api.key == fetchKey:
+		return q.answerFetch()
+	case q.api.key == apiVersionsKey:
+		c.respond(q, q.apiVersions())
+	default:
+		r := q.api.handle(q)
+		r.SetVersion(q.version)
+		c.respond(q, r)
+	}
+	return nil
+}
+
+// beginResponse appends room for the length, and the header of an answer. That
+// of ApiVersions has no tags in any version, because a client reads it before
+// it knows which one it got.
+func (q *call) beginResponse(out []byte, flexible bool) []byte {
+	out = append(out, 0, 0, 0, 0)
+	out = binary.BigEndian.AppendUint32(out, uint32(q.correlation))
+	if flexible && q.key != apiVersionsKey {
+		out = append(out, 0)
+	}
+	return out
+}
+
+// release ends the call's hold on its request. For a call that a log works on,
+// settle does so instead.
+func (q *call) release() {
+	if q.produced == nil {
+		q.frame.release()
+	}
+}
+
+// abandon is release for a call that gets no answer.
+func (q *call) abandon() { q.release() }
+
+func (f *frame) release() {
+	if f.budget == nil {
+		return // released before
+	}
+	if f.pooled != nil {
+		f.class.Put(f.pooled)
+	}
+	f.budget.Release(f.charged)
+	*f = frame{}
+}

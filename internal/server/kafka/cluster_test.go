@@ -1,0 +1,339 @@
+package kafkadoor
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
+)
+
+// doors are the nodes of a cluster in this process, by name, each with a Kafka
+// port. Nodes that are hidden tell others no address of theirs.
+type doors map[string]*door
+
+var doorNames = []string{"a", "b", "c"}
+
+func openCluster(t *testing.T, hidden ...string) doors {
+	t.Helper()
+	return openClusterOver(t, func(_ string, n Node) Node { return n }, hidden...)
+}
+
+// openClusterOver opens doors to what over makes of each node.
+func openClusterOver(t *testing.T, over func(name string, n Node) Node, hidden ...string) doors {
+	t.Helper()
+	peers, listeners := map[string]string{}, map[string]net.Listener{}
+	for _, name := range doorNames {
+		l, err := net.Listen("tcp", "127.5.0.2:0")
+		require.NoError(t, err)
+		peers[name], listeners[name] = l.Addr().String(), l
+	}
+	all := doors{}
+	for _, name := range doorNames {
+		all[name] = openMember(t, name, peers, listeners[name], !has(hidden, name), over)
+	}
+	_, err := all["a"].node.InitCluster(t.Context(), node.Caller{})
+	require.NoError(t, err)
+	for _, d := range all {
+		d.eventually("every node knows all others and their addresses", func() bool {
+			members, _ := d.node.Members()
+			for _, m := range members {
+				if !m.Up || m.Kafka == "" && !has(hidden, m.Name) {
+					return false
+				}
+			}
+			return len(members) == len(doorNames)
+		})
+	}
+	return all
+}
+
+func has(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func openMember(t *testing.T, name string, peers map[string]string, l net.Listener, shown bool, over func(string, Node) Node) *door {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	kafka, err := net.Listen("tcp", "127.5.0.1:0")
+	require.NoError(t, err)
+	o := node.Options{DataDir: t.TempDir(), Name: name, GRPCAddress: peers[name], Peers: peers, SegmentBytes: 4 << 20, Logger: quiet}
+	if shown {
+		o.KafkaAddress = kafka.Addr().String()
+	}
+	n, err := node.Open(o)
+	require.NoError(t, err)
+	d := &door{T: t, node: n, server: New(over(name, Verbs(n)), Options{Logger: quiet}), address: kafka.Addr().String()}
+	fromPeers, others := peer.Split(l)
+	served := make(chan error, 2)
+	go func() { served <- n.ServePeers(fromPeers) }()
+	go func() { served <- d.server.Serve(kafka) }()
+	d.stop = func() {
+		d.server.Stop(context.Background())
+		require.NoError(t, n.Close(context.Background()))
+		_, _ = fromPeers.Close(), others.Close()
+		for range 2 {
+			require.NoError(t, <-served)
+		}
+		d.stop = func() {}
+	}
+	t.Cleanup(func() { d.stop() })
+	return d
+}
+
+// leader waits for the node that leads a log of so many replicas; followers are
+// the others that hold it.
+func (all doors) leader(log string, replicas int) (leader *door, followers []*door) {
+	all["a"].Helper()
+	all["a"].eventually(log+" is led and all its replicas are known", func() bool {
+		leader, followers = nil, nil
+		for _, name := range doorNames {
+			b, err := all[name].node.Bounds(node.Caller{}, log)
+			switch {
+			case err != nil:
+			case b.Leading:
+				leader = all[name]
+			default:
+				followers = append(followers, all[name])
+			}
+		}
+		return leader != nil && len(followers) == replicas-1
+	})
+	return leader, followers
+}
+
+// eventually waits for what other goroutines bring about.
+func (d *door) eventually(what string, yes func() bool) {
+	d.Helper()
+	require.Eventually(d, yes, 30*time.Second, 5*time.Millisecond, what)
+}
+
+// id is what clients call this node.
+func (d *door) id() int32 {
+	_, self := d.node.Members()
+	return int32(self)
+}
+
+// fetchFrom fetches topic "orders" from its beginning for a client in a rack.
+// An answer that waited for its time would come after the connection's.
+func (d *door) fetchFrom(rack string) kmsg.FetchResponseTopicPartition {
+	d.Helper()
+	q := fetchRequest(11, 60_000, 1, 1<<20, 0, "orders")
+	q.Rack = rack
+	p := d.raw().fetch(q).Topics[0].Partitions[0]
+	require.Zero(d, p.ErrorCode)
+	return p
+}
+
+func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
+	all := openCluster(t)
+	all["a"].createReplicated("orders", 1, 3)
+	leader, followers := all.leader("orders", 3)
+	near, far := followers[0], followers[1]
+	leader.appendDirectly("orders", batchOf(t, record.None, "1", "2"))
+	stored := leader.stored("orders")
+
+	for _, follower := range followers {
+		leader.eventually("the leader hears that the follower has the records", func() bool {
+			return leader.fetchFrom(follower.node.Name()).PreferredReadReplica == follower.id()
+		})
+	}
+	sent := leader.fetchFrom(near.node.Name())
+	require.Equal(t, near.id(), sent.PreferredReadReplica)
+	require.Empty(t, sent.RecordBatches, "they come from there")
+	served := near.fetchFrom(near.node.Name())
+	require.EqualValues(t, noBroker, served.PreferredReadReplica)
+	require.Equal(t, stored, served.RecordBatches)
+	for _, rack := range []string{"", leader.node.Name(), "elsewhere"} {
+		p := leader.fetchFrom(rack)
+		require.EqualValues(t, noBroker, p.PreferredReadReplica, "rack %q", rack)
+		require.Equal(t, stored, p.RecordBatches, "rack %q", rack)
+	}
+
+	// A client that is told so follows, and one that has no rack stays.
+	before := far.received(fetchKey)
+	orders := kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().AtStart()}})
+	require.Equal(t, []string{"1", "2"}, values(far.poll(far.client(orders, kgo.Rack(far.node.Name())), 2)))
+	followed := far.received(fetchKey)
+	require.Greater(t, followed, before)
+	require.Equal(t, []string{"1", "2"}, values(near.poll(near.client(orders), 2)))
+	require.Equal(t, 1, near.received(fetchKey), "the one of above")
+
+	near.stop()
+	leader.eventually("the leader serves those in the rack of a node that is down", func() bool {
+		return string(leader.fetchFrom(near.node.Name()).RecordBatches) == string(stored)
+	})
+}
+
+// silenced is a node that gets no answer from the leaders of what it follows.
+type silenced struct{ Node }
+
+func (silenced) Info(ctx context.Context, _ node.Caller, _ string) (node.Info, error) {
+	<-ctx.Done()
+	return node.Info{}, ctx.Err()
+}
+
+func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
+	all := openCluster(t)
+	all["a"].createReplicated("orders", 1, 3)
+	leader, followers := all.leader("orders", 3)
+	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
+	near := followers[0].over(silenced{Verbs(followers[0].node)})
+	q := fetchRequest(11, 60_000, 1, 1<<20, 0, "orders")
+	q.Rack = near.node.Name()
+	near.eventually("it has the record", func() bool {
+		b, err := near.node.Bounds(node.Caller{}, "orders")
+		return err == nil && b.End == 1
+	})
+	require.NotEmpty(t, near.raw().fetch(q).Topics[0].Partitions[0].RecordBatches, "what it has it gives")
+	q.Topics[0].Partitions[0].FetchOffset = 1
+	require.Equal(t, kerr.NotLeaderForPartition.Code, near.raw().fetch(q).Topics[0].Partitions[0].ErrorCode, "and it has no more")
+}
+
+// lagging is a leader one of whose followers has stored nothing.
+type lagging struct {
+	Node
+	behind uint64
+	end    record.Offset
+}
+
+func (l lagging) StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error) {
+	ends, err := l.Node.StoredBy(ctx, c, log)
+	ends[l.behind] = l.end
+	return ends, err
+}
+
+func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
+	all := openCluster(t)
+	all["a"].createReplicated("orders", 1, 3)
+	leader, followers := all.leader("orders", 3)
+	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
+	leader.appendDirectly("orders", batchOf(t, record.None, "2"))
+	near := followers[0]
+	for end, sent := range map[record.Offset]int32{0: noBroker, 1: near.id(), 2: near.id()} {
+		d := leader.over(lagging{Verbs(leader.node), uint64(near.id()), end})
+		require.Equal(t, sent, d.fetchFrom(near.node.Name()).PreferredReadReplica, "stored up to %d", end)
+	}
+}
+
+func TestALeaderSendsNobodyToANodeThatDoesNotHoldTheLog(t *testing.T) {
+	all := openCluster(t)
+	all["a"].createReplicated("orders", 1, 1)
+	leader, _ := all.leader("orders", 1)
+	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
+	for _, rack := range doorNames {
+		require.Equal(t, leader.stored("orders"), leader.fetchFrom(rack).RecordBatches)
+	}
+}
+
+func TestEveryNodeDescribesThePartitionsThatItHolds(t *testing.T) {
+	all := openCluster(t)
+	const partitions = 6
+	all["a"].createReplicated("orders", partitions, 1)
+	on := map[int32]string{} // who holds a partition
+	for p := range int32(partitions) {
+		leader, _ := all.leader(node.PartitionLog("orders", p), 1)
+		leader.appendDirectly(node.PartitionLog("orders", p), batchOf(t, record.None, "1"))
+		on[p] = leader.node.Name()
+	}
+	described := 0
+	for _, name := range doorNames {
+		for _, p := range all[name].logDirs() {
+			require.Equal(t, name, on[p.Partition], "partition %d", p.Partition)
+			require.Positive(t, p.Size)
+			described++
+		}
+	}
+	require.Equal(t, partitions, described)
+}
+
+// logDirs describes the partitions of topic "orders" on a node.
+func (d *door) logDirs() []kmsg.DescribeLogDirsResponseDirTopicPartition {
+	d.Helper()
+	q := kmsg.NewPtrDescribeLogDirsRequest()
+	q.Version = 4
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	dirs := r.(*kmsg.DescribeLogDirsResponse).Dirs
+	require.Len(d, dirs, 1)
+	require.Zero(d, dirs[0].ErrorCode)
+	if len(dirs[0].Topics) == 0 {
+		return nil
+	}
+	require.Len(d, dirs[0].Topics, 1)
+	return dirs[0].Topics[0].Partitions
+}
+
+func TestANodeWithoutAnAddressForKafkaIsNoBrokerForClientsOfOthers(t *testing.T) {
+	all := openCluster(t, "c")
+	a, c := all["a"], all["c"]
+	require.Len(t, a.metadata().Brokers, 2)
+	require.Len(t, c.metadata().Brokers, 3, "a client that has found it can use it")
+
+	a.createReplicated("orders", 1, 3)
+	all.leader("orders", 3)
+	a.toLead("orders", c)
+	p := a.metadata("orders").Topics[0].Partitions[0]
+	require.Equal(t, kerr.LeaderNotAvailable.Code, p.ErrorCode)
+	require.EqualValues(t, noBroker, p.Leader)
+	require.Len(t, p.Replicas, 3)
+	require.Equal(t, []int32{c.id()}, p.OfflineReplicas)
+	p = c.metadata("orders").Topics[0].Partitions[0]
+	require.Zero(t, p.ErrorCode)
+	require.Equal(t, c.id(), p.Leader)
+
+	c.toLead("orders", a)
+	a.appendDirectly("orders", batchOf(t, record.None, "1"))
+	require.Equal(t, a.stored("orders"), a.fetchFrom("c").RecordBatches, "nobody is sent there")
+}
+
+func TestACoordinatorThatClientsCannotReachIsNotAvailable(t *testing.T) {
+	all := openCluster(t, "c")
+	a, c := all["a"], all["c"]
+	a.findCoordinator() // makes the log of offsets
+	a.toLead(offsetsLog, c)
+	told := a.findCoordinator()
+	require.Equal(t, kerr.CoordinatorNotAvailable.Code, told.ErrorCode)
+	require.Contains(t, *told.ErrorMessage, "no Kafka port for clients of other nodes")
+	require.Equal(t, c.id(), c.findCoordinator().NodeID, "those that have found it can use it")
+	c.toLead(offsetsLog, a)
+	require.Equal(t, a.id(), a.findCoordinator().NodeID)
+}
+
+func (d *door) findCoordinator() kmsg.FindCoordinatorResponseCoordinator {
+	d.Helper()
+	q := kmsg.NewPtrFindCoordinatorRequest()
+	q.Version, q.CoordinatorKeys = 4, []string{"readers"}
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.FindCoordinatorResponse).Coordinators[0]
+}
+
+// toLead lets another node lead a log, and returns when both know that it does.
+func (d *door) toLead(log string, other *door) {
+	d.Helper()
+	d.eventually(other.node.Name()+" leads "+log, func() bool {
+		// Refused, for one, while the other has not caught up.
+		err := d.node.TransferLeader(d.Context(), node.Caller{}, log, other.node.Name())
+		b, _ := other.node.Bounds(node.Caller{}, log)
+		known, _ := d.node.KnownInfo(node.Caller{}, log)
+		own, _ := other.node.KnownInfo(node.Caller{}, log)
+		return err == nil && b.Leading && known.Leader == own.Leader
+	})
+}

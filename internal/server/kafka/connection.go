@@ -1,0 +1,292 @@
+package kafkadoor
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/server/rpc"
+)
+
+// connection is one client's connection. One goroutine receives its requests
+// and hands appends to their logs at once; another answers all in the order in
+// which they came, and does for each but an append the work when its turn has
+// come. So many appends are in flight, the log decides them in order, and a
+// connection holds the memory of one other answer at a time.
+//
+// When the client goes away, what has been handed to a log is appended all the
+// same. What has not been received whole by then is never appended.
+type connection struct {
+	server *Server
+	conn   net.Conn
+	line   *rpc.Line[*call]
+	in     *bufio.Reader
+	// out is what of the answers has not been sent: answers to appends that are
+	// ready at the same time leave together.
+	out []byte
+	// sendBy is when the connection's write deadline ends.
+	sendBy time.Time
+	// produced is the memory of the answer to a Produce.
+	produced kmsg.ProduceResponse
+	// ctx ends when the connection does, or when the server stops.
+	ctx    context.Context
+	cancel context.CancelFunc
+	client string // as it calls itself
+	// unserved: it was logged that the client asks for what is not served.
+	unserved bool
+}
+
+func newConnection(s *Server, conn net.Conn) *connection {
+	c := &connection{server: s, conn: conn, line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer)}
+	c.ctx, c.cancel = context.WithCancel(s.stopping)
+	return c
+}
+
+// serve runs until the client leaves or misbehaves, or the server stops.
+func (c *connection) serve() {
+	defer c.conn.Close()
+	defer c.cancel()
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		err := c.receive()
+		if c.server.stopping.Err() != nil {
+			c.line.Close() // what was received is answered
+			return
+		}
+		c.tell(err)
+		c.cancel()
+		c.line.Break()
+	}()
+	if err := c.answer(); err != nil {
+		c.tell(err)
+	}
+	c.cancel()
+	c.line.Break()
+	_ = c.conn.Close()
+	<-received
+	// The calls that are left hold memory of the budget; those in a log's
+	// hands give it back themselves.
+	for _, left := range c.line.Rest() {
+		left.abandon()
+	}
+}
+
+// tell logs what ended the connection, unless it was its client.
+func (c *connection) tell(err error) {
+	var network net.Error
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &network) || c.ctx.Err() != nil {
+		return
+	}
+	c.server.metrics.misbehaved.Inc()
+	c.server.logger.Info("a Kafka connection was closed", "client", c.conn.RemoteAddr(), "id", c.client, "reason", err)
+}
+
+// tellUnserved logs a request that is not served, the first of a connection.
+func (c *connection) tellUnserved(key, version int16) {
+	if !c.unserved {
+		c.unserved = true
+		c.server.logger.Info("a Kafka client asks for what is not served", "client", c.conn.RemoteAddr(), "id", c.client,
+			"request", kmsg.NameForKey(key), "version", version)
+	}
+}
+
+// finish lets no more requests in.
+func (c *connection) finish() {
+	c.line.Close()
+	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// cut ends the connection at once.
+func (c *connection) cut() {
+	c.line.Break()
+	c.cancel()
+	_ = c.conn.Close()
+}
+
+// receive takes requests until the connection fails or the line is closed.
+func (c *connection) receive() error {
+	for c.line.AwaitRoom() {
+		q, err := c.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case q.api.key == produceKey:
+			q.produce()
+		case c.line.Join(&q.place):
+			c.line.Answer(&q.place) // its turn may come
+		default:
+			q.abandon()
+			return nil
+		}
+		c.server.metrics.received(q.api)
+	}
+	return nil
+}
+
+// next receives one request and decodes it.
+func (c *connection) next() (*call, error) {
+	size, err := c.size()
+	if err != nil {
+		return nil, err
+	}
+	header, err := c.in.Peek(4)
+	if err != nil {
+		return nil, err
+	}
+	q := &call{connection: c, key: int16(binary.BigEndian.Uint16(header)), version: int16(binary.BigEndian.Uint16(header[2:]))}
+	q.place.Value = q
+	if err := q.admit(size); err != nil {
+		return nil, err
+	}
+	if err := c.receiveFrame(q.frame.bytes); err != nil {
+		q.abandon()
+		return nil, err
+	}
+	if err := q.decode(); err != nil {
+		q.abandon()
+		return nil, err
+	}
+	if q.clientID != nil && *q.clientID != c.client {
+		c.client = *q.clientID
+	}
+	return q, nil
+}
+
+// size reads the length of the next request.
+func (c *connection) size() (int, error) {
+	prefix, err := c.in.Peek(4)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.refuseTLS(prefix); err != nil {
+		return 0, err
+	}
+	size := int(int32(binary.BigEndian.Uint32(prefix)))
+	_, _ = c.in.Discard(len(prefix))
+	const headerMin = 8 // key, version and correlation id
+	if size < headerMin || size > MaxProduceBytes {
+		return 0, fmt.Errorf("a request of %d bytes; %d to %d are taken", size, headerMin, MaxProduceBytes)
+	}
+	return size, nil
+}
+
+func (c *connection) receiveFrame(frame []byte) error {
+	if c.in.Buffered() < len(frame) {
+		if err := c.deadline(time.Now().Add(receiveTime + time.Duration(len(frame)>>20)*time.Second)); err != nil {
+			return err
+		}
+		defer c.deadline(time.Time{})
+	}
+	_, err := io.ReadFull(c.in, frame)
+	return err
+}
+
+// deadline sets when receiving ends, but for a server that stops: it wants no
+// more at all.
+func (c *connection) deadline(t time.Time) error {
+	err := c.conn.SetReadDeadline(t)
+	if c.server.stopping.Err() != nil {
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+	return err
+}
+
+// answer sends the answers in order, until there are no more. What is ready
+// leaves before anything that may wait.
+func (c *connection) answer() error {
+	for {
+		q, ok := c.line.Next()
+		if !ok {
+			return nil
+		}
+		var err error
+		if q.produced == nil {
+			err = c.flush()
+		}
+		if err == nil {
+			err = q.answer()
+		}
+		q.release()
+		if err == nil && (len(c.out) >= gatheredAnswers || !c.line.Ready()) {
+			err = c.flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// respond puts an answer of one piece behind those that are not sent yet.
+func (c *connection) respond(q *call, r kmsg.Response) {
+	begin := len(c.out)
+	c.out = r.AppendTo(q.beginResponse(c.out, r.IsFlexible()))
+	binary.BigEndian.PutUint32(c.out[begin:], uint32(len(c.out)-begin-4))
+}
+
+// flush sends the answers that are not sent yet.
+func (c *connection) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	err := c.write(c.out)
+	c.emptied(c.out)
+	return err
+}
+
+// emptied keeps the memory of what was sent for the next answers, unless it is
+// much more than they usually need.
+func (c *connection) emptied(sent []byte) {
+	if c.out = sent[:0]; cap(sent) > keptFrame {
+		c.out = nil
+	}
+}
+
+// write sends the parts one after the other. A client may take as long as it
+// likes, as long as it takes sendPiece within sendTime.
+func (c *connection) write(parts ...[]byte) error {
+	if len(parts) == 1 && len(parts[0]) <= sendPiece {
+		if err := c.sendInTime(); err != nil {
+			return err
+		}
+		_, err := c.conn.Write(parts[0])
+		return err
+	}
+	for len(parts) > 0 {
+		var piece net.Buffers
+		for size := 0; len(parts) > 0 && size < sendPiece; {
+			n := min(len(parts[0]), sendPiece-size)
+			piece = append(piece, parts[0][:n])
+			size += n
+			if parts[0] = parts[0][n:]; len(parts[0]) == 0 {
+				parts = parts[1:]
+			}
+		}
+		if err := c.sendInTime(); err != nil {
+			return err
+		}
+		if _, err := piece.WriteTo(c.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendInTime gives the next piece sendTime, and at most a second more: a
+// deadline costs as much as a small answer, so it is not set for each.
+func (c *connection) sendInTime() error {
+	now := time.Now()
+	if c.sendBy.Sub(now) >= sendTime {
+		return nil
+	}
+	c.sendBy = now.Add(sendTime + time.Second)
+	return c.conn.SetWriteDeadline(c.sendBy)
+}

@@ -1,0 +1,254 @@
+package kafkadoor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/group"
+)
+
+const (
+	// maxGroups bounds the groups with members, and maxGroupBytes what all
+	// members together tell of themselves.
+	maxGroups     = 10_000
+	maxGroupBytes = 128 << 20
+
+	// outliveEvery is how often the coordinator looks for groups to forget, and
+	// membersEvery how often it records which groups have members.
+	outliveEvery = time.Hour
+	membersEvery = time.Second
+
+	// settledAfter is how long after a coordinator has begun members that it has
+	// not heard of are gone: their sessions are over.
+	settledAfter = (group.MaxSessionMs + group.MaxRebalanceMs) * time.Millisecond
+)
+
+// coordinator drives the groups of the cluster, on the node that leads the log
+// of their offsets. It brings the time, and waits for what group decides.
+type coordinator struct {
+	server  *Server
+	started time.Time
+	offsets *offsets
+
+	mu      sync.Mutex
+	groups  map[string]*group.Group // those with members
+	bytes   int                     // of all members' own data, as of the last tick
+	term    uint64                  // of the leadership that groups belong to; 0: none
+	since   time.Time               // when that began
+	cleaned time.Time               // when groups were last looked at to be forgotten
+	told    time.Time               // when which groups have members was last recorded
+	upkeep  bool                    // one of the two is under way
+
+	loading sync.Mutex // held while a new leadership reads the log
+}
+
+func newCoordinator(s *Server) *coordinator {
+	return &coordinator{server: s, started: time.Now(), offsets: newOffsets(s.node), groups: map[string]*group.Group{}}
+}
+
+func (c *coordinator) now() int64 { return time.Since(c.started).Milliseconds() }
+
+// found makes the log of the offsets, if it is not there.
+func (c *coordinator) found(ctx context.Context) error {
+	_, err := c.server.node.Bounds(system, offsetsLog)
+	if !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
+		return nil // what else is wrong will show where it matters
+	}
+	_, err = c.server.node.CreateLog(ctx, system, offsetsLog, node.Config{})
+	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
+		return nil
+	}
+	return err
+}
+
+// ready returns the term in which this node coordinates, with all offsets
+// loaded, or an error where it does not.
+func (c *coordinator) ready(ctx context.Context) (term uint64, err error) {
+	b, err := c.server.node.Bounds(system, offsetsLog)
+	switch {
+	case errors.Is(err, &record.Refusal{Reason: record.LogNotFound}), errors.Is(err, &record.Refusal{Reason: record.NotLeader}):
+		c.resign()
+		return 0, kerr.NotCoordinator
+	case err != nil:
+		return 0, kerr.CoordinatorNotAvailable
+	case !b.Leading:
+		c.resign()
+		return 0, kerr.NotCoordinator
+	}
+	if c.termIs(b.Term) {
+		return b.Term, nil
+	}
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	if c.termIs(b.Term) {
+		return b.Term, nil
+	}
+	c.resign()
+	if err := c.offsets.load(ctx, b.Term); err != nil {
+		if ctx.Err() == nil {
+			c.server.logger.Warn("could not load the offsets of consumer groups", "error", err)
+		}
+		return 0, kerr.CoordinatorLoadInProgress
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.term, c.since, c.cleaned, c.told = b.Term, now, now, now
+	return b.Term, nil
+}
+
+// confirm returns nil if this node still coordinates in a term, so that what it
+// knows includes all that anybody was told.
+func (c *coordinator) confirm(ctx context.Context, term uint64) error {
+	if _, err := c.server.node.Info(ctx, system, offsetsLog); err != nil {
+		return coordinatorError(err)
+	}
+	// A node that has been replaced learns from its successor what is committed,
+	// and has not folded it.
+	b, err := c.server.node.Bounds(system, offsetsLog)
+	if err != nil || !b.Leading || b.Term != term {
+		return kerr.NotCoordinator
+	}
+	return nil
+}
+
+func (c *coordinator) termIs(term uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.term == term
+}
+
+// resign lets go of all groups: somebody else coordinates, or did meanwhile.
+func (c *coordinator) resign() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.term = 0
+	for id, g := range c.groups {
+		g.Close(kerr.NotCoordinator)
+		delete(c.groups, id)
+	}
+}
+
+// with calls f with a group, where this node coordinates, and returns the term
+// in which it does. A group that is not there is nil, or made.
+func (c *coordinator) with(ctx context.Context, id string, create bool, f func(g *group.Group, now int64)) (term uint64, err error) {
+	if id == "" {
+		return 0, kerr.InvalidGroupID
+	}
+	if term, err = c.ready(ctx); err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[id]
+	if create && (c.bytes > maxGroupBytes || g == nil && len(c.groups) >= maxGroups) {
+		return 0, kerr.GroupMaxSizeReached
+	}
+	if c.term != term {
+		return 0, kerr.NotCoordinator // somebody else has been it meanwhile
+	}
+	if g == nil && create {
+		g = group.New()
+		c.groups[id] = g
+	}
+	f(g, c.now())
+	return term, nil
+}
+
+// full reports whether members have told more of themselves than there is room for.
+func (c *coordinator) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes > maxGroupBytes
+}
+
+// tick lets time pass for all groups, and forgets those that are empty. Their
+// offsets stay. A group that comes back begins at generation 1 again; its old
+// members cannot be taken for new ones, because ids are never used twice.
+func (c *coordinator) tick() {
+	c.mu.Lock()
+	now := c.now()
+	c.bytes = 0
+	for id, g := range c.groups {
+		g.Tick(now)
+		if g.Vacant() {
+			delete(c.groups, id)
+		}
+		c.bytes += g.Bytes()
+	}
+	work := c.due(time.Now())
+	c.mu.Unlock()
+	if work != nil {
+		c.server.running.Go(work)
+	}
+}
+
+// due returns what is to be done beside the groups now, or nil. c.mu is held.
+func (c *coordinator) due(now time.Time) func() {
+	if c.term == 0 || c.upkeep {
+		return nil
+	}
+	var work func()
+	switch term := c.term; {
+	case now.Sub(c.told) > membersEvery:
+		c.told = now
+		inhabited, settled := c.inhabited(), now.Sub(c.since) > settledAfter
+		work = func() { c.recordMembers(term, inhabited, settled, now) }
+	case now.Sub(c.cleaned) > outliveEvery:
+		c.cleaned = now
+		work = func() { c.forgetOutlived(term, now) }
+	default:
+		return nil
+	}
+	c.upkeep = true
+	return func() {
+		work()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.upkeep = false
+	}
+}
+
+// inhabited are the groups with members, with their protocol types. c.mu is held.
+func (c *coordinator) inhabited() map[string]string {
+	all := map[string]string{}
+	for id, g := range c.groups {
+		if kind := g.ProtocolType(); kind != "" {
+			all[id] = kind
+		}
+	}
+	return all
+}
+
+// recordMembers lets the log know which groups have members, and which have none
+// any more: how long offsets are kept counts from there, whoever coordinates.
+func (c *coordinator) recordMembers(term uint64, inhabited map[string]string, settled bool, now time.Time) {
+	// What fails is tried again, here or by the next coordinator.
+	_ = c.offsets.write(c.server.stopping, term, c.offsets.membership(inhabited, settled, now)...)
+}
+
+// forgetOutlived deletes groups that have had no members, and committed nothing,
+// for long.
+func (c *coordinator) forgetOutlived(term uint64, now time.Time) {
+	for _, id := range c.offsets.outlived(now) {
+		if c.members(id) {
+			continue
+		}
+		if err := c.offsets.write(c.server.stopping, term, offsetChange{Group: id, Time: now.UnixMilli(), Delete: true}); err != nil {
+			c.server.logger.Warn("could not forget a consumer group", "group", id, "error", err)
+			return
+		}
+	}
+}
+
+func (c *coordinator) members(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.groups[id] != nil
+}

@@ -1,0 +1,107 @@
+package logspecdoor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"strandline.dev/api/logspec"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/rpc"
+)
+
+// Node is what the door asks of a node. See node.Node for what each verb
+// promises.
+type Node interface {
+	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
+	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
+	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
+	KnownInfo(c node.Caller, log string) (node.Info, error)
+	Watch(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
+	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+}
+
+// Reader is a node.Reader.
+type Reader interface {
+	Next(ctx context.Context) (node.Chunk, error)
+	Close()
+}
+
+// DefaultLog is the log that is served unless another is configured.
+const DefaultLog = "logspec"
+
+// Register serves the named log of n on s. The log is created when it is first
+// used, with the node's default configuration.
+func Register(s *rpc.Server, n Node, log string) {
+	logspec.RegisterLogServer(s, &service{server: s, node: n, log: log, signOfLife: signOfLife})
+}
+
+// Verbs are those of a real node.
+func Verbs(n *node.Node) Node { return verbs{n} }
+
+type verbs struct{ *node.Node }
+
+func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadRequest) (Reader, error) {
+	r, err := v.Node.Read(ctx, c, log, q)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+type service struct {
+	logspec.UnimplementedLogServer
+	server *rpc.Server
+	node   Node
+	log    string
+	// signOfLife is how long a read is silent at the tail before it sends an
+	// empty reply.
+	signOfLife time.Duration
+}
+
+// anonymous is every caller: the service knows no others.
+var anonymous node.Caller
+
+// ensureLog creates the log if it is not there.
+func (d *service) ensureLog(ctx context.Context) error {
+	_, err := d.node.KnownInfo(anonymous, d.log)
+	if is(err, record.LogNotFound) {
+		_, err = d.node.CreateLog(ctx, anonymous, d.log, node.Config{})
+		if is(err, record.LogExists) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// redirect tells where to go if err says that another node leads. An empty
+// host leaves the finding to the client.
+func redirect(err error) *logspec.Redirect {
+	var r *record.Refusal
+	if errors.As(err, &r) && r.Reason == record.NotLeader {
+		return &logspec.Redirect{Host: r.Leader}
+	}
+	return nil
+}
+
+// statusOf is the status for an error that no reply can tell. What is too large
+// is RESOURCE_EXHAUSTED in this service.
+func statusOf(ctx context.Context, err error) error {
+	var r *record.Refusal
+	if errors.As(err, &r) && r.Reason == record.TooLarge {
+		return rpc.Status(r, codes.ResourceExhausted)
+	}
+	return rpc.StatusOf(ctx, err)
+}
+
+func is(err error, reason record.Reason) bool {
+	return errors.Is(err, &record.Refusal{Reason: reason})
+}
+
+// indexOf is the index of the record at an offset.
+func indexOf(o record.Offset) uint64 { return uint64(o) + 1 }

@@ -1,0 +1,104 @@
+package rpc
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"strandline.dev/internal/transport/wire"
+)
+
+// Admission is what a handler passes to RecvMsg to look at a message before it
+// is decoded. gRPC keeps the received bytes while Admit waits, and the stream
+// is not read on: a client that sends more than there is room for is held up
+// by flow control.
+type Admission interface {
+	// Admit returns the message to decode data into; nil leaves data undecoded.
+	Admit(data mem.BufferSlice) (message any, err error)
+}
+
+var serverCodec encoding.CodecV2 = codec{wire.Codec}
+
+type codec struct{ encoding.CodecV2 }
+
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	a, ok := v.(Admission)
+	if !ok {
+		if n := data.Len(); n > MaxCallBytes {
+			return fmt.Errorf("message of %d bytes, the limit of this call is %d", n, MaxCallBytes)
+		}
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	message, err := a.Admit(data)
+	if err != nil || message == nil {
+		return err
+	}
+	return c.CodecV2.Unmarshal(data, message)
+}
+
+// CountFields counts the fields with a number in an encoded message, or with
+// several numbers those of the messages in the messages, so that a handler
+// knows what decoding will cost before it is done: two bytes can become a
+// structure of two hundred. It ends early at anything malformed, as the
+// decoder will.
+func CountFields(data mem.BufferSlice, path ...protowire.Number) int {
+	r := data.Reader()
+	defer r.Close()
+	s := scanner{r}
+	return s.count(r.Remaining(), path)
+}
+
+type scanner struct{ *mem.Reader }
+
+// count reads the next size bytes as one message.
+func (s scanner) count(size int, path []protowire.Number) (n int) {
+	end := s.Remaining() - size
+	for s.Remaining() > end {
+		number, kind := protowire.DecodeTag(s.varint())
+		length := 0
+		switch kind {
+		case protowire.VarintType:
+			s.varint()
+		case protowire.Fixed32Type:
+			length = 4
+		case protowire.Fixed64Type:
+			length = 8
+		case protowire.BytesType:
+			length = int(min(s.varint(), uint64(MaxRequestBytes)))
+		case protowire.StartGroupType, protowire.EndGroupType:
+			// Fields of a group that the decoder passes over count as well: too
+			// many is safe, too few is not.
+		default:
+			s.skip(s.Remaining())
+			return n
+		}
+		switch {
+		case number != path[0]:
+			s.skip(length)
+		case len(path) == 1:
+			n++
+			s.skip(length)
+		case kind == protowire.BytesType:
+			n += s.count(min(length, s.Remaining()), path[1:])
+		}
+	}
+	return n
+}
+
+func (s scanner) varint() (v uint64) {
+	for shift := 0; shift < 64; shift += 7 {
+		b, err := s.ReadByte()
+		if err != nil {
+			return 0
+		}
+		v |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			break
+		}
+	}
+	return v
+}
+
+func (s scanner) skip(n int) { _, _ = s.Discard(min(n, s.Remaining())) }

@@ -1,0 +1,6 @@
+//go:build race
+
+package chaos
+
+// raceEnabled: nodes run under the race detector, too.
+const raceEnabled = true

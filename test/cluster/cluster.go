@@ -1,0 +1,254 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+	"strandline.dev/test/proxy"
+)
+
+// patience bounds every wait for something that must come, on a machine where
+// many tests run at once under the race detector. It says nothing of speed.
+const patience = 2 * time.Minute
+
+// Options say what a cluster is made of.
+type Options struct {
+	// Nodes is how many nodes form the cluster: a, b, c and so on, at most 26.
+	// One forms it by itself.
+	Nodes int
+	// Flags are for "serve" on every node; Node.SetFlags adds to them.
+	Flags []string
+	// Race runs the nodes under the race detector. A test that runs under it
+	// itself does so without being asked.
+	Race bool
+	// Data is where a node of this name keeps its data, a directory that need
+	// not be there; nil: one of the test's own.
+	Data func(node string) string
+	// Flaw is a mistake of test/flaw that the nodes make, by its name.
+	Flaw string
+}
+
+// Cluster is a running cluster. Its methods are for the goroutine of the test,
+// and fail the test where what they do cannot be done.
+type Cluster struct {
+	t       T
+	options Options
+	program string
+	subnet  subnet
+	home    string // working directory of commands
+	nodes   []*Node
+	hosts   int // how many nodes there have been
+	links   map[link]*proxy.Proxy
+}
+
+// Start forms a cluster and waits until it is healthy.
+func Start(t T, options Options) *Cluster {
+	t.Helper()
+	c := startWaiting(t, options)
+	if options.Nodes > 1 {
+		ctx, cancel := withPatience()
+		defer cancel()
+		_, err := c.nodes[0].client.Admin().InitCluster(ctx)
+		require.NoError(t, err, "form the cluster")
+	}
+	c.AwaitHealthy()
+	return c
+}
+
+// startWaiting starts the nodes of a cluster that has not been formed.
+func startWaiting(t T, options Options) *Cluster {
+	t.Helper()
+	require.GreaterOrEqual(t, options.Nodes, 1)
+	require.LessOrEqual(t, options.Nodes, 26)
+	c := prepare(t, options)
+	for i := range options.Nodes {
+		c.addNode(string(rune('a' + i)))
+	}
+	if options.Nodes > 1 {
+		c.connect()
+	}
+	c.StartTogether(c.nodes...)
+	return c
+}
+
+// StartTogether begins a life of each of the nodes, and waits until all of them
+// serve, or wait for a cluster.
+func (c *Cluster) StartTogether(nodes ...*Node) {
+	c.t.Helper()
+	for _, n := range nodes {
+		n.launch()
+	}
+	for _, n := range nodes {
+		n.awaitServing()
+	}
+}
+
+// Node returns the node of a name.
+func (c *Cluster) Node(name string) *Node {
+	c.t.Helper()
+	i := slices.IndexFunc(c.nodes, func(n *Node) bool { return n.name == name })
+	require.GreaterOrEqual(c.t, i, 0, "no node %q", name)
+	return c.nodes[i]
+}
+
+// Nodes are all nodes, running or not, in the order they came.
+func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
+
+// Addresses are those of all nodes, for clients.
+func (c *Cluster) Addresses() []string {
+	var addresses []string
+	for _, n := range c.nodes {
+		addresses = append(addresses, n.grpc)
+	}
+	return addresses
+}
+
+// Join starts a new node, admits it to the cluster and waits until it belongs
+// to it. No proxy lies between it and the others.
+func (c *Cluster) Join(name string) *Node {
+	c.t.Helper()
+	i := slices.IndexFunc(c.nodes, func(n *Node) bool { return n.Running() && !n.paused })
+	require.GreaterOrEqual(c.t, i, 0, "no node runs that %s could join", name)
+	n := c.addNode(name)
+	n.belongs = []string{"--join", c.nodes[i].grpc}
+	n.Start()
+	ctx, cancel := withPatience()
+	defer cancel()
+	_, err := c.Client().Admin().AddNode(ctx, name, n.grpc)
+	require.NoError(c.t, err, "admit node %s", name)
+	c.await("node "+name+" to be admitted", func(s *client.ClusterStatus) string {
+		if node := findNode(s, name); node == nil || !node.Alive {
+			return "it is not among the nodes that are alive"
+		}
+		return ""
+	})
+	return n
+}
+
+// Forget drops a node that was taken out of the cluster and does not run: its
+// address is not given to clients any more, and nobody waits for it.
+func (c *Cluster) Forget(name string) {
+	c.t.Helper()
+	n := c.Node(name)
+	require.False(c.t, n.Running(), "node %s runs", name)
+	c.nodes = slices.DeleteFunc(c.nodes, func(other *Node) bool { return other == n })
+	_ = n.client.Close()
+	_ = n.log.Close()
+}
+
+// Client is a new one of all nodes there are now, closed at the end of the test.
+func (c *Cluster) Client(opts ...client.Option) *client.Client {
+	c.t.Helper()
+	all, err := client.Dial(c.Addresses(), opts...)
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { _ = all.Close() })
+	return all
+}
+
+// CreateLog makes a log, of three replicas unless config says otherwise, and
+// waits until it is healthy.
+func (c *Cluster) CreateLog(name string, config client.LogConfig) {
+	c.t.Helper()
+	if config.Replicas == 0 {
+		config.Replicas = min(3, len(c.nodes))
+	}
+	ctx, cancel := withPatience()
+	defer cancel()
+	_, err := c.Client().Admin().CreateLog(ctx, name, config)
+	require.NoError(c.t, err, "create log %s", name)
+	c.AwaitHealthy()
+}
+
+// prepare makes what is there before any node is.
+func prepare(t T, options Options) *Cluster {
+	t.Helper()
+	program, err := Program(Build{Race: options.Race || raceEnabled, Broken: options.Flaw != ""})
+	require.NoError(t, err)
+	subnet, err := claimSubnet()
+	require.NoError(t, err)
+	c := &Cluster{
+		t: t, options: options, program: program, subnet: subnet,
+		home: t.TempDir(), links: map[link]*proxy.Proxy{},
+	}
+	t.Cleanup(c.shutDown)
+	return c
+}
+
+// addNode gives a node its place, and starts nothing.
+func (c *Cluster) addNode(name string) *Node {
+	c.t.Helper()
+	require.False(c.t, slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.name == name }), "node %q is there", name)
+	require.Less(c.t, c.hosts, networkHost-1)
+	log, err := os.Create(filepath.Join(c.home, name+".log"))
+	require.NoError(c.t, err)
+	c.hosts++
+	address := c.subnet.address(c.hosts, 7171)
+	alone, err := client.Dial([]string{address}, client.WithRetryTime(0))
+	require.NoError(c.t, err)
+	data := filepath.Join(c.home, name)
+	if c.options.Data != nil {
+		data = c.options.Data(name)
+	}
+	n := &Node{
+		cluster: c, name: name, log: log, data: data,
+		grpc: address, http: c.subnet.address(c.hosts, 7271), client: alone,
+	}
+	c.nodes = append(c.nodes, n)
+	return n
+}
+
+// connect puts a proxy into every directed pair, and tells each node its own.
+func (c *Cluster) connect() {
+	c.t.Helper()
+	for _, from := range c.nodes {
+		var peers []string
+		for _, to := range c.nodes {
+			address := to.grpc
+			if from != to {
+				p, err := proxy.Listen(c.subnet.address(networkHost, 0), to.grpc)
+				require.NoError(c.t, err)
+				c.links[link{from.name, to.name}] = p
+				address = p.Address()
+			}
+			peers = append(peers, to.name+"="+address)
+		}
+		from.belongs = []string{"--peers", strings.Join(peers, ",")}
+	}
+}
+
+// shutDown ends everything, and shows the logs of a test that has failed.
+func (c *Cluster) shutDown() {
+	for _, n := range c.nodes {
+		n.shutDown()
+	}
+	for _, p := range c.links {
+		_ = p.Close()
+	}
+	c.subnet.release()
+	for _, n := range c.nodes {
+		if c.t.Failed() {
+			c.t.Logf("node %s said:\n%s", n.name, tail(n.Log(), 300))
+		}
+		_ = n.log.Close()
+	}
+}
+
+// tail is the end of a text, so many lines of it.
+func tail(text string, lines int) string {
+	all := strings.Split(text, "\n")
+	if len(all) <= lines {
+		return text
+	}
+	return "(the first lines are left out)\n" + strings.Join(all[len(all)-lines:], "\n")
+}
+
+func withPatience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), patience)
+}

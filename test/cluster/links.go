@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/test/proxy"
+)
+
+// link is one node's way to another: what it dials goes up, what comes back
+// over the same connection goes down. Which of two nodes dials is theirs to
+// decide, so a way from a to b is the up of (a, b) and the down of (b, a).
+type link struct{ from, to string }
+
+// Partition loses everything between two nodes, both ways, until Heal. Nothing
+// is told to either: packets are lost, connections are not closed.
+func (c *Cluster) Partition(a, b string) {
+	c.t.Helper()
+	c.PartitionOneWay(a, b)
+	c.PartitionOneWay(b, a)
+}
+
+// PartitionOneWay loses what from sends to to, until Heal.
+func (c *Cluster) PartitionOneWay(from, to string) {
+	c.t.Helper()
+	c.way(from, to).Stall(proxy.Up)
+	c.way(to, from).Stall(proxy.Down)
+}
+
+// Isolate partitions a node from all others. Clients still reach it.
+func (c *Cluster) Isolate(name string) {
+	c.t.Helper()
+	for _, other := range c.others(name) {
+		c.Partition(name, other)
+	}
+}
+
+// Heal ends every partition; what was lost is sent again.
+func (c *Cluster) Heal() {
+	for _, p := range c.links {
+		p.Resume()
+	}
+}
+
+// Delay makes everything between two nodes d later, each way.
+func (c *Cluster) Delay(a, b string, d time.Duration) {
+	c.t.Helper()
+	c.way(a, b).SetDelay(d)
+	c.way(b, a).SetDelay(d)
+}
+
+// Cut resets the connections between two nodes. They may connect again.
+func (c *Cluster) Cut(a, b string) {
+	c.t.Helper()
+	c.way(a, b).Cut()
+	c.way(b, a).Cut()
+}
+
+// Flap lets the link between two nodes be lost for half of each period, with
+// every second loss ending in a reset, until stop is called, which heals it.
+func (c *Cluster) Flap(a, b string, period time.Duration) (stop func()) {
+	c.t.Helper()
+	ways := []*proxy.Proxy{c.way(a, b), c.way(b, a)}
+	ended := make(chan struct{})
+	var flapping sync.WaitGroup
+	flapping.Go(func() {
+		half := time.NewTicker(period / 2)
+		defer half.Stop()
+		for n := 0; ; n++ {
+			for _, p := range ways {
+				switch n % 4 {
+				case 0, 2:
+					p.Stall(proxy.Both)
+				case 3:
+					p.Cut()
+					fallthrough
+				case 1:
+					p.Resume()
+				}
+			}
+			select {
+			case <-half.C:
+			case <-ended:
+				for _, p := range ways {
+					p.Resume()
+				}
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(ended)
+		flapping.Wait()
+	})
+}
+
+// way is the proxy that from was given as the address of to.
+func (c *Cluster) way(from, to string) *proxy.Proxy {
+	c.t.Helper()
+	p := c.links[link{from, to}]
+	require.NotNil(c.t, p, "no proxy lies between %s and %s: those that join later are reached directly", from, to)
+	return p
+}
+
+// Linked are the names of the nodes there are that formed the cluster: proxies
+// lie between them.
+func (c *Cluster) Linked() []string {
+	var linked []string
+	for _, n := range c.nodes {
+		if len(c.others(n.name)) > 0 {
+			linked = append(linked, n.name)
+		}
+	}
+	return linked
+}
+
+// others are the names of those that formed the cluster, but one.
+func (c *Cluster) others(name string) []string {
+	var others []string
+	for l := range c.links {
+		if l.from == name {
+			others = append(others, l.to)
+		}
+	}
+	slices.Sort(others)
+	return others
+}

@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// Counts are what happened in a run.
+type Counts struct {
+	Events  int // of any kind
+	Records int // that clients made
+
+	Kills      int `about:"faults"` // of processes, and restarts after a disk failed
+	PowerCuts  int `about:"faults"`
+	Pauses     int `about:"faults"`
+	Partitions int `about:"faults"` // both ways or one
+	DiskFaults int `about:"faults"` // failed writes and syncs, disks that stop halfway
+	FullDisks  int `about:"faults"`
+	SlowDisks  int `about:"faults"`
+	ClockJumps int `about:"faults"`
+
+	Written  int `about:"clients"` // appends that were answered before they were durable
+	Spanning int `about:"clients"` // appends that took several entries
+	Epochs   int `about:"clients"` // that were ended
+	Kept     int `about:"clients"` // sessions, by a sign of life without an append
+
+	// What the replicas went through.
+	Paused   int `about:"rounds"` // writes, between what was written and its sync
+	Unsynced int `about:"rounds"` // processes that ended then
+	Gathered int `about:"rounds"` // rounds with several inputs
+	Compared int `about:"rounds"` // states that two replicas had at the same index
+
+	// Mixes of faults, of which each run has one.
+	Even   int `about:"mixes"`
+	Uneven int `about:"mixes"`
+	Heavy  int `about:"mixes"` // one kind is as frequent as all others
+	Few    int `about:"mixes"` // of one to three kinds
+	Calm   int `about:"mixes"`
+	Storms int `about:"mixes"`
+
+	// What was asked of the log on purpose.
+	Handovers int `about:"changes"`
+	Moved     int `about:"changes"` // replicas, to another node
+	Added     int `about:"changes"`
+	Removed   int `about:"changes"`
+	Renewed   int `about:"changes"` // replicas that came back under another id
+	Settled   int `about:"changes"` // times that the log had reached the replicas that it should have
+	IdleMoves int `about:"changes"` // of an idle log, with a power cut of all at the end
+
+	// What happened to files of nodes that were down.
+	Flips     int `about:"damage"` // of a bit
+	Stale     int `about:"damage"` // files put back as they once were
+	Missing   int `about:"damage"` // files
+	LostDisks int `about:"damage"`
+	Exchanged int `about:"damage"` // files, with others of the same replica or of one elsewhere
+
+	Distrusted int `about:"damaged replicas"` // that found out, and stopped
+	Mended     int `about:"damaged replicas"` // with what others had
+	Repaired   int `about:"damaged replicas"` // segments, while the replica went on
+	Witnessed  int `about:"damaged replicas"` // that knew from their witness that they had forgotten something
+	Forgot     int `about:"damaged replicas"` // that had, and could not know
+}
+
+// Add adds those of another run.
+func (c *Counts) Add(other Counts) {
+	sum, more := reflect.ValueOf(c).Elem(), reflect.ValueOf(other)
+	for i := range sum.NumField() {
+		sum.Field(i).SetInt(sum.Field(i).Int() + more.Field(i).Int())
+	}
+}
+
+// Lines tells them to people, those about one thing in one line.
+func (c *Counts) Lines() (lines []string) {
+	value, about := reflect.ValueOf(*c), ""
+	for i := range value.NumField() {
+		field := value.Type().Field(i)
+		if a := field.Tag.Get("about"); a != about || i == 0 {
+			about = a
+			if a == "" {
+				a = "all"
+			}
+			lines = append(lines, a+":")
+		}
+		lines[len(lines)-1] += fmt.Sprintf(" %s %d", field.Name, value.Field(i).Int())
+	}
+	return lines
+}
+
+// Again is the command that repeats a seed.
+func Again(seed uint64) string {
+	return fmt.Sprintf("go test ./test/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
+}

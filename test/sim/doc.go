@@ -1,0 +1,24 @@
+// Package sim runs a log on several replicas in one thread under one seed:
+// virtual time, a network that loses, delays, reorders and repeats, disks that
+// forget, tear and fill up, files that are damaged, processes that die, members
+// that come and go, clients that retry. What the clients were told is held
+// against the rules of docs/history.md. The same seed gives the same run, to the
+// byte of its history.
+//
+// The replicas are those of production, moved step by step (replica.Stepped), on
+// segments that lie on a faultdisk.Disk; what is damaged is mended by
+// segment.Mender; where replicas are to be is decided by package cluster, as in
+// a node. Of what damage takes, a log's witness tells most; the little that it cannot
+// see a replica is told here, see damage.go. What a node does about it is written
+// anew here, in few lines beside those of production: hosting.go, catalog.go,
+// mending.go, space.go. The catalog is no log here but a register; doors and the
+// transport are not part of it. The processes of test/cluster are for
+// those.
+//
+// A write is a coroutine (writing.go), which runs only while the world waits for it,
+// so that other things can happen between what it writes and its sync.
+//
+// Start with Run (run.go), then world (world.go), node (node.go) and what befalls
+// them: mix.go, faults.go, damage.go, operator.go, idle.go. Clients are in session.go,
+// keeper.go, soloist.go and reader.go. The command in seeds runs any number of them.
+package sim

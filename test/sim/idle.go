@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"strandline.dev/internal/cluster"
+	"strandline.dev/test/disk/faultdisk"
+)
+
+// moveAtRest lets the clients pause, moves all replicas for which there is another
+// node, and cuts all power right after the log has let go of the old ones. What an
+// idle log does not write again it has to have made durable by then.
+func (w *world) moveAtRest() {
+	if w.resting {
+		return
+	}
+	w.resting = true
+	w.after(w.between(second/2, 2*second), func() {
+		w.moveAll()
+		w.awaitMove(w.now + 20*second)
+	})
+}
+
+// moveAll moves each replica to a node of its own that has none, as far as there
+// are such nodes.
+func (w *world) moveAll() {
+	w.catalog.change(func(p *cluster.Placement) bool {
+		free, moved := w.free(p), false
+		for _, r := range p.Replicas {
+			if len(free) > 0 && p.Move(r.Node, free[0].id, w.catalog.next) {
+				w.catalog.take()
+				w.counts.Moved++
+				free, moved = free[1:], true
+			}
+		}
+		return moved
+	})
+}
+
+// awaitMove waits until the log is where it should be, and cuts all power then.
+func (w *world) awaitMove(deadline int64) {
+	switch {
+	case w.faults.over, w.now > deadline:
+		w.resting = false
+	case !w.moved():
+		w.after(20*millisecond, func() { w.awaitMove(deadline) })
+	default:
+		w.after(w.between(0, second/2), func() {
+			w.resting = false
+			if w.faults.over {
+				return
+			}
+			w.counts.IdleMoves++
+			remains := faultdisk.Remains(w.dice(int(faultdisk.Nothing), int(faultdisk.Nothing), int(faultdisk.Some)))
+			for _, n := range w.nodes {
+				if n.up {
+					n.end(true, remains)
+				}
+			}
+		})
+	}
+}
+
+// moved reports whether the log is where it should be, and nowhere else.
+func (w *world) moved() bool {
+	p := w.catalog.newest()
+	for _, n := range w.nodes {
+		if r, here := p.On(n.id); n.replicaID != 0 && (!here || r.ID != n.replicaID) {
+			return false
+		}
+	}
+	return p.Settled()
+}

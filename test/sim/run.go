@@ -1,0 +1,260 @@
+package sim
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/test/history"
+)
+
+// Options of a run. The zero value has a default for each.
+type Options struct {
+	Nodes int // default 3 to 6, as the seed says
+	// Replicas of the log when it is made; default 1 to 5, mostly 3.
+	Replicas int
+	// Time is how long faults go on, in virtual time; default 12 s.
+	Time time.Duration
+
+	// Silent makes all damage an older copy of a newest segment, with which the
+	// witness is lost, and lets the replica go on that has forgotten what it promised
+	// and cannot know, as it would. That may break the rules, see damage.go.
+	Silent bool
+
+	// Trace is told what happens to the nodes; nil: nobody is.
+	Trace io.Writer
+
+	flaw *flaw
+}
+
+// Result is what came of a run.
+type Result struct {
+	Seed    uint64
+	Virtual time.Duration
+	Counts  Counts
+	Report  *history.Report // nil: the run ended early, or its history makes no sense
+	// Problem is what no rule speaks of: a log that does not open, a world that
+	// does not recover.
+	Problem error
+	History []byte
+}
+
+// Err is why the run is a failure, or nil.
+func (r *Result) Err() error {
+	if r.Problem != nil {
+		return r.Problem
+	}
+	var all []error
+	for _, v := range r.Report.Violations {
+		all = append(all, errors.New(v.String()))
+	}
+	return errors.Join(all...)
+}
+
+// chanceMu is held by a run: Raft draws the length of its election timeouts
+// from crypto/rand.Reader, which is the world's meanwhile.
+var chanceMu sync.Mutex
+
+// Run lets a world live through faults, heal, and tell what it has.
+func Run(seed uint64, o Options) *Result { return run(seed, o, (*world).suffer) }
+
+// run lets a world live through what a story does to it.
+func run(seed uint64, o Options, story func(*world)) *Result {
+	chanceMu.Lock()
+	defer chanceMu.Unlock()
+	w := &world{folded: map[uint64]folded{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, aged: o.Silent, traced: o.Trace}
+	w.catalog.trace = w.trace
+	before := rand.Reader
+	rand.Reader = &drawn{w.random}
+	defer func() { rand.Reader = before }()
+
+	if o.Nodes == 0 {
+		o.Nodes = w.dice(3, 3, 3, 4, 5, 6)
+	}
+	if o.Time == 0 {
+		o.Time = 12 * time.Second
+	}
+	w.told = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
+	w.time = o.Time.Microseconds()
+	w.live(o, story)
+
+	result := &Result{
+		Seed: seed, Virtual: time.Duration(w.now) * time.Microsecond, Counts: w.counts, Problem: w.problem, History: w.text.Bytes(),
+	}
+	if err := w.told.Err(); err != nil && result.Problem == nil {
+		result.Problem = err
+	}
+	report, err := history.Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(w.text.Bytes())}), history.Options{Slack: -1})
+	result.Report = report
+	if err != nil && result.Problem == nil {
+		result.Problem = err
+	}
+	return result
+}
+
+// drawn is the world's chance as bytes.
+type drawn struct{ random *mathrand.Rand }
+
+func (d *drawn) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(d.random.Uint32())
+	}
+	return len(b), nil
+}
+
+var _ io.Reader = (*drawn)(nil)
+
+// settleTime is how long a healed world may take to answer everything.
+const settleTime = 60 * second
+
+func (w *world) live(o Options, story func(*world)) {
+	for id := range o.Nodes {
+		w.nodes = append(w.nodes, newNode(w, uint64(id+1)))
+	}
+	if o.Replicas == 0 {
+		o.Replicas = min(w.dice(3, 3, 3, 2, 1, o.Nodes), 5)
+	}
+	w.catalog.found(o.Replicas)
+	w.gather = int64(w.dice(0, 500, 3000))
+	for _, n := range w.nodes {
+		n.start()
+	}
+	for range 1 + w.random.IntN(3) {
+		w.startProducer()
+	}
+	for range w.random.IntN(4) {
+		w.startSoloist()
+	}
+	for range w.random.IntN(3) {
+		w.startKeeper()
+	}
+	for range 1 + w.random.IntN(3) {
+		w.startReader()
+	}
+	w.network.cut = map[way]bool{}
+	story(w)
+	w.heal()
+	w.run(w.now + 4*second)
+	w.quiet = true
+	w.run(w.now + 3*second)
+	w.finish()
+	w.tell()
+	for _, n := range w.nodes {
+		n.abandonWrite()
+	}
+}
+
+// suffer lets faults of all kinds come.
+func (w *world) suffer() {
+	w.beginFaults()
+	w.run(w.now + w.time)
+}
+
+// tell reads the whole log from every node, each time until it succeeds, and
+// what the replicas hold.
+func (w *world) tell() {
+	if w.problem != nil {
+		return
+	}
+	holders := w.holders()
+	left := len(holders)
+	for _, n := range holders {
+		r := &reader{world: w, name: w.name("last reader ")}
+		var again func(*record.Refusal)
+		try := func() { r.read(n, r.next, math.MaxInt32, history.Linearizable, again) }
+		last := int64(-1)
+		again = func(refusal *record.Refusal) {
+			switch {
+			case refusal == nil && r.next == last:
+				left--
+			case refusal == nil:
+				last = r.next // a read is of a part; once more, until nothing comes
+				try()
+			default:
+				w.after(100*millisecond, try)
+			}
+		}
+		try()
+	}
+	w.within(settleTime, "a node does not answer a linearizable read", func() bool { return left == 0 })
+	w.run(w.now + 2*second)
+	w.within(settleTime, "the replicas have not applied the same entries", func() bool {
+		for _, n := range holders {
+			if !n.serves() || n.replica.Applied() != holders[0].replica.Applied() {
+				return false
+			}
+		}
+		return true
+	})
+	for _, n := range holders {
+		w.tellReplica(n)
+	}
+}
+
+// holders waits until the log has the replicas that it should have, and gives
+// their nodes.
+func (w *world) holders() (nodes []*node) {
+	for deadline := w.now + settleTime; w.problem == nil; w.run(w.now + 100*millisecond) {
+		p := w.catalog.newest()
+		nodes = nodes[:0]
+		for _, r := range p.Replicas {
+			if n := w.nodes[r.Node-1]; n.serves() && n.replicaID == r.ID && n.repairing == nil {
+				nodes = append(nodes, n)
+			}
+		}
+		if p.Settled() && len(nodes) == len(p.Replicas) {
+			return nodes
+		}
+		if w.now > deadline {
+			w.fail("healed for %s, and the log has not got the replicas that it should have: %+v", time.Duration(settleTime)*time.Microsecond, *p)
+		}
+	}
+	return nil
+}
+
+func (w *world) tellReplica(n *node) {
+	if w.problem != nil {
+		return
+	}
+	if !n.serves() {
+		w.fail("node %d does not serve its replica in a healed world", n.id)
+		return
+	}
+	start, end, err := n.replica.Tail().Bounds()
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+		return
+	}
+	commit := n.replica.Committed()
+	w.told.Note(history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Start: new(int64(start)), End: new(int64(end))})
+	for index := n.log.FirstIndex(); index <= commit; {
+		frames, err := n.log.Entries(index, commit+1, 1<<20)
+		if err != nil {
+			w.fail("node %d: read entry %d: %v", n.id, index, err)
+			return
+		}
+		for i := 0; i < len(frames); {
+			e := history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Index: frames[i].Index, RaftTerm: frames[i].Term, Commit: commit}
+			for ; i < len(frames) && frames[i].Term == e.RaftTerm; i++ {
+				e.Hashes = append(e.Hashes, history.Hash(nil, frames[i].Payload))
+			}
+			w.told.Note(e)
+		}
+		index += uint64(len(frames))
+	}
+}
+
+func (r *Result) String() string {
+	text := fmt.Sprintf("seed %d: %s, %+v", r.Seed, r.Virtual, r.Counts)
+	if r.Report != nil {
+		text += fmt.Sprintf(", %d records acknowledged, %d read back, %d failed, %d unknown", r.Report.Acked, r.Report.ReadBack, r.Report.Failed, r.Report.Unknown)
+	}
+	return text
+}

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/test/history"
+)
+
+// soloist does one thing at a time, mostly without a session: it appends, with or
+// without a condition or a writer term, acquires the writer term, trims.
+type soloist struct {
+	world     *world
+	name      string
+	guess     guess
+	term      uint64 // of the writer, as far as it was granted to this one
+	end       int64  // of the log, as told last
+	busy      bool
+	succeeded bool
+	last      request // see appendIn
+}
+
+func (w *world) startSoloist() {
+	s := &soloist{world: w, name: w.name("soloist ")}
+	w.clients = append(w.clients, s)
+	s.loop()
+}
+
+func (s *soloist) waiting() bool { return s.busy }
+
+func (s *soloist) loop() {
+	w := s.world
+	if w.quiet {
+		return
+	}
+	if !s.busy && !w.resting {
+		s.busy = true
+		s.do()
+	}
+	w.after(w.between(5*millisecond, 150*millisecond), s.loop)
+}
+
+func (s *soloist) do() {
+	w := s.world
+	switch w.random.IntN(16) {
+	case 0:
+		s.acquire()
+	case 1, 2:
+		// Some trims lie beyond the end, and are refused.
+		if before := s.end - w.between(-4, 40); before > 0 {
+			s.trim(before)
+			return
+		}
+		s.busy = false
+	case 9:
+		// The log goes on further up, as it does for one who has filled a gap.
+		if w.chance(4) {
+			s.trimTo(s.end+w.between(1, 20), record.FlagFastForward)
+			return
+		}
+		s.append(0, sequence.NoExpectation)
+	case 3, 4, 5:
+		s.append(s.term, sequence.NoExpectation)
+	case 6, 7, 8:
+		s.append(0, record.Offset(s.end))
+	case 10, 11:
+		s.appendWritten()
+	case 12:
+		if w.chance(8) {
+			s.appendLong()
+			return
+		}
+		s.append(0, sequence.NoExpectation)
+	default:
+		s.append(0, sequence.NoExpectation)
+	}
+}
+
+func (s *soloist) acquire() {
+	s.command(history.Event{Verb: history.Writer}, record.Command{Kind: record.AcquireWriter}, func(a sequence.Answer, e *history.Event) {
+		s.term, e.Writer = uint64(a.Writer), uint64(a.Writer)
+		e.End = new(int64(a.End))
+	})
+}
+
+func (s *soloist) trim(before int64) { s.trimTo(before, 0) }
+
+func (s *soloist) trimTo(before int64, flags uint32) {
+	s.command(history.Event{Verb: history.Trim, Before: before, FastForward: flags == record.FlagFastForward},
+		record.Command{Kind: record.Trim, Offset: record.Offset(before), Flags: flags},
+		func(a sequence.Answer, e *history.Event) {
+			e.Start, e.End = new(int64(a.Start)), new(int64(a.End))
+		})
+}
+
+func (s *soloist) append(term uint64, expected record.Offset) {
+	w := s.world
+	values, hashes := w.values(s.name, 1+w.random.IntN(2))
+	e := history.Event{Client: s.name, Verb: history.Append, Log: logName, Hashes: hashes, Writer: term}
+	if expected != sequence.NoExpectation {
+		e.ExpectedEnd = new(int64(expected))
+	}
+	s.call(e, func() *replica.Request {
+		a := w.batch(values)
+		a.Writer, a.ExpectedEnd = record.WriterTerm(term), expected
+		return &replica.Request{Append: a}
+	}, s.learnEnd)
+}
+
+func (s *soloist) learnEnd(a sequence.Answer, _ *history.Event) {
+	for run := range a.Runs() {
+		s.end = int64(run.First) + int64(run.Count)
+	}
+}
+
+// longRecord is so long that a few of them do not fit into one entry.
+const longRecord = record.EntryTargetBytes / 3
+
+// appendLong appends so much that it spans entries, and has one answer.
+func (s *soloist) appendLong() {
+	w := s.world
+	w.counts.Spanning++
+	values, hashes := w.valuesOf(s.name, []int{longRecord, longRecord, longRecord, 100, longRecord})
+	s.call(history.Event{Verb: history.Append, Hashes: hashes}, func() *replica.Request {
+		return &replica.Request{Append: w.batches(values)}
+	}, s.learnEnd)
+}
+
+// appendWritten appends without waiting for more than the leader's write, as Kafka's
+// acks=1 does. What it is told then is where the record is, if it is not lost.
+func (s *soloist) appendWritten() {
+	w := s.world
+	values, hashes := w.values(s.name, 1+w.random.IntN(2))
+	lost := func() { s.busy = false; s.guess.wrong(nil) }
+	w.call(history.Event{Client: s.name, Verb: history.Append, Log: logName, Hashes: hashes}, s.guess.of(w),
+		func(n *node, reply func(history.Event, func())) {
+			answered := false
+			once := func(e history.Event, r *record.Refusal) {
+				if answered {
+					return
+				}
+				answered = true
+				reply(e, func() {
+					s.busy = false
+					if r != nil {
+						s.guess.wrong(r)
+					}
+				})
+			}
+			n.take(&replica.Request{
+				Append: w.batch(values),
+				Written: func(a sequence.Answer) {
+					w.counts.Written++
+					once(history.Event{Outcome: history.Unknown, Written: new(int64(a.First.First))}, nil)
+				},
+				Done: func(a sequence.Answer) { once(told(a), a.Refusal) },
+			})
+		}, lost)
+}
+
+func (s *soloist) command(e history.Event, command record.Command, done func(sequence.Answer, *history.Event)) {
+	s.call(e, func() *replica.Request { return &replica.Request{Command: &command} }, done)
+}
+
+// call makes a change. What it is told, if it is done, is for done to complete.
+func (s *soloist) call(e history.Event, request func() *replica.Request, done func(sequence.Answer, *history.Event)) {
+	w := s.world
+	e.Client, e.Log = s.name, logName
+	w.call(e, s.guess.of(w), func(n *node, reply func(history.Event, func())) {
+		r := request()
+		r.Done = func(a sequence.Answer) {
+			e := told(a)
+			if a.Refusal == nil {
+				e.First = nil
+				if r.Append != nil {
+					e = told(a)
+				}
+				done(a, &e)
+			}
+			reply(e, func() {
+				s.busy = false
+				switch {
+				case a.Refusal == nil:
+					s.succeeded = true
+				case a.Refusal.Reason == record.EndMismatch, a.Refusal.Reason == record.OffsetBeyondEnd:
+					s.end = int64(a.Refusal.End)
+				default:
+					s.guess.wrong(a.Refusal)
+				}
+			})
+		}
+		n.take(r)
+	}, func() { s.busy = false; s.guess.wrong(nil) })
+}

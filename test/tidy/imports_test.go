@@ -1,0 +1,113 @@
+package tidy
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "strandline.dev/"
+
+// rooms lists every room with the rooms of ours that it may import. A room is
+// a folder with all below it. An edge that is not here is a decision to be
+// made, not an import to be added.
+var rooms = map[string][]string{
+	"api":                     {},
+	"internal/record":         {},
+	"internal/transport/wire": {"api"},
+	"internal/transport/peer": {},
+	"internal/budget":         {},
+	"test/flaw":               {},
+	"internal/segment":        {"test/flaw", "internal/record"},
+	"internal/sequence":       {"test/flaw", "internal/record"},
+	"internal/cluster":        {"internal/record"},
+	"internal/replica":        {"internal/budget", "test/flaw", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/node":           {"internal/budget", "internal/transport/peer", "internal/cluster", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/server":         {"internal/budget", "internal/node", "internal/sequence", "internal/record", "internal/transport/wire", "api"},
+	"test":                    {"test/proxy", "test/history", "client", "api", "internal/segment", "internal/record"},
+	"test/sim":                {"test", "test/history", "internal/cluster", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
+	"test/tidy":               {"internal/record"},
+	"client":                  {"internal/record", "internal/transport/wire", "api"},
+	"bench":                   {"client", "test/proxy", "internal/record"},
+	"cmd/strandline":          {"internal/budget", "client", "bench", "test/history", "internal/node", "internal/transport/peer", "internal/server", "internal/segment", "internal/record"},
+
+	// A link between processes, which the harness and the benchmarks share.
+	"test/proxy": {},
+	// A disk for one process.
+	"test/disk/loopdisk": {},
+	// At the end of a campaign the entries on all disks are compared.
+	"test/chaos": {"test", "test/disk/loopdisk", "test/history", "client", "api", "internal/segment", "internal/record"},
+	// What clients were told, and the rules for it: it judges the servers and
+	// shares nothing with them.
+	"test/history": {},
+}
+
+func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range packages(t) {
+		room := roomOf(p.ImportPath)
+		require.NotEmpty(t, room, "%s is in no room: add the room to the list above and to ARCHITECTURE.md", p.ImportPath)
+		seen[room] = true
+		for _, imported := range p.Imports {
+			if other := roomOf(imported); other != "" && other != room {
+				require.Contains(t, rooms[room], other, "%s imports %s", p.ImportPath, imported)
+			}
+		}
+	}
+	for room := range rooms {
+		require.True(t, seen[room], "room %s has no package", room)
+	}
+}
+
+func TestOnlyTheReplicaKnowsRaft(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, "go.etcd.io/raft") {
+				require.Equal(t, "internal/replica", roomOf(p.ImportPath), "%s imports %s", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	command := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	command.Dir = "../.."
+	out, err := command.Output()
+	require.NoError(t, err, "list packages")
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else {
+			require.NoError(t, err)
+		}
+		all = append(all, p)
+	}
+}
+
+// roomOf returns the innermost room of a package of ours, or nothing.
+func roomOf(path string) string {
+	inside, ours := strings.CutPrefix(path, module)
+	if !ours {
+		return ""
+	}
+	innermost := ""
+	for room := range rooms {
+		if (inside == room || strings.HasPrefix(inside, room+"/")) && len(room) > len(innermost) {
+			innermost = room
+		}
+	}
+	return innermost
+}
