@@ -97,7 +97,11 @@ var kinds = []kind{
 	}},
 	{"handover", 2, func(w *world, n *node) {
 		if n.serves() {
-			n.act(n.life, func() { n.replica.BeginHandOver() })
+			n.act(n.life, func() {
+				if n.serves() { // a pause may have outlived the replica
+					n.replica.BeginHandOver()
+				}
+			})
 			w.counts.Handovers++
 		}
 	}},
