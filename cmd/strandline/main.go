@@ -1,50 +1,11 @@
 // Command strandline is the whole of Strandline in one binary: the server, the
-// command line and the benchmarks. A command parses its flags and then calls;
-// what it calls lives elsewhere. One command is one file.
+// command line and the benchmarks.
 package main
 
 import (
-	"context"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"strandline.dev/internal/cli"
 )
 
-func main() {
-	os.Exit(run(&cli{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		environ: os.Environ(),
-	}, os.Args[1:]))
-}
-
-// cli is what every command shares: the streams, the environment, and the
-// flags that come before any command's own.
-type cli struct {
-	in       io.Reader
-	out, err io.Writer
-	environ  []string
-
-	configFile string
-	servers    []string
-	insecure   bool
-	json       bool
-}
-
-// run executes one command line and returns its exit code. The first SIGINT or
-// SIGTERM ends the command's context; a second one kills.
-func run(c *cli, args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-
-	root := newRoot(c)
-	root.SetArgs(args)
-	command, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitOK
-	}
-	f := describe(ctx, err, c.askedOf(command))
-	f.print(c)
-	return f.code
-}
+func main() { os.Exit(cli.Main(os.Args[1:])) }

@@ -68,7 +68,7 @@ func TestTheREADMEsProgramIsTheExampleThatIsCompiled(t *testing.T) {
 func TestTheRecipeForRestartsIsTheOneThatIsTested(t *testing.T) {
 	document, err := os.ReadFile("../../docs/at-most-once.md")
 	require.NoError(t, err)
-	tested, err := os.ReadFile("../../cmd/strandline/restart_test.go")
+	tested, err := os.ReadFile("../../internal/cli/restart_test.go")
 	require.NoError(t, err)
 	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(document))
 	require.NotNil(t, shown)

@@ -34,7 +34,8 @@ var rooms = map[string][]string{
 	"test/tidy":               {"internal/record"},
 	"client":                  {"internal/record", "internal/transport/wire", "api"},
 	"bench":                   {"client", "test/proxy", "internal/record"},
-	"cmd/strandline":          {"internal/budget", "client", "bench", "test/history", "internal/node", "internal/transport/peer", "internal/server", "internal/segment", "internal/record"},
+	"cmd/strandline":          {"internal/cli"},
+	"internal/cli":            {"internal/budget", "client", "bench", "test/history", "internal/node", "internal/transport/peer", "internal/server", "internal/segment", "internal/record"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"test/proxy": {},

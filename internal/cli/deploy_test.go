@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+const deploy = "../../deploy"
+
+// deployed is a command of a new program.
+func deployed(t *testing.T, path ...string) (*cli, *cobra.Command) {
+	t.Helper()
+	c := &cli{}
+	command, _, err := newRoot(c).Find(path)
+	require.NoError(t, err)
+	return c, command
+}
+
+func TestTheConfigurationForSystemdIsUnderstood(t *testing.T) {
+	c, serve := deployed(t, "serve")
+	c.configFile = filepath.Join(deploy, "systemd", "strandline.toml")
+	require.NoError(t, c.applySettings(serve))
+	require.Equal(t, "a", serve.Flag("node-name").Value.String())
+	require.Contains(t, serve.Flag("peers").Value.String(), "c=10.0.0.3:7171")
+	require.True(t, c.insecure)
+
+	unit, err := os.ReadFile(filepath.Join(deploy, "systemd", "strandline.service"))
+	require.NoError(t, err)
+	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/strandline serve (.*)$`).FindStringSubmatch(string(unit))
+	require.NotNil(t, start)
+	require.NoError(t, serve.ParseFlags(strings.Fields(start[1])))
+}
+
+func TestTheVariablesOfTheImageAreSettings(t *testing.T) {
+	file, err := os.ReadFile(filepath.Join(deploy, "container", "Dockerfile"))
+	require.NoError(t, err)
+	c, serve := deployed(t, "serve")
+	c.environ = regexp.MustCompile(`STRANDLINE_[A-Z_]+=\S+`).FindAllString(string(file), -1)
+	require.Len(t, c.environ, 5)
+	require.NoError(t, c.applySettings(serve))
+	require.Equal(t, "/data", serve.Flag("data").Value.String())
+	require.True(t, c.insecure)
+}
+
+// Flags as the chart gives them, for the nodes that form a cluster and those that
+// join one.
+func TestTheFlagsOfTheChartAreUnderstood(t *testing.T) {
+	flags := func(file string) (flags []string) {
+		text, err := os.ReadFile(filepath.Join(deploy, "helm", "strandline", "templates", file))
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^ +- (--[a-z-]+(=.*)?)$`).FindAllStringSubmatch(string(text), -1) {
+			f := strings.ReplaceAll(m[1], `{{ include "strandline.peers" $ }}`, "log-0=h0:7171,log-1=h1:7171,log-2=h2:7171")
+			f = strings.ReplaceAll(f, `{{ include "strandline.addresses" $ }}`, "h0:7171,h1:7171")
+			f = strings.ReplaceAll(f, "$(POD_NAME)", "log-0")
+			flags = append(flags, regexp.MustCompile(`\{\{[^}]*\}\}`).ReplaceAllString(f, "domain"))
+		}
+		return flags
+	}
+	_, serve := deployed(t, "serve")
+	given := flags("nodes.yaml")
+	require.Contains(t, strings.Join(given, " "), "--advertise=log-0.domain:7171")
+	require.NoError(t, serve.ParseFlags(given))
+	_, init := deployed(t, "cluster", "init")
+	require.Len(t, flags("init.yaml"), 2)
+	require.NoError(t, init.ParseFlags(flags("init.yaml")))
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/node"
+	kafkadoor "strandline.dev/internal/server/kafka"
+	"strandline.dev/internal/server/rpc"
+)
+
+const metricsPage = "../../docs/metrics.md"
+
+var (
+	described = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)", unit: "[^"]*", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
+	metricRow = regexp.MustCompile("(?m)^\\| `(strandline_[a-z0-9_]+)` \\|.*$")
+	labelName = regexp.MustCompile(`([a-z_]+)=`)
+)
+
+// descsOf are the descriptions of a collector, as described takes them apart.
+func descsOf(c prometheus.Collector) (all [][]string) {
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		c.Describe(descs)
+		close(descs)
+	}()
+	for d := range descs {
+		found := described.FindStringSubmatch(d.String())
+		if found == nil {
+			panic("a description of another form: " + d.String())
+		}
+		all = append(all, found)
+	}
+	return all
+}
+
+// exported are the rows of all metrics that a node exports, by name.
+func exported(t *testing.T) map[string]string {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: quiet})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close(context.Background())) }()
+	ofLogs, err := n.LogMetrics([]string{"*"})
+	require.NoError(t, err)
+	grpcServer := rpc.New(rpc.Options{Logger: quiet})
+	defer grpcServer.Stop(context.Background())
+	kafka := kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Logger: quiet})
+	defer kafka.Stop(context.Background())
+
+	rows := map[string]string{}
+	for _, c := range slices.Concat([]prometheus.Collector{n.Metrics(), ofLogs}, grpcServer.Metrics(), kafka.Metrics()) {
+		for _, found := range descsOf(c) {
+			labels := strings.Split(found[4], ",")
+			for _, constant := range labelName.FindAllStringSubmatch(found[3], -1) {
+				labels = append(labels, constant[1])
+			}
+			labels = slices.DeleteFunc(labels, func(l string) bool { return l == "" })
+			slices.Sort(labels)
+			rows[found[1]] = fmt.Sprintf("| `%s` | %s | %s |", found[1], strings.Join(labels, ", "), found[2])
+		}
+	}
+	return rows
+}
+
+// Names, labels and meanings: the page is what the program says.
+func TestThePageOfMetricsIsWhatANodeExports(t *testing.T) {
+	page, err := os.ReadFile(metricsPage)
+	require.NoError(t, err)
+	documented := map[string]string{}
+	for _, row := range metricRow.FindAllStringSubmatch(string(page), -1) {
+		require.NotContains(t, documented, row[1])
+		documented[row[1]] = row[0]
+	}
+	require.Equal(t, exported(t), documented)
+}
+
+// What is described must be given, too: all that needs no event before it.
+func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
+	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close(context.Background())) }()
+	_, err = n.Read(t.Context(), node.Caller{}, "none", node.ReadRequest{}) // a refusal
+	require.Error(t, err)
+	ofLogs, err := n.LogMetrics([]string{"*"})
+	require.NoError(t, err)
+	var names, given []string
+	for _, c := range []prometheus.Collector{n.Metrics(), ofLogs} {
+		registry := prometheus.NewPedanticRegistry()
+		require.NoError(t, registry.Register(c))
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			given = append(given, f.GetName())
+		}
+		for _, d := range descsOf(c) {
+			names = append(names, d[1])
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return name == "strandline_log_follower_lag_records" // a node alone has no followers
+	})
+	require.ElementsMatch(t, names, given)
+}
+
+// An alert on a metric that is not there never fires.
+func TestAlertsAreOnMetricsThatThereAre(t *testing.T) {
+	files, err := filepath.Glob("../../deploy/prometheus/*.yml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	known := exported(t)
+	name := regexp.MustCompile(`\bstrandline_[a-z0-9_]+`)
+	for _, file := range files {
+		rules, err := os.ReadFile(file)
+		require.NoError(t, err)
+		used := name.FindAllString(string(rules), -1)
+		require.NotEmpty(t, used, file)
+		for _, metric := range used {
+			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+				if base := strings.TrimSuffix(metric, suffix); base != metric && strings.HasSuffix(base, "_seconds") {
+					metric = base
+				}
+			}
+			require.Contains(t, known, metric, file)
+		}
+	}
+}
+
+// However many logs there are, a scrape has the same number of series.
+func TestAScrapeDoesNotGrowWithTheNumberOfLogs(t *testing.T) {
+	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close(context.Background())) }()
+	series := func() (count int) {
+		registry := prometheus.NewRegistry()
+		require.NoError(t, registry.Register(n.Metrics()))
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			count += len(f.Metric)
+		}
+		return count
+	}
+	before := series()
+	for i := range 20 {
+		_, err := n.CreateLog(t.Context(), node.Caller{}, fmt.Sprintf("log-%d", i), node.Config{})
+		require.NoError(t, err)
+	}
+	require.Equal(t, before, series())
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The README's shell blocks are run as they stand, in a copy of the tree, one
+// shell after the other, as a newcomer would. Only the addresses differ, by
+// environment, so that the test does not meet a server of yours.
+func TestTheREADMEsCommandsWork(t *testing.T) {
+	blocks := shellBlocks(t, "../../README.md")
+	require.Equal(t, "go run ./cmd/strandline dev\n", blocks[0], "the first command starts a cluster")
+	require.Equal(t, "go test ./...\n", blocks[len(blocks)-1], "the last one is what CI runs, and this test is part of it")
+
+	tree := copyTree(t, "../..")
+	address, web := freeAddress(t), freeAddress(t)
+	environ := append(os.Environ(), "STRANDLINE_DEV_GRPC="+address, "STRANDLINE_DEV_HTTP="+web, "STRANDLINE_SERVER="+address)
+
+	var said lockedBuffer
+	server := shell(tree, environ, blocks[0])
+	server.Stdout, server.Stderr = &said, &said
+	// `go run` does not pass a signal on, so the whole group gets it.
+	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, server.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-server.Process.Pid, syscall.SIGTERM)
+		_ = server.Wait()
+	})
+	// Not before all three are a cluster, which is when a person goes on, too.
+	require.Eventually(t, func() bool { return strings.Contains(said.String(), "Ctrl-C ends all three.") },
+		2*time.Minute, 50*time.Millisecond, "the cluster did not form")
+
+	for _, block := range blocks[1 : len(blocks)-1] {
+		out, err := shell(tree, environ, block).CombinedOutput()
+		require.NoError(t, err, "%s\n%s", block, out)
+		t.Logf("%s\n%s", block, out)
+	}
+	copied, err := shell(tree, environ, "./strandline read copy --from-start").Output()
+	require.NoError(t, err)
+	require.Equal(t, "third\n", string(copied), "the copy holds what the trim left")
+}
+
+// lockedBuffer is written by a process and read meanwhile.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+
+func shellBlocks(t *testing.T, readme string) []string {
+	text, err := os.ReadFile(readme)
+	require.NoError(t, err)
+	var blocks []string
+	for _, found := range shellBlock.FindAllSubmatch(text, -1) {
+		blocks = append(blocks, string(found[1]))
+	}
+	require.Greater(t, len(blocks), 3)
+	return blocks
+}
+
+func shell(dir string, environ []string, script string) *exec.Cmd {
+	c := exec.Command("bash", "-euo", "pipefail", "-c", script)
+	c.Dir, c.Env = dir, environ
+	return c
+}
+
+// copyTree copies what `go build` needs, so that running the README leaves
+// nothing in the tree.
+func copyTree(t *testing.T, from string) string {
+	to := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum", "api", "bench", "client", "cmd", "internal", "test"} {
+		out, err := exec.Command("cp", "-r", filepath.Join(from, name), to).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	return to
+}
+
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	return l.Addr().String()
+}

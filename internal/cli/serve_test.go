@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheFirstCommandsOfANewcomer(t *testing.T) {
+	p := serve(t, t.TempDir())
+	require.Equal(t, "created log orders (disk, 1 replica on node1)\n", p.must("", "log", "create", "orders"))
+	require.Equal(t, "appended 3 records to orders, offsets 0 to 2\n", p.must("one\ntwo\nthree", "append", "orders"))
+	require.Equal(t, "one\ntwo\nthree\n", p.must("", "read", "orders", "--from-start"))
+	require.Equal(t, "two\n", p.must("", "read", "orders", "--from", "1", "--count", "1"))
+	require.Equal(t, "one\ntwo\n", p.must("", "read", "orders", "--until", "2"))
+	require.Equal(t, "one\ntwo\nthree\n", p.must("", "read", "orders", "--since", "1h"))
+	require.Empty(t, p.must("", "read", "orders", "--tail"))
+	require.Contains(t, p.must("", "log", "list"), "orders")
+	require.Contains(t, p.must("", "log", "info", "orders"), "[0, 3), 3 records")
+	require.Contains(t, p.must("", "log", "configure", "orders", "--retention", "7d"), "trimmed after 7d")
+	require.Equal(t, "log orders is now [2, 3)\n", p.must("", "log", "trim", "orders", "--before", "2"))
+	require.Equal(t, "deleted log orders\n", p.must("", "log", "delete", "orders"))
+	require.Empty(t, p.must("", "log", "list", "--json"))
+	require.Equal(t, exitOK, p.terminate())
+}
+
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	p := serve(t, t.TempDir())
+	o := p.run(nil, "read", "orders")
+	require.Equal(t, exitRefused, o.code)
+	require.Contains(t, o.err, "LOG_NOT_FOUND")
+	require.Contains(t, o.err, "log create orders --server")
+
+	p.must("", "log", "create", "orders")
+	o = p.run(nil, "log", "create", "orders", "--json")
+	require.Equal(t, exitRefused, o.code)
+	require.Contains(t, o.err, `"reason":"LOG_EXISTS"`)
+
+	p.must("a\nb\nc\n", "append", "orders")
+	p.must("", "log", "trim", "orders", "--before", "2")
+	o = p.run(nil, "read", "orders", "--from", "0")
+	require.Equal(t, exitRefused, o.code)
+	require.Contains(t, o.err, "--from 2, or --from-start")
+
+	o = p.run(nil, "log", "trim", "orders", "--before", "100")
+	require.Equal(t, exitRefused, o.code)
+	require.Equal(t, "log orders is now [100, 100)\n", p.must("", "log", "trim", "orders", "--before", "100", "--fast-forward"))
+}
+
+func TestReadIntoAppendCopiesALogExactly(t *testing.T) {
+	p := serve(t, t.TempDir())
+	p.must("", "log", "create", "orders")
+	p.must("", "log", "create", "copy")
+	p.must(string(writeAll(t, formatJSON, oddRecords())), "append", "orders", "-i", "json")
+
+	raw := p.must("", "read", "orders", "-o", "raw")
+	require.Equal(t, "appended 7 records to copy, offsets 0 to 6\n", p.must(raw, "append", "copy", "-i", "raw"))
+	require.Equal(t, raw, p.must("", "read", "copy", "-o", "raw"))
+	asJSON := p.must("", "read", "orders", "-o", "json")
+	require.Equal(t, asJSON, p.must("", "read", "copy", "--json"))
+
+	back, err := readAll(formatJSON, strings.NewReader(asJSON))
+	require.NoError(t, err)
+	for i, want := range oddRecords() {
+		require.EqualValues(t, i, back[i].Offset, "appends ignore the offsets of the input")
+		require.Equal(t, want.Headers, back[i].Headers)
+		require.Equal(t, want.Key, back[i].Key)
+		require.Equal(t, want.Value, back[i].Value)
+	}
+}
+
+func TestANodeThatComesBackHasEverything(t *testing.T) {
+	data := t.TempDir()
+	p := serve(t, data)
+	p.must("", "log", "create", "orders")
+	p.must("one\ntwo\n", "append", "orders")
+	require.Equal(t, exitOK, p.terminate())
+
+	p = serve(t, data)
+	require.Equal(t, "one\ntwo\n", p.must("", "read", "orders"))
+	require.NoError(t, p.command.Process.Kill())
+	p.wait()
+
+	p = serve(t, data)
+	p.must("three\n", "append", "orders")
+	require.Equal(t, "one\ntwo\nthree\n", p.must("", "read", "orders"))
+}
+
+func TestASecondNodeOnTheSameDataIsRefused(t *testing.T) {
+	p := serve(t, t.TempDir())
+	second := program(t, "serve", "--data", p.data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0")
+	out, err := second.CombinedOutput()
+	require.Error(t, err)
+	require.Equal(t, exitFailed, second.ProcessState.ExitCode())
+	require.Contains(t, string(out), "is another strandline running on it?")
+	require.Equal(t, exitOK, p.terminate())
+}
+
+func TestAPortThatIsTakenIsNamed(t *testing.T) {
+	p := serve(t, t.TempDir())
+	out, err := program(t, "serve", "--grpc", p.grpc).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), p.grpc)
+}
+
+func TestWithoutAServerThereIsAHint(t *testing.T) {
+	p := serve(t, t.TempDir())
+	require.Equal(t, exitOK, p.terminate())
+	o := p.run(nil, "log", "list")
+	require.Equal(t, exitUnreachable, o.code)
+	require.Contains(t, o.err, " serve\n")
+}
+
+func TestAFollowingReaderSeesRecordsComeAndEndsWithCtrlC(t *testing.T) {
+	p := serve(t, t.TempDir())
+	p.must("", "log", "create", "orders")
+	p.must("one\n", "append", "orders")
+
+	follow := program(t, "read", "orders", "--follow", "--server", p.grpc)
+	stdout, err := follow.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, follow.Start())
+	records := bufio.NewReader(stdout)
+	line, err := records.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "one\n", line)
+	p.must("two\n", "append", "orders")
+	line, err = records.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "two\n", line)
+
+	require.NoError(t, follow.Process.Signal(syscall.SIGINT))
+	require.NoError(t, follow.Wait())
+}
+
+func TestANodeEndsInTimeWithReadersThatFollow(t *testing.T) {
+	p := serve(t, t.TempDir())
+	p.must("", "log", "create", "orders")
+	p.must("one\n", "append", "orders")
+	follow := program(t, "read", "orders", "--follow", "--server", p.grpc)
+	stdout, err := follow.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, follow.Start())
+	_, err = bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, exitOK, p.terminate())
+	require.NoError(t, follow.Process.Signal(syscall.SIGINT))
+	require.NoError(t, follow.Wait())
+}
+
+func TestSessionsAndWritersFromTheShell(t *testing.T) {
+	p := serve(t, t.TempDir())
+	p.must("", "log", "create", "orders")
+	var session struct {
+		SessionID json.Number `json:"session_id"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(p.must("", "session", "open", "orders", "--json")), &session))
+	id := session.SessionID.String()
+	p.must("", "session", "keep", "orders", id)
+	require.Contains(t, p.must("", "session", "resolve", "orders", id, "--sequence", "0"), "not now")
+	require.Contains(t, p.must("", "session", "resolve", "orders", id, "--sequence", "0", "--final"), "never")
+	require.Contains(t, p.must("", "session", "resolve", "orders", "999", "--sequence", "0"), "if session 999 was not opened in this log, it never was in it")
+	p.must("", "session", "close", "orders", id)
+	require.Equal(t, exitRefused, p.run(nil, "session", "keep", "orders", id).code)
+
+	require.Contains(t, p.must("", "writer", "acquire", "orders"), "writer term 1")
+	require.Contains(t, p.must("", "writer", "acquire", "orders"), "writer term 2")
+	o := p.run(strings.NewReader("late\n"), "append", "orders", "--writer-term", "1")
+	require.Equal(t, exitRefused, o.code)
+	require.Contains(t, o.err, "writer term 1, the newest is 2")
+	p.must("in time\n", "append", "orders", "--writer-term", "2")
+	require.Equal(t, "in time\n", p.must("", "read", "orders"))
+}
+
+func TestTheShellCompletesNamesOfLogs(t *testing.T) {
+	p := serve(t, t.TempDir())
+	p.must("", "log", "create", "orders")
+	o := program(t, "__complete", "--server", p.grpc, "read", "")
+	out, err := o.Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "orders\n")
+}
+
+func TestMetricsHealthAndProfiles(t *testing.T) {
+	p := serve(t, t.TempDir(), "--pprof")
+	for path, want := range map[string]string{
+		"/livez": "", "/readyz": "", "/metrics": "strandline_", "/debug/pprof/cmdline": "serve",
+	} {
+		answer, err := http.Get("http://" + p.http + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode, path)
+		require.Contains(t, string(body), want, path)
+	}
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// programDirectory holds the program that buildProgram makes.
+var programDirectory string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programDirectory, err = os.MkdirTemp("", "strandline-test-*"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(programDirectory)
+	os.Exit(code)
+}
+
+// buildProgram builds this program once, for all tests that need a process.
+var buildProgram = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(programDirectory, "strandline")
+	out, err := exec.Command("go", "build", "-o", path, "strandline.dev/cmd/strandline").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// process is a node in a process of its own, on ports that were free.
+type process struct {
+	t       *testing.T
+	data    string
+	grpc    string
+	http    string
+	kafka   string
+	command *exec.Cmd
+	stderr  *bytes.Buffer
+}
+
+// serve starts a node and waits until it has announced itself.
+func serve(t *testing.T, data string, flags ...string) *process {
+	t.Helper()
+	p := &process{t: t, data: data, stderr: &bytes.Buffer{}}
+	args := append([]string{"serve", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0"}, flags...)
+	p.command = program(t, args...)
+	p.command.Stderr = p.stderr
+	stdout, err := p.command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.command.Start())
+	t.Cleanup(func() {
+		if p.command.ProcessState == nil {
+			_ = p.command.Process.Kill()
+			_ = p.command.Wait()
+		}
+		if t.Failed() {
+			t.Logf("the server said:\n%s", p.stderr)
+		}
+	})
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	require.NoError(t, err, "the server ended before it announced itself: %s", p.stderr)
+	var announced struct{ GRPC, HTTP, Kafka string }
+	require.NoError(t, json.Unmarshal(line, &announced))
+	p.grpc, p.http, p.kafka = announced.GRPC, announced.HTTP, announced.Kafka
+	return p
+}
+
+// program is a command line of the built binary, with a clean environment.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := buildProgram()
+	require.NoError(t, err)
+	command := exec.Command(path, args...)
+	command.Env = []string{"HOME=" + t.TempDir()}
+	command.Dir = t.TempDir()
+	return command
+}
+
+// run executes a client command against the node.
+func (p *process) run(in io.Reader, args ...string) outcome {
+	p.t.Helper()
+	command := program(p.t, append(args, "--server", p.grpc)...)
+	var out, err bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = in, &out, &err
+	_ = command.Run()
+	return outcome{command.ProcessState.ExitCode(), out.String(), err.String()}
+}
+
+// must is run for a command that has to succeed; it returns what it printed.
+func (p *process) must(in string, args ...string) string {
+	p.t.Helper()
+	o := p.run(strings.NewReader(in), args...)
+	require.Equal(p.t, exitOK, o.code, "%v: %s", args, o.err)
+	return o.out
+}
+
+// terminate asks the node to end, and returns its exit code.
+func (p *process) terminate() int {
+	p.t.Helper()
+	require.NoError(p.t, p.command.Process.Signal(syscall.SIGTERM))
+	return p.wait()
+}
+
+func (p *process) wait() int {
+	p.t.Helper()
+	late := time.AfterFunc(stopTime+time.Second, func() { _ = p.command.Process.Signal(syscall.SIGABRT) })
+	defer late.Stop()
+	_ = p.command.Wait()
+	return p.command.ProcessState.ExitCode()
+}

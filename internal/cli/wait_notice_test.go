@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestACommandThatLostItsServerSaysSoAndGoesOn(t *testing.T) {
+	data := t.TempDir()
+	server := serve(t, data)
+	server.must("", "log", "create", "orders")
+	server.must("one\n", "append", "orders")
+
+	follow := program(t, "read", "orders", "--follow", "--server", server.grpc)
+	records, noticesOfRead := piped(t, follow.StdoutPipe), piped(t, follow.StderrPipe)
+	appending := program(t, "append", "orders", "--server", server.grpc)
+	input, err := appending.StdinPipe()
+	require.NoError(t, err)
+	noticesOfAppend := piped(t, appending.StderrPipe)
+	require.NoError(t, follow.Start())
+	require.NoError(t, appending.Start())
+	require.Equal(t, "one", nextLine(t, records))
+	write(t, input, "two\n")
+	require.Equal(t, "two", nextLine(t, records))
+
+	require.NoError(t, server.command.Process.Kill())
+	_ = server.command.Wait()
+	write(t, input, "three\n")
+	for _, notices := range []*bufio.Reader{noticesOfRead, noticesOfAppend} {
+		require.Contains(t, nextLine(t, notices), "waiting for log orders, and trying on (Ctrl-C stops): ")
+	}
+	serve(t, data, "--grpc", server.grpc)
+	for _, notices := range []*bufio.Reader{noticesOfRead, noticesOfAppend} {
+		require.Equal(t, "strandline: log orders answers again", nextLine(t, notices))
+	}
+	require.Equal(t, "three", nextLine(t, records))
+	require.NoError(t, input.Close())
+	require.NoError(t, appending.Wait())
+	require.NoError(t, follow.Process.Kill())
+	_ = follow.Wait()
+}
+
+// threeNodes are processes that form a cluster.
+func threeNodes(t *testing.T) []*process {
+	t.Helper()
+	var nodes []*process
+	var peers, addresses []string
+	for _, name := range []string{"a", "b", "c"} {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.33.%d.1:0", os.Getpid()%250)) // the ports of no other test
+		require.NoError(t, err)
+		addresses = append(addresses, l.Addr().String())
+		peers = append(peers, name+"="+l.Addr().String())
+		require.NoError(t, l.Close())
+	}
+	for i, name := range []string{"a", "b", "c"} {
+		nodes = append(nodes, serve(t, t.TempDir(), "--node-name", name, "--grpc", addresses[i], "--peers", strings.Join(peers, ",")))
+	}
+	nodes[0].must("", "cluster", "init")
+	return nodes
+}
+
+func TestWithoutAMajorityACommandSaysThatItWaitsAndThatNothingHappened(t *testing.T) {
+	nodes := threeNodes(t)
+	left := nodes[0]
+	left.must("", "log", "create", "orders")
+	for _, n := range nodes[1:] {
+		require.NoError(t, n.command.Process.Kill())
+		_ = n.command.Wait()
+	}
+
+	o := left.run(strings.NewReader("x\n"), "append", "orders")
+	require.Equal(t, exitUnreachable, o.code, o.err)
+	require.Contains(t, o.err, "waiting for log orders, and trying on (Ctrl-C stops): ")
+	require.Contains(t, o.err, "cluster status")
+
+	create := program(t, "log", "create", "more", "--server", left.grpc)
+	notices := piped(t, create.StderrPipe)
+	require.NoError(t, create.Start())
+	require.Equal(t, "strandline: waiting for the cluster, and trying on (Ctrl-C stops): no answer yet", nextLine(t, notices))
+	require.NoError(t, create.Process.Kill())
+	_ = create.Wait()
+}
+
+func TestANoticeOfACommandWithoutALogNamesNone(t *testing.T) {
+	var said strings.Builder
+	w := &waitNotice{cli: &cli{err: &said, json: true}, why: errNoAnswer}
+	w.tell()
+	require.JSONEq(t, `{"notice":{"waiting":true,"message":"waiting for the cluster, and trying on (Ctrl-C stops): no answer yet"}}`, said.String())
+}
+
+func piped(t *testing.T, pipe func() (io.ReadCloser, error)) *bufio.Reader {
+	t.Helper()
+	stream, err := pipe()
+	require.NoError(t, err)
+	return bufio.NewReader(stream)
+}
+
+func nextLine(t *testing.T, in *bufio.Reader) string {
+	t.Helper()
+	line, err := in.ReadString('\n')
+	require.NoError(t, err)
+	return strings.TrimSuffix(line, "\n")
+}
+
+func write(t *testing.T, out io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(out, text)
+	require.NoError(t, err)
+}
