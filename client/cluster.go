@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -91,7 +92,7 @@ const (
 // Formation is what became of InitCluster.
 type Formation struct {
 	ClusterID string
-	Existed   bool     // the cluster was there before
+	Existed   bool     // the cluster was there before; false if an earlier try of this call may have formed it
 	Missing   []string // peers that are not members yet; they are admitted when they come
 }
 
@@ -100,11 +101,12 @@ type Formation struct {
 // many of them at once, there is one cluster.
 func (a *Admin) InitCluster(ctx context.Context) (Formation, error) {
 	var answer *strandlinev1.InitClusterResponse
+	var known tries
 	err := a.cluster(ctx, &toDialled{peers: a.client.peers}, repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
 		answer, err = c.InitCluster(ctx, &strandlinev1.InitClusterRequest{})
-		return err
+		return known.note(err)
 	})
-	return Formation{ClusterID: answer.GetClusterId(), Existed: answer.GetExisted(), Missing: answer.GetMissing()}, err
+	return Formation{ClusterID: answer.GetClusterId(), Existed: known.existed(answer.GetExisted()), Missing: answer.GetMissing()}, err
 }
 
 // ClusterStatus tells what the first dialled node that answers knows of all
@@ -120,14 +122,16 @@ func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 
 // AddNode announces a node at an address, which is in no cluster yet and has a
 // name never used in this one, tells it whom to ask, and waits until it is a
-// member. It reports true if the node was one before.
+// member. It reports true if the node was one before, and no earlier try of this
+// call may have made it one.
 func (a *Admin) AddNode(ctx context.Context, name, address string) (existed bool, err error) {
+	var known tries
 	err = a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
 		answer, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: name, Address: address})
 		existed = answer.GetExisted()
-		return err
+		return known.note(err)
 	})
-	return existed, err
+	return known.existed(existed), err
 }
 
 // JoinToken lets nodes join that were not announced.
@@ -166,10 +170,23 @@ func (a *Admin) RemoveNode(ctx context.Context, name string) error {
 // then takes it out of the cluster. It returns when that has been decided;
 // ClusterStatus shows how far it is.
 func (a *Admin) ReplaceNode(ctx context.Context, name, with string) error {
-	return a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
+	err := a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
 		_, err := c.ReplaceNode(ctx, &strandlinev1.ReplaceNodeRequest{Name: name, With: with})
 		return err
 	})
+	if !landed(err, ErrNoNode) {
+		return err
+	}
+	// An earlier try may have replaced it, so that it is gone by now; or there is
+	// no node to replace it with.
+	status, asked := a.ClusterStatus(ctx)
+	named := func(name string) bool {
+		return slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == name })
+	}
+	if asked == nil && !named(name) && named(with) {
+		return nil
+	}
+	return err
 }
 
 // Rebalance spreads replicas evenly over the nodes that can be reached, and

@@ -15,7 +15,8 @@ import (
 )
 
 func (f *fakeServer) InitCluster(context.Context, *strandlinev1.InitClusterRequest) (*strandlinev1.InitClusterResponse, error) {
-	return &strandlinev1.InitClusterResponse{ClusterId: "c1", Existed: true, Missing: []string{"c"}}, nil
+	err := f.changeCluster("init")
+	return &strandlinev1.InitClusterResponse{ClusterId: "c1", Existed: f.existed, Missing: []string{"c"}}, err
 }
 
 func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
@@ -33,7 +34,8 @@ func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterS
 }
 
 func (f *fakeServer) AddNode(_ context.Context, q *strandlinev1.AddNodeRequest) (*strandlinev1.AddNodeResponse, error) {
-	return &strandlinev1.AddNodeResponse{Existed: true}, f.changeCluster("add", q.Name, q.Address)
+	err := f.changeCluster("add", q.Name, q.Address)
+	return &strandlinev1.AddNodeResponse{Existed: f.existed}, err
 }
 
 func (f *fakeServer) CreateToken(_ context.Context, q *strandlinev1.CreateTokenRequest) (*strandlinev1.CreateTokenResponse, error) {
@@ -62,12 +64,56 @@ func (f *fakeServer) changeCluster(words ...string) error {
 		return refuse(record.NotLeader, "leader", f.leader)
 	}
 	f.changes = append(f.changes, words)
-	return nil
+	if len(f.tries) == 0 {
+		return nil
+	}
+	t := f.next()
+	f.existed = f.existed || t.lands
+	return t.err
+}
+
+// A change that an earlier try of the same call may have made is not said to have
+// been there before, nor to have failed because it is made.
+func TestAChangeOfTheClusterFindsWhatAnEarlierTryHasChanged(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		tries   []try
+		existed bool
+	}{
+		{"at once", []try{{}}, false},
+		{"after a lost answer", []try{lostAnswer, {}}, false},
+		{"after a refusal, when it was there", []try{refusedTry, {lands: true}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.tries = c.tries
+			formed, err := f.client(t).Admin().InitCluster(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, c.existed, formed.Existed)
+			f = newFakeServer(t)
+			f.tries = c.tries
+			existed, err := f.client(t).Admin().AddNode(t.Context(), "d", "127.0.0.4:7171")
+			require.NoError(t, err)
+			require.Equal(t, c.existed, existed)
+		})
+	}
+	gone := try{err: refuse(record.NoNode)} // the status has node a only
+	f := newFakeServer(t)
+	f.tries = []try{lostAnswer, gone}
+	require.NoError(t, f.client(t).Admin().ReplaceNode(t.Context(), "b", "a"))
+	f.tries = []try{lostAnswer, gone}
+	err := f.client(t).Admin().ReplaceNode(t.Context(), "b", "c")
+	require.ErrorIs(t, err, client.ErrNoNode)
+	require.Equal(t, client.MaybeDone, outcomeOf(t, err))
+	f.tries = []try{gone}
+	err = f.client(t).Admin().ReplaceNode(t.Context(), "b", "a")
+	require.ErrorIs(t, err, client.ErrNoNode)
+	require.Equal(t, client.NotDone, outcomeOf(t, err))
 }
 
 func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
 	asked, leader := newFakeServer(t), newFakeServer(t)
-	asked.leader = leader.address
+	asked.leader, asked.existed, leader.existed = leader.address, true, true
 	admin := asked.client(t).Admin()
 	existed, err := admin.AddNode(t.Context(), "d", "127.0.0.4:7171")
 	require.NoError(t, err)
@@ -79,6 +125,7 @@ func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
 	require.NoError(t, admin.ReplaceNode(t.Context(), "a", "d"))
 	require.NoError(t, admin.TransferLeader(t.Context(), "orders", "b"))
 	require.Equal(t, [][]string{{"add", "d", "127.0.0.4:7171"}, {"remove", "c"}, {"replace", "a", "d"}, {"transfer", "orders", "b"}}, leader.changes)
+	asked.leader = ""
 	formed, err := admin.InitCluster(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, client.Formation{ClusterID: "c1", Existed: true, Missing: []string{"c"}}, formed)

@@ -35,7 +35,7 @@ type Error struct {
 	Outcome Outcome
 
 	// An append with a session whose outcome is MaybeDone can be settled with
-	// these by Admin.Resolve. Epoch is also the session's, with STALE_EPOCH.
+	// these, see Position. Epoch is also the session's, with STALE_EPOCH.
 	SessionID uint64
 	Epoch     uint32
 	Sequence  uint64
@@ -67,6 +67,12 @@ const (
 )
 
 func (e *Error) Error() string { return e.Reason + ": " + e.Message }
+
+// Position is where the record of an append with outcome MaybeDone stands in its
+// session, for Admin.Resolve.
+func (e *Error) Position() SessionPosition {
+	return SessionPosition{LogID: e.LogID, Session: e.SessionID, Epoch: e.Epoch, Next: e.Sequence}
+}
 
 // Unwrap returns the context's error, where that was the reason, or
 // syscall.ECONNREFUSED, where nothing listens at the address.

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -79,6 +80,7 @@ type fakeServer struct {
 	opened      uint64
 	closed      []uint64
 	changes     [][]string // of the cluster
+	existed     bool       // what a change of it makes
 	sessions    map[uint64]*fakeSession
 	end         int64
 	batches     []record.Batch
@@ -330,11 +332,14 @@ func (f *fakeServer) OpenSession(ctx context.Context, q *strandlinev1.OpenSessio
 	return &strandlinev1.OpenSessionResponse{SessionId: f.opened, Lease: q.Lease, LogId: f.id}, nil
 }
 
-func (f *fakeServer) KeepSession(ctx context.Context, _ *strandlinev1.KeepSessionRequest) (*strandlinev1.KeepSessionResponse, error) {
+func (f *fakeServer) KeepSession(ctx context.Context, q *strandlinev1.KeepSessionRequest) (*strandlinev1.KeepSessionResponse, error) {
 	f.mu.Lock()
 	f.kept++
 	keep := f.keep
 	f.mu.Unlock()
+	if err := f.identify(q.LogId); err != nil {
+		return nil, err
+	}
 	if keep != nil {
 		return &strandlinev1.KeepSessionResponse{}, keep(ctx)
 	}
@@ -344,6 +349,9 @@ func (f *fakeServer) KeepSession(ctx context.Context, _ *strandlinev1.KeepSessio
 func (f *fakeServer) CloseSession(_ context.Context, q *strandlinev1.CloseSessionRequest) (*strandlinev1.CloseSessionResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.identify(q.LogId); err != nil {
+		return nil, err
+	}
 	f.closed = append(f.closed, q.SessionId)
 	return &strandlinev1.CloseSessionResponse{}, nil
 }
@@ -354,6 +362,9 @@ func (f *fakeServer) Resolve(ctx context.Context, q *strandlinev1.ResolveRequest
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.identify(q.LogId); err != nil {
+		return nil, err
+	}
 	if f.resolve != nil {
 		return f.resolve(q)
 	}
@@ -365,6 +376,14 @@ func (f *fakeServer) Resolve(ctx context.Context, q *strandlinev1.ResolveRequest
 		s.epoch, s.next, s.lowest = s.epoch+1, 0, 0
 	}
 	return &strandlinev1.ResolveResponse{State: strandlinev1.ResolveState_RESOLVE_STATE_NEVER, Epoch: s.epoch}, nil
+}
+
+// identify refuses a caller that knows the log by another id.
+func (f *fakeServer) identify(id uint64) error {
+	if id == 0 || f.id == 0 || id == f.id {
+		return nil
+	}
+	return refuse(record.LogReplaced, "log_id", fmt.Sprint(f.id))
 }
 
 func (f *fakeServer) GetInfo(_ context.Context, q *strandlinev1.GetInfoRequest) (*strandlinev1.GetInfoResponse, error) {

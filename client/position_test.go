@@ -48,7 +48,7 @@ func TestARecordThatIsNotWaitedForCanBeResolved(t *testing.T) {
 	for _, e := range places {
 		require.Equal(t, 1, seen[e.Sequence], "sequence %d", e.Sequence)
 	}
-	r, err := f.client(t).Admin().Resolve(t.Context(), "orders", places[0].SessionID, places[0].Epoch, places[0].Sequence, false)
+	r, err := f.client(t).Admin().Resolve(t.Context(), "orders", places[0].Position(), false)
 	require.NoError(t, err)
 	require.Equal(t, client.Committed, r.State)
 }

@@ -121,9 +121,9 @@ func (p *Producer) open(ctx context.Context) error {
 			p.client.peers.prefer(p.log, info.Leader)
 		}
 	case resume.Session != 0:
-		err = opener.keepSession(ctx, p.log, resume.LogID, resume.Session)
 		p.logID, p.next = resume.LogID, resume.Next
 		p.session = Session{ID: resume.Session, Epoch: resume.Epoch, Lease: p.options.lease, LogID: resume.LogID}
+		err = opener.KeepSession(ctx, p.log, p.session)
 	default:
 		p.session, err = opener.openSession(ctx, p.log, resume.LogID, p.options.lease)
 		p.logID = p.session.LogID
@@ -238,7 +238,7 @@ func (p *Producer) Close(ctx context.Context) error {
 	p.session = Session{}
 	p.mu.Unlock()
 	if err == nil && session.ID != 0 {
-		err = p.client.Admin().CloseSession(ctx, p.log, session.ID)
+		err = p.client.Admin().CloseSession(ctx, p.log, session)
 	}
 	return err
 }

@@ -79,10 +79,11 @@ func (p *Producer) resolve(final bool) {
 			p.mu.Unlock()
 			return
 		}
-		r, session := p.window.flight[0], p.session
+		r := p.window.flight[0]
+		at := SessionPosition{LogID: p.logID, Session: p.session.ID, Epoch: r.epoch, Next: r.first}
 		p.mu.Unlock()
 
-		resolution, err := p.resolveOne(ctx, session.ID, r, final)
+		resolution, err := p.resolveOne(ctx, at, final)
 		if err != nil {
 			return
 		}
@@ -119,10 +120,10 @@ func (p *Producer) resolving(now time.Time) (context.Context, context.CancelFunc
 }
 
 // resolveOne asks until the answer is not "on its way".
-func (p *Producer) resolveOne(ctx context.Context, session uint64, r *request, final bool) (Resolution, error) {
+func (p *Producer) resolveOne(ctx context.Context, at SessionPosition, final bool) (Resolution, error) {
 	pauses := newPauses()
 	for {
-		resolution, err := p.client.Admin().Resolve(ctx, p.log, session, r.epoch, r.first, final)
+		resolution, err := p.client.Admin().Resolve(ctx, p.log, at, final)
 		if err != nil || resolution.State != Pending {
 			return resolution, err
 		}

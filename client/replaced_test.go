@@ -75,3 +75,22 @@ func TestAProducerDoesNotGoOnInAnotherLogOfTheSameName(t *testing.T) {
 		})
 	}
 }
+
+// A session is of one log: what is asked of it is not answered by another log that
+// has got the name since.
+func TestASessionIsNotLookedForInAnotherLog(t *testing.T) {
+	f := newFakeServer(t)
+	f.id = 8
+	admin := f.client(t).Admin()
+	at := client.SessionPosition{LogID: 7, Session: 1, Next: 3}
+	session := client.Session{ID: 1, LogID: 7}
+	_, err := admin.Resolve(t.Context(), "orders", at, false)
+	require.ErrorIs(t, err, client.ErrLogReplaced)
+	_, err = admin.EndEpoch(t.Context(), "orders", at)
+	require.ErrorIs(t, err, client.ErrLogReplaced)
+	require.ErrorIs(t, admin.KeepSession(t.Context(), "orders", session), client.ErrLogReplaced)
+	require.ErrorIs(t, admin.CloseSession(t.Context(), "orders", session), client.ErrLogReplaced)
+	require.Empty(t, f.closed)
+	session.LogID = 0
+	require.NoError(t, admin.CloseSession(t.Context(), "orders", session))
+}

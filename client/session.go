@@ -20,7 +20,7 @@ type Session struct {
 	LogID uint64 // id of its log
 }
 
-// Resolution is what became of one record of a session.
+// Resolution is the outcome of one record of a session.
 type Resolution struct {
 	State ResolveState
 	// Offset is where the record is, if Committed.
@@ -82,37 +82,35 @@ func (a *Admin) openSession(ctx context.Context, log string, id uint64, lease ti
 	return session, err
 }
 
-// KeepSession renews the lease. Every append does so too.
-func (a *Admin) KeepSession(ctx context.Context, log string, id uint64) error {
-	return a.keepSession(ctx, log, 0, id)
-}
-
-// keepSession renews the lease of a session of the log with an id; 0: whichever
-// log has the name.
-func (a *Admin) keepSession(ctx context.Context, log string, logID, id uint64) error {
+// KeepSession renews the lease of the session with an ID. Every append does so too.
+// With a LogID, it fails with ErrLogReplaced where another log has the name.
+func (a *Admin) KeepSession(ctx context.Context, log string, s Session) error {
 	return a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := strandlinev1.NewSessionServiceClient(conn).KeepSession(ctx,
-			&strandlinev1.KeepSessionRequest{Log: log, LogId: logID, SessionId: id})
+			&strandlinev1.KeepSessionRequest{Log: log, LogId: s.LogID, SessionId: s.ID})
 		return err
 	})
 }
 
-// CloseSession ends the session: its appends are refused from then on.
-func (a *Admin) CloseSession(ctx context.Context, log string, id uint64) error {
+// CloseSession ends the session with an ID: its appends are refused from then on.
+// With a LogID, it fails with ErrLogReplaced where another log has the name.
+func (a *Admin) CloseSession(ctx context.Context, log string, s Session) error {
 	return a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := strandlinev1.NewSessionServiceClient(conn).CloseSession(ctx,
-			&strandlinev1.CloseSessionRequest{Log: log, SessionId: id})
+			&strandlinev1.CloseSessionRequest{Log: log, LogId: s.LogID, SessionId: s.ID})
 		return err
 	})
 }
 
-// Resolve settles one record whose answer was lost. With final, a record that
-// is not in the log never will be: the session's epoch ends.
-func (a *Admin) Resolve(ctx context.Context, log string, id uint64, epoch uint32, sequence uint64, final bool) (Resolution, error) {
+// Resolve returns the outcome of the record at a position, whose answer was lost:
+// see Error.Position. With final, a record that is not in the log never will be:
+// the session's epoch ends. With a LogID, Resolve fails with ErrLogReplaced where
+// another log has the name.
+func (a *Admin) Resolve(ctx context.Context, log string, at SessionPosition, final bool) (Resolution, error) {
 	var resolution Resolution
 	err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewSessionServiceClient(conn).Resolve(ctx, &strandlinev1.ResolveRequest{
-			Log: log, SessionId: id, Epoch: epoch, Sequence: sequence, Final: final,
+			Log: log, LogId: at.LogID, SessionId: at.Session, Epoch: at.Epoch, Sequence: at.Next, Final: final,
 		})
 		resolution = Resolution{State: ResolveState(answer.GetState()), Offset: answer.GetOffset(), Epoch: answer.GetEpoch(), Next: answer.GetNextSequence()}
 		resolution.Known = answer != nil && answer.NextSequence != nil
@@ -121,11 +119,11 @@ func (a *Admin) Resolve(ctx context.Context, log string, id uint64, epoch uint32
 	return resolution, err
 }
 
-// EndEpoch ends an epoch of a session for good and tells, with Resolution.Next,
-// how many records of it are in the log: those with sequences below, and no other
-// ever will be. A program that was restarted asks so where to go on; see
-// docs/at-most-once.md. Known is false if the log does not know the session any
-// more.
-func (a *Admin) EndEpoch(ctx context.Context, log string, id uint64, epoch uint32) (Resolution, error) {
-	return a.Resolve(ctx, log, id, epoch, math.MaxUint64, true)
+// EndEpoch ends the epoch of a position for good. Resolution.Next is how many
+// records of it are in the log: those with sequences below, and no other ever will
+// be. So a program that was restarted finds out where to continue; see
+// docs/at-most-once.md. Known is false if the log has forgotten the session.
+func (a *Admin) EndEpoch(ctx context.Context, log string, at SessionPosition) (Resolution, error) {
+	at.Next = math.MaxUint64
+	return a.Resolve(ctx, log, at, true)
 }

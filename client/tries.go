@@ -18,6 +18,17 @@ func (t *tries) failed(newest *Error) *Error {
 	return &failure
 }
 
+// note adds a try that ended with err, which it returns; nil: it succeeded.
+func (t *tries) note(err error) error {
+	if err != nil {
+		t.failed(fromRPC(err))
+	}
+	return err
+}
+
+// existed reports whether what the last try found was there before the first.
+func (t *tries) existed(found bool) bool { return found && t.outcome == NotDone }
+
 // verdict is the error of the call when the newest try, which failed, was the
 // last. What a node has answered says more than that another one cannot be
 // reached.

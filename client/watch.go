@@ -67,7 +67,7 @@ func (p *Producer) keepSession(now time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(p.context, p.options.lease/3)
 	defer cancel()
-	err := p.client.Admin().KeepSession(ctx, p.log, session.ID)
+	err := p.client.Admin().KeepSession(ctx, p.log, session)
 	p.mu.Lock()
 	current := p.session.ID == session.ID
 	if err == nil && current {

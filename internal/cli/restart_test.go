@@ -33,7 +33,7 @@ func (c *copier) open(ctx context.Context) (*client.Producer, int, error) {
 	if !restarted {
 		return c.begin(ctx, kept{})
 	}
-	ended, err := c.client.Admin().EndEpoch(ctx, c.log, state.at.Session, state.at.Epoch)
+	ended, err := c.client.Admin().EndEpoch(ctx, c.log, state.at)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -83,7 +83,7 @@ func TestAProgramThatIsRestartedAppendsEachInputOnce(t *testing.T) {
 		require.NoError(t, err)
 		if restarts == 3 {
 			// It was away for longer than its session lived.
-			require.NoError(t, c.Admin().CloseSession(t.Context(), "orders", disk.at.Session))
+			require.NoError(t, c.Admin().CloseSession(t.Context(), "orders", client.Session{ID: disk.at.Session, LogID: disk.at.LogID}))
 		}
 		// It dies after some records, whatever has been acknowledged of them.
 		dies := next + 1 + random.IntN(400)

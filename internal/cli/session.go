@@ -85,7 +85,7 @@ func newSessionResolve(c *cli) *cobra.Command {
 				return err
 			}
 			return c.withAdmin(func(admin *client.Admin) error {
-				r, err := admin.Resolve(command.Context(), args[0], id, epoch, sequence, final)
+				r, err := admin.Resolve(command.Context(), args[0], client.SessionPosition{Session: id, Epoch: epoch, Next: sequence}, final)
 				if err != nil && final {
 					return changing(err)
 				}
@@ -152,14 +152,14 @@ func newSessionClose(c *cli) *cobra.Command {
 
 // changeSession calls a verb that has no answer but that it was done.
 func (c *cli) changeSession(command *cobra.Command, args []string, done string,
-	verb func(*client.Admin, context.Context, string, uint64) error,
+	verb func(*client.Admin, context.Context, string, client.Session) error,
 ) error {
 	id, err := sessionID(command, args[1])
 	if err != nil {
 		return err
 	}
 	return c.withChange(func(admin *client.Admin) error {
-		if err := verb(admin, command.Context(), args[0], id); err != nil {
+		if err := verb(admin, command.Context(), args[0], client.Session{ID: id}); err != nil {
 			return changing(err)
 		}
 		object := map[string]any{"log": args[0], "session_id": id, "state": done}

@@ -183,7 +183,7 @@ func (s *session) end(c *client.Client) {
 		s.resolve(ctx, c)
 	}
 	call := s.load.told.Invoke(history.Event{Client: s.name, Verb: history.CloseSession, Log: ordersLog, Session: s.id})
-	err := c.Admin().CloseSession(ctx, ordersLog, s.id)
+	err := c.Admin().CloseSession(ctx, ordersLog, client.Session{ID: s.id})
 	s.returned(call, err, history.Event{})
 	if err == nil && len(s.open) == 0 && s.dice.IntN(2) == 0 {
 		s.haunt()
@@ -195,7 +195,7 @@ func (s *session) resolve(ctx context.Context, c *client.Client) {
 	call := s.load.told.Invoke(history.Event{
 		Client: s.name, Verb: history.Resolve, Log: ordersLog, Session: s.id, Epoch: s.epoch, Sequence: first,
 	})
-	found, err := c.Admin().Resolve(ctx, ordersLog, s.id, s.epoch, first, true)
+	found, err := c.Admin().Resolve(ctx, ordersLog, client.SessionPosition{Session: s.id, Epoch: s.epoch, Next: first}, true)
 	answer := history.Event{State: states[found.State]}
 	if found.State == client.Committed {
 		answer.First = &found.Offset

@@ -15,9 +15,11 @@ const (
 
 	// reservedConnections are the last of them. They are for whoever looks into why
 	// all others are taken: calls are answered there, streams are refused with BUSY,
-	// and each is closed after reservedLife, so that nobody settles on one.
+	// and each is closed after reservedLife, so that nobody settles on one. After
+	// reservedLeast it makes room for another one from the same host.
 	reservedConnections = 64
 	reservedLife        = 10 * time.Second
+	reservedLeast       = time.Second
 
 	// DefaultMaxStreams bounds the calls and streams open at once on one
 	// connection. HTTP/2 makes the client wait at the bound.

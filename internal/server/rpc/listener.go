@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,10 @@ type limitedListener struct {
 	inflow   *budget.Shares
 	atMax    atomic.Bool
 	logger   *slog.Logger
+
+	mu sync.Mutex
+	// kept are the reserved connections that are open, the oldest first.
+	kept []*reservedConn
 }
 
 func (l *limitedListener) Accept() (net.Conn, error) {
@@ -38,15 +43,46 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		switch open := l.open.Add(1); {
 		case open <= l.limit-l.reserved:
 			return counted, nil
-		case open <= l.limit:
+		case l.reserved > 0:
 			l.warn()
-			reserved := &reservedConn{countedConn: counted}
-			reserved.end = time.AfterFunc(reservedLife, func() { _ = counted.Close() })
-			return reserved, nil
+			if reserved := l.reserve(counted); reserved != nil {
+				return reserved, nil
+			}
+		default:
+			l.warn()
 		}
-		l.warn()
 		_ = counted.Close()
 	}
+}
+
+// reserve makes c one of the reserved connections, or returns nil. Where all are taken,
+// the oldest one of the host with the most is closed for it, so that a client which
+// connects again and again keeps no other from being answered. From the same host c
+// has to wait until that one had its time.
+func (l *limitedListener) reserve(c *countedConn) *reservedConn {
+	host, _, _ := net.SplitHostPort(c.Conn.RemoteAddr().String())
+	r := &reservedConn{countedConn: c, host: host, since: time.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if int64(len(l.kept)) >= l.reserved {
+		held, most := map[string]int{}, 0
+		for i, other := range l.kept {
+			held[other.host]++
+			if held[other.host] > held[l.kept[most].host] {
+				most = i
+			}
+		}
+		most = slices.IndexFunc(l.kept, func(other *reservedConn) bool { return other.host == l.kept[most].host })
+		out := l.kept[most]
+		if held[host] >= held[out.host] && time.Since(out.since) < reservedLeast {
+			return nil
+		}
+		l.kept = slices.Delete(l.kept, most, most+1)
+		go func() { _ = out.Close() }()
+	}
+	l.kept = append(l.kept, r)
+	r.end = time.AfterFunc(reservedLife, func() { _ = r.Close() })
+	return r
 }
 
 // warn tells once each time the limit is reached, not for each refused client.
@@ -107,7 +143,9 @@ func Disconnect(ctx context.Context) {
 // the handlers, who know it by that.
 type reservedConn struct {
 	*countedConn
-	end *time.Timer
+	host  string // of the client
+	since time.Time
+	end   *time.Timer
 }
 
 type reservedAddr struct{ net.Addr }
@@ -116,6 +154,10 @@ func (c *reservedConn) RemoteAddr() net.Addr { return reservedAddr{c.Conn.Remote
 
 func (c *reservedConn) Close() error {
 	c.end.Stop()
+	l := c.listener
+	l.mu.Lock()
+	l.kept = slices.DeleteFunc(l.kept, func(other *reservedConn) bool { return other == c })
+	l.mu.Unlock()
 	return c.countedConn.Close()
 }
 

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -101,11 +102,46 @@ func TestTheLastConnectionsAreForCallsOnly(t *testing.T) {
 	require.Contains(t, err.Error(), "all 10 connections")
 	beyond := connect(t, address)
 	require.Equal(t, codes.Unavailable, status.Code(check(beyond)))
+	require.NoError(t, beyond.Close())
 
 	require.NoError(t, last.Close())
 	require.NoError(t, conns[0].Close())
 	require.Eventually(t, func() bool { return s.connections.Load() == 8 }, waitFor, tick)
 	require.NoError(t, watch(connect(t, address)))
+}
+
+// A client that holds all of the last connections, and connects again as soon as one
+// is closed, keeps nobody else from asking.
+func TestNoHostKeepsTheLastConnectionsFromOthers(t *testing.T) {
+	s, address := serve(t, Options{MaxConnections: 20})
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	for open := range 20 {
+		conn, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		if open >= 18 {
+			go func(conn net.Conn, err error) {
+				for err == nil {
+					_, _ = io.Copy(io.Discard, conn)
+					_ = conn.Close()
+					conn, err = net.Dial("tcp", address)
+				}
+			}(conn, nil)
+		}
+		require.Eventually(t, func() bool { return s.connections.Load() > int64(open) }, waitFor, tick)
+	}
+	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	conn, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return other.DialContext(ctx, "tcp", address)
+		}))
+	require.NoError(t, err)
+	defer conn.Close()
+	for range 20 {
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		require.NoError(t, err)
+	}
 }
 
 func TestACallWithAnOversizedMessageIsRefused(t *testing.T) {
