@@ -78,6 +78,13 @@ func (s *Store) load(seg *segment) error {
 		return err
 	}
 	s.mu.Lock()
+	if x.next < seg.end {
+		defer s.mu.Unlock()
+		return &CorruptError{
+			File: seg.path, Position: seg.size, FirstIndex: x.next, LastIndex: seg.end - 1,
+			Detail: fmt.Sprintf("it ends before entry %d, and the next segment begins with %d", x.next, seg.end),
+		}
+	}
 	seg.index, seg.footer, seg.terms = x, fromFooter, x.terms
 	s.mu.Unlock()
 	return nil

@@ -242,16 +242,26 @@ func (n *node) copy() {
 
 // scrub reads all entries that are stored here.
 func (n *node) scrub() {
-	for index := n.log.FirstIndex(); index <= n.log.LastIndex(); {
-		frames, err := n.log.Entries(index, n.log.LastIndex()+1, 1<<20)
-		if damaged(err) {
-			n.distrust(err)
-		}
+	if err := n.eachChunk(n.log.LastIndex()+1, func([]segment.Frame) {}); damaged(err) {
+		n.distrust(err)
+	}
+}
+
+// eachChunk calls do with the stored entries below end, some at a time.
+func (n *node) eachChunk(end uint64, do func([]segment.Frame)) error {
+	for index := n.log.FirstIndex(); index < end; {
+		frames, err := n.log.Entries(index, end, 1<<20)
 		if err != nil {
-			return
+			return err
 		}
+		if len(frames) == 0 {
+			n.world.fail("node %d: read of entry %d returned nothing and no error", n.id, index)
+			return nil
+		}
+		do(frames)
 		index += uint64(len(frames))
 	}
+	return nil
 }
 
 // promise is what a replica has told others, who rely on it.

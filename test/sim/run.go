@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 	"strandline.dev/test/history"
 )
 
@@ -234,12 +235,7 @@ func (w *world) tellReplica(n *node) {
 	}
 	commit := n.replica.Committed()
 	w.told.Note(history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Start: new(int64(start)), End: new(int64(end))})
-	for index := n.log.FirstIndex(); index <= commit; {
-		frames, err := n.log.Entries(index, commit+1, 1<<20)
-		if err != nil {
-			w.fail("node %d: read entry %d: %v", n.id, index, err)
-			return
-		}
+	err = n.eachChunk(commit+1, func(frames []segment.Frame) {
 		for i := 0; i < len(frames); {
 			e := history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Index: frames[i].Index, RaftTerm: frames[i].Term, Commit: commit}
 			for ; i < len(frames) && frames[i].Term == e.RaftTerm; i++ {
@@ -247,7 +243,9 @@ func (w *world) tellReplica(n *node) {
 			}
 			w.told.Note(e)
 		}
-		index += uint64(len(frames))
+	})
+	if err != nil {
+		w.fail("node %d: read the entries: %v", n.id, err)
 	}
 }
 

@@ -220,3 +220,16 @@ func TestFaultsThatAreTakenBackDoNotCome(t *testing.T) {
 	require.False(t, d.Stopped())
 	require.False(t, d.Armed())
 }
+
+// A file that is renamed and then replaced by another does not come back under its old
+// name once the directory was synced.
+func TestAFileThatReplacesARenamedOneLeavesNoOldName(t *testing.T) {
+	d := newDisk(t)
+	put(t, d, "a/b/new", "x", true, true)
+	require.NoError(t, d.Rename("a/b/new", "a/b/file"))
+	d.Replace("a/b/file", []byte("copy"))
+	require.NoError(t, d.SyncDir("a/b"))
+	d.PowerCut(Nothing)
+	require.Equal(t, []string{"a/b/file"}, d.Names())
+	require.Equal(t, "copy", string(d.Content("a/b/file")))
+}

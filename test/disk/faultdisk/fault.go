@@ -241,10 +241,18 @@ func (d *Disk) Lose(name string) {
 	delete(d.durable, name)
 }
 
-// forget drops what was to be done to a name, which something else has become of.
-// A file that was to be renamed keeps its old name if the power goes.
+// forget drops the pending changes of a name that something else has happened to. A
+// file that was being renamed to it is still to lose its old name.
 func (d *Disk) forget(name string) {
-	d.pending = slices.DeleteFunc(d.pending, func(c change) bool { return c.from == name || c.to == name })
+	d.pending = slices.DeleteFunc(d.pending, func(c change) bool { return c.from == name && c.op != Rename })
+	for i, c := range d.pending {
+		switch {
+		case c.op == Rename && c.from == name:
+			d.pending[i] = change{op: Create, from: c.to, file: c.file}
+		case c.op == Rename && c.to == name:
+			d.pending[i] = change{op: Remove, from: c.from}
+		}
+	}
 }
 
 // Content returns a copy of a file as programs see it; nil if there is none.
