@@ -80,6 +80,25 @@ func (s *State) Admit(q JoinRequest, now int64) (Node, Change, *record.Refusal) 
 	return added, change, nil
 }
 
+// Introduce enters a node in the catalog that is not there, or under an address that
+// it had before; peers are announced with the first node. The change is empty if
+// nothing differs, or the node was removed.
+func (s *State) Introduce(me Node, peers []string) (c Change) {
+	n, member := s.Nodes[me.ID]
+	if _, gone := s.Gone[me.ID]; gone || member && n.Address == me.Address && n.Kafka == me.Kafka {
+		return c
+	}
+	if len(s.Nodes) == 0 {
+		n.Votes = true
+		for _, name := range peers {
+			c.Announce = append(c.Announce, Announced{Name: name})
+		}
+	}
+	n.ID, n.Name, n.Catalog, n.Address, n.Kafka = me.ID, me.Name, me.Catalog, me.Address, me.Kafka
+	c.Node = []Node{n}
+	return c
+}
+
 // Announce lets a node of a name join; the change forgets what has expired.
 func (s *State) Announce(a Announced, now int64) (Change, *record.Refusal) {
 	known, member := s.Named(a.Name)

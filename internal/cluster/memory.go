@@ -37,6 +37,59 @@ func (r *Reserved) Reserve(end record.Offset, term record.WriterTerm) {
 	r.TermCeiling = max(r.TermCeiling, term) + TermBlock
 }
 
+const (
+	// offsetMargin covers what is in flight and not in the readable end yet.
+	offsetMargin = 1 << 28
+	// termMargin does so for writer terms: each has a caller that waits for it.
+	termMargin = 1 << 16
+)
+
+// ReserveDue reports whether half of a block below a ceiling is used, so that the
+// leader has to ask the catalog for more (Reserve).
+func (r *Reserved) ReserveDue(end record.Offset, term record.WriterTerm) bool {
+	return int64(end)+OffsetBlock/2 >= r.Ceiling || term+TermBlock/2 >= r.TermCeiling
+}
+
+// HasOffsets reports whether records may be appended at end. It is false, too, as
+// long as a log that begins anew has not moved on to where it lost its records.
+func (r *Reserved) HasOffsets(end record.Offset, records int) bool {
+	return end >= r.Lost && int64(end)+offsetMargin+int64(records) <= r.Ceiling
+}
+
+// HasTerms reports whether another writer term may be granted.
+func (r *Reserved) HasTerms(term record.WriterTerm) bool { return term+termMargin <= r.TermCeiling }
+
+// Raised is r with the ceilings of other where those are higher.
+func (r Reserved) Raised(other Reserved) Reserved {
+	r.Ceiling, r.TermCeiling = max(r.Ceiling, other.Ceiling), max(r.TermCeiling, other.TermCeiling)
+	return r
+}
+
+// ReserveFor moves the ceilings of a log up; refused if the log has gone.
+func (s *State) ReserveFor(name string, id uint64, end record.Offset, term record.WriterTerm) (Log, Change, *record.Refusal) {
+	l, ok := s.Logs[name]
+	if !ok || l.ID != id {
+		return l, Change{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
+	}
+	l.Reserve(end, term)
+	return l, Change{Put: []Log{l}}, nil
+}
+
+// BeginAnew lets memory logs begin anew that were found lost, if their placement is
+// still the one that was judged.
+func (s *State) BeginAnew(lost []Log) (c Change) {
+	next := s.NextReplica
+	for _, judged := range lost {
+		l, ok := s.Logs[judged.Name]
+		if !ok || l.ID != judged.ID || !l.Same(&judged.Placement) {
+			continue // it is looked at again
+		}
+		next = l.BeginAnew(next)
+		c.Put = append(c.Put, l)
+	}
+	return c
+}
+
 // BeginAnew gives a memory log that is lost replicas in the places of those that it
 // should have. Next is the first id that was never used; BeginAnew returns the next
 // such one.

@@ -95,3 +95,32 @@ func TestANodeDoesWhatThePlacementSays(t *testing.T) {
 	due, _ = p.Due(4, 1, all, true)
 	require.Equal(t, Drop, due)
 }
+
+func TestANodeHostsWhatIsPlacedOnIt(t *testing.T) {
+	s := members(2)
+	s.placed("orders", 1, 1)
+	s.placed("events", 1, 1)
+	s.placed("cache", 1, 1)
+	s.placed("elsewhere", 1, 2)
+	cache := s.Logs["cache"]
+	cache.Config.Durability = memoryDurability
+	s.Logs["cache"] = cache
+	orders, events := s.Logs["orders"], s.Logs["events"]
+	steps := func(hosted map[string]Hosted, created bool, current bool) map[string]Step {
+		steps := map[string]Step{}
+		for _, a := range s.HostingDue(1, hosted, func(_, _ uint64) bool { return created }, current) {
+			steps[a.Name] = a.Step
+		}
+		return steps
+	}
+	require.Equal(t, map[string]Step{"orders": Open, "events": Open, "cache": Replace}, steps(nil, true, false))
+	require.Equal(t, map[string]Step{"orders": Make, "events": Make, "cache": Make}, steps(nil, false, true))
+	require.Empty(t, steps(nil, false, false), "what is known may be old")
+	hosted := map[string]Hosted{
+		"orders": {orders.ID, orders.Replicas[0].ID},
+		"events": {events.ID, events.Replicas[0].ID + 100},
+		"cache":  {cache.ID + 100, cache.Replicas[0].ID},
+		"gone":   {99, 99},
+	}
+	require.Equal(t, map[string]Step{"events": Drop, "cache": Drop, "gone": Drop}, steps(hosted, true, true))
+}

@@ -69,9 +69,15 @@ type Config struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
+// memoryDurability is Config.Durability of a log that nothing on disk is kept of.
+const memoryDurability = "memory"
+
+// InMemory reports whether the log is kept in the memory of its replicas only.
+func (c *Config) InMemory() bool { return c.Durability == memoryDurability }
+
 // Change is one record of the catalog. All its parts take effect together.
 type Change struct {
-	// ID tells whoever proposed it that it has landed.
+	// ID lets whoever proposed it recognize it in the log.
 	ID         string           `json:"change"`
 	Put        []Log            `json:"put,omitempty"`        // logs that are new or different
 	Delete     []string         `json:"delete,omitempty"`     // names of logs
@@ -113,11 +119,7 @@ func (s *State) Fold(c Change) error {
 		*s = c.Checkpoint.Clone()
 	}
 	for _, l := range c.Put {
-		s.Logs[l.Name] = l
-		s.NextLog = max(s.NextLog, l.ID+1)
-		for _, r := range l.Replicas {
-			s.NextReplica = max(s.NextReplica, r.ID+1)
-		}
+		s.put(l)
 	}
 	for _, name := range c.Delete {
 		delete(s.Logs, name)
@@ -149,6 +151,14 @@ func (s *State) Fold(c Change) error {
 	}
 	s.NextSession = max(s.NextSession, c.Sessions)
 	return nil
+}
+
+func (s *State) put(l Log) {
+	s.Logs[l.Name] = l
+	s.NextLog = max(s.NextLog, l.ID+1)
+	for _, r := range l.Replicas {
+		s.NextReplica = max(s.NextReplica, r.ID+1)
+	}
 }
 
 // Clone copies the maps; what they hold is never changed in place.

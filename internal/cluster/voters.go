@@ -99,8 +99,8 @@ func (s *State) votesDue(v View) (due []Action) {
 	return due
 }
 
-// Retired are the nodes on their way out that hold nothing any more.
-func (s *State) Retired() (nodes []uint64) {
+// retired are the nodes on their way out that hold nothing any more.
+func (s *State) retired() (nodes []uint64) {
 	for _, n := range s.Members() {
 		if n.Leaving && !n.Votes && !s.Holds(n.ID) {
 			nodes = append(nodes, n.ID)

@@ -75,10 +75,10 @@ func TestANodeRetiresWhenItHoldsNothing(t *testing.T) {
 	leaving := s.Nodes[3]
 	leaving.Leaving, leaving.Votes = true, true
 	s.Nodes[3] = leaving
-	require.Empty(t, s.Retired(), "it votes")
+	require.Empty(t, s.retired(), "it votes")
 	leaving.Votes = false
 	s.Nodes[3] = leaving
-	require.Equal(t, []uint64{3}, s.Retired())
+	require.Equal(t, []uint64{3}, s.retired())
 	s.Logs["orders"] = Log{Name: "orders", Placement: three()}
-	require.Empty(t, s.Retired(), "it has a replica of a log")
+	require.Empty(t, s.retired(), "it has a replica of a log")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -67,33 +66,12 @@ func (n *Node) takeIn(ctx context.Context, q cluster.JoinRequest) (joinAnswer, e
 func (n *Node) introduce(ctx context.Context) error {
 	me := n.me.Load()
 	c := n.catalog.Load()
-	same := func(s *catalogState) bool {
-		_, gone := s.Gone[me.NodeID]
-		node, known := s.Nodes[me.NodeID]
-		return gone || known && node.Address == n.options.GRPCAddress && node.Kafka == n.options.KafkaAddress
-	}
-	if same(c.shown.Load()) {
+	node := catalogNode{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: n.options.GRPCAddress, Kafka: n.options.KafkaAddress}
+	peers := slices.DeleteFunc(n.candidate().Peers, func(name string) bool { return name == me.Name })
+	if change := c.shown.Load().Introduce(node, peers); change.Empty() {
 		return nil
 	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		if same(s) {
-			return catalogChange{}, nil
-		}
-		var change catalogChange
-		node := s.Nodes[me.NodeID]
-		if len(s.Nodes) == 0 {
-			node.Votes = true
-			for _, name := range slices.Sorted(maps.Keys(n.options.Peers)) {
-				if name != me.Name {
-					change.Announce = append(change.Announce, cluster.Announced{Name: name})
-				}
-			}
-		}
-		node.ID, node.Name, node.Catalog, node.Address = me.NodeID, me.Name, me.CatalogReplica, n.options.GRPCAddress
-		node.Kafka = n.options.KafkaAddress
-		change.Node = []catalogNode{node}
-		return change, nil
-	})
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) { return s.Introduce(node, peers), nil })
 }
 
 // AddNode announces the node that waits at an address, tells it whom to ask, and

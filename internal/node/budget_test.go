@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/sequence"
 )
 
@@ -80,7 +81,7 @@ func TestAThousandBusyLogsStayWithinTheNodesMemory(t *testing.T) {
 		for i := range int32(logs) {
 			turns <- struct{}{}
 			waiting.Add(1)
-			n.Append(anyone, PartitionLog("busy", i), &sequence.Append{
+			n.Append(anyone, cluster.PartitionLog("busy", i), &sequence.Append{
 				ExpectedEnd: sequence.NoExpectation, Batches: appended.Batches, Records: appended.Records, Bytes: appended.Bytes,
 			}, func(a sequence.Answer) {
 				<-turns

@@ -240,17 +240,9 @@ func (n *Node) giveCatalog(ctx context.Context, q renewCatalogRequest) (joinAnsw
 	}
 	a := joinAnswer{ClusterID: me.ClusterID, NodeID: q.NodeID, CatalogVoters: me.CatalogVoters}
 	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		node, ok := s.Nodes[q.NodeID]
-		if !ok || node.Name != q.Name {
-			return catalogChange{}, record.Refuse(record.NoNode, "node %q is not in this cluster", q.Name)
-		}
-		a.CatalogReplica, a.Fresh = node.Catalog, false
-		if node.Catalog != q.Lost {
-			return catalogChange{}, nil
-		}
-		node.Catalog = s.NextReplica
-		a.CatalogReplica, a.Fresh = node.Catalog, true
-		return catalogChange{Node: []catalogNode{node}}, nil
+		node, change, fresh, refusal := s.RenewCatalog(q.NodeID, q.Name, q.Lost)
+		a.CatalogReplica, a.Fresh = node.Catalog, fresh
+		return refusable(change, refusal)
 	})
 	a.Nodes = c.shown.Load().Members()
 	return a, err

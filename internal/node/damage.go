@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
@@ -19,15 +20,35 @@ const handOverTime = 5 * time.Second
 // flight.
 const shutTime = 2 * time.Second
 
-// foundDamage is told that stored bytes of a log that runs here are not what
+// damageOf is what an error of opening or reading the files of a replica says of
+// them. shared: other nodes hold the log too.
+func damageOf(cause error, shared bool) cluster.Damage {
+	_, full := damagedSegmentOf(cause)
+	return cluster.Damage{
+		Lost:    errors.Is(cause, errLost) || errors.Is(cause, replica.ErrForgot),
+		Corrupt: errors.As(cause, new(*segment.CorruptError)) || full,
+		Full:    full && !errors.Is(cause, replica.ErrEnded),
+		Shared:  shared,
+	}
+}
+
+// foundDamage is called when stored bytes of a log that runs here are not what
 // was written. It may be called from anywhere, and does not block.
 func (n *Node) foundDamage(h *hosted, cause error) {
-	file, sealed := damagedSegmentOf(cause)
-	if !sealed || h.leaving.Load() || errors.Is(cause, replica.ErrEnded) || !n.othersHold(h) {
-		n.takeOut(h, cause)
-		return
+	if errors.Is(cause, replica.ErrForgot) {
+		h.forgetful.Store(true) // which counts for more than what was found before
 	}
-	n.repairSoon(h, damagedSegment{file, cause})
+	d := damageOf(cause, n.othersHold(h))
+	d.Full = d.Full && !h.leaving.Load()
+	switch d.RunningRemedy() {
+	case cluster.RepairSegment:
+		file, _ := damagedSegmentOf(cause)
+		n.repairSoon(h, damagedSegment{file, cause})
+	case cluster.TakeOut:
+		n.takeOut(h, cause)
+	default:
+		n.reportDamage(h, cause)
+	}
 }
 
 // othersHold reports whether there are other nodes to ask for entries of a log.
@@ -39,25 +60,26 @@ func (n *Node) othersHold(h *hosted) bool {
 	return shared
 }
 
-// takeOut takes a replica with damaged files out of service, if others have what
-// is missing; else it goes on with what can be read.
+// reportDamage logs damage once for each time that a log is opened.
+func (n *Node) reportDamage(h *hosted, cause error) {
+	if !h.reported.Swap(true) {
+		n.logger.Error("the files of a log are damaged", "log", h.name, "replica", h.replicaID, "error", cause)
+	}
+}
+
+// takeOut takes a replica with damaged files, which others hold too, out of service.
 func (n *Node) takeOut(h *hosted, cause error) {
-	if errors.Is(cause, replica.ErrForgot) {
-		h.forgetful.Store(true) // which counts for more than what was found before
-	}
-	if h.damaged.Swap(true) {
+	n.reportDamage(h, cause)
+	if h.leaving.Swap(true) {
 		return
 	}
-	n.logger.Error("the files of a log are damaged", "log", h.name, "replica", h.replicaID, "error", cause)
-	if !n.othersHold(h) {
-		return
-	}
-	h.leaving.Store(true)
 	n.keeper.run(func(ctx context.Context) {
 		if h.id == catalogID {
 			n.attendCatalog(ctx, h, cause)
 		} else if l, shared := n.sharedLog(h); shared {
 			n.attend(ctx, h, l, cause)
+		} else {
+			h.leaving.Store(false) // the others have left it meanwhile
 		}
 	})
 }
@@ -82,7 +104,7 @@ func (n *Node) attend(ctx context.Context, h *hosted, l catalogLog, cause error)
 	}
 	if h.forgetful.Load() {
 		n.rememberForgetful(h, cause)
-		n.lose(after, l, cause)
+		n.lose(after, cause)
 	} else {
 		n.mend(after, l, cause)
 	}

@@ -168,7 +168,7 @@ func (e *exchanged) requireRepaired() {
 // damaged reports whether a node knows of damage to its files of a log.
 func (e *exchanged) damaged(node, log string) bool {
 	h := (*e.nodes[node].logs.Load())[log]
-	return h == nil || h.standing.Load() != nil || h.damaged.Load()
+	return h == nil || h.standing.Load() != nil || h.reported.Load() || h.repairs.underway()
 }
 
 // verified are the details of what a survey of a replica's directory finds, as

@@ -45,9 +45,9 @@ type hosted struct {
 	// found is told when stored bytes are not what was written; of a log that
 	// runs.
 	found func(error)
-	// damaged: found has been told. leaving: so the replica is about to be
-	// closed and mended.
-	damaged, leaving atomic.Bool
+	// reported: damage was logged. leaving: the replica is about to be closed and
+	// repaired.
+	reported, leaving atomic.Bool
 	// repairs of segments while the log runs.
 	repairs repairs
 	// forgetful: it was found to lack what it had promised.
@@ -247,16 +247,18 @@ func (n *Node) host(l catalogLog, id uint64) *hosted {
 
 // judgeOpened decides what becomes of a log that could not be opened.
 func (n *Node) judgeOpened(h *hosted, l catalogLog, err error) {
-	var corrupt *segment.CorruptError
-	switch {
-	case err == nil:
-	case errors.Is(err, errLost):
-		n.lose(h, l, err)
-	case errors.As(err, &corrupt) && len(l.Replicas)+len(l.Leaving) > 1:
+	if err == nil {
+		return
+	}
+	switch damageOf(err, len(l.Replicas)+len(l.Leaving) > 1).StoppedRemedy() {
+	case cluster.Renew:
+		n.lose(h, err)
+	case cluster.Repair:
 		n.mend(h, l, err)
-	case corrupt != nil:
+	case cluster.Refuse:
 		n.logger.Error("a log cannot be served", "log", l.Name, "error", err)
-		h.stand(record.Refuse(record.Corrupt, "log %q cannot be served here: %v", h.name, err))
+		h.stand(record.Refuse(record.Corrupt,
+			"log %q cannot be served here: %v; no other node has it: stop this one and bring the files back from a copy", h.name, err))
 	default:
 		// It says nothing of what is stored: others may serve the log, and this
 		// node does when the cause is gone, see reopen.go.

@@ -20,32 +20,27 @@ func (n *Node) rehost() {
 	if c == nil || n.closed || n.closing.Load() {
 		return
 	}
-	state := c.shown.Load()
+	state, me := c.shown.Load(), n.me.Load().NodeID
 	n.connect(state)
+	for _, due := range state.HostingDue(me, n.hostedReplicas(), n.wasMade, c.current.Load()) {
+		if due.Step == cluster.Drop {
+			n.unhost((*n.logs.Load())[due.Name])
+		}
+	}
 	for name, h := range *n.logs.Load() {
-		if h.id == catalogID || h.opening {
-			continue
+		if l, ok := state.Logs[name]; ok && !h.opening {
+			config := decodeConfig(l.Config)
+			h.config.Store(&config)
+			h.raise(l.Reserved)
 		}
-		l := state.Logs[name]
-		if due, _ := n.due(&l, h.replicaID); due == cluster.Drop || l.ID != h.id {
-			n.unhost(h)
-			continue
-		}
-		config := decodeConfig(l.Config)
-		h.config.Store(&config)
-		h.raise(l.Reserved)
 	}
 	var opening []toOpen
-	for name, l := range state.Logs {
-		if (*n.logs.Load())[name] != nil {
-			continue
-		}
-		switch due, r := n.due(&l, 0); {
-		case due == cluster.Open && decodeConfig(l.Config).Durability == Memory:
-			// It was here before this process began, and is gone.
+	for _, due := range state.HostingDue(me, n.hostedReplicas(), n.wasMade, c.current.Load()) {
+		switch due.Step {
+		case cluster.Replace:
 			n.renewals.want()
-		case due == cluster.Open || due == cluster.Make:
-			opening = append(opening, toOpen{l, r.ID})
+		case cluster.Open, cluster.Make:
+			opening = append(opening, toOpen{due.Log, due.Replica})
 		}
 	}
 	for some := range slices.Chunk(opening, openTogether) {
@@ -88,11 +83,26 @@ func (n *Node) openLogs(all []toOpen) {
 	n.addLog(hosts...)
 }
 
-// due is what has to be done about a log of which a replica is hosted here; 0:
-// none.
-func (n *Node) due(l *catalogLog, hosted uint64) (cluster.Step, cluster.Replica) {
-	made := func(replica uint64) bool { return n.wasMade(l.ID, replica) }
-	return l.Due(n.me.Load().NodeID, hosted, made, n.catalog.Load().current.Load())
+// hostedReplicas are those that this node hosts. A log that is being opened is not
+// touched, and counts as the replica that should be here.
+func (n *Node) hostedReplicas() map[string]cluster.Hosted {
+	hosted := map[string]cluster.Hosted{}
+	state, me := n.catalog.Load().shown.Load(), n.me.Load().NodeID
+	for name, h := range *n.logs.Load() {
+		id, replica := h.id, h.replicaID
+		if h.opening {
+			l := state.Logs[name]
+			r, here := l.On(me)
+			if !here {
+				continue
+			}
+			id, replica = l.ID, r.ID
+		}
+		if h.id != catalogID {
+			hosted[name] = cluster.Hosted{Log: id, Replica: replica}
+		}
+	}
+	return hosted
 }
 
 // unhost closes a log that has left this node and removes its files.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
@@ -148,22 +149,19 @@ func (n *Node) retain(ctx context.Context, h *hosted) error {
 	if err != nil || start == end {
 		return err
 	}
-	target := start
+	var byAge, bySize record.Offset
 	if config.Retention > 0 {
-		o, err := h.log.OffsetAtTime(n.now().Add(-config.Retention).UnixMilli())
-		if err != nil {
+		if byAge, err = h.log.OffsetAtTime(n.now().Add(-config.Retention).UnixMilli()); err != nil {
 			return err
 		}
-		target = max(target, o)
 	}
 	if config.RetentionBytes > 0 {
-		o, err := h.log.OffsetAtSize(config.RetentionBytes, end)
-		if err != nil {
+		if bySize, err = h.log.OffsetAtSize(config.RetentionBytes, end); err != nil {
 			return err
 		}
-		target = max(target, o)
 	}
-	if target = min(target, end); target <= start {
+	target, due := cluster.TrimDue(start, end, byAge, bySize)
+	if !due {
 		return nil
 	}
 	_, err = h.command(ctx, record.Command{Kind: record.Trim, Offset: target})

@@ -7,12 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
-
-// maxLogs bounds the logs of a node: each costs files, two goroutines and a
-// place in the catalog.
-const maxLogs = 10_000
 
 // validName is what a log may be called, as Kafka's topics may.
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
@@ -39,8 +36,9 @@ func (n *Node) CreateLog(ctx context.Context, caller Caller, name string, config
 		if l, there := s.Logs[name]; there && caller.Request != "" && l.Request == caller.Request {
 			return catalogChange{}, nil
 		}
-		created, refusal := n.newLog(s, name, config, nil)
-		created.Request = caller.Request
+		created, refusal := s.Create(cluster.NewLog{
+			Name: name, Config: encodeConfig(config), Created: n.now().UnixMilli(), Request: caller.Request,
+		}, n.reaches)
 		if refusal != nil {
 			return catalogChange{}, refusal
 		}
@@ -58,53 +56,6 @@ const maxRequestName = 64
 // createTime bounds how long a new log may take until it takes appends: some
 // elections.
 const createTime = 15 * time.Second
-
-// newLog plans a log that the catalog does not have yet, on nodes that are chosen
-// unless they are given.
-func (n *Node) newLog(s *catalogState, name string, config Config, nodes []uint64) (catalogLog, *record.Refusal) {
-	if _, ok := s.Logs[name]; ok {
-		return catalogLog{}, record.Refuse(record.LogExists, "there is a log %q already", name)
-	}
-	if len(s.Logs) >= maxLogs {
-		return catalogLog{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
-	}
-	created := catalogLog{ID: s.NextLog, Name: name, Config: encodeConfig(config), Created: n.now().UnixMilli()}
-	if nodes == nil {
-		nodes = s.Place(&created, n.reaches)
-	} else if refusal := checkNodes(s, nodes); refusal != nil {
-		return catalogLog{}, refusal
-	} else {
-		created.Config.Replicas = len(nodes)
-	}
-	if len(nodes) == 0 {
-		return catalogLog{}, record.Refuse(record.Precondition, "the cluster has no node that a log could be put on")
-	}
-	for i, node := range nodes {
-		r := catalogReplica{ID: s.NextReplica + uint64(i), Node: node}
-		created.Replicas = append(created.Replicas, r)
-		created.Founders = append(created.Founders, r.ID)
-	}
-	if config.Durability == Memory {
-		created.Reserve(0, 0)
-	}
-	return created, nil
-}
-
-// checkNodes refuses nodes that cannot hold a log together.
-func checkNodes(s *catalogState, nodes []uint64) *record.Refusal {
-	for i, id := range nodes {
-		switch known, ok := s.Nodes[id]; {
-		case !ok || known.Leaving:
-			return record.Refuse(record.NoNode, "there is no node %d to hold a replica", id)
-		case slices.Contains(nodes[:i], id):
-			return record.Refuse(record.Invalid, "node %d cannot hold two replicas of one log", id)
-		}
-	}
-	if len(nodes) == 0 || len(nodes) > maxReplicas {
-		return record.Refuse(record.Invalid, "%d replicas asked for, a log has 1 to %d", len(nodes), maxReplicas)
-	}
-	return nil
-}
 
 // created waits until a new log takes appends, wherever it is, and describes it.
 // The log has been created, so that nothing that goes wrong here is an error of
@@ -156,10 +107,6 @@ func (n *Node) awaitLog(ctx context.Context, name string) error {
 	return h.awaitReady(ctx)
 }
 
-// maxReplicas is more than anybody needs: each makes an append a little slower,
-// and five survive the loss of any two.
-const maxReplicas = 7
-
 func checkConfig(c Config) error {
 	switch {
 	case c.Retention < 0 || c.RetentionBytes < 0 || c.MaxBatchBytes < 0 || c.Replicas < 0:
@@ -170,8 +117,8 @@ func checkConfig(c Config) error {
 		return record.Refuse(record.Invalid, "a retention of %v is below the least, 1s", c.Retention)
 	case settingsBytes(c.Settings) > maxSettingsBytes:
 		return record.Refuse(record.Invalid, "settings of %d bytes, the most is %d", settingsBytes(c.Settings), maxSettingsBytes)
-	case c.Replicas > maxReplicas:
-		return record.Refuse(record.Invalid, "%d replicas asked for, the most is %d", c.Replicas, maxReplicas)
+	case c.Replicas > cluster.MaxReplicas:
+		return record.Refuse(record.Invalid, "%d replicas asked for, the most is %d", c.Replicas, cluster.MaxReplicas)
 	}
 	return nil
 }
@@ -301,31 +248,8 @@ func (n *Node) ConfigureLog(ctx context.Context, caller Caller, name string, con
 	}
 	refenced := false
 	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		l, ok := s.Logs[name]
-		if !ok {
-			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
-		}
-		if refusal := caller.identify(name, l.ID); refusal != nil {
-			return catalogChange{}, refusal
-		}
-		config.Topic, config.Partition = l.Config.Topic, l.Config.Partition
-		if config.Settings == nil {
-			config.Settings = l.Config.Settings
-			if config.MaxBatchBytes == 0 {
-				config.MaxBatchBytes = l.Config.MaxBatchBytes
-			}
-		}
-		// What the log wants without having been told is no order to keep it so.
-		if config.Replicas == 0 || config.Replicas == s.WantedReplicas(&l) {
-			config.Replicas = l.Config.Replicas
-		}
-		changed := encodeConfig(config)
-		if changed.Durability != l.Config.Durability {
-			return catalogChange{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
-		}
-		refenced = refenced || changed.Fenced != l.Config.Fenced
-		l.Config = changed
-		return catalogChange{Put: []catalogLog{l}}, nil
+		refenced = refenced || s.Logs[name].Config.Fenced != config.Fenced
+		return refusable(s.Reconfigure(name, caller.Log, encodeConfig(config)))
 	})
 	if err != nil {
 		return Info{}, err
@@ -352,16 +276,6 @@ func (n *Node) DeleteLog(ctx context.Context, caller Caller, name string) error 
 		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
 	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		l, ok := s.Logs[name]
-		if !ok {
-			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
-		}
-		if r := caller.identify(name, l.ID); r != nil {
-			return catalogChange{}, r
-		}
-		if r := refuseOrphans(s, name); r != nil {
-			return catalogChange{}, r
-		}
-		return catalogChange{Delete: []string{name}}, nil
+		return refusable(s.Delete(name, caller.Log))
 	})
 }

@@ -207,13 +207,7 @@ func (n *Node) changeMembers(ctx context.Context, decide func(*catalogState) (ca
 	if c == nil {
 		return n.notMember()
 	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		change, refusal := decide(s)
-		if refusal != nil {
-			return change, refusal
-		}
-		return change, nil
-	})
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) { return refusable(decide(s)) })
 }
 
 // peerNode is this node as it says hello to others.

@@ -11,11 +11,6 @@ import (
 )
 
 const (
-	// offsetMargin covers what is in flight and not in the readable end yet.
-	offsetMargin = 1 << 28
-	// termMargin does so for writer terms: each has a caller that waits for it.
-	termMargin = 1 << 16
-
 	// maxMemoryOffset is how far a memory log can be fast-forwarded. Each loss
 	// of a majority moves it a block further, for ever.
 	maxMemoryOffset record.Offset = 1 << 60
@@ -30,22 +25,18 @@ func (n *Node) reserveMemory(ctx context.Context, h *hosted, offset record.Offse
 	_, end, err := h.replica.Tail().Bounds()
 	end = max(end, offset)
 	term := h.replica.Status().Writer
-	now := h.reserved.Load()
-	if err != nil || int64(end)+cluster.OffsetBlock/2 < now.Ceiling && term+cluster.TermBlock/2 < now.TermCeiling {
+	if err != nil || !h.reserved.Load().ReserveDue(end, term) {
 		return err
 	}
-	var reserved cluster.Reserved
+	var l catalogLog
 	err = n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		l, ok := s.Logs[h.name]
-		if !ok || l.ID != h.id {
-			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no log %q", h.name)
-		}
-		l.Reserve(end, term)
-		reserved = l.Reserved
-		return catalogChange{Put: []catalogLog{l}}, nil
+		var change catalogChange
+		var refusal *record.Refusal
+		l, change, refusal = s.ReserveFor(h.name, h.id, end, term)
+		return refusable(change, refusal)
 	})
 	if err == nil {
-		h.raise(reserved)
+		h.raise(l.Reserved)
 	}
 	return err
 }
@@ -54,12 +45,8 @@ func (n *Node) reserveMemory(ctx context.Context, h *hosted, offset record.Offse
 func (h *hosted) raise(r cluster.Reserved) {
 	for {
 		now := h.reserved.Load()
-		if now.Ceiling >= r.Ceiling && now.TermCeiling >= r.TermCeiling {
-			return
-		}
-		higher := *now
-		higher.Ceiling, higher.TermCeiling = max(now.Ceiling, r.Ceiling), max(now.TermCeiling, r.TermCeiling)
-		if h.reserved.CompareAndSwap(now, &higher) {
+		higher := now.Raised(r)
+		if higher == *now || h.reserved.CompareAndSwap(now, &higher) {
 			return
 		}
 	}
@@ -86,8 +73,7 @@ func (h *hosted) roomFor(records int) *record.Refusal {
 		return nil
 	}
 	_, end, _ := h.replica.Tail().Bounds()
-	r := h.reserved.Load()
-	if end < r.Lost || int64(end)+offsetMargin+int64(records) > r.Ceiling {
+	if !h.reserved.Load().HasOffsets(end, records) {
 		return record.Refuse(record.Busy, "log %q waits for offsets to be reserved", h.name)
 	}
 	return nil
@@ -95,7 +81,7 @@ func (h *hosted) roomFor(records int) *record.Refusal {
 
 // roomForTerm does so for the grant of a writer term.
 func (h *hosted) roomForTerm() *record.Refusal {
-	if h.config.Load().Durability == Memory && h.replica.Status().Writer+termMargin > h.reserved.Load().TermCeiling {
+	if h.config.Load().Durability == Memory && !h.reserved.Load().HasTerms(h.replica.Status().Writer) {
 		return record.Refuse(record.Busy, "log %q waits for writer terms to be reserved", h.name)
 	}
 	return h.roomFor(0)
@@ -195,7 +181,7 @@ func (n *Node) keptOf(ctx context.Context, logs []catalogLog) map[uint64]cluster
 func (n *Node) doubtful() (logs []catalogLog) {
 	me := n.me.Load().NodeID
 	for _, l := range n.catalog.Load().shown.Load().Logs {
-		if decodeConfig(l.Config).Durability != Memory || l.Settled() {
+		if !l.Config.InMemory() || l.Settled() {
 			continue
 		}
 		r, here := l.On(me)
@@ -228,16 +214,9 @@ func (n *Node) beginLost(ctx context.Context) (waiting bool, err error) {
 		return true, nil
 	}
 	return true, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		var change catalogChange
-		next := s.NextReplica
-		for _, before := range lost {
-			l, ok := s.Logs[before.Name]
-			if !ok || l.ID != before.ID || !l.Same(&before.Placement) {
-				continue // it is looked at again
-			}
+		change := s.BeginAnew(lost)
+		for _, l := range change.Put {
 			n.logger.Error("a memory log has lost its majority, and begins anew", "log", l.Name)
-			next = l.BeginAnew(next)
-			change.Put = append(change.Put, l)
 		}
 		return change, nil
 	})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica"
 	"strandline.dev/internal/segment"
@@ -113,7 +114,7 @@ func (m *mending) run(ctx context.Context) {
 	var after *hosted
 	if err != nil {
 		after = newHosted(l, m.host.replicaID)
-		n.lose(after, l, err)
+		n.judgeOpened(after, l, fmt.Errorf("%w: %w", errLost, err))
 	} else {
 		n.logger.Info("a log was mended", "log", l.Name, "replica", m.host.replicaID,
 			"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments, "kept_aside", report.Aside)
@@ -249,8 +250,8 @@ func (m *mending) round(ctx context.Context, wants []segment.Want) (progress boo
 	if progress || ctx.Err() != nil {
 		return progress, nil
 	}
-	if begins, term := heard.trimmed(wants[0].First); begins > 0 && !m.running {
-		if !m.mender.Skip(begins, term) {
+	if begins, trimmed := heard.trimmed(wants[0].First); trimmed && !m.running {
+		if !m.mender.Skip(begins.Index, begins.Term) {
 			return false, fmt.Errorf("%w: all other nodes have trimmed what is missing, and nothing is known of the state behind it", errLost)
 		}
 		return true, nil
@@ -290,7 +291,7 @@ func (m *mending) fetchFrom(ctx context.Context, o other, w segment.Want, heard 
 			heard.note(o, heardOf{problem: err.Error()})
 			return false, nil
 		}
-		heard.note(o, heardOf{answers: true, begins: a.Begins, term: a.BeginsTerm})
+		heard.note(o, heardOf{answers: true, begins: cluster.Beginning{Index: a.Begins, Term: a.BeginsTerm}})
 		frames := a.frames()
 		count, err := m.mender.Give(frames, a.Settled)
 		if err != nil || count > 0 || len(frames) == 0 {
@@ -376,8 +377,7 @@ type answered struct {
 
 type heardOf struct {
 	answers bool
-	begins  uint64 // the first entry that the node has; 0: it does not tell
-	term    uint64 // of the entry before
+	begins  cluster.Beginning
 	problem string
 }
 
@@ -388,18 +388,14 @@ func (a *answered) note(o other, h heardOf) {
 	a.by[o.name] = h
 }
 
-// trimmed returns the lowest index at which the log of another node begins, and
-// the term before it, if all of them begin behind index; otherwise 0.
-func (a *answered) trimmed(index uint64) (begins, term uint64) {
+// trimmed returns where the logs of the others begin, if nobody has the entry at
+// index any more.
+func (a *answered) trimmed(index uint64) (cluster.Beginning, bool) {
+	var others []cluster.Beginning
 	for _, h := range a.by {
-		if h.begins <= index {
-			return 0, 0
-		}
-		if begins == 0 || h.begins < begins {
-			begins, term = h.begins, h.term
-		}
+		others = append(others, h.begins)
 	}
-	return begins, term
+	return cluster.TrimmedBy(index, others)
 }
 
 // describe tells who does not have what is missing.

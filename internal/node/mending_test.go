@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 )
 
 // long are records of which some fill a segment of the tests.
@@ -307,4 +308,28 @@ func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 		}, 20*time.Second, 5*time.Millisecond, name)
 	}
 	require.NoError(t, n.Close(t.Context()))
+}
+
+func TestDamageOfTheOnlyCopyIsAttendedToOnceOthersHoldTheLog(t *testing.T) {
+	c := newCluster(t, "a")
+	a := c.nodes["a"]
+	_, err := a.CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})
+	require.NoError(t, err)
+	c.append("orders", "first")
+	h := (*a.logs.Load())["orders"]
+	damage := &segment.CorruptError{File: "newest", Detail: "found by a test"}
+	h.found(damage)
+	require.True(t, h.reported.Load())
+	require.False(t, h.leaving.Load(), "no other node can help")
+
+	c.joined("b", "c")
+	_, err = a.ConfigureLog(t.Context(), anyone, "orders", Config{Replicas: 3})
+	require.NoError(t, err)
+	c.eventually("three nodes hold the log", func() bool { return c.holders("orders") == 3 })
+	h.found(damage)
+	c.eventually("another replica runs in its place", func() bool {
+		now := (*a.logs.Load())["orders"]
+		return now != h && now.problem() == nil
+	})
+	c.append("orders", "second")
 }

@@ -4,11 +4,22 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"strandline.dev/internal/record"
 )
 
 // decideFunc decides what to change in a state. It may be called several times, and
 // what it returned last counts.
 type decideFunc = func(*catalogState) (catalogChange, error)
+
+// refusable is a decision of package cluster as decideFunc returns it: no refusal is
+// no error.
+func refusable(c catalogChange, r *record.Refusal) (catalogChange, error) {
+	if r != nil {
+		return catalogChange{}, r
+	}
+	return c, nil
+}
 
 // proposal is a change of the catalog that a caller waits for.
 type proposal struct {

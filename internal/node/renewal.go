@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
@@ -77,34 +76,9 @@ func (n *Node) replaceLost(ctx context.Context, lost map[uint64]bool, stuck bool
 	var gone []uint64 // that were in memory
 	me := n.me.Load().NodeID
 	err = n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		var change catalogChange
-		gone, waiting = nil, stuck
-		next := s.NextReplica
-		for _, l := range s.Logs {
-			r, here := l.On(me) // one that is leaving may count as much as the others
-			switch {
-			case !here || !lost[r.ID]:
-				continue
-			case decodeConfig(l.Config).Durability == Memory:
-				gone = append(gone, r.ID)
-				if l.Renew(r.ID, next) {
-					next++
-				}
-			default:
-				renewed := l
-				taken := renewed.Renew(r.ID, next)
-				if !renewed.Survives() {
-					waiting = true // since this node looked, another has lost its own
-					continue
-				}
-				if taken {
-					next++
-				}
-				l = renewed
-			}
-			change.Put = append(change.Put, l)
-		}
-		return change, nil
+		renewal := s.Renew(me, lost)
+		gone, waiting = renewal.Memory, stuck || renewal.Waiting
+		return renewal.Change, nil
 	})
 	for _, id := range gone {
 		if err == nil {
@@ -127,13 +101,13 @@ func (n *Node) lostReplicas() (lost map[uint64]bool, waiting bool) {
 		hosted := h != nil && h.replicaID == r.ID
 		switch {
 		case !here:
-		case decodeConfig(l.Config).Durability == Memory:
+		case l.Config.InMemory():
 			// It was here before this process began.
 			if !hosted && n.made.has(r.ID) {
 				lost[r.ID] = true
 			}
 		case !hosted || !h.forgot:
-		case !survivesWithout(l.Placement, r.ID):
+		case !l.SurvivesWithout(r.ID):
 			waiting = true
 			h.stand(record.Refuse(record.Corrupt,
 				"log %q cannot go on: a majority of its replicas has lost what it stored. Bring the files of this one back from a copy, or copy what the others hold into a new log (strandline read --consistency any)", l.Name))
@@ -149,20 +123,8 @@ func (n *Node) lostReplicas() (lost map[uint64]bool, waiting bool) {
 	return lost, waiting
 }
 
-// survivesWithout tells whether a majority of the log's voters still know what
-// they stored when another one is lost too.
-func survivesWithout(p cluster.Placement, lost uint64) bool {
-	p.Renew(lost, 0)
-	return p.Survives()
-}
-
 // lose makes this log one whose replica must not speak any more.
-func (n *Node) lose(h *hosted, l catalogLog, reason error) {
-	if len(l.Replicas) < 2 {
-		h.stand(record.Refuse(record.Corrupt,
-			"log %q cannot be served: %v; no other node has it: stop this one and bring the files back from a copy", h.name, reason))
-		return
-	}
+func (n *Node) lose(h *hosted, reason error) {
 	h.forgot = true
 	h.stand(record.Refuse(record.NotLeader, "log %q gets a new replica on this node: %v", h.name, reason))
 	n.metrics.lost(h.name)

@@ -168,8 +168,8 @@ func (n *Node) repairSegments(ctx context.Context, h *hosted) {
 		case errors.Is(err, segment.ErrTrimmed): // it is not needed any more
 		default:
 			n.takeOut(h, fmt.Errorf("%w (%w)", d.cause, err))
-			if h.leaving.Load() {
-				<-ctx.Done() // who takes it out of service stops the repairs first
+			for h.leaving.Load() && ctx.Err() == nil {
+				pause(ctx, mendPauseTo) // who takes it out of service stops the repairs first
 			}
 		}
 		h.repairs.finished()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
@@ -88,7 +89,7 @@ func TestTheNumberOfReplicasIsConfigured(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "more", "more", "more", "more"}, texts)
 	}
-	_, err := a.ConfigureLog(t.Context(), anyone, "disk", Config{Replicas: maxReplicas + 1})
+	_, err := a.ConfigureLog(t.Context(), anyone, "disk", Config{Replicas: cluster.MaxReplicas + 1})
 	requireReason(t, record.Invalid, err)
 }
 

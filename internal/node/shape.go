@@ -130,12 +130,7 @@ func (n *Node) shape(ctx context.Context, h *hosted, state *catalogState) (done 
 		return done, err
 	}
 	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		now, ok := s.Logs[h.name]
-		if !ok || now.ID != l.ID || !now.Same(&l.Placement) {
-			return catalogChange{}, nil // it has changed meanwhile; look again
-		}
-		now.Settle()
-		return catalogChange{Put: []catalogLog{now}}, nil
+		return s.Settle(&l), nil
 	})
 }
 
@@ -147,22 +142,10 @@ func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState)
 	if done, err = h.reshape(ctx, voters, learners, false); err != nil || !done {
 		return done, err
 	}
-	if len(state.Retired()) == 0 {
-		return !anyLeaving(state), nil
+	if retire := state.Retire(); retire.Empty() {
+		return !state.Leaving(), nil
 	}
-	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		return catalogChange{Gone: s.Retired()}, nil
-	})
-}
-
-// anyLeaving reports whether a node is leaving.
-func anyLeaving(s *catalogState) bool {
-	for _, node := range s.Nodes {
-		if node.Leaving {
-			return true
-		}
-	}
-	return false
+	return false, n.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) { return s.Retire(), nil })
 }
 
 // reshape asks the log's core for one step. Unless the catalog has been told before

@@ -63,7 +63,7 @@ func (n *Node) bringIn(waiting, h *hosted, l catalogLog, err error) bool {
 		}
 		return false
 	}
-	if err == nil && h.damaged.Load() { // found before the log was shown, so that nobody attends to it
+	if err == nil && h.leaving.Load() { // found before the log was shown, so that nobody attends to it
 		n.shut(h)
 		h = n.host(l, h.replicaID)
 	} else {

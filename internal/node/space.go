@@ -1,9 +1,9 @@
 package node
 
 import (
-	"slices"
 	"sync/atomic"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
@@ -28,19 +28,8 @@ func (s *space) observe(disk segment.FS, dir string, minFree int64) (changed boo
 	}
 	s.free.Store(free)
 	s.total.Store(total)
-	room := roomIn(free, minFree)
+	room := cluster.RoomOf(free, minFree)
 	return sequence.Room(s.room.Swap(uint32(room))) != room
-}
-
-// roomIn is what a disk with so much left has room for.
-func roomIn(free, minFree int64) sequence.Room {
-	switch {
-	case free < minFree/4:
-		return sequence.RoomForTrims
-	case free < minFree:
-		return sequence.RoomForCommands
-	}
-	return sequence.RoomForRecords
 }
 
 // own is what this node's disk has room for.
@@ -94,16 +83,10 @@ func (n *Node) tellRoom() {
 					rooms = append(rooms, n.neighbours.room(n.nodeOf(h, r)))
 				}
 			}
-			majority = majorityRoom(rooms)
+			majority = cluster.MajorityRoom(rooms)
 		}
 		h.replica.SetRoom(own, majority)
 	}
-}
-
-// majorityRoom is what more than half of the disks have room for.
-func majorityRoom(rooms []sequence.Room) sequence.Room {
-	slices.Sort(rooms)
-	return rooms[len(rooms)/2]
 }
 
 // onDisk: appends of the log need room on the disk. The catalog may use the

@@ -4,27 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
-
-// A topic is what Kafka's clients call a log, or several. Partition 0 of topic
-// "orders" is the log "orders", whichever door made it. Partition 3 is the log
-// "orders/3": no user can take that name, because a slash is not allowed in
-// one. So a topic is there when its partition 0 is, and a topic and a log of
-// the same name are never two things. All partitions of a topic come and go in
-// one change of the catalog.
-const partitionSeparator = "/"
-
-// PartitionLog is the name of the log that holds a partition of a topic.
-func PartitionLog(topic string, partition int32) string {
-	if partition == 0 {
-		return topic
-	}
-	return topic + partitionSeparator + strconv.Itoa(int(partition))
-}
 
 // Topic is one or several logs as Kafka's clients see them.
 type Topic struct {
@@ -67,44 +51,13 @@ func (n *Node) createPartitions(ctx context.Context, topic string, from, until i
 	if c == nil {
 		return t, n.notMember()
 	}
-	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		if _, there := s.Logs[topic]; from > 0 && !there {
-			return catalogChange{}, record.Refuse(record.LogNotFound, "topic %q was deleted", topic)
-		}
-		if from > 0 {
-			config.Replicas = s.Logs[topic].Config.Replicas // as it was asked for
-		}
-		var change catalogChange
-		planned := s.Clone()
-		for p := from; p < until; p++ {
-			of := config
-			if from > 0 {
-				// What the first partition was told, not how many it has by now.
-				of.Replicas = s.Logs[topic].Config.Replicas
-			}
-			if of.Topic, of.Partition = topic, p; p == 0 {
-				of.Topic = ""
-			}
-			var nodes []uint64
-			if on != nil {
-				nodes = on[p-from]
-			}
-			l, refusal := n.newLog(&planned, PartitionLog(topic, p), of, nodes)
-			if refusal != nil {
-				return catalogChange{}, refusal
-			}
-			if err := planned.Fold(catalogChange{Put: []catalogLog{l}}); err != nil {
-				return catalogChange{}, err
-			}
-			change.Put = append(change.Put, l)
-		}
-		return change, nil
-	})
+	q := cluster.NewPartitions{Topic: topic, From: from, Until: until, Config: encodeConfig(config), Created: n.now().UnixMilli(), Nodes: on}
+	err := c.change(ctx, func(s *catalogState) (catalogChange, error) { return refusable(s.CreatePartitions(q, n.reaches)) })
 	if err != nil {
 		return t, err
 	}
 	for p := from; p < until; p++ {
-		t.Partitions = append(t.Partitions, n.created(ctx, PartitionLog(topic, p)))
+		t.Partitions = append(t.Partitions, n.created(ctx, cluster.PartitionLog(topic, p)))
 	}
 	return t, nil
 }
@@ -118,12 +71,7 @@ func (n *Node) DeleteTopic(ctx context.Context, _ Caller, name string) error {
 	if r := checkName(Caller{}, name); r != nil {
 		return r
 	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
-		if _, ok := s.Logs[name]; !ok {
-			return catalogChange{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
-		}
-		return catalogChange{Delete: append(otherPartitions(s, name), name)}, nil
-	})
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) { return refusable(s.DeleteTopic(name)) })
 }
 
 // ConfigureTopic changes the retention of all partitions of a topic.
@@ -162,7 +110,7 @@ func (n *Node) Topic(ctx context.Context, _ Caller, name string) (Topic, error) 
 	hosted := *n.logs.Load()
 	t := Topic{Name: name}
 	for {
-		l, ok := state.Logs[PartitionLog(name, int32(len(t.Partitions)))]
+		l, ok := state.Logs[cluster.PartitionLog(name, int32(len(t.Partitions)))]
 		if !ok {
 			return t, nil
 		}
@@ -229,27 +177,4 @@ func (n *Node) logFor(c Caller, log string) (*hosted, *record.Refusal) {
 		return n.serving(c, log)
 	}
 	return n.userLog(c, log)
-}
-
-// otherPartitions are the logs of a topic but for partition 0.
-func otherPartitions(s *catalogState, topic string) []string {
-	var others []string
-	for p := int32(1); ; p++ {
-		name := PartitionLog(topic, p)
-		if _, ok := s.Logs[name]; !ok {
-			return others
-		}
-		others = append(others, name)
-	}
-}
-
-// refuseOrphans refuses to delete a log that is part of a topic with others:
-// the numbers of partitions would have a gap.
-func refuseOrphans(s *catalogState, name string) *record.Refusal {
-	topic := cmp.Or(s.Logs[name].Config.Topic, name)
-	if others := otherPartitions(s, topic); len(others) > 0 {
-		return record.Refuse(record.Invalid, "log %q is one of %d partitions of topic %q; delete the topic as a whole, through the Kafka port",
-			name, len(others)+1, topic)
-	}
-	return nil
 }

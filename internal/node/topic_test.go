@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -30,7 +31,7 @@ func TestATopicComesAndGoesAsAWhole(t *testing.T) {
 	require.Len(t, topics, 1)
 	require.Len(t, topics[0].Partitions, 4)
 	for i, l := range topics[0].Partitions {
-		require.Equal(t, PartitionLog("orders", int32(i)), l.Name)
+		require.Equal(t, cluster.PartitionLog("orders", int32(i)), l.Name)
 		require.Equal(t, time.Hour, l.Config.Retention)
 	}
 	for _, log := range []string{"orders", "orders/1", "orders/3"} {
@@ -123,7 +124,7 @@ func TestNewPartitionsWantAsManyReplicasAsTheFirstWasTold(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, n.AddPartitions(t.Context(), anyone, topic, 2, nil))
 		for p := range int32(2) {
-			require.Equal(t, told, n.catalog.Load().shown.Load().Logs[PartitionLog(topic, p)].Config.Replicas, "%s/%d", topic, p)
+			require.Equal(t, told, n.catalog.Load().shown.Load().Logs[cluster.PartitionLog(topic, p)].Config.Replicas, "%s/%d", topic, p)
 		}
 	}
 }

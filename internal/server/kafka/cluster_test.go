@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
@@ -246,8 +247,8 @@ func TestEveryNodeDescribesThePartitionsThatItHolds(t *testing.T) {
 	all["a"].createReplicated("orders", partitions, 1)
 	on := map[int32]string{} // who holds a partition
 	for p := range int32(partitions) {
-		leader, _ := all.leader(node.PartitionLog("orders", p), 1)
-		leader.appendDirectly(node.PartitionLog("orders", p), batchOf(t, record.None, "1"))
+		leader, _ := all.leader(cluster.PartitionLog("orders", p), 1)
+		leader.appendDirectly(cluster.PartitionLog("orders", p), batchOf(t, record.None, "1"))
 		on[p] = leader.node.Name()
 	}
 	described := 0

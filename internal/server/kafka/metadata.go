@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 )
@@ -24,7 +25,7 @@ func logOf(topic string, partition int32) (log string, ok bool) {
 	if topic == "" || node.IsSystem(topic) || strings.Contains(topic, "/") || partition < 0 {
 		return "", false
 	}
-	return node.PartitionLog(topic, partition), true
+	return cluster.PartitionLog(topic, partition), true
 }
 
 // topic finds a topic by name. The error is a *record.Refusal.

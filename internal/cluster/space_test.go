@@ -1,4 +1,4 @@
-package node
+package cluster
 
 import (
 	"testing"
@@ -12,9 +12,9 @@ func TestTwoThresholdsDivideWhatADiskHasRoomFor(t *testing.T) {
 	for free, room := range map[int64]sequence.Room{
 		100: sequence.RoomForRecords, 99: sequence.RoomForCommands, 25: sequence.RoomForCommands, 24: sequence.RoomForTrims, 0: sequence.RoomForTrims,
 	} {
-		require.Equal(t, room, roomIn(free, 100), "%d bytes free", free)
+		require.Equal(t, room, RoomOf(free, 100), "%d bytes free", free)
 	}
-	require.Equal(t, sequence.RoomForRecords, roomIn(0, 0), "nothing is to be kept free")
+	require.Equal(t, sequence.RoomForRecords, RoomOf(0, 0), "nothing is to be kept free")
 }
 
 func TestALeaderAcceptsWhatAMajorityHasRoomFor(t *testing.T) {
@@ -30,6 +30,6 @@ func TestALeaderAcceptsWhatAMajorityHasRoomFor(t *testing.T) {
 		{[]sequence.Room{trims, records, trims}, trims},
 		{[]sequence.Room{commands, trims, records, records}, commands},
 	} {
-		require.Equal(t, c.room, majorityRoom(c.rooms), "%v", c.rooms)
+		require.Equal(t, c.room, MajorityRoom(c.rooms), "%v", c.rooms)
 	}
 }

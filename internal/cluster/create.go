@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+const (
+	// MaxLogs bounds the logs of a cluster: each costs files, two goroutines and a
+	// place in the catalog.
+	MaxLogs = 10_000
+	// MaxReplicas is more than anybody needs: each makes an append a little slower,
+	// and five survive the loss of any two.
+	MaxReplicas = 7
+)
+
+// NewLog is a log to be created.
+type NewLog struct {
+	Name    string
+	Config  Config
+	Created int64  // unix ms
+	Request string // see Log.Request
+	// Nodes are to hold the log, and the first to lead it; nil: they are chosen.
+	Nodes []uint64
+}
+
+// Create plans a log that the catalog does not have yet. Alive reports whether a
+// node can be reached.
+func (s *State) Create(q NewLog, alive func(node uint64) bool) (Log, *record.Refusal) {
+	if _, ok := s.Logs[q.Name]; ok {
+		return Log{}, record.Refuse(record.LogExists, "there is a log %q already", q.Name)
+	}
+	if len(s.Logs) >= MaxLogs {
+		return Log{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
+	}
+	l := Log{ID: s.NextLog, Name: q.Name, Config: q.Config, Created: q.Created, Request: q.Request}
+	nodes := q.Nodes
+	if nodes == nil {
+		nodes = s.Place(&l, alive)
+	} else if refusal := s.checkNodes(nodes); refusal != nil {
+		return Log{}, refusal
+	} else {
+		l.Config.Replicas = len(nodes)
+	}
+	if len(nodes) == 0 {
+		return Log{}, record.Refuse(record.Precondition, "the cluster has no node that a log could be put on")
+	}
+	for i, node := range nodes {
+		r := Replica{ID: s.NextReplica + uint64(i), Node: node}
+		l.Replicas = append(l.Replicas, r)
+		l.Founders = append(l.Founders, r.ID)
+	}
+	if l.Config.InMemory() {
+		l.Reserve(0, 0)
+	}
+	return l, nil
+}
+
+// checkNodes refuses nodes that cannot hold a log together.
+func (s *State) checkNodes(nodes []uint64) *record.Refusal {
+	for i, id := range nodes {
+		switch n, ok := s.Nodes[id]; {
+		case !ok || n.Leaving:
+			return record.Refuse(record.NoNode, "there is no node %d to hold a replica", id)
+		case slices.Contains(nodes[:i], id):
+			return record.Refuse(record.Invalid, "node %d cannot hold two replicas of one log", id)
+		}
+	}
+	if len(nodes) == 0 || len(nodes) > MaxReplicas {
+		return record.Refuse(record.Invalid, "%d replicas asked for, a log has 1 to %d", len(nodes), MaxReplicas)
+	}
+	return nil
+}
+
+// Reconfigure changes the settings of a log. Zero values of MaxBatchBytes and
+// Replicas and nil Settings leave them as they are; the durability and the topic of
+// a log cannot change. id is that of the log that the caller means; 0: any.
+func (s *State) Reconfigure(name string, id uint64, to Config) (Change, *record.Refusal) {
+	l, refusal := s.Find(name, id)
+	if refusal != nil {
+		return Change{}, refusal
+	}
+	if to.Durability != l.Config.Durability {
+		return Change{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
+	}
+	to.Topic, to.Partition = l.Config.Topic, l.Config.Partition
+	if to.Settings == nil {
+		to.Settings = l.Config.Settings
+		if to.MaxBatchBytes == 0 {
+			to.MaxBatchBytes = l.Config.MaxBatchBytes
+		}
+	}
+	// What the log wants without having been configured is no order to keep it so.
+	if to.Replicas == 0 || to.Replicas == s.WantedReplicas(&l) {
+		to.Replicas = l.Config.Replicas
+	}
+	l.Config = to
+	return Change{Put: []Log{l}}, nil
+}
+
+// Delete removes a log that is no part of a topic with others. id is as for
+// Reconfigure.
+func (s *State) Delete(name string, id uint64) (Change, *record.Refusal) {
+	if _, refusal := s.Find(name, id); refusal != nil {
+		return Change{}, refusal
+	}
+	if refusal := s.refusePartOfTopic(name); refusal != nil {
+		return Change{}, refusal
+	}
+	return Change{Delete: []string{name}}, nil
+}
+
+// Find returns the log of a name. id is that by which the caller knows it; 0: any.
+func (s *State) Find(name string, id uint64) (Log, *record.Refusal) {
+	l, ok := s.Logs[name]
+	if !ok {
+		return l, record.Refuse(record.LogNotFound, "there is no log %q", name)
+	}
+	return l, Identify(name, id, l.ID)
+}
+
+// Identify refuses a log that has the name that a caller asks for, but is not the
+// log with the id by which the caller knows it; wanted 0: any.
+func Identify(name string, wanted, id uint64) *record.Refusal {
+	switch {
+	case wanted == 0 || wanted == id:
+		return nil
+	case wanted > id:
+		// Ids rise, so this node has not heard of the caller's log yet.
+		return record.Refuse(record.NotLeader, "this node does not know a log %q with id %d yet", name, wanted)
+	}
+	r := record.Refuse(record.LogReplaced,
+		"log %q with id %d was deleted; another one of that name, with id %d, was created after it", name, wanted, id)
+	r.LogID = id
+	return r
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+)
+
+func TestWhatALogCannotBeCreatedFrom(t *testing.T) {
+	all := func(uint64) bool { return true }
+	s := members(2)
+	s.placed("orders", 2, 1, 2)
+	leaving := members(2)
+	gone := leaving.Nodes[2]
+	gone.Leaving = true
+	leaving.Nodes[2] = gone
+	rows := []struct {
+		what   string
+		state  *State
+		log    NewLog
+		reason record.Reason
+	}{
+		{"the name is taken", s, NewLog{Name: "orders"}, record.LogExists},
+		{"an unknown node", s, NewLog{Name: "new", Nodes: []uint64{1, 9}}, record.NoNode},
+		{"a node on its way out", leaving, NewLog{Name: "new", Nodes: []uint64{2}}, record.NoNode},
+		{"one node twice", s, NewLog{Name: "new", Nodes: []uint64{1, 1}}, record.Invalid},
+		{"no node", s, NewLog{Name: "new", Nodes: []uint64{}}, record.Invalid},
+		{"a cluster without nodes", members(0), NewLog{Name: "new"}, record.Precondition},
+	}
+	for _, row := range rows {
+		_, refusal := row.state.Create(row.log, all)
+		require.NotNil(t, refusal, row.what)
+		require.Equal(t, row.reason, refusal.Reason, row.what)
+	}
+	l, refusal := s.Create(NewLog{Name: "new", Nodes: []uint64{2}, Config: Config{Durability: memoryDurability}}, all)
+	require.Nil(t, refusal)
+	require.Equal(t, 1, l.Config.Replicas, "as many as were given")
+	require.Positive(t, l.Ceiling, "a memory log has offsets reserved")
+}
+
+func TestReconfigureKeepsWhatWasNotConfigured(t *testing.T) {
+	s := members(3)
+	s.placed("orders", 0, 1, 2, 3)
+	l := s.Logs["orders"]
+	l.Config = Config{MaxBatchBytes: 100, Settings: map[string]string{"a": "b"}, Topic: "t", Partition: 4}
+	s.Logs["orders"] = l
+	rows := []struct {
+		what     string
+		to, then Config
+	}{
+		{"nothing", Config{}, l.Config},
+		{"a retention", Config{RetentionMs: 5}, Config{RetentionMs: 5, MaxBatchBytes: 100, Settings: l.Config.Settings, Topic: "t", Partition: 4}},
+		{"as many replicas as it has by itself", Config{Replicas: 3}, l.Config},
+		{"more replicas", Config{Replicas: 5}, Config{Replicas: 5, MaxBatchBytes: 100, Settings: l.Config.Settings, Topic: "t", Partition: 4}},
+		{"other settings, and no largest batch", Config{Settings: map[string]string{}}, Config{Settings: map[string]string{}, Topic: "t", Partition: 4}},
+	}
+	for _, row := range rows {
+		c, refusal := s.Reconfigure("orders", 0, row.to)
+		require.Nil(t, refusal, row.what)
+		require.Equal(t, row.then, c.Put[0].Config, row.what)
+	}
+	_, refusal := s.Reconfigure("orders", 0, Config{Durability: memoryDurability})
+	require.Equal(t, record.Invalid, refusal.Reason)
+	_, refusal = s.Reconfigure("nothing", 0, Config{})
+	require.Equal(t, record.LogNotFound, refusal.Reason)
+	_, refusal = s.Reconfigure("orders", l.ID+1, Config{})
+	require.Equal(t, record.NotLeader, refusal.Reason, "the caller knows a newer one")
+}
+
+func TestPartitionsComeAndGoTogether(t *testing.T) {
+	all := func(uint64) bool { return true }
+	s := members(3)
+	c, refusal := s.CreatePartitions(NewPartitions{Topic: "t", Until: 2, Config: Config{Replicas: 1}}, all)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(c))
+	c, refusal = s.CreatePartitions(NewPartitions{Topic: "t", From: 2, Until: 4, Config: Config{Replicas: 3}}, all)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(c))
+	ids := map[uint64]bool{}
+	for p := range int32(4) {
+		l := s.Logs[PartitionLog("t", p)]
+		ids[l.ID] = true
+		require.Len(t, l.Replicas, 1, "as the first was configured")
+		require.Equal(t, p, l.Config.Partition)
+	}
+	require.Len(t, ids, 4)
+	_, refusal = s.Delete("t", 0)
+	require.Equal(t, record.Invalid, refusal.Reason, "the numbers would have a gap")
+	c, refusal = s.DeleteTopic("t")
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(c))
+	require.Empty(t, s.Logs)
+	_, refusal = s.CreatePartitions(NewPartitions{Topic: "t", From: 4, Until: 5}, all)
+	require.Equal(t, record.LogNotFound, refusal.Reason)
+}

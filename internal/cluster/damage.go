@@ -1,0 +1,85 @@
+package cluster
+
+// Damage is what is known to be wrong with the files of a replica.
+type Damage struct {
+	// Lost: what the replica promised is gone, its votes too: the files are not
+	// there, were marked as lost, or are an older copy.
+	Lost bool
+	// Corrupt: stored bytes are not what was written. Where neither is set, the
+	// files could not be opened, and nothing is known of what they hold.
+	Corrupt bool
+	// Full: the damage is in one full segment only, whose entries are all committed.
+	Full bool
+	// Shared: other nodes hold the log too, and can be asked for entries.
+	Shared bool
+}
+
+// Remedy is what a node does about damage.
+type Remedy int
+
+const (
+	// KeepServing what can be read: no other node holds the log.
+	KeepServing Remedy = iota
+	// RepairSegment fetches the entries of one segment while the replica runs.
+	RepairSegment
+	// TakeOut closes the replica: it neither votes nor leads nor acknowledges until
+	// it is repaired or replaced. What to do next is StoppedRemedy.
+	TakeOut
+	// Repair fetches what is missing from the other nodes, then opens the files.
+	Repair
+	// Renew asks the catalog for another replica id in the place of this one, which
+	// must never speak again, see State.Renew.
+	Renew
+	// Refuse leaves the files to an operator: they are the only copy.
+	Refuse
+	// Retry opens the files again later: others may serve the log meanwhile.
+	Retry
+)
+
+// RunningRemedy is what to do about damage found while the replica runs. A replica
+// with damage in a full segment endangers no vote and no acknowledgement, so it goes
+// on during the repair. When that repair turns out to be impossible, drive it again
+// with Full false.
+func (d Damage) RunningRemedy() Remedy {
+	switch {
+	case !d.Shared:
+		return KeepServing
+	case d.Full && !d.Lost:
+		return RepairSegment
+	}
+	return TakeOut
+}
+
+// StoppedRemedy is what to do about a replica that does not run: one that was taken
+// out, could not be opened, or could not be repaired (then Lost is set).
+func (d Damage) StoppedRemedy() Remedy {
+	switch {
+	case !d.Lost && !d.Corrupt:
+		return Retry
+	case !d.Shared:
+		return Refuse
+	case d.Lost:
+		return Renew
+	}
+	return Repair
+}
+
+// Beginning is where a replica's log begins: its first index, and the term of the
+// entry before. Index 0: it is not known.
+type Beginning struct{ Index, Term uint64 }
+
+// TrimmedBy returns the lowest beginning of other replicas if each of them begins
+// behind index: then nobody has the entry at index any more, and a repair skips to
+// the beginning. It returns false if one of them has the entry or is not known, or
+// if there is none.
+func TrimmedBy(index uint64, others []Beginning) (lowest Beginning, trimmed bool) {
+	for i, b := range others {
+		if b.Index <= index {
+			return Beginning{}, false
+		}
+		if i == 0 || b.Index < lowest.Index {
+			lowest = b
+		}
+	}
+	return lowest, len(others) > 0
+}

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"cmp"
+	"strconv"
+
+	"strandline.dev/internal/record"
+)
+
+// A topic is what Kafka's clients call a log, or several. Partition 0 of topic
+// "orders" is the log "orders", however it was created. Partition 3 is the log
+// "orders/3": no user can take that name, because a slash is not allowed in
+// one. So a topic is there when its partition 0 is, and a topic and a log of
+// the same name are never two things. All partitions of a topic come and go in
+// one change of the catalog.
+const partitionSeparator = "/"
+
+// PartitionLog is the name of the log that holds a partition of a topic.
+func PartitionLog(topic string, partition int32) string {
+	if partition == 0 {
+		return topic
+	}
+	return topic + partitionSeparator + strconv.Itoa(int(partition))
+}
+
+// NewPartitions are partitions to be added to a topic, or those of a new one.
+type NewPartitions struct {
+	Topic       string
+	From, Until int32 // half-open; From 0 creates the topic
+	Config      Config
+	Created     int64      // unix ms
+	Nodes       [][]uint64 // of each; nil: they are chosen
+}
+
+// CreatePartitions plans the logs of partitions. Those that are added to a topic
+// want as many replicas as its first was configured with.
+func (s *State) CreatePartitions(q NewPartitions, alive func(node uint64) bool) (c Change, refusal *record.Refusal) {
+	first, there := s.Logs[q.Topic]
+	if q.From > 0 && !there {
+		return c, record.Refuse(record.LogNotFound, "topic %q was deleted", q.Topic)
+	}
+	planned := s.Clone()
+	for p := q.From; p < q.Until; p++ {
+		one := NewLog{Name: PartitionLog(q.Topic, p), Config: q.Config, Created: q.Created}
+		if q.From > 0 {
+			one.Config.Replicas = first.Config.Replicas
+		}
+		if one.Config.Topic, one.Config.Partition = q.Topic, p; p == 0 {
+			one.Config.Topic = ""
+		}
+		if q.Nodes != nil {
+			one.Nodes = q.Nodes[p-q.From]
+		}
+		l, refusal := planned.Create(one, alive)
+		if refusal != nil {
+			return Change{}, refusal
+		}
+		planned.put(l)
+		c.Put = append(c.Put, l)
+	}
+	return c, nil
+}
+
+// DeleteTopic removes a topic with all its partitions.
+func (s *State) DeleteTopic(name string) (Change, *record.Refusal) {
+	if _, ok := s.Logs[name]; !ok {
+		return Change{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+	}
+	return Change{Delete: append(s.otherPartitions(name), name)}, nil
+}
+
+// otherPartitions are the logs of a topic but for partition 0.
+func (s *State) otherPartitions(topic string) []string {
+	var others []string
+	for p := int32(1); ; p++ {
+		name := PartitionLog(topic, p)
+		if _, ok := s.Logs[name]; !ok {
+			return others
+		}
+		others = append(others, name)
+	}
+}
+
+// refusePartOfTopic refuses to delete a log that is part of a topic with others: the
+// numbers of partitions would have a gap.
+func (s *State) refusePartOfTopic(name string) *record.Refusal {
+	topic := cmp.Or(s.Logs[name].Config.Topic, name)
+	if others := s.otherPartitions(topic); len(others) > 0 {
+		return record.Refuse(record.Invalid, "log %q is one of %d partitions of topic %q; delete the topic as a whole, through the Kafka port",
+			name, len(others)+1, topic)
+	}
+	return nil
+}
