@@ -6,14 +6,25 @@ import (
 	"strandline.dev/test/flaw"
 )
 
-// KeepSession renews a session's lease.
+// KeepSession renews a session's lease. That it is kept rests on still being the
+// leader: one that slept while another was elected knows of no end that the other
+// decides.
 func (c *Core) KeepSession(id record.SessionID, done func(sequence.Answer)) {
 	if r := c.notServing(); r != nil {
 		c.answer(done, sequence.Answer{Refusal: r})
 		return
 	}
 	a := c.sequencer.KeepAlive(id, c.now.Monotonic)
-	c.settle([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Draft{})
+	if a.Refusal != nil || a.RestsOn != 0 {
+		c.settle([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Draft{})
+		return
+	}
+	c.confirm.addOffice(func(r *record.Refusal) {
+		if r == nil {
+			r = c.notServing()
+		}
+		c.answer(done, sequence.Answer{Refusal: r})
+	})
 }
 
 // Resolution is what Resolve found.

@@ -565,6 +565,33 @@ func TestALinearizableQuestionToAFollowerWaitsForWhatTheLeaderCommitted(t *testi
 	require.Positive(t, c.all[f].core.confirm.known)
 }
 
+// A paused process that goes on as leader for a moment would else say that a
+// session is kept which the new leader ends.
+func TestALeaderThatWasReplacedWhileItSleptKeepsNoSession(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	former := c.leader()
+	const id = 7
+	c.command(former, record.Command{Kind: record.OpenSession, Session: id, Lease: 60_000})
+	c.settle()
+	keep := func() (answered bool, refusal *record.Refusal) {
+		c.all[former].core.KeepSession(id, func(a sequence.Answer) { answered, refusal = true, a.Refusal })
+		c.step(former)
+		c.settle()
+		return answered, refusal
+	}
+	answered, refusal := keep()
+	require.True(t, answered)
+	require.Nil(t, refusal)
+
+	c.all[former].down = true
+	require.NotEqual(t, former, c.leader())
+	c.all[former].down = false
+	answered, refusal = keep()
+	require.True(t, answered)
+	require.NotNil(t, refusal)
+	require.Equal(t, record.NotLeader, refusal.Reason)
+}
+
 func TestAnswersHoldUnderAnyOrderOfMessagesAndCrashes(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { chaos(t, seed) })
