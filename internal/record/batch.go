@@ -202,6 +202,28 @@ func (b Batch) SetAppendTime(unixMs int64) {
 	binary.BigEndian.PutUint32(b[17:], Checksum(b[crcStart:]))
 }
 
+// Recompress returns a checked batch with its records compressed with another codec,
+// in new memory. All else in it stays. The error is a *Refusal: TooLarge if the batch
+// would be larger than MaxBatchBytes.
+func (b Batch) Recompress(c Codec) (Batch, error) {
+	section, err := b.section()
+	if err == nil && c != None {
+		section, err = deflate(nil, c, section)
+	}
+	if err != nil {
+		return nil, Refuse(Invalid, "compress a batch with %s: %v", c, err)
+	}
+	size := BatchHeaderSize + len(section)
+	if size > MaxBatchBytes {
+		return nil, tooLarge(MaxBatchBytes, "batch of %d bytes when compressed with %s", size, c)
+	}
+	out := append(append(make(Batch, 0, size), b[:BatchHeaderSize]...), section...)
+	binary.BigEndian.PutUint32(out[8:], uint32(size-lengthEnd))
+	binary.BigEndian.PutUint16(out[21:], uint16(b.Attributes()&^codecMask)|uint16(c))
+	binary.BigEndian.PutUint32(out[17:], Checksum(out[crcStart:]))
+	return out, nil
+}
+
 // tooLarge builds the refusal for something over a limit, in its own unit.
 func tooLarge(limit int64, format string, args ...any) *Refusal {
 	r := Refuse(TooLarge, format, args...)

@@ -227,3 +227,25 @@ func TestTheRecordWithTheLatestTimeIsFound(t *testing.T) {
 	require.EqualValues(t, 2, d.listOffset("orders", timeEarliestLocal).Offset)
 	require.EqualValues(t, 2, d.listOffset("orders", timeNewest).Offset)
 }
+
+func TestTheRecordWithTheLatestTimeIsFoundHoweverFarBack(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	now := time.Now().UnixMilli()
+	large := string(make([]byte, 1<<20))
+	add := func(unixMs int64, value string) {
+		var b record.Builder
+		b.Reset(nil)
+		require.NoError(t, b.Add(record.Record{Timestamp: unixMs, Value: []byte(value)}))
+		batch, err := b.Finish(record.None)
+		require.NoError(t, err)
+		d.appendDirectly("orders", batch)
+	}
+	add(now+5000, "a")
+	for range 20 {
+		add(now, large)
+	}
+	require.EqualValues(t, 0, d.listOffset("orders", timeNewest).Offset)
+	add(now+6000, "b")
+	require.EqualValues(t, 21, d.listOffset("orders", timeNewest).Offset)
+}

@@ -2,7 +2,7 @@ package kafkadoor
 
 import (
 	"maps"
-	"time"
+	"slices"
 )
 
 // commits are what all groups have committed, and which groups have members, as
@@ -32,7 +32,8 @@ type partition struct {
 // committed is one group's place in one partition.
 type committed struct {
 	Offset   int64  `json:"o"`
-	Epoch    int32  `json:"e"` // of the leader; -1: not given
+	Log      uint64 `json:"l,omitempty"` // id of the partition's log; 0: not known
+	Epoch    int32  `json:"e"`           // of the leader; -1: not given
 	Metadata string `json:"m,omitempty"`
 	Time     int64  `json:"-"` // unix ms
 }
@@ -45,6 +46,9 @@ type offsetChange struct {
 	Remove  []offsetOf     `json:"remove,omitempty"`
 	Members *groupMembers  `json:"members,omitempty"`
 	Delete  bool           `json:"delete,omitempty"` // the group with all its offsets
+	// Expire is Delete if the group has outlived its offsets by the time of the change.
+	// It is decided where the change lies in the log, behind all commits before it.
+	Expire bool `json:"expire,omitempty"`
 }
 
 type offsetCommit struct {
@@ -53,10 +57,12 @@ type offsetCommit struct {
 	committed
 }
 
-// offsetOf names a partition whose offset is forgotten.
+// offsetOf names a partition whose offset is forgotten. With a log, only an offset of
+// that log is.
 type offsetOf struct {
 	Topic     string `json:"t"`
 	Partition int32  `json:"p"`
+	Log       uint64 `json:"l,omitempty"`
 }
 
 // groupMembers says that a group has members from the time of the change on, or
@@ -78,8 +84,11 @@ func (g *groupCommits) size() int {
 
 func (s *commits) fold(c *offsetChange) {
 	g := s.groups[c.Group]
+	if c.Expire && !g.outlived(c.Time) {
+		return
+	}
 	s.count -= g.size()
-	if c.Delete {
+	if c.Delete || c.Expire {
 		delete(s.groups, c.Group)
 		return
 	}
@@ -92,7 +101,10 @@ func (s *commits) fold(c *offsetChange) {
 		g.offsets[partition{one.Topic, one.Partition}] = one.committed
 	}
 	for _, one := range c.Remove {
-		delete(g.offsets, partition{one.Topic, one.Partition})
+		at := partition{one.Topic, one.Partition}
+		if one.Log == 0 || one.Log == g.offsets[at].Log {
+			delete(g.offsets, at)
+		}
 	}
 	if m := c.Members; m != nil {
 		g.members, g.kind, g.emptied = m.Some, m.Kind, 0
@@ -119,32 +131,65 @@ func (s *commits) whole() []offsetChange {
 			byTime[c.Time] = append(byTime[c.Time], offsetCommit{Topic: p.topic, Partition: p.number, committed: c})
 		}
 		for t, all := range byTime {
-			for len(all) > 0 {
-				n := min(len(all), offsetRecord)
-				changes = append(changes, offsetChange{Group: name, Time: t, Commits: all[:n]})
-				all = all[n:]
+			for some := range slices.Chunk(all, offsetRecord) {
+				changes = append(changes, offsetChange{Group: name, Time: t, Commits: some})
 			}
 		}
 	}
 	return changes
 }
 
-// outlived are the groups that have had no members, and committed nothing, for
-// offsetsKept. A group that was never seen empty is none of them, however old
-// its commits are, unless it has never had members at all.
-func (s *commits) outlived(now time.Time) []string {
-	before := now.Add(-offsetsKept).UnixMilli()
-	var names []string
+// outlived reports whether a group has had no members, and committed nothing, for
+// offsetsKept at a time in unix ms. A group that was never seen empty has not, however
+// old its commits are, unless it has never had members at all.
+func (g *groupCommits) outlived(now int64) bool {
+	if g == nil || g.members {
+		return false
+	}
+	newest := g.emptied
+	for _, c := range g.offsets {
+		newest = max(newest, c.Time)
+	}
+	return newest < now-offsetsKept.Milliseconds()
+}
+
+// expired are the changes that forget the groups which have outlived their offsets.
+func (s *commits) expired(now int64) []offsetChange {
+	var changes []offsetChange
 	for name, g := range s.groups {
-		newest := g.emptied
-		for _, c := range g.offsets {
-			newest = max(newest, c.Time)
-		}
-		if !g.members && newest < before {
-			names = append(names, name)
+		if g.outlived(now) {
+			changes = append(changes, offsetChange{Group: name, Time: now, Expire: true})
 		}
 	}
-	return names
+	return changes
+}
+
+// orphaned are the changes that forget the offsets of logs that are gone.
+func (s *commits) orphaned(now int64, gone map[offsetOf]bool) []offsetChange {
+	var changes []offsetChange
+	for name, g := range s.groups {
+		var remove []offsetOf
+		for p, c := range g.offsets {
+			if one := (offsetOf{p.topic, p.number, c.Log}); gone[one] {
+				remove = append(remove, one)
+			}
+		}
+		for some := range slices.Chunk(remove, offsetRecord) {
+			changes = append(changes, offsetChange{Group: name, Time: now, Remove: some})
+		}
+	}
+	return changes
+}
+
+// logs are those that offsets are of, false for each.
+func (s *commits) logs() map[offsetOf]bool {
+	all := map[offsetOf]bool{}
+	for _, g := range s.groups {
+		for p, c := range g.offsets {
+			all[offsetOf{p.topic, p.number, c.Log}] = false
+		}
+	}
+	return all
 }
 
 // membership is what has to be recorded so that the log knows which groups have

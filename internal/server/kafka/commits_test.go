@@ -1,6 +1,7 @@
 package kafkadoor
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +25,33 @@ func (s *commits) recorded(inhabited map[string]string, settled bool, now time.T
 		s.fold(&c)
 	}
 	return s
+}
+
+// outlived are the groups that are to be forgotten at a time.
+func (s *commits) outlived(now time.Time) []string {
+	var names []string
+	for _, c := range s.expired(now.UnixMilli()) {
+		names = append(names, c.Group)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A commit that gets into the log while its group is found to be forgotten keeps it.
+func TestAGroupIsForgottenOnlyIfItHasNotCommittedBefore(t *testing.T) {
+	began := time.Now()
+	later := began.Add(8 * day).UnixMilli()
+	s := history(commitOf("billing", 5, began.UnixMilli()), commitOf("tool", 5, began.UnixMilli()))
+	expired := s.expired(later)
+	require.Len(t, expired, 2)
+	commit := commitOf("billing", 6, later)
+	s.fold(&commit)
+	for i := range expired {
+		s.fold(&expired[i])
+	}
+	require.EqualValues(t, 6, s.of("billing").offsets[partition{"orders", 0}].Offset)
+	require.Nil(t, s.of("tool"))
+	require.Equal(t, 2, s.count)
 }
 
 func TestOffsetsAreKeptForAsLongAsAGroupHasMembersAndSevenDaysMore(t *testing.T) {

@@ -190,3 +190,41 @@ func TestALogWithAppendTimeHasTheTimeAtWhichItTookARecord(t *testing.T) {
 	require.EqualValues(t, 0, d.listOffset("orders", before).Offset)
 	require.EqualValues(t, -1, d.listOffset("orders", p.LogAppendTime+1).Offset)
 }
+
+// With compression.type, batches are stored as the topic wants them, whatever their
+// producer did; an idempotent producer's stay its own.
+func TestATopicMayWantItsBatchesCompressedInOneWay(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	for i, one := range []struct {
+		setting string
+		codec   kgo.CompressionCodec
+		stored  record.Codec
+	}{
+		{"zstd", kgo.NoCompression(), record.Zstd},
+		{"lz4", kgo.SnappyCompression(), record.LZ4},
+		{"uncompressed", kgo.GzipCompression(), record.None},
+		{"snappy", kgo.SnappyCompression(), record.Snappy},
+		{"producer", kgo.ZstdCompression(), record.Zstd},
+	} {
+		require.Zero(t, d.alter("compression.type", new(one.setting), setTo))
+		before := len(d.stored("orders"))
+		c := d.client(kgo.ProducerBatchCompression(one.codec))
+		value := strings.Repeat(one.setting, 100)
+		require.NoError(t, c.ProduceSync(d.ctx(), &kgo.Record{Topic: "orders", Value: []byte(value), Headers: []kgo.RecordHeader{{Key: "k"}}}).FirstErr())
+		batch, rest, err := record.Split(d.stored("orders")[before:])
+		require.NoError(t, err)
+		require.Empty(t, rest)
+		require.NoError(t, batch.Check())
+		require.Equal(t, one.stored, batch.Compression(), one.setting)
+		require.Positive(t, batch.ProducerID())
+		require.EqualValues(t, i, batch.BaseOffset())
+		for r, err := range batch.Records {
+			require.NoError(t, err)
+			require.Equal(t, value, string(r.Value))
+			require.Equal(t, "k", r.Headers[0].Key)
+		}
+	}
+	require.Len(t, d.poll(d.client(kgo.ConsumeTopics("orders")), 5), 5)
+	d.eventually("nothing is held", func() bool { return d.server.requests.Used() == 0 })
+}

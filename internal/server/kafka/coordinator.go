@@ -3,6 +3,7 @@ package kafkadoor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,9 +20,9 @@ const (
 	maxGroups     = 10_000
 	maxGroupBytes = 128 << 20
 
-	// outliveEvery is how often the coordinator looks for groups to forget, and
-	// membersEvery how often it records which groups have members.
-	outliveEvery = time.Hour
+	// cleanEvery is how often the coordinator looks for groups and offsets to forget,
+	// and membersEvery how often it records which groups have members.
+	cleanEvery   = 5 * time.Minute
 	membersEvery = time.Second
 
 	// settledAfter is how long after a coordinator has begun members that it has
@@ -200,9 +201,13 @@ func (c *coordinator) due(now time.Time) func() {
 		c.told = now
 		inhabited, settled := c.inhabited(), now.Sub(c.since) > settledAfter
 		work = func() { c.recordMembers(term, inhabited, settled, now) }
-	case now.Sub(c.cleaned) > outliveEvery:
+	case now.Sub(c.cleaned) > cleanEvery:
 		c.cleaned = now
-		work = func() { c.forgetOutlived(term, now) }
+		work = func() {
+			if err := c.clean(c.server.stopping, term, now); err != nil && c.server.stopping.Err() == nil {
+				c.server.logger.Warn("could not forget offsets of consumer groups", "error", err)
+			}
+		}
 	default:
 		return nil
 	}
@@ -233,22 +238,26 @@ func (c *coordinator) recordMembers(term uint64, inhabited map[string]string, se
 	_ = c.offsets.write(c.server.stopping, term, c.offsets.membership(inhabited, settled, now)...)
 }
 
-// forgetOutlived deletes groups that have had no members, and committed nothing,
-// for long.
-func (c *coordinator) forgetOutlived(term uint64, now time.Time) {
-	for _, id := range c.offsets.outlived(now) {
-		if c.members(id) {
-			continue
-		}
-		if err := c.offsets.write(c.server.stopping, term, offsetChange{Group: id, Time: now.UnixMilli(), Delete: true}); err != nil {
-			c.server.logger.Warn("could not forget a consumer group", "group", id, "error", err)
-			return
-		}
+// clean forgets groups that have had no members, and committed nothing, for long, and
+// the offsets of topics that were deleted.
+func (c *coordinator) clean(ctx context.Context, term uint64, now time.Time) error {
+	logs := c.offsets.logs()
+	for l := range logs {
+		logs[l] = c.server.deleted(l)
 	}
+	changes := c.offsets.dispensable(now, logs)
+	c.mu.Lock()
+	changes = slices.DeleteFunc(changes, func(one offsetChange) bool { return one.Expire && c.groups[one.Group] != nil })
+	c.mu.Unlock()
+	return c.offsets.write(ctx, term, changes...)
 }
 
-func (c *coordinator) members(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.groups[id] != nil
+// deleted reports whether the log that an offset is of is gone.
+func (s *Server) deleted(o offsetOf) bool {
+	log, ok := logOf(o.Topic, o.Partition)
+	if !ok || o.Log == 0 {
+		return false
+	}
+	l, err := s.node.KnownInfo(anonymous, log)
+	return errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) || err == nil && l.ID > o.Log
 }

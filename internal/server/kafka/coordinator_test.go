@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/sequence"
@@ -104,7 +105,7 @@ func TestTheOffsetsOfAGroupWithMembersOutliveItsCoordinator(t *testing.T) {
 	})
 	later := time.Now().Add(30 * day)
 	taken, term := d.anotherOffsets()
-	require.Empty(t, taken.outlived(later))
+	require.Empty(t, taken.state.outlived(later))
 	c.Close()
 	d.eventually("it is empty", func() bool { return d.describeGroup("billing").State == "Empty" })
 	require.Equal(t, "consumer", d.describeGroup("billing").ProtocolType)
@@ -112,8 +113,8 @@ func TestTheOffsetsOfAGroupWithMembersOutliveItsCoordinator(t *testing.T) {
 	// The next coordinator waits for members that may come yet, and forgets the
 	// group when it has been empty for long.
 	require.NoError(t, taken.write(d.ctx(), term, taken.membership(nil, true, later)...))
-	require.Empty(t, taken.outlived(later.Add(6*day)))
-	require.Equal(t, []string{"billing"}, taken.outlived(later.Add(8*day)))
+	require.Empty(t, taken.state.outlived(later.Add(6*day)))
+	require.Equal(t, []string{"billing"}, taken.state.outlived(later.Add(8*day)))
 }
 
 // created notes what logs are created with.
@@ -134,4 +135,52 @@ func TestTheLogOfOffsetsIsToldNoNumberOfReplicas(t *testing.T) {
 	n := created{Verbs(d.node), make(chan node.Config, 1)}
 	d.over(n).raw().coordinated()
 	require.Equal(t, node.Config{}, <-n.configs)
+}
+
+func (d *door) deleteTopic(name string) {
+	d.Helper()
+	q := kmsg.NewPtrDeleteTopicsRequest()
+	q.Topics = append(q.Topics, kmsg.DeleteTopicsRequestTopic{Topic: &name})
+	require.Zero(d, request[*kmsg.DeleteTopicsResponse](d, d.client(), q).Topics[0].ErrorCode)
+}
+
+func TestTheOffsetsOfADeletedTopicAreForgotten(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	d.create("other", 1)
+	c := d.raw()
+	c.coordinated()
+	require.Zero(t, c.commit("billing", -1, "orders", 7))
+	require.Zero(t, c.commit("billing", -1, "other", 3))
+	d.deleteTopic("orders")
+	offset, _ := c.committed(7, "billing", "orders")
+	require.EqualValues(t, -1, offset)
+	d.create("orders", 1)
+	offset, _ = c.committed(7, "billing", "orders")
+	require.EqualValues(t, -1, offset, "a topic that has got the name since begins anew")
+
+	groups := d.server.groups
+	term, err := groups.ready(d.ctx())
+	require.NoError(t, err)
+	require.NoError(t, groups.clean(d.ctx(), term, time.Now()))
+	require.Len(t, groups.offsets.of("billing").offsets, 1)
+	require.Zero(t, c.commit("billing", -1, "orders", 8))
+	require.NoError(t, groups.clean(d.ctx(), term, time.Now()))
+	offset, _ = c.committed(7, "billing", "orders")
+	require.EqualValues(t, 8, offset)
+}
+
+func TestAGroupWithoutMembersIsForgottenAfterSevenDays(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	c := d.raw()
+	c.coordinated()
+	require.Zero(t, c.commit("billing", -1, "orders", 7))
+	groups := d.server.groups
+	term, err := groups.ready(d.ctx())
+	require.NoError(t, err)
+	require.NoError(t, groups.clean(d.ctx(), term, time.Now().Add(6*day)))
+	require.NotNil(t, groups.offsets.of("billing"))
+	require.NoError(t, groups.clean(d.ctx(), term, time.Now().Add(8*day)))
+	require.Nil(t, groups.offsets.of("billing"))
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"time"
@@ -243,7 +244,9 @@ func (q *call) offsetCommit(m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitRespo
 			}
 			if codes[at] = codeOf(err); err == nil {
 				change.Commits = append(change.Commits, offsetCommit{
-					Topic: at.topic, Partition: at.number, committed: committed{Offset: p.Offset, Epoch: p.LeaderEpoch, Metadata: text(p.Metadata)},
+					Topic: at.topic, Partition: at.number, committed: committed{
+						Offset: p.Offset, Log: t.Partitions[p.Partition].ID, Epoch: p.LeaderEpoch, Metadata: text(p.Metadata),
+					},
 				})
 			}
 		}
@@ -374,6 +377,7 @@ func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic
 		}
 	}
 	if asked == nil {
+		maps.DeleteFunc(known, func(p partition, c committed) bool { return s.deleted(offsetOf{p.topic, p.number, c.Log}) })
 		asked = allOf(known)
 	}
 	for i := range asked {
@@ -382,7 +386,7 @@ func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic
 		for _, number := range asked[i].Partitions {
 			out := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 			out.Partition, out.Offset, out.LeaderEpoch, out.Metadata = number, -1, -1, new("")
-			if c, ok := known[partition{t.Topic, number}]; ok {
+			if c, ok := known[partition{t.Topic, number}]; ok && !s.deleted(offsetOf{t.Topic, number, c.Log}) {
 				out.Offset, out.LeaderEpoch, out.Metadata = c.Offset, c.Epoch, &c.Metadata
 			}
 			t.Partitions = append(t.Partitions, out)

@@ -118,7 +118,7 @@ func (q *call) offsetDelete(m *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteRespo
 			if one.Partition = p.Partition; slices.Contains(subscribed, out.Topic) {
 				one.ErrorCode = kerr.GroupSubscribedToTopic.Code
 			} else {
-				change.Remove = append(change.Remove, offsetOf{out.Topic, p.Partition})
+				change.Remove = append(change.Remove, offsetOf{Topic: out.Topic, Partition: p.Partition})
 			}
 			out.Partitions = append(out.Partitions, one)
 		}

@@ -335,11 +335,19 @@ func (o *offsets) checkpoint() error {
 	return nil
 }
 
-// outlived are the groups to forget.
-func (o *offsets) outlived(now time.Time) []string {
+// logs are those that offsets are of, false for each.
+func (o *offsets) logs() map[offsetOf]bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.state.outlived(now)
+	return o.state.logs()
+}
+
+// dispensable are the changes that forget groups which have outlived their offsets,
+// and the offsets of logs that are gone.
+func (o *offsets) dispensable(now time.Time, gone map[offsetOf]bool) []offsetChange {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append(o.state.expired(now.UnixMilli()), o.state.orphaned(now.UnixMilli(), gone)...)
 }
 
 // membership is what the log does not know yet of which groups have members.

@@ -114,7 +114,7 @@ func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition
 	case p.Timestamp == timeEarliest, p.Timestamp == timeEarliestLocal:
 		out.Offset = int64(b.Start)
 	case p.Timestamp == timeNewest:
-		found, err := q.connection.server.newest(q.connection.ctx, log, b)
+		found, err := q.connection.server.newest.find(q.connection.ctx, log, b)
 		if err != nil {
 			return err
 		}
@@ -162,50 +162,6 @@ func (s *Server) firstSince(ctx context.Context, log string, unixMs int64) (reco
 			return found, nil
 		}
 	}
-}
-
-// newest finds the record with the latest time, as its producer tells it, the first
-// of several; offset -1 in an empty log. Records come about in the order of their
-// times, so it looks at about the last maxTimeScan bytes: a record before those that
-// claims to be newer than all in them is not found.
-func (s *Server) newest(ctx context.Context, log string, b node.Bounds) (record.Record, error) {
-	latest := record.Record{Offset: -1, Timestamp: -1}
-	l, err := s.node.KnownInfo(anonymous, log)
-	if err != nil || b.Start == b.End {
-		return latest, err
-	}
-	size := max(l.BytesUsed/int64(b.End-b.Start), 1)
-	from := max(b.Start, b.End-record.Offset(max(maxTimeScan/size, 1)))
-	r, err := s.node.Read(ctx, anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromOffset, Offset: from}, Until: b.End})
-	if err != nil {
-		return latest, err
-	}
-	defer r.Close()
-	for {
-		chunk, err := r.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return latest, nil
-		}
-		if err != nil {
-			return latest, err
-		}
-		if err := newestOf(&chunk, &latest); err != nil {
-			return latest, err
-		}
-	}
-}
-
-func newestOf(c *node.Chunk, latest *record.Record) error {
-	defer c.Release()
-	for r, err := range c.Records {
-		if err != nil {
-			return err
-		}
-		if r.Timestamp > latest.Timestamp {
-			*latest = record.Record{Offset: r.Offset, Timestamp: r.Timestamp}
-		}
-	}
-	return nil
 }
 
 // firstOf finds the record in a chunk, or returns the chunk's last.

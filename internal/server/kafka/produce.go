@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -30,6 +31,8 @@ type producedPart struct {
 	batch  [1]record.Batch
 	// appendTime is the time that the records were given, in unix ms; 0: none.
 	appendTime int64
+	// recompressed is what a batch that was compressed anew takes of the budget.
+	recompressed int64
 	// answered is set by the one who writes answer and code.
 	answered atomic.Bool
 	answer   sequence.Answer
@@ -90,23 +93,47 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 		}
 	} else if code := p.refused(); code != 0 {
 		part.code = code
+	} else if err := part.apply(s, s.node.ConfigOf(log)); err != nil {
+		part.answer.Refusal, part.code = err, produceCode(err)
 	}
 	if part.code != 0 {
 		p.settled()
-		p.released()
+		part.released()
 		return
 	}
 	part.log = log
-	if c := s.node.ConfigOf(log); c != nil && c.Settings[timestampType] == logAppendTime {
-		part.appendTime = time.Now().UnixMilli()
-		part.batch[0].SetAppendTime(part.appendTime)
-	}
 	s.metrics.produced.Add(float64(len(records)))
 	if p.request.Acks == acksLeader {
 		s.node.AppendEarly(anonymous, log, &part.append, part.take, part.settle)
 		return
 	}
 	s.node.Append(anonymous, log, &part.append, part.settle)
+}
+
+// apply changes a batch as the settings of its topic want it.
+func (part *producedPart) apply(s *Server, c *node.Config) *record.Refusal {
+	if c == nil || len(c.Settings) == 0 {
+		return nil
+	}
+	if codec, any := codecOf(c); !any && codec != part.batch[0].Compression() {
+		s.inflating <- struct{}{}
+		batch, err := part.batch[0].Recompress(codec)
+		<-s.inflating
+		if err != nil {
+			return refusalOf(err)
+		}
+		// It is not waited for: the request holds its share of the budget already.
+		if !s.requests.TryAcquire(int64(len(batch))) {
+			return record.Refuse(record.Busy, "there is no memory to compress a batch of %d bytes with %s", len(batch), codec)
+		}
+		part.recompressed = int64(len(batch))
+		part.batch[0], part.append.Bytes = batch, len(batch)
+	}
+	if c.Settings[timestampType] == logAppendTime {
+		part.appendTime = time.Now().UnixMilli()
+		part.batch[0].SetAppendTime(part.appendTime)
+	}
+	return nil
 }
 
 // refused is the code of a request that no partition of can be taken, or 0.
@@ -170,6 +197,13 @@ func (s *Server) checkBatch(b record.Batch) error {
 // settle takes the log's last word, from any goroutine.
 func (part *producedPart) settle(a sequence.Answer) {
 	part.take(a)
+	part.released()
+}
+
+// released gives back what the part holds, when its log is done with it.
+func (part *producedPart) released() {
+	part.of.call.connection.server.requests.Release(part.recompressed)
+	part.recompressed = 0
 	part.of.released()
 }
 

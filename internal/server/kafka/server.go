@@ -25,6 +25,7 @@ type Server struct {
 	// each may take record.MaxInflatedBytes and more for a moment.
 	inflating chan struct{}
 	readers   *standingReaders
+	newest    *newest
 	groups    *coordinator
 	status    clusterStatus
 	metrics   *metrics
@@ -71,6 +72,7 @@ func New(n Node, o Options) *Server {
 		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
 		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		readers:   newStandingReaders(n),
+		newest:    newNewest(n),
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())

@@ -33,13 +33,14 @@ type setting struct {
 }
 
 const (
-	cleanupPolicy  = "cleanup.policy"
-	maxMessage     = "max.message.bytes"
-	minInSync      = "min.insync.replicas"
-	retentionBytes = "retention.bytes"
-	retentionTime  = "retention.ms"
-	timestampType  = "message.timestamp.type"
-	durability     = "strandline.durability"
+	cleanupPolicy   = "cleanup.policy"
+	compressionType = "compression.type"
+	maxMessage      = "max.message.bytes"
+	minInSync       = "min.insync.replicas"
+	retentionBytes  = "retention.bytes"
+	retentionTime   = "retention.ms"
+	timestampType   = "message.timestamp.type"
+	durability      = "strandline.durability"
 )
 
 // unlimited is how Kafka writes "never".
@@ -59,9 +60,9 @@ var settings = []setting{
 		note: "Logs are never compacted: with compact, everything is kept, and retention does not apply without delete."},
 	{name: "compression.gzip.level", kind: kmsg.ConfigTypeInt, check: whole(-1, 9), show: always("-1"), rare: true, note: noEffect},
 	{name: "compression.lz4.level", kind: kmsg.ConfigTypeInt, check: whole(1, 17), show: always("9"), rare: true, note: noEffect},
-	{name: "compression.type", kind: kmsg.ConfigTypeString, show: always("producer"),
+	{name: compressionType, kind: kmsg.ConfigTypeString, show: always("producer"),
 		check: oneOf("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
-		note:  "Kept as it was set. Batches are stored as their producer compressed them."},
+		note:  "Other batches that come through this port are compressed anew; with producer, they are stored as they come."},
 	{name: "compression.zstd.level", kind: kmsg.ConfigTypeInt, check: whole(-131072, 22), show: always("3"), rare: true, note: noEffect},
 	{name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, check: whole(0, math.MaxInt64), show: always("86400000"), rare: true, note: noEffect},
 	{name: "file.delete.delay.ms", kind: kmsg.ConfigTypeLong, check: whole(0, math.MaxInt64), show: always("60000"), rare: true, note: noEffect},
@@ -153,6 +154,19 @@ func listed(value string) (all []string) {
 		}
 	}
 	return all
+}
+
+// codecOf is how the batches of a log are compressed, or that any way is fine.
+func codecOf(c *node.Config) (codec record.Codec, any bool) {
+	switch value := c.Settings[compressionType]; value {
+	case "", "producer":
+		return record.None, true
+	case "uncompressed":
+		return record.None, false
+	default:
+		codec, err := record.ParseCodec(value)
+		return codec, err != nil
+	}
 }
 
 func majority(replicas int) int { return replicas/2 + 1 }

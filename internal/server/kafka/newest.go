@@ -1,0 +1,107 @@
+package kafkadoor
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+)
+
+// newest finds records with the latest time. A log has no index of times of producers,
+// so the whole log is read; what was found is kept, and the next search begins behind
+// it.
+type newest struct {
+	node Node
+	// known is a place of its own for one search at a time, and what earlier ones found
+	// by log id.
+	known chan map[uint64]newestRecord
+}
+
+// newestRecord is the result of a search.
+type newestRecord struct {
+	found   record.Record // offset -1: none
+	through record.Offset // the search has seen all records below
+}
+
+// maxNewest bounds the logs whose results are kept.
+const maxNewest = 1000
+
+func newNewest(n Node) *newest {
+	s := &newest{node: n, known: make(chan map[uint64]newestRecord, 1)}
+	s.known <- map[uint64]newestRecord{}
+	return s
+}
+
+// find returns the record with the latest time, as its producer gave it, the first of
+// several; offset -1 in an empty log. A search that ctx ends is continued by the next.
+func (s *newest) find(ctx context.Context, log string, b node.Bounds) (record.Record, error) {
+	var known map[uint64]newestRecord
+	select {
+	case known = <-s.known:
+		defer func() { s.known <- known }()
+	case <-ctx.Done():
+		return record.Record{}, ctx.Err()
+	}
+	at, ok := known[b.ID]
+	if !ok || at.found.Offset < b.Start {
+		at = newestRecord{found: record.Record{Offset: -1, Timestamp: -1}, through: b.Start}
+	}
+	var err error
+	if at.through < b.End {
+		err = s.search(ctx, log, &at, b.End)
+	}
+	if len(known) >= maxNewest {
+		clear(known)
+	}
+	known[b.ID] = at
+	return at.found, err
+}
+
+// search looks through the records from at.through to end.
+func (s *newest) search(ctx context.Context, log string, at *newestRecord, end record.Offset) error {
+	r, err := s.node.Read(ctx, anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromOffset, Offset: at.through}, Until: end})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for {
+		chunk, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := at.add(&chunk); err != nil {
+			return err
+		}
+	}
+}
+
+// add looks at the records of a chunk, and decodes only batches whose header says that
+// one of them may be the latest.
+func (at *newestRecord) add(c *node.Chunk) error {
+	defer c.Release()
+	for _, run := range c.Parts {
+		for len(run) > 0 {
+			batch, rest, err := record.Split(run)
+			if err != nil {
+				return record.Refuse(record.Corrupt, "stored batch behind offset %d: %v", at.through, err)
+			}
+			if run = rest; batch.MaxTimestamp() > at.found.Timestamp {
+				for r, err := range batch.Records {
+					if err != nil {
+						return err
+					}
+					if r.Timestamp > at.found.Timestamp && r.Offset >= at.through {
+						at.found = record.Record{Offset: r.Offset, Timestamp: r.Timestamp}
+					}
+				}
+			}
+			at.through = max(at.through, batch.End())
+		}
+	}
+	return nil
+}
