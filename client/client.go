@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"strandline.dev/internal/transport"
 )
 
 // Client holds the connections to a cluster, one to each node that it needs.
@@ -129,7 +131,7 @@ func checkAddress(address string, insecure bool) error {
 	if err != nil {
 		return &Error{Reason: ErrInvalid.Reason, Message: "address " + address + ": " + err.Error()}
 	}
-	if ip := net.ParseIP(host); insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+	if insecure || transport.IsLoopback(host) {
 		return nil
 	}
 	return &Error{Reason: ErrInvalid.Reason, Message: "address " + address + " is not loopback; without TLS it needs WithInsecure"}

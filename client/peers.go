@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/wire"
 )
 
@@ -182,8 +183,7 @@ func (p *peers) usable(hint string) bool {
 	if hint == "" || checkAddress(hint, p.insecure) != nil {
 		return false
 	}
-	host, _, _ := net.SplitHostPort(hint)
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+	if host, _, _ := net.SplitHostPort(hint); transport.IsWildcard(host) {
 		return false
 	}
 	known, ok := p.known[hint]

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,7 +162,7 @@ func (c *cli) append(ctx context.Context, log string, source source, options ...
 	defer cancel()
 	closed := producer.Close(flush)
 	// What the log said matters more than that we stopped because of it.
-	return result, first(result.failure(), err, closed)
+	return result, cmp.Or(result.failure(), err, closed)
 }
 
 func send(ctx context.Context, producer *client.Producer, source source, result *appended) error {
@@ -215,14 +216,4 @@ func offsets(first, last int64) string {
 		return fmt.Sprintf("offset %d", first)
 	}
 	return fmt.Sprintf("offsets %d to %d", first, last)
-}
-
-// first is the first error that is one.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,6 +22,7 @@ import (
 	"strandline.dev/bench/suite"
 	"strandline.dev/bench/workload"
 	"strandline.dev/client"
+	"strandline.dev/internal/transport"
 )
 
 func newBench(c *cli) *cobra.Command {
@@ -121,7 +123,7 @@ func (f *benchFlags) serverData(servers []string) string {
 		return f.data
 	}
 	for _, server := range servers {
-		if host, _, err := net.SplitHostPort(server); err != nil || !isLoopback(host) {
+		if host, _, err := net.SplitHostPort(server); err != nil || !transport.IsLoopback(host) {
 			return ""
 		}
 	}
@@ -283,13 +285,13 @@ func (c *cli) startBench(ctx context.Context, flags benchFlags, repeats int) (*b
 // finish prints what is held back, also after err, and returns the first thing
 // that went wrong.
 func (b *bench) finish(err error) error {
-	err = first(err, b.writer.Close())
+	err = cmp.Or(err, b.writer.Close())
 	for _, file := range b.files {
-		err = first(err, file.Close())
+		err = cmp.Or(err, file.Close())
 	}
 	if b.directory != nil && !b.part {
 		page, e := report.Summarize(b.keep)
-		if err = first(err, e); e == nil {
+		if err = cmp.Or(err, e); e == nil {
 			b.say("%s", page)
 		}
 	}
@@ -371,7 +373,7 @@ func (c *cli) startBenchOn(command *cobra.Command, flags *benchFlags, targets ta
 			flags.data = s.Files // whose disk the environment tells of
 		}
 	}
-	if err := first(notNegative(command, "replicas"), targets.checkTLS(command, subjects)); err != nil {
+	if err := cmp.Or(notNegative(command, "replicas"), targets.checkTLS(command, subjects)); err != nil {
 		return nil, err
 	}
 	if targets.repeats < 1 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +109,7 @@ beside the newest; without the flag it is built if the sources are here:
 		Example: "  strandline bench all --with-kafka --out results\n  strandline bench all --quick",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := first(fleet.check(command), notNegative(command, "repeats")); err != nil {
+			if err := cmp.Or(fleet.check(command), notNegative(command, "repeats")); err != nil {
 				return err
 			}
 			if command.Flags().Changed("ram") && !isDirectory(ram) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -205,7 +206,7 @@ func (b *bench) withPeer(do func(*limit.Peer) error) error {
 	if err != nil {
 		return err
 	}
-	return first(do(peer), peer.Close())
+	return cmp.Or(do(peer), peer.Close())
 }
 
 func newBenchPeer(c *cli) *cobra.Command {

@@ -1,15 +1,23 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"path/filepath"
 	"strconv"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"strandline.dev/client"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/server"
 )
 
 // defaultDevData is where "dev" keeps the logs of its nodes.
@@ -33,12 +41,8 @@ is one disk and one power cord: for data that matter, see "serve".`,
 		Example: "  strandline dev\n  strandline dev --data /tmp/try --grpc 127.0.0.1:9001 --http 127.0.0.1:9101",
 		Args:    named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			addresses := []string{d.grpc, d.http}
-			if d.kafka != noKafka {
-				addresses = append(addresses, d.kafka)
-			}
-			for _, address := range addresses {
-				if checkListen(address, false) != nil {
+			for i, address := range []string{d.grpc, d.http, d.kafka} {
+				if checkListen(address, false) != nil && !(i == 2 && address == noKafka) {
 					return misused(command, "%s is not HOST:PORT of this machine, which is what dev is for", address)
 				}
 			}
@@ -46,7 +50,9 @@ is one disk and one power cord: for data that matter, see "serve".`,
 				return err
 			}
 			c.json = c.json || style == styleJSON
-			d.logs = func(name string) logSink { return logSink{style, c.err, name} }
+			d.logger = func(name string) *slog.Logger {
+				return slog.New(warningsOnly{style.logger(c.err).Handler()}).With("node", name)
+			}
 			return d.run(command.Context(), c.announceDev)
 		},
 	}
@@ -100,6 +106,140 @@ Try, in another terminal:
 Ctrl-C ends all three.
 `, invocation(), server)
 	})
+}
+
+// devNames are the nodes of "dev".
+var devNames = []string{"a", "b", "c"}
+
+// devPorts is how many ports are looked at for each that is needed.
+const devPorts = 100
+
+// devSettings is what "dev" was asked to do.
+type devSettings struct {
+	data       string
+	grpc, http string // of the first node
+	kafka      string // the same, or noKafka
+	memory     int64  // of all nodes
+	logger     func(name string) *slog.Logger
+}
+
+// run runs the nodes until ctx ends or one of them fails, and then ends all.
+// announce is called once they are a cluster.
+func (d devSettings) run(ctx context.Context, announce func([]served, client.ClusterStatus) error) error {
+	nodes, err := d.takePorts()
+	if err != nil {
+		return err
+	}
+	peers := map[string]string{}
+	for i, name := range devNames {
+		peers[name] = nodes[i].GRPC.Addr().String()
+	}
+	for i, name := range devNames {
+		nodes[i].KafkaAutoCreate, nodes[i].LogspecLog, nodes[i].OpenFiles = true, defaultLogspecLog, openFileLimit()
+		nodes[i].Node = node.Options{
+			DataDir: filepath.Join(d.data, name), Name: name, Peers: peers,
+			Version: readVersion().Version, Memory: d.memory / int64(len(devNames)), Logger: d.logger(name),
+		}
+	}
+	tuneRuntime()
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	useMemory(running, d.memory)
+	cluster, err := server.StartCluster(ctx, nodes)
+	if err != nil {
+		return unlessEnded(ctx, err)
+	}
+	var found []served
+	for i, n := range cluster.Nodes {
+		found = append(found, servedAt(n, nodes[i].Node.DataDir))
+	}
+	status, err := clusterStatus(ctx, found)
+	if err == nil {
+		err = announce(found, status)
+	}
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-cluster.Failed():
+		}
+	}
+	return cmp.Or(unlessEnded(ctx, err), cluster.Close())
+}
+
+// unlessEnded is err, or nil where the end of ctx may be the reason: dev was asked to
+// end.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func clusterStatus(ctx context.Context, nodes []served) (client.ClusterStatus, error) {
+	var addresses []string
+	for _, n := range nodes {
+		addresses = append(addresses, n.GRPC)
+	}
+	connection, err := client.Dial(addresses)
+	if err != nil {
+		return client.ClusterStatus{}, err
+	}
+	defer connection.Close()
+	return connection.Admin().ClusterStatus(ctx)
+}
+
+// takePorts takes the ports of each node, from the first ones on.
+func (d devSettings) takePorts() (taken []server.Options, err error) {
+	grpc, http, kafka := d.grpc, d.http, d.kafka
+	taken = make([]server.Options, len(devNames))
+	for i := range taken {
+		for _, port := range []struct {
+			listener *net.Listener
+			address  *string
+		}{{&taken[i].GRPC, &grpc}, {&taken[i].Kafka, &kafka}, {&taken[i].HTTP, &http}} {
+			if *port.address == noKafka {
+				continue
+			}
+			if *port.listener, *port.address, err = takeNext(*port.address); err != nil {
+				for _, o := range taken {
+					o.CloseListeners()
+				}
+				return nil, err
+			}
+		}
+	}
+	return taken, nil
+}
+
+// takeNext listens at an address, or at the first port after it that is free,
+// and returns the address to continue with.
+func takeNext(address string) (l net.Listener, next string, err error) {
+	for range devPorts {
+		if next, err = nextAddress(address); err != nil {
+			return nil, "", err
+		}
+		l, err = net.Listen("tcp", address)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+			return l, next, err
+		}
+		address = next
+	}
+	return nil, "", err
+}
+
+// warningsOnly leaves out what a node says of its ordinary life.
+type warningsOnly struct{ slog.Handler }
+
+func (h warningsOnly) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+func (h warningsOnly) WithAttrs(a []slog.Attr) slog.Handler {
+	return warningsOnly{h.Handler.WithAttrs(a)}
+}
+
+func (h warningsOnly) WithGroup(name string) slog.Handler {
+	return warningsOnly{h.Handler.WithGroup(name)}
 }
 
 // nextAddress is the same host at the next port; port 0 stays.

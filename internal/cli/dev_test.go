@@ -22,11 +22,11 @@ func TestAPortThatIsTakenIsPassedOver(t *testing.T) {
 	require.Len(t, taken, len(devNames))
 	seen := map[string]bool{busy.Addr().String(): true}
 	for _, p := range taken {
-		for _, l := range []net.Listener{p.grpc, p.http} {
+		for _, l := range []net.Listener{p.GRPC, p.HTTP} {
 			require.False(t, seen[l.Addr().String()], "a port is given twice")
 			seen[l.Addr().String()] = true
 		}
-		p.close()
+		p.CloseListeners()
 	}
 	_, err = devSettings{grpc: "127.0.0.1:65535", http: "127.0.0.1:0", kafka: noKafka}.takePorts()
 	require.ErrorContains(t, err, "no port after")
@@ -36,8 +36,8 @@ func TestDevTakesNoKafkaPortsIfToldSo(t *testing.T) {
 	taken, err := devSettings{grpc: "127.0.0.1:0", http: "127.0.0.1:0", kafka: noKafka}.takePorts()
 	require.NoError(t, err)
 	for _, p := range taken {
-		require.Nil(t, p.kafka)
-		p.close()
+		require.Nil(t, p.Kafka)
+		p.CloseListeners()
 	}
 	require.Equal(t, exitUsage, execute(t, nil, "", "dev", "--kafka", "10.0.0.1:9092").code)
 	require.Equal(t, exitUsage, execute(t, nil, "", "dev", "--kafka", noKafka, "--grpc", noKafka).code, "the others are needed")
@@ -45,7 +45,7 @@ func TestDevTakesNoKafkaPortsIfToldSo(t *testing.T) {
 
 func TestOnlyWarningsOfTheNodesAreShown(t *testing.T) {
 	var out bytes.Buffer
-	logger := logSink{styleText, &out, "a"}.warnings()
+	logger := slog.New(warningsOnly{styleText.logger(&out).Handler()}).With("node", "a")
 	logger.Info("serving")
 	logger.With("log", "orders").WithGroup("disk").Info("too")
 	require.Empty(t, out.String())

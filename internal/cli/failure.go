@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"strandline.dev/client"
+	"strandline.dev/internal/transport"
 )
 
 // The exit codes. They are promises: scripts branch on them.
@@ -89,8 +90,7 @@ func (c *cli) askedOf(command *cobra.Command) asked {
 	a := asked{command: words}
 	for _, server := range c.servers {
 		host, _, _ := net.SplitHostPort(server)
-		ip := net.ParseIP(host)
-		a.away = a.away || host != "localhost" && (ip == nil || !ip.IsLoopback())
+		a.away = a.away || !transport.IsLoopback(host)
 	}
 	if len(c.servers) > 0 {
 		a.server = serverFlag(c.servers...)

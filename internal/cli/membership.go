@@ -1,85 +1,94 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/transport"
 )
 
-// membership is how a node gets into a cluster.
-type membership struct {
-	name      string
-	peers     peerFlag
-	join      []string
-	token     string
-	advertise string // empty: the address that it listens on
-}
-
-func (m *membership) register(flags *pflag.FlagSet) {
-	flags.StringVar(&m.name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique, and for ever")
-	flags.Var(&m.peers, "peers", "the nodes that form the cluster, this one among them: a=HOST:PORT,b=...")
-	flags.StringSliceVar(&m.join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
-	flags.StringVar(&m.token, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN")
-	flags.StringVar(&m.advertise, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")
-}
-
 // alone: a new node forms a cluster of itself.
-func (m membership) alone() bool { return len(m.peers) == 0 && len(m.join) == 0 }
+func (s *serveSettings) alone() bool { return len(s.Node.Peers) == 0 && len(s.Node.Join) == 0 }
 
-// reachedAt is the address that others are told, of a node that listens at one.
-func (m membership) reachedAt(listens string) string {
-	if m.advertise != "" {
-		return m.advertise
-	}
-	return listens
-}
-
-// settleMembership refuses what cannot work, and takes from --peers what was
-// not said otherwise: where to listen and what to advertise.
-func (s *serveSettings) settleMembership(grpcGiven, insecure bool) error {
-	if err := checkNodeName(s.name); err != nil {
+// check refuses what cannot work, and takes from --peers what was not said otherwise:
+// where to listen and what to advertise.
+func (s *serveSettings) check(grpcGiven, insecure bool) error {
+	if err := s.checkMembership(grpcGiven, insecure); err != nil {
 		return err
 	}
-	if len(s.peers) > 0 && len(s.join) > 0 {
+	if err := s.checkKafka(insecure); err != nil {
+		return err
+	}
+	return cmp.Or(checkListen(s.grpc, insecure), checkListen(s.http, insecure))
+}
+
+func (s *serveSettings) checkMembership(grpcGiven, insecure bool) error {
+	n := &s.Node
+	if err := checkNodeName(n.Name); err != nil {
+		return err
+	}
+	if len(n.Peers) > 0 && len(n.Join) > 0 {
 		return errors.New("--peers forms a new cluster and --join enters one that runs: give one of them")
 	}
-	if s.token != "" && len(s.join) == 0 {
+	if n.JoinToken != "" && len(n.Join) == 0 {
 		return errors.New("--join-token is for --join")
 	}
-	for _, address := range slices.Concat(slices.Sorted(maps.Values(s.peers)), s.join) {
+	for _, address := range slices.Concat(slices.Sorted(maps.Values(n.Peers)), n.Join) {
 		if err := checkReachable(address, insecure); err != nil {
 			return err
 		}
 	}
-	if len(s.peers) > 0 {
-		own, named := s.peers[s.name]
+	if len(n.Peers) > 0 {
+		own, named := n.Peers[n.Name]
 		if !named {
 			return fmt.Errorf("--peers names %s, but not this node, %s: say which one it is with --node-name",
-				strings.Join(slices.Sorted(maps.Keys(s.peers)), ", "), s.name)
+				strings.Join(slices.Sorted(maps.Keys(n.Peers)), ", "), n.Name)
 		}
 		if !grpcGiven {
 			s.grpc = own
 		}
-		if s.advertise == "" {
+		if n.GRPCAddress == "" {
 			if !agree(s.grpc, own) {
 				return fmt.Errorf("--peers says that %s is at %s, but --grpc listens at %s: make them agree, or say with --advertise where others reach it",
-					s.name, own, s.grpc)
+					n.Name, own, s.grpc)
 			}
-			s.advertise = own
+			n.GRPCAddress = own
 		}
 	}
-	if s.advertise != "" {
-		return checkReachable(s.advertise, insecure)
+	if n.GRPCAddress != "" {
+		return checkReachable(n.GRPCAddress, insecure)
 	}
-	if host, _, err := net.SplitHostPort(s.grpc); err == nil && !s.alone() && isWildcard(host) {
+	if host, _, err := net.SplitHostPort(s.grpc); err == nil && !s.alone() && transport.IsWildcard(host) {
 		return fmt.Errorf("--grpc %s is no address that other nodes can connect to: say with --advertise HOST:PORT where they reach this one", s.grpc)
+	}
+	return nil
+}
+
+// checkKafka refuses a Kafka port that others can reach, unless that is wanted,
+// and an address to tell them that is none.
+func (s *serveSettings) checkKafka(insecure bool) error {
+	told := s.Node.KafkaAddress
+	if s.kafka == noKafka {
+		if told != "" {
+			return errors.New("--kafka none serves no port that --kafka-advertise could tell of: give one of them")
+		}
+		return nil
+	}
+	if err := checkListen(s.kafka, insecure); err != nil || told == "" {
+		return err
+	}
+	if err := checkReachable(told, insecure); err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(told)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("--kafka-advertise %s: Kafka's clients are told a number for a port", told)
 	}
 	return nil
 }
@@ -100,10 +109,10 @@ func checkReachable(address string, insecure bool) error {
 	if err != nil {
 		return fmt.Errorf("%q is not HOST:PORT: %w", address, err)
 	}
-	if port == "0" || port == "" || isWildcard(host) {
+	if port == "0" || port == "" || transport.IsWildcard(host) {
 		return fmt.Errorf("nobody can connect to %s: others need a host and a port that stay", address)
 	}
-	if insecure || isLoopback(host) {
+	if insecure || transport.IsLoopback(host) {
 		return nil
 	}
 	return hintedError{
@@ -116,18 +125,7 @@ func checkReachable(address string, insecure bool) error {
 func agree(listens, reached string) bool {
 	host, port, err := net.SplitHostPort(listens)
 	reachedHost, reachedPort, reachedErr := net.SplitHostPort(reached)
-	return err == nil && reachedErr == nil && port == reachedPort && (host == reachedHost || isWildcard(host))
-}
-
-func isWildcard(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "" || ip != nil && ip.IsUnspecified()
-}
-
-// isLoopback: a host that only this machine reaches.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && reachedErr == nil && port == reachedPort && (host == reachedHost || transport.IsWildcard(host))
 }
 
 // peerFlag is a list of names and addresses: a=HOST:PORT,b=HOST:PORT.

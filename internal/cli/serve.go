@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +13,91 @@ import (
 	"github.com/spf13/cobra"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server"
+	"strandline.dev/internal/transport"
 )
 
-// defaultData is where a node keeps its logs unless told otherwise.
-const defaultData = "strandline-data"
+const (
+	// defaultData is where a node keeps its logs unless told otherwise.
+	defaultData         = "strandline-data"
+	defaultKafkaAddress = "127.0.0.1:9092"
+	// noKafka as an address serves no Kafka port.
+	noKafka           = "none"
+	defaultLogspecLog = "logspec"
+)
+
+// serveSettings is what "serve" was asked to do. Until check, Node.GRPCAddress and
+// Node.KafkaAddress are what --advertise and --kafka-advertise say.
+type serveSettings struct {
+	server.Options
+	grpc, http, kafka string // where to listen
+	spreadLeaders     bool
+}
+
+// served is where a node that runs is found.
+type served struct {
+	Node string `json:"node"`
+	GRPC string `json:"grpc"`
+	HTTP string `json:"http"`
+	// Kafka is "none" where there is no such port.
+	Kafka string `json:"kafka"`
+	Data  string `json:"data"`
+	// Waiting: it belongs to no cluster yet.
+	Waiting bool `json:"waiting"`
+}
+
+func servedAt(n *server.Server, data string) served {
+	return served{Node: n.Name(), GRPC: n.GRPC(), HTTP: n.HTTP(), Kafka: cmp.Or(n.Kafka(), noKafka), Data: data, Waiting: n.Waiting()}
+}
+
+// run runs a node until ctx ends or a port fails, and then stops it. announce is
+// called once everything listens.
+func (s serveSettings) run(ctx context.Context, announce func(served) error) error {
+	// All ports are taken before any data is touched, so that a second server
+	// started by mistake does nothing.
+	if err := s.listen(); err != nil {
+		return err
+	}
+	tuneRuntime()
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	useMemory(running, s.Node.Memory)
+	n, err := server.Start(s.options())
+	if err != nil {
+		return err
+	}
+	if err = announce(servedAt(n, s.Node.DataDir)); err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-n.Failed():
+		}
+	}
+	return cmp.Or(err, n.Close())
+}
+
+// options are those of a server, out of flags that mean something else.
+func (s serveSettings) options() server.Options {
+	o := s.Options
+	o.Node.KeepLeaders, o.Node.FormAlone = !s.spreadLeaders, s.alone()
+	o.Node.ScrubRate = cmp.Or(o.Node.ScrubRate, -1)
+	return o
+}
+
+func (s *serveSettings) listen() (err error) {
+	for _, port := range []struct {
+		listener      *net.Listener
+		flag, address string
+	}{{&s.GRPC, "--grpc", s.grpc}, {&s.HTTP, "--http", s.http}, {&s.Kafka, "--kafka", s.kafka}} {
+		if port.address == noKafka {
+			continue
+		}
+		if *port.listener, err = net.Listen("tcp", port.address); err != nil {
+			s.CloseListeners()
+			return hintedError{err, "is another server running? to use another port: " + port.flag + " 127.0.0.1:PORT"}
+		}
+	}
+	return nil
+}
 
 func newServe(c *cli) *cobra.Command {
 	var (
@@ -47,55 +130,50 @@ exit code 0, within 10 s.`,
   strandline serve --node-name d --data d --kafka 127.0.0.1:9095 --http 127.0.0.1:7274 --grpc 127.0.0.1:7174 --join 127.0.0.1:7171`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := s.settleMembership(command.Flags().Changed("grpc"), c.insecure); err != nil {
+			if err := s.check(command.Flags().Changed("grpc"), c.insecure); err != nil {
 				return usageError{err, command.CommandPath()}
 			}
-			if err := s.checkKafka(c.insecure); err != nil {
-				return usageError{err, command.CommandPath()}
-			}
-			for _, address := range []string{s.grpc, s.http} {
-				if err := checkListen(address, c.insecure); err != nil {
-					return usageError{err, command.CommandPath()}
-				}
-			}
-			if err := checkMemory(command, s.memory, 1); err != nil {
+			if err := checkMemory(command, s.Node.Memory, 1); err != nil {
 				return err
 			}
 			// A log collector reads both streams: then all of both is JSON.
 			c.json = c.json || style == styleJSON
-			s.logger = style.logger(c.err)
-			return s.serve(command.Context(), func(at served) error { return c.announce(at, s.membership) })
+			s.Node.Logger = style.logger(c.err)
+			return s.run(command.Context(), func(at served) error { return c.announce(at, s) })
 		},
 	}
+	s.Node = node.Options{
+		Version: readVersion().Version, MinFree: node.DefaultMinFree, LostAfter: node.DefaultLostAfter,
+		ScrubRate: node.DefaultScrubRate, ScrubEvery: node.DefaultScrubEvery,
+	}
+	s.OpenFiles = openFileLimit()
 	flags := command.Flags()
-	flags.StringVar(&s.data, "data", defaultData, "data `directory`")
-	s.membership.register(flags)
+	flags.StringVar(&s.Node.DataDir, "data", defaultData, "data `directory`")
+	flags.StringVar(&s.Node.Name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique, and for ever")
+	flags.Var((*peerFlag)(&s.Node.Peers), "peers", "the nodes that form the cluster, this one among them: a=HOST:PORT,b=...")
+	flags.StringSliceVar(&s.Node.Join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
+	flags.StringVar(&s.Node.JoinToken, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN")
+	flags.StringVar(&s.Node.GRPCAddress, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")
 	flags.StringVar(&s.grpc, "grpc", defaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 takes any that is free")
 	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
-	flags.StringVar(&s.kafkaAdvertise, "kafka-advertise", "", "`address` at which Kafka's clients reach this node, behind NAT or in a container (default: --kafka, or where the node is reached)")
-	flags.BoolVar(&s.kafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
+	flags.StringVar(&s.Node.KafkaAddress, "kafka-advertise", "", "`address` at which Kafka's clients reach this node, behind NAT or in a container (default: --kafka, or where the node is reached)")
+	flags.BoolVar(&s.KafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
 	flags.StringVar(&s.http, "http", defaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
-	flags.StringVar(&s.logspecLog, "logspec-log", "logspec", "the `log` that the logspec service shows, created when it is first used")
-	s.minFree = node.DefaultMinFree
-	flags.Var((*size)(&s.minFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
-	memoryFlag(flags, &s.memory, "how much memory the node uses")
-	s.scrubRate = node.DefaultScrubRate
-	flags.Var((*size)(&s.scrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
-	s.scrubEvery = node.DefaultScrubEvery
-	flags.Var((*duration)(&s.scrubEvery), "scrub-every", "how often everything is read to find damage")
-	_ = flags.MarkHidden("scrub-every")
+	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
+	flags.Var((*size)(&s.Node.MinFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
+	memoryFlag(flags, &s.Node.Memory, "how much memory the node uses")
+	flags.Var((*size)(&s.Node.ScrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
+	flags.Var((*duration)(&s.Node.ScrubEvery), "scrub-every", "how often everything is read to find damage")
 	flags.BoolVar(&s.spreadLeaders, "spread-leaders", true, "keep leaders evenly spread over the nodes, by handing some over")
-	flags.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
+	flags.BoolVar(&s.Profiles, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
 	flags.Var(&style, "log-format", "text or json; with json, what is printed at the start and at the end is JSON too")
-	flags.Var((*size)(&s.segmentBytes), "segment-size", "size of a segment file; small ones let a test have many")
-	_ = flags.MarkHidden("segment-size")
-	flags.Var((*duration)(&s.syncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")
-	_ = flags.MarkHidden("fsync-delay")
-	flags.DurationVar(&s.clockSkew, "clock-skew", 0, "add this to the time of day, to see what a clock that is wrong would do")
-	_ = flags.MarkHidden("clock-skew")
-	s.lostAfter = node.DefaultLostAfter
-	flags.Var((*duration)(&s.lostAfter), "lost-after", "how long a node cannot be reached before its vote on the catalog goes to another")
-	_ = flags.MarkHidden("lost-after")
+	flags.Var((*size)(&s.Node.SegmentBytes), "segment-size", "size of a segment file; small ones let a test have many")
+	flags.Var((*duration)(&s.Node.SyncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")
+	flags.DurationVar(&s.Node.ClockSkew, "clock-skew", 0, "add this to the time of day, to see what a clock that is wrong would do")
+	flags.Var((*duration)(&s.Node.LostAfter), "lost-after", "how long a node cannot be reached before its vote on the catalog goes to another")
+	for _, forTests := range []string{"scrub-every", "segment-size", "fsync-delay", "clock-skew", "lost-after"} {
+		_ = flags.MarkHidden(forTests)
+	}
 	_ = command.MarkFlagDirname("data")
 	completeWords(command, "log-format", "text", "json")
 	return command
@@ -107,7 +185,7 @@ func checkListen(address string, insecure bool) error {
 	if err != nil {
 		return fmt.Errorf("listen on %q: %w", address, err)
 	}
-	if insecure || isLoopback(host) {
+	if insecure || transport.IsLoopback(host) {
 		return nil
 	}
 	return hintedError{
@@ -117,17 +195,17 @@ func checkListen(address string, insecure bool) error {
 }
 
 // announce tells where the node is and what to try first.
-func (c *cli) announce(at served, m membership) error {
+func (c *cli) announce(at served, s serveSettings) error {
 	return c.show(at, func(out io.Writer) {
 		fields(out, "node", at.Node, "gRPC", at.GRPC, "Kafka", at.Kafka, "HTTP", "http://"+at.HTTP+"/metrics", "data", at.Data)
 		me, server := invocation(), serverFlag(at.GRPC)
 		switch {
-		case at.Waiting && len(m.join) > 0:
+		case at.Waiting && len(s.Node.Join) > 0:
 			fmt.Fprintf(out, `
 It asks to be taken into the cluster. To wait in another terminal until it is:
 
   %s cluster add-node %s %s --server %s
-`, me, at.Node, m.reachedAt(at.GRPC), m.join[0])
+`, me, at.Node, cmp.Or(s.Node.GRPCAddress, at.GRPC), s.Node.Join[0])
 		case at.Waiting:
 			fmt.Fprintf(out, `
 It waits for its cluster to be formed. Start the other nodes, and then, once and

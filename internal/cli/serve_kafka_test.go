@@ -6,34 +6,14 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/node"
 )
 
-func TestOthersAreToldAKafkaAddressThatLeadsThem(t *testing.T) {
-	for name, row := range map[string]struct {
-		advertise, listens, node, want string
-	}{
-		"on one machine":              {"", "127.0.0.1:9092", "127.0.0.1:7171", "127.0.0.1:9092"},
-		"on one machine by its name":  {"", "127.0.0.1:9092", "localhost:7171", "127.0.0.1:9092"},
-		"on all interfaces":           {"", "[::]:9092", "10.0.0.1:7171", "10.0.0.1:9092"},
-		"on all, of a node by a name": {"", "0.0.0.0:9092", "a.example:7171", "a.example:9092"},
-		"on one interface":            {"", "10.1.0.1:9092", "10.0.0.1:7171", "10.1.0.1:9092"},
-		"as told":                     {"kafka.example:19092", "127.0.0.1:9092", "10.0.0.1:7171", "kafka.example:19092"},
-		"alone, on all interfaces":    {"", "[::]:9092", "[::]:7171", ""},
-	} {
-		got, err := serveSettings{kafkaAdvertise: row.advertise}.kafkaReachedAt(row.listens, row.node)
-		require.NoError(t, err, name)
-		require.Equal(t, row.want, got, name)
-	}
-}
-
-func TestAKafkaPortOfOneMachineIsNotToldToOthers(t *testing.T) {
-	for _, node := range []string{"10.0.0.1:7171", "a.example:7171", "[::]:7171", "[2001:db8::1]:7171"} {
-		for _, listens := range []string{"127.0.0.1:9092", "[::1]:9092"} {
-			got, err := serveSettings{}.kafkaReachedAt(listens, node)
-			require.ErrorContains(t, err, "--kafka-advertise", "%s of %s", listens, node)
-			require.Empty(t, got)
-		}
-	}
+func kafkaSettings(listens, told string) *serveSettings {
+	s := &serveSettings{kafka: listens}
+	s.Node = node.Options{KafkaAddress: told}
+	return s
 }
 
 func TestKafkaAddressesThatCannotWorkAreRefused(t *testing.T) {
@@ -49,11 +29,11 @@ func TestKafkaAddressesThatCannotWorkAreRefused(t *testing.T) {
 		{"127.0.0.1:9092", "a.example", true, "is not HOST:PORT"},
 		{noKafka, "127.0.0.1:9092", false, "give one of them"},
 	} {
-		err := serveSettings{kafka: row.kafka, kafkaAdvertise: row.advertise}.checkKafka(row.insecure)
+		err := kafkaSettings(row.kafka, row.advertise).checkKafka(row.insecure)
 		require.ErrorContains(t, err, row.want)
 	}
-	require.NoError(t, serveSettings{kafka: noKafka}.checkKafka(false))
-	require.NoError(t, serveSettings{kafka: "0.0.0.0:9092", kafkaAdvertise: "a.example:9092"}.checkKafka(true))
+	require.NoError(t, kafkaSettings(noKafka, "").checkKafka(false))
+	require.NoError(t, kafkaSettings("0.0.0.0:9092", "a.example:9092").checkKafka(true))
 }
 
 func TestANodeSaysOnceThatItsKafkaPortIsForThisMachineAlone(t *testing.T) {

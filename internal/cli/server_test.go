@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/server"
 )
 
 // programDirectory holds the program that buildProgram makes.
@@ -117,7 +119,7 @@ func (p *process) terminate() int {
 
 func (p *process) wait() int {
 	p.t.Helper()
-	late := time.AfterFunc(stopTime+time.Second, func() { _ = p.command.Process.Signal(syscall.SIGABRT) })
+	late := time.AfterFunc(server.CloseTime+time.Second, func() { _ = p.command.Process.Signal(syscall.SIGABRT) })
 	defer late.Stop()
 	_ = p.command.Wait()
 	return p.command.ProcessState.ExitCode()

@@ -19,6 +19,7 @@ const module = "strandline.dev/"
 var rooms = map[string][]string{
 	"api":                     {},
 	"internal/record":         {},
+	"internal/transport":      {},
 	"internal/transport/wire": {"api"},
 	"internal/transport/peer": {},
 	"internal/budget":         {},
@@ -28,14 +29,14 @@ var rooms = map[string][]string{
 	"internal/cluster":        {"internal/sequence", "internal/record"},
 	"internal/replica":        {"internal/budget", "test/flaw", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/node":           {"internal/budget", "internal/transport/peer", "internal/cluster", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
-	"internal/server":         {"internal/budget", "internal/cluster", "internal/node", "internal/sequence", "internal/record", "internal/transport/wire", "api"},
+	"internal/server":         {"internal/budget", "internal/cluster", "internal/node", "internal/sequence", "internal/record", "internal/transport", "internal/transport/peer", "internal/transport/wire", "api"},
 	"test":                    {"test/proxy", "test/history", "client", "api", "internal/segment", "internal/record"},
 	"test/sim":                {"test", "test/history", "internal/cluster", "internal/replica", "internal/sequence", "internal/segment", "internal/record"},
 	"test/tidy":               {"internal/record"},
-	"client":                  {"internal/record", "internal/transport/wire", "api"},
+	"client":                  {"internal/record", "internal/transport", "internal/transport/wire", "api"},
 	"bench":                   {"client", "test/proxy", "internal/record"},
 	"cmd/strandline":          {"internal/cli"},
-	"internal/cli":            {"internal/budget", "client", "bench", "test/history", "internal/node", "internal/transport/peer", "internal/server", "internal/segment", "internal/record"},
+	"internal/cli":            {"internal/budget", "client", "bench", "test/history", "internal/node", "internal/server", "internal/segment", "internal/record", "internal/transport"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"test/proxy": {},

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	kafkadoor "strandline.dev/internal/server/kafka"

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/node"
+)
+
+const (
+	// readyTime is how long nodes on one machine may take to be a cluster: some tens
+	// of milliseconds, unless the disk is very slow.
+	readyTime = time.Minute
+	// readyPause lies between two looks.
+	readyPause = 5 * time.Millisecond
+)
+
+// Cluster is a cluster whose nodes run in this process.
+type Cluster struct {
+	Nodes []*Server
+
+	forwarding sync.WaitGroup
+	failed     chan error
+}
+
+// StartCluster starts nodes that name each other in their Peers, or one, and forms
+// their cluster if it is new. It returns when all nodes are members of it and every
+// log has a leader. A failure closes what was started.
+func StartCluster(ctx context.Context, nodes []Options) (*Cluster, error) {
+	c := &Cluster{Nodes: make([]*Server, len(nodes)), failed: make(chan error, len(nodes))}
+	// All at once: a member is open when it has found the others.
+	failures := make([]error, len(nodes))
+	var starting sync.WaitGroup
+	for i, o := range nodes {
+		starting.Go(func() {
+			if c.Nodes[i], failures[i] = Start(o); failures[i] != nil {
+				failures[i] = fmt.Errorf("node %s: %w", o.Node.Name, failures[i])
+			}
+		})
+	}
+	starting.Wait()
+	for _, n := range c.Nodes {
+		if n != nil {
+			c.forwarding.Go(func() { c.forward(n) })
+		}
+	}
+	err := cmp.Or(failures...)
+	if err == nil {
+		err = c.form(ctx)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// forward gives out the first failure of a node's ports.
+func (c *Cluster) forward(n *Server) {
+	var first error
+	for err := range n.Failed() {
+		if first == nil {
+			first = fmt.Errorf("node %s: %w", n.Name(), err)
+			c.failed <- first
+		}
+	}
+}
+
+func (c *Cluster) form(ctx context.Context) error {
+	late, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	waiting := 0
+	for _, n := range c.Nodes {
+		if n.Waiting() {
+			waiting++
+		}
+	}
+	if waiting == len(c.Nodes) {
+		if _, err := c.Nodes[0].node.InitCluster(late, node.Caller{}); err != nil {
+			return fmt.Errorf("form the cluster: %w", err)
+		}
+	}
+	for {
+		missing := c.missing(late)
+		if missing == nil {
+			return nil
+		}
+		again := time.NewTimer(readyPause)
+		select {
+		case <-again.C:
+			continue
+		case <-late.Done():
+			again.Stop()
+		}
+		return fmt.Errorf("wait for the cluster: %w", cmp.Or(ctx.Err(), missing))
+	}
+}
+
+// missing is what a cluster that can be used has and this one has not yet; nil:
+// nothing.
+func (c *Cluster) missing(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		if n.Waiting() {
+			return fmt.Errorf("node %s is no member", n.Name())
+		}
+	}
+	status, err := c.Nodes[0].node.ClusterStatus(ctx, node.Caller{})
+	if err != nil {
+		return err
+	}
+	if len(status.Nodes) != len(c.Nodes) {
+		return fmt.Errorf("the directory holds a cluster of %d nodes, not %d", len(status.Nodes), len(c.Nodes))
+	}
+	for _, n := range status.Nodes {
+		if !n.Alive {
+			return fmt.Errorf("node %s does not answer", n.Name)
+		}
+	}
+	for _, l := range status.Logs {
+		if l.Leader == "" {
+			return fmt.Errorf("log %s has no leader", l.Name)
+		}
+	}
+	return nil
+}
+
+// Failed receives the first failure of each node's ports.
+func (c *Cluster) Failed() <-chan error { return c.failed }
+
+// Close closes all nodes, as Server.Close does one.
+func (c *Cluster) Close() error {
+	failures := make([]error, len(c.Nodes))
+	var closing sync.WaitGroup
+	for i, n := range c.Nodes {
+		if n != nil {
+			closing.Go(func() { failures[i] = n.Close() })
+		}
+	}
+	closing.Wait()
+	c.forwarding.Wait()
+	close(c.failed)
+	for failure := range c.failed {
+		failures = append(failures, failure)
+	}
+	return errors.Join(failures...)
+}

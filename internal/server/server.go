@@ -1,0 +1,232 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"strandline.dev/internal/node"
+	grpcdoor "strandline.dev/internal/server/grpc"
+	httpdoor "strandline.dev/internal/server/http"
+	kafkadoor "strandline.dev/internal/server/kafka"
+	logspecdoor "strandline.dev/internal/server/logspec"
+	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/peer"
+)
+
+const (
+	// CloseTime is how long Close lets a node finish what is in flight. With what
+	// comes after it, Close stays under the 10 s that `strandline serve` promises.
+	CloseTime = 9 * time.Second
+	// handoverTime, a part of it, is how long other nodes have to take over.
+	handoverTime = 2 * time.Second
+	// decidingTime is how long changes of the catalog may continue meanwhile.
+	decidingTime = 5 * time.Second
+)
+
+// Options of a Server. Start takes over the listeners.
+type Options struct {
+	// Node is what the node itself is told. An empty GRPCAddress becomes that of the
+	// listener, an empty KafkaAddress the one that AdvertisedKafka finds.
+	Node node.Options
+	// GRPC takes the connections of clients and of other nodes. Required.
+	GRPC net.Listener
+	// HTTP serves metrics, health and profiles; Kafka the Kafka protocol. nil: no such
+	// port.
+	HTTP, Kafka net.Listener
+	// KafkaAutoCreate creates topics that Kafka clients ask for.
+	KafkaAutoCreate bool
+	// LogspecLog is the log that the logspec service shows; empty: no such service.
+	LogspecLog string
+	// Profiles serves Go's profiles on the HTTP port.
+	Profiles bool
+	// OpenFiles is how many files the process may hold open; 0: not known. The ports
+	// take as many connections as leave enough of them to the logs.
+	OpenFiles uint64
+}
+
+// CloseListeners closes the listeners of options that are not started.
+func (o Options) CloseListeners() {
+	for _, l := range []net.Listener{o.GRPC, o.HTTP, o.Kafka} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+}
+
+// Server is a node that runs, with its ports.
+type Server struct {
+	node   *node.Node
+	logger *slog.Logger
+	at     Options // the listeners
+	peers  net.Listener
+	// stops are what ends the ports, in the order in which Close calls it.
+	stops   []func(context.Context)
+	serving sync.WaitGroup
+	failed  chan error
+}
+
+// Start opens a node and serves it. A failure closes what was opened.
+func Start(o Options) (*Server, error) {
+	s := &Server{logger: cmp.Or(o.Node.Logger, slog.Default()), at: o}
+	if err := s.start(o); err != nil {
+		o.CloseListeners()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start(o Options) (err error) {
+	o.Node.Logger = s.logger
+	if o.Node.GRPCAddress == "" {
+		o.Node.GRPCAddress = o.GRPC.Addr().String()
+	}
+	if o.Kafka != nil && o.Node.KafkaAddress == "" {
+		var hidden error
+		if o.Node.KafkaAddress, hidden = advertisedKafka(o.Kafka.Addr().String(), o.Node.GRPCAddress); hidden != nil {
+			s.logger.Warn("other nodes send no Kafka client to this one", "reason", hidden)
+		}
+	}
+	if s.node, err = node.Open(o.Node); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.node.Close(context.Background()))
+		}
+	}()
+	var serve []func() error
+	var collectors []prometheus.Collector
+
+	if o.Kafka != nil {
+		kafka := kafkadoor.New(kafkadoor.Verbs(s.node), kafkadoor.Options{
+			MaxConnections: kafkaConnections(o.OpenFiles), Advertise: o.Node.KafkaAddress,
+			Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, Logger: s.logger,
+		})
+		serve = append(serve, func() error { return kafka.Serve(o.Kafka) })
+		s.stops = append(s.stops, kafka.Stop)
+		collectors = append(collectors, kafka.Metrics()...)
+	}
+	clients := rpc.New(rpc.Options{
+		MaxConnections: grpcConnections(o.OpenFiles, o.Kafka != nil),
+		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Logger: s.logger,
+	})
+	grpcdoor.Register(clients, grpcdoor.Verbs(s.node))
+	if o.LogspecLog != "" {
+		logspecdoor.Register(clients, logspecdoor.Verbs(s.node), o.LogspecLog)
+	}
+	s.stops = append(s.stops, clients.Stop)
+	if o.HTTP != nil {
+		operators, err := httpdoor.New(s.node, httpdoor.Options{
+			Profiles: o.Profiles, Logger: s.logger, Collectors: append(clients.Metrics(), collectors...),
+		})
+		if err != nil {
+			return err
+		}
+		serve = append(serve, func() error { return operators.Serve(o.HTTP) })
+		s.stops = append(s.stops, operators.Stop)
+	}
+
+	// Clients and other nodes come in by one port.
+	peers, others := peer.Split(o.GRPC)
+	s.peers = peers
+	serve = append(serve, func() error { return clients.Serve(others) }, func() error { return s.node.ServePeers(peers) })
+	s.failed = make(chan error, len(serve))
+	for _, port := range serve {
+		s.serving.Go(func() {
+			// A port that was closed before its server came to look is no failure.
+			if err := port(); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+				s.failed <- err
+			}
+		})
+	}
+	s.logger.Info("serving", "node", s.Name(), "grpc", s.GRPC(), "kafka", cmp.Or(s.Kafka(), "none"), "http", cmp.Or(s.HTTP(), "none"), "data", o.Node.DataDir)
+	return nil
+}
+
+// Failed receives the error of each port that cannot go on.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Name is what the cluster calls the node, or will.
+func (s *Server) Name() string { return s.node.Name() }
+
+// Waiting reports whether the node is in no cluster yet.
+func (s *Server) Waiting() bool { return s.node.ClusterID() == "" }
+
+// GRPC, HTTP and Kafka are the addresses of the listeners; empty: none.
+func (s *Server) GRPC() string  { return addressOf(s.at.GRPC) }
+func (s *Server) HTTP() string  { return addressOf(s.at.HTTP) }
+func (s *Server) Kafka() string { return addressOf(s.at.Kafka) }
+
+func addressOf(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	return l.Addr().String()
+}
+
+// Close hands leadership over, answers what is in flight, closes the ports and then
+// the node, in CloseTime and a moment. It returns the first error, that of a port
+// included, unless Failed gave it out. Nothing of the server is left when it returns
+// but what a disk holds that hangs. It is called once.
+func (s *Server) Close() error {
+	s.logger.Info("stopping")
+	ctx, cancel := context.WithTimeout(context.Background(), CloseTime)
+	defer cancel()
+	// Others lead before this node stops to answer; it still talks to them until its
+	// logs are closed.
+	handover, cancelHandover := context.WithTimeout(ctx, handoverTime)
+	s.node.HandOver(handover)
+	cancelHandover()
+	// Who creates or deletes a log, or opens a session, while the catalog has no
+	// majority would wait for one longer than that.
+	defer time.AfterFunc(decidingTime, s.node.StopDeciding).Stop()
+	for _, stop := range s.stops {
+		stop(ctx)
+	}
+	err := s.node.Close(ctx)
+	_ = s.peers.Close()
+	s.serving.Wait()
+	s.at.CloseListeners()
+	close(s.failed)
+	for failure := range s.failed {
+		err = cmp.Or(err, failure)
+	}
+	s.logger.Info("stopped")
+	return err
+}
+
+// advertisedKafka is the address at which other nodes send clients to the Kafka port
+// that listens at one, of a node that is reached at another. A port on all interfaces
+// is reached where the node is. One for this machine alone is told to nobody if the
+// node is reached from others: their clients would look for it on their own. Then the
+// address is empty and the error says what to do.
+func advertisedKafka(listens, node string) (string, error) {
+	host, port, err := net.SplitHostPort(listens)
+	if err != nil {
+		return "", err
+	}
+	nodeHost, _, err := net.SplitHostPort(node)
+	switch {
+	case err != nil:
+		return "", err
+	case transport.IsLoopback(host) && !transport.IsLoopback(nodeHost):
+		return "", fmt.Errorf("the Kafka port listens at %s, for this machine alone, and the node at %s, for others too: "+
+			"give --kafka an address that others reach, or --kafka-advertise the one that leads here, or --kafka none", listens, node)
+	case !transport.IsWildcard(host):
+		return listens, nil
+	case transport.IsWildcard(nodeHost):
+		return "", nil // alone, and known to no other node
+	}
+	return net.JoinHostPort(nodeHost, port), nil
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return l
+}
+
+func alone(t *testing.T, directory string) Options {
+	t.Helper()
+	return Options{
+		Node: node.Options{DataDir: directory, FormAlone: true, Logger: slog.New(slog.DiscardHandler)},
+		GRPC: listen(t), HTTP: listen(t), Kafka: listen(t),
+	}
+}
+
+func TestANodeWhoseDirectoryIsInUseLeavesNoPortBehind(t *testing.T) {
+	directory := t.TempDir()
+	first, err := Start(alone(t, directory))
+	require.NoError(t, err)
+	o := alone(t, directory)
+	_, err = Start(o)
+	require.ErrorContains(t, err, "is another strandline running on it?")
+	for _, l := range []net.Listener{o.GRPC, o.HTTP, o.Kafka} {
+		_, err := net.Dial("tcp", l.Addr().String())
+		require.Error(t, err)
+	}
+	require.NoError(t, first.Close())
+}
+
+func TestAPortThatFailsIsToldAndCloseReturnsWhatNobodyHeard(t *testing.T) {
+	o := alone(t, t.TempDir())
+	o.HTTP = failing{o.HTTP}
+	s, err := Start(o)
+	require.NoError(t, err)
+	require.ErrorContains(t, <-s.Failed(), "no more connections")
+	require.NoError(t, s.Close())
+
+	o = alone(t, t.TempDir())
+	o.HTTP = failing{o.HTTP}
+	s, err = Start(o)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(s.failed) == 1 }, time.Minute, time.Millisecond)
+	require.ErrorContains(t, s.Close(), "no more connections")
+}
+
+type failing struct{ net.Listener }
+
+func (failing) Accept() (net.Conn, error) { return nil, net.UnknownNetworkError("no more connections") }
+
+func trio(t *testing.T, directory string, names ...string) []Options {
+	t.Helper()
+	var nodes []Options
+	peers := map[string]string{}
+	for _, name := range names {
+		o := alone(t, filepath.Join(directory, name))
+		o.Node.Name, o.Node.Peers, o.Node.FormAlone = name, peers, false
+		peers[name] = o.GRPC.Addr().String()
+		nodes = append(nodes, o)
+	}
+	return nodes
+}
+
+func TestNodesOfOneProcessFormTheirClusterOnceAndFindItAgain(t *testing.T) {
+	directory := t.TempDir()
+	for round := range 2 {
+		cluster, err := StartCluster(t.Context(), trio(t, directory, "a", "b", "c"))
+		require.NoError(t, err)
+		c, err := client.Dial([]string{cluster.Nodes[round].GRPC()})
+		require.NoError(t, err)
+		if round == 0 {
+			_, err = c.Admin().CreateLog(t.Context(), "orders", client.LogConfig{Replicas: 3})
+			require.NoError(t, err)
+		}
+		p, err := c.Producer(t.Context(), "orders")
+		require.NoError(t, err)
+		offset, err := p.Append(t.Context(), []byte("one"))
+		require.NoError(t, err)
+		require.EqualValues(t, round, offset, "what was appended before is there")
+		require.NoError(t, p.Close(t.Context()))
+		require.NoError(t, c.Close())
+		require.NoError(t, cluster.Close())
+	}
+}
+
+func TestAClusterThatIsNotWantedAnyMoreLeavesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := StartCluster(ctx, trio(t, t.TempDir(), "a", "b", "c"))
+	require.Error(t, err)
+}
