@@ -2,15 +2,19 @@ package budget
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
 
 const (
-	// releaseEvery is how often a look is taken at what an idle process holds.
-	releaseEvery = 5 * time.Second
-	// releaseMost is how much of it may be for nothing.
+	// lookEvery is the interval at which Release looks at what the process holds.
+	lookEvery = 5 * time.Second
+	// collectAgain is how many looks pass between two collections that free nothing:
+	// what a load held is garbage some time after it, and nothing reports when.
+	collectAgain = 4
+	// releaseMost is how much of what an idle process holds may be garbage.
 	releaseMost = 128 << 20
 )
 
@@ -18,10 +22,9 @@ const (
 // ends. By itself the runtime collects only as fast as the program allocates, and a
 // server with nothing to do does not. Size is what the process may use.
 func Release(ctx context.Context, size int64) {
-	most := uint64(min(size/4, releaseMost))
-	var kept uint64 // that was in use when it was looked at last
-	allocated, _ := heap()
-	tick := time.NewTicker(releaseEvery)
+	r := releaser{most: uint64(min(size/4, releaseMost))}
+	r.allocated, _ = heap()
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -29,17 +32,39 @@ func Release(ctx context.Context, size int64) {
 			return
 		case <-tick.C:
 		}
-		before := allocated
-		var held uint64
-		if allocated, held = heap(); allocated-before >= most {
-			kept = 0 // the runtime sees to it
-			continue
-		}
-		if held > most && held > kept+kept/4 {
+		if r.due(heap()) {
+			// Twice, because a sync.Pool keeps what it has over one collection.
+			runtime.GC()
 			debug.FreeOSMemory()
-			_, kept = heap()
+			r.collected(heap())
 		}
 	}
+}
+
+// releaser decides when to collect. It is asked at each look.
+type releaser struct {
+	most      uint64 // bytes that are not worth a collection
+	allocated uint64 // at the last look, since the process began
+	kept      uint64 // held after the last collection; 0 once the runtime collects again
+	looks     int    // since the last collection
+}
+
+// due reports whether to collect, in a process that has allocated and holds so many
+// bytes.
+func (r *releaser) due(allocated, held uint64) bool {
+	busy := allocated-r.allocated >= r.most // the runtime collects by itself
+	r.allocated = allocated
+	r.looks++
+	if busy {
+		r.kept = 0
+		return false
+	}
+	return held > r.most && (held > r.kept+r.kept/4 || r.looks >= collectAgain)
+}
+
+// collected notes what a collection has left.
+func (r *releaser) collected(allocated, held uint64) {
+	r.allocated, r.kept, r.looks = allocated, held, 0
 }
 
 // Held is how much memory the process has of the system.
