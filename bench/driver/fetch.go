@@ -98,19 +98,18 @@ func (r *fetchReader) NextBlock(ctx context.Context) (records int64, size int, e
 	if err := kerr.ErrorForCode(response.ErrorCode); err != nil {
 		return 0, 0, err
 	}
-	for _, t := range response.Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return 0, 0, err
-			}
-			from := r.next
-			if r.next, err = walkBatches(p.RecordBatches, r.next); err != nil {
-				return 0, 0, err
-			}
-			return min(r.next, r.until) - from, len(p.RecordBatches), nil
-		}
+	if len(response.Topics) == 0 || len(response.Topics[0].Partitions) == 0 {
+		return 0, 0, nil
 	}
-	return 0, 0, nil
+	got := response.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+		return 0, 0, err
+	}
+	from := r.next
+	if r.next, err = walkBatches(got.RecordBatches, r.next); err != nil {
+		return 0, 0, err
+	}
+	return min(r.next, r.until) - from, len(got.RecordBatches), nil
 }
 
 func (r *fetchReader) Close() error {

@@ -120,7 +120,7 @@ func (k *Cluster) run(c Config, i int, directory, properties string) error {
 // awaitListening returns when every broker takes connections.
 func (k *Cluster) awaitListening(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startPatience,
-		fmt.Errorf("Kafka does not listen after %v", startPatience))
+		fmt.Errorf("a broker of Kafka does not listen after %v", startPatience))
 	defer cancel()
 	for i, p := range k.processes {
 		if err := process.AwaitListening(ctx, p, k.Addresses[i]); err != nil {

@@ -126,7 +126,6 @@ func TestWhatASystemCannotDoIsLeftOutAndSaid(t *testing.T) {
 	require.Len(t, kept.rows, 2)
 	require.Equal(t, "matrix", kept.rows[1].Text("skipped"))
 	require.Equal(t, "mode=async", kept.rows[1].Text("setting"))
-
 }
 
 func TestAFailureIsARowAndTheNextIsMeasured(t *testing.T) {

@@ -76,7 +76,7 @@ func newBenchMatrix(c *cli) *cobra.Command {
 		common  benchFlags
 		targets targetFlags
 		matrix  matrixFlags
-		print   bool
+		listing bool
 	)
 	command := &cobra.Command{
 		Use:   "matrix",
@@ -91,7 +91,7 @@ read back, compared with what was sent, and deleted.`,
   strandline bench matrix --options mine.txt --target "kafka://127.0.0.1:9092?client=sarama"`,
 		Args: named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if print {
+			if listing {
 				_, err := c.out.Write([]byte(workload.DefaultConfigurations))
 				return err
 			}
@@ -109,7 +109,7 @@ read back, compared with what was sent, and deleted.`,
 	targets.register(command)
 	matrix.register(flags, 5*time.Second)
 	matrix.registerCheck(flags)
-	flags.BoolVar(&print, "print-options", false, "print our list of options, and do nothing")
+	flags.BoolVar(&listing, "print-options", false, "print our list of options, and do nothing")
 	return command
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,7 +34,7 @@ func newCheck(c *cli) *cobra.Command {
 		Example: "  strandline check history.jsonl\n  strandline check clients/*.jsonl --json | jq .violations",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("FILE is missing")
+				return errors.New("FILE is missing")
 			}
 			return nil
 		},

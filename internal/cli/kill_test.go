@@ -143,7 +143,7 @@ func TestSIGTERMFinishesWhatIsInFlightAndExitsZero(t *testing.T) {
 	begin := time.Now()
 	require.Equal(t, exitOK, server.terminate())
 	require.Less(t, time.Since(begin), 10*time.Second)
-	server = serve(t, data, "--grpc", server.grpc)
+	serve(t, data, "--grpc", server.grpc)
 	l.await(100)
 	l.finish()
 }

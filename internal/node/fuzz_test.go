@@ -60,8 +60,10 @@ func FuzzCatalogChange(f *testing.F) {
 			return
 		}
 		s := cluster.NewState()
-		if s.Fold(change) != nil || s.Fold(change) != nil {
-			return
+		for range 2 { // a change may be folded again
+			if s.Fold(change) != nil {
+				return
+			}
 		}
 		whole, err := json.Marshal(s.Clone())
 		require.NoError(t, err)

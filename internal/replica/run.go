@@ -342,8 +342,7 @@ func (r *Replica) Log() segment.Log { return r.log }
 // before Ended.
 func (r *Replica) Close(ctx context.Context) error {
 	drained := make(chan struct{})
-	var poll func(c *Core)
-	poll = func(c *Core) { c.whenDrained(func() { close(drained) }) }
+	poll := func(c *Core) { c.whenDrained(func() { close(drained) }) }
 	if r.Do(poll) == nil {
 		select {
 		case <-drained:

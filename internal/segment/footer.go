@@ -16,11 +16,6 @@ const (
 
 var errFooter = errors.New("footer does not hold a valid index")
 
-// footerSize is the payload size of the footer that x would have.
-func (x *index) footerSize() int {
-	return footerFixedSize + len(x.runs)*runSize + len(x.points)*pointSize + len(x.terms)*termRunSize
-}
-
 // encode appends the payload of a footer frame. All integers are little-endian.
 //
 //	 0  u32  runs

@@ -164,7 +164,7 @@ func parseHeader(b []byte) (*header, error) {
 		crc:          crc,
 	}
 	if h.first == 0 {
-		return nil, fmt.Errorf("segment header with first index 0")
+		return nil, fmt.Errorf("segment header with first index %d", h.first)
 	}
 	if h.footer != 0 && (h.footer < headerSize || h.footer%frameAlignment != 0 || h.footer > maxPosition) {
 		return nil, fmt.Errorf("segment header with footer at %d", h.footer)

@@ -327,7 +327,7 @@ func showOverlay(s *Sequencer) string {
 		return "out of office\n"
 	}
 	fmt.Fprintf(&out, "log [%d,%d) writer %d sealed %v, %d sessions\n", s.log.start, s.log.end, s.log.writer, s.log.sealed, s.log.sessions)
-	fmt.Fprintf(&out, "drafts")
+	fmt.Fprint(&out, "drafts")
 	for i := range s.drafts.len() {
 		d := *s.drafts.at(i)
 		fmt.Fprintf(&out, " %d", d.flight)

@@ -90,11 +90,11 @@ func packages(t *testing.T) []listed {
 	var all []listed
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
 			return all
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 		all = append(all, p)
 	}
 }

@@ -242,11 +242,10 @@ func (f *fetch) read(ctx context.Context, part *fetchPart, r *standing, limit in
 		runs, n, done := r.take(part.runs, limit-part.bytes, f.bytes+part.bytes == 0)
 		part.runs = runs
 		part.bytes += n
-		if done != nil {
-			f.done = append(f.done, done)
-		} else {
+		if done == nil {
 			return nil // what is left of the chunk is too much
 		}
+		f.done = append(f.done, done)
 	}
 	return nil
 }

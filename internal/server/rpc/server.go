@@ -77,8 +77,6 @@ func New(o Options) *Server {
 		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.ReadBufferSize(readBuffer),
-		// An idle connection keeps no write buffer.
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),

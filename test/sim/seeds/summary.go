@@ -51,10 +51,10 @@ func (s *summary) progress() {
 	}
 	s.shown = time.Now()
 	s.clear()
-	real := time.Since(s.begun)
-	left := time.Duration(float64(real) / float64(s.done) * float64(s.plan.count-s.done))
+	elapsed := time.Since(s.begun)
+	left := time.Duration(float64(elapsed) / float64(s.done) * float64(s.plan.count-s.done))
 	fmt.Fprintf(s.out, "%d of %d seeds, %d failed, %.0f times as fast as real, %v left", s.done, s.plan.count, s.failed,
-		s.virtual.Seconds()/real.Seconds(), left.Round(time.Second))
+		s.virtual.Seconds()/elapsed.Seconds(), left.Round(time.Second))
 	if !s.terminal {
 		fmt.Fprintln(s.out)
 	}
@@ -69,9 +69,9 @@ func (s *summary) clear() {
 
 func (s *summary) print() {
 	s.clear()
-	real := time.Since(s.begun)
+	elapsed := time.Since(s.begun)
 	fmt.Fprintf(s.out, "%d seeds from %d on, %d failed; %v of virtual time in %v, %.0f times as fast as real\n",
-		s.done, s.plan.from, s.failed, s.virtual.Round(time.Second), real.Round(time.Second), s.virtual.Seconds()/real.Seconds())
+		s.done, s.plan.from, s.failed, s.virtual.Round(time.Second), elapsed.Round(time.Second), s.virtual.Seconds()/elapsed.Seconds())
 	fmt.Fprintf(s.out, "%d records acknowledged, %d of them read back\n", s.acked, s.readBack)
 	fmt.Fprintln(s.out, strings.Join(s.counts.Lines(), "\n"))
 }
