@@ -1,0 +1,67 @@
+# The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
+.DEFAULT_GOAL := help
+.PHONY: help check format vet modules generated lint flaws test race sim fuzz bench fix
+
+BUF     := npx --yes @bufbuild/buf@1.71.0
+LINT    := go tool -modfile=tools/go.mod
+SOURCES := git ls-files '*.go' | grep -v '^api/'
+MODULES := $(shell git ls-files '*go.mod' | xargs -n1 dirname)
+
+# How much: `make sim COUNT=10000 FROM=500`, `make fuzz TIME=5m`, `make bench OUT=results`.
+FROM  ?= 0
+COUNT ?= 1000
+TIME  ?= 30s
+OUT   ?= results
+
+help: ## print these lines
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+check: format vet modules generated lint ## check format, vet, go.mod files, generated code and lint; change nothing
+
+test: ## run the tests
+	go test ./...
+
+race: ## run the tests under the race detector
+	go test -race ./...
+
+flaws: ## check that the simulator notices servers that are broken on purpose
+# The vote that is not synced takes minutes on a busy machine.
+	go test -tags broken ./test/flaw ./test/sim -run 'Flaw|Broken' -skip '/vote-not-synced'
+
+sim: ## run COUNT seeds of the simulator, from seed FROM
+	go run ./test/sim/seeds -from $(FROM) -count $(COUNT)
+
+fuzz: ## fuzz each target for TIME
+	scripts/fuzz $(TIME)
+
+bench: ## run the short benchmark suite and write its page to OUT (15 minutes: strandline bench all)
+	go run ./cmd/strandline bench all --quick --out $(OUT)
+
+fix: ## do what `make check` asks for: format, tidy the go.mod files, generate api/
+	$(SOURCES) | xargs gofmt -w
+	for m in $(MODULES); do go -C $$m mod tidy || exit 1; done
+	$(BUF) generate
+
+format:
+	@unformatted=$$($(SOURCES) | xargs gofmt -l); \
+	[ -z "$$unformatted" ] || { echo "run \`make fix\` to format:"; echo "$$unformatted"; exit 1; }
+
+vet:
+	go vet ./...
+	go vet -tags broken ./...
+
+# bench/sarama145 has no code of its own: it has to go on fitting the main module.
+modules:
+	for m in $(MODULES); do go -C $$m mod tidy -diff || exit 1; done
+	go -C bench/sarama145 build -o /dev/null strandline.dev/cmd/strandline
+
+# The plugins are tools of go.mod.
+generated:
+	$(BUF) lint
+	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
+	$(BUF) generate --output "$$out" && \
+	diff -r "$$out/api" api || { echo "api/ is not what proto/ generates: run \`make fix\`"; exit 1; }
+
+lint:
+	$(LINT) staticcheck ./...
+	$(LINT) revive -config tools/revive.toml -exclude ./api/... ./...
