@@ -17,7 +17,7 @@
 //	report/      how results are written: a JSON object a line, CSV, a table, one
 //	             page with charts, and all of it from a directory.
 //	producer/    a command that runs the Java client's own benchmark against
-//	             the Kafka door and a real Kafka in turn.
+//	             the Kafka port and a real Kafka in turn.
 //	librdkafka/  and
 //	sarama145/   modules of their own: this program with another library.
 //

@@ -77,7 +77,7 @@ type LogInfo struct {
 	WriterTerm   uint64
 	OpenSessions int
 	LeaderTerm   uint64
-	Leader       string // address of the leader's gRPC door; empty: unknown
+	Leader       string // address of the leader's gRPC port; empty: unknown
 	Sealed       bool   // takes no more appends
 	Problem      string // empty, or why the log cannot be served
 	// Unknown: the answering node holds no replica, and no node that does has
@@ -91,7 +91,7 @@ type LogInfo struct {
 // ReplicaAddress is where one replica of a log can be reached.
 type ReplicaAddress struct {
 	Node    string
-	Address string // of its gRPC door
+	Address string // of its gRPC port
 	Leader  bool
 }
 

@@ -34,7 +34,7 @@ func (s ClusterStatus) Healthy() bool {
 type NodeStatus struct {
 	ID         uint64
 	Name       string
-	Address    string // of its gRPC door
+	Address    string // of its gRPC port
 	Alive      bool   // it answered just now
 	Version    string // of the program it runs; empty: unknown
 	BytesFree  int64

@@ -191,7 +191,7 @@ func between() int64 {
 	return at
 }
 
-// checkWritten compares what a client left in its log, read through both doors.
+// checkWritten compares what a client left in its log, read through both ports.
 // The client may have trimmed.
 func (c *cluster) checkWritten(log string, codecs []string) {
 	c.Helper()

@@ -97,9 +97,9 @@ func TestSettingsSayWhatAnAcknowledgementRestsOn(t *testing.T) {
 	}, kafkaSettings(config))
 	require.Equal(t, map[string]string{
 		"strandline.durability": "disk", "retention.ms": "60000", "retention.bytes": "67108864",
-	}, doorSettings(config))
+	}, ourSettings(config))
 	require.Equal(t, map[string]string{"flush.messages": "9223372036854775807"}, kafkaSettings(workload.LogConfig{Durability: workload.Unsynced}),
-		"Kafka's default, told so that a door that knows no such thing refuses it")
+		"Kafka's default, told so that a server that knows no such thing refuses it")
 
 	topic := kafkaTopic{replicas: 3, configs: map[string]string{"flush.messages": "1", "min.insync.replicas": "2"}}
 	require.Equal(t, "fsync (flush.messages=1), 2 of 3", topic.Durability())

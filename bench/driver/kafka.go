@@ -77,9 +77,9 @@ const requestTime = 30 * time.Second
 func (k *kafka) Create(ctx context.Context, name string, config workload.LogConfig) error {
 	err := k.create(ctx, name, config, kafkaSettings(config))
 	if errors.Is(err, kerr.InvalidConfig) {
-		// Strandline's door has a name of its own for what Kafka makes of
+		// Strandline's server has a name of its own for what Kafka makes of
 		// several settings, and refuses those.
-		err = k.create(ctx, name, config, doorSettings(config))
+		err = k.create(ctx, name, config, ourSettings(config))
 	}
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", name, err)
@@ -113,17 +113,17 @@ func (k *kafka) create(ctx context.Context, name string, config workload.LogConf
 }
 
 // The topic's properties that say what an acknowledgement rests on: Kafka's,
-// and that of Strandline's door.
+// and that of Strandline's server.
 const (
-	flushMessages  = "flush.messages"
-	minInSync      = "min.insync.replicas"
-	doorDurability = "strandline.durability"
+	flushMessages = "flush.messages"
+	minInSync     = "min.insync.replicas"
+	ourDurability = "strandline.durability"
 )
 
 // kafkaSettings are the properties of a topic as Kafka knows them.
 func kafkaSettings(config workload.LogConfig) map[string]string {
 	settings := retentionSettings(config)
-	// Kafka's default is told as well: our door, which has another word for it,
+	// Kafka's default is told as well: our server, which has another word for it,
 	// would else make a log of its own default.
 	settings[flushMessages] = strconv.Itoa(math.MaxInt64)
 	if config.Durability != workload.Unsynced {
@@ -140,12 +140,12 @@ func kafkaSettings(config workload.LogConfig) map[string]string {
 	return settings
 }
 
-// doorSettings are the same as Strandline's door knows them.
-func doorSettings(config workload.LogConfig) map[string]string {
+// ourSettings are the same as Strandline's server knows them.
+func ourSettings(config workload.LogConfig) map[string]string {
 	settings := retentionSettings(config)
-	settings[doorDurability] = "disk"
+	settings[ourDurability] = "disk"
 	if config.Durability == workload.Unsynced {
-		settings[doorDurability] = "memory"
+		settings[ourDurability] = "memory"
 	}
 	return settings
 }
@@ -298,7 +298,7 @@ type kafkaTopic struct {
 func (t *kafkaTopic) Close() error { return nil }
 
 func (t *kafkaTopic) Durability() string {
-	switch t.configs[doorDurability] {
+	switch t.configs[ourDurability] {
 	case "disk":
 		return "fsync, " + majority(t.replicas)
 	case "memory":

@@ -1,5 +1,5 @@
 // Command producer measures Kafka's own ProducerPerformance against
-// Strandline's Kafka door and a real Kafka with flush.messages=1, one node of
+// Strandline's Kafka port and a real Kafka with flush.messages=1, one node of
 // each on the same disk, in turn:
 //
 //	go build -o strandline ./cmd/strandline
@@ -76,7 +76,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	}
 	fleet := suite.Fleet{
 		Program: program, Directory: os.TempDir(), Host: "127.0.0.1",
-		WithKafka: true, Kafka: c.installation, KafkaDoor: true,
+		WithKafka: true, Kafka: c.installation, KafkaPort: true,
 	}
 	running, err := fleet.Start(ctx, suite.Place{Nodes: 1})
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	}
 	defer running.Stop()
 	running.Kafka.Name = "Kafka " + version
-	sides := []*side{{address: running.Door}, {address: running.Kafka}}
+	sides := []*side{{address: running.KafkaPort}, {address: running.Kafka}}
 	for _, s := range sides {
 		s.address.Client = driver.ClientFranz // makes the topics
 		if s.system, err = driver.Open(s.address, driver.Options{}); err != nil {

@@ -98,8 +98,8 @@ func (r *allRun) try(ctx context.Context, what string, do func() error) {
 }
 
 // clients are the libraries for Kafka's protocol that a benchmark drives, on
-// our own door and on Kafka.
-type clients struct{ door, kafka []string }
+// our own server and on Kafka.
+type clients struct{ ours, kafka []string }
 
 // One library is enough for most benchmarks: time is short.
 var (
@@ -108,7 +108,7 @@ var (
 )
 
 // subjects are the systems that run, Strandline by its own client first, and
-// then its door and Kafka by the given ones.
+// then its server and Kafka by the given ones.
 func (r *allRun) subjects(running *Running, p Place, stored workload.Durability, c clients) []Subject {
 	config := workload.LogConfig{Durability: stored, Replicas: p.Nodes}
 	all := []Subject{{Address: running.Strandline, Files: running.StrandlineFiles, Log: config}}
@@ -120,7 +120,7 @@ func (r *allRun) subjects(running *Running, p Place, stored workload.Durability,
 			}
 		}
 	}
-	add(running.Door, c.door, "", running.StrandlineFiles)
+	add(running.KafkaPort, c.ours, "", running.StrandlineFiles)
 	add(running.Kafka, c.kafka, running.KafkaVersion, running.KafkaFiles)
 	return all
 }
@@ -136,7 +136,7 @@ func (r *allRun) appends(ctx context.Context, running *Running, p Place) {
 	switch {
 	case p.SyncDelay > 0:
 	case p.Nodes == 1:
-		r.appendsBy(ctx, running, p, workload.Unsynced, clients{door: two[:1], kafka: two})
+		r.appendsBy(ctx, running, p, workload.Unsynced, clients{ours: two[:1], kafka: two})
 	case !r.plan.ThreeSyncedOnly:
 		r.appendsBy(ctx, running, p, workload.Unsynced, clients{kafka: two[:1]})
 	}
@@ -147,8 +147,8 @@ func (r *allRun) appendsBy(ctx context.Context, running *Running, p Place, store
 	for _, subject := range r.subjects(running, p, stored, c) {
 		load := r.plan.Appends
 		// The ends tell enough of a second library, and of what is not synced
-		// by our door and on three nodes.
-		unsynced := stored == workload.Unsynced && (subject.Name == running.Door.Name || p.Nodes > 1)
+		// by our server and on three nodes.
+		unsynced := stored == workload.Unsynced && (subject.Name == running.KafkaPort.Name || p.Nodes > 1)
 		if subject.Client == driver.ClientSarama || unsynced {
 			load.Connections = []int{load.Connections[0], load.Connections[len(load.Connections)-1]}
 		}
@@ -218,9 +218,9 @@ func (r *allRun) reads(ctx context.Context, running *Running, p Place) {
 		})
 	}
 	// What lies in memory alone is no read from a disk, so ours is synced.
-	ours := r.subjects(running, p, workload.Synced, clients{door: []string{driver.ClientFranz, driver.ClientFetch}})
+	ours := r.subjects(running, p, workload.Synced, clients{ours: []string{driver.ClientFranz, driver.ClientFetch}})
 	load := r.plan.Reads
-	load.Cat, load.Keep = true, len(ours) > 1 // the door reads the same log
+	load.Cat, load.Keep = true, len(ours) > 1 // the server reads the same log
 	by(load, ours[:1])
 	load.Cat, load.Keep = false, false
 	by(load, ours[1:])
@@ -229,7 +229,7 @@ func (r *allRun) reads(ctx context.Context, running *Running, p Place) {
 }
 
 func (r *allRun) pipeline(ctx context.Context, running *Running, p Place) {
-	subjects := r.subjects(running, p, workload.Synced, clients{franz.door, []string{driver.ClientFranz, driver.ClientSarama}})
+	subjects := r.subjects(running, p, workload.Synced, clients{franz.ours, []string{driver.ClientFranz, driver.ClientSarama}})
 	for _, subject := range subjects {
 		for _, part := range r.plan.Pipelines {
 			part = part.of(subject)

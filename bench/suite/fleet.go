@@ -21,14 +21,14 @@ type Fleet struct {
 	Host      string // where all of them listen
 	WithKafka bool
 	Kafka     kafka.Installation
-	// KafkaDoor: nodes also listen for the Kafka protocol.
-	KafkaDoor bool
+	// KafkaPort: nodes also listen for the Kafka protocol.
+	KafkaPort bool
 }
 
 // Running are the systems of one size on one disk.
 type Running struct {
 	Strandline driver.Address
-	Door       driver.Address // Strandline's Kafka door; no nodes: there is none
+	KafkaPort  driver.Address // Strandline's Kafka port; no nodes: there is none
 	Kafka      driver.Address // no nodes: there is none
 	// Where their files are.
 	StrandlineFiles, KafkaFiles string
@@ -104,7 +104,7 @@ func (f Fleet) startStrandline(ctx context.Context, r *Running, p Place) error {
 	if err != nil {
 		return err
 	}
-	grpc, http, doors := ports[:p.Nodes], ports[p.Nodes:2*p.Nodes], ports[2*p.Nodes:]
+	grpc, http, kafka := ports[:p.Nodes], ports[p.Nodes:2*p.Nodes], ports[2*p.Nodes:]
 	names := []string{"a", "b", "c"}[:p.Nodes]
 	var peers []string
 	for i, name := range names {
@@ -119,8 +119,8 @@ func (f Fleet) startStrandline(ctx context.Context, r *Running, p Place) error {
 		if p.Nodes > 1 {
 			arguments = append(arguments, "--node-name", name, "--peers", strings.Join(peers, ","))
 		}
-		if f.KafkaDoor {
-			arguments = append(arguments, "--kafka", doors[i])
+		if f.KafkaPort {
+			arguments = append(arguments, "--kafka", kafka[i])
 		} else {
 			arguments = append(arguments, "--kafka", "none")
 		}
@@ -150,8 +150,8 @@ func (f Fleet) startStrandline(ctx context.Context, r *Running, p Place) error {
 		}
 	}
 	r.Strandline = driver.Address{Scheme: driver.Strandline, Nodes: grpc, Name: "Strandline", Disk: p.disk()}
-	if f.KafkaDoor {
-		r.Door = driver.Address{Scheme: driver.Kafka, Nodes: doors, Name: "Strandline, Kafka door", Disk: p.disk()}
+	if f.KafkaPort {
+		r.KafkaPort = driver.Address{Scheme: driver.Kafka, Nodes: kafka, Name: "Strandline, Kafka port", Disk: p.disk()}
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (f *fleetFlags) fleet(ctx context.Context, c *cli) (suite.Fleet, error) {
 	}
 	fleet := suite.Fleet{
 		Program: program, Directory: os.TempDir(), Host: f.host, WithKafka: f.withKafka,
-		KafkaDoor: newServe(c).Flags().Lookup("kafka") != nil,
+		KafkaPort: newServe(c).Flags().Lookup("kafka") != nil,
 	}
 	if !f.withKafka {
 		return fleet, nil

@@ -78,7 +78,7 @@ measurement that failed is told above everything, and once more in a table.
 ` + "`bench all`" + ` measures less than each benchmark by itself, to end within 15 minutes:
 on three nodes only appends and everything at once, and with a slow disk there only
 Strandline's client; on one node with a slow disk only appends;
-Sarama's appends, and those without fsync of the Kafka door and of three nodes, at
+Sarama's appends, and those without fsync of the Kafka port and of three nodes, at
 the fewest and the most connections; retentions of 7 days and of 1 second alone, since what is not
 over while it is measured trims nothing (trimmed_percent tells what was); and a
 disk against tmpfs and a memory log with five configurations of the matrix: one

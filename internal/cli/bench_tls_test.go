@@ -14,19 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tlsDoor stands in front of a Kafka port that is known only later, and ends the
+// tlsPort stands in front of a Kafka port that is known only later, and ends the
 // encryption. authority is the file with the certificate to trust.
-type tlsDoor struct {
+type tlsPort struct {
 	listener  net.Listener
 	authority string
 	serving   sync.WaitGroup
 }
 
-func newTLSDoor(t *testing.T) *tlsDoor {
+func newTLSPort(t *testing.T) *tlsPort {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
 	defer certified.Close()
-	d := &tlsDoor{authority: filepath.Join(t.TempDir(), "ca.pem")}
+	d := &tlsPort{authority: filepath.Join(t.TempDir(), "ca.pem")}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})
 	require.NoError(t, os.WriteFile(d.authority, text, 0o600))
 	var err error
@@ -40,7 +40,7 @@ func newTLSDoor(t *testing.T) *tlsDoor {
 }
 
 // leadTo begins to pass connections on, each until one of its ends closes it.
-func (d *tlsDoor) leadTo(address string) {
+func (d *tlsPort) leadTo(address string) {
 	d.serving.Go(func() {
 		for {
 			client, err := d.listener.Accept()
@@ -62,25 +62,25 @@ func (d *tlsDoor) leadTo(address string) {
 	})
 }
 
-// serveTLS is a node whose Kafka clients all come through a tlsDoor.
-func serveTLS(t *testing.T) (*process, *tlsDoor) {
+// serveTLS is a node whose Kafka clients all come through a tlsPort.
+func serveTLS(t *testing.T) (*process, *tlsPort) {
 	t.Helper()
-	door := newTLSDoor(t)
-	p := serve(t, t.TempDir(), "--kafka-advertise", door.listener.Addr().String())
-	door.leadTo(p.kafka)
-	return p, door
+	port := newTLSPort(t)
+	p := serve(t, t.TempDir(), "--kafka-advertise", port.listener.Addr().String())
+	port.leadTo(p.kafka)
+	return p, port
 }
 
-func (d *tlsDoor) target(client string) string {
+func (d *tlsPort) target(client string) string {
 	return "kafka://" + d.listener.Addr().String() + "?client=" + client
 }
 
 func TestBenchPipelineCountsWhatIsEncrypted(t *testing.T) {
-	p, door := serveTLS(t)
+	p, port := serveTLS(t)
 	for _, client := range []string{"franz", "sarama"} {
 		all := rows(t, p.must("", "bench", "pipeline", "--json", "--data", p.data, "--records", "3000", "--value", "1000",
 			"--round-trip", "2ms", "--in-flight", "2", "--flush-bytes", "20KB", "--warmup", "0s", "--duration", "1m",
-			"--once", "no", "--target", door.target(client), "--tls", "--tls-ca", door.authority))
+			"--once", "no", "--target", port.target(client), "--tls", "--tls-ca", port.authority))
 		row := all[len(all)-1]
 		require.Equal(t, "pipeline", row["benchmark"])
 		require.Equal(t, "read back", row["checked"])
@@ -93,19 +93,19 @@ func TestBenchPipelineCountsWhatIsEncrypted(t *testing.T) {
 }
 
 func TestBenchAppendsAndReadsWhatIsEncrypted(t *testing.T) {
-	p, door := serveTLS(t)
-	encrypted := []string{"--json", "--data", p.data, "--tls", "--tls-ca", door.authority}
+	p, port := serveTLS(t)
+	encrypted := []string{"--json", "--data", p.data, "--tls", "--tls-ca", port.authority}
 	for _, client := range []string{"franz", "sarama"} {
 		patiently(t, func(duration string) bool {
 			all := rows(t, p.must("", append([]string{"bench", "appends", "--connections", "2", "--workers", "4",
-				"--warmup", "0s", "--duration", duration, "--target", door.target(client)}, encrypted...)...))
+				"--warmup", "0s", "--duration", duration, "--target", port.target(client)}, encrypted...)...))
 			require.Equal(t, map[string]bool{"appends": true}, figures(all[len(all)-1:], "benchmark"), client)
 			return positive(all)
 		})
 	}
 	for _, client := range []string{"franz", "sarama", "fetch"} {
 		all := rows(t, p.must("", append([]string{"bench", "read", "--size", "1MiB", "--readers", "1",
-			"--target", door.target(client)}, encrypted...)...))
+			"--target", port.target(client)}, encrypted...)...))
 		require.Equal(t, map[string]bool{"read": true}, figures(all, "benchmark"), client)
 	}
 }

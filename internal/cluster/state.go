@@ -30,7 +30,7 @@ type Node struct {
 	ID      uint64 `json:"id"`
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	Kafka   string `json:"kafka,omitempty"` // of its Kafka door; empty: none
+	Kafka   string `json:"kafka,omitempty"` // of its Kafka port; empty: none
 	// Nonce is that of the JoinRequest.
 	Nonce string `json:"nonce"`
 	// Catalog is the node's replica of the catalog.

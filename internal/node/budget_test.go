@@ -75,7 +75,7 @@ func TestAThousandBusyLogsStayWithinTheNodesMemory(t *testing.T) {
 	_, err := n.CreateTopic(t.Context(), anyone, "busy", logs, Config{}, nil)
 	require.NoError(t, err)
 	appended := request(t, strings.Repeat("x", batch))
-	turns := make(chan struct{}, 256) // as the door's pool of appends does
+	turns := make(chan struct{}, 256) // as the server's pool of appends does
 	for round := range rounds {
 		var waiting sync.WaitGroup
 		for i := range int32(logs) {

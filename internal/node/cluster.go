@@ -14,7 +14,7 @@ type ClusterStatus struct {
 type NodeStatus struct {
 	ID         uint64
 	Name       string
-	Address    string // of its gRPC door, which is the one for other nodes too
+	Address    string // of its gRPC port, which is the one for other nodes too
 	Alive      bool   // it answered just now
 	Version    string // of the program it runs; empty: unknown
 	BytesFree  int64

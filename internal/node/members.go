@@ -4,8 +4,8 @@ package node
 type Member struct {
 	ID      uint64
 	Name    string
-	Address string // of its gRPC door
-	Kafka   string // of its Kafka door; empty: it has none
+	Address string // of its gRPC port
+	Kafka   string // of its Kafka port; empty: it has none
 	Up      bool   // there is a connection to it
 }
 

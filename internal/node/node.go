@@ -116,7 +116,7 @@ type Options struct {
 	// are refused with FULL, and below a quarter of it all commands but trims.
 	// Default DefaultMinFree.
 	MinFree int64
-	// Memory is how many bytes the node's logs and doors may hold together. Default
+	// Memory is how many bytes the node's logs and servers may hold together. Default
 	// DefaultMemory.
 	Memory int64
 	// SegmentBytes is the size of a segment file. Default 64 MiB.
@@ -441,7 +441,7 @@ func (n *Node) Ready() error {
 	return nil
 }
 
-// Memory is what the node's logs and doors may hold together.
+// Memory is what the node's logs and servers may hold together.
 func (n *Node) Memory() *budget.Memory { return n.memory }
 
 // Name is what the cluster calls this node, or will.

@@ -53,7 +53,7 @@ type Config struct {
 	Replicas int
 	// Fenced: once a writer term has been granted, appends without one are refused.
 	Fenced bool
-	// Settings are those of another protocol, as they were set there: its door
+	// Settings are those of another protocol, as they were set there: its server
 	// reads them, and the node only keeps them. nil in a change: as they are.
 	Settings map[string]string
 	// Topic and Partition are set for a partition of a Kafka topic other than
@@ -79,7 +79,7 @@ type Info struct {
 	Writer       record.WriterTerm
 	OpenSessions int
 	LeaderTerm   uint64
-	Leader       string // address of the leader's gRPC door; empty: unknown
+	Leader       string // address of the leader's gRPC port; empty: unknown
 	Sealed       bool
 	Full         bool   // appends are refused for lack of room
 	Problem      string // empty, or why the log cannot be served here
@@ -96,7 +96,7 @@ type Info struct {
 // InfoReplica is where one replica of a log can be reached.
 type InfoReplica struct {
 	Node    string // name
-	Address string // of its gRPC door
+	Address string // of its gRPC port
 	Leader  bool
 }
 

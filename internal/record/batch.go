@@ -129,7 +129,7 @@ func (b Batch) Verify() error {
 	return nil
 }
 
-// Check proves everything that a door must know of a batch from the wire
+// Check proves everything that a server must know of a batch from the wire
 // before the log may take it: what Verify checks, and besides
 //
 //   - the batch is at most MaxBatchBytes and MaxBatchRecords long and, inflated,

@@ -35,7 +35,7 @@ func TestTheLargestRecordFitsABatchOfEveryCodec(t *testing.T) {
 	}
 }
 
-func TestTheBuilderNeverMakesABatchThatADoorRefuses(t *testing.T) {
+func TestTheBuilderNeverMakesABatchThatAServerRefuses(t *testing.T) {
 	var b Builder
 	mebibyte := make([]byte, 1<<20)
 	var err error

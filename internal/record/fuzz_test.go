@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzBatch takes bytes from the wire through everything a door does. What
+// FuzzBatch takes bytes from the wire through everything a server does. What
 // Check lets in must be readable to the end, and as it says.
 func FuzzBatch(f *testing.F) {
 	for _, g := range goldens {

@@ -2,8 +2,8 @@ package record
 
 import "fmt"
 
-// Reason says why a verb was refused. The doors map each to their own codes,
-// and a test proves that every door maps every reason.
+// Reason says why a verb was refused. The servers map each to their own codes,
+// and a test proves that every server maps every reason.
 type Reason uint8
 
 const (
@@ -113,7 +113,7 @@ type Refusal struct {
 	Expected Sequence // SequenceGap: the next sequence the log would take
 	Epoch    Epoch    // StaleEpoch: the session's epoch
 	Writer   WriterTerm
-	Leader   string // NotLeader: address of the leader's gRPC door, if known
+	Leader   string // NotLeader: address of the leader's gRPC port, if known
 	Limit    int64  // TooLarge: the limit, in the unit Detail tells
 	LogID    uint64 // LogReplaced: of the log that has the name now
 }

@@ -19,8 +19,8 @@ func (c *Core) Append(r *Request) {
 	case c.queued > maxQueuedBytes:
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})
 	default:
-		if flaw.Is(flaw.FenceAtTheDoor) || flaw.Is(flaw.ConditionAtTheDoor) {
-			brokenDoor(c, r.Append)
+		if flaw.Is(flaw.FenceOnArrival) || flaw.Is(flaw.ConditionOnArrival) {
+			brokenArrival(c, r.Append)
 		}
 		c.woken()
 		c.stir()

@@ -20,16 +20,16 @@ func brokenAck(c *Core, durable uint64) {
 	}
 }
 
-// brokenDoor compares with the committed state what an append asks for, and
+// brokenArrival compares with the committed state what an append asks for, and
 // believes from then on that it holds.
-func brokenDoor(c *Core, a *sequence.Append) {
+func brokenArrival(c *Core, a *sequence.Append) {
 	if a == nil {
 		return
 	}
-	if flaw.Is(flaw.FenceAtTheDoor) && a.Writer == c.table.Writer() {
+	if flaw.Is(flaw.FenceOnArrival) && a.Writer == c.table.Writer() {
 		a.Writer = 0
 	}
-	if flaw.Is(flaw.ConditionAtTheDoor) && a.ExpectedEnd == c.table.End() {
+	if flaw.Is(flaw.ConditionOnArrival) && a.ExpectedEnd == c.table.End() {
 		a.ExpectedEnd = sequence.NoExpectation
 	}
 }

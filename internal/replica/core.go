@@ -137,7 +137,7 @@ const (
 	// follower's disk alone seldom takes so long.
 	farMillis = 5
 
-	// maxQueuedBytes bounds the appends that wait for their turn. The gRPC door
+	// maxQueuedBytes bounds the appends that wait for their turn. The gRPC port
 	// holds back before; this is for programs that embed a node.
 	maxQueuedBytes = 256 << 20
 

@@ -9,7 +9,7 @@ import (
 // NoExpectation as Append.ExpectedEnd makes the append unconditional.
 const NoExpectation record.Offset = -1
 
-// Append is one request of a producer: batches that a door has checked.
+// Append is one request of a producer: batches that a server has checked.
 type Append struct {
 	Session record.SessionID // 0: no session, no duplicate detection
 	Epoch   record.Epoch     // a higher one than the session's begins it, with First 0

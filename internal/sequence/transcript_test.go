@@ -151,7 +151,7 @@ func (s *stage) request(args arguments) *Append {
 	return measured(a)
 }
 
-// measured fills in the sums that a door counts.
+// measured fills in the sums that a server counts.
 func measured(a *Append) *Append {
 	a.Records, a.Bytes = 0, 0
 	for _, b := range a.Batches {

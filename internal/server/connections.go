@@ -1,7 +1,7 @@
 package server
 
 import (
-	kafkadoor "strandline.dev/internal/server/kafka"
+	kafkaserver "strandline.dev/internal/server/kafka"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -17,7 +17,7 @@ func grpcConnections(files uint64, withKafka bool) int {
 }
 
 func kafkaConnections(files uint64) int {
-	return connectionShare(files, true, kafkadoor.DefaultMaxConnections)
+	return connectionShare(files, true, kafkaserver.DefaultMaxConnections)
 }
 
 func connectionShare(files uint64, withKafka bool, most int) int {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node"
-	kafkadoor "strandline.dev/internal/server/kafka"
+	kafkaserver "strandline.dev/internal/server/kafka"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -55,7 +55,7 @@ func exported(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	grpcServer := rpc.New(rpc.Options{Logger: quiet})
 	defer grpcServer.Stop(context.Background())
-	kafka := kafkadoor.New(kafkadoor.Verbs(n), kafkadoor.Options{Logger: quiet})
+	kafka := kafkaserver.New(kafkaserver.Verbs(n), kafkaserver.Options{Logger: quiet})
 	defer kafka.Stop(context.Background())
 
 	rows := map[string]string{}

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc"
 
 	"strandline.dev/internal/node"
-	grpcdoor "strandline.dev/internal/server/grpc"
-	httpdoor "strandline.dev/internal/server/http"
-	kafkadoor "strandline.dev/internal/server/kafka"
-	logspecdoor "strandline.dev/internal/server/logspec"
+	grpcserver "strandline.dev/internal/server/grpc"
+	httpserver "strandline.dev/internal/server/http"
+	kafkaserver "strandline.dev/internal/server/kafka"
+	logspecserver "strandline.dev/internal/server/logspec"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/peer"
@@ -109,7 +109,7 @@ func (s *Server) start(o Options) (err error) {
 	var collectors []prometheus.Collector
 
 	if o.Kafka != nil {
-		kafka := kafkadoor.New(kafkadoor.Verbs(s.node), kafkadoor.Options{
+		kafka := kafkaserver.New(kafkaserver.Verbs(s.node), kafkaserver.Options{
 			MaxConnections: kafkaConnections(o.OpenFiles), Advertise: o.Node.KafkaAddress,
 			Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, Logger: s.logger,
 		})
@@ -121,13 +121,13 @@ func (s *Server) start(o Options) (err error) {
 		MaxConnections: grpcConnections(o.OpenFiles, o.Kafka != nil),
 		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Logger: s.logger,
 	})
-	grpcdoor.Register(clients, grpcdoor.Verbs(s.node))
+	grpcserver.Register(clients, grpcserver.Verbs(s.node))
 	if o.LogspecLog != "" {
-		logspecdoor.Register(clients, logspecdoor.Verbs(s.node), o.LogspecLog)
+		logspecserver.Register(clients, logspecserver.Verbs(s.node), o.LogspecLog)
 	}
 	s.stops = append(s.stops, clients.Stop)
 	if o.HTTP != nil {
-		operators, err := httpdoor.New(s.node, httpdoor.Options{
+		operators, err := httpserver.New(s.node, httpserver.Options{
 			Profiles: o.Profiles, Logger: s.logger, Collectors: append(clients.Metrics(), collectors...),
 		})
 		if err != nil {

@@ -57,7 +57,7 @@ var flawed = []struct {
 			leader.Pause()
 			c.AwaitLeader("orders", leader.name)
 			l.Await(200)
-			// They wait at the door of who led, until it wakes up.
+			// They wait at who led, until it wakes up.
 			waiting := readAtOnce(l, leader, 8)
 			leader.Continue()
 			waiting()

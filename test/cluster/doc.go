@@ -12,7 +12,7 @@
 //	l.Stop()
 //	l.Verify()
 //
-// It knows the program by its command line and its gRPC door only, and links
+// It knows the program by its command line and its gRPC port only, and links
 // none of the server. Every process dies with the test; what the nodes wrote to
 // their logs is shown when the test fails.
 //

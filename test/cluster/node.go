@@ -41,7 +41,7 @@ type Node struct {
 // Name is the node's, "a" for the first.
 func (n *Node) Name() string { return n.name }
 
-// Address is that of its gRPC door, for clients: no proxy lies before it.
+// Address is that of its gRPC port, for clients: no proxy lies before it.
 func (n *Node) Address() string { return n.grpc }
 
 // HTTP is the address of metrics and health.

@@ -44,11 +44,11 @@ const (
 	// OffByOneAtRoll: who reads on from one segment to the next misses the last
 	// entry of the first.
 	OffByOneAtRoll Flaw = "off-by-one-at-roll"
-	// FenceAtTheDoor: the writer term of an append is compared when it arrives,
+	// FenceOnArrival: the writer term of an append is compared when it arrives,
 	// and not when it is decided.
-	FenceAtTheDoor Flaw = "fence-at-the-door"
-	// ConditionAtTheDoor: so is the end that it expects.
-	ConditionAtTheDoor Flaw = "condition-at-the-door"
+	FenceOnArrival Flaw = "fence-on-arrival"
+	// ConditionOnArrival: so is the end that it expects.
+	ConditionOnArrival Flaw = "condition-on-arrival"
 	// DuplicateGetsNewOffset: what was sent again is appended again.
 	DuplicateGetsNewOffset Flaw = "duplicate-gets-new-offset"
 	// UnknownToldAsFailed: a leader that is deposed refuses what it had proposed,

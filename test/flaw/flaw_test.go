@@ -32,7 +32,7 @@ func traces(t *testing.T, buildFlags ...string) (found []string) {
 	require.NoError(t, err, "%s", out)
 	program, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for _, one := range append(names(t), "test/flaw.", "brokenAck", "brokenDoor", "brokenTrim") {
+	for _, one := range append(names(t), "test/flaw.", "brokenAck", "brokenArrival", "brokenTrim") {
 		if bytes.Contains(program, []byte(one)) {
 			found = append(found, one)
 		}

@@ -15,7 +15,7 @@ const Variable = "STRANDLINE_FLAW"
 
 var all = []Flaw{
 	AckBeforeMajority, AckBeforeFsync, CutAtBadChecksum, VoteNotSynced, SessionsNotInSnapshot, ReadsPastCommit, LeaseRead,
-	FollowerRead, GapAccepted, TrimBeforeCommit, ExpiredSessionComesBack, OffByOneAtRoll, FenceAtTheDoor, ConditionAtTheDoor,
+	FollowerRead, GapAccepted, TrimBeforeCommit, ExpiredSessionComesBack, OffByOneAtRoll, FenceOnArrival, ConditionOnArrival,
 	DuplicateGetsNewOffset, UnknownToldAsFailed, RecoveryTrustsTheCache, RollForgetsTheDirectory, SnapshotRunsAhead, StaleFramesCount,
 	PlacesForgotten, LeaseCutShort, KeepRenewsNothing, ResolveOnFollower, EpochStaysOpen, ProducerBeginsAnywhere, RefusedTrimIsDone, FullForEver,
 	WrittenAtCommit, FirstEntryAnswers, HalfIsEnough, LeaseNotInSnapshot, ConditionPerRound, MoveNotDurable,

@@ -49,7 +49,7 @@ type Rule struct {
 func Rules() []Rule {
 	return []Rule{
 		{"lost", "a record that was acknowledged is there", newLost},
-		{"one-value", "an offset has one value for ever, on every node and door", newOneValue},
+		{"one-value", "an offset has one value for ever, on every node and protocol", newOneValue},
 		{"invented", "a reader is shown only what somebody had begun to append", newInvented},
 		{"failed", "what failed for certain is not in the log", newFailed},
 		{"once", "a record is in the log once, and every answer says the same", newOnce},

@@ -11,7 +11,7 @@
 // a node. Of what damage takes, a log's witness tells most; the little that it cannot
 // see a replica is told here, see damage.go. What a node does about it is written
 // anew here, in few lines beside those of production: hosting.go, catalog.go,
-// mending.go, space.go. The catalog is no log here but a register; doors and the
+// mending.go, space.go. The catalog is no log here but a register; servers and the
 // transport are not part of it. The processes of test/cluster are for
 // those.
 //

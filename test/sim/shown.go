@@ -8,7 +8,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// read gives the records from an offset on, as a door would, up to limit of
+// read gives the records from an offset on, as a server would, up to limit of
 // them and to the end that is known here.
 func (n *node) read(from int64, limit int) (shown, *record.Refusal) {
 	if n.replica == nil {

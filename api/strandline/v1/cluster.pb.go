@@ -354,7 +354,7 @@ type NodeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Of its gRPC door, which is the one for other nodes too.
+	// Of its gRPC port, which is the one for other nodes too.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	// It answered just now.
 	Alive bool `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`

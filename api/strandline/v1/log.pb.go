@@ -1616,7 +1616,7 @@ type LogInfo struct {
 	BytesFree    int64  `protobuf:"varint,8,opt,name=bytes_free,json=bytesFree,proto3" json:"bytes_free,omitempty"`
 	WriterTerm   uint64 `protobuf:"varint,9,opt,name=writer_term,json=writerTerm,proto3" json:"writer_term,omitempty"`
 	OpenSessions int32  `protobuf:"varint,10,opt,name=open_sessions,json=openSessions,proto3" json:"open_sessions,omitempty"`
-	// Raft term and address of the leader's gRPC door, as far as known.
+	// Raft term and address of the leader's gRPC port, as far as known.
 	LeaderTerm uint64 `protobuf:"varint,11,opt,name=leader_term,json=leaderTerm,proto3" json:"leader_term,omitempty"`
 	Leader     string `protobuf:"bytes,12,opt,name=leader,proto3" json:"leader,omitempty"`
 	// Takes no more appends.
@@ -1779,7 +1779,7 @@ type ReplicaAddress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the node.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Of its gRPC door.
+	// Of its gRPC port.
 	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	Leader        bool   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -1,4 +1,4 @@
-package grpcdoor
+package grpcserver
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package grpcdoor
+package grpcserver
 
 import (
 	strandlinev1 "strandline.dev/api/strandline/v1"

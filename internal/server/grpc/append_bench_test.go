@@ -1,4 +1,4 @@
-package grpcdoor
+package grpcserver
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 // BenchmarkAppends sends 2 KiB records over loopback, one request outstanding
 // on each connection, to a log that answers from a goroutine of its own, as a
 // replica does. Client and server share the machine. An echo by the same server
-// shows what gRPC alone takes: the door is what the two differ in.
+// shows what gRPC alone takes: the server is what the two differ in.
 func BenchmarkAppends(b *testing.B) {
 	for _, connections := range []int{1, 128} {
 		for _, method := range []string{echoMethod, strandlinev1.LogService_Append_FullMethodName} {

@@ -1,4 +1,4 @@
-package grpcdoor
+package grpcserver
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 )
 
 // pending is an append that the fake log has not decided yet. Its batches are
-// copies: the door may use their memory again once done was called.
+// copies: the server may use their memory again once done was called.
 type pending struct {
 	sequence.Append
 	done func(sequence.Answer)

@@ -1,4 +1,4 @@
-package grpcdoor
+package grpcserver
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func (c *clusterNode) TransferLeader(_ context.Context, _ node.Caller, log, to s
 }
 
 // clusterCalls are all calls of the service, by what the node must be asked.
-func clusterCalls(d *door) map[string]struct {
+func clusterCalls(d *testServer) map[string]struct {
 	call func(context.Context) error
 	want []string
 } {

@@ -1,4 +1,4 @@
-package grpcdoor
+package grpcserver
 
 import (
 	"context"
@@ -119,20 +119,20 @@ func (r fakeReader) Next(ctx context.Context) (node.Chunk, error) {
 	}
 }
 
-// door serves a node on a connection in memory.
-type door struct {
+// testServer serves a node on a connection in memory.
+type testServer struct {
 	server *rpc.Server
 	conn   *grpc.ClientConn
 }
 
-func serve(t *testing.T, n Node, o rpc.Options) *door {
+func serve(t *testing.T, n Node, o rpc.Options) *testServer {
 	t.Helper()
-	d := &door{server: rpc.New(o)}
+	d := &testServer{server: rpc.New(o)}
 	Register(d.server, n)
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(l) }()
-	conn, err := grpc.NewClient("passthrough:door",
+	conn, err := grpc.NewClient("passthrough:server",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(rpc.MaxRequestBytes)))
@@ -156,7 +156,7 @@ type appendClient struct {
 	cancel context.CancelFunc
 }
 
-func (d *door) append(t *testing.T) appendClient {
+func (d *testServer) append(t *testing.T) appendClient {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)

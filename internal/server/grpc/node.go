@@ -1,4 +1,4 @@
-package grpcdoor
+package grpcserver
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// Node is what the door asks of a node. See node.Node for what each verb
+// Node is what the server asks of a node. See node.Node for what each verb
 // promises.
 type Node interface {
 	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))

@@ -1,5 +1,5 @@
 //go:build !race
 
-package grpcdoor
+package grpcserver
 
 const underRaceDetector = false

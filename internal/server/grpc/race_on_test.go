@@ -1,6 +1,6 @@
 //go:build race
 
-package grpcdoor
+package grpcserver
 
 // The race detector keeps 5 to 10 bytes for each byte of the program, and slows
 // it down as much.

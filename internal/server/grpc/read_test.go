@@ -1,4 +1,4 @@
-package grpcdoor
+package grpcserver
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ import (
 
 type readClient = grpc.ServerStreamingClient[strandlinev1.ReadResponse]
 
-func (d *door) read(t *testing.T, q *strandlinev1.ReadRequest) readClient {
+func (d *testServer) read(t *testing.T, q *strandlinev1.ReadRequest) readClient {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)

@@ -1,3 +1,3 @@
-// Package httpdoor serves what operators look at: metrics, health and, on
+// Package httpserver serves what operators look at: metrics, health and, on
 // request, profiles.
-package httpdoor
+package httpserver

@@ -1,4 +1,4 @@
-package httpdoor
+package httpserver
 
 import (
 	"errors"

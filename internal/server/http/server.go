@@ -1,4 +1,4 @@
-package httpdoor
+package httpserver
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Node is what the door asks of a node.
+// Node is what the server asks of a node.
 type Node interface {
 	Metrics() prometheus.Collector
 	// LogMetrics are the series of the logs whose names match a pattern.

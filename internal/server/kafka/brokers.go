@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ type brokers struct {
 	ctx    context.Context
 	all    []broker
 	self   int32
-	// ids of nodes by the address of their gRPC door, and by name.
+	// ids of nodes by the address of their gRPC port, and by name.
 	byAddress, byName map[string]int32
 }
 

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // ask sends one request at its version and returns the answer.
-func ask[R any](d *door, q kmsg.Request) R {
+func ask[R any](d *testServer, q kmsg.Request) R {
 	d.Helper()
 	c := d.raw()
 	c.send(q)

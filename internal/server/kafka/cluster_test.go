@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -18,28 +18,28 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// doors are the nodes of a cluster in this process, by name, each with a Kafka
+// testServers are the nodes of a cluster in this process, by name, each with a Kafka
 // port. Nodes that are hidden tell others no address of theirs.
-type doors map[string]*door
+type testServers map[string]*testServer
 
-var doorNames = []string{"a", "b", "c"}
+var nodeNames = []string{"a", "b", "c"}
 
-func openCluster(t *testing.T, hidden ...string) doors {
+func openCluster(t *testing.T, hidden ...string) testServers {
 	t.Helper()
 	return openClusterOver(t, func(_ string, n Node) Node { return n }, hidden...)
 }
 
-// openClusterOver opens doors to what over makes of each node.
-func openClusterOver(t *testing.T, over func(name string, n Node) Node, hidden ...string) doors {
+// openClusterOver opens testServers to what over makes of each node.
+func openClusterOver(t *testing.T, over func(name string, n Node) Node, hidden ...string) testServers {
 	t.Helper()
 	peers, listeners := map[string]string{}, map[string]net.Listener{}
-	for _, name := range doorNames {
+	for _, name := range nodeNames {
 		l, err := net.Listen("tcp", "127.5.0.2:0")
 		require.NoError(t, err)
 		peers[name], listeners[name] = l.Addr().String(), l
 	}
-	all := doors{}
-	for _, name := range doorNames {
+	all := testServers{}
+	for _, name := range nodeNames {
 		all[name] = openMember(t, name, peers, listeners[name], !has(hidden, name), over)
 	}
 	_, err := all["a"].node.InitCluster(t.Context(), node.Caller{})
@@ -52,7 +52,7 @@ func openClusterOver(t *testing.T, over func(name string, n Node) Node, hidden .
 					return false
 				}
 			}
-			return len(members) == len(doorNames)
+			return len(members) == len(nodeNames)
 		})
 	}
 	return all
@@ -67,7 +67,7 @@ func has(names []string, name string) bool {
 	return false
 }
 
-func openMember(t *testing.T, name string, peers map[string]string, l net.Listener, shown bool, over func(string, Node) Node) *door {
+func openMember(t *testing.T, name string, peers map[string]string, l net.Listener, shown bool, over func(string, Node) Node) *testServer {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	kafka, err := net.Listen("tcp", "127.5.0.1:0")
@@ -78,7 +78,7 @@ func openMember(t *testing.T, name string, peers map[string]string, l net.Listen
 	}
 	n, err := node.Open(o)
 	require.NoError(t, err)
-	d := &door{T: t, node: n, server: New(over(name, Verbs(n)), Options{Logger: quiet}), address: kafka.Addr().String()}
+	d := &testServer{T: t, node: n, server: New(over(name, Verbs(n)), Options{Logger: quiet}), address: kafka.Addr().String()}
 	fromPeers, others := peer.Split(l)
 	served := make(chan error, 2)
 	go func() { served <- n.ServePeers(fromPeers) }()
@@ -98,11 +98,11 @@ func openMember(t *testing.T, name string, peers map[string]string, l net.Listen
 
 // leader waits for the node that leads a log of so many replicas; followers are
 // the others that hold it.
-func (all doors) leader(log string, replicas int) (leader *door, followers []*door) {
+func (all testServers) leader(log string, replicas int) (leader *testServer, followers []*testServer) {
 	all["a"].Helper()
 	all["a"].eventually(log+" is led and all its replicas are known", func() bool {
 		leader, followers = nil, nil
-		for _, name := range doorNames {
+		for _, name := range nodeNames {
 			b, err := all[name].node.Bounds(node.Caller{}, log)
 			switch {
 			case err != nil:
@@ -118,20 +118,20 @@ func (all doors) leader(log string, replicas int) (leader *door, followers []*do
 }
 
 // eventually waits for what other goroutines bring about.
-func (d *door) eventually(what string, yes func() bool) {
+func (d *testServer) eventually(what string, yes func() bool) {
 	d.Helper()
 	require.Eventually(d, yes, 30*time.Second, 5*time.Millisecond, what)
 }
 
 // id is what clients call this node.
-func (d *door) id() int32 {
+func (d *testServer) id() int32 {
 	_, self := d.node.Members()
 	return int32(self)
 }
 
 // fetchFrom fetches topic "orders" from its beginning for a client in a rack.
 // An answer that waited for its time would come after the connection's.
-func (d *door) fetchFrom(rack string) kmsg.FetchResponseTopicPartition {
+func (d *testServer) fetchFrom(rack string) kmsg.FetchResponseTopicPartition {
 	d.Helper()
 	q := fetchRequest(11, 60_000, 1, 1<<20, 0, "orders")
 	q.Rack = rack
@@ -236,7 +236,7 @@ func TestALeaderSendsNobodyToANodeThatDoesNotHoldTheLog(t *testing.T) {
 	all["a"].createReplicated("orders", 1, 1)
 	leader, _ := all.leader("orders", 1)
 	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
-	for _, rack := range doorNames {
+	for _, rack := range nodeNames {
 		require.Equal(t, leader.stored("orders"), leader.fetchFrom(rack).RecordBatches)
 	}
 }
@@ -252,7 +252,7 @@ func TestEveryNodeDescribesThePartitionsThatItHolds(t *testing.T) {
 		on[p] = leader.node.Name()
 	}
 	described := 0
-	for _, name := range doorNames {
+	for _, name := range nodeNames {
 		for _, p := range all[name].logDirs() {
 			require.Equal(t, name, on[p.Partition], "partition %d", p.Partition)
 			require.Positive(t, p.Size)
@@ -263,7 +263,7 @@ func TestEveryNodeDescribesThePartitionsThatItHolds(t *testing.T) {
 }
 
 // logDirs describes the partitions of topic "orders" on a node.
-func (d *door) logDirs() []kmsg.DescribeLogDirsResponseDirTopicPartition {
+func (d *testServer) logDirs() []kmsg.DescribeLogDirsResponseDirTopicPartition {
 	d.Helper()
 	q := kmsg.NewPtrDescribeLogDirsRequest()
 	q.Version = 4
@@ -316,7 +316,7 @@ func TestACoordinatorThatClientsCannotReachIsNotAvailable(t *testing.T) {
 	require.Equal(t, a.id(), a.findCoordinator().NodeID)
 }
 
-func (d *door) findCoordinator() kmsg.FindCoordinatorResponseCoordinator {
+func (d *testServer) findCoordinator() kmsg.FindCoordinatorResponseCoordinator {
 	d.Helper()
 	q := kmsg.NewPtrFindCoordinatorRequest()
 	q.Version, q.CoordinatorKeys = 4, []string{"readers"}
@@ -327,7 +327,7 @@ func (d *door) findCoordinator() kmsg.FindCoordinatorResponseCoordinator {
 }
 
 // toLead lets another node lead a log, and returns when both know that it does.
-func (d *door) toLead(log string, other *door) {
+func (d *testServer) toLead(log string, other *testServer) {
 	d.Helper()
 	d.eventually(other.node.Name()+" leads "+log, func() bool {
 		// Refused, for one, while the other has not caught up.

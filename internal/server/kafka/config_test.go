@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 )
 
 // alter changes one setting of topic "orders".
-func (d *door) alter(name string, value *string, op kmsg.IncrementalAlterConfigOp) int16 {
+func (d *testServer) alter(name string, value *string, op kmsg.IncrementalAlterConfigOp) int16 {
 	d.Helper()
 	q := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	q.Version = 1
@@ -34,7 +34,7 @@ func (d *door) alter(name string, value *string, op kmsg.IncrementalAlterConfigO
 }
 
 // settingsOf are what is shown of topic "orders": those with names, or (none) all.
-func (d *door) settingsOf(names ...string) map[string]string {
+func (d *testServer) settingsOf(names ...string) map[string]string {
 	d.Helper()
 	q := kmsg.NewPtrDescribeConfigsRequest()
 	q.Version = 4

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func (i *interrupted) Info(ctx context.Context, c node.Caller, log string) (node
 
 // openInterrupted opens a cluster of which every node can be interrupted; a
 // coordinates, and group "billing" has committed offset 1.
-func openInterrupted(t *testing.T) (all doors, a *interrupted) {
+func openInterrupted(t *testing.T) (all testServers, a *interrupted) {
 	nodes := map[string]*interrupted{}
 	all = openClusterOver(t, func(name string, n Node) Node {
 		nodes[name] = &interrupted{Node: n}
@@ -137,7 +137,7 @@ func TestTheLogOfOffsetsIsToldNoNumberOfReplicas(t *testing.T) {
 	require.Equal(t, node.Config{}, <-n.configs)
 }
 
-func (d *door) deleteTopic(name string) {
+func (d *testServer) deleteTopic(name string) {
 	d.Helper()
 	q := kmsg.NewPtrDeleteTopicsRequest()
 	q.Topics = append(q.Topics, kmsg.DeleteTopicsRequestTopic{Topic: &name})

@@ -1,4 +1,4 @@
-// Package kafkadoor speaks the Kafka protocol: existing clients and tools use
+// Package kafkaserver speaks the Kafka protocol: existing clients and tools use
 // logs as topics. A request is a frame; server.go takes connections,
 // connection.go the frames of one, api.go lists what is served and by whom.
 //
@@ -10,4 +10,4 @@
 // clients expect of their server: the names of topics (topics.go), consumer
 // groups (the room group decides, groups.go drives it) and their offsets,
 // which are kept in a log of the system's own (offsets.go).
-package kafkadoor
+package kafkaserver

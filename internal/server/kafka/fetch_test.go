@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -190,7 +190,7 @@ func TestALookupByTimeFindsTheFirstRecordThatIsNotOlder(t *testing.T) {
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, d.listOffset("missing", timeLatest).ErrorCode)
 }
 
-func (d *door) listOffset(topic string, at int64) kmsg.ListOffsetsResponseTopicPartition {
+func (d *testServer) listOffset(topic string, at int64) kmsg.ListOffsetsResponseTopicPartition {
 	d.Helper()
 	q := kmsg.NewPtrListOffsetsRequest()
 	q.Version = 6
@@ -237,7 +237,7 @@ func TestTheEndOfALeadershipIsWhereTheNextOneBegan(t *testing.T) {
 	require.Len(t, ends, 4, "every restart is a new leadership")
 }
 
-func (d *door) endOfEpoch(epoch int32) kmsg.OffsetForLeaderEpochResponseTopicPartition {
+func (d *testServer) endOfEpoch(epoch int32) kmsg.OffsetForLeaderEpochResponseTopicPartition {
 	d.Helper()
 	q := kmsg.NewPtrOffsetForLeaderEpochRequest()
 	q.Version = 3

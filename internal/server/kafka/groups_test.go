@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-func (d *door) member(group string, options ...kgo.Opt) *kgo.Client {
+func (d *testServer) member(group string, options ...kgo.Opt) *kgo.Client {
 	return d.client(append([]kgo.Opt{
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics("orders"), kgo.DisableAutoCommit(),
 		kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(6 * time.Second),
 	}, options...)...)
 }
 
-func (d *door) fill(partitions int32, n int) {
+func (d *testServer) fill(partitions int32, n int) {
 	d.Helper()
 	c := d.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	for p := range partitions {
@@ -97,7 +97,7 @@ func (c *raw) join(group string) {
 	require.Zero(c, r.(*kmsg.JoinGroupResponse).ErrorCode)
 }
 
-func poll(d *door, c *kgo.Client) {
+func poll(d *testServer, c *kgo.Client) {
 	for ctx := d.Context(); ctx.Err() == nil; {
 		if c.PollFetches(ctx).IsClientClosed() {
 			return
@@ -105,7 +105,7 @@ func poll(d *door, c *kgo.Client) {
 	}
 }
 
-func (d *door) describeGroup(id string) kmsg.DescribeGroupsResponseGroup {
+func (d *testServer) describeGroup(id string) kmsg.DescribeGroupsResponseGroup {
 	d.Helper()
 	q := kmsg.NewPtrDescribeGroupsRequest()
 	q.Version, q.Groups = 5, []string{id}
@@ -158,7 +158,7 @@ func (c *raw) committed(version int16, group, topic string) (int64, string) {
 }
 
 // fetchGroup asks for all that a group has committed.
-func (d *door) fetchGroup(group string) kmsg.OffsetFetchResponseGroup {
+func (d *testServer) fetchGroup(group string) kmsg.OffsetFetchResponseGroup {
 	d.Helper()
 	q := kmsg.NewPtrOffsetFetchRequest()
 	q.Version = 8

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"github.com/twmb/franz-go/pkg/kerr"

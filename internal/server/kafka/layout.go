@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"encoding/binary"

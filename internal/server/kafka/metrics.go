@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"github.com/prometheus/client_golang/prometheus"

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Node is what the door asks of a node. See node.Node for what each verb
+// Node is what the server asks of a node. See node.Node for what each verb
 // promises.
 type Node interface {
 	ClusterID() string
@@ -63,6 +63,6 @@ func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadR
 var (
 	// anonymous is every caller, until callers are told apart.
 	anonymous node.Caller
-	// system is the door itself.
+	// system is the server itself.
 	system = node.Caller{Name: "kafka", System: true}
 )

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"testing"
@@ -15,14 +15,14 @@ func commitOf(group string, offset, unixMs int64) offsetChange {
 }
 
 // offsetsOf makes the log of offsets, and what a coordinator holds of it.
-func (d *door) offsetsOf() (*offsets, uint64) {
+func (d *testServer) offsetsOf() (*offsets, uint64) {
 	d.Helper()
 	_, err := d.node.CreateLog(d.Context(), system, offsetsLog, node.Config{})
 	require.NoError(d, err)
 	return d.anotherOffsets()
 }
 
-func (d *door) anotherOffsets() (*offsets, uint64) {
+func (d *testServer) anotherOffsets() (*offsets, uint64) {
 	d.Helper()
 	o := newOffsets(Verbs(d.node))
 	b, err := d.node.Bounds(system, offsetsLog)

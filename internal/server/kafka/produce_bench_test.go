@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 // BenchmarkProduce sends batches of one 2 KiB record over loopback, some of
 // them in flight on each connection, to a log that answers from a goroutine of
 // its own, as a replica does. The client knows no more of the protocol than
-// lengths, so that nearly all that is measured is the door and the kernel.
+// lengths, so that nearly all that is measured is the server and the kernel.
 func BenchmarkProduce(b *testing.B) {
 	for _, connections := range []int{1, 128} {
 		for _, inFlight := range []int{1, 5} {

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"encoding/binary"
@@ -69,7 +69,7 @@ func (c *raw) produce(topic string, acks int16, batch []byte) kmsg.ProduceRespon
 func TestAnIdempotentProducerIsHeldToItsSequence(t *testing.T) {
 	dir := t.TempDir()
 	two := batchOf(t, record.None, "a", "b")
-	story := func(d *door, steps [][]int64) {
+	story := func(d *testServer, steps [][]int64) {
 		c := d.raw()
 		for i, s := range steps {
 			id, epoch, sequence, offset, code := s[0], int16(s[1]), int32(s[2]), s[3], int16(s[4])

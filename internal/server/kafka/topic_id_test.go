@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 )
 
 // withID describes one topic, found by its name or by its id.
-func (d *door) withID(name *string, id topicID) kmsg.MetadataResponseTopic {
+func (d *testServer) withID(name *string, id topicID) kmsg.MetadataResponseTopic {
 	d.Helper()
 	q := kmsg.NewPtrMetadataRequest()
 	q.Version = 12

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-func (d *door) metadata(topics ...string) *kmsg.MetadataResponse {
+func (d *testServer) metadata(topics ...string) *kmsg.MetadataResponse {
 	d.Helper()
 	q := kmsg.NewPtrMetadataRequest()
 	q.Version = 9
@@ -53,7 +53,7 @@ func TestATopicOfManyPartitionsIsManyLogs(t *testing.T) {
 	require.Len(t, d.poll(reader, 3), 3)
 }
 
-func TestALogOfAnotherDoorIsATopicWithOnePartition(t *testing.T) {
+func TestALogOfAnotherProtocolIsATopicWithOnePartition(t *testing.T) {
 	d := openNew(t)
 	_, err := d.node.CreateLog(t.Context(), node.Caller{}, "ledger", node.Config{Retention: time.Hour})
 	require.NoError(t, err)

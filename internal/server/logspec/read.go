@@ -1,4 +1,4 @@
-package logspecdoor
+package logspecserver
 
 import (
 	"context"

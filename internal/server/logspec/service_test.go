@@ -1,4 +1,4 @@
-package logspecdoor
+package logspecserver
 
 import (
 	"bytes"
@@ -137,7 +137,7 @@ func (f *fakeNode) CreateLog(_ context.Context, c node.Caller, name string, _ no
 
 func (f *fakeNode) Read(_ context.Context, _ node.Caller, _ string, q node.ReadRequest) (Reader, error) {
 	if q.From.Kind != node.FromOffset || !q.Follow || q.Until != node.NoOffset {
-		panic("not what this door asks for")
+		panic("not what this server asks for")
 	}
 	if q.From.Offset > f.end {
 		return nil, record.Refuse(record.OffsetBeyondEnd, "beyond")
@@ -185,7 +185,7 @@ func serve(t *testing.T, n Node) (*rpc.Server, logspec.LogClient) {
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	conn, err := grpc.NewClient("passthrough:door",
+	conn, err := grpc.NewClient("passthrough:server",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-// Package wire is the gRPC codec that our client and our doors share. It
+// Package wire is the gRPC codec that our client and our servers share. It
 // carries the messages of the append and read paths without copying the
 // batches in them, and everything else as the ordinary protobuf codec does. A
 // peer sees no difference: the bytes are those of the generated messages.

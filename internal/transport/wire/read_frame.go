@@ -14,7 +14,7 @@ import (
 )
 
 // ReadFrame stands for a strandline.v1.ReadResponse in READ_FORMAT_BATCHES, or
-// a heartbeat. A door sends Parts; a client receives Batches.
+// a heartbeat. A server sends Parts; a client receives Batches.
 type ReadFrame struct {
 	LogID      uint64
 	First      int64 // offset of the first record

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// door is a node with a Kafka port, in this process.
-type door struct {
+// testServer is a node with a Kafka port, in this process.
+type testServer struct {
 	*testing.T
 	node    *node.Node
 	server  *Server
@@ -32,18 +32,18 @@ type door struct {
 	stop    func() // of a member of a cluster
 }
 
-func open(t *testing.T, dir string, o Options) *door {
+func open(t *testing.T, dir string, o Options) *testServer {
 	t.Helper()
 	return openOn(t, dir, o, nil)
 }
 
-func openOn(t *testing.T, dir string, o Options, disk segment.FS) *door {
+func openOn(t *testing.T, dir string, o Options, disk segment.FS) *testServer {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
 	require.NoError(t, err)
 	o.Logger = quiet
-	d := &door{T: t, node: n, server: New(Verbs(n), o)}
+	d := &testServer{T: t, node: n, server: New(Verbs(n), o)}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)
 	d.address = l.Addr().String()
@@ -57,11 +57,11 @@ func openOn(t *testing.T, dir string, o Options, disk segment.FS) *door {
 	return d
 }
 
-// over opens another door to the same node, as n shows it.
-func (d *door) over(n Node) *door {
+// over opens another server to the same node, as n shows it.
+func (d *testServer) over(n Node) *testServer {
 	d.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	other := &door{T: d.T, node: d.node, server: New(n, Options{Logger: quiet})}
+	other := &testServer{T: d.T, node: d.node, server: New(n, Options{Logger: quiet})}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(d, err)
 	other.address = l.Addr().String()
@@ -74,10 +74,10 @@ func (d *door) over(n Node) *door {
 	return other
 }
 
-func openNew(t *testing.T) *door { return open(t, t.TempDir(), Options{}) }
+func openNew(t *testing.T) *testServer { return open(t, t.TempDir(), Options{}) }
 
 // client is franz-go's, which picks versions and codecs by itself.
-func (d *door) client(options ...kgo.Opt) *kgo.Client {
+func (d *testServer) client(options ...kgo.Opt) *kgo.Client {
 	d.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(d.address), kgo.DialTimeout(5 * time.Second)}, options...)...)
 	require.NoError(d, err)
@@ -86,26 +86,26 @@ func (d *door) client(options ...kgo.Opt) *kgo.Client {
 }
 
 // ctx ends a test that hangs.
-func (d *door) ctx() context.Context {
+func (d *testServer) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(d.Context(), 30*time.Second)
 	d.Cleanup(cancel)
 	return ctx
 }
 
-// request sends one request of kmsg to the door, at its version.
-func request[R any](d *door, c *kgo.Client, q kmsg.Request) R {
+// request sends one request of kmsg to the server, at its version.
+func request[R any](d *testServer, c *kgo.Client, q kmsg.Request) R {
 	d.Helper()
 	r, err := c.Request(d.ctx(), q)
 	require.NoError(d, err)
 	return any(r).(R)
 }
 
-func (d *door) create(topic string, partitions int32) {
+func (d *testServer) create(topic string, partitions int32) {
 	d.Helper()
 	d.createReplicated(topic, partitions, 1)
 }
 
-func (d *door) createReplicated(topic string, partitions int32, replicas int16) {
+func (d *testServer) createReplicated(topic string, partitions int32, replicas int16) {
 	d.Helper()
 	q := kmsg.NewPtrCreateTopicsRequest()
 	t := kmsg.NewCreateTopicsRequestTopic()
@@ -116,7 +116,7 @@ func (d *door) createReplicated(topic string, partitions int32, replicas int16) 
 }
 
 // poll reads records until there are n.
-func (d *door) poll(c *kgo.Client, n int) []*kgo.Record {
+func (d *testServer) poll(c *kgo.Client, n int) []*kgo.Record {
 	d.Helper()
 	var records []*kgo.Record
 	for ctx := d.ctx(); len(records) < n; {
@@ -142,7 +142,7 @@ type raw struct {
 	correlation int32
 }
 
-func (d *door) raw() *raw {
+func (d *testServer) raw() *raw {
 	d.Helper()
 	conn, err := net.Dial("tcp", d.address)
 	require.NoError(d, err)
@@ -187,7 +187,7 @@ func (c *raw) receiveBytes() (body []byte, correlation int32) {
 	return body[4:], int32(binary.BigEndian.Uint32(body))
 }
 
-// closed waits for the door to close the connection.
+// closed waits for the server to close the connection.
 func (c *raw) closed() {
 	c.Helper()
 	_, err := c.Read(make([]byte, 1))
@@ -195,12 +195,12 @@ func (c *raw) closed() {
 }
 
 // received counts the requests of a kind that wait for their answer or got it.
-func (d *door) received(key int16) int {
+func (d *testServer) received(key int16) int {
 	return int(testutil.ToFloat64(d.server.metrics.byAPI[apis[key]]))
 }
 
 // receivedUnserved counts requests that are not served and got an answer.
-func (d *door) receivedUnserved() int {
+func (d *testServer) receivedUnserved() int {
 	return int(testutil.ToFloat64(d.server.metrics.byAPI[unserved]))
 }
 
@@ -230,8 +230,8 @@ func produceRequest(topic string, acks int16, batch []byte) *kmsg.ProduceRequest
 	return q
 }
 
-// appendDirectly appends as another door would.
-func (d *door) appendDirectly(log string, batch record.Batch) record.Offset {
+// appendDirectly appends as another server would.
+func (d *testServer) appendDirectly(log string, batch record.Batch) record.Offset {
 	d.Helper()
 	answers := make(chan sequence.Answer, 1)
 	d.node.Append(node.Caller{}, log, &sequence.Append{
@@ -243,7 +243,7 @@ func (d *door) appendDirectly(log string, batch record.Batch) record.Offset {
 }
 
 // stored reads the whole log as it is stored.
-func (d *door) stored(log string) []byte {
+func (d *testServer) stored(log string) []byte {
 	d.Helper()
 	r, err := d.node.Read(d.Context(), node.Caller{}, log, node.ReadRequest{Until: node.NoOffset})
 	require.NoError(d, err)

@@ -1,4 +1,4 @@
-package kafkadoor
+package kafkaserver
 
 import (
 	"context"
@@ -10,15 +10,15 @@ import (
 
 	"strandline.dev/client"
 	"strandline.dev/internal/node"
-	grpcdoor "strandline.dev/internal/server/grpc"
+	grpcserver "strandline.dev/internal/server/grpc"
 	"strandline.dev/internal/server/rpc"
 )
 
 // beside serves gRPC on the same node, and returns a client of it.
-func (d *door) beside() *client.Client {
+func (d *testServer) beside() *client.Client {
 	d.Helper()
 	s := rpc.New(rpc.Options{Logger: d.server.logger})
-	grpcdoor.Register(s, grpcdoor.Verbs(d.node))
+	grpcserver.Register(s, grpcserver.Verbs(d.node))
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(d, err)
 	served := make(chan error, 1)
@@ -33,7 +33,7 @@ func (d *door) beside() *client.Client {
 	return c
 }
 
-func TestWhatOneDoorWritesTheOtherReadsUnderTheSameOffsetsAndBytes(t *testing.T) {
+func TestWhatOneProtocolWritesTheOtherReadsUnderTheSameOffsetsAndBytes(t *testing.T) {
 	d := openNew(t)
 	c := d.beside()
 	_, err := d.node.CreateLog(d.ctx(), node.Caller{}, "orders", node.Config{})
