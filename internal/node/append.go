@@ -2,7 +2,7 @@ package node
 
 import (
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 )
 
@@ -38,5 +38,5 @@ func (h *hosted) admit(a *sequence.Append) *record.Refusal {
 }
 
 func (h *hosted) append(a *sequence.Append, done func(sequence.Answer)) {
-	h.replica.Append(&replica.Request{Append: a, Done: done})
+	h.replica.Append(&core.Request{Append: a, Done: done})
 }

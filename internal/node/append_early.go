@@ -1,7 +1,7 @@
 package node
 
 import (
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 )
 
@@ -20,5 +20,5 @@ func (n *Node) AppendEarly(c Caller, log string, a *sequence.Append, written, do
 		done(sequence.Answer{Refusal: refusal})
 		return
 	}
-	h.replica.Append(&replica.Request{Append: a, Written: written, Done: done})
+	h.replica.Append(&core.Request{Append: a, Written: written, Done: done})
 }

@@ -10,7 +10,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 )
 
@@ -98,7 +98,7 @@ func (n *Node) bringBackCatalog(ctx context.Context, damage error, begin func() 
 
 func (n *Node) mendOrRenewCatalog(ctx context.Context, m *mending, damage error) error {
 	err := damage
-	if !errors.Is(err, errLost) && !errors.Is(err, replica.ErrForgot) {
+	if !errors.Is(err, errLost) && !errors.Is(err, core.ErrForgot) {
 		_, err = m.repair(ctx)
 		close(m.done)
 	}
@@ -115,7 +115,7 @@ func (n *Node) attendCatalog(ctx context.Context, h *hosted, cause error) {
 	n.awaitShown()
 	n.stepDown(ctx, h)
 	if h.forgetful.Load() {
-		cause = fmt.Errorf("%w: %w", replica.ErrForgot, cause)
+		cause = fmt.Errorf("%w: %w", core.ErrForgot, cause)
 	}
 	n.changing.Lock()
 	if n.closed || n.catalog.Load().host() != h {

@@ -9,7 +9,7 @@ import (
 	"maps"
 	"net"
 	"os"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,7 +20,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/transport/peer"
@@ -111,7 +111,7 @@ func (c *testCluster) start(name string, join []string) {
 	go func() { served <- n.ServePeers(peers) }()
 	c.nodes[name] = n
 	c.stops[name] = func() {
-		if err := n.Close(context.Background()); !errors.Is(err, errBroken) && !errors.Is(err, replica.ErrStalled) {
+		if err := n.Close(context.Background()); !errors.Is(err, errBroken) && !errors.Is(err, runtime.ErrStalled) {
 			require.NoError(c.t, err)
 		}
 		_, _ = peers.Close(), others.Close()
@@ -670,7 +670,7 @@ func TestAChangeAskedOfANodeThatJustBeginsIsMade(t *testing.T) {
 		c.start(name, []string{c.addresses["a"]})
 		n := c.nodes[name]
 		for n.catalog.Load() == nil {
-			runtime.Gosched()
+			goruntime.Gosched()
 		}
 		_, err := n.CreateLog(t.Context(), anyone, "asked-of-"+name, Config{})
 		require.NoError(t, err)

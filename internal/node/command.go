@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 )
 
@@ -12,7 +12,7 @@ import (
 // first the command may still happen.
 func (h *hosted) command(ctx context.Context, c record.Command) (sequence.Answer, error) {
 	return h.await(ctx, func(done func(sequence.Answer)) {
-		h.replica.Append(&replica.Request{Command: &c, Done: done})
+		h.replica.Append(&core.Request{Command: &c, Done: done})
 	})
 }
 
@@ -36,7 +36,7 @@ func (h *hosted) await(ctx context.Context, ask func(done func(sequence.Answer))
 func (h *hosted) confirm(ctx context.Context) error {
 	_, err := h.await(ctx, func(done func(sequence.Answer)) {
 		answer := func(r *record.Refusal) { done(sequence.Answer{Refusal: r}) }
-		if r := h.replica.Do(func(c *replica.Core) { c.Confirm(answer) }); r != nil {
+		if r := h.replica.Do(func(c *core.Core) { c.Confirm(answer) }); r != nil {
 			answer(r)
 		}
 	})

@@ -7,7 +7,8 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 )
 
@@ -25,9 +26,9 @@ const shutTime = 2 * time.Second
 func damageOf(cause error, shared bool) cluster.Damage {
 	_, full := damagedSegmentOf(cause)
 	return cluster.Damage{
-		Lost:    errors.Is(cause, errLost) || errors.Is(cause, replica.ErrForgot),
+		Lost:    errors.Is(cause, errLost) || errors.Is(cause, core.ErrForgot),
 		Corrupt: errors.As(cause, new(*segment.CorruptError)) || full,
-		Full:    full && !errors.Is(cause, replica.ErrEnded),
+		Full:    full && !errors.Is(cause, core.ErrEnded),
 		Shared:  shared,
 	}
 }
@@ -35,7 +36,7 @@ func damageOf(cause error, shared bool) cluster.Damage {
 // foundDamage is called when stored bytes of a log that runs here are not what
 // was written. It may be called from anywhere, and does not block.
 func (n *Node) foundDamage(h *hosted, cause error) {
-	if errors.Is(cause, replica.ErrForgot) {
+	if errors.Is(cause, core.ErrForgot) {
 		h.forgetful.Store(true) // which counts for more than what was found before
 	}
 	d := damageOf(cause, n.othersHold(h))
@@ -149,7 +150,7 @@ func (n *Node) shut(h *hosted) bool {
 	if err != nil {
 		n.logger.Warn("a log with damaged files did not close cleanly", "log", h.name, "error", err)
 	}
-	return !errors.Is(err, replica.ErrStalled)
+	return !errors.Is(err, runtime.ErrStalled)
 }
 
 // sharedLog tells whether other nodes hold a log too.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 )
 
 // States of a log on this node, as its metrics name them.
@@ -47,7 +47,7 @@ func (n *Node) lookAtFollowers(hosts map[string]*hosted) {
 			continue
 		}
 		asked.Add(1)
-		look := func(peers []replica.Peer) {
+		look := func(peers []core.Peer) {
 			h.peers.Store(&peers)
 			asked.Done()
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 )
 
 // How fresh a read is on a replica that may lag. The age of what a replica
@@ -15,7 +15,7 @@ import (
 // is known here. While somebody reads, it asks again with every tick.
 
 // minMaxAge is the least bound that asking once a tick can keep.
-const minMaxAge = 2 * replica.TickMillis * time.Millisecond
+const minMaxAge = 2 * core.TickMillis * time.Millisecond
 
 // makeSure waits until this replica knows what the read asks for.
 func (h *hosted) makeSure(ctx context.Context, q *ReadRequest) error {
@@ -103,7 +103,7 @@ func (h *hosted) refreshAge() {
 		return
 	}
 	answered := func(*record.Refusal) { h.asking.Store(false) }
-	if r := h.replica.Do(func(c *replica.Core) { c.Confirm(answered) }); r != nil {
+	if r := h.replica.Do(func(c *core.Core) { c.Confirm(answered) }); r != nil {
 		answered(nil)
 	}
 }

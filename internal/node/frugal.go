@@ -7,7 +7,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/runtime"
 )
 
 // frugal is how a metered reader uses the node's memory for reads. A chunk takes its
@@ -39,7 +39,7 @@ func (f *frugal) take(ctx context.Context, r *Reader) error {
 	if _, end, err := r.host.replica.Tail().Bounds(); err != nil || r.next >= end {
 		return nil // it will wait for more, and hold nothing meanwhile
 	}
-	if err := f.reads.Acquire(ctx, replica.ChunkRoom); err != nil {
+	if err := f.reads.Acquire(ctx, runtime.ChunkRoom); err != nil {
 		return err
 	}
 	f.taken = true
@@ -49,7 +49,7 @@ func (f *frugal) take(ctx context.Context, r *Reader) error {
 func (f *frugal) give() {
 	if f != nil && f.taken {
 		f.taken = false
-		f.reads.Release(replica.ChunkRoom)
+		f.reads.Release(runtime.ChunkRoom)
 	}
 }
 
@@ -69,7 +69,7 @@ func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 	}
 	if !f.taken {
 		// It came while nothing was there to be read; it is counted all the same.
-		if !f.reads.TryAcquire(replica.ChunkRoom) {
+		if !f.reads.TryAcquire(runtime.ChunkRoom) {
 			return copied(c), nil
 		}
 		f.taken = true
@@ -84,7 +84,7 @@ func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 
 // charged makes the part of the memory that the reader has taken that of a chunk.
 func (r *Reader) charged(release func()) func() {
-	settle := sync.OnceFunc(func() { r.slow.reads.Release(replica.ChunkRoom) })
+	settle := sync.OnceFunc(func() { r.slow.reads.Release(runtime.ChunkRoom) })
 	r.slow.taken, r.slow.settle = false, settle
 	return func() {
 		release()

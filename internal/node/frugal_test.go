@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/runtime"
 )
 
 // A metered reader gets all records in order, whether memory is short or not, and
@@ -25,7 +25,7 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 	for _, short := range []bool{false, true} {
 		t.Run(fmt.Sprint("short of memory ", short), func(t *testing.T) {
 			if short {
-				others := reads.Size() - 2*replica.ChunkRoom
+				others := reads.Size() - 2*runtime.ChunkRoom
 				require.True(t, reads.TryAcquire(others))
 				defer reads.Release(others)
 			}
@@ -71,7 +71,7 @@ func TestAReaderThatIsClosedHoldsNothing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Next(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, replica.ChunkRoom, n.memory.Reads.Used())
+	require.EqualValues(t, runtime.ChunkRoom, n.memory.Reads.Used())
 	r.Close()
 	require.Zero(t, n.memory.Reads.Used())
 }

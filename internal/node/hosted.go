@@ -17,7 +17,8 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 )
 
@@ -29,7 +30,7 @@ type hosted struct {
 	config  atomic.Pointer[Config]
 	// replicaID is that of the replica on this node.
 	replicaID uint64
-	replica   *replica.Replica // nil when the log cannot be served
+	replica   *runtime.Replica // nil when the log cannot be served
 	log       segment.Log
 
 	// standing is why the log has not been served since it was opened or its
@@ -71,7 +72,7 @@ type hosted struct {
 	intake   intake // of entries
 
 	// peers is what its replicas were at the last look at them, see followers.go.
-	peers atomic.Pointer[[]replica.Peer]
+	peers atomic.Pointer[[]core.Peer]
 	told  leaderNow // tellNews's own
 
 	readers atomic.Int64 // reads under way that tell how old their knowledge is
@@ -163,7 +164,7 @@ func (h *hosted) closeReplica(ctx context.Context) error {
 // disk needs that works.
 const closeGrace = 5 * time.Second
 
-// awaitClosed returns what comes out of closed, or replica.ErrStalled if ctx has
+// awaitClosed returns what comes out of closed, or runtime.ErrStalled if ctx has
 // ended and nothing comes for closeGrace.
 func awaitClosed(ctx context.Context, closed <-chan error) error {
 	select {
@@ -177,7 +178,7 @@ func awaitClosed(ctx context.Context, closed <-chan error) error {
 	case err := <-closed:
 		return err
 	case <-grace.C:
-		return replica.ErrStalled
+		return runtime.ErrStalled
 	}
 }
 
@@ -210,7 +211,7 @@ func (n *Node) makeReplica(owner segment.Owner, founders []uint64) error {
 	if err := n.disk.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove an unfinished replica: %w", err)
 	}
-	b, err := replica.Bootstrap(founders)
+	b, err := core.Bootstrap(founders)
 	if err != nil {
 		return err
 	}
@@ -286,7 +287,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		}
 	}
 	h.found = func(err error) { n.foundDamage(h, err) }
-	h.replica, err = replica.Start(replica.Options{
+	h.replica, err = runtime.Start(runtime.Options{
 		ID: h.replicaID, Log: h.log, Memory: n.memory, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: n.options.ClockSkew,
 		Stall: n.options.DiskStall,
 		// The first founder begins a new log; the others would only be in its way.
@@ -296,7 +297,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		},
 		Address:       func(id uint64) string { return n.addressOf(h, id) },
 		Committed:     n.metrics.committed,
-		LeaderChanged: func(before, now replica.Status) { n.leaderChanged(h, before, now) },
+		LeaderChanged: func(before, now core.Status) { n.leaderChanged(h, before, now) },
 		Damaged:       h.found,
 	})
 	if err != nil {
@@ -308,7 +309,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 
 func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.HardState, error) {
 	if h.config.Load().Durability == Memory {
-		b, err := replica.Bootstrap(l.Founders)
+		b, err := core.Bootstrap(l.Founders)
 		if err != nil {
 			return segment.HardState{}, err
 		}

@@ -8,7 +8,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 )
 
@@ -67,7 +67,7 @@ func (k *keeper) stop() {
 }
 
 func (n *Node) keepTime(ctx context.Context) {
-	tick := time.NewTicker(replica.TickMillis * time.Millisecond)
+	tick := time.NewTicker(core.TickMillis * time.Millisecond)
 	defer tick.Stop()
 	for ticks := 0; ; {
 		select {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 )
 
 // newsLines is how many logs may have a line of their own when leaders change. The
@@ -16,7 +16,7 @@ const newsLines = 10
 // changes and changes back within that time is not worth a line.
 type leaderNews struct {
 	mu      sync.Mutex
-	changed map[*hosted]replica.Status
+	changed map[*hosted]core.Status
 }
 
 // leaderNow is what the last line said of a log's leader.
@@ -26,7 +26,7 @@ type leaderNow struct {
 }
 
 // leaderChanged is called on the log's loop.
-func (n *Node) leaderChanged(h *hosted, before, now replica.Status) {
+func (n *Node) leaderChanged(h *hosted, before, now core.Status) {
 	h.peers.Store(nil) // those of another leadership
 	if before.Leading != now.Leading {
 		n.metrics.elected(h.name, now.Leading)
@@ -34,7 +34,7 @@ func (n *Node) leaderChanged(h *hosted, before, now replica.Status) {
 	n.news.mu.Lock()
 	defer n.news.mu.Unlock()
 	if n.news.changed == nil {
-		n.news.changed = map[*hosted]replica.Status{}
+		n.news.changed = map[*hosted]core.Status{}
 	}
 	n.news.changed[h] = now
 }

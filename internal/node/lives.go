@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/transport/peer"
 )
@@ -234,7 +234,7 @@ func (n *Node) outlive(ctx context.Context, other string, number uint64) {
 	for !n.hasBegun() && ctx.Err() == nil {
 		pause(ctx, changePause)
 	}
-	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", replica.ErrForgot, other)
+	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", core.ErrForgot, other)
 	n.logger.Error("this node has come back with an older copy of its data; its replicas are replaced", "error", cause)
 	if err := n.forgetAll(cause); err != nil {
 		n.logger.Error("a node that has forgotten cannot note so; it stays apart", "error", err)

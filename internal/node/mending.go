@@ -12,7 +12,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 )
 
@@ -232,7 +232,7 @@ func (m *mending) openFiles(ctx context.Context) (*segment.Mender, error) {
 
 // unseen: what is wrong with the files need not show in any one of them.
 func (m *mending) unseen() bool {
-	return errors.Is(m.cause, replica.ErrShort) || errors.Is(m.cause, replica.ErrSpliced)
+	return errors.Is(m.cause, core.ErrShort) || errors.Is(m.cause, core.ErrSpliced)
 }
 
 // round asks once for everything that is missing, and reports whether some of

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 )
 
 // gathered are the values of all series, as "name{label=value}"; of histograms the
@@ -142,9 +142,9 @@ func TestANewLeaderIsLoggedInPlainWords(t *testing.T) {
 		h := &hosted{name: fmt.Sprint("many-", i), id: uint64(100 + i), replicaID: 1}
 		n.news.mu.Lock()
 		if n.news.changed == nil {
-			n.news.changed = map[*hosted]replica.Status{}
+			n.news.changed = map[*hosted]core.Status{}
 		}
-		n.news.changed[h] = replica.Status{Leader: 1, Leading: true, Term: 3}
+		n.news.changed[h] = core.Status{Leader: 1, Leading: true, Term: 3}
 		n.news.mu.Unlock()
 	}
 	n.tellNews()

@@ -10,7 +10,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -117,7 +117,7 @@ func (n *Node) deliver(from peer.NodeID, log, to uint64, message []byte) {
 	}
 	err := h.replica.Step(message, func(sender uint64) bool { return n.isOn(h, sender, from) })
 	switch {
-	case errors.Is(err, replica.ErrForged):
+	case errors.Is(err, runtime.ErrForged):
 		n.metrics.forged.Inc()
 		n.logger.Debug("dropped a message for a replica that is not its sender's", "log", h.name, "from", from)
 	case err != nil:

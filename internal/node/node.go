@@ -15,7 +15,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/transport/peer"
 )
@@ -135,7 +135,7 @@ type Options struct {
 	SyncDelay time.Duration
 	// DiskStall is how long a write may take before its disk counts as stalled: a
 	// leader hands over then, and Ready and the status say so. Default
-	// replica.DefaultStall.
+	// runtime.DefaultStall.
 	DiskStall time.Duration
 	// ClockSkew is added to the time of day, to see what a clock that is wrong
 	// would do. For tests.
@@ -183,7 +183,7 @@ func Open(o Options) (*Node, error) {
 	n.spread.node = n
 	n.sessions.turn, n.forming = make(chan struct{}, 1), make(chan struct{}, 1)
 	n.deciding, n.stopDeciding = context.WithCancel(context.Background())
-	n.slow.limit = cmp.Or(o.DiskStall, replica.DefaultStall)
+	n.slow.limit = cmp.Or(o.DiskStall, runtime.DefaultStall)
 	n.slow.closing, n.stopWaiting = context.WithCancel(context.Background())
 	n.me.Store(&identity{})
 	n.logs.Store(&map[string]*hosted{})

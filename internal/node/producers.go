@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 )
 
@@ -22,7 +22,7 @@ func (n *Node) Producers(ctx context.Context, c Caller, log string) ([]sequence.
 		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", log)
 	}
 	found := make(chan []sequence.Producer, 1)
-	if r := h.replica.Do(func(c *replica.Core) { found <- c.Producers(maxProducers) }); r != nil {
+	if r := h.replica.Do(func(c *core.Core) { found <- c.Producers(maxProducers) }); r != nil {
 		return nil, r
 	}
 	select {

@@ -8,7 +8,7 @@ import (
 	"math"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 )
 
@@ -20,7 +20,7 @@ const chunkBytes = 1 << 20
 // goroutine.
 type Reader struct {
 	host   *hosted
-	reader *replica.Reader
+	reader *runtime.Reader
 	pacer  pacer
 	// paced: the newest chunk, of so many bytes, was of old records in a log
 	// that takes appends.

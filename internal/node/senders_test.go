@@ -4,24 +4,25 @@ import (
 	"bytes"
 	"log/slog"
 	"net"
-	"runtime"
+	goruntime "runtime"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 )
 
 // voteOf is a message by which a replica asks another one for its vote.
 func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
-	b, err := replica.Bootstrap(founders)
+	b, err := core.Bootstrap(founders)
 	require.NoError(t, err)
 	log := segment.NewMemory(b)
 	asked := make(chan []byte, 1)
-	r, err := replica.Start(replica.Options{
+	r, err := runtime.Start(runtime.Options{
 		Memory: budget.New(budget.Least),
 		ID:     from, Log: log, HardState: b.HardState, Eager: true, Logger: slog.New(slog.DiscardHandler),
 		Send: func(other uint64, _ bool, message net.Buffers) bool {
@@ -45,7 +46,7 @@ func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
 			return message
 		default:
 			r.Tick()
-			runtime.Gosched()
+			goruntime.Gosched()
 		}
 	}
 }

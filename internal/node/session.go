@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 )
 
@@ -66,7 +66,7 @@ func (n *Node) KeepSession(ctx context.Context, caller Caller, log string, id re
 		return refusal
 	}
 	_, err := h.await(ctx, func(done func(sequence.Answer)) {
-		if r := h.replica.Do(func(c *replica.Core) { c.KeepSession(id, done) }); r != nil {
+		if r := h.replica.Do(func(c *core.Core) { c.KeepSession(id, done) }); r != nil {
 			done(sequence.Answer{Refusal: r})
 		}
 	})
@@ -104,19 +104,19 @@ func (n *Node) Resolve(ctx context.Context, caller Caller, log string, id record
 	return found.Outcome, found.Epoch, err
 }
 
-func (h *hosted) resolve(ctx context.Context, id record.SessionID, epoch record.Epoch, number record.Sequence) (replica.Resolution, error) {
-	var found replica.Resolution // belongs to the log's loop until the answer is there
+func (h *hosted) resolve(ctx context.Context, id record.SessionID, epoch record.Epoch, number record.Sequence) (core.Resolution, error) {
+	var found core.Resolution // belongs to the log's loop until the answer is there
 	_, err := h.await(ctx, func(done func(sequence.Answer)) {
-		settle := func(f replica.Resolution, r *record.Refusal) {
+		settle := func(f core.Resolution, r *record.Refusal) {
 			found = f
 			done(sequence.Answer{Refusal: r})
 		}
-		if r := h.replica.Do(func(c *replica.Core) { c.Resolve(id, epoch, number, settle) }); r != nil {
-			settle(replica.Resolution{}, r)
+		if r := h.replica.Do(func(c *core.Core) { c.Resolve(id, epoch, number, settle) }); r != nil {
+			settle(core.Resolution{}, r)
 		}
 	})
 	if err != nil {
-		return replica.Resolution{}, err
+		return core.Resolution{}, err
 	}
 	return found, nil
 }

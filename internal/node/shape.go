@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 )
 
 // shapeEvery is how often leaders look whether their logs have the replicas
@@ -152,7 +152,7 @@ func (n *Node) shapeCatalog(ctx context.Context, h *hosted, state *catalogState)
 // that the log is settled, it is done only when that outlasts a power cut.
 func (h *hosted) reshape(ctx context.Context, voters, learners []uint64, settled bool) (done bool, err error) {
 	answer := make(chan bool, 1)
-	refusal := h.replica.Do(func(c *replica.Core) {
+	refusal := h.replica.Do(func(c *core.Core) {
 		answer <- c.Reshape(voters, learners) && (settled || c.ConfigurationDurable())
 	})
 	if refusal != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 )
 
@@ -95,7 +95,7 @@ func TestALogWhoseFilesTakeForEverToOpenDoesNotBlockClose(t *testing.T) {
 	other := (*c.nodes["c"].logs.Load())["others"]
 	closing, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, c.nodes["c"].Close(closing), replica.ErrStalled)
+	require.ErrorIs(t, c.nodes["c"].Close(closing), runtime.ErrStalled)
 	<-other.replica.Ended() // it was closed all the same
 	works()
 	c.stop("c")

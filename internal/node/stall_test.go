@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 )
 
@@ -74,7 +74,7 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 	})
 	closing, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, n.Close(closing), replica.ErrStalled)
+	require.ErrorIs(t, n.Close(closing), runtime.ErrStalled)
 	works()
 	c.stop(stalled)
 	c.start(stalled, nil)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 )
 
 // statusTime is how long a node may take to tell of itself before it counts as
@@ -26,14 +26,14 @@ type report struct {
 
 // logReport is what a node knows of a log that it holds.
 type logReport struct {
-	Leading    bool           `json:"leading"`
-	Term       uint64         `json:"term"`
-	Start, End record.Offset  `json:",omitempty"`
-	Used       int64          `json:"used,omitempty"` // bytes on its disk
-	Voters     []uint64       `json:"voters"`
-	Learners   []uint64       `json:"learners"`
-	Peers      []replica.Peer `json:"peers,omitempty"` // of a leader
-	Problem    string         `json:"problem,omitempty"`
+	Leading    bool          `json:"leading"`
+	Term       uint64        `json:"term"`
+	Start, End record.Offset `json:",omitempty"`
+	Used       int64         `json:"used,omitempty"` // bytes on its disk
+	Voters     []uint64      `json:"voters"`
+	Learners   []uint64      `json:"learners"`
+	Peers      []core.Peer   `json:"peers,omitempty"` // of a leader
+	Problem    string        `json:"problem,omitempty"`
 	// Mending: its files are damaged and are being mended. Lost: it gets
 	// another replica on this node.
 	Mending bool `json:"mending,omitempty"`

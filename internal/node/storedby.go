@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 )
 
 // StoredBy returns how far other nodes have stored a log that this node leads, by
@@ -15,8 +15,8 @@ func (n *Node) StoredBy(ctx context.Context, caller Caller, log string) (map[uin
 	if refusal != nil {
 		return nil, refusal
 	}
-	peers := make(chan []replica.Peer, 1)
-	if r := h.replica.Peers(func(known []replica.Peer) { peers <- known }); r != nil {
+	peers := make(chan []core.Peer, 1)
+	if r := h.replica.Peers(func(known []core.Peer) { peers <- known }); r != nil {
 		return nil, r
 	}
 	ends := map[uint64]record.Offset{}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/tail"
 )
 
 // Trim drops every record below before. Readers see the new start at once;
@@ -47,13 +47,13 @@ func (n *Node) Trim(ctx context.Context, caller Caller, log string, before recor
 // it finds it. A leader answers once a majority has the trim, and that may be
 // before its own disk has it and it is applied here. The trim has happened
 // whatever becomes of the wait, so nothing is returned.
-func awaitStart(ctx context.Context, tail *replica.Tail, start record.Offset) {
+func awaitStart(ctx context.Context, readable *tail.Tail, start record.Offset) {
 	for {
-		at, end, err := tail.Bounds()
+		at, end, err := readable.Bounds()
 		if err != nil || at >= start {
 			return
 		}
-		changed := tail.Changed(at, end)
+		changed := readable.Changed(at, end)
 		if changed == nil {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 )
 
 // catalog is where the log is to be. In a cluster that is a log itself; here it
@@ -132,7 +132,7 @@ func (n *node) shape() {
 			return
 		}
 		p, version, term := *n.placed(), n.known, n.replica.Status().Term
-		n.replica.Do(func(c *replica.Core) {
+		n.replica.Do(func(c *core.Core) {
 			switch {
 			case !c.Reshape(p.Wanted(), nil):
 			case p.Settled():

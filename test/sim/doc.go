@@ -5,7 +5,7 @@
 // against the rules of docs/history.md. The same seed gives the same run, to the
 // byte of its history.
 //
-// The replicas are those of production, moved step by step (replica.Stepped), on
+// The replicas are those of production, moved step by step (runtime.Stepped), on
 // segments that lie on a faultdisk.Disk; what is damaged is mended by
 // segment.Mender; where replicas are to be is decided by package cluster, as in
 // a node. Of what damage takes, a log's witness tells most; the little that it cannot

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/test/history"
 )
@@ -74,9 +74,9 @@ func (s *soloist) appendIn(session uint64) {
 	if s.last.hashes == nil {
 		s.last.values, s.last.hashes = w.values(s.name, 1)
 	}
-	s.call(history.Event{Verb: history.Append, Hashes: s.last.hashes, Session: session}, func() *replica.Request {
+	s.call(history.Event{Verb: history.Append, Hashes: s.last.hashes, Session: session}, func() *core.Request {
 		a := w.batch(s.last.values)
 		a.Session = record.SessionID(session)
-		return &replica.Request{Append: a}
+		return &core.Request{Append: a}
 	}, func(sequence.Answer, *history.Event) {})
 }

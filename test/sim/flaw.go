@@ -2,7 +2,7 @@ package sim
 
 import (
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
@@ -12,8 +12,8 @@ import (
 // right. Servers are broken where they are made, see package flaw.
 type flaw struct {
 	log   func(n *node, log segment.Log) segment.Log
-	take  func(n *node, r *replica.Request) // append or command
-	shown func(n *node, s *shown)           // to a reader
+	take  func(n *node, r *core.Request) // append or command
+	shown func(n *node, s *shown)        // to a reader
 	// impatience is taken from, and extra added to, what a client promises of its
 	// deadline and its requests in flight.
 	impatience int64
@@ -21,7 +21,7 @@ type flaw struct {
 }
 
 // take hands a request to the replica.
-func (n *node) take(r *replica.Request) {
+func (n *node) take(r *core.Request) {
 	if f := n.world.flaw; f != nil && f.take != nil && n.replica != nil {
 		f.take(n, r)
 		return

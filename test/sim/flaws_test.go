@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
@@ -33,7 +33,7 @@ var broken = []struct {
 		}}
 	}},
 	{"tells an offset that is too high", []string{"real-time"}, func() *flaw {
-		return &flaw{take: func(n *node, r *replica.Request) {
+		return &flaw{take: func(n *node, r *core.Request) {
 			done := r.Done
 			r.Done = func(a sequence.Answer) {
 				if r.Append != nil && a.Refusal == nil && a.First.First%50 == 0 {

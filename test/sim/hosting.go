@@ -12,7 +12,8 @@ import (
 	"syscall"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 )
 
@@ -130,7 +131,7 @@ func (n *node) drop() {
 	}
 	delete(n.made, id)
 	life := n.life
-	n.world.after(replica.TickMillis*millisecond, func() { n.tick(life) })
+	n.world.after(core.TickMillis*millisecond, func() { n.tick(life) })
 }
 
 func (n *node) dir(replica uint64) string { return path.Join("log", strconv.FormatUint(replica, 10)) }
@@ -150,7 +151,7 @@ func (n *node) open(id uint64, fresh bool) error {
 		if err := disk.RemoveAll(n.dir(id)); err != nil {
 			return err
 		}
-		b, err := replica.Bootstrap(founders)
+		b, err := core.Bootstrap(founders)
 		if err != nil {
 			return err
 		}
@@ -172,7 +173,7 @@ func (n *node) open(id uint64, fresh bool) error {
 	if broken := n.world.flaws().log; broken != nil {
 		n.log = broken(n, log)
 	}
-	n.replica, err = replica.OpenStepped(replica.Options{
+	n.replica, err = runtime.OpenStepped(runtime.Options{
 		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
 		Eager:   founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
 		Send:    n.send,
@@ -212,7 +213,7 @@ func (n *node) hear(from, to uint64, message []byte) {
 		}
 		return false // it was removed, and has not heard so
 	})
-	if err != nil && !errors.Is(err, replica.ErrForged) {
+	if err != nil && !errors.Is(err, runtime.ErrForged) {
 		n.world.fail("node %d refused a message of node %d: %v", n.id, from, err)
 	}
 }

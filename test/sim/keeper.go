@@ -2,7 +2,7 @@ package sim
 
 import (
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/test/history"
 )
@@ -66,7 +66,7 @@ func (k *keeper) keep() {
 				answer(sequence.Answer{Refusal: notHere()})
 				return
 			}
-			n.replica.Do(func(c *replica.Core) { c.KeepSession(record.SessionID(session), answer) })
+			n.replica.Do(func(c *core.Core) { c.KeepSession(record.SessionID(session), answer) })
 		}, k.lost)
 }
 
@@ -82,7 +82,7 @@ func (k *keeper) append() {
 	k.busy = true
 	e, a := k.producer.append(k.session, q.first, q)
 	w.call(e, k.guess.of(w), func(n *node, reply func(history.Event, func())) {
-		n.take(&replica.Request{Append: a(), Done: func(a sequence.Answer) {
+		n.take(&core.Request{Append: a(), Done: func(a sequence.Answer) {
 			reply(told(a), func() {
 				if a.Refusal == nil {
 					k.window, k.next = nil, q.first+1

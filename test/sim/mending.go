@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 )
 
@@ -28,12 +28,12 @@ const mendBytes = 8 << 10
 // be renewed.
 func (n *node) mend() {
 	n.mending = nil
-	if errors.Is(n.distrusted, errForgot) || errors.Is(n.distrusted, replica.ErrForgot) {
+	if errors.Is(n.distrusted, errForgot) || errors.Is(n.distrusted, core.ErrForgot) {
 		return
 	}
 	mender, err := segment.OpenMender(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
 	switch {
-	case err == nil && len(mender.Wants(1)) == 0 && (errors.Is(n.distrusted, replica.ErrShort) || errors.Is(n.distrusted, replica.ErrSpliced)):
+	case err == nil && len(mender.Wants(1)) == 0 && (errors.Is(n.distrusted, core.ErrShort) || errors.Is(n.distrusted, core.ErrSpliced)):
 		// The files do not tell what is wrong with them.
 		_ = mender.Close()
 	case err == nil:

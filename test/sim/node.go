@@ -7,7 +7,8 @@ import (
 	"strconv"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 	"strandline.dev/test/disk/faultdisk"
 )
@@ -39,7 +40,7 @@ type node struct {
 	doom    doom
 
 	replicaID  uint64           // that is hosted here; 0: none
-	replica    *replica.Stepped // nil: none, or it cannot be served
+	replica    *runtime.Stepped // nil: none, or it cannot be served
 	log        segment.Log
 	distrusted error      // why the replica cannot be served
 	found      error      // what proved to be damaged; acted on soon
@@ -223,7 +224,7 @@ func (n *node) tick(life int) {
 		}
 	})
 	if n.life == life {
-		n.world.after(replica.TickMillis*millisecond, func() { n.tick(life) })
+		n.world.after(core.TickMillis*millisecond, func() { n.tick(life) })
 	}
 }
 
@@ -272,8 +273,8 @@ func (n *node) end(powerless bool, remains faultdisk.Remains) {
 	})
 }
 
-func (n *node) time() replica.Now {
-	return replica.Now{Monotonic: (n.world.now - n.begun) / millisecond, Unix: epochMillis + n.world.now/millisecond + n.wall}
+func (n *node) time() core.Now {
+	return core.Now{Monotonic: (n.world.now - n.begun) / millisecond, Unix: epochMillis + n.world.now/millisecond + n.wall}
 }
 
 // fail ends the run: something happened that no fault explains.

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/test/history"
 )
 
@@ -84,7 +84,7 @@ func (r *reader) read(n *node, from int64, limit int, consistency history.Consis
 			return
 		}
 		life := n.life
-		n.replica.Do(func(core *replica.Core) {
+		n.replica.Do(func(core *core.Core) {
 			core.Confirm(func(refusal *record.Refusal) {
 				if n.life == life {
 					answer(refusal)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/test/history"
 )
@@ -154,7 +154,7 @@ func (s suite) leader() (leader *node) {
 }
 
 // ask sends a request to the leader, whoever leads, until the answer is right.
-func (s suite) ask(e history.Event, request func() *replica.Request, right func(sequence.Answer) bool) {
+func (s suite) ask(e history.Event, request func() *core.Request, right func(sequence.Answer) bool) {
 	s.t.Helper()
 	e.Client, e.Log = "suite", logName
 	under, done := false, false
@@ -175,7 +175,7 @@ func (s suite) ask(e history.Event, request func() *replica.Request, right func(
 }
 
 // answered is what an answer tells a history.
-func answered(q *replica.Request, a sequence.Answer) history.Event {
+func answered(q *core.Request, a sequence.Answer) history.Event {
 	e := told(a)
 	if a.Refusal != nil || q.Append != nil {
 		return e
@@ -194,8 +194,8 @@ func outOfRoom(a sequence.Answer) bool { return a.Refusal != nil && a.Refusal.Re
 
 func (s suite) acquireWriter(right func(sequence.Answer) bool) {
 	s.t.Helper()
-	s.ask(history.Event{Verb: history.Writer}, func() *replica.Request {
-		return &replica.Request{Command: &record.Command{Kind: record.AcquireWriter}}
+	s.ask(history.Event{Verb: history.Writer}, func() *core.Request {
+		return &core.Request{Command: &record.Command{Kind: record.AcquireWriter}}
 	}, right)
 }
 
@@ -204,8 +204,8 @@ func (s suite) append(right func(sequence.Answer) bool) {
 	s.t.Helper()
 	for done := false; !done; {
 		values, hashes := s.w.values("suite", 1)
-		s.ask(history.Event{Verb: history.Append, Hashes: hashes}, func() *replica.Request {
-			return &replica.Request{Append: s.w.batch(values)}
+		s.ask(history.Event{Verb: history.Append, Hashes: hashes}, func() *core.Request {
+			return &core.Request{Append: s.w.batch(values)}
 		}, func(a sequence.Answer) bool {
 			done = right(a)
 			return true
@@ -220,8 +220,8 @@ func (s suite) requireTrim() {
 	start, end, err := s.leader().replica.Tail().Bounds()
 	require.NoError(s.t, err)
 	before := start + max((end-start)/2, min(1, end-start))
-	s.ask(history.Event{Verb: history.Trim, Before: int64(before)}, func() *replica.Request {
-		return &replica.Request{Command: &record.Command{Kind: record.Trim, Offset: before}}
+	s.ask(history.Event{Verb: history.Trim, Before: int64(before)}, func() *core.Request {
+		return &core.Request{Command: &record.Command{Kind: record.Trim, Offset: before}}
 	}, succeeded)
 	s.within("a trim on all nodes", func() bool {
 		for _, n := range s.w.nodes {
@@ -248,7 +248,7 @@ func (s suite) requireRead() {
 			if !answered && s.w.now-asked > second {
 				asked = s.w.now
 				n.act(n.life, func() {
-					n.replica.Do(func(c *replica.Core) {
+					n.replica.Do(func(c *core.Core) {
 						c.Confirm(func(r *record.Refusal) { answered = answered || r == nil })
 					})
 				})

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/test/history"
 )
@@ -130,7 +130,7 @@ func (p *producer) attempt(q *request) {
 	c := w.told.Invoke(e)
 	q.call = c
 	w.ask(n, func(n *node, reply func(func())) {
-		n.take(&replica.Request{Append: a(), Done: func(a sequence.Answer) {
+		n.take(&core.Request{Append: a(), Done: func(a sequence.Answer) {
 			reply(func() {
 				if q.call == c && p.session == session {
 					q.call = nil
@@ -241,7 +241,7 @@ func (p *producer) extra(session, low uint64, q *request) {
 	done := func() { p.busy = false }
 	e, a := p.append(session, low, q)
 	w.call(e, p.guess.of(w), func(n *node, reply func(history.Event, func())) {
-		n.take(&replica.Request{Append: a(), Done: func(a sequence.Answer) { reply(told(a), done) }})
+		n.take(&core.Request{Append: a(), Done: func(a sequence.Answer) { reply(told(a), done) }})
 	}, done)
 }
 
@@ -322,7 +322,7 @@ func (p *producer) command(e history.Event, command record.Command, done func(*r
 	e.Client, e.Log = p.name, logName
 	lost := record.Refuse(record.OutcomeUnknown, "no answer")
 	p.world.call(e, p.guess.of(p.world), func(n *node, reply func(history.Event, func())) {
-		n.take(&replica.Request{Command: &command, Done: func(a sequence.Answer) {
+		n.take(&core.Request{Command: &command, Done: func(a sequence.Answer) {
 			e := told(a)
 			e.First, e.Session = nil, uint64(command.Session)
 			reply(e, func() { done(a.Refusal) })
@@ -362,8 +362,8 @@ func (p *producer) resolve(session uint64, epoch uint32, number uint64) {
 				reply(history.Event{Outcome: history.Failed, Reason: notHere().Reason.String()}, settled)
 				return
 			}
-			n.replica.Do(func(c *replica.Core) {
-				c.Resolve(record.SessionID(session), record.Epoch(epoch), record.Sequence(number), func(found replica.Resolution, r *record.Refusal) {
+			n.replica.Do(func(c *core.Core) {
+				c.Resolve(record.SessionID(session), record.Epoch(epoch), record.Sequence(number), func(found core.Resolution, r *record.Refusal) {
 					if r != nil {
 						reply(history.Event{Outcome: history.Failed, Reason: r.Reason.String()}, settled)
 						return

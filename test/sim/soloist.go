@@ -2,7 +2,7 @@ package sim
 
 import (
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/test/history"
 )
@@ -100,10 +100,10 @@ func (s *soloist) append(term uint64, expected record.Offset) {
 	if expected != sequence.NoExpectation {
 		e.ExpectedEnd = new(int64(expected))
 	}
-	s.call(e, func() *replica.Request {
+	s.call(e, func() *core.Request {
 		a := w.batch(values)
 		a.Writer, a.ExpectedEnd = record.WriterTerm(term), expected
-		return &replica.Request{Append: a}
+		return &core.Request{Append: a}
 	}, s.learnEnd)
 }
 
@@ -121,8 +121,8 @@ func (s *soloist) appendLong() {
 	w := s.world
 	w.counts.Spanning++
 	values, hashes := w.valuesOf(s.name, []int{longRecord, longRecord, longRecord, 100, longRecord})
-	s.call(history.Event{Verb: history.Append, Hashes: hashes}, func() *replica.Request {
-		return &replica.Request{Append: w.batches(values)}
+	s.call(history.Event{Verb: history.Append, Hashes: hashes}, func() *core.Request {
+		return &core.Request{Append: w.batches(values)}
 	}, s.learnEnd)
 }
 
@@ -147,7 +147,7 @@ func (s *soloist) appendWritten() {
 					}
 				})
 			}
-			n.take(&replica.Request{
+			n.take(&core.Request{
 				Append: w.batch(values),
 				Written: func(a sequence.Answer) {
 					w.counts.Written++
@@ -159,11 +159,11 @@ func (s *soloist) appendWritten() {
 }
 
 func (s *soloist) command(e history.Event, command record.Command, done func(sequence.Answer, *history.Event)) {
-	s.call(e, func() *replica.Request { return &replica.Request{Command: &command} }, done)
+	s.call(e, func() *core.Request { return &core.Request{Command: &command} }, done)
 }
 
 // call makes a change. What it is told, if it is done, is for done to complete.
-func (s *soloist) call(e history.Event, request func() *replica.Request, done func(sequence.Answer, *history.Event)) {
+func (s *soloist) call(e history.Event, request func() *core.Request, done func(sequence.Answer, *history.Event)) {
 	w := s.world
 	e.Client, e.Log = s.name, logName
 	w.call(e, s.guess.of(w), func(n *node, reply func(history.Event, func())) {

@@ -1,0 +1,129 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/test/flaw"
+)
+
+// apply folds committed entries, which are durable here, into the table.
+func (c *Core) apply(m *raftpb.Message) {
+	start := c.table.Start()
+	for _, e := range m.GetEntries() {
+		if err := c.applyEntry(e); err != nil {
+			if errors.Is(err, sequence.ErrMisfit) {
+				c.out.Damaged = fmt.Errorf("entry %d: %w: %w", e.GetIndex(), ErrSpliced, err)
+			}
+			c.Fail(record.Refuse(record.Corrupt, "entry %d cannot be applied: %v", e.GetIndex(), err))
+			return
+		}
+	}
+	for _, r := range m.GetResponses() {
+		if err := c.raft.Step(r); err != nil {
+			c.logger.Debug("raft refused an apply response", "error", err)
+		}
+	}
+	c.tail.Publish(c.table.Start(), c.table.End())
+	c.tail.Evict(min(c.applied, c.durable)+1, c.tail.Limit())
+	c.short.yes = c.short.yes && c.table.Start() < c.storage.log.StartOffset()
+	if c.table.Start() > start {
+		c.out.Recycle = c.table.Start()
+	}
+}
+
+func (c *Core) applyEntry(e *raftpb.Entry) error {
+	if !flaw.Is(flaw.SnapshotRunsAhead) {
+		if err := c.snapshotBefore(e.GetIndex()); err != nil {
+			return err
+		}
+	}
+	switch e.GetType() {
+	case raftpb.EntryNormal:
+		if len(e.Data) > 0 {
+			start := c.table.Start()
+			if err := c.sequencer.Committed(e.Data, c.checksum(e)); err != nil {
+				return err
+			}
+			if c.table.Start() > start {
+				c.trimmed = e.GetIndex()
+			}
+		}
+	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
+		if err := c.applyConfiguration(e); err != nil {
+			return err
+		}
+	}
+	if flaw.Is(flaw.SnapshotRunsAhead) {
+		if err := c.snapshotBefore(e.GetIndex()); err != nil {
+			return err
+		}
+	}
+	c.applied = e.GetIndex()
+	c.storage.applied, c.storage.appliedTerm = c.applied, e.GetTerm()
+	if c.leading && !c.office && e.GetTerm() == c.term {
+		c.office = true
+		c.sequencer.TakeOffice(int32(c.term), c.now.Monotonic)
+	}
+	return nil
+}
+
+// checksum of an entry is known while it is in the tail.
+func (c *Core) checksum(e *raftpb.Entry) uint32 {
+	if t, ok := c.tail.At(e.GetIndex()); ok && t.GetTerm() == e.GetTerm() {
+		return t.CRC
+	}
+	return record.Checksum(e.Data)
+}
+
+func (c *Core) applyConfiguration(e *raftpb.Entry) error {
+	var change raftpb.ConfChangeI
+	switch e.GetType() {
+	case raftpb.EntryConfChange:
+		one := &raftpb.ConfChange{}
+		if err := proto.Unmarshal(e.Data, one); err != nil {
+			return fmt.Errorf("decode configuration change: %w", err)
+		}
+		change = one
+	default:
+		many := &raftpb.ConfChangeV2{}
+		if err := proto.Unmarshal(e.Data, many); err != nil {
+			return fmt.Errorf("decode configuration change: %w", err)
+		}
+		change = many
+	}
+	c.storage.conf = c.raft.ApplyConfChange(change)
+	c.covering = 0
+	return nil
+}
+
+// snapshotBefore takes the state as of the start of a segment when index is
+// its first.
+func (c *Core) snapshotBefore(index uint64) error {
+	due := false
+	for len(c.starts) > 0 && c.starts[0] <= index {
+		due = true
+		c.starts = c.starts[1:]
+	}
+	if !due {
+		return nil
+	}
+	return c.snapshot()
+}
+
+// snapshot takes the state as of the newest applied entry.
+func (c *Core) snapshot() error {
+	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(c.storage.conf)
+	if err != nil {
+		return fmt.Errorf("encode configuration: %w", err)
+	}
+	c.out.Snapshots = append(c.out.Snapshots, Snapshot{
+		Index: c.applied, Term: c.storage.appliedTerm, Conf: conf, Table: c.table.Copy(),
+	})
+	return nil
+}

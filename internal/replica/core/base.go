@@ -1,0 +1,77 @@
+package core
+
+import "go.etcd.io/raft/v3/raftpb"
+
+// base is the snapshot at the start of the stored log, which a follower gets that
+// lacks the oldest entries. Raft asks for it on the loop, where a disk must not be
+// read: so it hears that there is none at the moment, the snapshot is read aside,
+// and Raft is nudged to ask again.
+type base struct {
+	index, term uint64
+	data        []byte // nil: it is not in memory
+	wanted      bool   // goes out with the next Output
+	reading     bool
+	unused      int // ticks since somebody took it
+}
+
+// take returns the snapshot of an entry, if it is in memory; else it is wanted.
+func (b *base) take(index uint64) (data []byte, term uint64, ok bool) {
+	b.unused = 0
+	if b.data == nil || b.index != index {
+		b.wanted = true
+		return nil, 0, false
+	}
+	return b.data, b.term, true
+}
+
+// begin reports whether the snapshot has to be read now.
+func (b *base) begin() bool {
+	begin := b.wanted && !b.reading
+	b.wanted, b.reading = false, b.reading || begin
+	return begin
+}
+
+// tick lets go of what nobody takes any more.
+func (b *base) tick() {
+	if b.unused++; b.unused > feedTicks {
+		b.data = nil
+	}
+}
+
+// BaseLoaded takes what Log.LoadBase answered, which Output.Base asked for.
+func (c *Core) BaseLoaded(index, term uint64, data []byte, err error) {
+	b := &c.storage.base
+	b.reading = false
+	if err != nil {
+		c.logger.Warn("no snapshot for a follower at the moment", "error", err)
+		c.storage.baseless.wanted = true
+		return
+	}
+	b.index, b.term, b.data, b.unused = index, term, data, 0
+	if c.failed == nil && c.leading {
+		c.nudge(func(next uint64) bool { return next <= index+1 })
+	}
+}
+
+// withMembers is the configuration of a snapshot for followers that are members
+// now. It may be older than they are, and Raft takes no snapshot that does not name
+// it; so members that came later are named as learners, which they were before
+// anything else. Voters are those of the snapshot's index: what changed since is in
+// the entries that follow.
+func withMembers(conf, now *raftpb.ConfState) *raftpb.ConfState {
+	known := map[uint64]bool{}
+	for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(), conf.GetLearnersNext()} {
+		for _, id := range ids {
+			known[id] = true
+		}
+	}
+	for _, ids := range [][]uint64{now.GetVoters(), now.GetVotersOutgoing(), now.GetLearners(), now.GetLearnersNext()} {
+		for _, id := range ids {
+			if !known[id] {
+				known[id] = true
+				conf.Learners = append(conf.Learners, id)
+			}
+		}
+	}
+	return conf
+}

@@ -1,0 +1,46 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3"
+
+	"strandline.dev/internal/segment"
+)
+
+// baseAside fails the test when the snapshot is read before aside is true.
+type baseAside struct {
+	segment.Log
+	t     *testing.T
+	aside bool
+}
+
+func (l *baseAside) LoadBase() (uint64, uint64, []byte, error) {
+	require.True(l.t, l.aside, "the loop reads the disk")
+	return l.Log.LoadBase()
+}
+
+func TestTheSnapshotForAFollowerIsReadAside(t *testing.T) {
+	log := &baseAside{Log: segment.NewMemory(bootstrapOf(t, 1)), t: t}
+	c, err := newCore(1, log, log.HardState())
+	require.NoError(t, err)
+	_, err = c.storage.Snapshot()
+	require.ErrorIs(t, err, raft.ErrSnapshotTemporarilyUnavailable)
+	require.True(t, c.Advance().Base)
+	_, err = c.storage.Snapshot()
+	require.ErrorIs(t, err, raft.ErrSnapshotTemporarilyUnavailable)
+	require.False(t, c.Advance().Base, "it is under way")
+	log.aside = true
+	c.BaseLoaded(log.LoadBase())
+	log.aside = false
+	s, err := c.storage.Snapshot()
+	require.NoError(t, err)
+	require.Equal(t, uint64(bootstrapIndex), s.GetMetadata().GetIndex())
+	require.Equal(t, []uint64{1}, s.GetMetadata().GetConfState().GetVoters())
+
+	for range feedTicks + 1 {
+		c.storage.base.tick()
+	}
+	require.Nil(t, c.storage.base.data, "nobody takes it any more")
+}

@@ -1,0 +1,341 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+// bench is a core with its log, driven by the test: nothing is durable until
+// the test says so.
+type bench struct {
+	t       *testing.T
+	core    *Core
+	log     segment.Log
+	pending []Write
+	now     Now
+	answers []sequence.Answer
+}
+
+func newCore(id uint64, log segment.Log, hard segment.HardState) (*Core, error) {
+	return New(Config{ID: id, Log: log, HardState: hard, Memory: budget.New(budget.Least), Logger: slog.New(slog.DiscardHandler)})
+}
+
+// inMemory returns the oldest index in memory, and how many bytes are there.
+func inMemory(c *Core) (first uint64, bytes int) {
+	for i := c.storage.last; i > 0; i-- {
+		e, ok := c.tail.At(i)
+		if !ok {
+			break
+		}
+		first, bytes = i, bytes+len(e.Data)
+	}
+	return first, bytes
+}
+
+func newBench(t *testing.T) *bench {
+	b, err := Bootstrap([]uint64{1})
+	require.NoError(t, err)
+	log := segment.NewMemory(b)
+	bench := &bench{t: t, log: log, now: Now{Monotonic: 1000, Unix: 1_700_000_000_000}}
+	bench.open(b.HardState)
+	return bench
+}
+
+func (b *bench) open(hard segment.HardState) {
+	var err error
+	b.core, err = newCore(1, b.log, hard)
+	require.NoError(b.t, err)
+	b.pending = nil
+}
+
+// step advances the core and delivers its answers; writes stay pending.
+func (b *bench) step() {
+	b.core.SetNow(b.now)
+	out := b.core.Advance()
+	b.core.Wake()
+	b.pending = append(b.pending, out.Writes...)
+	for _, a := range out.Answers {
+		a.Done(a.Answer)
+	}
+	for _, s := range out.Snapshots {
+		require.NoError(b.t, b.log.SaveSnapshot(s.Index, s.Term, s.Encode()))
+	}
+}
+
+// sync makes everything pending durable, as one group.
+func (b *bench) sync() {
+	group := b.pending
+	b.pending = nil
+	writeAll(b.t, b.core, b.log, group)
+	b.step()
+}
+
+// settle syncs until nothing is left to do.
+func (b *bench) settle() {
+	for b.step(); len(b.pending) > 0; {
+		b.sync()
+	}
+}
+
+func (b *bench) append(a *sequence.Append) *sequence.Answer {
+	answer := &sequence.Answer{}
+	done := false
+	b.core.Append(&Request{Append: a, Done: func(got sequence.Answer) {
+		require.False(b.t, done, "an append is answered once")
+		done = true
+		*answer = got
+		b.answers = append(b.answers, got)
+	}})
+	return answer
+}
+
+func (b *bench) command(c record.Command) *sequence.Answer {
+	answer := &sequence.Answer{}
+	b.core.Append(&Request{Command: &c, Done: func(got sequence.Answer) { *answer = got }})
+	return answer
+}
+
+func values(t *testing.T, texts ...string) *sequence.Append {
+	var builder record.Builder
+	builder.Reset(nil)
+	for _, text := range texts {
+		require.NoError(t, builder.Add(record.Record{Timestamp: 1, Value: []byte(text)}))
+	}
+	batch, err := builder.Finish(record.None)
+	require.NoError(t, err)
+	return &sequence.Append{
+		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: len(texts), Bytes: len(batch),
+	}
+}
+
+// stored reads the whole log back, by the path that tailing readers take.
+func (b *bench) stored() []string {
+	start, end, err := b.core.tail.Bounds()
+	require.NoError(b.t, err)
+	frames, ok := b.core.tail.Read(nil, start, end, 1<<30)
+	if !ok && start < end {
+		cursor, err := b.log.NewCursor(start)
+		require.NoError(b.t, err)
+		defer cursor.Close()
+		for next := start; next < end; {
+			more, err := cursor.Next(end, 1<<20)
+			require.NoError(b.t, err)
+			require.NotEmpty(b.t, more)
+			frames = append(frames, more...)
+			last := more[len(more)-1]
+			next = last.First + record.Offset(last.Count)
+		}
+	}
+	var texts []string
+	for _, f := range frames {
+		if f.Count == 0 {
+			continue
+		}
+		e, err := record.ParseEntry(f.Payload)
+		require.NoError(b.t, err)
+		for rest := e.Body; len(rest) > 0; {
+			var batch record.Batch
+			batch, rest, err = record.Split(rest)
+			require.NoError(b.t, err)
+			for r, err := range batch.Records {
+				require.NoError(b.t, err)
+				texts = append(texts, fmt.Sprintf("%d:%s", r.Offset, r.Value))
+			}
+		}
+	}
+	return texts
+}
+
+func TestALoneVoterTakesOfficeByItself(t *testing.T) {
+	b := newBench(t)
+	require.False(t, b.core.office)
+	b.settle()
+	require.True(t, b.core.office)
+}
+
+func TestNoAnswerLeavesBeforeItsBytesAreDurable(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "a"))
+	b.step()
+	require.Empty(t, b.answers)
+	_, end, _ := b.core.tail.Bounds()
+	require.Zero(t, end, "readers must not see it either")
+	b.sync()
+	require.Len(t, b.answers, 1)
+	require.Equal(t, sequence.Run{First: 0, Count: 1}, b.answers[0].First)
+	require.Equal(t, []string{"0:a"}, b.stored())
+}
+
+func TestAllThatWaitsSharesOneEntryAndTwoAreInFlight(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "a"))
+	b.step()
+	for range 10 {
+		b.append(values(t, "b"))
+		b.step()
+	}
+	// The first went out alone; the next one began the second drain; the other
+	// nine wait for their turn.
+	require.Len(t, b.core.proposals, 2)
+	require.Len(t, b.core.queue, 9)
+	b.sync()
+	require.Len(t, b.answers, 2)
+	require.Len(t, b.core.proposals, 1, "nine appends are one entry")
+	b.settle()
+	require.Len(t, b.answers, 11)
+	require.Len(t, b.stored(), 11)
+}
+
+func TestARefusalWaitsForWhatItRestsOn(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "a"))
+	wrong := values(t, "b")
+	wrong.ExpectedEnd = 0
+	refused := b.append(wrong)
+	b.step()
+	require.Nil(t, refused.Refusal, "the end that it does not match is not durable yet")
+	b.sync()
+	require.Equal(t, record.EndMismatch, refused.Refusal.Reason)
+	require.Equal(t, record.Offset(1), refused.Refusal.End)
+
+	again := b.append(wrong)
+	b.step()
+	require.Equal(t, record.EndMismatch, again.Refusal.Reason, "with nothing in flight a lone leader confirms itself at once")
+}
+
+func TestAFailedDiskAnswersEverythingThatWaits(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	flying := b.append(values(t, "a"))
+	b.step()
+	second := b.append(values(t, "b"))
+	b.step()
+	queued := b.append(values(t, "c"))
+	b.core.Fail(record.Refuse(record.StorageFailed, "input/output error"))
+	later := b.append(values(t, "d"))
+	b.step()
+	for _, a := range []*sequence.Answer{flying, second, queued, later} {
+		require.Equal(t, record.StorageFailed, a.Refusal.Reason)
+	}
+	_, _, err := b.core.tail.Bounds()
+	require.ErrorIs(t, err, &record.Refusal{Reason: record.StorageFailed})
+}
+
+// unreadable is a log whose entries cannot be read.
+type unreadable struct{ segment.Log }
+
+func (unreadable) Entries(uint64, uint64, int) ([]segment.Frame, error) {
+	return nil, errors.New("input/output error")
+}
+
+func TestALogThatCannotBeReadEndsTheReplicaAndNotTheProcess(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "a"))
+	b.settle()
+	_, err := newCore(1, unreadable{b.log}, b.log.HardState())
+	require.ErrorIs(t, err, &record.Refusal{Reason: record.StorageFailed})
+	require.ErrorContains(t, err, "input/output error")
+}
+
+func TestARestartFindsEverythingDurable(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	session := b.command(record.Command{Kind: record.OpenSession, Session: 7, Lease: 1000})
+	b.settle()
+	require.Nil(t, session.Refusal)
+	for i := range 20 {
+		a := values(t, fmt.Sprint(i))
+		a.Session, a.First = 7, record.Sequence(i)
+		b.append(a)
+		b.settle()
+	}
+	b.open(b.log.HardState())
+	b.settle()
+	require.True(t, b.core.office)
+	require.Len(t, b.stored(), 20)
+
+	duplicate := values(t, "19")
+	duplicate.Session, duplicate.First = 7, 19
+	answer := b.append(duplicate)
+	b.settle()
+	require.True(t, answer.Duplicate)
+	require.Equal(t, record.Offset(19), answer.First.First, "the first answer again")
+}
+
+func TestALeaseThatRunsOutEndsTheSession(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.command(record.Command{Kind: record.OpenSession, Session: 7, Lease: 1000})
+	b.settle()
+	require.Equal(t, 1, b.core.table.OpenSessions())
+	for range 30 {
+		b.now.Monotonic += TickMillis
+		b.core.SetNow(b.now)
+		b.core.Tick()
+		b.settle()
+	}
+	require.Zero(t, b.core.table.OpenSessions())
+	late := values(t, "late")
+	late.Session = 7
+	answer := b.append(late)
+	b.settle()
+	require.Equal(t, record.SessionExpired, answer.Refusal.Reason)
+}
+
+func TestATrimBeyondTheEndMovesTheLogOn(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "a", "b"))
+	moved := b.command(record.Command{Kind: record.Trim, Offset: 100, Flags: record.FlagFastForward})
+	b.append(values(t, "c"))
+	b.settle()
+	require.Nil(t, moved.Refusal)
+	start, end, err := b.core.tail.Bounds()
+	require.NoError(t, err)
+	require.Equal(t, []record.Offset{100, 101}, []record.Offset{start, end})
+	require.Equal(t, []string{"100:c"}, b.stored())
+}
+
+func TestATickChangesNothingForAnIdleLog(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "a"))
+	b.settle()
+	require.False(t, b.core.Quiet())
+	for range idleMillis/TickMillis + 1 {
+		b.now.Monotonic += TickMillis
+		b.settle()
+		b.core.Tick()
+	}
+	require.True(t, b.core.Quiet())
+	_, kept := inMemory(b.core)
+	require.Zero(t, kept, "an idle log keeps nothing in memory")
+	require.Equal(t, []string{"0:a"}, b.stored())
+}
+
+// Raft tells a broken invariant by a panic of its logger.
+func TestAReplicaThatRaftFindsContradictedEndsAndNotTheProcess(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	answer := b.append(values(t, "in flight"))
+	b.step()
+	b.core.protect(func() { raftLogger{b.core.logger}.Panicf("entry %d conflict with committed entry", 3) })
+	b.step()
+	require.Equal(t, record.Corrupt, b.core.Failed().Reason)
+	require.ErrorContains(t, b.core.Failed(), "entry 3 conflict with committed entry")
+	require.Equal(t, record.MaybeDone, answer.Refusal.Reason.Outcome())
+	require.Panics(t, func() { b.core.protect(func() { panic("another bug") }) }, "no other panic is held up")
+}

@@ -1,0 +1,150 @@
+package core
+
+import (
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// feed brings entries that have left memory to followers who lag. Raft asks
+// for them on the loop, where a disk must not be read; so it hears that there
+// are none, which makes it wait, and the range is read aside. When it has
+// come, Raft is nudged to ask again.
+type feed struct {
+	// ranges that were read, at most feedRanges; the one asked for longest ago
+	// goes first.
+	ranges []feedRange
+	// reading are the first indexes of ranges under way.
+	reading map[uint64]bool
+	// wanted goes out with the next Output.
+	wanted []uint64
+	// missed: Raft has just been told that a range is not there, and asks for a
+	// snapshot instead.
+	missed bool
+	// unused counts ticks in which nobody took anything.
+	unused int
+}
+
+type feedRange struct {
+	entries []*raftpb.Entry
+}
+
+const (
+	// FeedBytes are read at once: enough for the disk to run at full speed.
+	FeedBytes = 4 << 20
+	// feedRanges bounds what feeding keeps in memory, by two ranges for each
+	// of a good many followers.
+	feedRanges = 8
+	// feedTicks after which what was read and not taken is let go: a second.
+	feedTicks = 20
+)
+
+// take returns the entries from lo on, about maxBytes of them. When half of a
+// range has been taken the next one is read.
+func (f *feed) take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
+	f.unused = 0
+	for i, r := range f.ranges {
+		first := r.entries[0].GetIndex()
+		if lo < first || lo >= first+uint64(len(r.entries)) {
+			continue
+		}
+		f.ranges = append(append(f.ranges[:i:i], f.ranges[i+1:]...), r)
+		from := r.entries[lo-first:]
+		n, size := 0, uint64(0)
+		for n < len(from) && lo+uint64(n) < hi {
+			if size += uint64(len(from[n].Data)); size > maxBytes && n > 0 {
+				break
+			}
+			n++
+		}
+		if behind := first + uint64(len(r.entries)); behind < hi && (lo-first)*2 >= uint64(len(r.entries)) {
+			f.want(behind)
+		}
+		f.missed = false
+		return from[:n:n], true
+	}
+	f.want(lo)
+	f.missed = true
+	return nil, false
+}
+
+// term returns the term of an entry in a range that was read. If there is none, a
+// range is read that begins with it.
+func (f *feed) term(index uint64) (term uint64, ok bool) {
+	f.unused = 0
+	for _, r := range f.ranges {
+		if first := r.entries[0].GetIndex(); index >= first && index < first+uint64(len(r.entries)) {
+			return r.entries[index-first].GetTerm(), true
+		}
+	}
+	f.want(index)
+	f.missed = true
+	return 0, false
+}
+
+func (f *feed) want(lo uint64) {
+	if f.reading[lo] || len(f.reading) >= feedRanges {
+		return
+	}
+	for _, r := range f.ranges {
+		if first := r.entries[0].GetIndex(); lo >= first && lo < first+uint64(len(r.entries)) {
+			return
+		}
+	}
+	if f.reading == nil {
+		f.reading = map[uint64]bool{}
+	}
+	f.reading[lo] = true
+	f.wanted = append(f.wanted, lo)
+}
+
+func (f *feed) add(lo uint64, entries []*raftpb.Entry) {
+	delete(f.reading, lo)
+	if len(entries) == 0 {
+		return
+	}
+	f.ranges = append(f.ranges, feedRange{entries})
+	if len(f.ranges) > feedRanges {
+		f.ranges = append(f.ranges[:0], f.ranges[1:]...)
+	}
+}
+
+func (f *feed) clear() { f.ranges = nil }
+
+// tick lets go of what nobody takes any more.
+func (f *feed) tick() {
+	if f.unused++; f.unused > feedTicks {
+		f.ranges = nil
+	}
+}
+
+// Fed takes a range that Output.Feeds asked for. Without entries it could not
+// be read: the follower's next message makes Raft ask again.
+func (c *Core) Fed(lo uint64, entries []*raftpb.Entry) {
+	c.storage.feed.add(lo, entries)
+	if len(entries) == 0 || c.failed != nil || !c.leading {
+		return
+	}
+	last := entries[len(entries)-1].GetIndex()
+	c.nudge(func(next uint64) bool { return next >= lo && next <= last+1 })
+}
+
+// nudge makes Raft look again at followers for whom something has been read, by
+// the index that they need next. A follower whose heartbeat was answered gets what
+// it lacks. That is said only in the name of one who has been heard of lately, so
+// that nobody counts as alive who is not.
+func (c *Core) nudge(who func(next uint64) bool) {
+	var waiting []uint64
+	c.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if id != c.id && p.RecentActive && p.State != tracker.StateSnapshot && who(p.Next) {
+			waiting = append(waiting, id)
+		}
+	})
+	for _, id := range waiting {
+		if err := c.Step(&raftpb.Message{
+			Type: raftpb.MsgHeartbeatResp.Enum(), From: new(id), To: new(c.id), Term: new(c.term),
+		}); err != nil {
+			c.logger.Debug("raft refused a nudge", "error", err)
+		}
+	}
+}

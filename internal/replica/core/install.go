@@ -1,0 +1,74 @@
+package core
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+// A follower that needs entries which the leader has trimmed gets a snapshot.
+// It holds no records, only the state at the place where the leader's log
+// begins now: end of the log, sessions, configuration. The entries follow.
+
+// Install is a snapshot that replaces the whole log of this replica.
+type Install struct {
+	Index, Term uint64
+	Start       record.Offset
+	Hard        segment.HardState
+	Data        []byte
+}
+
+// install takes a snapshot over. From here the core lives after it; the files
+// follow when the writer comes to it, and until then nobody hears of it.
+func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*Install, error) {
+	meta := s.GetMetadata()
+	_, table, err := decodeState(s.GetData())
+	if err != nil {
+		return nil, err
+	}
+	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(meta.GetConfState())
+	if err != nil {
+		return nil, fmt.Errorf("encode configuration: %w", err)
+	}
+	c.logger.Info("the leader has trimmed what this replica lacks; it goes on behind",
+		"index", meta.GetIndex(), "offset", int64(table.End()))
+	room := c.sequencer.Room()
+	c.table, c.sequencer = table, sequence.New(table)
+	c.sequencer.SetRoom(room)
+	c.applied, c.commit = meta.GetIndex(), max(c.commit, meta.GetIndex())
+	c.storage.applied, c.storage.appliedTerm = c.applied, meta.GetTerm()
+	c.starts, c.short = nil, shortage{}
+	c.installed = meta.GetIndex()
+	c.storage.conf = meta.GetConfState()
+	c.storage.last, c.storage.lastTerm = meta.GetIndex(), meta.GetTerm()
+	c.storage.hard = hard
+	c.durable = min(c.durable, meta.GetIndex())
+	c.tail.Reset(table.End())
+	return &Install{
+		Index: meta.GetIndex(), Term: meta.GetTerm(), Start: table.End(), Hard: hard,
+		Data: encodeState(conf, table.Snapshot(nil)),
+	}, nil
+}
+
+// baseSnapshot is what a follower without the oldest entries gets; nil while it
+// is not in memory.
+func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
+	index := s.log.FirstIndex() - 1
+	data, term, ok := s.base.take(index)
+	if !ok {
+		return nil, nil
+	}
+	conf, _, err := splitState(data)
+	if err != nil {
+		return nil, err
+	}
+	return &raftpb.Snapshot{
+		Data:     data,
+		Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(term), ConfState: withMembers(conf, s.conf)},
+	}, nil
+}

@@ -1,0 +1,127 @@
+package core
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+// What the log has taken is not durable before the core has heard that it is: its
+// newest index rises before the sync.
+func TestAnEntryIsDurableWhenItsOwnWriteIs(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "a"))
+	b.step()
+	b.append(values(t, "b"))
+	b.step()
+	require.Len(t, b.core.proposals, 2)
+	require.GreaterOrEqual(t, len(b.pending), 2)
+	first := b.core.proposals[0].index
+	for i := range b.pending {
+		_, err := b.log.Write([]segment.Write{b.pending[i].Write})
+		require.NoError(t, err)
+	}
+	for len(b.pending[0].Frames) == 0 || b.pending[0].Frames[0].Index != first {
+		b.core.Written(b.pending[0], nil)
+		b.pending = b.pending[1:]
+	}
+	require.Less(t, b.core.durable, first)
+	b.core.Written(b.pending[0], nil)
+	require.Equal(t, first, b.core.durable)
+	require.NotZero(t, b.core.proposals[0].durable)
+	require.Zero(t, b.core.proposals[1].durable, "its write has not been reported")
+}
+
+// A write that was under way when a new leader's entries replaced what it holds
+// makes none of those durable.
+func TestAReplacedEntryIsNotDurable(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	leader := c.leader()
+	c.settle()
+	follower := leader%3 + 1
+	m := c.all[follower]
+	durable := m.core.durable
+	old := Write{Write: segment.Write{Frames: []segment.Frame{{Index: durable + 1, Term: 1}, {Index: durable + 2, Term: 1}}}}
+	m.core.madeDurable(&old)
+	require.Equal(t, durable, m.core.durable)
+}
+
+// Under saturation one drain of the queue makes several entries, which are written
+// together; the next drain forms meanwhile.
+func TestADrainIsInProgressAsAWhole(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	large := func() *sequence.Append { return values(t, strings.Repeat("x", 700<<10)) }
+	for range 4 {
+		b.append(large())
+	}
+	b.step()
+	p := b.core.progress()
+	require.Equal(t, 2, p.drains)
+	require.Len(t, b.core.proposals, 4, "two entries in each")
+	require.Empty(t, b.core.queue, "one drain is synced while the other forms")
+	require.InDelta(t, 4*700<<10, p.bytes, 1<<10, "each append is counted once")
+	require.InDelta(t, 2*700<<10, p.newest, 1<<10)
+	b.settle()
+	require.Len(t, b.answers, 4)
+	require.Zero(t, b.core.progress())
+}
+
+// While writes hang, the ends of sessions are queued once.
+func TestTheEndOfASessionIsQueuedOnce(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	const sessions = 300
+	for id := range record.SessionID(sessions) {
+		b.command(record.Command{Kind: record.OpenSession, Session: id + 1, Lease: 1000})
+	}
+	b.settle()
+	b.append(values(t, "a"))
+	b.step()
+	b.append(values(t, "b"))
+	b.step() // both places are taken, and nothing is written
+	for range 100 {
+		b.now.Monotonic += TickMillis
+		b.step()
+		b.core.Tick()
+	}
+	require.NotEmpty(t, b.core.queue)
+	require.LessOrEqual(t, len(b.core.queue), sessions)
+	for range 10 {
+		b.settle()
+		b.now.Monotonic += TickMillis
+		b.core.Tick()
+	}
+	require.Zero(t, b.core.table.OpenSessions())
+	require.Zero(t, b.core.expiring)
+}
+
+// A log that has fallen idle keeps nothing of its last burst, on any replica.
+func TestAnIdleLogKeepsNothingOfItsLastBurst(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	leader := c.leader()
+	for range 20 {
+		c.append(leader, values(t, strings.Repeat("x", 100<<10)))
+	}
+	c.settle()
+	for id, m := range c.all {
+		_, kept := inMemory(m.core)
+		require.NotZero(t, kept, "replica %d serves readers from memory", id)
+	}
+	for range idleMillis/TickMillis + 1 {
+		c.tick()
+		c.settle()
+	}
+	for id, m := range c.all {
+		_, kept := inMemory(m.core)
+		require.Zero(t, kept, "replica %d", id)
+		require.Nil(t, m.core.queue)
+		require.Nil(t, m.core.proposals)
+	}
+}

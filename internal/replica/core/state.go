@@ -1,0 +1,66 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+// bootstrapIndex is the index and term of the synthetic state that all
+// replicas of a new log start from; the first real entry has the next index.
+const bootstrapIndex = 1
+
+// Bootstrap is the state of a new log whose replicas are voters. Every replica
+// of the log begins with exactly this.
+func Bootstrap(voters []uint64) (segment.Bootstrap, error) {
+	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(&raftpb.ConfState{Voters: voters})
+	if err != nil {
+		return segment.Bootstrap{}, fmt.Errorf("encode configuration: %w", err)
+	}
+	return segment.Bootstrap{
+		Index: bootstrapIndex, Term: bootstrapIndex, Start: 0,
+		HardState: segment.HardState{Term: bootstrapIndex, Commit: bootstrapIndex},
+		ConfState: conf,
+		Snapshot:  encodeState(conf, sequence.NewTable().Snapshot(nil)),
+	}, nil
+}
+
+// encodeState is the content of a snapshot.
+//
+//	0  u32  length of the configuration
+//	4  the configuration (raftpb.ConfState), then the table
+func encodeState(conf, table []byte) []byte {
+	out := binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(conf)+len(table)), uint32(len(conf)))
+	return append(append(out, conf...), table...)
+}
+
+func decodeState(data []byte) (*raftpb.ConfState, *sequence.Table, error) {
+	conf, rest, err := splitState(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	table, err := sequence.RestoreTable(rest)
+	if err != nil {
+		return nil, nil, fmt.Errorf("decode table: %w", err)
+	}
+	return conf, table, nil
+}
+
+// splitState decodes the configuration and returns the table as it is.
+func splitState(data []byte) (conf *raftpb.ConfState, table []byte, err error) {
+	if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
+		return nil, nil, errors.New("snapshot is cut short")
+	}
+	n := binary.LittleEndian.Uint32(data)
+	conf = &raftpb.ConfState{}
+	if err := proto.Unmarshal(data[4:4+n], conf); err != nil {
+		return nil, nil, fmt.Errorf("decode configuration: %w", err)
+	}
+	return conf, data[4+n:], nil
+}

@@ -1,0 +1,50 @@
+package runtime
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/tail"
+	"strandline.dev/internal/segment"
+)
+
+// slowEntries are entries that the disk does not give before it is told to.
+type slowEntries struct {
+	segment.Log
+	give chan struct{}
+}
+
+func (l *slowEntries) Entries(lo, hi uint64, most int) ([]segment.Frame, error) {
+	<-l.give
+	return l.Log.Entries(lo, hi, most)
+}
+
+func TestTheLoopDoesNotWaitForTheDiskToTellHowFarAFollowerIs(t *testing.T) {
+	log := &slowEntries{segment.NewMemory(bootstrapOf(t, 1)), make(chan struct{})}
+	r, err := OpenStepped(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	now := core.Now{Monotonic: 1000, Unix: 1_700_000_000_000}
+	for r.Round(now); r.Unwritten(); r.Round(now) {
+		require.True(t, r.Write())
+	}
+	r.Append(&core.Request{Append: values(t, "one", "two")})
+	r.Round(now)
+	require.True(t, r.Write())
+	// The entry is durable, and not applied before the round ends. What holds it in
+	// memory is not there while the loop looks.
+	told := make(chan []core.Peer, 1)
+	last := log.LastIndex()
+	e, _ := r.tail.At(last)
+	require.Nil(t, r.Do(func(*core.Core) { r.tail.Evict(last+1, 0) }))
+	require.Nil(t, r.Peers(func(peers []core.Peer) { told <- peers }))
+	require.Nil(t, r.Do(func(*core.Core) { r.tail.Append([]tail.Entry{e}) }))
+	r.Round(now)
+	require.Empty(t, told)
+	close(log.give)
+	peers := <-told
+	require.Equal(t, record.Offset(2), peers[0].End)
+}

@@ -1,0 +1,176 @@
+package runtime
+
+import (
+	"errors"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+// Reader reads committed entries in order, from memory where it can and from
+// segments where it must, one chunk ahead of its user. It belongs to one
+// goroutine.
+type Reader struct {
+	replica *Replica
+	next    record.Offset
+	frames  []segment.Frame
+	cursor  segment.Cursor
+	// ahead brings the chunk at next while the user works on the one before;
+	// nil when no read is under way. It has taken ChunkRoom of the node's reads.
+	ahead chan fetched
+}
+
+// fetched is what a read of the tail or of segments gave.
+type fetched struct {
+	frames []segment.Frame
+	memory *[]byte // that the payloads lie in, if it is theirs alone
+	err    error
+}
+
+// NewReader begins at an offset, which may lie at or beyond the end.
+func (r *Replica) NewReader(from record.Offset) *Reader {
+	return &Reader{replica: r, next: from}
+}
+
+// Next returns the entries that hold records from the reader's position up to
+// until (exclusive), about maxBytes of them and at least one, and moves behind
+// them. The first may begin before the position. No frames and no error: there
+// is nothing to read now.
+func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
+	start, end, err := r.replica.tail.Bounds()
+	c := Chunk{Start: start, End: end}
+	if err != nil {
+		return c, err
+	}
+	if r.next < start {
+		return c, trimmed(r.next, start)
+	}
+	until = min(until, end)
+	if r.next >= until {
+		return c, nil
+	}
+	got := r.fetch(until, maxBytes)
+	if got.err != nil {
+		return c, r.refuse(got.err, start)
+	}
+	c.Frames, c.memory = got.frames, got.memory
+	last := &c.Frames[len(c.Frames)-1]
+	r.next = last.First + record.Offset(last.Count)
+	if r.cursor != nil && r.next < end {
+		r.readAhead(end, maxBytes)
+	}
+	return c, nil
+}
+
+// Seek moves the reader, and gives back what it has read ahead.
+func (r *Reader) Seek(to record.Offset) {
+	r.Close()
+	r.next = to
+}
+
+// Close waits for a read under way and releases the segment.
+func (r *Reader) Close() {
+	if r.ahead != nil {
+		got := r.awaitAhead()
+		if got.memory != nil {
+			chunkMemory.Put(got.memory)
+		}
+	}
+	r.closeCursor()
+}
+
+func (r *Reader) awaitAhead() fetched {
+	got := <-r.ahead
+	r.ahead = nil
+	r.replica.options.Memory.Reads.Release(ChunkRoom)
+	return got
+}
+
+func (r *Reader) fetch(until record.Offset, maxBytes int) fetched {
+	if r.ahead != nil {
+		return r.awaitAhead()
+	}
+	frames, ok := r.replica.tail.Read(r.frames[:0], r.next, until, maxBytes)
+	if ok {
+		r.closeCursor()
+		r.frames = frames
+		return fetched{frames: frames}
+	}
+	if r.cursor == nil {
+		cursor, err := r.replica.log.NewCursor(r.next)
+		if err != nil {
+			return fetched{err: err}
+		}
+		r.cursor = cursor
+	}
+	return r.readCursor(until, maxBytes)
+}
+
+// readCursor takes the next frames that hold records from the cursor.
+func (r *Reader) readCursor(until record.Offset, maxBytes int) fetched {
+	memory := chunkMemory.Get().(*[]byte)
+	for {
+		r.cursor.Lend(*memory)
+		frames, err := r.cursor.Next(until, maxBytes)
+		if err == nil && len(frames) == 0 {
+			err = errShort
+		}
+		if err != nil {
+			return fetched{err: err}
+		}
+		kept := frames[:0]
+		for _, f := range frames {
+			if f.Count > 0 && f.First+record.Offset(f.Count) > r.next {
+				kept = append(kept, f)
+			}
+		}
+		if len(kept) > 0 {
+			return fetched{frames: kept, memory: memory}
+		}
+	}
+}
+
+// errShort is a log that ends before its committed end.
+var errShort = errors.New("the segments end before the committed end")
+
+func (r *Reader) readAhead(until record.Offset, maxBytes int) {
+	if _, ok := r.replica.tail.Read(nil, r.next, r.next+1, 0); ok {
+		return // what comes next is in memory
+	}
+	if reads := r.replica.options.Memory.Reads; reads.Used() > reads.Size()/2 || !reads.TryAcquire(ChunkRoom) {
+		return // others need it more
+	}
+	ahead := make(chan fetched, 1)
+	r.ahead = ahead
+	go func() { ahead <- r.readCursor(until, maxBytes) }()
+}
+
+func (r *Reader) closeCursor() {
+	if r.cursor != nil {
+		r.cursor.Close()
+		r.cursor = nil
+	}
+}
+
+func (r *Reader) refuse(err error, start record.Offset) error {
+	var corrupt *segment.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		r.replica.damaged(err)
+		r.replica.logger.Error("stored bytes are corrupt; they are kept and not served", "offset", r.next,
+			"file", corrupt.File, "position", corrupt.Position, "detail", corrupt.Detail)
+		return record.Refuse(record.Corrupt, "the stored bytes at offset %d do not match their checksum: %v", r.next, err)
+	case errors.Is(err, segment.ErrTrimmed):
+		if now, _, gone := r.replica.tail.Bounds(); gone == nil && now > start {
+			start = now
+		}
+		return trimmed(r.next, start)
+	}
+	return record.Refuse(record.StorageFailed, "read at offset %d: %v", r.next, err)
+}
+
+func trimmed(asked, start record.Offset) *record.Refusal {
+	r := record.Refuse(record.OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", asked, start)
+	r.Start = start
+	return r
+}

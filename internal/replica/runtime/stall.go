@@ -1,0 +1,38 @@
+package runtime
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// DefaultStall is how long one operation of the disk may take before the disk
+// counts as stalled. It is far above what a busy disk takes, and a kernel gives a
+// request up only after 30 s or more.
+const DefaultStall = 10 * time.Second
+
+// stall knows since when the writer has waited for the disk. A disk that hangs
+// returns no error: whoever waits for it waits for as long as it likes.
+type stall struct {
+	limit time.Duration
+	since atomic.Int64 // unix ns when the operation under way began; 0: there is none
+}
+
+func (s *stall) begin() { s.since.Store(time.Now().UnixNano()) }
+func (s *stall) end()   { s.since.Store(0) }
+
+// stalled is how long the operation under way has taken, if that is more than the
+// limit; else 0.
+func (s *stall) stalled() time.Duration {
+	since := s.since.Load()
+	if since == 0 {
+		return 0
+	}
+	if took := time.Since(time.Unix(0, since)); took >= s.limit {
+		return took
+	}
+	return 0
+}
+
+// Stalled is how long the disk has not finished a write of this replica, if that
+// is longer than Options.Stall; else 0.
+func (r *Replica) Stalled() time.Duration { return r.writer.stall.stalled() }

@@ -1,0 +1,120 @@
+package runtime
+
+import (
+	"slices"
+
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/tail"
+)
+
+// Stepped is a replica without a goroutine or clock of its own: its owner says
+// what time it is, when a round of its loop runs, and when its disk gets to its
+// writes. Between these calls nothing happens, so a simulation decides the
+// order of everything. It is a Replica in all else; its owner is alone with it,
+// and must not call what waits: HandOver, AwaitOffice, AwaitReplay, Close.
+type Stepped struct {
+	*Replica
+	core  *core.Core
+	feeds []core.Feed
+	base  bool // the snapshot at the start of the log is wanted
+}
+
+// OpenStepped recovers a replica from its log.
+func OpenStepped(o Options) (*Stepped, error) {
+	r, c, err := recovered(o)
+	if err != nil {
+		return nil, err
+	}
+	r.stepped = true
+	r.maintain(nil)
+	return &Stepped{Replica: r, core: c}, nil
+}
+
+// Round takes all that has been handed in and acts on it, until nothing is
+// left. Messages go out by Options.Send meanwhile, answers are delivered.
+func (s *Stepped) Round(now core.Now) {
+	for again := true; again; again = len(s.inbox) > 0 {
+		inputs := s.inbox
+		s.inbox = nil
+		s.core.SetNow(now)
+		for i := range inputs {
+			s.take(s.core, &inputs[i])
+		}
+		out := s.core.Advance()
+		s.damagedBy(s.core, out.Damaged)
+		s.publish(s.core)
+		s.core.Wake()
+		s.feeds = append(s.feeds, out.Feeds...)
+		out.Feeds = out.Feeds[:0]
+		s.base, out.Base = s.base || out.Base, false
+		s.perform(out)
+		out.Clear()
+	}
+}
+
+// Unwritten reports whether there is something to write that somebody waits
+// for.
+func (s *Stepped) Unwritten() bool {
+	return slices.ContainsFunc(s.writer.queue, func(w core.Write) bool { return w.Waits() })
+}
+
+// Write lets the disk take everything that is queued, as one group. What follows from it comes with the next Round. It reports false
+// when the disk has failed: the replica ends with that round.
+func (s *Stepped) Write() bool { return s.writer.flush() }
+
+// Unkept reports whether there is upkeep to be done.
+func (s *Stepped) Unkept() bool { return s.upkeep.pending() }
+
+// Keep does one step of the upkeep. It may run while a write is under way.
+func (s *Stepped) Keep() {
+	if _, err := s.upkeep.step(); err != nil {
+		s.upkeepFailed(err)
+	}
+}
+
+// Mark notes in the log that it has fallen idle; false: the disk has failed.
+func (s *Stepped) Mark() bool { return s.writer.flush() && s.writer.mark() }
+
+// Unread reports whether a follower who lags waits for entries from disk.
+func (s *Stepped) Unread() bool { return len(s.feeds) > 0 || s.base }
+
+// Feed reads what such followers wait for. It is sent with the next Round.
+func (s *Stepped) Feed() {
+	feeds := s.feeds
+	s.feeds = nil
+	if s.base {
+		s.base = false
+		s.loadBase()
+	}
+	for _, f := range feeds {
+		frames, err := s.log.Entries(f.Lo, f.Hi, core.FeedBytes)
+		if err != nil {
+			s.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
+			s.damaged(err)
+		}
+		s.post(input{do: func(c *core.Core) { c.Fed(f.Lo, tail.EntriesOf(frames)) }})
+	}
+}
+
+// BeginHandOver lets another replica lead, if one can.
+func (s *Stepped) BeginHandOver() {
+	s.post(input{do: func(c *core.Core) { c.HandOver(0) }})
+}
+
+// Certain is the index up to which the stored entries are committed, and never
+// change, as Settled tells.
+func (s *Stepped) Certain() uint64 { return s.core.Settled() }
+
+// Committed is the index up to which the log is known to be committed here, and
+// is durable here too.
+func (s *Stepped) Committed() uint64 { return min(s.core.Commit(), s.core.Durable()) }
+
+// Folded is the table that the entries up to an index add up to here, encoded. Two
+// replicas with the same index have the same bytes. The configuration is not part
+// of it: that of a snapshot which a leader sends is newer than its index.
+func (s *Stepped) Folded() (index uint64, table []byte) {
+	return s.core.Folded()
+}
+
+// Applied is the index of the newest entry that was folded.
+func (s *Stepped) Applied() uint64 { return s.core.Applied() }

@@ -1,0 +1,135 @@
+package runtime
+
+import (
+	"sync"
+	"time"
+
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/segment"
+)
+
+// markAfter is how long a log must be idle before its writer adds a sync mark,
+// which lets recovery tell a torn tail from corruption.
+const markAfter = 100 * time.Millisecond
+
+// writer makes the core's writes durable, in order. All that is queued while
+// one write is under way shares the next write and its sync: group commit.
+type writer struct {
+	log segment.Log
+	// done is told of each group once it is durable; the group is its to keep.
+	done func(group []core.Write, rolled []uint64, took time.Duration)
+	// failed is told once; no write follows.
+	failed func(error)
+	stall  stall
+
+	mu     sync.Mutex
+	queue  []core.Write
+	marked bool // nothing was written since the last mark
+	wake   chan struct{}
+	quit   chan struct{}
+}
+
+func newWriter(log segment.Log) *writer {
+	return &writer{log: log, marked: true, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+}
+
+// enqueue hands writes over. Those that nothing waits for ride along with the
+// next one, or with the mark.
+func (w *writer) enqueue(writes []core.Write) {
+	urgent := false
+	for i := range writes {
+		urgent = urgent || writes[i].Waits()
+	}
+	w.mu.Lock()
+	w.queue = append(w.queue, writes...)
+	urgent = urgent || w.marked
+	w.mu.Unlock()
+	if urgent {
+		w.nudge()
+	}
+}
+
+func (w *writer) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes until stop; whatever is queued by then is written first.
+func (w *writer) run() {
+	idle := time.NewTimer(markAfter)
+	defer idle.Stop()
+	for {
+		select {
+		case <-w.wake:
+		case <-idle.C:
+			if !w.flush() || !w.mark() {
+				return
+			}
+			continue
+		case <-w.quit:
+			w.flush()
+			return
+		}
+		if !w.flush() {
+			return
+		}
+		idle.Reset(markAfter)
+	}
+}
+
+// flush writes all that is queued as one group.
+func (w *writer) flush() bool {
+	w.mu.Lock()
+	group := w.queue
+	w.queue = nil
+	if len(group) > 0 {
+		w.marked = false
+	}
+	w.mu.Unlock()
+	return len(group) == 0 || w.write(group)
+}
+
+func (w *writer) write(group []core.Write) bool {
+	w.stall.begin()
+	defer w.stall.end()
+	begin := time.Now()
+	writes := make([]segment.Write, 0, len(group))
+	var rolled []uint64
+	for i := range group {
+		if s := group[i].Install; s != nil {
+			// What came before lies below the snapshot, and goes.
+			writes, rolled = writes[:0], nil
+			if err := w.log.Reset(s.Index, s.Term, s.Start, s.Hard, s.Data); err != nil {
+				w.failed(err)
+				return false
+			}
+		}
+		writes = append(writes, group[i].Write)
+	}
+	result, err := w.log.Write(writes)
+	if err != nil {
+		w.failed(err)
+		return false
+	}
+	w.done(group, append(rolled, result.Rolled...), time.Since(begin))
+	return true
+}
+
+func (w *writer) mark() bool {
+	w.mu.Lock()
+	marked := w.marked
+	w.marked = true
+	w.mu.Unlock()
+	if marked {
+		return true
+	}
+	w.stall.begin()
+	defer w.stall.end()
+	if err := w.log.Mark(); err != nil {
+		w.failed(err)
+		return false
+	}
+	return true
+}
