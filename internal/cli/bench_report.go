@@ -21,7 +21,7 @@ func newBenchReport(c *cli) *cobra.Command {
 		Long: `Read a directory that benchmarks have written with --out, and write into it
 report.html, which needs nothing beside itself, charts/*.svg, result.csv with every
 single run, and result.json.`,
-		Example: "  strandline bench report results\n  strandline bench report results --markdown docs/benchmarks.md",
+		Example: "  strandline bench report results\n  strandline bench report results --markdown docs/benchmarks-results.md",
 		Args:    named("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			page, err := report.Summarize(args[0])
@@ -61,29 +61,34 @@ func writeMarkdown(directory, path string) error {
 		results.WriteCharts(charts))
 }
 
-const markdownIntroduction = `# Measurements
+const markdownIntroduction = `# One full run of the benchmarks
 
-One full run on one machine; figures of runs differ by 15 %, sometimes more. What
-each benchmark does is told by ` + "`strandline bench NAME --help`" + `. This page is made by
+[benchmarks.md](benchmarks.md) says what these figures show. They are of one machine, which
+all servers and clients share; figures of two runs differ by 15 %, sometimes more. This page
+is the output of
 
 ` + "```" + `
 strandline bench all --with-kafka --out results
-strandline bench report results --markdown docs/benchmarks.md
+strandline bench report results --markdown docs/benchmarks-results.md
 ` + "```" + `
 
-Every row names the durability it was measured with, since that is what the
-figures depend on before all else. All servers and clients share the machine. A
-measurement that failed is told above everything, and once more in a table.
+Every row names the durability that it was measured with: figures depend on it before all
+else. A measurement that failed is named above the charts and in a table of its own.
+` + "`" + `strandline bench NAME --help` + "`" + ` describes each benchmark.
 
-` + "`bench all`" + ` measures less than each benchmark by itself, to end within 15 minutes:
-on three nodes only appends and everything at once, and with a slow disk there only
-Strandline's client; on one node with a slow disk only appends;
-Sarama's appends, and those without fsync of the Kafka port and of three nodes, at
-the fewest and the most connections; retentions of 7 days and of 1 second alone, since what is not
-over while it is measured trims nothing (trimmed_percent tells what was); and a
-disk against tmpfs and a memory log with five configurations of the matrix: one
-by one, as fast as it goes, with compression, with large requests, and with both.
-Reads are medians of two runs; the pipeline's shorter round trips, retention, the
-RAM disk, the open loop and everything at once are one run. Kafka's libraries
-have nothing automatic in flight: left alone they keep 5, which is measured.
+` + "`" + `bench all` + "`" + ` ends within 15 minutes and therefore measures less than each benchmark by
+itself:
+
+- On three nodes, only appends and everything at once; with a slow disk there, only
+  Strandline's client. On one node with a slow disk, only appends.
+- Sarama's appends, and appends without fsync through the Kafka port and on three nodes, at
+  the fewest and the most connections only.
+- Retentions of 7 days and of 1 second only; trimmed_percent is what was trimmed during the
+  run.
+- A disk against tmpfs and a memory log with five configurations of the matrix: one by one,
+  as fast as possible, with compression, with large requests, and with both.
+
+Reads are medians of two runs. The pipeline's shorter round trips, retention, the RAM disk,
+the open loop and everything at once are one run. Kafka's libraries choose no number of
+requests in flight by themselves; the default of 5 is measured.
 `
