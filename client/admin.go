@@ -28,7 +28,7 @@ type Admin struct {
 // Admin gives the verbs beside append and read.
 func (c *Client) Admin() *Admin { return &Admin{client: c, trouble: func(error) {}} }
 
-// opener is Admin for the opening of a Producer or Reader, of which OnTrouble
+// opener is Admin for the opening of a Producer or Reader, of which WithTroubleHandler
 // hears.
 func (c *Client) opener(log string) *Admin {
 	return &Admin{client: c, trouble: func(err error) { c.options.onTrouble(log, err) }}

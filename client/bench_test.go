@@ -65,7 +65,7 @@ func BenchmarkAppend(b *testing.B) {
 				e := newEchoServer(b)
 				producers := make([]*client.Producer, connections)
 				for i := range producers {
-					producers[i] = e.producer(b, client.MaxInFlightRequests(limit))
+					producers[i] = e.producer(b, client.WithMaxInFlightRequests(limit))
 				}
 				const workers = 128
 				value := make([]byte, 2048)

@@ -4,7 +4,7 @@
 //	c, err := client.Dial([]string{"127.0.0.1:7171"})
 //	p, err := c.Producer(ctx, "orders")
 //	offset, err := p.Append(ctx, []byte("a record"))
-//	r, err := c.Reader(ctx, "orders", client.FromOffset(offset), client.Follow())
+//	r, err := c.Reader(ctx, "orders", client.WithStartOffset(offset), client.WithFollow())
 //	rec, err := r.Next(ctx)
 //
 // A Client is safe for concurrent use, and so is a Producer: callers that share

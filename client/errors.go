@@ -120,7 +120,7 @@ var (
 var (
 	// ErrUnreachable: no node answered, or the connection broke.
 	ErrUnreachable = &Error{Reason: "UNREACHABLE"}
-	// ErrTimedOut: a record had no answer within RequestTimeout.
+	// ErrTimedOut: a record had no answer within the time of WithRequestTimeout.
 	ErrTimedOut = &Error{Reason: "TIMED_OUT"}
 	// ErrCancelled: the context of the call ended first; errors.Is also matches
 	// context.Canceled or context.DeadlineExceeded.

@@ -31,7 +31,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	r, err := c.Reader(ctx, "orders", client.FromOffset(offset), client.Follow())
+	r, err := c.Reader(ctx, "orders", client.WithStartOffset(offset), client.WithFollow())
 	if err != nil {
 		log.Fatal(err)
 	}

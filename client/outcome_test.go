@@ -214,7 +214,7 @@ func TestAClosedClientSaysSo(t *testing.T) {
 		return s.Context().Err()
 	}
 	c := f.client(t)
-	r, err := c.Reader(t.Context(), "orders", client.Follow())
+	r, err := c.Reader(t.Context(), "orders", client.WithFollow())
 	require.NoError(t, err)
 	_, err = r.Next(t.Context())
 	require.NoError(t, err)

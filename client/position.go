@@ -15,7 +15,7 @@ type SessionPosition struct {
 
 // Position is where the producer stands now. It moves with every record that is
 // accepted; and to 0 in another epoch or session when a record fails, unless
-// EndOnFailure is given.
+// WithEndOnFailure is given.
 func (p *Producer) Position() SessionPosition {
 	p.mu.Lock()
 	defer p.mu.Unlock()

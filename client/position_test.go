@@ -20,7 +20,7 @@ func TestARecordThatIsNotWaitedForCanBeResolved(t *testing.T) {
 	f := newFakeServer(t)
 	answers := make(chan struct{})
 	f.answer = func() { <-answers }
-	p := f.producer(t, client.MaxInFlightRequests(1), client.MaxRequestBytes(100))
+	p := f.producer(t, client.WithMaxInFlightRequests(1), client.WithMaxRequestBytes(100))
 	const records = 10
 	places := make([]*client.Error, records)
 	for i := range places {
@@ -56,7 +56,7 @@ func TestARecordThatIsNotWaitedForCanBeResolved(t *testing.T) {
 func TestASessionGoesOnInAnotherProducer(t *testing.T) {
 	f := newFakeServer(t)
 	f.id = 7
-	p := f.producer(t, client.EndOnFailure())
+	p := f.producer(t, client.WithEndOnFailure())
 	require.Equal(t, client.SessionPosition{LogID: 7, Session: 1}, p.Position())
 	for _, value := range []string{"a", "b", "c"} {
 		_, err := p.Append(t.Context(), []byte(value))
@@ -66,7 +66,7 @@ func TestASessionGoesOnInAnotherProducer(t *testing.T) {
 	require.Equal(t, client.SessionPosition{LogID: 7, Session: 1, Next: 3}, at)
 
 	// The program that was restarted knows only what it kept before "b".
-	again := f.producer(t, client.ResumeSession(client.SessionPosition{LogID: 7, Session: 1, Next: 1}))
+	again := f.producer(t, client.WithSession(client.SessionPosition{LogID: 7, Session: 1, Next: 1}))
 	offset, err := again.Append(t.Context(), []byte("b"))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, offset, "it was there already")
@@ -78,10 +78,10 @@ func TestASessionGoesOnInAnotherProducer(t *testing.T) {
 	require.EqualValues(t, 1, f.count(&f.kept), "whether the session is there is asked first")
 	require.EqualValues(t, 1, f.opened)
 
-	_, err = f.client(t).Producer(t.Context(), "orders", client.WithoutSession(), client.ResumeSession(at))
+	_, err = f.client(t).Producer(t.Context(), "orders", client.WithoutSession(), client.WithSession(at))
 	require.ErrorIs(t, err, client.ErrInvalid)
 	f.keep = func(context.Context) error { return refuse(record.SessionExpired) }
-	_, err = f.client(t).Producer(t.Context(), "orders", client.ResumeSession(at))
+	_, err = f.client(t).Producer(t.Context(), "orders", client.WithSession(at))
 	require.ErrorIs(t, err, client.ErrSessionExpired)
 }
 
@@ -93,7 +93,7 @@ func TestAProducerThatEndsOnFailureGoesOnInNoOtherEpoch(t *testing.T) {
 		}
 		return fate{}
 	}
-	p := f.producer(t, client.EndOnFailure())
+	p := f.producer(t, client.WithEndOnFailure())
 	_, err := p.Append(t.Context(), []byte("a"))
 	require.NoError(t, err)
 	for range 2 {
@@ -115,7 +115,7 @@ func TestAnUnknownRefusalLeavesNothingSaidThatIsNotTrue(t *testing.T) {
 		}
 		return fate{}
 	}
-	p := f.producer(t, client.MaxRequestBytes(1))
+	p := f.producer(t, client.WithMaxRequestBytes(1))
 	var futures []*client.Future
 	for i := range 3 {
 		future, err := p.Send(t.Context(), client.Record{Value: fmt.Append(nil, i)})

@@ -17,7 +17,7 @@ import (
 // given, each at most once. It is safe for concurrent use.
 //
 // Records gather in a request while earlier ones are in flight; see
-// MaxInFlightRequests. When a connection breaks or another node becomes the
+// WithMaxInFlightRequests. When a connection breaks or another node becomes the
 // leader, the requests without an answer are sent again, in order, with the
 // same sequences, so that the log recognises what it has already.
 //
@@ -152,7 +152,7 @@ func (p *Producer) AppendRecord(ctx context.Context, r Record) (int64, error) {
 }
 
 // Send accepts a record and returns the future of its offset. The record has
-// been copied. Send waits while BufferBytes are without answers; an error means
+// been copied. Send waits while as much as WithBufferBytes allows is without answers; an error means
 // that the record was not accepted.
 func (p *Producer) Send(ctx context.Context, r Record) (*Future, error) {
 	q, index, err := p.accept(ctx, &r, false, nil)

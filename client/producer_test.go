@@ -33,7 +33,7 @@ func TestAppendsComeBackWithTheirOffsets(t *testing.T) {
 	offset, err := future.Offset(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 3, offset)
-	first, err := p.AppendBatch(t.Context(), []client.Record{{Value: []byte("4")}, {Value: []byte("5")}}, client.Atomic())
+	first, err := p.AppendBatch(t.Context(), []client.Record{{Value: []byte("4")}, {Value: []byte("5")}}, client.WithAtomic())
 	require.NoError(t, err)
 	require.EqualValues(t, 4, first)
 	require.Equal(t, []string{"0", "1", "2", "3", "4", "5"}, f.values(t))
@@ -66,7 +66,7 @@ func TestCallersThatShareAProducerAreBatched(t *testing.T) {
 	for _, limit := range []int{1, 0} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			f := newFakeServer(t)
-			p := f.producer(t, client.MaxInFlightRequests(limit))
+			p := f.producer(t, client.WithMaxInFlightRequests(limit))
 			const workers, each = 64, 100
 			var group sync.WaitGroup
 			for range workers {
@@ -90,7 +90,7 @@ func TestNoMoreThanTheLimitIsEverInFlight(t *testing.T) {
 	for _, limit := range []int{1, 2, 5} {
 		t.Run(fmt.Sprintf("%d requests", limit), func(t *testing.T) {
 			f := newFakeServer(t)
-			p := f.producer(t, client.MaxInFlightRequests(limit), client.MaxRequestBytes(200))
+			p := f.producer(t, client.WithMaxInFlightRequests(limit), client.WithMaxRequestBytes(200))
 			// Nothing is answered until as many are in flight as may be, or all
 			// are: a client that allows one more has the time to show it.
 			const records = 3000
@@ -112,7 +112,7 @@ func TestNoMoreThanTheLimitIsEverInFlight(t *testing.T) {
 	}
 	t.Run("bytes", func(t *testing.T) {
 		f := newFakeServer(t)
-		p := f.producer(t, client.MaxInFlightRequests(50), client.MaxRequestBytes(1000), client.MaxInFlightBytes(10_000))
+		p := f.producer(t, client.WithMaxInFlightRequests(50), client.WithMaxRequestBytes(1000), client.WithMaxInFlightBytes(10_000))
 		for range 3000 {
 			_, err := p.Send(t.Context(), client.Record{Value: make([]byte, 700)})
 			require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestUnansweredRequestsAreSentAgainInOrder(t *testing.T) {
 				}
 				return fate{}
 			}
-			p := f.producer(t, client.MaxRequestBytes(500))
+			p := f.producer(t, client.WithMaxRequestBytes(500))
 			const records = 2000
 			var want []string
 			futures := make([]*client.Future, records)
@@ -188,7 +188,7 @@ func TestErrorsTellTheTruthUnderFaults(t *testing.T) {
 				}
 				return fate{}
 			}
-			p := f.producer(t, client.RequestTimeout(20*time.Millisecond), client.MaxRequestBytes(500))
+			p := f.producer(t, client.WithRequestTimeout(20*time.Millisecond), client.WithMaxRequestBytes(500))
 			type result struct {
 				offset int64
 				err    error
@@ -312,7 +312,7 @@ func TestARefusedRequestFailsThoseBehindIt(t *testing.T) {
 		return fate{}
 	}
 	f.answer = sync.OnceFunc(func() { <-third })
-	p := f.producer(t, client.MaxRequestBytes(1), client.MaxInFlightRequests(10))
+	p := f.producer(t, client.WithMaxRequestBytes(1), client.WithMaxInFlightRequests(10))
 	var futures []*client.Future
 	for i := range 20 { // 10 are in flight, 10 wait
 		future, err := p.Send(t.Context(), client.Record{Value: []byte(fmt.Sprint(i))})
@@ -357,7 +357,7 @@ func TestWithoutASessionARefusalStandsAlone(t *testing.T) {
 		}
 		return fate{}
 	}
-	p := f.producer(t, client.WithoutSession(), client.MaxRequestBytes(1))
+	p := f.producer(t, client.WithoutSession(), client.WithMaxRequestBytes(1))
 	var futures []*client.Future
 	for i := range 3 {
 		future, err := p.Send(t.Context(), client.Record{Value: []byte(fmt.Sprint(i))})
@@ -453,7 +453,7 @@ func TestANodeThatNeverResolvesHoldsNoTimeoutUp(t *testing.T) {
 	}
 	asked := make(chan context.Context, 100)
 	f.silent = func(ctx context.Context) { asked <- ctx; <-ctx.Done() }
-	p := f.producer(t, client.RequestTimeout(100*time.Millisecond))
+	p := f.producer(t, client.WithRequestTimeout(100*time.Millisecond))
 	_, err := p.Append(t.Context(), []byte("v"))
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
@@ -526,7 +526,7 @@ func TestASessionThatIsGoneWithAnAppendInDoubtEndsTheProducer(t *testing.T) {
 
 func TestAnIdleProducerKeepsItsSession(t *testing.T) {
 	f := newFakeServer(t)
-	p := f.producer(t, client.Lease(60*time.Millisecond))
+	p := f.producer(t, client.WithLease(60*time.Millisecond))
 	require.Eventually(t, func() bool { return f.count(&f.kept) >= 3 }, 10*time.Second, time.Millisecond)
 
 	f.mu.Lock()
@@ -547,7 +547,7 @@ func TestARenewalThatIsNotAnsweredHoldsNoTimeoutUp(t *testing.T) {
 	}
 	// A renewal begins after a third of the lease and is given up after another.
 	c := f.client(t)
-	p, err := c.Producer(t.Context(), "orders", client.Lease(6*time.Second), client.RequestTimeout(2200*time.Millisecond))
+	p, err := c.Producer(t.Context(), "orders", client.WithLease(6*time.Second), client.WithRequestTimeout(2200*time.Millisecond))
 	require.NoError(t, err)
 	defer p.Close(t.Context())
 	_, err = p.Append(t.Context(), []byte("v"))
@@ -583,7 +583,7 @@ func TestBackPressureBlocksAndHonoursTheContext(t *testing.T) {
 	f := newFakeServer(t)
 	answer := make(chan struct{})
 	f.answer = func() { <-answer }
-	p := f.producer(t, client.BufferBytes(1000), client.MaxRequestBytes(100))
+	p := f.producer(t, client.WithBufferBytes(1000), client.WithMaxRequestBytes(100))
 	var accepted int
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -615,7 +615,7 @@ func TestBackPressureBlocksAndHonoursTheContext(t *testing.T) {
 func TestARecordWithoutAnAnswerTimesOut(t *testing.T) {
 	f := newFakeServer(t)
 	f.decide = func(n int, m *wire.AppendRequest) fate { return fate{neverAnswer: n == 0} }
-	p := f.producer(t, client.RequestTimeout(50*time.Millisecond), client.MaxInFlightRequests(1), client.MaxRequestBytes(1))
+	p := f.producer(t, client.WithRequestTimeout(50*time.Millisecond), client.WithMaxInFlightRequests(1), client.WithMaxRequestBytes(1))
 	sent, err := p.Send(t.Context(), client.Record{Value: []byte("0")})
 	require.NoError(t, err)
 	waiting, err := p.Send(t.Context(), client.Record{Value: []byte("1")})
@@ -654,10 +654,10 @@ func TestAConditionalAppendThatComesTooLateIsRefused(t *testing.T) {
 	f := newFakeServer(t)
 	p := f.producer(t)
 	batch := []client.Record{{Value: []byte("a")}, {Value: []byte("b")}}
-	first, err := p.AppendBatch(t.Context(), batch, client.ExpectedEnd(0))
+	first, err := p.AppendBatch(t.Context(), batch, client.WithExpectedEnd(0))
 	require.NoError(t, err)
 	require.EqualValues(t, 0, first)
-	_, err = p.AppendBatch(t.Context(), batch, client.ExpectedEnd(0))
+	_, err = p.AppendBatch(t.Context(), batch, client.WithExpectedEnd(0))
 	require.ErrorIs(t, err, client.ErrEndMismatch)
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
@@ -682,7 +682,7 @@ func TestCompressedRequestsCarryTheSameRecords(t *testing.T) {
 
 func TestALingeringRequestWaitsForMoreAndNotForFlush(t *testing.T) {
 	f := newFakeServer(t)
-	p := f.producer(t, client.Linger(time.Hour))
+	p := f.producer(t, client.WithLinger(time.Hour))
 	for range 10 {
 		_, err := p.Send(t.Context(), client.Record{Value: []byte("v")})
 		require.NoError(t, err)
@@ -690,7 +690,7 @@ func TestALingeringRequestWaitsForMoreAndNotForFlush(t *testing.T) {
 	require.NoError(t, p.Flush(t.Context()))
 	require.Len(t, f.batches, 1)
 
-	soon := f.producer(t, client.Linger(time.Millisecond))
+	soon := f.producer(t, client.WithLinger(time.Millisecond))
 	_, err := soon.Append(t.Context(), []byte("v"))
 	require.NoError(t, err)
 }
@@ -699,7 +699,7 @@ func TestCloseFailsWhatItCannotWaitFor(t *testing.T) {
 	f := newFakeServer(t)
 	arrived := make(chan struct{})
 	f.decide = func(n int, m *wire.AppendRequest) fate { close(arrived); return fate{neverAnswer: true} }
-	p := f.producer(t, client.MaxInFlightRequests(1), client.MaxRequestBytes(1))
+	p := f.producer(t, client.WithMaxInFlightRequests(1), client.WithMaxRequestBytes(1))
 	sent, err := p.Send(t.Context(), client.Record{Value: []byte("0")})
 	require.NoError(t, err)
 	waiting, err := p.Send(t.Context(), client.Record{Value: []byte("1")})
@@ -754,7 +754,7 @@ func TestARecordThatGetsNoSessionInTimeIsNotInTheLog(t *testing.T) {
 		f.sessions[m.SessionID].expired = true
 		return fate{refuse: record.SessionExpired}
 	}
-	p, err := dial(t, []*fakeServer{f}, client.WithRetryTime(0)).Producer(t.Context(), "orders", client.RequestTimeout(200*time.Millisecond))
+	p, err := dial(t, []*fakeServer{f}, client.WithRetryTime(0)).Producer(t.Context(), "orders", client.WithRequestTimeout(200*time.Millisecond))
 	require.NoError(t, err)
 	f.open = func(context.Context) error { return refuse(record.Busy) }
 	_, err = p.Append(t.Context(), []byte("ends the session"))

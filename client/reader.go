@@ -132,8 +132,8 @@ func (r *Reader) NextBatch(ctx context.Context) ([]Record, error) {
 }
 
 // LogID is the id of the log that is read; 0 before the first frame, unless
-// OfLog or FromTail was given. An offset has a meaning only in the log with its
-// id: who keeps one keeps the other, too, and passes it to OfLog.
+// WithLogID or WithStartAtTail was given. An offset has a meaning only in the log with its
+// id: who keeps one keeps the other, too, and passes it to WithLogID.
 func (r *Reader) LogID() uint64 { return r.id }
 
 // Offset is that of the next record; -1 before the first has been found, where

@@ -110,11 +110,11 @@ func TestAReadIsCutAtItsLimits(t *testing.T) {
 		from, to int64
 	}{
 		{"all", nil, 0, 1000},
-		{"from an offset", []client.ReaderOption{client.FromOffset(333)}, 333, 1000},
-		{"a count", []client.ReaderOption{client.FromOffset(333), client.Count(101)}, 333, 434},
-		{"until an offset", []client.ReaderOption{client.FromOffset(5), client.Until(77)}, 5, 77},
-		{"nothing", []client.ReaderOption{client.FromOffset(5), client.Until(5)}, 5, 5},
-		{"one", []client.ReaderOption{client.FromOffset(999)}, 999, 1000},
+		{"from an offset", []client.ReaderOption{client.WithStartOffset(333)}, 333, 1000},
+		{"a count", []client.ReaderOption{client.WithStartOffset(333), client.WithMaxRecords(101)}, 333, 434},
+		{"until an offset", []client.ReaderOption{client.WithStartOffset(5), client.WithEndOffset(77)}, 5, 77},
+		{"nothing", []client.ReaderOption{client.WithStartOffset(5), client.WithEndOffset(5)}, 5, 5},
+		{"one", []client.ReaderOption{client.WithStartOffset(999)}, 999, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := f.reader(t, c.opts...)
@@ -159,7 +159,7 @@ func TestAReaderResumesWithoutGapOrDuplicate(t *testing.T) {
 					return nil
 				})
 			}
-			r := f.reader(t, client.FromOffset(7), client.Count(2900))
+			r := f.reader(t, client.WithStartOffset(7), client.WithMaxRecords(2900))
 			requireRecords(t, r, 7, 2907)
 			_, err := r.Next(t.Context())
 			require.Equal(t, io.EOF, err)
@@ -183,7 +183,7 @@ func TestAReaderThatFollowsGetsWhatIsAppendedLater(t *testing.T) {
 		<-s.Context().Done()
 		return nil
 	}
-	r := f.reader(t, client.FromTail(), client.Follow())
+	r := f.reader(t, client.WithStartAtTail(), client.WithFollow())
 	require.EqualValues(t, 10, r.Offset())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -209,7 +209,7 @@ func TestASilentServerIsLeft(t *testing.T) {
 		<-s.Context().Done()
 		return nil
 	}
-	r := f.reader(t, client.Follow(), client.Heartbeat(20*time.Millisecond))
+	r := f.reader(t, client.WithFollow(), client.WithHeartbeat(20*time.Millisecond))
 	requireRecords(t, r, 0, 10)
 }
 
@@ -218,7 +218,7 @@ func TestATrimmedOffsetIsAnErrorWithTheStart(t *testing.T) {
 	f.reading = func(int, *strandlinev1.ReadRequest, grpc.ServerStream) error {
 		return refuse(record.OffsetTrimmed, "start_offset", "42")
 	}
-	r := f.reader(t, client.FromOffset(7))
+	r := f.reader(t, client.WithStartOffset(7))
 	for range 2 { // the error is final
 		_, err := r.Next(t.Context())
 		require.ErrorIs(t, err, client.ErrOffsetTrimmed)

@@ -30,7 +30,7 @@ func TestAReaderDoesNotGoOnInAnotherLogOfTheSameName(t *testing.T) {
 		}
 		return f.serve(q, s, func() error { return nil })
 	}
-	r := f.reader(t, client.Follow())
+	r := f.reader(t, client.WithFollow())
 	requireRecords(t, r, 0, 100)
 	require.EqualValues(t, 5, r.LogID())
 	_, err := r.Next(t.Context())
@@ -46,7 +46,7 @@ func TestAFrameOfAnotherLogIsNotTaken(t *testing.T) {
 	f.id = 6
 	f.fill(t, 10)
 	f.reading = whole(f)
-	r := f.reader(t, client.OfLog(5), client.FromOffset(3))
+	r := f.reader(t, client.WithLogID(5), client.WithStartOffset(3))
 	_, err := r.Next(t.Context())
 	require.ErrorIs(t, err, client.ErrLogReplaced)
 }

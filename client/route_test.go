@@ -88,7 +88,7 @@ func TestAReaderGoesToTheLeaderAndReadsWhatWasAcknowledged(t *testing.T) {
 func TestAReaderOfAnyReplicaStaysWithTheNodeItWasGiven(t *testing.T) {
 	servers := fakeCluster(t, 3, 100)
 	follower := servers[0]
-	requireRecords(t, readerOf(t, dial(t, servers[:1]), client.AnyReplica()), 0, 100)
+	requireRecords(t, readerOf(t, dial(t, servers[:1]), client.WithAnyReplica()), 0, 100)
 	require.Equal(t, 1, follower.count(&follower.reads))
 
 	follower.describe = func(q *strandlinev1.GetInfoRequest, info *strandlinev1.LogInfo) error {
@@ -98,11 +98,11 @@ func TestAReaderOfAnyReplicaStaysWithTheNodeItWasGiven(t *testing.T) {
 		}
 		return nil
 	}
-	r := readerOf(t, dial(t, servers[:1]), client.AnyReplica(), client.FromTail())
+	r := readerOf(t, dial(t, servers[:1]), client.WithAnyReplica(), client.WithStartAtTail())
 	require.EqualValues(t, 70, r.Offset(), "the tail that this node knows")
 
 	follower.reading = refusing(record.NotLeader, "leader", servers[2].address)
-	r = readerOf(t, dial(t, servers[:1], client.WithRetryTime(0)), client.AnyReplica())
+	r = readerOf(t, dial(t, servers[:1], client.WithRetryTime(0)), client.WithAnyReplica())
 	_, err := r.Next(t.Context())
 	require.ErrorIs(t, err, client.ErrNotLeader, "what another node has says nothing about this one")
 }
@@ -111,7 +111,7 @@ func TestAReaderThatPrefersFollowersSparesTheLeader(t *testing.T) {
 	servers := fakeCluster(t, 3, 100)
 	c := dial(t, servers[2:])
 	for range 10 {
-		requireRecords(t, readerOf(t, c, client.PreferFollower()), 0, 100)
+		requireRecords(t, readerOf(t, c, client.WithPreferFollower()), 0, 100)
 	}
 	require.Zero(t, servers[2].count(&servers[2].reads))
 	require.Equal(t, 10, servers[0].count(&servers[0].reads)+servers[1].count(&servers[1].reads))
@@ -139,7 +139,7 @@ func TestAReaderMovesBetweenReplicasWithoutGapOrDuplicate(t *testing.T) {
 					})
 				}
 			}
-			r := readerOf(t, dial(t, servers), client.PreferFollower())
+			r := readerOf(t, dial(t, servers), client.WithPreferFollower())
 			requireRecords(t, r, 0, 2000)
 			for _, f := range servers {
 				require.NotZero(t, f.count(&f.reads), "every replica had its turn")
@@ -152,7 +152,7 @@ func TestTheLeaderServesWhenNoFollowerIsLeft(t *testing.T) {
 	servers := fakeCluster(t, 3, 100)
 	servers[0].stop()
 	servers[1].reading = refusing(record.Stale)
-	requireRecords(t, readerOf(t, dial(t, servers), client.PreferFollower()), 0, 100)
+	requireRecords(t, readerOf(t, dial(t, servers), client.WithPreferFollower()), 0, 100)
 	require.Equal(t, 1, servers[2].count(&servers[2].reads))
 }
 
@@ -166,7 +166,7 @@ func TestABoundThatNoReplicaKeepsIsAnError(t *testing.T) {
 			return refuse(record.Stale)
 		}
 	}
-	r := readerOf(t, dial(t, servers, client.WithRetryTime(0)), client.MaxStaleness(time.Second))
+	r := readerOf(t, dial(t, servers, client.WithRetryTime(0)), client.WithMaxStaleness(time.Second))
 	_, err := r.Next(t.Context())
 	require.ErrorIs(t, err, client.ErrStale)
 	for _, f := range servers {
@@ -191,7 +191,7 @@ func TestAReaderTellsHowOldItsKnowledgeIs(t *testing.T) {
 		}
 		return nil
 	}
-	r := f.reader(t, client.AtLeast(4))
+	r := f.reader(t, client.WithAtLeast(4))
 	requireRecords(t, r, 0, 5)
 	_, known := r.Age()
 	require.False(t, known)
@@ -205,7 +205,7 @@ func TestAReaderTellsHowOldItsKnowledgeIs(t *testing.T) {
 
 func TestABoundThatMakesNoSenseIsRefused(t *testing.T) {
 	f := newFakeServer(t)
-	for _, o := range []client.ReaderOption{client.AtLeast(-1), client.MaxStaleness(0)} {
+	for _, o := range []client.ReaderOption{client.WithAtLeast(-1), client.WithMaxStaleness(0)} {
 		_, err := f.client(t).Reader(t.Context(), "orders", o)
 		require.ErrorIs(t, err, client.ErrInvalid)
 	}
@@ -287,7 +287,7 @@ func TestALeaderThatFallsSilentIsLeftForTheNextOne(t *testing.T) {
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// troubles collects what OnTrouble is told, without repetitions.
+// troubles collects what WithTroubleHandler is told, without repetitions.
 type troubles struct {
 	mu   sync.Mutex
 	told []error
@@ -310,7 +310,7 @@ func TestTroubleIsToldAndSoIsItsEnd(t *testing.T) {
 		return fate{}
 	}
 	var l troubles
-	c := dial(t, []*fakeServer{f}, client.OnTrouble(l.note))
+	c := dial(t, []*fakeServer{f}, client.WithTroubleHandler(l.note))
 	p, err := c.Producer(t.Context(), "orders")
 	require.NoError(t, err)
 	for range 3 {
@@ -349,7 +349,7 @@ func TestTroubleWithOpeningIsTold(t *testing.T) {
 		return nil
 	}
 	var l troubles
-	p, err := dial(t, []*fakeServer{f}, client.OnTrouble(l.note)).Producer(t.Context(), "orders")
+	p, err := dial(t, []*fakeServer{f}, client.WithTroubleHandler(l.note)).Producer(t.Context(), "orders")
 	require.NoError(t, err)
 	require.NoError(t, p.Close(t.Context()))
 	require.Len(t, l.told, 2)

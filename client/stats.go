@@ -7,7 +7,7 @@ import (
 
 // Stats is what a Producer has done and is doing.
 type Stats struct {
-	// Without an answer: on the wire, and all that BufferBytes bounds.
+	// Without an answer: on the wire, and all that WithBufferBytes bounds.
 	InFlightRequests, InFlightRecords, InFlightBytes int
 	BufferedBytes                                    int
 

@@ -150,18 +150,18 @@ func producerOptions(s workload.Sending) ([]client.ProducerOption, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []client.ProducerOption{client.WithCompression(compression), client.Linger(s.Linger)}
+	options := []client.ProducerOption{client.WithCompression(compression), client.WithLinger(s.Linger)}
 	if s.InFlight > 0 {
-		options = append(options, client.MaxInFlightRequests(s.InFlight))
+		options = append(options, client.WithMaxInFlightRequests(s.InFlight))
 	}
 	if s.BufferBytes > 0 {
-		options = append(options, client.BufferBytes(s.BufferBytes))
+		options = append(options, client.WithBufferBytes(s.BufferBytes))
 	}
 	switch {
 	case s.RequestRecords == 1:
-		options = append(options, client.MaxRequestBytes(1)) // a larger record goes alone
+		options = append(options, client.WithMaxRequestBytes(1)) // a larger record goes alone
 	case s.RequestBytes > 0:
-		options = append(options, client.MaxRequestBytes(s.RequestBytes))
+		options = append(options, client.WithMaxRequestBytes(s.RequestBytes))
 	}
 	if s.Once == workload.OnceNo {
 		options = append(options, client.WithoutSession())
@@ -204,9 +204,9 @@ func (l *strandlineLog) Reader(ctx context.Context, r workload.Range) (workload.
 	if err != nil {
 		return nil, err
 	}
-	options := []client.ReaderOption{client.FromOffset(r.From), client.Until(r.Until)}
+	options := []client.ReaderOption{client.WithStartOffset(r.From), client.WithEndOffset(r.Until)}
 	if r.Follow {
-		options = append(options, client.Follow())
+		options = append(options, client.WithFollow())
 	}
 	reader, err := c.Reader(ctx, partitionName(l.name, r.Partition), options...)
 	if err != nil {

@@ -134,7 +134,7 @@ func (c *cli) append(ctx context.Context, log string, source source, options ...
 	result := &appended{}
 	waiting := &waitNotice{cli: c}
 	defer waiting.stop()
-	connection, err := c.connect(client.OnTrouble(waiting.trouble))
+	connection, err := c.connect(client.WithTroubleHandler(waiting.trouble))
 	if err != nil {
 		return result, err
 	}

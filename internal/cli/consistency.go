@@ -19,15 +19,15 @@ func (c *consistency) Set(text string) error {
 	word, bound, bounded := strings.Cut(text, "=")
 	switch {
 	case text == "any":
-		c.option = client.AnyReplica()
+		c.option = client.WithAnyReplica()
 	case text == "linearizable":
-		c.option = client.Linearizable()
+		c.option = client.WithLinearizable()
 	case word == "at-least" && bounded:
 		offset, err := strconv.ParseInt(bound, 10, 64)
 		if err != nil || offset < 0 {
 			return errors.New("at-least= takes an offset, 0 or more")
 		}
-		c.option = client.AtLeast(offset)
+		c.option = client.WithAtLeast(offset)
 	case word == "max-age" && bounded:
 		var age duration
 		if err := age.Set(bound); err != nil {
@@ -36,7 +36,7 @@ func (c *consistency) Set(text string) error {
 		if age == 0 {
 			return errors.New("no age at all is linearizable")
 		}
-		c.option = client.MaxStaleness(time.Duration(age))
+		c.option = client.WithMaxStaleness(time.Duration(age))
 	default:
 		return errors.New("any, linearizable, at-least=OFFSET or max-age=DURATION")
 	}

@@ -87,7 +87,7 @@ func (l *load) await(more int64) {
 func (l *load) finish() {
 	l.stop()
 	l.running.Wait()
-	r, err := l.client.Reader(l.t.Context(), "orders", client.FromStart())
+	r, err := l.client.Reader(l.t.Context(), "orders")
 	require.NoError(l.t, err)
 	stored, newest := map[string]int64{}, map[int]int{}
 	for {

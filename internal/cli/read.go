@@ -104,31 +104,29 @@ func (f *readFlags) options(command *cobra.Command) []client.ReaderOption {
 	var o []client.ReaderOption
 	switch {
 	case given("from"):
-		o = append(o, client.FromOffset(f.from))
+		o = append(o, client.WithStartOffset(f.from))
 	case f.tail:
-		o = append(o, client.FromTail())
+		o = append(o, client.WithStartAtTail())
 	case given("since"):
-		o = append(o, client.FromTime(f.since.Time))
-	default:
-		o = append(o, client.FromStart())
+		o = append(o, client.WithStartTime(f.since.Time))
 	}
 	if given("count") {
-		o = append(o, client.Count(f.count))
+		o = append(o, client.WithMaxRecords(f.count))
 	}
 	if given("max-bytes") {
-		o = append(o, client.MaxBytes(int64(f.maxBytes)))
+		o = append(o, client.WithMaxBytes(int64(f.maxBytes)))
 	}
 	if given("until") {
-		o = append(o, client.Until(f.until))
+		o = append(o, client.WithEndOffset(f.until))
 	}
 	if given("until-time") {
-		o = append(o, client.UntilTime(f.untilTime.Time))
+		o = append(o, client.WithEndTime(f.untilTime.Time))
 	}
 	if f.follow {
-		o = append(o, client.Follow())
+		o = append(o, client.WithFollow())
 	}
 	if f.follower {
-		o = append(o, client.PreferFollower())
+		o = append(o, client.WithPreferFollower())
 	}
 	if f.fresh.option != nil {
 		o = append(o, f.fresh.option)
@@ -140,7 +138,7 @@ func (f *readFlags) options(command *cobra.Command) []client.ReaderOption {
 func (c *cli) read(ctx context.Context, log string, options []client.ReaderOption, want readFlags) error {
 	waiting := &waitNotice{cli: c}
 	defer waiting.stop()
-	connection, err := c.connect(client.OnTrouble(waiting.trouble))
+	connection, err := c.connect(client.WithTroubleHandler(waiting.trouble))
 	if err != nil {
 		return err
 	}

@@ -48,11 +48,11 @@ func (c *copier) open(ctx context.Context) (*client.Producer, int, error) {
 
 // begin opens a producer, and keeps where it begins before anything is sent.
 func (c *copier) begin(ctx context.Context, state kept) (*client.Producer, int, error) {
-	p, err := c.client.Producer(ctx, c.log, client.EndOnFailure(), client.ResumeSession(state.at))
+	p, err := c.client.Producer(ctx, c.log, client.WithEndOnFailure(), client.WithSession(state.at))
 	if errors.Is(err, client.ErrSessionExpired) {
 		// It stays ended, so what EndEpoch told is final: go on in a new one.
 		state.at = client.SessionPosition{LogID: state.at.LogID}
-		p, err = c.client.Producer(ctx, c.log, client.EndOnFailure(), client.ResumeSession(state.at))
+		p, err = c.client.Producer(ctx, c.log, client.WithEndOnFailure(), client.WithSession(state.at))
 	}
 	if err != nil {
 		return nil, 0, err
@@ -108,7 +108,7 @@ func TestAProgramThatIsRestartedAppendsEachInputOnce(t *testing.T) {
 	c, err := client.Dial([]string{server.grpc})
 	require.NoError(t, err)
 	defer c.Close()
-	r, err := c.Reader(t.Context(), "orders", client.Count(inputs))
+	r, err := c.Reader(t.Context(), "orders", client.WithMaxRecords(inputs))
 	require.NoError(t, err)
 	defer r.Close()
 	for i := range inputs {

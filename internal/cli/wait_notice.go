@@ -30,7 +30,7 @@ type waitNotice struct {
 	ended bool
 }
 
-// trouble is for client.OnTrouble.
+// trouble is for client.WithTroubleHandler.
 func (w *waitNotice) trouble(log string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

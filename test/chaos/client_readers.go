@@ -21,16 +21,16 @@ func readAsLibrary(v *life) {
 		log := logs[v.dice.IntN(len(logs))]
 		for from := v.somewhere(log); v.ctx.Err() == nil; {
 			event := history.Event{Client: v.name, Verb: history.Read, Log: log, From: new(from)}
-			opts := []client.ReaderOption{client.FromOffset(from)}
+			opts := []client.ReaderOption{client.WithStartOffset(from)}
 			switch v.dice.IntN(4) {
 			case 0:
-				opts = append(opts, client.PreferFollower())
+				opts = append(opts, client.WithPreferFollower())
 			case 1:
-				opts = append(opts, client.AnyReplica(), client.PreferFollower())
+				opts = append(opts, client.WithAnyReplica(), client.WithPreferFollower())
 				event.Consistency = history.Any
 			case 2:
 				least := v.load.ends[log].Load()
-				opts = append(opts, client.AtLeast(least))
+				opts = append(opts, client.WithAtLeast(least))
 				event.Consistency, event.Least = history.AtLeast, least
 			}
 			call := v.load.told.Invoke(event)

@@ -15,7 +15,7 @@ const pipelineDepth = 32
 // producing gives the life a producer.
 func (v *life) producing(log string, opts []client.ProducerOption, f func(*client.Producer)) {
 	v.with(func(c *client.Client) {
-		p, err := c.Producer(v.ctx, log, append(opts, client.RequestTimeout(answerTime))...)
+		p, err := c.Producer(v.ctx, log, append(opts, client.WithRequestTimeout(answerTime))...)
 		if err != nil {
 			return
 		}
@@ -82,7 +82,7 @@ func bulk(v *life) {
 func (v *life) append(p *client.Producer, log string, event history.Event, records []client.Record, hashes history.Hashes) (int64, error) {
 	var opts []client.AppendOption
 	if event.ExpectedEnd != nil {
-		opts = append(opts, client.ExpectedEnd(*event.ExpectedEnd))
+		opts = append(opts, client.WithExpectedEnd(*event.ExpectedEnd))
 	}
 	event.Client, event.Verb, event.Log, event.Deadline, event.Hashes = v.name, history.Append, log, v.deadline(), hashes
 	call := v.load.told.Invoke(event)
@@ -136,7 +136,7 @@ func fenced(v *life) {
 }
 
 func (v *life) reign(c *client.Client, term uint64) {
-	p, err := c.Producer(v.ctx, fencedLog, client.WithWriterTerm(term), client.RequestTimeout(answerTime))
+	p, err := c.Producer(v.ctx, fencedLog, client.WithWriterTerm(term), client.WithRequestTimeout(answerTime))
 	if err != nil {
 		return
 	}

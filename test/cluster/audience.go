@@ -24,9 +24,9 @@ type audience struct {
 // run reads until ctx ends.
 func (a *audience) run(ctx context.Context) {
 	for turn := 0; ctx.Err() == nil; turn++ {
-		options := []client.ReaderOption{client.FromOffset(a.next)}
+		options := []client.ReaderOption{client.WithStartOffset(a.next)}
 		if turn%2 == 1 {
-			options = append(options, client.PreferFollower())
+			options = append(options, client.WithPreferFollower())
 		}
 		call := a.load.told.Invoke(history.Event{
 			Client: fmt.Sprint("reader ", a.number), Verb: history.Read, Log: a.load.options.Log, From: new(a.next),

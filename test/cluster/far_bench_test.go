@@ -93,7 +93,7 @@ type pipeline struct {
 func startPipeline(b *testing.B, c *Cluster) *pipeline {
 	b.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	producer, err := c.Client().Producer(ctx, figureLog, client.RequestTimeout(patience))
+	producer, err := c.Client().Producer(ctx, figureLog, client.WithRequestTimeout(patience))
 	require.NoError(b, err)
 	p := &pipeline{}
 	ended := make(chan struct{})

@@ -124,8 +124,8 @@ func requireEnd(t *testing.T, c *Cluster, log string, end int64) {
 	t.Helper()
 	ctx, cancel := withPatience()
 	defer cancel()
-	for _, from := range [][]client.ReaderOption{nil, {client.PreferFollower()}} {
-		r, err := c.Client().Reader(ctx, log, append(from, client.FromOffset(end-1), client.Linearizable())...)
+	for _, from := range [][]client.ReaderOption{nil, {client.WithPreferFollower()}} {
+		r, err := c.Client().Reader(ctx, log, append(from, client.WithStartOffset(end-1), client.WithLinearizable())...)
 		require.NoError(t, err)
 		got, err := r.Next(ctx)
 		require.NoError(t, err)

@@ -44,7 +44,7 @@ func startWaiters(b *testing.B, c *Cluster, callers, rate int) *waiters {
 	period := time.Duration(callers) * time.Second / time.Duration(rate)
 	begin := time.Now()
 	for i := range callers {
-		p, err := all.Producer(ctx, figureLog, client.RequestTimeout(patience))
+		p, err := all.Producer(ctx, figureLog, client.WithRequestTimeout(patience))
 		require.NoError(b, err)
 		first := begin.Add(period * time.Duration(i) / time.Duration(callers))
 		w.running.Go(func() {

@@ -42,7 +42,7 @@ type writer struct {
 // run appends until ctx ends, and then waits for the answers that are missing.
 func (w *writer) run(ctx context.Context) {
 	for life := 0; ctx.Err() == nil; life++ {
-		p, err := w.client.Producer(ctx, w.load.options.Log, client.RequestTimeout(patience))
+		p, err := w.client.Producer(ctx, w.load.options.Log, client.WithRequestTimeout(patience))
 		if err == nil {
 			err = w.append(ctx, p)
 			closing, cancel := withPatience()

@@ -58,7 +58,7 @@ func TestWhatOneProtocolWritesTheOtherReadsUnderTheSameOffsetsAndBytes(t *testin
 	}
 	require.NoError(t, p.Close(d.ctx()))
 
-	r, err := c.Reader(d.ctx(), "orders", client.FromStart())
+	r, err := c.Reader(d.ctx(), "orders")
 	require.NoError(t, err)
 	defer r.Close()
 	throughKafka := d.poll(kafka, len(want))

@@ -1,0 +1,160 @@
+package client
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+)
+
+// ReaderOption says what a Reader reads.
+type ReaderOption func(*readerOptions)
+
+type readerOptions struct {
+	from       readFrom
+	offset     int64
+	time       time.Time
+	maxRecords int64
+	maxBytes   int64
+	until      int64
+	hasUntil   bool
+	untilTime  time.Time
+	follow     bool
+	heartbeat  time.Duration
+	freshness  freshness
+	atLeast    int64
+	maxAge     time.Duration
+	follower   bool
+	log        uint64
+}
+
+type readFrom uint8
+
+const (
+	fromStart readFrom = iota
+	fromOffset
+	fromTime
+	fromTail
+)
+
+func defaultReaderOptions() readerOptions {
+	return readerOptions{heartbeat: 5 * time.Second}
+}
+
+// WithStartOffset begins at offset. Without an option of where to begin, a read begins
+// at the oldest record that is still there.
+func WithStartOffset(offset int64) ReaderOption {
+	return func(o *readerOptions) { o.from, o.offset = fromOffset, offset }
+}
+
+// WithStartAtTail begins after the record that is the newest when the Reader is made.
+func WithStartAtTail() ReaderOption { return func(o *readerOptions) { o.from = fromTail } }
+
+// WithStartTime begins with the first record appended at or after t, by the
+// leader's clock.
+func WithStartTime(t time.Time) ReaderOption {
+	return func(o *readerOptions) { o.from, o.time = fromTime, t }
+}
+
+// WithLogID reads the log with that id, from Reader.LogID or LogInfo.ID: an offset that
+// was kept is of no use in another log that has got the name since. The read then
+// fails with ErrLogReplaced. Default 0: whichever log has the name.
+func WithLogID(id uint64) ReaderOption { return func(o *readerOptions) { o.log = id } }
+
+// WithFollow waits for more records at the end of the log instead of ending there.
+// Default off.
+func WithFollow() ReaderOption { return func(o *readerOptions) { o.follow = true } }
+
+// WithMaxRecords ends the read after n records. Default 0: no limit.
+func WithMaxRecords(n int64) ReaderOption { return func(o *readerOptions) { o.maxRecords = n } }
+
+// WithMaxBytes ends the read after n bytes of batches as they are stored; at least
+// one batch is read. Default 0: no limit.
+func WithMaxBytes(n int64) ReaderOption { return func(o *readerOptions) { o.maxBytes = n } }
+
+// WithEndOffset ends the read before offset. Default: no limit.
+func WithEndOffset(offset int64) ReaderOption {
+	return func(o *readerOptions) { o.until, o.hasUntil = offset, true }
+}
+
+// WithEndTime ends the read before the first record appended at or after t, by
+// the leader's clock. Default: no limit.
+func WithEndTime(t time.Time) ReaderOption {
+	return func(o *readerOptions) { o.untilTime = t }
+}
+
+// WithHeartbeat sets how often a server that has nothing to send sends a heartbeat to
+// a following Reader. The Reader opens another connection after three times as long
+// without a frame. Default 5 s; at least 100 ms.
+func WithHeartbeat(d time.Duration) ReaderOption {
+	return func(o *readerOptions) { o.heartbeat = d }
+}
+
+// freshness is what a replica must make sure of before it answers a Reader.
+type freshness uint8
+
+const (
+	linearizable freshness = iota
+	anyReplica
+	atLeast
+	bounded
+)
+
+// WithLinearizable reads everything that was acknowledged before the read began:
+// the default. It reads from the leader, or from a follower with
+// WithPreferFollower, which asks the leader once, at the beginning. Of several
+// options about freshness the last counts.
+func WithLinearizable() ReaderOption { return func(o *readerOptions) { o.freshness = linearizable } }
+
+// WithAnyReplica reads what the answering node knows to be committed, which may be
+// less than others do; it needs no leader. Without WithPreferFollower only the
+// addresses given to Dial are asked, the first of them first: with one address,
+// just that node.
+func WithAnyReplica() ReaderOption { return func(o *readerOptions) { o.freshness = anyReplica } }
+
+// WithAtLeast waits until the node that is read from knows the log to be committed
+// up to offset, which is what a program wants that has appended, or heard of,
+// the record before it. Nodes are chosen as for WithAnyReplica.
+func WithAtLeast(offset int64) ReaderOption {
+	return func(o *readerOptions) { o.freshness, o.atLeast = atLeast, offset }
+}
+
+// WithMaxStaleness reads from a node whose knowledge is at most d old, at the
+// beginning and for as long as the read continues. When none keeps that bound for
+// WithRetryTime, Next fails with ErrStale. Nodes are chosen as for WithAnyReplica.
+func WithMaxStaleness(d time.Duration) ReaderOption {
+	return func(o *readerOptions) { o.freshness, o.maxAge = bounded, d }
+}
+
+// WithPreferFollower reads from a replica that does not lead, and from the leader
+// only when no other can serve: a long read then costs the leader nothing. When
+// its node is lost, or refuses, the Reader continues at the next offset on
+// another. Default off.
+func WithPreferFollower() ReaderOption { return func(o *readerOptions) { o.follower = true } }
+
+// route is the way to the nodes that the options allow.
+func (o *readerOptions) route(p *peers, log string) route {
+	switch {
+	case o.follower:
+		return &toFollower{peers: p, log: log, ask: toDialled{peers: p}}
+	case o.freshness == linearizable:
+		return readLeader{toLeader{p, log}}
+	default:
+		return &toDialled{peers: p}
+	}
+}
+
+// askFor puts the freshness into a request.
+func (o *readerOptions) askFor(q *strandlinev1.ReadRequest) {
+	switch o.freshness {
+	case anyReplica:
+		q.Consistency = &strandlinev1.ReadRequest_Level{Level: strandlinev1.ReadConsistency_READ_CONSISTENCY_ANY}
+	case atLeast:
+		q.Consistency = &strandlinev1.ReadRequest_AtLeastOffset{AtLeastOffset: o.atLeast}
+	case bounded:
+		q.Consistency = &strandlinev1.ReadRequest_MaxAge{MaxAge: durationpb.New(o.maxAge)}
+	default:
+		q.Consistency = &strandlinev1.ReadRequest_Level{Level: strandlinev1.ReadConsistency_READ_CONSISTENCY_LINEARIZABLE}
+	}
+}
