@@ -15,6 +15,9 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 )
 
 const verifyHelp = `Read every byte that a node has stored, while the node is stopped, and compare
@@ -80,7 +83,7 @@ func (c *cli) verifyNode(data string) (cluster string, whole bool, err error) {
 	if data == "" {
 		return "", true, nil
 	}
-	cluster, damage, err := node.CheckData(segment.OS(), data)
+	cluster, damage, err := node.CheckData(vfs.OS(), data)
 	if err != nil || len(damage) == 0 {
 		return cluster, true, err
 	}
@@ -112,7 +115,7 @@ func (f nodeFilesJSON) print(out io.Writer) {
 
 // verifyReplica looks at one replica and shows what it found.
 func (c *cli) verifyReplica(ctx context.Context, data, cluster string, r *verifyJSON) error {
-	o := segment.Options{}
+	o := store.Options{}
 	if cluster != "" && r.Replica > 0 {
 		o.Owner = segment.Owner{Cluster: cluster, Log: r.Log, Replica: r.Replica}
 	}
@@ -121,7 +124,7 @@ func (c *cli) verifyReplica(ctx context.Context, data, cluster string, r *verify
 	}
 	var bar *progress
 	told := int64(0)
-	report, err := segment.Survey(ctx, segment.OS(), r.Dir, o, func(done, total int64) {
+	report, err := repair.Survey(ctx, vfs.OS(), r.Dir, o, func(done, total int64) {
 		if bar == nil {
 			bar = c.newProgress(true, r.name(), total, unitBytes)
 		}
@@ -131,7 +134,7 @@ func (c *cli) verifyReplica(ctx context.Context, data, cluster string, r *verify
 	bar.Close()
 	switch {
 	case errors.Is(err, segment.ErrNoLog):
-		report = &segment.Report{} // its creation did not finish
+		report = &repair.Report{} // its creation did not finish
 	case err != nil:
 		return err
 	}
@@ -182,7 +185,7 @@ type damageJSON struct {
 	Mendable bool   `json:"mendable"`
 }
 
-func (r *verifyJSON) take(report *segment.Report) {
+func (r *verifyJSON) take(report *repair.Report) {
 	r.State = stateWhole
 	r.Segments, r.Snapshots, r.Bytes, r.Entries = report.Segments, report.Snapshots, report.Bytes, report.Entries
 	r.First, r.Last, r.Start, r.End = report.First, report.Last, int64(report.Start), int64(report.End)
@@ -318,7 +321,7 @@ func lockData(data string) (io.Closer, error) {
 	if _, err := os.Stat(name); data == "" || errors.Is(err, fs.ErrNotExist) {
 		return io.NopCloser(nil), nil
 	}
-	lock, err := segment.OS().Lock(name)
+	lock, err := vfs.OS().Lock(name)
 	if err != nil {
 		return nil, hintedError{err, "stop the node that runs on it first; a running node checks what it reads by itself"}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 )
 
 // storedReplica writes a log of some segments into a data directory and returns
@@ -26,7 +28,7 @@ func storedReplica(t *testing.T) (data, dir string, segments []string) {
 	list := `{"made":[7],"sum":%d}`
 	list = fmt.Sprintf(list, record.Checksum(fmt.Appendf(nil, list, 0)))
 	require.NoError(t, os.WriteFile(filepath.Join(data, "replicas.json"), []byte(list), 0o600))
-	log, err := segment.Create(segment.OS(), dir, segment.Options{
+	log, err := store.Create(vfs.OS(), dir, store.Options{
 		Owner: segment.Owner{Cluster: "C", Log: 3, Replica: 7},
 
 		SegmentBytes: 16 << 10, Manual: true, Logger: slog.New(slog.DiscardHandler),
@@ -107,7 +109,7 @@ func TestVerifyTellsWhatOthersCannotMend(t *testing.T) {
 
 func TestVerifyDoesNotReadBesideANode(t *testing.T) {
 	data, dir, _ := storedReplica(t)
-	lock, err := segment.OS().Lock(filepath.Join(data, "lock"))
+	lock, err := vfs.OS().Lock(filepath.Join(data, "lock"))
 	require.NoError(t, err)
 	defer lock.Close()
 	for _, where := range []string{data, dir} {

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // FileDamage is a file of the node itself that is not what was written.
@@ -18,7 +18,7 @@ type FileDamage struct {
 // CheckData checks node.json, replicas.json and lives.json in the data directory of a node
 // that is stopped. cluster is the cluster that its files belong to; empty if that
 // is not known.
-func CheckData(disk segment.FS, dir string) (cluster string, damage []FileDamage, err error) {
+func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, err error) {
 	id, err := loadIdentity(disk, dir)
 	switch {
 	case errors.Is(err, fs.ErrPermission):

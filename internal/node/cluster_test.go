@@ -21,9 +21,9 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
-	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/transport/peer"
+	"strandline.dev/internal/vfs"
 )
 
 // testCluster is nodes of one process that talk over loopback.
@@ -651,7 +651,7 @@ func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
 }
 
 func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
-	disk := &heldDisk{FS: segment.OS()}
+	disk := &heldDisk{FS: vfs.OS()}
 	n := newClusterWith(t, func(o *Options) { o.Disk = disk }, "a").nodes["a"]
 	var release func()
 	err := n.catalog.Load().change(t.Context(), func(s *catalogState) (catalogChange, error) {

@@ -13,8 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/transport/peer"
+	"strandline.dev/internal/vfs"
 )
 
 // exchanged is a cluster of which files on node c are exchanged, copied, renamed
@@ -176,13 +178,13 @@ func (e *exchanged) damaged(node, log string) bool {
 func (e *exchanged) verified(dir string) string {
 	e.t.Helper()
 	log, replica := filepath.Base(filepath.Dir(dir)), filepath.Base(dir)
-	o := segment.Options{Watermark: filepath.Join(watermarksDir(e.dirs["c"]), log+"-"+replica)}
+	o := store.Options{Watermark: filepath.Join(watermarksDir(e.dirs["c"]), log+"-"+replica)}
 	_, err := fmt.Sscan(log, &o.Owner.Log)
 	require.NoError(e.t, err)
 	_, err = fmt.Sscan(replica, &o.Owner.Replica)
 	require.NoError(e.t, err)
 	o.Owner.Cluster = e.nodes["a"].ClusterID()
-	report, err := segment.Survey(e.t.Context(), segment.OS(), dir, o, nil)
+	report, err := repair.Survey(e.t.Context(), vfs.OS(), dir, o, nil)
 	if err != nil {
 		return err.Error()
 	}
@@ -377,7 +379,7 @@ func TestANodeThatHasLostItsLifeHearsOfItFromOthers(t *testing.T) {
 }
 
 func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
-	disk := segment.OS()
+	disk := vfs.OS()
 	dir := t.TempDir()
 	run := func() *lives {
 		l, err := loadLives(disk, dir)
@@ -430,9 +432,9 @@ func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 }
 
 // fullFS has no room for another file.
-type fullFS struct{ segment.FS }
+type fullFS struct{ vfs.FS }
 
-func (fullFS) Create(string) (segment.File, error) { return nil, syscall.ENOSPC }
+func (fullFS) Create(string) (vfs.File, error) { return nil, syscall.ENOSPC }
 
 func TestAWatermarkGoesWithItsReplica(t *testing.T) {
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // The leader of a log is who brings it to other nodes, and has to know that it
@@ -53,7 +53,7 @@ func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
 }
 
 func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
-	disk, said := &catalogDisk{FS: segment.OS()}, &lines{}
+	disk, said := &catalogDisk{FS: vfs.OS()}, &lines{}
 	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: said.logger()})
 	require.NoError(t, err)
 	defer func() { require.ErrorIs(t, n.Close(context.Background()), errBroken) }()
@@ -72,7 +72,7 @@ func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
 // replica of the catalog on c has ended while c led a log.
 func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 	t.Parallel()
-	disk, said := &catalogDisk{FS: segment.OS()}, &lines{}
+	disk, said := &catalogDisk{FS: vfs.OS()}, &lines{}
 	c := newClusterWith(t, func(o *Options) {
 		if o.Name == "c" {
 			o.Disk, o.Logger = disk, said.logger()
@@ -99,21 +99,21 @@ var errBroken = errors.New("this disk is broken")
 // catalogDisk fails what is written to the catalog once it is broken, and nothing
 // else.
 type catalogDisk struct {
-	segment.FS
+	vfs.FS
 	broken atomic.Bool
 }
 
-func (d *catalogDisk) Open(name string) (segment.File, error) {
+func (d *catalogDisk) Open(name string) (vfs.File, error) {
 	f, err := d.FS.Open(name)
 	return d.wrap(name, f), err
 }
 
-func (d *catalogDisk) Create(name string) (segment.File, error) {
+func (d *catalogDisk) Create(name string) (vfs.File, error) {
 	f, err := d.FS.Create(name)
 	return d.wrap(name, f), err
 }
 
-func (d *catalogDisk) wrap(name string, f segment.File) segment.File {
+func (d *catalogDisk) wrap(name string, f vfs.File) vfs.File {
 	if !strings.Contains(filepath.ToSlash(name), "/logs/0/") {
 		return f
 	}
@@ -121,7 +121,7 @@ func (d *catalogDisk) wrap(name string, f segment.File) segment.File {
 }
 
 type catalogFile struct {
-	segment.File
+	vfs.File
 	disk *catalogDisk
 }
 

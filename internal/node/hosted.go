@@ -20,6 +20,10 @@ import (
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 )
 
 // hosted is one log as this node hosts it.
@@ -198,8 +202,8 @@ func (n *Node) owner(log, replica uint64) segment.Owner {
 	return segment.Owner{Cluster: n.ClusterID(), Log: log, Replica: replica}
 }
 
-func (n *Node) segmentOptions(owner segment.Owner, logger *slog.Logger) segment.Options {
-	return segment.Options{
+func (n *Node) segmentOptions(owner segment.Owner, logger *slog.Logger) store.Options {
+	return store.Options{
 		Owner: owner, Watermark: WatermarkPath(n.options.DataDir, owner.Log, owner.Replica), SegmentBytes: n.options.SegmentBytes, SyncDelay: n.options.SyncDelay, Logger: logger,
 	}
 }
@@ -215,7 +219,7 @@ func (n *Node) makeReplica(owner segment.Owner, founders []uint64) error {
 	if err != nil {
 		return err
 	}
-	store, err := segment.Create(n.disk, dir, n.segmentOptions(owner, n.logger.With("log", owner.Log)), b)
+	store, err := store.Create(n.disk, dir, n.segmentOptions(owner, n.logger.With("log", owner.Log)), b)
 	if err != nil {
 		return err
 	}
@@ -313,7 +317,7 @@ func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.Ha
 		if err != nil {
 			return segment.HardState{}, err
 		}
-		h.log = segment.NewMemory(b)
+		h.log = memory.New(b)
 		return b.HardState, n.made.add(h.replicaID)
 	}
 	if !n.made.has(h.replicaID) && n.wasMade(l.ID, h.replicaID) {
@@ -333,7 +337,7 @@ func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.Ha
 	if reason, marked := n.markedLost(l.ID, h.replicaID); marked {
 		return segment.HardState{}, fmt.Errorf("%w: %s", errLost, strings.TrimSpace(reason))
 	}
-	store, err := segment.Open(n.disk, n.replicaDir(l.ID, h.replicaID), n.segmentOptions(n.owner(l.ID, h.replicaID), logger))
+	store, err := repair.Open(n.disk, n.replicaDir(l.ID, h.replicaID), n.segmentOptions(n.owner(l.ID, h.replicaID), logger))
 	if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
 		return segment.HardState{}, fmt.Errorf("%w: its files are gone (%w)", errLost, err)
 	}
@@ -355,7 +359,7 @@ func (n *Node) wasMade(log, replica uint64) bool {
 // are complete.
 func (n *Node) hasLog(log, replica uint64) bool {
 	files, err := n.disk.List(n.replicaDir(log, replica))
-	return err == nil && slices.ContainsFunc(files, func(f segment.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") })
+	return err == nil && slices.ContainsFunc(files, func(f vfs.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") })
 }
 
 // awaitReady waits until the log takes appends, on the node that leads it, under

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // formatVersion is the version of the data directory's layout, and of the
@@ -49,7 +49,7 @@ func (id *identity) member() bool { return id.ClusterID != "" }
 
 // loadIdentity reads node.json; in a directory without it the node is no member
 // of a cluster yet.
-func loadIdentity(disk segment.FS, dir string) (identity, error) {
+func loadIdentity(disk vfs.FS, dir string) (identity, error) {
 	path := filepath.Join(dir, "node.json")
 	data, err := disk.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +77,7 @@ func loadIdentity(disk segment.FS, dir string) (identity, error) {
 }
 
 // save writes node.json, after everything that it refers to is durable.
-func (id identity) save(disk segment.FS, dir string) error {
+func (id identity) save(disk vfs.FS, dir string) error {
 	id.Sum = 0
 	id.Sum = id.sum()
 	return saveJSON(disk, filepath.Join(dir, "node.json"), id)
@@ -93,12 +93,12 @@ func (id identity) sum() uint32 {
 }
 
 // saveJSON writes a file that is there completely or not at all.
-func saveJSON(disk segment.FS, path string, what any) error {
+func saveJSON(disk vfs.FS, path string, what any) error {
 	data, err := json.MarshalIndent(what, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
 	}
-	if err := segment.WriteFileDurably(disk, path, append(data, '\n')); err != nil {
+	if err := vfs.WriteFileDurably(disk, path, append(data, '\n')); err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return nil

@@ -14,8 +14,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
-	"strandline.dev/internal/segment"
 	"strandline.dev/internal/transport/peer"
+	"strandline.dev/internal/vfs"
 )
 
 // lives is lives.json: how old the data directories of this node and of the others
@@ -28,7 +28,7 @@ import (
 // they know before anything else. A node that starts with a number which others
 // have heard from an earlier run of it has forgotten what it did since.
 type lives struct {
-	disk segment.FS
+	disk vfs.FS
 	path string
 
 	damaged error // why the file could not be used
@@ -66,7 +66,7 @@ func (f livesFile) sum() uint32 {
 }
 
 // loadLives reads the file; a member always has one.
-func loadLives(disk segment.FS, dir string) (*lives, error) {
+func loadLives(disk vfs.FS, dir string) (*lives, error) {
 	l := &lives{disk: disk, path: filepath.Join(dir, "lives.json"), known: map[uint64]peer.Life{}, unknown: true}
 	data, err := disk.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {

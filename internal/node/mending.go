@@ -14,13 +14,14 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
 )
 
 // A replica whose files are damaged does not run: it neither votes nor leads
 // nor acknowledges until they are whole. Meanwhile this node asks the others for
 // the entries that cannot be read here. Any replica that has one can give it,
 // also one that does not lead, or is itself damaged elsewhere. What is believed
-// of the answers is decided by segment.Mender.
+// of the answers is decided by repair.Repairer.
 
 // Times of mending.
 const (
@@ -54,7 +55,7 @@ type mending struct {
 	others func(*answered) []other
 	ask    func(context.Context, other, entriesRequest) (entriesAnswer, error)
 	// begin opens the files, and say is how things go for whoever asks.
-	begin func(context.Context) (*segment.Mender, error)
+	begin func(context.Context) (*repair.Repairer, error)
 	say   func(text string)
 	// running: the replica goes on meanwhile, see repairs.
 	running bool
@@ -63,7 +64,7 @@ type mending struct {
 	done   chan struct{}
 
 	mu     sync.Mutex
-	mender *segment.Mender // nil while it is not open
+	mender *repair.Repairer // nil while it is not open
 }
 
 // mend begins to mend a log that nothing else has open. The caller shows h to
@@ -134,7 +135,7 @@ func (n *Node) placedHere(h *hosted) (l catalogLog, ok bool) {
 
 // repair returns when the files are whole. An error means that they can never
 // be, or that ctx has ended.
-func (m *mending) repair(ctx context.Context) (segment.MendReport, error) {
+func (m *mending) repair(ctx context.Context) (repair.Outcome, error) {
 	defer m.close()
 	pause(ctx, time.Until(m.after))
 	for wait := mendPause; ; {
@@ -144,7 +145,7 @@ func (m *mending) repair(ctx context.Context) (segment.MendReport, error) {
 			return report, nil
 		case ctx.Err() != nil:
 			return report, ctx.Err()
-		case errors.Is(err, segment.ErrForgotten), errors.Is(err, segment.ErrNoLog), errors.Is(err, errLost):
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNoLog), errors.Is(err, errLost):
 			return report, err
 		case errors.Is(err, errMissing):
 		default:
@@ -161,7 +162,7 @@ func (m *mending) repair(ctx context.Context) (segment.MendReport, error) {
 var errMissing = errors.New("something is missing")
 
 // try asks for what is missing as long as some of it comes.
-func (m *mending) try(ctx context.Context) (report segment.MendReport, err error) {
+func (m *mending) try(ctx context.Context) (report repair.Outcome, err error) {
 	select {
 	case m.node.mendings <- struct{}{}:
 		defer func() { <-m.node.mendings }()
@@ -189,7 +190,7 @@ func (m *mending) try(ctx context.Context) (report segment.MendReport, err error
 }
 
 // finish makes the files whole. The mender is closed by that.
-func (m *mending) finish() (segment.MendReport, error) {
+func (m *mending) finish() (repair.Outcome, error) {
 	m.mu.Lock()
 	mender := m.mender
 	m.mender = nil
@@ -213,13 +214,13 @@ func (m *mending) open(ctx context.Context) error {
 
 // openFiles opens the files of a replica that does not run. Where the damaged
 // segment is known, the others are not read.
-func (m *mending) openFiles(ctx context.Context) (*segment.Mender, error) {
+func (m *mending) openFiles(ctx context.Context) (*repair.Repairer, error) {
 	n := m.node
 	dir := n.replicaDir(m.host.id, m.host.replicaID)
 	o := n.segmentOptions(n.owner(m.host.id, m.host.replicaID), n.logger.With("log", m.host.name))
 	var corrupt *segment.CorruptError
 	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
-		mender, err := segment.OpenMenderAt(ctx, n.disk, dir, o, corrupt.File)
+		mender, err := repair.BeginAt(ctx, n.disk, dir, o, corrupt.File)
 		if err != nil || !mender.Report().Whole() {
 			return mender, err
 		}
@@ -227,7 +228,7 @@ func (m *mending) openFiles(ctx context.Context) (*segment.Mender, error) {
 			return nil, err
 		}
 	}
-	return segment.OpenMender(ctx, n.disk, dir, o)
+	return repair.Begin(ctx, n.disk, dir, o)
 }
 
 // unseen: what is wrong with the files need not show in any one of them.
@@ -237,7 +238,7 @@ func (m *mending) unseen() bool {
 
 // round asks once for everything that is missing, and reports whether some of
 // it came.
-func (m *mending) round(ctx context.Context, wants []segment.Want) (progress bool, err error) {
+func (m *mending) round(ctx context.Context, wants []repair.Want) (progress bool, err error) {
 	m.tell("%s; asking the other nodes for it", m.missing(wants))
 	var heard answered
 	for _, w := range wants {
@@ -261,7 +262,7 @@ func (m *mending) round(ctx context.Context, wants []segment.Want) (progress boo
 }
 
 // missing names what is not whole here.
-func (m *mending) missing(wants []segment.Want) string {
+func (m *mending) missing(wants []repair.Want) string {
 	text := fmt.Sprintf("entries %d to %d are missing", wants[0].First, wants[0].Last)
 	if more := len(wants) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d ranges more", more)
@@ -271,7 +272,7 @@ func (m *mending) missing(wants []segment.Want) string {
 
 // fetch asks the nodes one after the other for a range until one has given
 // something of it.
-func (m *mending) fetch(ctx context.Context, w segment.Want, heard *answered) (taken bool, err error) {
+func (m *mending) fetch(ctx context.Context, w repair.Want, heard *answered) (taken bool, err error) {
 	for _, other := range m.others(heard) {
 		taken, err = m.fetchFrom(ctx, other, w, heard)
 		if err != nil || taken {
@@ -284,7 +285,7 @@ func (m *mending) fetch(ctx context.Context, w segment.Want, heard *answered) (t
 
 // fetchFrom asks a node for a range, piece by piece until something of it is
 // taken: what is at the end of it may prove the rest.
-func (m *mending) fetchFrom(ctx context.Context, o other, w segment.Want, heard *answered) (taken bool, err error) {
+func (m *mending) fetchFrom(ctx context.Context, o other, w repair.Want, heard *answered) (taken bool, err error) {
 	for from := w.First; from <= w.To; {
 		a, err := m.askFor(ctx, o, from, w.To)
 		if err != nil {

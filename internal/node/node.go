@@ -16,15 +16,15 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
-	"strandline.dev/internal/segment"
 	"strandline.dev/internal/transport/peer"
+	"strandline.dev/internal/vfs"
 )
 
 // Node hosts replicas of logs in one data directory, and is a member of a
 // cluster, or waits to become one.
 type Node struct {
 	options Options
-	disk    segment.FS
+	disk    vfs.FS
 	logger  *slog.Logger
 	lock    io.Closer
 	made    *replicaList
@@ -143,7 +143,7 @@ type Options struct {
 	// Version of the program, for others to see.
 	Version string
 	// Disk defaults to the operating system's.
-	Disk segment.FS
+	Disk vfs.FS
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }
@@ -163,7 +163,7 @@ const DefaultMinFree = 512 << 20
 // them. A directory that another process has open is refused.
 func Open(o Options) (*Node, error) {
 	if o.Disk == nil {
-		o.Disk = segment.OS()
+		o.Disk = vfs.OS()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

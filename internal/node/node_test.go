@@ -18,8 +18,8 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/vfs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -282,7 +282,7 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 	_, err = n.Info(t.Context(), anyone, "b")
 	requireReason(t, record.LogNotFound, err)
 	requireReason(t, record.LogNotFound, n.DeleteLog(t.Context(), anyone, "b"))
-	left, err := segment.OS().ListDirs(filepath.Join(dir, "logs"))
+	left, err := vfs.OS().ListDirs(filepath.Join(dir, "logs"))
 	require.NoError(t, err)
 	require.Len(t, left, 2, "the catalog's directory and that of log a")
 
@@ -389,7 +389,7 @@ func TestTheLeaderOfTheCatalogMakesItsCheckpointsWhoeverDecidesTheChanges(t *tes
 }
 
 func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T) {
-	disk := &listDisk{FS: segment.OS()}
+	disk := &listDisk{FS: vfs.OS()}
 	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
@@ -409,11 +409,11 @@ func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T
 
 // listDisk does not write replicas.json while it is broken.
 type listDisk struct {
-	segment.FS
+	vfs.FS
 	broken atomic.Bool
 }
 
-func (d *listDisk) Create(name string) (segment.File, error) {
+func (d *listDisk) Create(name string) (vfs.File, error) {
 	if d.broken.Load() && strings.HasPrefix(filepath.Base(name), "replicas.json") {
 		return nil, errBroken
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // Each waits for the disk most of the time: one after the other, thousands of logs
@@ -25,7 +25,7 @@ func TestLogsAreOpenedSeveralAtATime(t *testing.T) {
 	}
 	require.NoError(t, n.Close(context.Background()))
 
-	disk := &gateDisk{FS: segment.OS(), logs: map[string]bool{}, open: make(chan struct{})}
+	disk := &gateDisk{FS: vfs.OS(), logs: map[string]bool{}, open: make(chan struct{})}
 	n, err := Open(Options{DataDir: dir, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
@@ -36,14 +36,14 @@ func TestLogsAreOpenedSeveralAtATime(t *testing.T) {
 // gateDisk lets logs be opened once so many of them are being opened at the same
 // time.
 type gateDisk struct {
-	segment.FS
+	vfs.FS
 	mu   sync.Mutex
 	logs map[string]bool // that wait at the gate
 	most int
 	open chan struct{}
 }
 
-func (d *gateDisk) Open(name string) (segment.File, error) {
+func (d *gateDisk) Open(name string) (vfs.File, error) {
 	if log := filepath.Dir(filepath.Dir(name)); strings.HasSuffix(name, ".seg") && filepath.Base(log) != "0" {
 		d.wait(log)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // replicaOf is the id of a log's replica on a node, and its directory.
@@ -94,10 +94,10 @@ func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
 		then func(n *Node, log, id uint64)
 	}{
 		{"after it was marked", func(n *Node, log, id uint64) {
-			require.NoError(t, segment.WriteFileDurably(n.disk, filepath.Join(n.replicaDir(log, id), lostMark), []byte("a test")))
+			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.replicaDir(log, id), lostMark), []byte("a test")))
 		}},
 		{"after some of its files were moved", func(n *Node, log, id uint64) {
-			require.NoError(t, segment.WriteFileDurably(n.disk, filepath.Join(n.replicaDir(log, id), lostMark), []byte("a test")))
+			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.replicaDir(log, id), lostMark), []byte("a test")))
 			require.NoError(t, n.disk.MkdirAll(n.asideDir(log, id)))
 			files, err := n.disk.List(n.replicaDir(log, id))
 			require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 	}
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.RemoveAll(watermarksDir(c.dirs["c"])))
-	made, err := loadReplicaList(segment.OS(), c.dirs["c"], true)
+	made, err := loadReplicaList(vfs.OS(), c.dirs["c"], true)
 	require.NoError(t, err)
 	require.NoError(t, made.remove(id))
 	c.start("c", nil)
@@ -386,7 +386,7 @@ func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
 
 // holedDisk is a disk that cannot read some bytes of some files any more.
 type holedDisk struct {
-	segment.FS
+	vfs.FS
 	mu    sync.Mutex
 	files map[string]*hole // by name
 }
@@ -394,7 +394,7 @@ type holedDisk struct {
 // hole is the position in a file that cannot be read; 0: there is none.
 type hole struct{ atomic.Int64 }
 
-func newHoledDisk() *holedDisk { return &holedDisk{FS: segment.OS(), files: map[string]*hole{}} }
+func newHoledDisk() *holedDisk { return &holedDisk{FS: vfs.OS(), files: map[string]*hole{}} }
 
 // file is that of a name, whatever it was called before.
 func (d *holedDisk) file(name string) *hole {
@@ -406,12 +406,12 @@ func (d *holedDisk) file(name string) *hole {
 	return d.files[name]
 }
 
-func (d *holedDisk) Create(name string) (segment.File, error) {
+func (d *holedDisk) Create(name string) (vfs.File, error) {
 	f, err := d.FS.Create(name)
 	return holedFile{f, d.file(name), name}, err
 }
 
-func (d *holedDisk) Open(name string) (segment.File, error) {
+func (d *holedDisk) Open(name string) (vfs.File, error) {
 	f, err := d.FS.Open(name)
 	return holedFile{f, d.file(name), name}, err
 }
@@ -429,7 +429,7 @@ func (d *holedDisk) Rename(from, to string) error {
 }
 
 type holedFile struct {
-	segment.File
+	vfs.File
 	hole *hole
 	name string
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // Its files cannot be opened, which says nothing of what is in them: the other
 // nodes serve the log, and this one does as soon as it can.
 func TestALogThatCannotBeOpenedSendsCallersElsewhereAndIsOpenedLater(t *testing.T) {
 	t.Parallel()
-	disk := &lockedDisk{FS: segment.OS()}
+	disk := &lockedDisk{FS: vfs.OS()}
 	c := newClusterWith(t, func(o *Options) {
 		if o.Name == "c" {
 			o.Disk = disk
@@ -52,11 +52,11 @@ func TestALogThatCannotBeOpenedSendsCallersElsewhereAndIsOpenedLater(t *testing.
 // lockedDisk does not let anybody open the files of the first log while it is
 // locked.
 type lockedDisk struct {
-	segment.FS
+	vfs.FS
 	locked atomic.Bool
 }
 
-func (d *lockedDisk) Open(name string) (segment.File, error) {
+func (d *lockedDisk) Open(name string) (vfs.File, error) {
 	if d.locked.Load() && strings.Contains(filepath.ToSlash(name), "/logs/1/") {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 )
 
 // Damage in sealed segments, whose entries are all committed, endangers no vote
@@ -189,12 +191,12 @@ func (n *Node) repairOf(h *hosted, d damagedSegment) *mending {
 		text = fmt.Sprintf("a segment is under repair: %s", text)
 		h.repairs.text.Store(&text)
 	}
-	m.begin = func(ctx context.Context) (*segment.Mender, error) {
+	m.begin = func(ctx context.Context) (*repair.Repairer, error) {
 		settled, err := h.replica.Settled(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return h.log.(*segment.Store).OpenRepair(d.file, settled)
+		return repair.BeginOnline(h.log.(*store.Store), d.file, settled)
 	}
 	m.running = true
 	return m
@@ -202,14 +204,14 @@ func (n *Node) repairOf(h *hosted, d damagedSegment) *mending {
 
 // repairRunning returns when the segment is whole. An error other than ErrTrimmed
 // means that it cannot be repaired while the log runs, or that ctx has ended.
-func (m *mending) repairRunning(ctx context.Context) (report segment.MendReport, err error) {
+func (m *mending) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
 	patience := time.Now().Add(unsettledTime)
 	for wait := mendPause; ; wait = min(2*wait, mendPauseTo) {
 		report, err = m.try(ctx)
 		switch {
 		case err == nil, errors.Is(err, segment.ErrTrimmed), ctx.Err() != nil:
 			return report, err
-		case errors.Is(err, segment.ErrForgotten), errors.Is(err, segment.ErrNotSealed), m.host.ended() != nil:
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNotSealed), m.host.ended() != nil:
 			return report, err
 		case errors.Is(err, segment.ErrUnsettled):
 			if time.Now().After(patience) {

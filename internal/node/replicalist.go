@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // replicaList is replicas.json: the replicas that were made in this data
@@ -25,7 +25,7 @@ import (
 // replica that it was not made. So all that there were by then count as made:
 // those without files are replaced.
 type replicaList struct {
-	disk segment.FS
+	disk vfs.FS
 	path string
 
 	// damaged is why the file could not be used.
@@ -50,7 +50,7 @@ type madeHere struct {
 const unsettled = math.MaxUint64
 
 // loadReplicaList reads the list; a member always has one.
-func loadReplicaList(disk segment.FS, dir string, member bool) (*replicaList, error) {
+func loadReplicaList(disk vfs.FS, dir string, member bool) (*replicaList, error) {
 	l := &replicaList{disk: disk, path: filepath.Join(dir, "replicas.json")}
 	data, err := disk.ReadFile(l.path)
 	switch {

@@ -13,14 +13,14 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
 )
 
 // voteOf is a message by which a replica asks another one for its vote.
 func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
 	b, err := core.Bootstrap(founders)
 	require.NoError(t, err)
-	log := segment.NewMemory(b)
+	log := memory.New(b)
 	asked := make(chan []byte, 1)
 	r, err := runtime.Start(runtime.Options{
 		Memory: budget.New(budget.Least),

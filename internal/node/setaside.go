@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // lostMark is a file in the directory of a replica that has lost what it knew,
@@ -31,7 +31,7 @@ func (n *Node) markLost(log, replica uint64, reason string) error {
 		return nil
 	}
 	path := filepath.Join(n.replicaDir(log, replica), lostMark)
-	if err := segment.WriteFileDurably(n.disk, path, []byte(reason+"\n")); err != nil {
+	if err := vfs.WriteFileDurably(n.disk, path, []byte(reason+"\n")); err != nil {
 		return fmt.Errorf("mark replica %d as lost: %w", replica, err)
 	}
 	return nil

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/replica/runtime"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // hangingDisk does not open or remove the files of the first log while it hangs.
 type hangingDisk struct {
-	segment.FS
+	vfs.FS
 	hang sync.RWMutex // held while it does
 }
 
@@ -27,7 +27,7 @@ func (d *hangingDisk) wait(name string) {
 	}
 }
 
-func (d *hangingDisk) Open(name string) (segment.File, error) {
+func (d *hangingDisk) Open(name string) (vfs.File, error) {
 	d.wait(name)
 	return d.FS.Open(name)
 }
@@ -38,7 +38,7 @@ func (d *hangingDisk) RemoveAll(name string) error {
 }
 
 func hangingCluster(t *testing.T) (*testCluster, *hangingDisk) {
-	disk := &hangingDisk{FS: segment.OS()}
+	disk := &hangingDisk{FS: vfs.OS()}
 	c := newClusterWith(t, func(o *Options) {
 		if o.Name == "c" {
 			o.Disk, o.DiskStall = disk, 100*time.Millisecond

@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/vfs"
 )
 
 // space is how much of the disk is left, as last looked at. Two thresholds divide
@@ -20,7 +20,7 @@ type space struct {
 
 // observe looks at the disk and reports whether what it has room for changed. A
 // disk that cannot be asked counts as it did before.
-func (s *space) observe(disk segment.FS, dir string, minFree int64) (changed bool) {
+func (s *space) observe(disk vfs.FS, dir string, minFree int64) (changed bool) {
 	s.written.Store(0)
 	free, total, err := disk.Free(dir)
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 )
 
 // splice writes the last entry of a log anew, of a node that is stopped, as one
@@ -22,7 +25,7 @@ func splice(t *testing.T, dir string) {
 		require.NoError(t, err)
 		return id
 	}
-	log, err := segment.Open(segment.OS(), dir, segment.Options{Watermark: WatermarkPath(data, id(filepath.Dir(dir)), id(dir))})
+	log, err := repair.Open(vfs.OS(), dir, store.Options{Watermark: WatermarkPath(data, id(filepath.Dir(dir)), id(dir))})
 	require.NoError(t, err)
 	last := log.LastIndex()
 	frames, err := log.Entries(last, last+1, 1<<20)
@@ -43,6 +46,6 @@ func TestAReplicaWhoseEntriesDoNotFollowEachOtherComesBackUnderANewId(t *testing
 	c.start("c", nil)
 	c.renewed("c", "orders", before)
 	c.sameOn("orders", numbered(0, 10))
-	_, err := segment.Open(segment.OS(), dir, segment.Options{})
+	_, err := repair.Open(vfs.OS(), dir, store.Options{})
 	require.ErrorIs(t, err, fs.ErrNotExist, "its files are set aside")
 }

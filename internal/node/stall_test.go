@@ -11,27 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/replica/runtime"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // stallingDisk is a disk whose syncs hang while hang is locked.
 type stallingDisk struct {
-	segment.FS
+	vfs.FS
 	hang sync.RWMutex // held while they do
 }
 
-func (d *stallingDisk) Create(name string) (segment.File, error) {
+func (d *stallingDisk) Create(name string) (vfs.File, error) {
 	f, err := d.FS.Create(name)
 	return stallingFile{f, d}, err
 }
 
-func (d *stallingDisk) Open(name string) (segment.File, error) {
+func (d *stallingDisk) Open(name string) (vfs.File, error) {
 	f, err := d.FS.Open(name)
 	return stallingFile{f, d}, err
 }
 
 type stallingFile struct {
-	segment.File
+	vfs.File
 	disk *stallingDisk
 }
 
@@ -44,7 +44,7 @@ func (f stallingFile) Datasync() error {
 func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 	disks := map[string]*stallingDisk{}
 	c := several(t, 10, func(o *Options) {
-		disks[o.Name] = &stallingDisk{FS: segment.OS()}
+		disks[o.Name] = &stallingDisk{FS: vfs.OS()}
 		o.Disk, o.DiskStall = disks[o.Name], 300*time.Millisecond
 	})
 	stalled := c.leader("orders")

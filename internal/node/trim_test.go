@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
 	disks := map[string]*heldDisk{}
 	c := newClusterWith(t, func(o *Options) {
-		disks[o.Name] = &heldDisk{FS: segment.OS()}
+		disks[o.Name] = &heldDisk{FS: vfs.OS()}
 		o.Disk = disks[o.Name]
 	}, "a", "b", "c")
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
@@ -50,7 +50,7 @@ func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
 
 // heldDisk lets no sync end while it is held.
 type heldDisk struct {
-	segment.FS
+	vfs.FS
 	held sync.RWMutex
 }
 
@@ -60,18 +60,18 @@ func (d *heldDisk) hold() (release func()) {
 	return d.held.Unlock
 }
 
-func (d *heldDisk) Open(name string) (segment.File, error) {
+func (d *heldDisk) Open(name string) (vfs.File, error) {
 	f, err := d.FS.Open(name)
 	return &heldFile{f, d}, err
 }
 
-func (d *heldDisk) Create(name string) (segment.File, error) {
+func (d *heldDisk) Create(name string) (vfs.File, error) {
 	f, err := d.FS.Create(name)
 	return &heldFile{f, d}, err
 }
 
 type heldFile struct {
-	segment.File
+	vfs.File
 	disk *heldDisk
 }
 

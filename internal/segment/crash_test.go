@@ -13,6 +13,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -68,7 +70,7 @@ func (m *model) begin(ws []segment.Write) {
 func (m *model) synced() { m.durable, m.maybe = m.now(), nil }
 
 // check compares a recovered log with all states, and takes the one it is in.
-func (m *model) check(s *segment.Store) error {
+func (m *model) check(s *store.Store) error {
 	var reasons []error
 	for _, candidate := range append([]state{m.durable}, m.maybe...) {
 		err := candidate.matches(s)
@@ -82,7 +84,7 @@ func (m *model) check(s *segment.Store) error {
 	return errors.Join(reasons...)
 }
 
-func (c state) matches(s *segment.Store) error {
+func (c state) matches(s *store.Store) error {
 	if s.LastIndex() != uint64(len(c.frames))+1 {
 		return fmt.Errorf("last index %d, want %d", s.LastIndex(), len(c.frames)+1)
 	}
@@ -110,7 +112,7 @@ type walk struct {
 	snapshot uint64
 }
 
-func (w *walk) step(s *segment.Store) error {
+func (w *walk) step(s *store.Store) error {
 	switch w.random.IntN(12) {
 	case 0:
 		return s.Mark()
@@ -153,7 +155,7 @@ func (w *walk) step(s *segment.Store) error {
 }
 
 // recycle drops about half of the log. A crash may leave any of it.
-func (w *walk) recycle(s *segment.Store) error {
+func (w *walk) recycle(s *store.Store) error {
 	durable := uint64(len(w.model.durable.frames)) + 1
 	for _, m := range w.model.maybe {
 		durable = min(durable, uint64(len(m.frames))+1)
@@ -307,7 +309,7 @@ func TestAFullDiskTakesCommandsAndVotes(t *testing.T) {
 	disk := faultdisk.New(1)
 	o := options(disk)
 	o.SegmentBytes = 256 << 10
-	s, err := segment.Create(disk, dir, o, bootstrap())
+	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 	room, err := s.Room()
 	require.NoError(t, err)
@@ -330,7 +332,7 @@ func TestAFullDiskTakesCommandsAndVotes(t *testing.T) {
 
 	// A full disk can be started from, even with a torn tail.
 	disk.PowerCut(faultdisk.Nothing)
-	s, err = segment.Open(disk, dir, o)
+	s, err = repair.Open(disk, dir, o)
 	require.NoError(t, err)
 	require.Equal(t, i-1, s.LastIndex())
 

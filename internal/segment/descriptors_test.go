@@ -7,13 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
 )
 
 // crowdedFS opens nothing while the process has too many files open.
 type crowdedFS struct {
-	segment.FS
+	vfs.FS
 	crowded bool
 }
 
@@ -24,21 +26,21 @@ func (c *crowdedFS) refuse(name string) error {
 	return nil
 }
 
-func (c *crowdedFS) Create(name string) (segment.File, error) {
+func (c *crowdedFS) Create(name string) (vfs.File, error) {
 	if err := c.refuse(name); err != nil {
 		return nil, err
 	}
 	return c.FS.Create(name)
 }
 
-func (c *crowdedFS) Open(name string) (segment.File, error) {
+func (c *crowdedFS) Open(name string) (vfs.File, error) {
 	if err := c.refuse(name); err != nil {
 		return nil, err
 	}
 	return c.FS.Open(name)
 }
 
-func (c *crowdedFS) OpenDir(name string) (segment.Directory, error) {
+func (c *crowdedFS) OpenDir(name string) (vfs.Directory, error) {
 	if err := c.refuse(name); err != nil {
 		return nil, err
 	}
@@ -65,11 +67,11 @@ func TestALogWritesOnWhenTheProcessHasTooManyFilesOpen(t *testing.T) {
 	for _, reopened := range []bool{false, true} {
 		disk := faultdisk.New(7)
 		crowd := &crowdedFS{FS: disk}
-		s, err := segment.Create(crowd, dir, options(disk), bootstrap())
+		s, err := store.Create(crowd, dir, options(disk), bootstrap())
 		require.NoError(t, err)
 		if reopened {
 			require.NoError(t, s.Close())
-			s, err = segment.Open(crowd, dir, options(disk))
+			s, err = repair.Open(crowd, dir, options(disk))
 			require.NoError(t, err)
 			_, err = s.Prepare() // as the filler does from then on
 			require.NoError(t, err)

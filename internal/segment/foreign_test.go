@@ -14,6 +14,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -51,7 +53,7 @@ func owned(t *testing.T, disk *faultdisk.Disk, dir string, owner segment.Owner) 
 	t.Helper()
 	o := options(disk)
 	o.Owner = owner
-	s, err := segment.Create(disk, dir, o, bootstrap())
+	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 	older = map[string][]byte{}
 	for i := uint64(2); i < exchangeEntries; i++ {
@@ -193,7 +195,7 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 			named := row.change(disk)
 			changed := contents(disk)
 
-			report, err := segment.Survey(context.Background(), disk, dir, segment.Options{Owner: ours}, nil)
+			report, err := repair.Survey(context.Background(), disk, dir, store.Options{Owner: ours}, nil)
 			require.NoError(t, err)
 			require.Equal(t, changed, contents(disk), "Survey changed a file")
 			requireNamed(t, report, named, row.detail)
@@ -201,9 +203,9 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 
 			o := options(disk)
 			o.Owner = ours
-			m, err := segment.OpenMender(context.Background(), disk, dir, o)
+			m, err := repair.Begin(context.Background(), disk, dir, o)
 			if row.result == renewed {
-				require.ErrorIs(t, err, segment.ErrForgotten)
+				require.ErrorIs(t, err, repair.ErrNotRepairable)
 				return
 			}
 			require.NoError(t, err)
@@ -213,18 +215,18 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 			}
 			_, err = m.Finish()
 			require.NoError(t, err)
-			s, err := segment.Open(disk, dir, o)
+			s, err := repair.Open(disk, dir, o)
 			require.NoError(t, err)
 			requireEntries(t, s, ownedEntries(s.FirstIndex(), exchangeEntries, ours))
 			require.NoError(t, s.Close())
-			report, err = segment.Survey(context.Background(), disk, dir, segment.Options{Owner: ours}, nil)
+			report, err = repair.Survey(context.Background(), disk, dir, store.Options{Owner: ours}, nil)
 			require.NoError(t, err)
 			require.Empty(t, report.Damage)
 		})
 	}
 }
 
-func requireNamed(t *testing.T, report *segment.Report, file, detail string) {
+func requireNamed(t *testing.T, report *repair.Report, file, detail string) {
 	t.Helper()
 	for _, d := range report.Damage {
 		if d.File == file && strings.Contains(d.Detail, detail) {
@@ -252,7 +254,7 @@ func requireOwnEntriesOnly(t *testing.T, disk *faultdisk.Disk) {
 	}()
 	o := options(disk)
 	o.Owner = ours
-	s, err := segment.Open(disk, dir, o)
+	s, err := repair.Open(disk, dir, o)
 	if errors.As(err, new(*segment.CorruptError)) {
 		return
 	}
@@ -277,11 +279,11 @@ func TestALogKnowsItsOwnFilesOnly(t *testing.T) {
 	for _, other := range []segment.Owner{{"D", 3, 7}, {"C", 4, 7}, {"C", 3, 8}} {
 		disk := faultdisk.New(7)
 		owned(t, disk, dir, ours)
-		report, err := segment.Survey(context.Background(), disk, dir, segment.Options{}, nil)
+		report, err := repair.Survey(context.Background(), disk, dir, store.Options{}, nil)
 		require.NoError(t, err)
 		require.Empty(t, report.Damage)
 		require.Equal(t, ours, report.Owner)
-		report, err = segment.Survey(context.Background(), disk, dir, segment.Options{Owner: other}, nil)
+		report, err = repair.Survey(context.Background(), disk, dir, store.Options{Owner: other}, nil)
 		require.NoError(t, err)
 		for _, suffix := range []string{".seg", ".snap", ".begin", "witness"} {
 			for _, name := range namesIn(disk, dir, suffix) {
@@ -301,7 +303,7 @@ func TestAnOlderCopyOfAFullSegmentIsDamage(t *testing.T) {
 		}
 		now := disk.Content(name)
 		disk.Replace(name, content)
-		report, err := segment.Survey(context.Background(), disk, dir, segment.Options{Owner: ours}, nil)
+		report, err := repair.Survey(context.Background(), disk, dir, store.Options{Owner: ours}, nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, report.Damage, name)
 		disk.Replace(name, now)
@@ -337,12 +339,12 @@ func TestASegmentUnderANameFarAwayIsSetAside(t *testing.T) {
 			require.NoError(t, disk.Rename(from, to))
 			require.NoError(t, disk.SyncDir(dir))
 
-			report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
+			report, err := repair.Survey(t.Context(), disk, dir, store.Options{Owner: ours}, nil)
 			require.NoError(t, err)
 			require.False(t, report.Whole())
 			require.Less(t, len(report.Damage), 10)
 			require.Contains(t, fmt.Sprint(report.Damage), path.Base(to), "it is named")
-			_, err = segment.Open(disk, dir, segment.Options{Owner: ours, Manual: true})
+			_, err = repair.Open(disk, dir, store.Options{Owner: ours, Manual: true})
 			require.ErrorAs(t, err, new(*segment.CorruptError))
 		})
 	}

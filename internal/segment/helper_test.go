@@ -13,6 +13,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -32,9 +34,9 @@ func bootstrap() segment.Bootstrap {
 
 // options make small segments and do nothing behind the test's back. The salts
 // depend on what happened on the disk, so no two segments on it share one.
-func options(disk *faultdisk.Disk) segment.Options {
-	return segment.Options{
-		SegmentBytes: 16 << 10, WitnessBytes: 4 << 10, Manual: true, Rand: saltSource(uint64(disk.Operations())),
+func options(disk *faultdisk.Disk) store.Options {
+	return store.Options{
+		SegmentBytes: 16 << 10, WatermarkBytes: 4 << 10, Manual: true, Rand: saltSource(uint64(disk.Operations())),
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -108,16 +110,16 @@ func recycle(log segment.Log, below uint64) error {
 }
 
 // create makes a log on a new disk.
-func create(t *testing.T, disk *faultdisk.Disk) *segment.Store {
+func create(t *testing.T, disk *faultdisk.Disk) *store.Store {
 	t.Helper()
-	s, err := segment.Create(disk, dir, options(disk), bootstrap())
+	s, err := store.Create(disk, dir, options(disk), bootstrap())
 	require.NoError(t, err)
 	return s
 }
 
-func open(t *testing.T, disk *faultdisk.Disk) *segment.Store {
+func open(t *testing.T, disk *faultdisk.Disk) *store.Store {
 	t.Helper()
-	s, err := segment.Open(disk, dir, options(disk))
+	s, err := repair.Open(disk, dir, options(disk))
 	require.NoError(t, err)
 	return s
 }

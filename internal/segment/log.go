@@ -131,9 +131,22 @@ type Frame struct {
 	Payload     []byte        // at most record.MaxEntryBytes
 }
 
+// End is the offset behind the entry's last record.
+func (f *Frame) End() record.Offset { return f.First + record.Offset(f.Count) }
+
 // HardState is what Raft must not forget. The zero value is that of a replica
 // that has not voted yet.
 type HardState struct{ Term, Vote, Commit uint64 }
+
+// Bootstrap is the state a new log starts from: the state after the entry
+// (Index, Term), which itself is not in the log.
+type Bootstrap struct {
+	Index, Term uint64
+	Start       record.Offset // of the first record to come
+	HardState   HardState
+	ConfState   []byte // at most 3916 bytes
+	Snapshot    []byte
+}
 
 // Write is one thing to append. The indexes of Frames are consecutive. The
 // first is at most LastIndex+1; it supersedes everything from its index on.
@@ -148,7 +161,7 @@ type Write struct {
 }
 
 // tellWritten calls Written of each.
-func tellWritten(ws []Write) {
+func CallWritten(ws []Write) {
 	for i := range ws {
 		if ws[i].Written != nil {
 			ws[i].Written()
@@ -158,15 +171,15 @@ func tellWritten(ws []Write) {
 
 // check refuses ws as a whole if its frames do not follow a log of the entries
 // [first, next).
-func check(ws []Write, first, next uint64) error {
+func CheckWrites(ws []Write, first, next uint64) error {
 	for i := range ws {
 		for k := range ws[i].Frames {
 			f := &ws[i].Frames[k]
 			if k > 0 && f.Index != next || f.Index < first || f.Index > next {
 				return fmt.Errorf("entry %d does not follow a log of [%d, %d): %w", f.Index, first, next, ErrNotNext)
 			}
-			if len(f.Payload) > maxPayload {
-				return fmt.Errorf("entry %d has %d bytes, the largest has %d: %w", f.Index, len(f.Payload), maxPayload, ErrNotNext)
+			if len(f.Payload) > record.MaxEntryBytes {
+				return fmt.Errorf("entry %d has %d bytes, the largest has %d: %w", f.Index, len(f.Payload), record.MaxEntryBytes, ErrNotNext)
 			}
 			next = f.Index + 1
 		}
@@ -200,4 +213,12 @@ var (
 	ErrNoLog = errors.New("no log there")
 	// ErrNoSnapshot is LoadSnapshot's answer if there is no valid one.
 	ErrNoSnapshot = errors.New("no valid snapshot")
+
+	// ErrNotSealed is the answer of OpenRepair for damage that cannot be repaired
+	// while the log is open: in a segment of which no entry counts, or in another
+	// file.
+	ErrNotSealed = errors.New("not a sealed segment")
+	// ErrUnsettled: not all entries of the segment are known to be committed yet,
+	// or it is still written to. The next write begins another segment then.
+	ErrUnsettled = errors.New("the segment has entries that are not known to be committed")
 )

@@ -10,6 +10,9 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -18,12 +21,12 @@ import (
 func TestLog(t *testing.T) {
 	logs := map[string]func(t *testing.T) segment.Log{
 		"disk": func(t *testing.T) segment.Log {
-			s, err := segment.Create(segment.OS(), t.TempDir()+"/log", segment.Options{SegmentBytes: 16 << 10}, bootstrap())
+			s, err := store.Create(vfs.OS(), t.TempDir()+"/log", store.Options{SegmentBytes: 16 << 10}, bootstrap())
 			require.NoError(t, err)
 			return s
 		},
 		"faultdisk": func(t *testing.T) segment.Log { return create(t, faultdisk.New(1)) },
-		"memory":    func(t *testing.T) segment.Log { return segment.NewMemory(bootstrap()) },
+		"memory":    func(t *testing.T) segment.Log { return memory.New(bootstrap()) },
 	}
 	claims := []struct {
 		name string

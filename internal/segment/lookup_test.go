@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -15,7 +16,7 @@ func TestALookupPassesOverOtherFramesBehindALargeEntry(t *testing.T) {
 	disk := faultdisk.New(1)
 	o := options(disk)
 	o.SegmentBytes = 8 << 20
-	s, err := segment.Create(disk, dir, o, bootstrap())
+	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	last := entry(9, 1, 100)

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -34,13 +36,13 @@ func newCopies(t *testing.T, seed uint64, steps int) *copies {
 	t.Helper()
 	c := &copies{hard: bootstrap().HardState, commit: 1}
 	random := rand.New(rand.NewPCG(seed, 3))
-	var logs [2]*segment.Store
+	var logs [2]*store.Store
 	for i := range logs {
 		c.disks[i] = faultdisk.New(seed<<1 + uint64(i))
 		o := options(c.disks[i])
 		o.SegmentBytes += int64(i) * 5000
 		var err error
-		logs[i], err = segment.Create(c.disks[i], dir, o, bootstrap())
+		logs[i], err = store.Create(c.disks[i], dir, o, bootstrap())
 		require.NoError(t, err)
 	}
 	var pending [2][]uint64
@@ -95,10 +97,10 @@ func newCopies(t *testing.T, seed uint64, steps int) *copies {
 	return c
 }
 
-func survey(t *testing.T, disk *faultdisk.Disk) *segment.Report {
+func survey(t *testing.T, disk *faultdisk.Disk) *repair.Report {
 	t.Helper()
 	before := contents(disk)
-	report, err := segment.Survey(context.Background(), disk, dir, segment.Options{}, nil)
+	report, err := repair.Survey(context.Background(), disk, dir, store.Options{}, nil)
 	require.NoError(t, err)
 	require.Equal(t, before, contents(disk), "Survey changed a file")
 	return report
@@ -107,8 +109,8 @@ func survey(t *testing.T, disk *faultdisk.Disk) *segment.Report {
 var errStuck = errors.New("nobody has what is missing")
 
 // mend mends the log on disk with what giver has, in pieces of maxBytes.
-func mend(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes int) (r segment.MendReport, err error) {
-	m, err := segment.OpenMender(context.Background(), disk, dir, options(disk))
+func mend(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes int) (r repair.Outcome, err error) {
+	m, err := repair.Begin(context.Background(), disk, dir, options(disk))
 	if err != nil {
 		return r, err
 	}
@@ -116,7 +118,7 @@ func mend(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes in
 }
 
 // mendWith finishes and closes m.
-func mendWith(m *segment.Mender, giver segment.Log, committed uint64, maxBytes int) (r segment.MendReport, err error) {
+func mendWith(m *repair.Repairer, giver segment.Log, committed uint64, maxBytes int) (r repair.Outcome, err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 	for vain := 0; ; {
 		wants := m.Wants(3)
@@ -152,7 +154,7 @@ func mendWith(m *segment.Mender, giver segment.Log, committed uint64, maxBytes i
 	}
 }
 
-func (c *copies) giver(t *testing.T) *segment.Store { return open(t, c.disks[1]) }
+func (c *copies) giver(t *testing.T) *store.Store { return open(t, c.disks[1]) }
 
 // requireWhole proves that the first copy is what it was before the damage.
 func (c *copies) requireWhole(t *testing.T) {
@@ -205,10 +207,10 @@ func zero(t *testing.T, disk *faultdisk.Disk, name string, from, size int64) {
 }
 
 // frameIn returns the n-th frame of a kind in a file; the last for -1.
-func frameIn(t *testing.T, disk *faultdisk.Disk, name, kind string, n int) segment.Stored {
+func frameIn(t *testing.T, disk *faultdisk.Disk, name, kind string, n int) storedFrame {
 	t.Helper()
-	var found []segment.Stored
-	for _, f := range segment.FramesIn(disk.Content(name)) {
+	var found []storedFrame
+	for _, f := range framesIn(disk.Content(name)) {
 		if f.Kind == kind {
 			found = append(found, f)
 		}
@@ -236,7 +238,7 @@ func TestASurveyNamesEachPlace(t *testing.T) {
 	for _, name := range append(segments, filesOn(disk, ".snap")...) {
 		size += int64(len(disk.Content(name)))
 	}
-	require.Equal(t, &segment.Report{
+	require.Equal(t, &repair.Report{
 		Segments: 4, Snapshots: 1, Bytes: size, Entries: 38, First: 2, Last: 39, Start: 0, End: firstOf(40),
 		HardState: segment.HardState{Term: 1, Commit: 38},
 	}, survey(t, disk))
@@ -247,11 +249,11 @@ func TestASurveyNamesEachPlace(t *testing.T) {
 	flipPayload(t, disk, "entry", 3)
 	require.NoError(t, disk.Remove(segments[2]))
 	report := survey(t, disk)
-	at := func(i uint64) int64 { return segment.HeaderSize + 1072 + int64(i-3)*(1072+96) }
-	damage := func(file string, position, size int64, first, last uint64) segment.Damage {
-		return segment.Damage{File: file, Position: position, Size: size, First: first, Last: last, Start: firstOf(first), End: firstOf(last + 1)}
+	at := func(i uint64) int64 { return headerSize + 1072 + int64(i-3)*(1072+96) }
+	damage := func(file string, position, size int64, first, last uint64) repair.Damage {
+		return repair.Damage{File: file, Position: position, Size: size, First: first, Last: last, Start: firstOf(first), End: firstOf(last + 1)}
 	}
-	want := []segment.Damage{
+	want := []repair.Damage{
 		damage(segments[0], at(3), 1072, 3, 3),
 		damage(segments[0], at(4), 1072, 4, 4),
 		damage(segments[0], at(8), 1072, 8, 8),
@@ -391,7 +393,7 @@ func TestDamage(t *testing.T) {
 				giver := c.giver(t)
 				r, err := mend(disk, giver, c.commit, 4000)
 				if row.result == renewed {
-					require.ErrorIs(t, err, segment.ErrForgotten)
+					require.ErrorIs(t, err, repair.ErrNotRepairable)
 					require.Equal(t, damaged, contents(disk), "nothing is changed")
 					continue
 				}
@@ -490,7 +492,7 @@ func randomDamage(t *testing.T, seed uint64) (result string) {
 		}
 	}
 	_, err := mend(disk, c.giver(t), c.commit, 1000+random.IntN(10000))
-	if errors.Is(err, segment.ErrForgotten) || errors.Is(err, segment.ErrNoLog) {
+	if errors.Is(err, repair.ErrNotRepairable) || errors.Is(err, segment.ErrNoLog) {
 		snapshot := false
 		for name := range touched {
 			snapshot = snapshot || strings.HasSuffix(name, ".snap")

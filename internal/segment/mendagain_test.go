@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
 )
 
 // What was given before the crash is asked for again.
@@ -19,7 +19,7 @@ func TestAMendingThatWasInterruptedBeginsAgain(t *testing.T) {
 			break
 		}
 	}
-	m, err := segment.OpenMender(context.Background(), c.disks[0], dir, options(c.disks[0]))
+	m, err := repair.Begin(context.Background(), c.disks[0], dir, options(c.disks[0]))
 	require.NoError(t, err)
 	first := m.Wants(1)[0].First
 	giver := c.giver(t)

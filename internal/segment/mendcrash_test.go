@@ -9,6 +9,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -40,7 +42,7 @@ func TestAPowerCutAtEveryOperationOfMending(t *testing.T) {
 				disk.PowerCut(remains)
 
 				// Whoever comes next, brings it to an end.
-				s, err := segment.Open(disk, dir, options(disk))
+				s, err := repair.Open(disk, dir, options(disk))
 				var corrupt *segment.CorruptError
 				switch {
 				case err == nil:
@@ -73,11 +75,11 @@ func TestTwoDamagedCopiesMendEachOther(t *testing.T) {
 				}
 			}
 		}
-		a, err := segment.OpenMender(context.Background(), c.disks[0], dir, options(c.disks[0]))
+		a, err := repair.Begin(context.Background(), c.disks[0], dir, options(c.disks[0]))
 		require.NoError(t, err)
-		b, err := segment.OpenMender(context.Background(), c.disks[1], dir, options(c.disks[1]))
+		b, err := repair.Begin(context.Background(), c.disks[1], dir, options(c.disks[1]))
 		require.NoError(t, err)
-		for _, pair := range [][2]*segment.Mender{{a, b}, {b, a}} {
+		for _, pair := range [][2]*repair.Repairer{{a, b}, {b, a}} {
 			for range 100 {
 				for _, w := range pair[0].Wants(100) {
 					frames, committed, err := pair[1].Entries(w.First, w.Last+2, 1<<20)
@@ -111,7 +113,7 @@ func TestWhatAllOthersHaveTrimmedIsGivenUp(t *testing.T) {
 	term, err := giver.Term(below - 1)
 	require.NoError(t, err)
 
-	m, err := segment.OpenMender(context.Background(), disk, dir, options(disk))
+	m, err := repair.Begin(context.Background(), disk, dir, options(disk))
 	require.NoError(t, err)
 	require.NotEmpty(t, m.Wants(1))
 	require.True(t, m.Skip(below, term))
@@ -135,7 +137,7 @@ func TestOnlyWhatIsProvenIsTaken(t *testing.T) {
 	name := segmentsOn(disk)[2]
 	lost := frameIn(t, disk, name, "entry", 2)
 	disk.FlipBit(name, lost.Position+20)
-	m, err := segment.OpenMender(context.Background(), disk, dir, options(disk))
+	m, err := repair.Begin(context.Background(), disk, dir, options(disk))
 	require.NoError(t, err)
 	wants := m.Wants(10)
 	require.NotEmpty(t, wants)
@@ -174,7 +176,7 @@ func FuzzGive(f *testing.F) {
 	f.Add(uint64(20), uint64(1), int64(-1), uint32(1<<31), uint64(0), []byte{}, false)
 	f.Fuzz(func(t *testing.T, index, term uint64, first int64, count uint32, committed uint64, payload []byte, honest bool) {
 		disk := faultdisk.New(1)
-		s, err := segment.Create(disk, dir, options(disk), bootstrap())
+		s, err := store.Create(disk, dir, options(disk), bootstrap())
 		require.NoError(t, err)
 		hard := segment.HardState{Term: 1, Commit: 3}
 		for i := uint64(2); i < 40; i += 2 {
@@ -188,7 +190,7 @@ func FuzzGive(f *testing.F) {
 		flipHeader(t, disk, "entry", 4)
 		flipPayload(t, disk, "entry", 20)
 		require.NoError(t, disk.Remove(segmentsOn(disk)[1]))
-		m, err := segment.OpenMender(context.Background(), disk, dir, options(disk))
+		m, err := repair.Begin(context.Background(), disk, dir, options(disk))
 		require.NoError(t, err)
 		defer m.Close()
 		given := segment.Frame{Index: index, Term: term, First: record.Offset(first), Count: count, CRC: record.Checksum(payload), Payload: payload}
@@ -197,7 +199,7 @@ func FuzzGive(f *testing.F) {
 		}
 		n, err := m.Give([]segment.Frame{given}, committed)
 		if err != nil {
-			require.ErrorIs(t, err, segment.ErrForgotten)
+			require.ErrorIs(t, err, repair.ErrNotRepairable)
 			return
 		}
 		if n == 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -31,7 +32,7 @@ func TestACommittedEntryIsNotPutBehindOnesThatLost(t *testing.T) {
 		for _, flip := range []func(*testing.T, *faultdisk.Disk, string, uint64){flipPayload, flipHeader} {
 			disk := abandoned(t)
 			flip(t, disk, "entry", i)
-			m, err := segment.OpenMender(context.Background(), disk, dir, options(disk))
+			m, err := repair.Begin(context.Background(), disk, dir, options(disk))
 			require.NoError(t, err)
 			w := m.Wants(1)[0]
 			_, err = m.Give(others[w.First-2:w.To-1], 8)
@@ -45,7 +46,7 @@ func TestACommittedEntryIsNotPutBehindOnesThatLost(t *testing.T) {
 				requireEntries(t, s, others[:6])
 				require.NoError(t, s.Close())
 			} else {
-				require.ErrorIs(t, err, segment.ErrForgotten)
+				require.ErrorIs(t, err, repair.ErrNotRepairable)
 				require.NoError(t, m.Close())
 			}
 		}
@@ -55,7 +56,7 @@ func TestACommittedEntryIsNotPutBehindOnesThatLost(t *testing.T) {
 func TestAnEntryThatLostIsTakenFromOneWhoStillHasIt(t *testing.T) {
 	disk := abandoned(t)
 	flipPayload(t, disk, "entry", 7)
-	m, err := segment.OpenMender(context.Background(), disk, dir, options(disk))
+	m, err := repair.Begin(context.Background(), disk, dir, options(disk))
 	require.NoError(t, err)
 	n, err := m.Give(entries(7, 8, 2, 100), 4)
 	require.NoError(t, err)

@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -18,7 +21,7 @@ type intruded struct {
 	intrude func()
 }
 
-func (d *intruded) Open(name string) (segment.File, error) {
+func (d *intruded) Open(name string) (vfs.File, error) {
 	file, err := d.Disk.Open(name)
 	if intrude := d.intrude; intrude != nil && strings.HasSuffix(name, ".seg") {
 		d.intrude = nil
@@ -29,7 +32,7 @@ func (d *intruded) Open(name string) (segment.File, error) {
 
 func TestTheFillerLetsGoOfASegmentThatWasRecycledMeanwhile(t *testing.T) {
 	disk := &intruded{Disk: faultdisk.New(1)}
-	s, err := segment.Create(disk, dir, options(disk.Disk), bootstrap())
+	s, err := store.Create(disk, dir, options(disk.Disk), bootstrap())
 	require.NoError(t, err)
 	var want []segment.Frame
 	add := func(size int) segment.Result {
@@ -61,9 +64,9 @@ func TestTheFillerLetsGoOfASegmentThatWasRecycledMeanwhile(t *testing.T) {
 
 // reopened is a log of many segments whose headers are not in memory, with a
 // snapshot for the start of each. Its entries are [2, last].
-func reopened(t *testing.T, disk *intruded) (s *segment.Store, starts []uint64) {
+func reopened(t *testing.T, disk *intruded) (s *store.Store, starts []uint64) {
 	t.Helper()
-	s, err := segment.Create(disk, dir, options(disk.Disk), bootstrap())
+	s, err := store.Create(disk, dir, options(disk.Disk), bootstrap())
 	require.NoError(t, err)
 	for i := uint64(2); len(starts) < 15; i++ {
 		result := write(t, s, synced(entry(i, 1, 1000)))
@@ -71,7 +74,7 @@ func reopened(t *testing.T, disk *intruded) (s *segment.Store, starts []uint64) 
 		starts = append(starts, result.Rolled...)
 	}
 	require.NoError(t, s.Close())
-	s, err = segment.Open(disk, dir, options(disk.Disk))
+	s, err = repair.Open(disk, dir, options(disk.Disk))
 	require.NoError(t, err)
 	return s, starts
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -26,10 +28,10 @@ func filesOn(disk *faultdisk.Disk, suffix string) []string {
 }
 
 // frameOf returns where the last frame of a kind and index is.
-func frameOf(t *testing.T, disk *faultdisk.Disk, kind string, index uint64) (file string, at segment.Stored) {
+func frameOf(t *testing.T, disk *faultdisk.Disk, kind string, index uint64) (file string, at storedFrame) {
 	t.Helper()
 	for _, name := range segmentsOn(disk) {
-		for _, f := range segment.FramesIn(disk.Content(name)) {
+		for _, f := range framesIn(disk.Content(name)) {
 			if f.Kind == kind && f.Index == index {
 				file, at = name, f
 			}
@@ -59,26 +61,26 @@ func flipHeader(t *testing.T, disk *faultdisk.Disk, kind string, index uint64) {
 func TestRecovery(t *testing.T) {
 	rows := []struct {
 		name    string
-		damage  func(t *testing.T, disk *faultdisk.Disk, s *segment.Store)
+		damage  func(t *testing.T, disk *faultdisk.Disk, s *store.Store)
 		last    uint64
 		corrupt string
 	}{
 		{
 			name: "an empty log",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				disk.PowerCut(faultdisk.Nothing)
 			},
 			last: 1,
 		}, {
 			name: "what was synced survives a power cut",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				disk.PowerCut(faultdisk.Nothing)
 			},
 			last: 9,
 		}, {
 			name: "what was not synced may be gone",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
 				disk.PowerCut(faultdisk.Nothing)
@@ -86,14 +88,14 @@ func TestRecovery(t *testing.T) {
 			last: 9,
 		}, {
 			name: "what was not synced may be there",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, []segment.Write{{Frames: entries(2, 12, 1, 100)}})
 				disk.PowerCut(faultdisk.Everything)
 			},
 			last: 11,
 		}, {
 			name: "the last frame of the last write is torn",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
 				disk.Restart()
@@ -102,7 +104,7 @@ func TestRecovery(t *testing.T) {
 			last: 10,
 		}, {
 			name: "two frames of one write, the first torn",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
 				disk.Restart()
@@ -111,7 +113,7 @@ func TestRecovery(t *testing.T) {
 			last: 9,
 		}, {
 			name: "two frames of one write, the header of the first torn",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
 				disk.Restart()
@@ -120,7 +122,7 @@ func TestRecovery(t *testing.T) {
 			last: 9,
 		}, {
 			name: "two writes without a sync, the first torn",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
 				write(t, s, []segment.Write{{Frames: entries(12, 14, 1, 100)}})
@@ -130,7 +132,7 @@ func TestRecovery(t *testing.T) {
 			last: 9,
 		}, {
 			name: "a flip in the frame before the last write",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				write(t, s, synced(entry(10, 1, 100)))
 				disk.Restart()
@@ -139,7 +141,7 @@ func TestRecovery(t *testing.T) {
 			corrupt: "[9, 9]",
 		}, {
 			name: "a flip in the length of a frame before the last write",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				write(t, s, synced(entry(10, 1, 100)))
 				disk.Restart()
@@ -149,7 +151,7 @@ func TestRecovery(t *testing.T) {
 			corrupt: "[5, 5] renew",
 		}, {
 			name: "a flip in the first frame",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entry(2, 1, 100)))
 				write(t, s, synced(entries(3, 10, 1, 100)...))
 				disk.Restart()
@@ -158,7 +160,7 @@ func TestRecovery(t *testing.T) {
 			corrupt: "[2, 2] renew",
 		}, {
 			name: "a flip in the last synced frame looks like a torn tail",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				disk.PowerCut(faultdisk.Nothing)
 				flipPayload(t, disk, "entry", 9)
@@ -166,7 +168,7 @@ func TestRecovery(t *testing.T) {
 			last: 8,
 		}, {
 			name: "a flip in the last synced frame after the sync mark",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				require.NoError(t, s.Mark())
 				disk.Restart()
@@ -175,7 +177,7 @@ func TestRecovery(t *testing.T) {
 			corrupt: "[9, 9]",
 		}, {
 			name: "a flip in the last synced frame after a clean stop",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				require.NoError(t, s.Close())
 				disk.PowerCut(faultdisk.Nothing)
@@ -184,7 +186,7 @@ func TestRecovery(t *testing.T) {
 			corrupt: "[9, 9]",
 		}, {
 			name: "a flip in the sync mark itself",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				require.NoError(t, s.Close())
 				disk.Restart()
@@ -193,7 +195,7 @@ func TestRecovery(t *testing.T) {
 			last: 9,
 		}, {
 			name: "a flip in a hard state that a later write vouches for",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, []segment.Write{{HardState: &segment.HardState{Term: 1, Vote: 4, Commit: 1}, MustSync: true}})
 				write(t, s, synced(entry(2, 1, 100)))
 				disk.Restart()
@@ -203,7 +205,7 @@ func TestRecovery(t *testing.T) {
 			corrupt: "[0, 0] renew",
 		}, {
 			name: "a flip in the header of the active segment",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				disk.Restart()
 				disk.FlipBit(segmentsOn(disk)[0], 50)
@@ -211,7 +213,7 @@ func TestRecovery(t *testing.T) {
 			corrupt: "[2, 2] renew",
 		}, {
 			name: "a segment begun and not written to",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
 				// Frame and footer, sync; header, sync, name; witness, sync;
 				// frames.
@@ -224,7 +226,7 @@ func TestRecovery(t *testing.T) {
 			last: 12,
 		}, {
 			name: "torn across a roll: the new segment has a name and no frame",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
 				write(t, s, []segment.Write{{Frames: entries(12, 16, 1, 1000)}})
 				require.Len(t, segmentsOn(disk), 2)
@@ -233,7 +235,7 @@ func TestRecovery(t *testing.T) {
 			last: 12,
 		}, {
 			name: "the name of the newest segment is lost, with acknowledged entries in it",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
 				write(t, s, synced(entries(12, 16, 1, 1000)...))
 				require.Len(t, segmentsOn(disk), 2)
@@ -243,7 +245,7 @@ func TestRecovery(t *testing.T) {
 			last: 15,
 		}, {
 			name: "torn across a roll: the first frame of the new segment",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
 				write(t, s, []segment.Write{{Frames: entries(12, 16, 1, 1000)}})
 				disk.Restart()
@@ -252,7 +254,7 @@ func TestRecovery(t *testing.T) {
 			last: 12,
 		}, {
 			name: "a stale frame of a recycled file behind the tail",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				saveStarts(t, s, write(t, s, synced(entries(2, 40, 1, 1000)...)))
 				require.NoError(t, recycle(s, 40))
 				require.NotEmpty(t, filesOn(disk, ".spare"))
@@ -262,7 +264,7 @@ func TestRecovery(t *testing.T) {
 					write(t, s, synced(entry(i, 1, 1000)))
 				}
 				active := segmentsOn(disk)[len(segmentsOn(disk))-1]
-				tail := segment.FramesIn(disk.Content(active))
+				tail := framesIn(disk.Content(active))
 				end := tail[len(tail)-1].Position + tail[len(tail)-1].Size
 				require.Equal(t, byte(0xe8), disk.Content(active)[end], "a frame of 1000 bytes lies behind")
 				disk.PowerCut(faultdisk.Nothing)
@@ -270,7 +272,7 @@ func TestRecovery(t *testing.T) {
 			last: 57,
 		}, {
 			name: "a snapshot that was not finished",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				disk.StopAt(3) // create, write, not synced
 				require.Error(t, s.SaveSnapshot(5, 1, []byte("state at 5")))
@@ -279,7 +281,7 @@ func TestRecovery(t *testing.T) {
 			last: 9,
 		}, {
 			name: "a snapshot damaged: the one before serves",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				require.NoError(t, s.SaveSnapshot(5, 1, []byte("state at 5")))
 				disk.Restart()
@@ -288,7 +290,7 @@ func TestRecovery(t *testing.T) {
 			last: 9,
 		}, {
 			name: "all snapshots damaged",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				disk.Restart()
 				disk.FlipBit(filesOn(disk, ".snap")[0], 50)
@@ -296,7 +298,7 @@ func TestRecovery(t *testing.T) {
 			corrupt: "[1, 1] renew",
 		}, {
 			name: "a segment in the middle is missing",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 60, 1, 1000)...))
 				disk.Restart()
 				require.NoError(t, disk.Remove(segmentsOn(disk)[1]))
@@ -310,7 +312,7 @@ func TestRecovery(t *testing.T) {
 			row.damage(t, disk, create(t, disk))
 			if row.corrupt != "" {
 				before := contents(disk)
-				_, err := segment.Open(disk, dir, options(disk))
+				_, err := repair.Open(disk, dir, options(disk))
 				var corrupt *segment.CorruptError
 				require.ErrorAs(t, err, &corrupt)
 				found := fmt.Sprintf("[%d, %d]", corrupt.FirstIndex, corrupt.LastIndex)
@@ -347,7 +349,7 @@ func TestRecovery(t *testing.T) {
 }
 
 // sizeOf is how long entry i was written: rows differ in that.
-func sizeOf(t *testing.T, s *segment.Store, i uint64) int {
+func sizeOf(t *testing.T, s *store.Store, i uint64) int {
 	t.Helper()
 	frames, err := s.Entries(i, i+1, 0)
 	require.NoError(t, err)
@@ -496,7 +498,7 @@ func TestADamagedFooterCostsAScanOnly(t *testing.T) {
 	require.NoError(t, s.Close())
 	disk.Restart()
 	for _, name := range segmentsOn(disk)[:2] {
-		frames := segment.FramesIn(disk.Content(name))
+		frames := framesIn(disk.Content(name))
 		footer := frames[len(frames)-1]
 		require.Equal(t, "footer", footer.Kind)
 		disk.FlipBit(name, footer.Position+90)
@@ -566,19 +568,19 @@ func TestANewLogThatDidNotGetItsSegmentIsNoLog(t *testing.T) {
 	for n := 1; ; n++ {
 		disk := faultdisk.New(uint64(n))
 		disk.StopAt(n)
-		_, err := segment.Create(disk, dir, options(disk), bootstrap())
+		_, err := store.Create(disk, dir, options(disk), bootstrap())
 		if err == nil {
 			return
 		}
 		disk.PowerCut(faultdisk.Some)
-		s, err := segment.Open(disk, dir, options(disk))
+		s, err := repair.Open(disk, dir, options(disk))
 		if err != nil {
 			require.ErrorIs(t, err, segment.ErrNoLog, "operation %d", n)
-			s, err = segment.Create(disk, dir, options(disk), bootstrap())
+			s, err = store.Create(disk, dir, options(disk), bootstrap())
 			require.NoError(t, err, "operation %d", n)
 		}
 		requireEntries(t, s, nil)
-		_, err = segment.Create(disk, dir, options(disk), bootstrap())
+		_, err = store.Create(disk, dir, options(disk), bootstrap())
 		require.Error(t, err, "a log is not made twice")
 	}
 }

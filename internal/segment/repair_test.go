@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -28,7 +30,7 @@ func damagedIn(err error) string {
 
 // repairOpen reads the whole of an open log and repairs what proves damaged, with
 // what giver has. during is called while each repair is under way.
-func repairOpen(s, giver *segment.Store, settled uint64, during func()) (repairs int, err error) {
+func repairOpen(s, giver *store.Store, settled uint64, during func()) (repairs int, err error) {
 	for i := s.FirstIndex(); i <= s.LastIndex(); {
 		frames, err := s.Entries(i, s.LastIndex()+1, 4000)
 		if err == nil {
@@ -47,8 +49,8 @@ func repairOpen(s, giver *segment.Store, settled uint64, during func()) (repairs
 	return repairs, nil
 }
 
-func repairFile(s, giver *segment.Store, name string, settled uint64, during func()) error {
-	m, err := s.OpenRepair(name, settled)
+func repairFile(s, giver *store.Store, name string, settled uint64, during func()) error {
+	m, err := repair.BeginOnline(s, name, settled)
 	if err != nil {
 		return err
 	}
@@ -197,11 +199,11 @@ func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
 	c := newCopies(t, 7, 60)
 	s := open(t, c.disks[0])
 	names := segmentsOn(c.disks[0])
-	_, err := s.OpenRepair(names[len(names)-1], c.commit)
+	_, err := repair.BeginOnline(s, names[len(names)-1], c.commit)
 	require.ErrorIs(t, err, segment.ErrUnsettled)
-	_, err = s.OpenRepair(names[1], 2)
+	_, err = repair.BeginOnline(s, names[1], 2)
 	require.ErrorIs(t, err, segment.ErrUnsettled)
-	_, err = s.OpenRepair(dir+"/witness", c.commit)
+	_, err = repair.BeginOnline(s, dir+"/witness", c.commit)
 	require.ErrorIs(t, err, segment.ErrNotSealed)
 	require.NoError(t, s.Close())
 }
@@ -212,7 +214,7 @@ func TestARepairedSegmentThatWasTrimmedMeanwhileIsNotBroughtBack(t *testing.T) {
 	name := c.sealedOn()[0]
 	c.disks[0].FlipBit(name, frameIn(t, c.disks[0], name, "entry", 2).Position+100)
 	s := open(t, c.disks[0])
-	m, err := s.OpenRepair(name, c.commit)
+	m, err := repair.BeginOnline(s, name, c.commit)
 	require.NoError(t, err)
 	for _, w := range m.Wants(10) {
 		frames, err := c.giver(t).Entries(w.First, w.Last+1, 1<<20)
@@ -285,7 +287,7 @@ func TestRandomDamageIsRepairedOpen(t *testing.T) {
 					c.disks[0].FlipBit(name, int64(random.IntN(size)))
 				}
 			}
-			s, err := segment.Open(c.disks[0], dir, options(c.disks[0]))
+			s, err := repair.Open(c.disks[0], dir, options(c.disks[0]))
 			if err != nil {
 				require.ErrorAs(t, err, new(*segment.CorruptError))
 				return // a file that is missing, or the first: for the Mender
@@ -308,9 +310,9 @@ func TestRandomDamageIsRepairedOpen(t *testing.T) {
 // Damage in the segment that is written to is repaired once it is full: the next
 // write begins another.
 func TestTheNewestSegmentOfAnOpenLogIsRepaired(t *testing.T) {
-	for what, damage := range map[string]func(disk *faultdisk.Disk, name string, f segment.Stored){
-		"a flipped bit": func(disk *faultdisk.Disk, name string, f segment.Stored) { disk.FlipBit(name, f.Position+f.Size/2) },
-		"a sector":      func(disk *faultdisk.Disk, name string, f segment.Stored) { disk.Unreadable(name, f.Position+80, 1) },
+	for what, damage := range map[string]func(disk *faultdisk.Disk, name string, f storedFrame){
+		"a flipped bit": func(disk *faultdisk.Disk, name string, f storedFrame) { disk.FlipBit(name, f.Position+f.Size/2) },
+		"a sector":      func(disk *faultdisk.Disk, name string, f storedFrame) { disk.Unreadable(name, f.Position+80, 1) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			c := newCopies(t, 7, 60)
@@ -342,7 +344,7 @@ func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
 			names := segmentsOn(c.disks[0])
 			newest := names[len(names)-1]
 			damage := func(name string) {
-				if frames := segment.FramesIn(c.disks[0].Content(name)); len(frames) > 1 {
+				if frames := framesIn(c.disks[0].Content(name)); len(frames) > 1 {
 					f := frames[random.IntN(len(frames)-1)]
 					c.disks[0].FlipBit(name, f.Position+int64(random.IntN(int(f.Size-8))))
 				}
@@ -351,15 +353,15 @@ func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
 			if random.IntN(2) == 0 {
 				damage(names[random.IntN(len(names)-1)])
 			}
-			s, err := segment.Open(c.disks[0], dir, options(c.disks[0]))
+			s, err := repair.Open(c.disks[0], dir, options(c.disks[0]))
 			for tries := 0; err != nil; tries++ {
 				var corrupt *segment.CorruptError
 				require.ErrorAs(t, err, &corrupt)
 				require.Less(t, tries, 4, err)
 				before := c.disks[0].Calls(faultdisk.Open)
-				var m *segment.Mender
-				m, err = segment.OpenMenderAt(t.Context(), c.disks[0], dir, options(c.disks[0]), corrupt.File)
-				if errors.Is(err, segment.ErrForgotten) {
+				var m *repair.Repairer
+				m, err = repair.BeginAt(t.Context(), c.disks[0], dir, options(c.disks[0]), corrupt.File)
+				if errors.Is(err, repair.ErrNotRepairable) {
 					return
 				}
 				require.NoError(t, err)
@@ -368,7 +370,7 @@ func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
 				}
 				_, err = mendWith(m, c.giver(t), c.commit, 1<<20)
 				require.NoError(t, err)
-				s, err = segment.Open(c.disks[0], dir, options(c.disks[0]))
+				s, err = repair.Open(c.disks[0], dir, options(c.disks[0]))
 			}
 			_, err = repairOpen(s, c.giver(t), c.commit, func() {})
 			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrUnsettled) {

@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -38,7 +41,7 @@ func TestAScrubSeesTheDisk(t *testing.T) {
 	frame := func(kind string, index uint64) func(disk *faultdisk.Disk) string {
 		return func(disk *faultdisk.Disk) string {
 			for _, name := range segmentsOn(disk) {
-				for _, f := range segment.FramesIn(disk.Content(name)) {
+				for _, f := range framesIn(disk.Content(name)) {
 					if f.Kind == kind && (f.Index == index || index == 0) {
 						disk.FlipStored(name, f.Position+80)
 						return name
@@ -99,7 +102,7 @@ func TestAScrubSeesTheDisk(t *testing.T) {
 			require.NoError(t, s.Scrub(nil, none(t)))
 			require.NoError(t, s.Close())
 			disk.PowerCut(faultdisk.Nothing)
-			report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
+			report, err := repair.Survey(t.Context(), disk, dir, store.Options{Owner: ours}, nil)
 			require.NoError(t, err)
 			require.Empty(t, report.Damage)
 			s = openOurs(t, disk)
@@ -121,7 +124,7 @@ func TestAScrubGoesOnBehindDamage(t *testing.T) {
 	require.Greater(t, len(segments), 4)
 	rotten := []string{segments[0], segments[1], segments[len(segments)-1]}
 	for _, name := range rotten {
-		for _, f := range segment.FramesIn(disk.Content(name)) {
+		for _, f := range framesIn(disk.Content(name)) {
 			if f.Kind == "entry" {
 				disk.FlipStored(name, f.Position+80)
 				break
@@ -154,8 +157,8 @@ func TestAScrubGoesOnBehindDamage(t *testing.T) {
 
 // Appends, rolls, trims and resets beside a scrub are no damage.
 func TestAScrubBesideWritesFindsNothing(t *testing.T) {
-	o := segment.Options{SegmentBytes: 32 << 10, Owner: ours}
-	s, err := segment.Create(segment.OS(), filepath.Join(t.TempDir(), "log"), o, bootstrap())
+	o := store.Options{SegmentBytes: 32 << 10, Owner: ours}
+	s, err := store.Create(vfs.OS(), filepath.Join(t.TempDir(), "log"), o, bootstrap())
 	require.NoError(t, err)
 	stop := make(chan struct{})
 	scrubs := make(chan error, 1)
@@ -206,7 +209,7 @@ func TestAStoredFileIsReadAtAnyPosition(t *testing.T) {
 		name := filepath.Join(dir, "strandline-stored-file-test")
 		require.NoError(t, os.WriteFile(name, content, 0o600))
 		t.Cleanup(func() { os.Remove(name) })
-		f, err := segment.OS().OpenStored(name)
+		f, err := vfs.OS().OpenStored(name)
 		require.NoError(t, err)
 		for _, at := range []int{0, 1, 4095, 4096, 8000, 20_000} {
 			for _, size := range []int{1, 72, 4096, 9000} {
@@ -219,6 +222,6 @@ func TestAStoredFileIsReadAtAnyPosition(t *testing.T) {
 		}
 		require.NoError(t, f.Close())
 	}
-	_, err := segment.OS().OpenStored(filepath.Join(t.TempDir(), "none"))
+	_, err := vfs.OS().OpenStored(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, syscall.ENOENT)
 }

@@ -8,6 +8,9 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -15,7 +18,7 @@ func snapshotFile(index uint64) string { return fmt.Sprintf("%s/%020d.snap", dir
 
 // manySegments is a log of entries of 1000 bytes with a snapshot for the start
 // of each of its segments.
-func manySegments(t *testing.T, disk *faultdisk.Disk) (s *segment.Store, starts []uint64) {
+func manySegments(t *testing.T, disk *faultdisk.Disk) (s *store.Store, starts []uint64) {
 	t.Helper()
 	s = create(t, disk)
 	result := write(t, s, synced(entries(2, 80, 1, 1000)...))
@@ -168,7 +171,7 @@ func TestASnapshotBehindTheEndTellsThatEntriesAreMissing(t *testing.T) {
 	}
 	require.NoError(t, disk.Remove(witnessFile)) // it would have told so first
 	disk.Restart()
-	_, err := segment.Open(disk, dir, options(disk))
+	_, err := repair.Open(disk, dir, options(disk))
 	var corrupt *segment.CorruptError
 	require.ErrorAs(t, err, &corrupt)
 	require.Contains(t, disk.Names(), corrupt.File)
@@ -194,7 +197,7 @@ func TestAResetLeavesNoOtherSnapshot(t *testing.T) {
 
 // Commands have hardly any payload, and occupy memory all the same.
 func TestALogInMemoryOfSmallEntriesIsRecycledInSmallSteps(t *testing.T) {
-	m := segment.NewMemory(bootstrap())
+	m := memory.New(bootstrap())
 	const last = 200_000
 	for i := uint64(2); i <= last; i++ {
 		saveStarts(t, m, write(t, m, synced(segment.Frame{Index: i, Term: 1})))
@@ -209,7 +212,7 @@ func TestALogInMemoryOfSmallEntriesIsRecycledInSmallSteps(t *testing.T) {
 // beyond it.
 func TestALateSnapshotDoesNotHideTheBase(t *testing.T) {
 	disk := faultdisk.New(1)
-	for kind, log := range map[string]segment.Log{"disk": create(t, disk), "memory": segment.NewMemory(bootstrap())} {
+	for kind, log := range map[string]segment.Log{"disk": create(t, disk), "memory": memory.New(bootstrap())} {
 		t.Run(kind, func(t *testing.T) {
 			write(t, log, synced(entries(2, 20, 1, 10)...))
 			require.NoError(t, log.Reset(500, 7, 4000, segment.HardState{Term: 7, Commit: 500}, []byte("new state")))

@@ -13,6 +13,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -40,7 +42,7 @@ func TestRestartCostDoesNotGrowWithTheLog(t *testing.T) {
 
 func TestAnUntouchedLogOccupiesLessThanAMiB(t *testing.T) {
 	dir := t.TempDir()
-	s, err := segment.Create(segment.OS(), filepath.Join(dir, "log"), segment.Options{}, bootstrap())
+	s, err := store.Create(vfs.OS(), filepath.Join(dir, "log"), store.Options{}, bootstrap())
 	require.NoError(t, err)
 	require.NoError(t, s.Mark())
 	for more := true; more; {
@@ -48,7 +50,7 @@ func TestAnUntouchedLogOccupiesLessThanAMiB(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.Close())
-	files, err := segment.OS().List(filepath.Join(dir, "log"))
+	files, err := vfs.OS().List(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	blocks := int64(0)
 	for _, f := range files {
@@ -63,7 +65,7 @@ func TestABusyLogFindsItsNextSegmentFilled(t *testing.T) {
 	disk := faultdisk.New(1)
 	o := options(disk)
 	o.SegmentBytes = 4 << 20
-	s, err := segment.Create(disk, dir, o, bootstrap())
+	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 	i := uint64(2)
 	for len(segmentsOn(disk)) < 3 {
@@ -88,7 +90,7 @@ func TestAFailedFillOfTheActiveSegmentStopsTheLog(t *testing.T) {
 	disk := faultdisk.New(1)
 	o := options(disk)
 	o.SegmentBytes = 4 << 20
-	s, err := segment.Create(disk, dir, o, bootstrap())
+	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 	for i := uint64(2); i < 20; i++ {
 		write(t, s, synced(entry(i, 1, 20_000)))
@@ -101,7 +103,7 @@ func TestAFailedFillOfTheActiveSegmentStopsTheLog(t *testing.T) {
 }
 
 func TestRecyclingBesideReadersAndTheWriter(t *testing.T) {
-	s, err := segment.Create(segment.OS(), t.TempDir()+"/log", segment.Options{SegmentBytes: 64 << 10}, bootstrap())
+	s, err := store.Create(vfs.OS(), t.TempDir()+"/log", store.Options{SegmentBytes: 64 << 10}, bootstrap())
 	require.NoError(t, err)
 	const last = 3000
 	var others sync.WaitGroup
@@ -162,7 +164,7 @@ func TestASyncTakesAtLeastItsDelay(t *testing.T) {
 	disk := faultdisk.New(1)
 	o := options(disk)
 	o.SyncDelay = 3 * time.Millisecond
-	s, err := segment.Create(disk, dir, o, bootstrap())
+	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 	begin := time.Now()
 	write(t, s, synced(entry(2, 1, 10)))
@@ -191,12 +193,12 @@ func TestOneWriteIsOneCallAndAtMostOneSync(t *testing.T) {
 
 func TestAnotherProcessIsKeptOut(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
-	held, err := segment.OS().Lock(name)
+	held, err := vfs.OS().Lock(name)
 	require.NoError(t, err)
-	_, err = segment.OS().Lock(name)
+	_, err = vfs.OS().Lock(name)
 	require.ErrorContains(t, err, "another process")
 	require.NoError(t, held.Close())
-	again, err := segment.OS().Lock(name)
+	again, err := vfs.OS().Lock(name)
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
 }
@@ -220,9 +222,9 @@ func TestWriteFileDurablyLeavesTheOldOrTheNew(t *testing.T) {
 	for n := 1; ; n++ {
 		disk := faultdisk.New(uint64(n))
 		require.NoError(t, disk.MkdirAll("data"))
-		require.NoError(t, segment.WriteFileDurably(disk, "data/file", []byte("old")))
+		require.NoError(t, vfs.WriteFileDurably(disk, "data/file", []byte("old")))
 		disk.StopAt(n)
-		err := segment.WriteFileDurably(disk, "data/file", []byte("new"))
+		err := vfs.WriteFileDurably(disk, "data/file", []byte("new"))
 		disk.PowerCut(faultdisk.Some)
 		content := string(disk.Content("data/file"))
 		if err == nil {

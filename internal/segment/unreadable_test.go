@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
 )
 
 // A disk that has lost a sector says so, again and again. What was there is
@@ -56,7 +57,7 @@ func TestANewestSegmentThatCannotBeReadIsNotCut(t *testing.T) {
 	f := frameIn(t, c.disks[0], name, "entry", -1)
 	c.disks[0].Unreadable(name, f.Position, f.Size)
 	before := contents(c.disks[0])
-	_, err := segment.Open(c.disks[0], dir, options(c.disks[0]))
+	_, err := repair.Open(c.disks[0], dir, options(c.disks[0]))
 	require.ErrorContains(t, err, "input/output error")
 	c.disks[0].Restart()
 	require.Equal(t, before, contents(c.disks[0]))
@@ -64,7 +65,7 @@ func TestANewestSegmentThatCannotBeReadIsNotCut(t *testing.T) {
 
 // readAll opens the first copy and reads every entry.
 func readAll(c *copies) error {
-	s, err := segment.Open(c.disks[0], dir, options(c.disks[0]))
+	s, err := repair.Open(c.disks[0], dir, options(c.disks[0]))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -28,7 +31,7 @@ func TestASmallFileThatCannotBeReadIsDamage(t *testing.T) {
 		require.NoError(t, recycle(s, exchangeEntries-1))
 		require.Greater(t, s.FirstIndex(), first)
 		require.NoError(t, s.Close())
-		report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
+		report, err := repair.Survey(t.Context(), disk, dir, store.Options{Owner: ours}, nil)
 		require.NoError(t, err)
 		requireNamed(t, report, newest, "input/output error")
 	})
@@ -40,7 +43,7 @@ func TestASmallFileThatCannotBeReadIsDamage(t *testing.T) {
 		}
 		o := options(disk)
 		o.Owner = ours
-		_, err := segment.Open(disk, dir, o)
+		_, err := repair.Open(disk, dir, o)
 		var corrupt *segment.CorruptError
 		require.ErrorAs(t, err, &corrupt)
 		require.True(t, corrupt.Renew)
@@ -59,7 +62,7 @@ func TestASmallFileThatCannotBeReadIsDamage(t *testing.T) {
 		disk.Replace(newestOn(disk), old)
 		o := options(disk)
 		o.Owner = ours
-		_, err := segment.Open(disk, dir, o)
+		_, err := repair.Open(disk, dir, o)
 		require.ErrorContains(t, err, "before what was known to be durable", "it was made anew")
 	})
 	t.Run("the begin mark", func(t *testing.T) {
@@ -73,11 +76,11 @@ func TestASmallFileThatCannotBeReadIsDamage(t *testing.T) {
 	})
 }
 
-func openOurs(t *testing.T, disk *faultdisk.Disk) *segment.Store {
+func openOurs(t *testing.T, disk *faultdisk.Disk) *store.Store {
 	t.Helper()
 	o := options(disk)
 	o.Owner = ours
-	s, err := segment.Open(disk, dir, o)
+	s, err := repair.Open(disk, dir, o)
 	require.NoError(t, err)
 	return s
 }
@@ -89,7 +92,7 @@ func TestASurveyOfALogWhoseFirstSegmentIsHidden(t *testing.T) {
 	disk := faultdisk.New(7)
 	o := options(disk)
 	o.Owner = ours
-	s, err := segment.Create(disk, dir, o, bootstrap())
+	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 	begun := uint64(0)
 	i := uint64(2)
@@ -107,7 +110,7 @@ func TestASurveyOfALogWhoseFirstSegmentIsHidden(t *testing.T) {
 	require.Equal(t, from, s.FirstIndex())
 	require.NoError(t, s.Close())
 
-	report, err := segment.Survey(t.Context(), disk, dir, segment.Options{Owner: ours}, nil)
+	report, err := repair.Survey(t.Context(), disk, dir, store.Options{Owner: ours}, nil)
 	require.NoError(t, err)
 	require.Empty(t, report.Damage)
 	require.Equal(t, from, report.First)
@@ -115,7 +118,7 @@ func TestASurveyOfALogWhoseFirstSegmentIsHidden(t *testing.T) {
 	require.Equal(t, firstOf(from), report.Start)
 
 	disk.FlipBit(segmentsOn(disk)[0], 5000) // in the hidden one
-	m, err := segment.OpenMender(t.Context(), disk, dir, o)
+	m, err := repair.Begin(t.Context(), disk, dir, o)
 	require.NoError(t, err)
 	require.Empty(t, m.Wants(1))
 	_, err = m.Finish()
@@ -130,7 +133,7 @@ func TestASurveyOfALogWhoseFirstSegmentIsHidden(t *testing.T) {
 
 // lookingFS calls look before each removal of a file.
 type lookingFS struct {
-	segment.FS
+	vfs.FS
 	look func(removed string)
 }
 
@@ -148,13 +151,13 @@ func TestReadersOfALogThatIsResetFindNoFileMissing(t *testing.T) {
 	o := options(disk)
 	o.Owner = ours
 	slow := &lookingFS{FS: disk}
-	s, err := segment.Create(slow, dir, o, bootstrap())
+	s, err := store.Create(slow, dir, o, bootstrap())
 	require.NoError(t, err)
 	for i := uint64(2); i < exchangeEntries; i++ {
 		saveStarts(t, s, write(t, s, synced(ownedEntry(i, ours))))
 	}
 	require.NoError(t, s.Close())
-	s, err = segment.Open(slow, dir, o)
+	s, err = repair.Open(slow, dir, o)
 	require.NoError(t, err)
 	cursor, err := s.NewCursor(0)
 	require.NoError(t, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -39,21 +41,21 @@ func TestWhatALogHasForgotten(t *testing.T) {
 	)
 	rows := []struct {
 		name   string
-		damage func(t *testing.T, disk *faultdisk.Disk, s *segment.Store)
+		damage func(t *testing.T, disk *faultdisk.Disk, s *store.Store)
 		result string
 		detail string // of the error, or of what the logger was told
 	}{
 		{
 			name: "an older copy of the newest segment, of an earlier term",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := disk.Content(newestOn(disk))
 				write(t, s, promise(2, 0))
 				disk.Replace(newestOn(disk), old)
 			},
-			result: renewed, detail: "term 1, vote 0; the witness tells of segment 1, byte 6656, entry 15, term 2, vote 0",
+			result: renewed, detail: "term 1, vote 0; the durable watermark is segment 1, byte 6656, entry 15, term 2, vote 0",
 		}, {
 			name: "an older copy, of before a vote",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 0))
 				old := disk.Content(newestOn(disk))
 				write(t, s, promise(2, 3))
@@ -62,7 +64,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "older copy",
 		}, {
 			name: "an older copy, by as much as the witness lets pass",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(1, 0))
 				old := disk.Content(newestOn(disk))
 				for i := uint64(16); i < 20; i++ {
@@ -73,7 +75,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "older copy",
 		}, {
 			name: "an older copy, by less",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 0))
 				old := disk.Content(newestOn(disk))
 				for i := uint64(16); i < 19; i++ {
@@ -84,7 +86,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: unseen,
 		}, {
 			name: "an older copy, by less, since the log fell idle",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := disk.Content(newestOn(disk))
 				write(t, s, synced(entry(16, 1, 10)))
 				require.NoError(t, s.Mark())
@@ -93,7 +95,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "entry 16 is damaged",
 		}, {
 			name: "an older copy, by less, since the log fell idle with a commit that is not durable",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := disk.Content(newestOn(disk))
 				write(t, s, synced(entry(16, 1, 10)))
 				write(t, s, []segment.Write{{HardState: &segment.HardState{Term: 1, Commit: 16}}})
@@ -103,7 +105,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "entry 16 is damaged",
 		}, {
 			name: "an older copy, by less, since a clean stop",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := disk.Content(newestOn(disk))
 				write(t, s, []segment.Write{{Frames: entries(16, 17, 1, 10)}})
 				require.NoError(t, s.Close())
@@ -112,7 +114,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "entry 16 is damaged",
 		}, {
 			name: "an older copy without the sync mark",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entry(16, 1, 10)))
 				old := disk.Content(newestOn(disk))
 				require.NoError(t, s.Close())
@@ -121,16 +123,16 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: sound,
 		}, {
 			name: "the newest segment as it was when it was begun",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(16, 27, 1, 1000)...))
 				content := disk.Content(newestOn(disk))
-				clear(content[segment.HeaderSize:])
+				clear(content[headerSize:])
 				disk.Replace(newestOn(disk), content)
 			},
 			result: unseen, // less than the step since it was begun
 		}, {
 			name: "the newest segment is missing",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(16, 29, 1, 1000)...))
 				require.Len(t, segmentsOn(disk), 2)
 				disk.Lose(newestOn(disk))
@@ -138,7 +140,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "its newest segment is missing",
 		}, {
 			name: "the newest segment is missing, that of a reset",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := contents(disk)
 				require.NoError(t, s.Reset(100, 3, 50, segment.HardState{Term: 3, Commit: 100}, []byte("state")))
 				for _, name := range disk.Names() {
@@ -155,7 +157,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "its newest segment is missing",
 		}, {
 			name: "the newest two segments are missing",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(16, 40, 1, 1000)...))
 				disk.Lose(newestOn(disk))
 				disk.Lose(newestOn(disk))
@@ -163,15 +165,15 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "its newest segment is missing",
 		}, {
 			name: "the newest segment is cut short",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				name := newestOn(disk)
-				disk.Replace(name, disk.Content(name)[:segment.FramesIn(disk.Content(name))[3].Position])
+				disk.Replace(name, disk.Content(name)[:framesIn(disk.Content(name))[3].Position])
 			},
 			result: renewed, detail: "or damaged there",
 		}, {
 			name: "the payload of the last entry, which the witness knows",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				write(t, s, synced(entry(16, 2, 5000)))
 				flipPayload(t, disk, "entry", 16)
@@ -179,7 +181,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: mended, detail: "payload of entry",
 		}, {
 			name: "the frame header of the last entry, which the witness knows",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				write(t, s, synced(entry(16, 2, 5000)))
 				flipHeader(t, disk, "entry", 16)
@@ -187,14 +189,14 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: renewed, detail: "before what was known to be durable",
 		}, {
 			name: "the newest vote",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				flipPayload(t, disk, "hard state", 15)
 			},
 			result: renewed, detail: "the newest hard state may be lost with it",
 		}, {
 			name: "the last entry, which the witness does not know",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				write(t, s, synced(entry(16, 2, 100)))
 				flipPayload(t, disk, "entry", 16)
@@ -202,14 +204,14 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: unseen,
 		}, {
 			name: "the witness is missing",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				disk.Lose(witnessFile)
 			},
 			result: sound, detail: "it gets another one",
 		}, {
 			name: "both slots of the witness are damaged",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				disk.FlipBit(witnessFile, 30)
 				disk.FlipBit(witnessFile, 4096+30)
@@ -217,14 +219,14 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: sound, detail: "it gets another one",
 		}, {
 			name: "the witness is cut short",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				disk.Replace(witnessFile, disk.Content(witnessFile)[:5000])
 			},
 			result: sound, detail: "it gets another one",
 		}, {
 			name: "the witness is an older copy",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := disk.Content(witnessFile)
 				write(t, s, promise(2, 1))
 				write(t, s, synced(entries(16, 40, 2, 1000)...))
@@ -233,7 +235,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: sound,
 		}, {
 			name: "a torn slot leaves the older one, which is no reason",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				before := disk.Content(witnessFile)
 				write(t, s, promise(2, 1))
 				tearSlot(t, disk, before)
@@ -241,7 +243,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			result: sound,
 		}, {
 			name: "a torn slot leaves the older one, which knows enough",
-			damage: func(t *testing.T, disk *faultdisk.Disk, s *segment.Store) {
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := disk.Content(newestOn(disk))
 				write(t, s, promise(2, 1))
 				before := disk.Content(witnessFile)
@@ -264,9 +266,9 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			var told bytes.Buffer
 			o := options(disk)
 			o.Logger = slog.New(slog.NewTextHandler(&told, nil))
-			s, err := segment.Open(disk, dir, o)
+			s, err := repair.Open(disk, dir, o)
 			report := survey(t, disk)
-			_, mending := segment.OpenMender(context.Background(), disk, dir, o)
+			_, mending := repair.Begin(context.Background(), disk, dir, o)
 			if row.result == sound || row.result == unseen {
 				require.NoError(t, err)
 				require.NoError(t, mending)
@@ -284,7 +286,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 				require.NoError(t, open(t, disk).Close())
 				disk.Restart()
 				disk.Replace(newestOn(disk), old)
-				_, err = segment.Open(disk, dir, options(disk))
+				_, err = repair.Open(disk, dir, options(disk))
 				require.ErrorContains(t, err, "before what was known to be durable")
 				return
 			}
@@ -296,7 +298,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			require.NotEmpty(t, report.Damage)
 			require.Equal(t, corrupt.Detail, report.Damage[len(report.Damage)-1].Detail)
 			if row.result == renewed {
-				require.ErrorIs(t, mending, segment.ErrForgotten)
+				require.ErrorIs(t, mending, repair.ErrNotRepairable)
 			} else {
 				require.NoError(t, mending)
 			}
@@ -325,8 +327,8 @@ func tearSlot(t *testing.T, disk *faultdisk.Disk, before []byte) {
 func TestAppendsSyncTheWitnessOnceInSoManyBytes(t *testing.T) {
 	disk := faultdisk.New(1)
 	o := options(disk)
-	o.SegmentBytes, o.WitnessBytes = 64<<20, 0
-	s, err := segment.Create(disk, dir, o, bootstrap())
+	o.SegmentBytes, o.WatermarkBytes = 64<<20, 0
+	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 	syncs, opens := disk.Calls(faultdisk.Datasync), disk.Calls(faultdisk.Open)
 	const appends, size = 170, 100_000
@@ -350,7 +352,7 @@ func TestALogWithoutAWitnessGetsOneWhenItIsOpened(t *testing.T) {
 	open(t, disk)
 	disk.PowerCut(faultdisk.Nothing)
 	disk.Replace(newestOn(disk), old)
-	_, err := segment.Open(disk, dir, options(disk))
+	_, err := repair.Open(disk, dir, options(disk))
 	require.ErrorContains(t, err, "before what was known to be durable")
 }
 
@@ -406,7 +408,7 @@ func TestTheWitnessKnowsTheSegmentThatWasMended(t *testing.T) {
 	disk.Replace(newest, damaged)
 	// Even without its damage the old file is not what counts any more.
 	disk.FlipBit(newest, flip.Position+80)
-	_, err = segment.Open(disk, dir, options(disk))
+	_, err = repair.Open(disk, dir, options(disk))
 	require.ErrorContains(t, err, "another file")
 }
 
@@ -428,6 +430,6 @@ func TestTheWitnessKnowsAVoteThatWasFoundWhenTheLogWasOpened(t *testing.T) {
 	}
 	disk.PowerCut(faultdisk.Nothing)
 	disk.Replace(newestOn(disk), old)
-	_, err = segment.Open(disk, dir, options(disk))
+	_, err = repair.Open(disk, dir, options(disk))
 	require.ErrorContains(t, err, "before what was known to be durable")
 }

@@ -15,7 +15,9 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 	"strandline.dev/test/cluster"
 	"strandline.dev/test/history"
 )
@@ -93,7 +95,7 @@ func (s *scene) tellReplica(log, node, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	store, err := segment.Open(segment.OS(), dir, segment.Options{Manual: true, Logger: slog.New(slog.DiscardHandler)})
+	store, err := repair.Open(vfs.OS(), dir, store.Options{Manual: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 )
 
 var (
@@ -85,7 +87,7 @@ func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
 	for _, n := range c.Nodes() {
 		n.Stop()
 		for _, replica := range n.Replicas() {
-			report, err := segment.Survey(t.Context(), segment.OS(), replica, segment.Options{}, nil)
+			report, err := repair.Survey(t.Context(), vfs.OS(), replica, store.Options{}, nil)
 			require.NoError(t, err)
 			for _, d := range report.Damage {
 				// Nobody needs what lies between the entries of a segment that is

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
 )
 
 // kept is one entry as a replica has it.
@@ -38,7 +40,7 @@ func (c *Cluster) RequireSameReplicas() (entries int) {
 // are not there.
 func (c *Cluster) compare(dir string, known map[uint64]kept) (compared int) {
 	c.t.Helper()
-	log, err := segment.Open(segment.OS(), dir, segment.Options{Manual: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	log, err := repair.Open(vfs.OS(), dir, store.Options{Manual: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	require.NoError(c.t, err)
 	defer func() { require.NoError(c.t, log.Close()) }()
 	next, end := log.FirstIndex(), min(log.HardState().Commit, log.LastIndex())+1

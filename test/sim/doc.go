@@ -7,7 +7,7 @@
 //
 // The replicas are those of production, moved step by step (runtime.Stepped), on
 // segments that lie on a faultdisk.Disk; what is damaged is mended by
-// segment.Mender; where replicas are to be is decided by package cluster, as in
+// repair.Repairer; where replicas are to be is decided by package cluster, as in
 // a node. Of what damage takes, a log's witness tells most; the little that it cannot
 // see a replica is told here, see damage.go. What a node does about it is written
 // anew here, in few lines beside those of production: hosting.go, catalog.go,

@@ -15,6 +15,8 @@ import (
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 )
 
 // segmentBytes is small, so that a run has many segments.
@@ -136,10 +138,10 @@ func (n *node) drop() {
 
 func (n *node) dir(replica uint64) string { return path.Join("log", strconv.FormatUint(replica, 10)) }
 
-func (n *node) segmentOptions(replica uint64) segment.Options {
-	return segment.Options{
+func (n *node) segmentOptions(replica uint64) store.Options {
+	return store.Options{
 		Owner:        segment.Owner{Cluster: "sim", Log: 1, Replica: replica},
-		SegmentBytes: segmentBytes, WitnessBytes: segmentBytes / 8, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler),
+		SegmentBytes: segmentBytes, WatermarkBytes: segmentBytes / 8, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -155,7 +157,7 @@ func (n *node) open(id uint64, fresh bool) error {
 		if err != nil {
 			return err
 		}
-		store, err := segment.Create(disk, n.dir(id), options, b)
+		store, err := store.Create(disk, n.dir(id), options, b)
 		if err != nil {
 			return err
 		}
@@ -165,7 +167,7 @@ func (n *node) open(id uint64, fresh bool) error {
 		n.made[id] = true
 		n.unharmed()
 	}
-	log, err := segment.Open(disk, n.dir(id), options)
+	log, err := repair.Open(disk, n.dir(id), options)
 	if err != nil {
 		return err
 	}

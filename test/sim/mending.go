@@ -6,6 +6,7 @@ import (
 
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
 )
 
 // mending is a damaged replica that is made whole again with what others have,
@@ -14,7 +15,7 @@ import (
 type mending struct {
 	node   *node
 	life   int
-	mender *segment.Mender
+	mender *repair.Repairer
 	begins map[uint64]beginning // by node: where its log begins
 }
 
@@ -31,14 +32,14 @@ func (n *node) mend() {
 	if errors.Is(n.distrusted, errForgot) || errors.Is(n.distrusted, core.ErrForgot) {
 		return
 	}
-	mender, err := segment.OpenMender(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
+	mender, err := repair.Begin(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
 	switch {
 	case err == nil && len(mender.Wants(1)) == 0 && (errors.Is(n.distrusted, core.ErrShort) || errors.Is(n.distrusted, core.ErrSpliced)):
 		// The files do not tell what is wrong with them.
 		_ = mender.Close()
 	case err == nil:
 		n.mending = &mending{node: n, life: n.life, mender: mender, begins: map[uint64]beginning{}}
-	case !errors.Is(err, segment.ErrForgotten) && !damaged(err):
+	case !errors.Is(err, repair.ErrNotRepairable) && !damaged(err):
 		n.die(n.disk.Stopped())
 	}
 }
@@ -165,9 +166,9 @@ func (m *mending) take(from *node, frames []segment.Frame, settled uint64, begin
 	switch {
 	case err == nil && taken == 0 && len(frames) > 0 && frames[len(frames)-1].Index < last:
 		m.question(from, frames[len(frames)-1].Index+1, last)
-	case errors.Is(err, segment.ErrForgotten) && live:
+	case errors.Is(err, repair.ErrNotRepairable) && live:
 		n.takeOut(n.repairing.cause)
-	case errors.Is(err, segment.ErrForgotten):
+	case errors.Is(err, repair.ErrNotRepairable):
 		_ = m.mender.Close()
 		n.mending = nil
 	case err != nil:

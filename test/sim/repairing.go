@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
 )
 
 // repairing is a damaged full segment of a replica that goes on, which is laid out
@@ -24,7 +26,7 @@ const repairTries = 10
 // repairRunning begins to repair what is damaged while the replica goes on. It
 // reports false if it has to be taken out of service.
 func (n *node) repairRunning(why error) bool {
-	if _, whole := n.log.(*segment.Store); !whole || n.replica == nil || n.replica.Status().Failed != nil {
+	if _, whole := n.log.(*store.Store); !whole || n.replica == nil || n.replica.Status().Failed != nil {
 		return false
 	}
 	var corrupt *segment.CorruptError
@@ -67,7 +69,7 @@ func (r *repairing) work() {
 
 func (r *repairing) begin() {
 	n := r.node
-	mender, err := n.log.(*segment.Store).OpenRepair(r.file, n.replica.Certain())
+	mender, err := repair.BeginOnline(n.log.(*store.Store), r.file, n.replica.Certain())
 	switch {
 	case err == nil:
 		r.mender = mender
@@ -92,7 +94,7 @@ func (r *repairing) finish() {
 	n.world.counts.Repaired++
 	n.world.trace("node %d: %s is repaired", n.id, r.file)
 	var left error
-	err := n.log.(*segment.Store).Scrub(nil, func(err error) { left = err })
+	err := n.log.(*store.Store).Scrub(nil, func(err error) { left = err })
 	switch {
 	case err != nil && n.disk.Stopped():
 		n.die(true)

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3"
 
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
 )
 
 // baseAside fails the test when the snapshot is read before aside is true.
@@ -22,7 +23,7 @@ func (l *baseAside) LoadBase() (uint64, uint64, []byte, error) {
 }
 
 func TestTheSnapshotForAFollowerIsReadAside(t *testing.T) {
-	log := &baseAside{Log: segment.NewMemory(bootstrapOf(t, 1)), t: t}
+	log := &baseAside{Log: memory.New(bootstrapOf(t, 1)), t: t}
 	c, err := newCore(1, log, log.HardState())
 	require.NoError(t, err)
 	_, err = c.storage.Snapshot()

@@ -11,6 +11,7 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
 	"strandline.dev/internal/sequence"
 )
 
@@ -44,7 +45,7 @@ func inMemory(c *Core) (first uint64, bytes int) {
 func newBench(t *testing.T) *bench {
 	b, err := Bootstrap([]uint64{1})
 	require.NoError(t, err)
-	log := segment.NewMemory(b)
+	log := memory.New(b)
 	bench := &bench{t: t, log: log, now: Now{Monotonic: 1000, Unix: 1_700_000_000_000}}
 	bench.open(b.HardState)
 	return bench

@@ -12,6 +12,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
 	"strandline.dev/internal/sequence"
 )
 
@@ -53,7 +54,7 @@ func newTrio(t *testing.T, voters ...uint64) *trio {
 func (c *trio) add(id uint64, voters []uint64) {
 	b, err := Bootstrap(voters)
 	require.NoError(c.t, err)
-	m := &member{log: segment.NewMemory(b)}
+	m := &member{log: memory.New(b)}
 	m.core, err = newCore(id, m.log, b.HardState)
 	require.NoError(c.t, err)
 	c.all[id] = m
@@ -842,7 +843,7 @@ func TestAReplicaThatHasLostWhatItAcknowledgedEndsAlone(t *testing.T) {
 		c.settle()
 	}
 	f := l%3 + 1
-	old := &member{log: segment.NewMemory(bootstrapOf(t, 1, 2, 3))}
+	old := &member{log: memory.New(bootstrapOf(t, 1, 2, 3))}
 	hard := c.all[f].log.HardState()
 	core, err := newCore(f, old.log, segment.HardState{Term: hard.Term, Vote: hard.Vote, Commit: 1})
 	require.NoError(t, err)

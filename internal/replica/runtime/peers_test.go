@@ -10,6 +10,7 @@ import (
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
 )
 
 // slowEntries are entries that the disk does not give before it is told to.
@@ -24,7 +25,7 @@ func (l *slowEntries) Entries(lo, hi uint64, most int) ([]segment.Frame, error) 
 }
 
 func TestTheLoopDoesNotWaitForTheDiskToTellHowFarAFollowerIs(t *testing.T) {
-	log := &slowEntries{segment.NewMemory(bootstrapOf(t, 1)), make(chan struct{})}
+	log := &slowEntries{memory.New(bootstrapOf(t, 1)), make(chan struct{})}
 	r, err := OpenStepped(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	now := core.Now{Monotonic: 1000, Unix: 1_700_000_000_000}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/replica/core"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/test/disk/faultdisk"
 )
@@ -17,7 +17,7 @@ import (
 func TestADiskThatHangsIsReportedAndDoesNotBlockClose(t *testing.T) {
 	disk := faultdisk.New(1)
 	quiet := slog.New(slog.DiscardHandler)
-	log, err := segment.Create(disk, "data/log", segment.Options{Logger: quiet}, bootstrapOf(t, 1))
+	log, err := store.Create(disk, "data/log", store.Options{Logger: quiet}, bootstrapOf(t, 1))
 	require.NoError(t, err)
 	r, err := Start(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: quiet, Stall: time.Millisecond})
 	require.NoError(t, err)

@@ -12,14 +12,15 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/vfs"
 )
 
 // benchReplica runs a replica alone on a log on the disk of b.TempDir.
 func benchReplica(b *testing.B, segmentBytes int64) *Replica {
 	quiet := slog.New(slog.DiscardHandler)
-	log, err := segment.Create(segment.OS(), b.TempDir()+"/log", segment.Options{SegmentBytes: segmentBytes, Logger: quiet}, bootstrapOf(b, 1))
+	log, err := store.Create(vfs.OS(), b.TempDir()+"/log", store.Options{SegmentBytes: segmentBytes, Logger: quiet}, bootstrapOf(b, 1))
 	require.NoError(b, err)
 	r, err := Start(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: quiet})
 	require.NoError(b, err)

@@ -11,6 +11,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
 	"strandline.dev/internal/sequence"
 )
 
@@ -68,7 +69,7 @@ func (l *keptLog) Recycle(uint64) (bool, error) {
 }
 
 func TestAppendsDoNotWaitForUpkeep(t *testing.T) {
-	log := &keptLog{segment.NewMemory(bootstrapOf(t, 1)), make(chan struct{}, 1), make(chan struct{})}
+	log := &keptLog{memory.New(bootstrapOf(t, 1)), make(chan struct{}, 1), make(chan struct{})}
 	r := startOn(t, log, nil)
 	require.Nil(t, r.answerTo(&core.Request{Append: values(t, "one", "two")}).Refusal)
 	require.Nil(t, r.answerTo(&core.Request{Command: &record.Command{Kind: record.Trim, Offset: 1}}).Refusal)
@@ -93,7 +94,7 @@ func snapshotAt(index uint64) core.Snapshot {
 }
 
 func TestEachSegmentGetsASnapshotOfItsStart(t *testing.T) {
-	log := &savedLog{segment.NewMemory(bootstrapOf(t, 1)), make(chan uint64)}
+	log := &savedLog{memory.New(bootstrapOf(t, 1)), make(chan uint64)}
 	u := upkeep{log: log}
 	require.True(t, u.add([]core.Snapshot{snapshotAt(5), snapshotAt(7)}))
 	require.False(t, u.add([]core.Snapshot{snapshotAt(9)}))
@@ -132,7 +133,7 @@ func (l rottenLog) Write(ws []segment.Write) (segment.Result, error) {
 
 func TestDamageThatTheWriterMeetsIsReported(t *testing.T) {
 	found := make(chan error, 1)
-	r := startOn(t, rottenLog{segment.NewMemory(bootstrapOf(t, 1))}, func(err error) { found <- err })
+	r := startOn(t, rottenLog{memory.New(bootstrapOf(t, 1))}, func(err error) { found <- err })
 	a := r.answerTo(&core.Request{Append: values(t, "one")})
 	require.Equal(t, record.MaybeDone, a.Refusal.Reason.Outcome())
 	require.ErrorAs(t, <-found, new(*segment.CorruptError))
@@ -148,7 +149,7 @@ func (rottenFront) Recycle(uint64) (bool, error) {
 
 func TestDamageThatUpkeepMeetsIsReported(t *testing.T) {
 	found := make(chan error, 1)
-	r := startOn(t, rottenFront{segment.NewMemory(bootstrapOf(t, 1))}, func(err error) { found <- err })
+	r := startOn(t, rottenFront{memory.New(bootstrapOf(t, 1))}, func(err error) { found <- err })
 	require.Nil(t, r.answerTo(&core.Request{Append: values(t, "one", "two")}).Refusal)
 	require.Nil(t, r.answerTo(&core.Request{Command: &record.Command{Kind: record.Trim, Offset: 1}}).Refusal)
 	require.ErrorAs(t, <-found, new(*segment.CorruptError))

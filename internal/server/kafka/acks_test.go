@@ -8,27 +8,27 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // gatedDisk is a disk whose syncs wait while its gate is shut.
 type gatedDisk struct {
-	segment.FS
+	vfs.FS
 	gate sync.RWMutex
 }
 
-func (d *gatedDisk) Create(name string) (segment.File, error) {
+func (d *gatedDisk) Create(name string) (vfs.File, error) {
 	f, err := d.FS.Create(name)
 	return gatedFile{f, d}, err
 }
 
-func (d *gatedDisk) Open(name string) (segment.File, error) {
+func (d *gatedDisk) Open(name string) (vfs.File, error) {
 	f, err := d.FS.Open(name)
 	return gatedFile{f, d}, err
 }
 
 type gatedFile struct {
-	segment.File
+	vfs.File
 	disk *gatedDisk
 }
 
@@ -39,7 +39,7 @@ func (f gatedFile) Datasync() error {
 }
 
 func TestAcksOfTheLeaderComeBeforeTheSyncAndShowNothingToReaders(t *testing.T) {
-	disk := &gatedDisk{FS: segment.OS()}
+	disk := &gatedDisk{FS: vfs.OS()}
 	d := openOn(t, t.TempDir(), Options{}, disk)
 	d.create("orders", 1)
 	c := d.raw()

@@ -17,8 +17,8 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/vfs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +37,7 @@ func open(t *testing.T, dir string, o Options) *testServer {
 	return openOn(t, dir, o, nil)
 }
 
-func openOn(t *testing.T, dir string, o Options, disk segment.FS) *testServer {
+func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})

@@ -1,6 +1,6 @@
 // Package faultdisk is a disk in memory that fails the way disks do: it
 // forgets what was not synced, keeps half of a write, flips bits, reports
-// errors, fills up. It implements segment.FS, is driven by tests, and given
+// errors, fills up. It implements vfs.FS, is driven by tests, and given
 // the same seed and the same calls it fails the same way.
 //
 // Start with Disk. File content and directory entries each exist twice, as
@@ -19,7 +19,7 @@ import (
 	"sync"
 	"syscall"
 
-	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
 )
 
 // ErrStopped answers every operation from the one at which the disk was told
@@ -98,7 +98,7 @@ type fault struct {
 	err  error
 }
 
-var _ segment.FS = (*Disk)(nil)
+var _ vfs.FS = (*Disk)(nil)
 
 // New makes an empty disk. The seed decides what a power cut leaves of what
 // was not synced.
@@ -137,7 +137,7 @@ func (d *Disk) begin(op Op) (halfway bool, err error) {
 	return false, nil
 }
 
-func (d *Disk) Create(name string) (segment.File, error) {
+func (d *Disk) Create(name string) (vfs.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	halfway, err := d.begin(Create)
@@ -161,7 +161,7 @@ func (d *Disk) Create(name string) (segment.File, error) {
 	return &file{d, name, n, d.generation}, nil
 }
 
-func (d *Disk) Open(name string) (segment.File, error) {
+func (d *Disk) Open(name string) (vfs.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.begin(Open); err != nil {
@@ -175,7 +175,7 @@ func (d *Disk) Open(name string) (segment.File, error) {
 }
 
 // OpenStored reads what a power cut would leave, and what is still to be synced.
-func (d *Disk) OpenStored(name string) (segment.File, error) {
+func (d *Disk) OpenStored(name string) (vfs.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.begin(Open); err != nil {
@@ -244,7 +244,7 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
-func (d *Disk) List(dir string) ([]segment.FileInfo, error) {
+func (d *Disk) List(dir string) ([]vfs.FileInfo, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.begin(List); err != nil {
@@ -253,13 +253,13 @@ func (d *Disk) List(dir string) ([]segment.FileInfo, error) {
 	if !d.dirs[path.Clean(dir)] {
 		return nil, &fs.PathError{Op: "list", Path: dir, Err: fs.ErrNotExist}
 	}
-	var infos []segment.FileInfo
+	var infos []vfs.FileInfo
 	for name, n := range d.names {
 		if path.Dir(name) == path.Clean(dir) {
-			infos = append(infos, segment.FileInfo{Name: path.Base(name), Size: int64(len(n.seen))})
+			infos = append(infos, vfs.FileInfo{Name: path.Base(name), Size: int64(len(n.seen))})
 		}
 	}
-	slices.SortFunc(infos, func(a, b segment.FileInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(infos, func(a, b vfs.FileInfo) int { return strings.Compare(a.Name, b.Name) })
 	return infos, nil
 }
 
@@ -312,7 +312,7 @@ func (d *Disk) RemoveAll(dir string) error {
 	return nil
 }
 
-func (d *Disk) OpenDir(dir string) (segment.Directory, error) {
+func (d *Disk) OpenDir(dir string) (vfs.Directory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.begin(Open); err != nil {

@@ -1,0 +1,36 @@
+package format
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+const (
+	beginMagic = uint64('S') | 'T'<<8 | 'R'<<16 | 'A'<<24 | 'N'<<32 | 'D'<<40 | 'B'<<48 | 'G'<<56
+	beginFixed = 8 + ownerSize
+)
+
+// encodeBegin makes the content of a begin mark: the log that it belongs to. The
+// mark of another log must not make this one begin elsewhere.
+//
+//	 0  u64  magic  "STRANDBG"
+//	 8  owner       see Owner
+//	56  u32  CRC    of bytes [0, 56)
+func EncodeBegin(owner segment.Owner) []byte {
+	b := make([]byte, beginFixed, beginFixed+4)
+	binary.LittleEndian.PutUint64(b, beginMagic)
+	putOwner(b[8:], owner)
+	return binary.LittleEndian.AppendUint32(b, record.Checksum(b))
+}
+
+// checkBegin reports what is wrong with the content of a mark.
+func CheckBegin(b []byte, o segment.Owner) error {
+	if len(b) != beginFixed+4 || record.Checksum(b[:beginFixed]) != binary.LittleEndian.Uint32(b[beginFixed:]) ||
+		binary.LittleEndian.Uint64(b) != beginMagic {
+		return errors.New("it does not match its checksum")
+	}
+	return o.Mismatch(parseOwner(b[8:]))
+}

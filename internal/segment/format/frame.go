@@ -1,0 +1,194 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/test/flaw"
+)
+
+// frameKind numbers are on disk: they are for ever.
+type FrameKind uint8
+
+const (
+	// entryFrame holds one Raft entry; its payload is opaque here.
+	EntryFrame FrameKind = 1
+	// hardStateFrame holds a HardState. The newest valid one counts.
+	HardStateFrame FrameKind = 2
+	// markFrame is a sync mark. It holds the hard state too, which costs
+	// nothing and brings the commit index closer to the truth.
+	MarkFrame FrameKind = 3
+	// footerFrame is the last frame of a full segment and holds its index.
+	FooterFrame FrameKind = 4
+)
+
+const (
+	FrameHeaderSize = 72
+
+	// frameAlignment of the start of every frame. Looking for frames behind a
+	// bad one has to try only these positions.
+	FrameAlignment = 8
+
+	// maxPayload bounds what a reader allocates for a length read from disk.
+	MaxPayload = record.MaxEntryBytes
+)
+
+// frameHeader is the first part of a frame. All integers are little-endian.
+//
+//	 0  u32  length          of the payload in bytes
+//	 4  u8   kind
+//	 5  u8   entry type      Raft's; 0 unless the frame holds an entry
+//	 6  u16  reserved        0
+//	 8  u64  salt            the segment's: stale frames of a recycled file have another
+//	16  u64  index           of the entry; otherwise of the newest entry so far
+//	24  u64  term            of that entry
+//	32  i64  first offset    of the entry's first record
+//	40  i64  time            leader's, unix ms, of the entry
+//	48  u64  synced-through  position in this file; everything in front was durable when the frame was built
+//	56  u32  record count
+//	60  u32  before          header CRC of the frame before; for the first see header.link
+//	64  u32  payload CRC
+//	68  u32  header CRC      of bytes [0, 68), begun with the frame's position / 8
+//	72  payload, then zeros up to the next multiple of 8
+//
+// The header CRC begins with the position, so a frame is valid in one place
+// only: not where a stray write put it, and not inside the payload of another
+// frame, should someone append a segment file to its own log.
+//
+// A crash may leave any subset of the 512-byte sectors of the writes since
+// the last sync: a header without its payload, the second frame of a write
+// without the first. What recovery makes of it is told at scan.
+type FrameHeader struct {
+	Length     uint32
+	Kind       FrameKind
+	entryType  uint8
+	Salt       uint64
+	Index      uint64
+	Term       uint64
+	First      record.Offset
+	Time       int64
+	Synced     int64
+	Count      uint32
+	Before     uint32
+	PayloadCRC uint32
+	HeaderCRC  uint32
+}
+
+// size is the number of bytes from the start of the frame to the next one.
+func (h *FrameHeader) Size() int64 { return FrameSize(int(h.Length)) }
+
+func FrameSize(payload int) int64 {
+	return (FrameHeaderSize + int64(payload) + FrameAlignment - 1) &^ (FrameAlignment - 1)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func Checksum(b []byte) uint32 { return record.Checksum(b) }
+
+func HeaderChecksum(b []byte, position int64) uint32 {
+	return crc32.Update(uint32(position/FrameAlignment), castagnoli, b[:FrameHeaderSize-4])
+}
+
+// encode writes the header for position to b, which has frameHeaderSize bytes,
+// and sets headerCRC.
+func (h *FrameHeader) Encode(b []byte, position int64) {
+	_ = b[FrameHeaderSize-1]
+	binary.LittleEndian.PutUint32(b, h.Length)
+	b[4], b[5], b[6], b[7] = byte(h.Kind), h.entryType, 0, 0
+	binary.LittleEndian.PutUint64(b[8:], h.Salt)
+	binary.LittleEndian.PutUint64(b[16:], h.Index)
+	binary.LittleEndian.PutUint64(b[24:], h.Term)
+	binary.LittleEndian.PutUint64(b[32:], uint64(h.First))
+	binary.LittleEndian.PutUint64(b[40:], uint64(h.Time))
+	binary.LittleEndian.PutUint64(b[48:], uint64(h.Synced))
+	binary.LittleEndian.PutUint32(b[56:], h.Count)
+	binary.LittleEndian.PutUint32(b[60:], h.Before)
+	binary.LittleEndian.PutUint32(b[64:], h.PayloadCRC)
+	h.HeaderCRC = HeaderChecksum(b, position)
+	binary.LittleEndian.PutUint32(b[68:], h.HeaderCRC)
+}
+
+// parseFrameHeader reads the header found at position of the segment with the
+// given salt. The error tells what is wrong with it.
+func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err error) {
+	if len(b) < FrameHeaderSize {
+		return h, fmt.Errorf("frame header cut short at %d bytes", len(b))
+	}
+	if s := FrameSalt(b); s != salt && !flaw.Is(flaw.StaleFramesCount) {
+		return h, fmt.Errorf("frame has salt %016x, the segment %016x", s, salt)
+	}
+	h = FrameHeader{
+		Length:     binary.LittleEndian.Uint32(b),
+		Kind:       FrameKind(b[4]),
+		entryType:  b[5],
+		Salt:       salt,
+		Index:      binary.LittleEndian.Uint64(b[16:]),
+		Term:       binary.LittleEndian.Uint64(b[24:]),
+		First:      record.Offset(binary.LittleEndian.Uint64(b[32:])),
+		Time:       int64(binary.LittleEndian.Uint64(b[40:])),
+		Synced:     int64(binary.LittleEndian.Uint64(b[48:])),
+		Count:      binary.LittleEndian.Uint32(b[56:]),
+		Before:     binary.LittleEndian.Uint32(b[60:]),
+		PayloadCRC: binary.LittleEndian.Uint32(b[64:]),
+		HeaderCRC:  binary.LittleEndian.Uint32(b[68:]),
+	}
+	if sum := HeaderChecksum(b, position); sum != h.HeaderCRC {
+		return h, fmt.Errorf("frame header has CRC %08x, its bytes %08x", h.HeaderCRC, sum)
+	}
+	if h.Length > MaxPayload {
+		return h, fmt.Errorf("frame of %d bytes, the largest has %d", h.Length, MaxPayload)
+	}
+	if h.Kind < EntryFrame || h.Kind > FooterFrame {
+		return h, fmt.Errorf("unknown frame kind %d", h.Kind)
+	}
+	return h, nil
+}
+
+func FrameSalt(b []byte) uint64 { return binary.LittleEndian.Uint64(b[8:]) }
+
+// checkPayload compares payload with the header's CRC.
+func (h *FrameHeader) CheckPayload(payload []byte) error {
+	if sum := record.Checksum(payload); sum != h.PayloadCRC {
+		return fmt.Errorf("payload of entry %d has CRC %08x, its bytes %08x", h.Index, h.PayloadCRC, sum)
+	}
+	return nil
+}
+
+// frame is the entry that h and payload make up.
+func (h *FrameHeader) Entry(payload []byte) segment.Frame {
+	return segment.Frame{
+		Index: h.Index, Term: h.Term, Type: h.entryType,
+		First: h.First, Count: h.Count, Time: h.Time,
+		CRC: h.PayloadCRC, Payload: payload,
+	}
+}
+
+const HardStateSize = 24
+
+func PutHardState(b []byte, h segment.HardState) {
+	binary.LittleEndian.PutUint64(b, h.Term)
+	binary.LittleEndian.PutUint64(b[8:], h.Vote)
+	binary.LittleEndian.PutUint64(b[16:], h.Commit)
+}
+
+func ParseHardState(b []byte) (segment.HardState, error) {
+	if len(b) != HardStateSize {
+		return segment.HardState{}, fmt.Errorf("hard state of %d bytes", len(b))
+	}
+	return segment.HardState{
+		Term:   binary.LittleEndian.Uint64(b),
+		Vote:   binary.LittleEndian.Uint64(b[8:]),
+		Commit: binary.LittleEndian.Uint64(b[16:]),
+	}, nil
+}
+
+// entryHeader is the header of the frame of an entry, wherever it is to be.
+func EntryHeader(f *segment.Frame) FrameHeader {
+	return FrameHeader{
+		Length: uint32(len(f.Payload)), Kind: EntryFrame, entryType: f.Type,
+		Index: f.Index, Term: f.Term, First: f.First, Count: f.Count, Time: f.Time, PayloadCRC: f.CRC,
+	}
+}

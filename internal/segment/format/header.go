@@ -1,0 +1,184 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+const (
+	// headerSize is one block of the disk: a segment's header is rewritten
+	// never, and shares its block with nothing that is.
+	HeaderSize = 4096
+
+	headerFixedSize = 128 + ownerSize
+	MaxConfState    = HeaderSize - headerFixedSize - 4
+
+	// maxPosition bounds positions read from disk, so that sums of two do not
+	// overflow. No file is as large.
+	maxPosition = 1 << 60
+
+	segmentMagic   = uint64('S') | 'T'<<8 | 'R'<<16 | 'A'<<24 | 'N'<<32 | 'D'<<40 | 'S'<<48 | 'G'<<56
+	segmentVersion = 2
+)
+
+// header is the first block of a segment file. All integers are
+// little-endian.
+//
+//	   0  u64  magic            "STRANDSG"
+//	   8  u32  version
+//	  12  u32  length of the configuration
+//	  16  u64  salt             random; every frame of this segment carries it
+//	  24  u64  ordinal          rises by one with each segment of a log
+//	  32  u64  first index      no frame of this segment has a lower one
+//	  40  u64  term before      term of the entry first index - 1
+//	  48  i64  start offset     first offset of the entry at first index
+//	  56  i64  start time       leader's, unix ms: no entry before is later
+//	  64  u64  hard state: term
+//	  72  u64  hard state: vote
+//	  80  u64  hard state: commit
+//	  88  u64  end before       position at which the segment before ends; 0: there is none
+//	  96  u64  footer before    position of its footer frame; 0: it has none
+//	 104  u64  bytes before     payload bytes of all entries before first index, since creation
+//	 112  u64  footer           position of this segment's own footer frame, if it was mended; else 0
+//	 120  u64  salt before      of the segment before; 0: there is none
+//	 128  owner                 see Owner
+//	 176  configuration (opaque, at most 3916 bytes), then zeros
+//	4092  u32  CRC              of bytes [0, 4092)
+//
+// The header and the blocks before it are durable before the file gets the
+// name of a segment, see roll. So a segment file with a bad header is never
+// what a crash left behind: it is corrupt.
+//
+// "end before" is what is left of the segment before it once recovery has cut
+// a torn tail: bytes from there on are not looked at again. A mended segment is
+// laid out anew, so it does not end where the next one tells, but behind its own
+// footer.
+//
+// "salt before" binds a segment to the one in front of it: no other file takes
+// that one's place, whatever its name, unless it says that it was mended.
+type Header struct {
+	Salt         uint64
+	Ordinal      uint64
+	First        uint64
+	TermBefore   uint64
+	Start        record.Offset
+	Time         int64
+	Hard         segment.HardState
+	EndBefore    int64
+	FooterBefore int64
+	BytesBefore  uint64
+	Footer       int64
+	SaltBefore   uint64
+	Owner        segment.Owner
+	Conf         []byte
+	Crc          uint32
+}
+
+// link is what the first frame has in place of the CRC of a frame before it. The
+// header of a mended segment is made when all frames are.
+func (h *Header) Link() uint32 {
+	if h.Mended() {
+		return uint32(h.Salt)
+	}
+	return h.Crc
+}
+
+// mended tells that the segment was laid out anew and is complete.
+func (h *Header) Mended() bool { return h.Footer != 0 }
+
+// comesAfter reports why the segment with header before is not the one that h was
+// begun behind; nil if it is.
+func (h *Header) ComesAfter(before *Header) error {
+	if before.Mended() || h.SaltBefore == 0 || h.SaltBefore == before.Salt {
+		return nil
+	}
+	return fmt.Errorf("another file was there when the next segment was begun: its salt was %016x, not %016x", h.SaltBefore, before.Salt)
+}
+
+// encode returns the block and sets crc.
+func (h *Header) Encode() []byte {
+	b := make([]byte, HeaderSize)
+	binary.LittleEndian.PutUint64(b, segmentMagic)
+	binary.LittleEndian.PutUint32(b[8:], segmentVersion)
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(h.Conf)))
+	binary.LittleEndian.PutUint64(b[16:], h.Salt)
+	binary.LittleEndian.PutUint64(b[24:], h.Ordinal)
+	binary.LittleEndian.PutUint64(b[32:], h.First)
+	binary.LittleEndian.PutUint64(b[40:], h.TermBefore)
+	binary.LittleEndian.PutUint64(b[48:], uint64(h.Start))
+	binary.LittleEndian.PutUint64(b[56:], uint64(h.Time))
+	PutHardState(b[64:], h.Hard)
+	binary.LittleEndian.PutUint64(b[88:], uint64(h.EndBefore))
+	binary.LittleEndian.PutUint64(b[96:], uint64(h.FooterBefore))
+	binary.LittleEndian.PutUint64(b[104:], h.BytesBefore)
+	binary.LittleEndian.PutUint64(b[112:], uint64(h.Footer))
+	binary.LittleEndian.PutUint64(b[120:], h.SaltBefore)
+	putOwner(b[128:], h.Owner)
+	copy(b[headerFixedSize:], h.Conf)
+	h.Crc = record.Checksum(b[:HeaderSize-4])
+	binary.LittleEndian.PutUint32(b[HeaderSize-4:], h.Crc)
+	return b
+}
+
+// parseHeader reads the first block of a segment file.
+func ParseHeader(b []byte) (*Header, error) {
+	if len(b) < HeaderSize {
+		return nil, fmt.Errorf("segment header cut short at %d bytes", len(b))
+	}
+	b = b[:HeaderSize]
+	crc := binary.LittleEndian.Uint32(b[HeaderSize-4:])
+	if sum := record.Checksum(b[:HeaderSize-4]); sum != crc {
+		return nil, fmt.Errorf("segment header has CRC %08x, its bytes %08x", crc, sum)
+	}
+	if m := binary.LittleEndian.Uint64(b); m != segmentMagic {
+		return nil, fmt.Errorf("no segment: magic %016x", m)
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != segmentVersion {
+		return nil, fmt.Errorf("segment version %d, this program knows %d", v, segmentVersion)
+	}
+	confLength := binary.LittleEndian.Uint32(b[12:])
+	if confLength > MaxConfState {
+		return nil, fmt.Errorf("configuration of %d bytes in a segment header", confLength)
+	}
+	hard, err := ParseHardState(b[64:88])
+	if err != nil {
+		return nil, err
+	}
+	h := &Header{
+		Salt:         binary.LittleEndian.Uint64(b[16:]),
+		Ordinal:      binary.LittleEndian.Uint64(b[24:]),
+		First:        binary.LittleEndian.Uint64(b[32:]),
+		TermBefore:   binary.LittleEndian.Uint64(b[40:]),
+		Start:        record.Offset(binary.LittleEndian.Uint64(b[48:])),
+		Time:         int64(binary.LittleEndian.Uint64(b[56:])),
+		Hard:         hard,
+		EndBefore:    int64(binary.LittleEndian.Uint64(b[88:])),
+		FooterBefore: int64(binary.LittleEndian.Uint64(b[96:])),
+		BytesBefore:  binary.LittleEndian.Uint64(b[104:]),
+		Footer:       int64(binary.LittleEndian.Uint64(b[112:])),
+		SaltBefore:   binary.LittleEndian.Uint64(b[120:]),
+		Owner:        parseOwner(b[128:]),
+		Conf:         append([]byte(nil), b[headerFixedSize:][:confLength]...),
+		Crc:          crc,
+	}
+	if h.First == 0 {
+		return nil, fmt.Errorf("segment header with first index %d", h.First)
+	}
+	if h.Footer != 0 && (h.Footer < HeaderSize || h.Footer%FrameAlignment != 0 || h.Footer > maxPosition) {
+		return nil, fmt.Errorf("segment header with footer at %d", h.Footer)
+	}
+	return h, nil
+}
+
+// follows reports whether the segment was begun by a roll: others replace the
+// log or begin it.
+func (h *Header) Follows() bool { return h.EndBefore >= HeaderSize }
+
+// point is the place of the segment's first entry, as far as the header
+// tells it.
+func (h *Header) Point() Point {
+	return Point{Index: h.First, Offset: h.Start, Time: h.Time, Bytes: h.BytesBefore}
+}

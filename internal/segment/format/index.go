@@ -1,0 +1,154 @@
+package format
+
+import (
+	"sort"
+
+	"strandline.dev/internal/record"
+)
+
+// index tells where the entries of one segment are: what its frames add up to
+// after each has superseded those before it with its index or a higher one.
+// The index of the active segment grows with each write; that of a full one
+// is read from its footer, or built again by a scan.
+//
+//	frames, by entry index   10 11 12 13 | 12 13 14 | 14 15
+//	runs                    [10 11]       [12 13]    [14 15]   what is read
+type Index struct {
+	// runs hold each entry once, rising in index and in position.
+	Runs []Run
+	// points are rising in index and in position. Each run starts with one;
+	// within a run a frame starts less than pointDistance behind one.
+	Points []Point
+	// terms are rising in index and in term.
+	Terms []TermRun
+
+	Next       uint64        // one beyond the last entry
+	NextOffset record.Offset // the lowest first offset that the entry at next can have
+	Time       int64         // no entry so far is later
+	Bytes      uint64        // payload of all entries below next, since the log's creation
+	broken     bool          // the next entry begins a run: it was cut to
+}
+
+// run is a stretch of the file in which every entry counts, up to the first
+// of the next run. Frames of other kinds may lie between them.
+type Run struct {
+	First      uint64
+	Begin, End int64 // positions
+}
+
+// point is one entry among many whose place is remembered.
+type Point struct {
+	Index    uint64
+	Position int64
+	Offset   record.Offset // of its first record
+	Time     int64         // of this entry or, if later, of one before it
+	Bytes    uint64        // payload before it, since the log's creation
+}
+
+type TermRun struct{ first, term uint64 }
+
+// pointDistance bounds what a lookup reads beyond what it looks for. 64 KiB
+// makes 1,024 points, 40 KiB, of a 64 MiB segment.
+const PointDistance = 64 << 10
+
+// newIndex is the index of a segment without frames.
+func NewIndex(h *Header) *Index {
+	return &Index{Next: h.First, NextOffset: h.Start, Time: h.Time, Bytes: h.BytesBefore}
+}
+
+// add notes the entry h at position. It is the next one: a lower one has to
+// be cut to first.
+func (x *Index) Add(h *FrameHeader, position int64) {
+	x.Time = max(x.Time, h.Time)
+	begins := x.broken || len(x.Runs) == 0
+	if begins {
+		x.Runs = append(x.Runs, Run{First: h.Index, Begin: position})
+		x.broken = false
+	}
+	if begins || position-x.Points[len(x.Points)-1].Position >= PointDistance {
+		x.Points = append(x.Points, Point{h.Index, position, h.First, x.Time, x.Bytes})
+	}
+	if n := len(x.Terms); n == 0 || x.Terms[n-1].term != h.Term {
+		x.Terms = append(x.Terms, TermRun{h.Index, h.Term})
+	}
+	x.Runs[len(x.Runs)-1].End = position + h.Size()
+	x.Next = h.Index + 1
+	x.NextOffset = h.First + record.Offset(h.Count)
+	x.Bytes += uint64(h.Length)
+}
+
+// cut forgets the entry at place and all after it.
+func (x *Index) Cut(place Point) {
+	i := place.Index
+	x.Runs = x.Runs[:sort.Search(len(x.Runs), func(k int) bool { return x.Runs[k].First >= i })]
+	if n := len(x.Runs); n > 0 {
+		x.Runs[n-1].End = min(x.Runs[n-1].End, place.Position)
+	}
+	x.Points = x.Points[:sort.Search(len(x.Points), func(k int) bool { return x.Points[k].Index >= i })]
+	x.Terms = x.Terms[:sort.Search(len(x.Terms), func(k int) bool { return x.Terms[k].first >= i })]
+	x.Next, x.NextOffset, x.Bytes = i, place.Offset, place.Bytes
+	x.broken = true
+}
+
+// term is that of the entry i, which is in the index.
+func (x *Index) Term(i uint64) uint64 {
+	k := sort.Search(len(x.Terms), func(k int) bool { return x.Terms[k].first > i })
+	return x.Terms[k-1].term
+}
+
+// below returns the last point that satisfies is, which holds for all points
+// up to some place and for none after; ok is false if it holds for none.
+func (x *Index) Below(is func(*Point) bool) (p Point, ok bool) {
+	k := sort.Search(len(x.Points), func(k int) bool { return !is(&x.Points[k]) })
+	if k == 0 {
+		return Point{}, false
+	}
+	return x.Points[k-1], true
+}
+
+// run returns the run that holds the entry i and the index at which it ends.
+// i is at least the first entry's and below next.
+func (x *Index) Run(i uint64) (r Run, end uint64) {
+	k := sort.Search(len(x.Runs), func(k int) bool { return x.Runs[k].First > i })
+	if k == len(x.Runs) {
+		return x.Runs[k-1], x.Next
+	}
+	return x.Runs[k-1], x.Runs[k].First
+}
+
+// chunkEnd returns where to stop a read of about size bytes that starts at
+// begin in r: at the start of a frame, so that no read gets half of one.
+func (x *Index) ChunkEnd(r Run, begin, size int64) int64 {
+	if r.End-begin <= size {
+		return r.End
+	}
+	k := sort.Search(len(x.Points), func(k int) bool { return x.Points[k].Position > begin+size })
+	if k > 0 && x.Points[k-1].Position > begin {
+		return x.Points[k-1].Position
+	}
+	if k < len(x.Points) {
+		return min(r.End, x.Points[k].Position)
+	}
+	return r.End
+}
+
+// bracket returns the last point that is before, the place after it, and the
+// position at which the frames between the two end. Without ok there is
+// nothing between them: after is the answer.
+func (x *Index) Bracket(before func(*Point) bool) (from, after Point, limit int64, ok bool) {
+	k := sort.Search(len(x.Points), func(k int) bool { return !before(&x.Points[k]) })
+	after = Point{Index: x.Next, Offset: x.NextOffset, Time: x.Time, Bytes: x.Bytes}
+	if k < len(x.Points) {
+		after = x.Points[k]
+	}
+	if k == 0 {
+		return from, after, 0, false
+	}
+	from = x.Points[k-1]
+	r, _ := x.Run(from.Index)
+	limit = r.End
+	if k < len(x.Points) {
+		limit = min(limit, after.Position)
+	}
+	return from, after, limit, true
+}

@@ -1,0 +1,385 @@
+// Package memory keeps a log in memory, for logs of durability class memory.
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+var _ segment.Log = (*Log)(nil)
+
+// Memory is a Log without a disk, for logs of durability class memory: it is
+// gone with the process. What is a segment on disk is a run of stepBytes here:
+// a snapshot is wanted at its start, and Recycle frees whole ones.
+type Log struct {
+	mu        sync.RWMutex
+	frames    []segment.Frame // without gaps; the first is first
+	before    []uint64        // payload bytes before each frame, since the log's creation
+	first     uint64
+	term      uint64        // of the entry first-1
+	start     record.Offset // first offset of the first entry, if it has come
+	bytes     uint64        // payload of all entries since creation
+	conf      []byte
+	hard      segment.HardState
+	step      uint64           // bytes when the newest step began
+	stepFirst uint64           // index of its first entry
+	snapshots []memorySnapshot // rising
+	closed    bool
+}
+
+type memorySnapshot struct {
+	index, term uint64
+	data        []byte
+}
+
+const (
+	// frameCost is what an entry occupies besides its payload.
+	frameCost = 80
+	// stepBytes, of Bytes, is what a trimmed log may keep in vain: small beside
+	// what a busy log holds, and large enough for snapshots to be rare.
+	stepBytes = 4 << 20
+)
+
+// NewMemory makes an empty log that starts from b.
+func New(b segment.Bootstrap) *Log {
+	return &Log{
+		first: b.Index + 1, stepFirst: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState, conf: slices.Clone(b.ConfState),
+		snapshots: []memorySnapshot{{b.Index, b.Term, slices.Clone(b.Snapshot)}},
+	}
+}
+
+func (m *Log) Write(ws []segment.Write) (segment.Result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return segment.Result{}, segment.ErrClosed
+	}
+	if err := segment.CheckWrites(ws, m.first, m.next()); err != nil {
+		return segment.Result{}, err
+	}
+	var result segment.Result
+	for i := range ws {
+		for _, f := range ws[i].Frames {
+			m.cut(f.Index)
+			if m.bytes-m.step+(f.Index-m.stepFirst)*frameCost >= stepBytes {
+				m.step, m.stepFirst = m.bytes, f.Index
+				result.Rolled = append(result.Rolled, f.Index)
+			}
+			m.frames = append(m.frames, f)
+			m.before = append(m.before, m.bytes)
+			m.bytes += uint64(len(f.Payload))
+		}
+		if ws[i].HardState != nil {
+			m.hard = *ws[i].HardState
+		}
+	}
+	segment.CallWritten(ws)
+	return result, nil
+}
+
+// cut forgets the entries from i on.
+func (m *Log) cut(i uint64) {
+	if at := int(i - m.first); at < len(m.frames) {
+		m.bytes = m.before[at]
+		m.step, m.stepFirst = min(m.step, m.bytes), min(m.stepFirst, i)
+		clear(m.frames[at:])
+		m.frames, m.before = m.frames[:at], m.before[:at]
+	}
+}
+
+func (m *Log) next() uint64 { return m.first + uint64(len(m.frames)) }
+
+func (m *Log) Mark() error { return m.failed() }
+
+func (m *Log) failed() error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return segment.ErrClosed
+	}
+	return nil
+}
+
+func (m *Log) FirstIndex() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.first
+}
+
+func (m *Log) LastIndex() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.next() - 1
+}
+
+func (m *Log) Term(i uint64) (uint64, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	switch {
+	case m.closed:
+		return 0, segment.ErrClosed
+	case i+1 < m.first:
+		return 0, fmt.Errorf("term of entry %d, the first is %d: %w", i, m.first, segment.ErrTrimmed)
+	case i >= m.next():
+		return 0, fmt.Errorf("term of entry %d, the last is %d: %w", i, m.next()-1, segment.ErrUnavailable)
+	case i+1 == m.first:
+		return m.term, nil
+	}
+	return m.frames[i-m.first].Term, nil
+}
+
+func (m *Log) TermInMemory(i uint64) (uint64, error) { return m.Term(i) }
+
+func (m *Log) StartOffset() record.Offset {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.start
+}
+
+func (m *Log) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	switch {
+	case m.closed:
+		return nil, segment.ErrClosed
+	case lo >= hi || hi > m.next():
+		return nil, fmt.Errorf("entries [%d, %d), the last is %d: %w", lo, hi, m.next()-1, segment.ErrUnavailable)
+	case lo < m.first:
+		return nil, fmt.Errorf("entry %d, the first is %d: %w", lo, m.first, segment.ErrTrimmed)
+	}
+	frames := m.frames[lo-m.first : hi-m.first]
+	n, bytes := 1, len(frames[0].Payload)
+	for n < len(frames) && bytes+len(frames[n].Payload) <= maxBytes {
+		bytes += len(frames[n].Payload)
+		n++
+	}
+	return slices.Clone(frames[:n]), nil
+}
+
+// find returns how many frames are before.
+func (m *Log) find(before func(k int) bool) int {
+	return sort.Search(len(m.frames), func(k int) bool { return !before(k) })
+}
+
+// offset is the first offset of the k-th frame, or of the one to come.
+func (m *Log) offset(k int) record.Offset {
+	switch {
+	case k < len(m.frames):
+		return m.frames[k].First
+	case k > 0:
+		return m.frames[k-1].First + record.Offset(m.frames[k-1].Count)
+	}
+	return m.start
+}
+
+func (m *Log) OffsetAtTime(unixMs int64) (record.Offset, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return 0, segment.ErrClosed
+	}
+	// Entries of Raft's own may carry no time, so this is no binary search.
+	k := slices.IndexFunc(m.frames, func(f segment.Frame) bool { return f.Time >= unixMs })
+	if k < 0 {
+		k = len(m.frames)
+	}
+	return m.offset(k), nil
+}
+
+func (m *Log) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return 0, segment.ErrClosed
+	}
+	total := m.bytes
+	if k := m.find(func(k int) bool { return m.frames[k].First < end }); k < len(m.frames) {
+		total = m.before[k]
+	}
+	if total < uint64(bytes) {
+		return m.start, nil
+	}
+	k := m.find(func(k int) bool { return m.before[k] < total-uint64(bytes) })
+	return min(m.offset(k), end), nil
+}
+
+func (m *Log) Bytes() int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if len(m.frames) == 0 {
+		return 0
+	}
+	return int64(m.bytes-m.before[0]) + int64(len(m.frames)*frameCost)
+}
+
+func (m *Log) Recycle(below uint64) (more bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false, segment.ErrClosed
+	}
+	base := 0
+	for base+1 < len(m.snapshots) && m.snapshots[base+1].index < min(below, m.next()) {
+		base++
+	}
+	below = m.snapshots[base].index + 1
+	if below <= m.first {
+		return false, nil
+	}
+	m.snapshots = slices.Delete(m.snapshots, 0, base)
+	n := int(below - m.first)
+	m.term, m.start, m.first = m.frames[n-1].Term, m.offset(n), below
+	clear(m.frames[:n]) // lets go of the payloads
+	m.frames, m.before = m.frames[n:], m.before[n:]
+	return false, nil
+}
+
+func (m *Log) SaveSnapshot(index, term uint64, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return segment.ErrClosed
+	}
+	if index+1 < m.first {
+		return nil // nobody can go on from there any more
+	}
+	saved := memorySnapshot{index, term, slices.Clone(data)}
+	at, found := slices.BinarySearchFunc(m.snapshots, index, func(s memorySnapshot, i uint64) int {
+		switch {
+		case s.index < i:
+			return -1
+		case s.index > i:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		m.snapshots[at] = saved
+		return nil
+	}
+	m.snapshots = slices.Insert(m.snapshots, at, saved)
+	return nil
+}
+
+func (m *Log) LoadBase() (index, term uint64, data []byte, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return 0, 0, nil, segment.ErrClosed
+	}
+	base := m.snapshots[0]
+	if base.index+1 != m.first {
+		return 0, 0, nil, segment.ErrNoSnapshot
+	}
+	return base.index, base.term, slices.Clone(base.data), nil
+}
+
+func (m *Log) LoadSnapshot() (index, term uint64, data []byte, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return 0, 0, nil, segment.ErrClosed
+	}
+	newest := m.snapshots[len(m.snapshots)-1]
+	return newest.index, newest.term, slices.Clone(newest.data), nil
+}
+
+func (m *Log) Reset(index, term uint64, start record.Offset, hs segment.HardState, snapshot []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return segment.ErrClosed
+	}
+	m.frames, m.before, m.bytes, m.step = nil, nil, 0, 0
+	m.first, m.stepFirst, m.term, m.start, m.hard = index+1, index+1, term, start, hs
+	m.snapshots = []memorySnapshot{{index, term, slices.Clone(snapshot)}}
+	return nil
+}
+
+func (m *Log) HardState() segment.HardState {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.hard
+}
+
+func (m *Log) ConfState() []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.conf
+}
+
+func (m *Log) SetConfState(conf []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conf = slices.Clone(conf)
+	return nil
+}
+
+// Room is bounded by nothing but the trims that its owner orders.
+func (m *Log) Room() (int64, error) { return 1<<63 - 1, nil }
+
+func (m *Log) Prepare() (bool, error) { return false, nil }
+
+func (m *Log) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	m.frames, m.before = nil, nil
+	return nil
+}
+
+// memoryCursor remembers an index: the entries are where they are.
+type memoryCursor struct {
+	log   *Log
+	from  record.Offset
+	index uint64
+}
+
+func (m *Log) NewCursor(from record.Offset) (segment.Cursor, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, segment.ErrClosed
+	}
+	if from < m.start {
+		return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, m.start, segment.ErrTrimmed)
+	}
+	k := m.find(func(k int) bool { return m.frames[k].First < from })
+	return &memoryCursor{log: m, from: from, index: m.first + uint64(max(k-1, 0))}, nil
+}
+
+func (c *memoryCursor) Close() {}
+
+// Lend is of no use here: nothing is copied.
+func (c *memoryCursor) Lend([]byte) {}
+
+// Next serves the payloads as they are in the log: nobody changes them.
+func (c *memoryCursor) Next(limit record.Offset, maxBytes int) ([]segment.Frame, error) {
+	m := c.log
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, segment.ErrClosed
+	}
+	if c.index < m.first {
+		return nil, fmt.Errorf("entry %d, the first is %d: %w", c.index, m.first, segment.ErrTrimmed)
+	}
+	var frames []segment.Frame
+	for bytes := 0; c.index < m.next(); c.index++ {
+		f := m.frames[c.index-m.first]
+		if f.First >= limit || len(frames) > 0 && bytes+len(f.Payload) > maxBytes {
+			break
+		}
+		if f.First < c.from && f.First+record.Offset(f.Count) <= c.from {
+			continue
+		}
+		bytes += len(f.Payload)
+		frames = append(frames, f)
+	}
+	return frames, nil
+}

@@ -1,0 +1,6 @@
+// Package repair finds out what of a log's files is damaged, and rebuilds them from
+// entries that other replicas have.
+//
+// Open opens a log, and says what is lost if it is damaged. A survey goes walk.go of
+// store, survey.go, picture.go; a repair repairer.go, give.go, rebuild.go.
+package repair

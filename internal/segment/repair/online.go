@@ -1,0 +1,134 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
+)
+
+// OpenRepair begins the repair of a segment file of an open log, which stays open:
+// it is written to and read as before, except for the entries that are damaged.
+// Entries up to settled are committed and never change. That is the whole proof
+// that an entry of another replica belongs here, which it knows to be committed
+// too; nothing else of the log is read. Finish puts the repaired segment in the
+// place of the damaged one.
+//
+// ErrTrimmed: the segment has left the log. A log has one repair at a time.
+func BeginOnline(s *store.Store, path string, settled uint64) (*Repairer, error) {
+	m, err := openRepair(s, path, settled)
+	if err != nil {
+		return nil, fmt.Errorf("repair %s: %w", path, err)
+	}
+	return m, nil
+}
+
+func openRepair(s *store.Store, path string, settled uint64) (*Repairer, error) {
+	group, next, err := s.RepairGroup(path, settled)
+	if err != nil {
+		return nil, err
+	}
+	m := &Repairer{dir: s.Dir, log: &surveyor{dir: s.Dir, hard: s.HardState()}, commit: settled, live: s}
+	m.reader.fs = s.FS
+	m.given.init(s.Dir)
+	m.log.picture.first, m.log.picture.commit = group[0].First, settled
+	for i, g := range group {
+		behind := next.Header
+		if i+1 < len(group) {
+			behind = group[i+1].Header
+		}
+		if err := m.log.picture.addSealed(s.FS, g, behind); err != nil {
+			return nil, err
+		}
+		m.log.parts = append(m.log.parts, part{
+			ordinal: g.Ordinal, first: g.First, path: g.Path, size: g.Size, header: g.Header, damaged: true,
+		})
+	}
+	m.log.parts = append(m.log.parts, part{ordinal: next.Ordinal, first: next.First, path: next.Path, header: next.Header})
+	return m, nil
+}
+
+// addSealed adds the entries of a segment to the picture. Which frames count is
+// told by the index: without one, all entries are missing. behind is the header
+// of the next segment; nil if it is lost.
+func (p *picture) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header) error {
+	defer func() {
+		if p.next() < g.End {
+			p.lose(g.Ordinal)
+			p.reach(g.End, 0)
+		}
+	}()
+	file, err := disk.Open(g.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	err = p.addRuns(file, g, behind)
+	return errors.Join(err, file.Close())
+}
+
+func (p *picture) addRuns(file vfs.File, g store.Sealed, behind *format.Header) error {
+	h, x := g.Header, g.Index
+	if h == nil && behind != nil && behind.SaltBefore != 0 {
+		h = &format.Header{Salt: behind.SaltBefore, First: g.First}
+	}
+	if h == nil {
+		return nil
+	}
+	footer := h.Footer
+	if footer == 0 && behind != nil {
+		footer = behind.FooterBefore
+	}
+	if x == nil && footer >= format.HeaderSize {
+		x, _ = store.ReadFooter(file, h, footer) // one that cannot be read is lost
+	}
+	if x == nil {
+		return nil
+	}
+	from := &source{g.Path, h.Salt}
+	for i, r := range x.Runs {
+		stop := min(x.Next, g.End)
+		if i+1 < len(x.Runs) {
+			stop = min(stop, x.Runs[i+1].First)
+		}
+		w := &store.Walker{Scanner: store.Scanner{File: file, Path: g.Path, Header: h, Size: g.Size, Holes: true}, End: r.End}
+		if err := p.addRun(w, r, stop, g.Ordinal, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addRun adds the entries [r.first, stop): within a run each frame counts.
+func (p *picture) addRun(w *store.Walker, r format.Run, stop uint64, home uint64, from *source) error {
+	for position := r.Begin; position < r.End && p.next() < stop; {
+		h, _, bad, err := w.Look(position)
+		if err != nil {
+			return err
+		}
+		if h.Kind == 0 || h.Kind == format.EntryFrame && (h.Index < p.next() || h.Index >= stop) {
+			p.lose(home)
+			if position, err = w.NextFrame(position + format.FrameAlignment); err != nil {
+				return err
+			}
+			continue
+		}
+		if h.Kind == format.EntryFrame {
+			kind := whole
+			if bad != nil {
+				kind = broken
+			}
+			if h.Index > p.next() {
+				p.lose(home)
+			}
+			p.entry(&h, kind, home, from, position)
+		}
+		position += h.Size()
+	}
+	return nil
+}

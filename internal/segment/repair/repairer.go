@@ -1,0 +1,274 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
+)
+
+// Mender makes a damaged log whole with entries that other replicas have. It is
+// the only one that has the log open. Wants tells what is missing, Give takes
+// it, Finish puts new segments in the place of the damaged ones, and then Open
+// opens the log. Nothing of the log changes before Finish.
+//
+// Its methods may be called from many goroutines.
+type Repairer struct {
+	mu  sync.Mutex
+	dir *store.Dir
+	log *surveyor // what was found, with what was given
+	// commit: entries up to here are committed, those which were here as well as
+	// those which come in their place.
+	commit uint64
+
+	given  givenFile
+	reader spanReader
+	skips  *skipped
+	end    *format.Watermark // of the newest segment, if that was made anew
+	made   []store.Rebuilt   // by Finish
+	live   *store.Store      // the open log, see OpenRepair; nil: nobody else has it open
+	done   error             // what every call answers once it is finished, closed or failed
+}
+
+// Want is a run of entries that are not whole here.
+type Want struct {
+	First, Last uint64
+	// To is up to where to ask for it: the entry behind Last proves which they
+	// were, see Give. If an answer ends before To and nothing of it was taken,
+	// what follows it should be asked for, of the same giver.
+	To uint64
+	// Exact: First is Last, and the entry has this term and this CRC of its
+	// payload. Otherwise nobody here knows which entries they were.
+	Term  uint64
+	CRC   uint32
+	Exact bool
+}
+
+// MendReport tells what Finish did.
+type Outcome struct {
+	Segments int      // made anew
+	Entries  uint64   // that came from others
+	Bytes    int64    // of their payload
+	Aside    []string // names of the damaged files in the log's directory
+}
+
+// ErrForgotten tells that no entries from others make the log what it was: what
+// it says of the replica's promises, its term and vote, or where it ends, is
+// lost. The replica must come back under a new id.
+var ErrNotRepairable = errors.New("the log cannot be mended, its replica must be replaced by a new one")
+
+// OpenMender reads every frame of the log in dir, as Survey does, after it has
+// finished what a crash interrupted. A whole log has a Mender too, which wants
+// nothing. ErrForgotten: it cannot be mended. ErrNoLog: there is none.
+func Begin(ctx context.Context, disk vfs.FS, dir string, o store.Options) (*Repairer, error) {
+	return openMender(ctx, disk, dir, o, 0)
+}
+
+// OpenMenderAt is OpenMender for a log of which a segment file is known to be
+// damaged. It reads that one, the one before it and those after it, up to the
+// newest, and the newest snapshot: damage further down shows when it is read, and
+// is repaired in the open log, see Store.OpenRepair. Entries of what it has not
+// read it does not give.
+func BeginAt(ctx context.Context, disk vfs.FS, dir string, o store.Options, file string) (*Repairer, error) {
+	ordinal, _, _ := strings.Cut(filepath.Base(file), "-")
+	suspect, err := strconv.ParseUint(ordinal, 10, 64)
+	if err != nil {
+		suspect = 0
+	}
+	return openMender(ctx, disk, dir, o, suspect)
+}
+
+func openMender(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect uint64) (*Repairer, error) {
+	m := &Repairer{dir: store.NewDir(disk, dir, o)}
+	if err := m.start(ctx, suspect); err != nil {
+		return nil, fmt.Errorf("open log in %s for mending: %w", dir, err)
+	}
+	return m, nil
+}
+
+func (m *Repairer) start(ctx context.Context, suspect uint64) error {
+	d := m.dir
+	found, err := d.List()
+	if err != nil {
+		return err
+	}
+	d.AdoptBegin(found)
+	if found, err = d.FinishSwaps(found); err != nil {
+		return err
+	}
+	for _, name := range found.Temporary {
+		if strings.HasSuffix(name, vfs.TemporarySuffix) {
+			if err := d.FS.Remove(filepath.Join(d.Path, name)); err != nil {
+				return fmt.Errorf("remove what a crash left: %w", err)
+			}
+		}
+	}
+	if m.log, err = surveyFrom(ctx, d.FS, d.Path, d.Options, suspect, nil); err != nil {
+		return err
+	}
+	d.Options.Owner = m.log.dir.Options.Owner
+	if m.log.report.forgotten() != nil {
+		return fmt.Errorf("%w: %w", ErrNotRepairable, m.log.report.corruption())
+	}
+	m.commit = m.log.hard.Commit
+	if n := len(m.log.snapshots); n > 0 {
+		m.commit = max(m.commit, m.log.snapshots[n-1])
+	}
+	m.reader.fs = d.FS
+	m.given.init(d)
+	return nil
+}
+
+// Report is what was found. It does not change with what is given.
+func (m *Repairer) Report() *Report { return &m.log.report }
+
+// Wants returns what is not whole yet, rising, at most limit runs. Without any,
+// Finish can be called.
+func (m *Repairer) Wants(limit int) []Want {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wants(limit)
+}
+
+func (m *Repairer) wants(limit int) []Want {
+	var wants []Want
+	for i := range m.log.picture.spans {
+		s := &m.log.picture.spans[i]
+		if s.sound() {
+			continue
+		}
+		w := Want{First: s.first, Last: s.last, To: s.last + 1}
+		if s.kind == broken && s.doubt == 0 {
+			w.Term, w.CRC, w.Exact, w.To = s.term, s.crc, true, s.last
+		}
+		if n := len(wants); n > 0 && !w.Exact && !wants[n-1].Exact && wants[n-1].Last+1 == w.First {
+			wants[n-1].Last, wants[n-1].To = w.Last, w.To
+			continue
+		}
+		if len(wants) == limit {
+			break
+		}
+		wants = append(wants, w)
+	}
+	return wants
+}
+
+// Entries gives others who mend what is whole and certain here of [lo, hi): from
+// the first such entry on without a gap, as many as fit, at least one. What was
+// here is one history, so that holds for entries that are not committed too, and
+// for those behind what is missing here. It tells up to which index they are
+// known to be committed. ErrUnavailable if there is none.
+func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, committed uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done != nil {
+		return nil, 0, m.done
+	}
+	bytes, full := 0, false
+	for _, s := range m.log.picture.spans {
+		i := max(s.first, lo)
+		if s.last < lo || !s.sound() && len(frames) == 0 {
+			continue
+		}
+		if i >= hi || full || !s.sound() {
+			break
+		}
+		err := m.reader.entries(&s, i, min(s.last, hi-1), func(f segment.Frame) bool {
+			if bytes += len(f.Payload); len(frames) > 0 && bytes > maxBytes {
+				full = true
+				return false
+			}
+			f.Payload = slices.Clone(f.Payload)
+			frames = append(frames, f)
+			return true
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	if len(frames) == 0 {
+		return nil, 0, fmt.Errorf("no entry of [%d, %d) is whole here: %w", lo, hi, segment.ErrUnavailable)
+	}
+	return frames, m.commit, nil
+}
+
+// skipped is the entry before the first, after a Skip.
+type skipped struct{ term uint64 }
+
+// Skip gives up everything below an index, which all others have trimmed, and of
+// which something is missing here. term is that of the entry before the index.
+// It answers false if the log cannot begin there: it has no entries up to it,
+// or no valid snapshot from which to go on. With one, the entry before the index
+// is committed here too, so it is the one that others had.
+func (m *Repairer) Skip(below, term uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := &m.log.picture
+	sound := true
+	for _, s := range p.spans {
+		sound = sound && (s.sound() || s.first >= below)
+	}
+	if m.done != nil || sound {
+		return m.done == nil
+	}
+	n := len(m.log.snapshots)
+	if below > p.next() || n == 0 || m.log.snapshots[n-1]+1 < below {
+		return false
+	}
+	ordinal := m.log.parts[len(m.log.parts)-1].ordinal
+	from := p.split(below)
+	if from < len(p.spans) {
+		ordinal = p.spans[from].home
+	}
+	p.first, p.spans = below, slices.Clone(p.spans[from:])
+	m.log.parts = slices.DeleteFunc(m.log.parts, func(p part) bool { return p.ordinal < ordinal })
+	m.log.parts[0].damaged, m.log.from = true, 0
+	m.skips = &skipped{term}
+	return true
+}
+
+// Close lets go of the files. What was given and not finished is lost.
+func (m *Repairer) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done == nil {
+		m.done = segment.ErrClosed
+	}
+	return errors.Join(m.reader.close(), m.given.close())
+}
+
+// certain returns the span of entry i, if it is known which entry that is.
+func (m *Repairer) certain(i uint64) *span {
+	k := m.log.picture.at(i)
+	if k < 0 || m.log.picture.spans[k].kind == missing || m.log.picture.spans[k].doubt != 0 {
+		return nil
+	}
+	return &m.log.picture.spans[k]
+}
+
+// startOf returns the first offset of entry i of s, stopOf the one behind it.
+func (m *Repairer) startOf(s *span, i uint64) (record.Offset, error) {
+	if s.first == i && s.start != unknownOffset || s.kind == broken {
+		return s.start, nil
+	}
+	h, err := m.reader.header(s, i)
+	return h.First, err
+}
+
+func (m *Repairer) stopOf(s *span, i uint64) (record.Offset, error) {
+	if s.last == i && s.stop != unknownOffset || s.kind == broken {
+		return s.stop, nil
+	}
+	h, err := m.reader.header(s, i)
+	return h.First + record.Offset(h.Count), err
+}

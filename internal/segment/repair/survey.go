@@ -1,0 +1,645 @@
+package repair
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
+)
+
+// Report is what Survey found in the directory of a log.
+type Report struct {
+	Owner               segment.Owner // whose log it is
+	Segments, Snapshots int
+	Bytes               int64 // of all these files
+	Entries             uint64
+	First, Last         uint64        // the log is [First, Last], readable or not; Last = First-1 if it is empty
+	Start, End          record.Offset // of the records in it; Start is unknown (-1) if the first entry is
+	HardState           segment.HardState
+
+	// Torn, if not nil, tells of writes that were never synced and reached the
+	// disk in part. That is no damage: a start cuts them.
+	Torn *Torn
+	// Damage is what was durable and is not as it was written.
+	Damage []Damage
+	// Unfinished are files of a Reset or a mending that a crash interrupted. The
+	// report is of the log as the next Open makes it of them.
+	Unfinished []string
+	// Aside are damaged files that were replaced. Nothing reads them.
+	Aside []string
+}
+
+// Torn is where the newest segment is cut.
+type Torn struct {
+	File     string // path
+	Position int64
+	Detail   string
+}
+
+// Damage is one stretch of a file.
+type Damage struct {
+	File           string        // path; the name of a missing file ends in * if its first index is not known
+	Position, Size int64         // bytes; Size 0: the whole file
+	First, Last    uint64        // the entries that are lost with it; 0: none
+	Start, End     record.Offset // their records are in [Start, End), as far as entries beside them tell
+	Detail         string
+	// Renew: entries from other replicas cannot mend it, see ErrForgotten.
+	Renew bool
+}
+
+// Whole tells that there is nothing to mend.
+func (r *Report) Whole() bool { return len(r.Damage) == 0 }
+
+// Survey reads every frame of the log in dir, which nobody writes to
+// meanwhile, and its snapshots. It changes nothing. progress, if not nil,
+// hears now and then how many of all bytes were read. Its error is one of
+// reading, or that of ctx, or ErrNoLog; damage is a result. Of o, Owner and
+// Watermark count.
+func Survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progress func(done, total int64)) (*Report, error) {
+	v, err := survey(ctx, disk, dir, o, progress)
+	if err != nil {
+		return nil, fmt.Errorf("survey log in %s: %w", dir, err)
+	}
+	return &v.report, nil
+}
+
+// surveyor walks the files of a log and draws the picture of its entries.
+type surveyor struct {
+	dir       *store.Dir
+	watermark *store.WatermarkFile
+	report    Report
+	picture   picture
+
+	parts     []part // by ordinal, without a gap
+	snapshots []uint64
+	spoiled   []uint64 // snapshots that are not valid
+	strays    []store.ForeignFile
+	hard      segment.HardState
+	sure      bool // hard is the newest
+
+	narrowed bool   // parts are not all there are
+	logFirst uint64 // first index of the log, if narrowed
+
+	from, at  int       // the first part of which an entry counts, and the one under way
+	damaged   *[]Damage // of report
+	open      []int     // of Damage: what is lost there shows at the next valid frame
+	ends      []int     // of Damage: where its records end shows at the next valid entry
+	hardAt    int       // the damage since which the hard state is not sure
+	done      int64
+	tellBytes func(done int64) error
+}
+
+// part is a segment of a log that may be damaged.
+type part struct {
+	ordinal uint64
+	first   uint64 // by its name; 0: the file is missing and its name unknown
+	path    string
+	size    int64
+	missing bool
+	damaged bool
+	header  *format.Header // nil if it is not valid
+	reason  error          // why it is not
+	end     int64          // position behind the last frame
+	footer  int64          // position of the footer, if that is the last frame; else 0
+}
+
+func newSurveyor(disk vfs.FS, dir string, o store.Options) *surveyor {
+	o = store.Options{Owner: o.Owner, Watermark: o.Watermark}
+	d := store.NewDir(disk, dir, o)
+	v := &surveyor{dir: d, watermark: store.NewWatermarkFile(d)}
+	v.damaged = &v.report.Damage
+	v.tellBytes = func(int64) error { return nil }
+	return v
+}
+
+func survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progress func(done, total int64)) (*surveyor, error) {
+	return surveyFrom(ctx, disk, dir, o, 0, progress)
+}
+
+// surveyFrom is survey of a log of which only the segments from the one before the
+// ordinal suspect on are read, and the newest snapshot; 0: all.
+func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect uint64, progress func(done, total int64)) (*surveyor, error) {
+	v := newSurveyor(disk, dir, o)
+	found, err := v.dir.List()
+	if err != nil {
+		return nil, err
+	}
+	lacks, err := v.watermark.Read()
+	if err != nil {
+		return nil, err
+	}
+	v.report.Unfinished, v.report.Aside = found.Unfinished(), found.Aside
+	if err := v.dir.Foresee(found); err != nil {
+		return nil, err
+	}
+	if len(found.Segments) == 0 && found.Begin == nil {
+		return nil, segment.ErrNoLog
+	}
+	if err := v.narrow(found, suspect); err != nil {
+		return nil, err
+	}
+	for _, p := range v.parts {
+		v.report.Bytes += p.size
+	}
+	v.tellBytes = func(done int64) error {
+		if progress != nil {
+			progress(done, v.report.Bytes)
+		}
+		return ctx.Err()
+	}
+	if err := v.walkParts(0, len(v.parts)); err != nil {
+		return nil, err
+	}
+	if err := v.readSnapshots(found); err != nil {
+		return nil, err
+	}
+	v.reportStrays(found, lacks)
+	v.conclude()
+	return v, nil
+}
+
+// narrow makes the parts: all, or those from the one before suspect on. The first
+// of them has to be known: entries of it count, and its header tells where it
+// begins.
+func (v *surveyor) narrow(found *store.Files, suspect uint64) error {
+	from := sort.Search(len(found.Segments), func(k int) bool { return found.Segments[k].Ordinal >= suspect }) - 1
+	for ; from > 0; from-- {
+		if hidden(found.Segments[from:]) {
+			continue
+		}
+		rest := *found
+		rest.Segments, rest.Begin = found.Segments[from:], nil
+		if err := v.readHeaders(&rest); err != nil {
+			return err
+		}
+		if v.parts[0].header != nil {
+			v.narrowed = true
+			v.logFirst = found.Segments[0].First
+			if found.Begin != nil {
+				v.logFirst = found.Begin.First
+			}
+			return nil
+		}
+		v.parts = nil
+	}
+	return v.readHeaders(found)
+}
+
+// hidden reports whether no entry of the first segment counts.
+func hidden(segments []*store.Segment) bool {
+	return slices.ContainsFunc(segments[1:], func(later *store.Segment) bool { return later.First <= segments[0].First })
+}
+
+// diagnose returns the error for damage that Recover found: it looks at what
+// surrounds it, and at the end of the log.
+func diagnose(disk vfs.FS, dir string, o store.Options, suspect *store.SuspectError) error {
+	v := newSurveyor(disk, dir, o)
+	v.dir.Options.Owner, v.watermark = suspect.Watermark.Dir.Options.Owner, suspect.Watermark
+	if err := v.readHeaders(suspect.Found); err != nil {
+		return err
+	}
+	begin := v.parts[0].ordinal
+	if err := v.walkParts(int(suspect.From-begin), int(suspect.To-begin)+1); err != nil {
+		return err
+	}
+	if v.report.Whole() {
+		return fmt.Errorf("segments %d to %d were damaged a moment ago and are not any more", suspect.From, suspect.To)
+	}
+	return v.report.corruption()
+}
+
+// walkParts draws the picture of the parts [from, to).
+func (v *surveyor) walkParts(from, to int) error {
+	v.from = from
+	for v.from+1 < to && v.hidden(v.from) {
+		v.from++ // the log begins with the first part of which an entry counts
+	}
+	for v.at = from; v.at < to; v.at++ {
+		walk := v.walkPart
+		if v.hidden(v.at) {
+			walk = v.walkHidden
+		}
+		if err := walk(); err != nil {
+			return err
+		}
+	}
+	if to == len(v.parts) {
+		v.judgeEnd()
+		v.hearWitness()
+	}
+	return nil
+}
+
+// hidden tells that no entry of a part counts: a later one begins with the same
+// or further down.
+func (v *surveyor) hidden(k int) bool {
+	for _, later := range v.parts[k+1:] {
+		if later.first > 0 && later.first <= v.parts[k].first {
+			return true
+		}
+	}
+	return false
+}
+
+// walkHidden walks a part beside the picture: what it says of entries was
+// superseded, and none is lost with it.
+func (v *surveyor) walkHidden() error {
+	kept, open, ends, from, start, damage := v.picture, v.open, v.ends, v.from, v.report.Start, len(*v.damaged)
+	v.picture, v.open, v.ends, v.from = picture{}, nil, nil, v.at
+	err := v.walkPart()
+	v.picture, v.open, v.ends, v.from, v.report.Start = kept, open, ends, from, start
+	for k := range (*v.damaged)[damage:] {
+		d := &(*v.damaged)[damage+k]
+		d.First, d.Last, d.Start, d.End = 0, 0, 0, 0
+	}
+	return err
+}
+
+// readHeaders makes the parts. A file that is missing has one too.
+func (v *surveyor) readHeaders(found *store.Files) error {
+	segments := found.Segments
+	if b := found.Begin; b != nil {
+		segments = slices.DeleteFunc(slices.Clone(segments), func(s *store.Segment) bool { return s.Ordinal < b.Ordinal })
+		if len(segments) == 0 || segments[0].Ordinal > b.Ordinal {
+			v.miss(b.Ordinal, b.First)
+		}
+	}
+	for _, seg := range segments {
+		for n := len(v.parts); n > 0 && v.parts[n-1].ordinal+1 < seg.Ordinal; n++ {
+			v.miss(v.parts[n-1].ordinal+1, 0)
+		}
+		p := part{ordinal: seg.Ordinal, first: seg.First, path: seg.Path, size: seg.Size}
+		file, err := v.dir.FS.Open(seg.Path)
+		if err != nil {
+			return fmt.Errorf("open segment: %w", err)
+		}
+		p.header, err = v.dir.ReadHeader(seg, file)
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) {
+			p.reason, err = errors.New(corrupt.Detail), nil
+		}
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		v.parts = append(v.parts, p)
+	}
+	for k := 1; k < len(v.parts); k++ {
+		p, next := &v.parts[k-1], &v.parts[k]
+		if p.header == nil || next.header == nil {
+			continue
+		}
+		if p.reason = next.header.ComesAfter(p.header); p.reason != nil {
+			p.header = nil
+		}
+	}
+	return nil
+}
+
+func (v *surveyor) miss(ordinal, first uint64) {
+	name := fmt.Sprintf("%020d-*.seg", ordinal)
+	if first > 0 {
+		name = store.SegmentName(ordinal, first) + ".seg"
+	}
+	v.parts = append(v.parts, part{ordinal: ordinal, first: first, missing: true, damaged: true, path: filepath.Join(v.dir.Path, name)})
+}
+
+func (v *surveyor) newest() bool { return v.at == len(v.parts)-1 }
+
+// walkPart adds one part to the picture.
+func (v *surveyor) walkPart() error {
+	p := &v.parts[v.at]
+	if v.at == v.from {
+		v.picture.first = p.first
+		if p.header != nil {
+			v.report.Start = p.header.Start
+		} else {
+			v.report.Start = unknownOffset
+		}
+	}
+	v.sure = p.header != nil
+	switch {
+	case p.missing:
+		v.lostIn(p, Damage{File: p.path, Detail: "the segment file is missing"})
+		return nil
+	case p.header == nil:
+		v.lostIn(p, Damage{File: p.path, Size: format.HeaderSize, Detail: p.reason.Error()})
+	default:
+		v.hard = p.header.Hard
+		v.found(p.header.First, p.header.Start)
+		if !v.picture.begin(p.header) {
+			before := &v.parts[v.at-1]
+			before.damaged = true
+			v.add(Damage{File: before.path, Position: p.header.EndBefore, Detail: "its end does not fit what the next segment tells of it"})
+			v.open = append(v.open, len(*v.damaged)-1)
+			v.found(p.header.First, p.header.Start)
+		}
+	}
+	file, err := v.dir.FS.Open(p.path)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	err = v.walkFile(p, file)
+	v.done += p.size
+	return errors.Join(err, file.Close(), v.tellBytes(v.done))
+}
+
+func (v *surveyor) walkFile(p *part, file vfs.File) error {
+	w := &store.Walker{Scanner: store.Scanner{File: file, Path: p.path, Header: p.header, Size: p.size}, First: p.first}
+	w.Tell = func(position int64) error { return v.tellBytes(v.done + position) }
+	w.Holes = w.Header != nil && w.Header.Mended()
+	if err := v.findEnd(w); err != nil {
+		return err
+	}
+	w.Holes = w.End > 0
+	if p.header == nil {
+		if v.newest() || v.parts[v.at+1].header == nil || v.parts[v.at+1].header.SaltBefore == 0 {
+			return nil
+		}
+		w.Header, w.Salvaged = &format.Header{Salt: v.parts[v.at+1].header.SaltBefore, First: p.first}, true
+	}
+	end, torn, err := w.Walk(&visit{v, p, &source{p.path, w.Header.Salt}, w.Footer})
+	if v.newest() && vfs.Unreadable(err) {
+		// Nothing says what was there: the newest hard state, or the end.
+		p.damaged = true
+		v.add(Damage{File: p.path, Position: w.Position, Detail: err.Error(), Renew: true})
+		p.end, err = w.Position, nil
+	}
+	p.end = end
+	if err == nil && torn && v.newest() {
+		v.report.Torn = &Torn{File: p.path, Position: end, Detail: "written and never synced"}
+	}
+	return err
+}
+
+// findEnd tells w where the frames of its part end: a mended segment knows that
+// itself, of others the next one knows it.
+func (v *surveyor) findEnd(w *store.Walker) error {
+	if h := w.Header; h != nil && h.Mended() {
+		f, _, bad, err := w.Look(h.Footer)
+		w.Footer, w.End = h.Footer, h.Footer+format.FrameHeaderSize
+		if bad == nil {
+			w.End = h.Footer + f.Size()
+		}
+		return err
+	}
+	if v.newest() {
+		w.Witnessed = v.watermark.DurableIn(w.Header)
+		return nil
+	}
+	if next := v.parts[v.at+1].header; next != nil && next.EndBefore >= format.HeaderSize {
+		w.Footer, w.End = next.FooterBefore, next.EndBefore
+	}
+	return nil
+}
+
+// add notes damage and returns its number.
+func (v *surveyor) add(d Damage) int {
+	*v.damaged = append(*v.damaged, d)
+	return len(*v.damaged) - 1
+}
+
+// lostIn notes frames that are lost in p, nobody knows which. found tells of
+// the next frame what entries they held.
+func (v *surveyor) lostIn(p *part, d Damage) {
+	p.damaged = true
+	d.First, d.Start = v.picture.next(), v.picture.nextOffset
+	v.open = append(v.open, v.add(d))
+	v.unsure()
+	v.picture.lose(p.ordinal)
+}
+
+// unsure notes that the hard state may have been in what was damaged last.
+func (v *surveyor) unsure() {
+	if p := &v.parts[v.at]; p.header == nil || !p.header.Mended() {
+		v.sure, v.hardAt = false, len(*v.damaged)-1
+	}
+}
+
+// found ends what was lost: the log goes on at the entry next, which begins at
+// offset, if that is known.
+func (v *surveyor) found(next uint64, offset record.Offset) {
+	for _, k := range v.open {
+		d := &(*v.damaged)[k]
+		if d.First < next {
+			d.Last, d.End = next-1, d.Start
+			v.ends = append(v.ends, k)
+		} else {
+			d.First, d.Start = 0, 0
+		}
+	}
+	v.open = v.open[:0]
+	if offset == unknownOffset {
+		return
+	}
+	for _, k := range v.ends {
+		(*v.damaged)[k].End = max(offset, (*v.damaged)[k].Start)
+	}
+	v.ends = v.ends[:0]
+}
+
+// visit is a surveyor on its way through one part.
+type visit struct {
+	*surveyor
+	part   *part
+	from   *source
+	footer int64
+}
+
+func (v *visit) Whole(h *format.FrameHeader, position int64, payload []byte) {
+	v.part.footer = 0
+	switch h.Kind {
+	case format.EntryFrame:
+		v.found(h.Index, h.First)
+		v.picture.entry(h, whole, v.part.ordinal, v.from, position)
+	case format.HardStateFrame, format.MarkFrame:
+		v.found(h.Index+1, unknownOffset)
+		v.hard, _ = format.ParseHardState(payload) // its length was looked at
+		v.sure = v.part.header != nil              // it has the configuration, too
+		v.picture.state(h.Index, v.hard)
+	case format.FooterFrame:
+		v.part.footer = position
+		if v.picture.gap {
+			v.found(h.Index+1, unknownOffset)
+			v.picture.reach(h.Index+1, 0)
+		}
+	}
+}
+
+func (v *visit) Broken(h *format.FrameHeader, position int64, reason error) {
+	d := Damage{File: v.part.path, Position: position, Size: h.Size(), Detail: reason.Error()}
+	v.part.damaged = true
+	v.picture.apart = true
+	switch h.Kind {
+	case format.EntryFrame:
+		v.found(h.Index, h.First)
+		d.First, d.Last = h.Index, h.Index
+		d.Start, d.End = h.First, h.First+record.Offset(h.Count)
+		v.add(d)
+		v.picture.entry(h, broken, v.part.ordinal, nil, position)
+	case format.HardStateFrame, format.MarkFrame:
+		v.found(h.Index+1, unknownOffset)
+		v.picture.state(h.Index, segment.HardState{})
+		v.add(d)
+		v.unsure()
+	default:
+		v.add(d)
+	}
+}
+
+func (v *visit) Lost(from, to int64, reason error) {
+	d := Damage{File: v.part.path, Position: from, Size: to - from, Detail: reason.Error()}
+	if v.footer > 0 && from >= v.footer {
+		v.part.damaged = true
+		v.add(d)
+		return
+	}
+	v.lostIn(v.part, d)
+}
+
+// judgeEnd tells whether the newest segment says what this replica promised.
+func (v *surveyor) judgeEnd() {
+	for _, k := range v.open {
+		d := &(*v.damaged)[k]
+		d.Last, d.End = d.First, d.Start
+		d.Detail += "; which entries follow is not known"
+	}
+	if !v.sure || v.picture.gap {
+		d := &(*v.damaged)[v.hardAt]
+		d.Renew = true
+		d.Detail += "; the newest hard state may be lost with it"
+	}
+}
+
+// hearWitness adds what the witness knows of and the log lacks, unless the end of
+// the log is lost by what was found already.
+func (v *surveyor) hearWitness() {
+	p := &v.parts[len(v.parts)-1]
+	if p.header == nil || v.report.forgotten() != nil {
+		return
+	}
+	told, last := v.watermark.Written, v.picture.next()-1
+	missing := v.watermark.Missing(store.LogEnd{Header: p.header, Position: p.end, Hard: v.hard, Last: last})
+	if missing == "" {
+		return
+	}
+	d := Damage{File: p.path, Position: p.end, Detail: missing, Renew: true}
+	shorter := told.Ordinal == p.ordinal && told.Position > p.end
+	if told.Ordinal > p.ordinal {
+		shorter = true
+		d.File, d.Position = filepath.Join(v.dir.Path, fmt.Sprintf("%020d-*.seg", p.ordinal+1)), 0
+	}
+	if shorter && told.Last > last {
+		d.First, d.Last, d.Start, d.End = last+1, told.Last, v.picture.nextOffset, v.picture.nextOffset
+	}
+	v.add(d)
+}
+
+// readSnapshots finds out what the log can begin from.
+func (v *surveyor) readSnapshots(found *store.Files) error {
+	usable, first := false, cmp.Or(v.logFirst, v.picture.first)
+	for _, index := range slices.Backward(found.Snapshots) {
+		if v.narrowed && usable {
+			break
+		}
+		_, _, size, err := v.dir.ReadSnapshotAt(found.SnapshotPath(v.dir, index), index)
+		var corrupt *segment.CorruptError
+		if err != nil && !errors.As(err, &corrupt) {
+			return err
+		}
+		v.report.Snapshots++
+		v.report.Bytes += size
+		if corrupt != nil {
+			v.spoiled = append(v.spoiled, index)
+			v.add(Damage{File: v.dir.SnapshotPath(index), Size: size, Detail: corrupt.Detail})
+			continue
+		}
+		v.snapshots = append(v.snapshots, index)
+		switch {
+		case index >= v.picture.next():
+			v.add(Damage{
+				File: v.dir.SnapshotPath(index), First: v.picture.next(), Last: index, Renew: true,
+				Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", v.picture.next()-1),
+			})
+		case index+1 >= first:
+			usable = true
+		}
+	}
+	slices.Reverse(v.snapshots)
+	slices.Reverse(v.spoiled)
+	if v.parts[v.from].header == nil {
+		// Its header told the term before the first entry; a snapshot does, too.
+		usable = usable && slices.Contains(v.snapshots, v.picture.first-1)
+	}
+	if !usable {
+		v.add(Damage{
+			File: v.parts[v.from].path, Renew: true,
+			Detail: fmt.Sprintf("no valid snapshot of entry %d or behind: there is nothing to begin from", v.picture.first-1),
+		})
+	}
+	return nil
+}
+
+// reportStrays adds the files that look like part of the log and are not. A
+// watermark that was never made is no damage: it waits for room, or for the next
+// sync.
+func (v *surveyor) reportStrays(found *store.Files, lacks error) {
+	v.strays = found.Foreign
+	for _, s := range found.Foreign {
+		v.add(Damage{File: s.Path, Detail: s.Reason.Error() + "; it is not part of this log"})
+	}
+	if lacks != nil && !errors.Is(lacks, fs.ErrNotExist) {
+		v.add(Damage{File: v.watermark.Path(), Detail: lacks.Error()})
+	}
+}
+
+// conclude adds the picture up.
+func (v *surveyor) conclude() {
+	r := &v.report
+	r.Owner = v.dir.Options.Owner
+	for _, p := range v.parts {
+		if !p.missing {
+			r.Segments++
+		}
+	}
+	r.First, r.Last, r.End = v.picture.first, v.picture.next()-1, v.picture.nextOffset
+	for _, s := range v.picture.spans {
+		if s.kind == whole {
+			r.Entries += s.last - s.first + 1
+		}
+	}
+	v.hard.Commit = min(max(v.hard.Commit, r.First-1), max(r.Last, r.First-1))
+	r.HardState = v.hard
+}
+
+// forgotten returns the damage for which the replica must come back under a new
+// id, nil if there is none.
+func (r *Report) forgotten() *Damage {
+	for i := range r.Damage {
+		if r.Damage[i].Renew {
+			return &r.Damage[i]
+		}
+	}
+	return nil
+}
+
+// corruption is the first damage of a report as an error. One that cannot be
+// mended goes first.
+func (r *Report) corruption() *segment.CorruptError {
+	d := r.forgotten()
+	if d == nil {
+		d = &r.Damage[0]
+	}
+	return &segment.CorruptError{
+		File: d.File, Position: d.Position, FirstIndex: d.First, LastIndex: d.Last, Detail: d.Detail, Renew: d.Renew,
+	}
+}

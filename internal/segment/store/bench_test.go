@@ -1,0 +1,156 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/vfs"
+)
+
+func benchmarkStore(b *testing.B) *Store {
+	s, err := Create(vfs.OS(), b.TempDir()+"/log", Options{}, segment.Bootstrap{Index: 1, Term: 1})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, s.Close()) })
+	return s
+}
+
+// BenchmarkWrite is one durable write of one entry: a lone append, a group of
+// 128, and the largest group.
+func BenchmarkWrite(b *testing.B) {
+	for _, size := range []int{2 << 10, 64 << 10, 256 << 10, 1 << 20} {
+		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
+			s := benchmarkStore(b)
+			payload := make([]byte, size)
+			frames := []segment.Frame{{Term: 1, Count: 1, Payload: payload, CRC: record.Checksum(payload)}}
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for i := uint64(2); b.Loop(); i++ {
+				frames[0].Index, frames[0].First = i, record.Offset(i)
+				if _, err := s.Write([]segment.Write{{Frames: frames, MustSync: true}}); err != nil {
+					b.Fatal(err)
+				}
+				if i%512 == 0 {
+					trim(b, s, i)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkDatasync is the floor under BenchmarkWrite: a plain write and sync
+// in a file that is filled already.
+func BenchmarkDatasync(b *testing.B) {
+	for _, size := range []int{2 << 10, 64 << 10, 256 << 10, 1 << 20} {
+		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
+			f := filledFile(b)
+			payload := make([]byte, size)
+			b.SetBytes(int64(size))
+			for position := int64(0); b.Loop(); position = (position + int64(size)) % (62 << 20) {
+				if _, err := f.WriteAt(payload, position); err != nil {
+					b.Fatal(err)
+				}
+				if err := f.Datasync(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func filledFile(b *testing.B) vfs.File {
+	f, err := vfs.OS().Create(b.TempDir() + "/file")
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, f.Close()) })
+	for position := int64(0); position < 64<<20; position += fillStep {
+		_, err := f.WriteAt(zeros[:], position)
+		require.NoError(b, err)
+	}
+	require.NoError(b, f.Datasync())
+	return f
+}
+
+// BenchmarkWriteMany is 128 entries of 2 KiB in one durable write.
+func BenchmarkWriteMany(b *testing.B) {
+	s := benchmarkStore(b)
+	payload := make([]byte, 2<<10)
+	frames := make([]segment.Frame, 128)
+	b.SetBytes(128 * 2 << 10)
+	b.ReportAllocs()
+	for i := uint64(2); b.Loop(); i += 128 {
+		for k := range frames {
+			frames[k] = segment.Frame{Index: i + uint64(k), Term: 1, First: record.Offset(i) + record.Offset(k), Count: 1, Payload: payload, CRC: 1}
+		}
+		if _, err := s.Write([]segment.Write{{Frames: frames, MustSync: true}}); err != nil {
+			b.Fatal(err)
+		}
+		if i%(512*128) == 2 {
+			trim(b, s, i)
+		}
+	}
+}
+
+// trim keeps the disk from filling up, and gives the log recycled files.
+func trim(b *testing.B, s *Store, i uint64) {
+	if err := s.SaveSnapshot(i-1, 1, nil); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.Recycle(i); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkGather compares one copied buffer with a vector, without a sync:
+// the reason for referenceFrom.
+func BenchmarkGather(b *testing.B) {
+	for _, size := range []int{2 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20} {
+		for _, way := range []string{"copy", "vector"} {
+			b.Run(fmt.Sprint(size>>10, "KiB/", way), func(b *testing.B) {
+				f := filledFile(b)
+				var err error
+				payload, header := make([]byte, size), make([]byte, format.FrameHeaderSize)
+				buffer := make([]byte, 0, size+format.FrameHeaderSize)
+				b.SetBytes(int64(size))
+				for position := int64(0); b.Loop(); position = (position + int64(size)) % (62 << 20) {
+					if way == "copy" {
+						buffer = append(append(buffer[:0], header...), payload...)
+						err = f.WriteVector([][]byte{buffer}, position)
+					} else {
+						err = f.WriteVector([][]byte{header, payload}, position)
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkCursor reads a log of 1 GiB once per loop.
+func BenchmarkCursor(b *testing.B) {
+	s := benchmarkStore(b)
+	payload := make([]byte, 256<<10)
+	const count = 4096
+	for i := uint64(2); i < count+2; i++ {
+		f := segment.Frame{Index: i, Term: 1, First: record.Offset(i - 2), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
+		_, err := s.Write([]segment.Write{{Frames: []segment.Frame{f}}})
+		require.NoError(b, err)
+	}
+	b.SetBytes(count * int64(len(payload)))
+	for b.Loop() {
+		c, err := s.NewCursor(0)
+		require.NoError(b, err)
+		for read := 0; read < count; {
+			frames, err := c.Next(math.MaxInt64, 1<<20)
+			require.NoError(b, err)
+			read += len(frames)
+		}
+		c.Close()
+	}
+}

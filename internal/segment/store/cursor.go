@@ -1,0 +1,320 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sort"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/vfs"
+	"strandline.dev/test/flaw"
+)
+
+// cursor reads chunks that begin and end with whole frames, one pread each.
+type cursor struct {
+	store    *Store
+	from     record.Offset // entries that end at or below it are left out
+	index    uint64        // of the next entry
+	segment  *Segment      // in use; nil: to be looked up by index
+	position int64         // of the next frame in segment; 0: unknown
+
+	lent []byte // memory for the next chunk
+
+	prefetched int64 // position in segment up to which the kernel was asked to read
+}
+
+// prefetchDistance is how far ahead of a cursor the kernel is asked to read a
+// file that is not in memory.
+const prefetchDistance = 8 << 20
+
+func (s *Store) NewCursor(from record.Offset) (segment.Cursor, error) {
+	for {
+		if err := s.failed(); err != nil {
+			return nil, err
+		}
+		live := s.liveSegments() // before the start is asked for: it begins there or below
+		if start := s.StartOffset(); from < start {
+			return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, start, segment.ErrTrimmed)
+		}
+		c, err := s.cursorIn(live, from)
+		if err == nil {
+			return c, nil
+		}
+		if !errors.Is(err, segment.ErrTrimmed) {
+			return nil, fmt.Errorf("find offset %d: %w", from, err)
+		}
+		// A segment was recycled between the two steps; from may well be in
+		// what is left.
+	}
+}
+
+func (s *Store) cursorIn(live []*Segment, from record.Offset) (*cursor, error) {
+	before := func(p *format.Point) bool { return p.Offset < from }
+	k, err := s.lastBefore(live, before)
+	if err != nil {
+		return nil, err
+	}
+	seg := live[k]
+	if err := s.useSegment(seg); err != nil {
+		return nil, err
+	}
+	c := &cursor{store: s, from: from, index: seg.First, segment: seg}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if p, ok := seg.index.Below(before); ok && p.Index < seg.end {
+		c.index, c.position = p.Index, p.Position
+	}
+	return c, nil
+}
+
+func (c *cursor) Close() {
+	if c.segment != nil {
+		// What can fail here is the removal of a segment that has left the
+		// log. It is tried again by the Recycle after the next Open.
+		_ = c.store.release(c.segment)
+		c.segment = nil
+	}
+}
+
+func (c *cursor) Lend(memory []byte) { c.lent = memory }
+
+func (c *cursor) Next(limit record.Offset, maxBytes int) ([]segment.Frame, error) {
+	for {
+		b, stop, ok, err := c.chunk(limit, maxBytes)
+		if err != nil || !ok {
+			return nil, err
+		}
+		memory := c.lent
+		c.lent = nil
+		if err := b.read(memory); err != nil {
+			return nil, err
+		}
+		frames, err := b.entries(c.index, stop, math.MaxInt, func(h *format.FrameHeader) (skip, end bool) {
+			return h.First < c.from && h.First+record.Offset(h.Count) <= c.from, h.First >= limit
+		})
+		c.index, c.position = b.next, b.position
+		if len(frames) > 0 {
+			return frames, nil // damage behind them is for the next call to tell
+		}
+		if err != nil || b.ended {
+			return nil, err
+		}
+	}
+}
+
+// chunk is a piece of a segment that begins and ends with a whole frame.
+type chunk struct {
+	segment    *Segment
+	file       vfs.File
+	salt       uint64
+	begin, end int64
+	data       []byte
+	place      uint64 // index of the first entry in it
+	reach      uint64 // one beyond the last entry that may be in it
+
+	// Results of entries.
+	next     uint64 // index of the entry behind the last returned or skipped
+	position int64  // of the frame after that entry
+	ended    bool   // end stopped it
+}
+
+// chunk prepares a read of about maxBytes at the cursor; stop is one beyond
+// the last entry of its run. Without ok there is nothing to read yet.
+func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64, ok bool, err error) {
+	s := c.store
+	for {
+		if c.segment == nil {
+			if c.index > s.LastIndex() {
+				return b, 0, false, s.failed()
+			}
+			if c.segment, err = s.use(c.index); err != nil {
+				c.segment = nil
+				return b, 0, false, err
+			}
+			c.position, c.prefetched = 0, 0
+		}
+		s.mu.RLock()
+		seg := c.segment
+		if s.failure != nil {
+			defer s.mu.RUnlock()
+			return b, 0, false, s.failure
+		}
+		end := seg.end
+		if flaw.Is(flaw.OffByOneAtRoll) && seg != s.active {
+			end--
+		}
+		if c.index < end {
+			b, stop = s.chunkAt(seg, c.index, c.position, end, int64(maxBytes))
+			b.narrow(seg.index, func(p *format.Point) bool { return p.Offset < limit })
+			ahead := seg.index.Runs[len(seg.index.Runs)-1].End
+			s.mu.RUnlock()
+			c.prefetch(b, ahead)
+			return b, stop, true, nil
+		}
+		active := seg == s.active
+		s.mu.RUnlock()
+		if active {
+			return b, 0, false, nil
+		}
+		if flaw.Is(flaw.OffByOneAtRoll) {
+			c.index = end + 1
+		}
+		c.segment = nil
+		if err := s.release(seg); err != nil {
+			return b, 0, false, err
+		}
+	}
+}
+
+// prefetch keeps the kernel's reading well ahead of ours.
+func (c *cursor) prefetch(b chunk, end int64) {
+	if b.end+prefetchDistance/2 <= c.prefetched || c.prefetched >= end {
+		return
+	}
+	from := max(c.prefetched, b.end)
+	c.prefetched = min(b.end+prefetchDistance, end)
+	if c.prefetched > from {
+		b.file.Prefetch(from, c.prefetched-from)
+	}
+}
+
+// chunkAt returns the piece of seg in which the entry i is, and the index at
+// which its run ends. The caller holds mu; i is below end.
+func (s *Store) chunkAt(seg *Segment, i uint64, position int64, end uint64, maxBytes int64) (b chunk, stop uint64) {
+	x := seg.index
+	r, stop := x.Run(i)
+	stop = min(stop, end)
+	b = chunk{segment: seg, file: seg.file, salt: seg.header.Salt, begin: position, place: i, reach: stop}
+	if position < r.Begin || position >= r.End {
+		p, _ := x.Below(func(p *format.Point) bool { return p.Index <= i })
+		b.begin, b.place = p.Position, p.Index
+	}
+	b.end = x.ChunkEnd(r, b.begin, min(max(maxBytes, 1), maxChunk))
+	return b, stop
+}
+
+// narrow ends b at the first point that is not wanted, if that leaves
+// something: what lies behind would be read for nothing.
+func (b *chunk) narrow(x *format.Index, wanted func(*format.Point) bool) {
+	k := sort.Search(len(x.Points), func(k int) bool { return !wanted(&x.Points[k]) })
+	if k < len(x.Points) && x.Points[k].Position > b.begin {
+		b.end = min(b.end, x.Points[k].Position)
+	}
+}
+
+// maxChunk bounds one read, whatever was asked for, unless one frame is larger.
+const maxChunk = 64 << 20
+
+// read takes the chunk from the file, into memory if it fits there.
+func (b *chunk) read(memory []byte) error {
+	if size := b.end - b.begin; size <= int64(len(memory)) {
+		b.data = memory[:size]
+	} else {
+		b.data = make([]byte, size)
+	}
+	n, err := b.file.ReadAt(b.data, b.begin)
+	if vfs.Unreadable(err) { // a sector that is lost stays so; anything else is no damage
+		n, err = b.file.ReadAt(b.data, b.begin)
+	}
+	if err == io.EOF {
+		b.data = b.data[:n] // a frame is missing then, and is found missing
+		err = nil
+	}
+	if vfs.Unreadable(err) {
+		return &segment.CorruptError{
+			File: b.segment.Path, Position: b.begin, FirstIndex: b.place, LastIndex: max(b.reach, b.place+1) - 1, Detail: err.Error(),
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", b.segment.Path, err)
+	}
+	return nil
+}
+
+// entries returns the entries [i, stop) of the chunk, verified, as long as
+// look does not end it and their payload fits in maxBytes, at least one. Both
+// frames and an error mean that damage lies behind the frames.
+func (b *chunk) entries(i, stop uint64, maxBytes int, look func(*format.FrameHeader) (skip, end bool)) ([]segment.Frame, error) {
+	var frames []segment.Frame
+	b.next, b.position = i, b.begin
+	expected, payloads := b.place, 0
+	for at := int64(0); b.begin+at < b.end && b.next < stop; {
+		position := b.begin + at
+		rest := b.data[min(at, int64(len(b.data))):]
+		h, err := format.ParseFrameHeader(rest, position, b.salt)
+		if err == nil && h.Size() > b.end-position {
+			err = fmt.Errorf("frame of %d bytes runs into the next", h.Length)
+		}
+		if err == nil && int64(len(rest)) < h.Size() {
+			err = errors.New("the file ends within the frame")
+		}
+		if err == nil && h.Kind == format.EntryFrame && h.Index != expected {
+			err = fmt.Errorf("entry %d where %d should be", h.Index, expected)
+		}
+		if err != nil {
+			return frames, b.corrupt(position, expected, err)
+		}
+		if h.Kind == format.EntryFrame && h.Index >= i {
+			skip, end := look(&h)
+			if end {
+				b.ended = true
+				return frames, nil
+			}
+			payload := rest[format.FrameHeaderSize:][:h.Length:h.Length]
+			if payloads += len(payload); !skip && len(frames) > 0 && payloads > maxBytes {
+				return frames, nil
+			}
+			if !skip {
+				if err := h.CheckPayload(payload); err != nil {
+					return frames, b.corrupt(position, expected, err)
+				}
+				frames = append(frames, h.Entry(payload))
+			}
+			b.next = h.Index + 1
+		}
+		if h.Kind == format.EntryFrame {
+			expected++
+		}
+		at += h.Size()
+		b.position = b.begin + at
+	}
+	return frames, nil
+}
+
+func (b *chunk) corrupt(position int64, i uint64, reason error) error {
+	return corruptFrame(b.file, b.segment.Path, b.salt, position, b.end, i, b.reach, reason)
+}
+
+func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, err error) {
+	if err := s.failed(); err != nil {
+		return nil, err
+	}
+	if last := s.LastIndex(); lo >= hi || hi > last+1 {
+		return nil, fmt.Errorf("entries [%d, %d), the last is %d: %w", lo, hi, last, segment.ErrUnavailable)
+	}
+	seg, err := s.use(lo)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.release(seg)) }()
+	s.mu.RLock()
+	if lo >= seg.end {
+		defer s.mu.RUnlock()
+		return nil, fmt.Errorf("entry %d was superseded: %w", lo, segment.ErrUnavailable)
+	}
+	b, stop := s.chunkAt(seg, lo, 0, min(seg.end, hi), int64(maxBytes))
+	b.narrow(seg.index, func(p *format.Point) bool { return p.Index < stop })
+	s.mu.RUnlock()
+	if err := b.read(nil); err != nil {
+		return nil, err
+	}
+	frames, err = b.entries(lo, stop, maxBytes, func(*format.FrameHeader) (skip, end bool) { return false, false })
+	if len(frames) > 0 {
+		return frames, nil
+	}
+	return nil, err
+}

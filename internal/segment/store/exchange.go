@@ -1,0 +1,200 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/vfs"
+)
+
+// sealed is a segment under repair.
+type Sealed struct {
+	*Segment
+	Header *format.Header // nil: it is lost
+	Index  *format.Index  // as far as it is in memory
+	End    uint64         // one beyond the last entry that counts
+	Size   int64
+}
+
+// repairGroup returns the segment of a path with those that have to be laid out
+// anew with it, and the segment behind them, of which the header is known. A segment
+// whose header is lost takes the one before it along: the header told where that
+// ends.
+func (s *Store) RepairGroup(path string, settled uint64) (group []Sealed, next Sealed, err error) {
+	if err := s.failed(); err != nil {
+		return nil, next, err
+	}
+	s.mu.RLock()
+	segments := s.segments
+	at := slices.IndexFunc(segments, func(seg *Segment) bool { return seg.Path == path })
+	s.mu.RUnlock()
+	if at < 0 {
+		if filepath.Dir(path) == s.Path && strings.HasSuffix(path, ".seg") {
+			return nil, next, segment.ErrTrimmed
+		}
+		return nil, next, segment.ErrNotSealed
+	}
+	first, last := at, at
+	for ; ; first-- {
+		g, err := s.seal(segments[first], settled)
+		if err != nil {
+			return nil, next, err
+		}
+		group = slices.Insert(group, 0, g)
+		if g.Header != nil || first == 0 {
+			break // the header of the first segment is always known
+		}
+	}
+	for {
+		behind := segments[last+1] // the active segment is the last, and known
+		h, err := s.headerOf(behind)
+		if err == nil {
+			return group, Sealed{Segment: behind, Header: h}, nil
+		}
+		if !damagedFile(err) {
+			return nil, next, err
+		}
+		g, err := s.seal(behind, settled)
+		if err != nil {
+			return nil, next, err
+		}
+		group = append(group, g)
+		last++
+	}
+}
+
+// seal returns what is known of a segment; ErrNotSealed if it cannot be repaired
+// in an open log.
+func (s *Store) seal(seg *Segment, settled uint64) (g Sealed, err error) {
+	s.mu.RLock()
+	live, active := slices.Contains(s.live, seg) && !seg.gone, seg == s.active
+	g = Sealed{Segment: seg, Index: seg.index, End: seg.end, Size: max(seg.Size, seg.filled.Load())}
+	s.mu.RUnlock()
+	if !live {
+		return g, fmt.Errorf("%s: %w", seg.Path, segment.ErrNotSealed)
+	}
+	if active {
+		s.sealNext.Store(seg.Ordinal)
+		return g, fmt.Errorf("%s is written to: %w", seg.Path, segment.ErrUnsettled)
+	}
+	if g.End > settled+1 {
+		return g, fmt.Errorf("entries [%d, %d) of %s, committed up to %d: %w", seg.First, g.End, seg.Path, settled, segment.ErrUnsettled)
+	}
+	g.Header, err = s.headerOf(seg)
+	if err != nil && !damagedFile(err) {
+		return g, err
+	}
+	return g, nil
+}
+
+// damagedFile reports whether an error of reading a file of the log tells of
+// damage, which includes that it is gone.
+func damagedFile(err error) bool {
+	return errors.As(err, new(*segment.CorruptError)) || errors.Is(err, fs.ErrNotExist)
+}
+
+// remade is a segment that was laid out anew.
+type Rebuilt struct {
+	Name   string // of its file, without the suffix of what is not complete
+	Header *format.Header
+	Index  *format.Index
+}
+
+// exchange puts segments that were made anew in the place of those in use. Who
+// reads the old files goes on with them; who comes now reads the new ones, by
+// handles that were opened before the names change. A crash leaves the names in a
+// state that the next Open finishes, see swapMends.
+func (s *Store) Exchange(made []Rebuilt) error {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if err := s.failed(); err != nil {
+		return err
+	}
+	var fresh []*Segment
+	defer func() {
+		for _, seg := range fresh {
+			_ = s.release(seg) // closes the handle: nothing can fail that was not tried before
+		}
+	}()
+	for _, r := range made {
+		file, err := s.FS.Open(r.Name + vfs.TemporarySuffix)
+		if err != nil {
+			return fmt.Errorf("open segment: %w", err)
+		}
+		seg := &Segment{
+			Ordinal: r.Header.Ordinal, First: r.Header.First, Path: strings.TrimSuffix(r.Name, MendSuffix) + ".seg",
+			header: r.Header, index: r.Index, terms: r.Index.Terms, footer: true, file: file, users: 1,
+		}
+		seg.unnamed.Store(true)
+		fresh = append(fresh, seg)
+		if seg.Size, err = file.Size(); err != nil {
+			return fmt.Errorf("open segment: %w", err)
+		}
+		seg.filled.Store(seg.Size)
+	}
+	old, err := s.install(fresh)
+	if err != nil {
+		return err
+	}
+	err = func() error {
+		for _, r := range made {
+			if err := s.FS.Rename(r.Name+vfs.TemporarySuffix, r.Name); err != nil {
+				return err
+			}
+		}
+		found, err := s.List()
+		if err != nil {
+			return err
+		}
+		return s.SwapMends(found)
+	}()
+	for _, seg := range old {
+		seg.loading.Unlock()
+	}
+	for _, seg := range fresh {
+		seg.unnamed.Store(false)
+	}
+	if err != nil {
+		return s.fail(fmt.Errorf("exchange a repaired segment: %w", err))
+	}
+	return nil
+}
+
+// install shows segments instead of those with the same ordinals, which it
+// returns with their loading locked: nobody opens one while names change.
+func (s *Store) install(fresh []*Segment) (old []*Segment, err error) {
+	s.mu.RLock()
+	for _, seg := range fresh {
+		at := int64(seg.Ordinal) - int64(s.segments[0].Ordinal)
+		if at < 0 || at >= int64(len(s.segments)) {
+			err = fmt.Errorf("segment %s left the log: %w", seg.Path, segment.ErrTrimmed)
+			break
+		}
+		old = append(old, s.segments[at])
+	}
+	s.mu.RUnlock()
+	if err != nil {
+		return nil, err // nothing else recycles while upkeep is held
+	}
+	for _, seg := range old {
+		seg.loading.Lock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segments, s.live = slices.Clone(s.segments), slices.Clone(s.live)
+	for i, seg := range fresh {
+		seg.end = old[i].end
+		s.segments[seg.Ordinal-s.segments[0].Ordinal] = seg
+		if at := slices.Index(s.live, old[i]); at >= 0 {
+			s.live[at] = seg
+		}
+		old[i].gone, old[i].removed = true, true
+	}
+	return old, nil
+}

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/vfs"
+	"strandline.dev/test/flaw"
+)
+
+// names remembers that a segment was renamed from a spare and the directory was
+// not synced since. That sync commits the file system's journal, with whatever
+// else is in it, so the writer leaves it to the filler. It does not wait for it
+// either: a spare whose header says that it follows the newest segment is that
+// segment, whatever its name is after a crash.
+type names struct {
+	mu   sync.Mutex // held over the sync
+	owed bool
+}
+
+func (n *names) owe() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.owed = true
+}
+
+// syncNames makes the name of the newest segment durable and reports whether it
+// had to.
+func (s *Store) syncNames() (synced bool, err error) {
+	s.names.mu.Lock()
+	defer s.names.mu.Unlock()
+	if !s.names.owed || flaw.Is(flaw.RollForgetsTheDirectory) {
+		return false, nil
+	}
+	if err := s.SyncDir(); err != nil {
+		return false, fmt.Errorf("sync the name of a segment: %w", err)
+	}
+	s.names.owed = false
+	return true, nil
+}
+
+// followingSpare returns the spare that is the segment which follows the newest, if its
+// new name was lost in a crash; nil if there is none. Its name is what it is to
+// be, its path where it is. A recycled file still has the header of its earlier
+// life, with an ordinal below those that are kept; a file of another log is none.
+func (d *Dir) followingSpare(found *Files) (*Segment, error) {
+	if len(found.Segments) == 0 || flaw.Is(flaw.RollForgetsTheDirectory) {
+		return nil, nil
+	}
+	newest := found.Segments[len(found.Segments)-1].Ordinal
+	for _, info := range found.spares {
+		path := filepath.Join(d.Path, info.Name)
+		h, err := d.peekHeader(path)
+		if err != nil {
+			return nil, err
+		}
+		if h != nil && h.Follows() && h.Ordinal == newest+1 && d.Options.Owner.Mismatch(h.Owner) == nil {
+			return &Segment{Ordinal: h.Ordinal, First: h.First, Path: path, Size: info.Size, header: h}, nil
+		}
+	}
+	return nil, nil
+}
+
+// peekHeader reads the header of a file that may have none: then it is nil.
+func (d *Dir) peekHeader(path string) (*format.Header, error) {
+	file, err := d.FS.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open spare segment: %w", err)
+	}
+	defer file.Close()
+	b := make([]byte, format.HeaderSize)
+	if n, err := file.ReadAt(b, 0); n < format.HeaderSize && !errors.Is(err, io.EOF) && !vfs.Unreadable(err) {
+		return nil, fmt.Errorf("read spare segment: %w", err)
+	}
+	h, err := format.ParseHeader(b)
+	if err != nil {
+		return nil, nil
+	}
+	return h, nil
+}
+
+// adoptBegun gives a segment the name that a crash took from it, and reports
+// whether there was one. The header is written once more: after a failed sync it
+// may be in the page cache only, see settle.
+func (d *Dir) adoptBegun(found *Files) (bool, error) {
+	seg, err := d.followingSpare(found)
+	if err != nil || seg == nil {
+		return false, err
+	}
+	name := filepath.Join(d.Path, SegmentName(seg.Ordinal, seg.First)+".seg")
+	if err := d.renewHeader(seg); err != nil {
+		return false, fmt.Errorf("name a segment again: %w", err)
+	}
+	if err := d.FS.Rename(seg.Path, name); err != nil {
+		return false, fmt.Errorf("name a segment again: %w", err)
+	}
+	return true, d.SyncDir()
+}
+
+func (d *Dir) renewHeader(seg *Segment) error {
+	file, err := d.FS.Open(seg.Path)
+	if err != nil {
+		return err
+	}
+	if _, err = file.WriteAt(seg.header.Encode(), 0); err == nil {
+		err = file.Datasync()
+	}
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/vfs"
+)
+
+const resetSuffix = ".reset"
+
+// Reset goes through states that recovery tells apart by names alone:
+//
+//  1. The snapshot is made, under the name of one that is being written: the
+//     old log may have another entry at its index, and must not take it for
+//     its own.
+//  2. The new first segment is made under a name of its own. If that name is
+//     found after a crash, recovery goes on from here.
+//  3. The snapshot gets its name. From here on readers see the new log only:
+//     they must not look for a file that is about to go.
+//  4. The old segments and snapshots are removed, and the log is said to begin
+//     with the new segment.
+//  5. The new segment gets its name, and the witness is told.
+func (s *Store) Reset(index, term uint64, start record.Offset, hs segment.HardState, snapshot []byte) error {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if err := s.failed(); err != nil {
+		return err
+	}
+	if err := s.reset(index, term, start, hs, snapshot); err != nil {
+		return s.fail(fmt.Errorf("reset to entry %d: %w", index, err))
+	}
+	return nil
+}
+
+func (s *Store) reset(index, term uint64, start record.Offset, hs segment.HardState, snapshot []byte) error {
+	if err := vfs.WriteSynced(s.FS, s.SnapshotPath(index)+vfs.TemporarySuffix, format.EncodeSnapshot(s.Options.Owner, index, term, snapshot)); err != nil {
+		return err
+	}
+	if err := s.SyncDir(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.hard = hs
+	old, snapshots := s.segments, slices.Clone(s.snapshots)
+	s.mu.Unlock()
+	active := s.active
+	begun, err := s.begin(&format.Header{
+		Ordinal: active.Ordinal + 1, First: index + 1, TermBefore: term, Start: start,
+	}, resetSuffix)
+	if err != nil {
+		return err
+	}
+	if err := s.nameSnapshot(index); err != nil {
+		return errors.Join(err, begun.file.Close())
+	}
+	unnamed := begun.Path
+	begun.Path = strings.TrimSuffix(unnamed, resetSuffix) + ".seg"
+	begun.unnamed.Store(true)
+	s.mu.Lock()
+	for _, seg := range old {
+		seg.gone, seg.removed = true, true
+	}
+	s.segments, s.live, s.snapshots = nil, nil, []uint64{index}
+	s.activate(begun)
+	s.mu.Unlock()
+	if err := s.release(active); err != nil {
+		return err
+	}
+	if err := s.replaceBy(unnamed, begun, old, snapshots); err != nil {
+		return err
+	}
+	begun.unnamed.Store(false)
+	return s.watermark.Write(s.durable)
+}
+
+// nameSnapshot gives the snapshot of a Reset its name. After a crash it may have
+// it already.
+func (d *Dir) nameSnapshot(index uint64) error {
+	path := d.SnapshotPath(index)
+	if err := d.FS.Rename(path+vfs.TemporarySuffix, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// replaceBy removes segments and all snapshots but that of begun, and renames the
+// file unnamed to begun.path.
+func (d *Dir) replaceBy(unnamed string, begun *Segment, segments []*Segment, snapshots []uint64) error {
+	for _, seg := range segments {
+		if err := d.FS.Remove(seg.Path); err != nil {
+			return err
+		}
+	}
+	for _, index := range snapshots {
+		if index == begun.First-1 {
+			continue
+		}
+		if err := d.FS.Remove(d.SnapshotPath(index)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := d.MoveBegin(begun.Ordinal, begun.First); err != nil {
+		return err
+	}
+	if err := d.SyncDir(); err != nil {
+		return err
+	}
+	if err := d.FS.Rename(unnamed, begun.Path); err != nil {
+		return err
+	}
+	return d.SyncDir()
+}
+
+// finishReset goes on where a crash interrupted Reset.
+func (d *Dir) finishReset(found *Files) error {
+	begun := found.resets[0]
+	unnamed := begun.Path
+	begun.Path = strings.TrimSuffix(unnamed, resetSuffix) + ".seg"
+	err := d.nameSnapshot(begun.First - 1)
+	if err == nil {
+		err = d.replaceBy(unnamed, begun, found.Segments, found.Snapshots)
+	}
+	if err != nil {
+		return fmt.Errorf("finish reset: %w", err)
+	}
+	d.Options.Logger.Info("finished an interrupted reset", "file", begun.Path)
+	return nil
+}

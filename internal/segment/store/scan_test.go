@@ -1,0 +1,54 @@
+package store
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/segment/format"
+)
+
+func scanOf(t *testing.T, h *format.Header, content []byte) *Scanner {
+	t.Helper()
+	s := &Scanner{File: memoryFile{bytes.NewReader(content)}, Header: h, Size: int64(len(content))}
+	require.NoError(t, s.scan())
+	return s
+}
+
+func TestAScanAddsUpTheFrames(t *testing.T) {
+	h, content := fuzzSegment()
+	s := scanOf(t, h, content)
+	require.NoError(t, s.bad)
+	require.Equal(t, int64(len(content)), s.Position)
+	require.Equal(t, s.Position, s.marked)
+	require.Equal(t, uint64(13), s.index.Next)
+	require.Len(t, s.index.Runs, 2)
+	require.Equal(t, uint64(10), s.index.Runs[0].First)
+	require.Equal(t, uint64(11), s.index.Runs[1].First)
+	require.Equal(t, s.index.Points[0].Position+format.FrameSize(12), s.index.Runs[0].End, "the run ends where it is superseded")
+}
+
+func TestAFrameThatDoesNotFollowTheOneBeforeIsBad(t *testing.T) {
+	h, content := fuzzSegment()
+	// A frame whose own checksum is right, from a history that was lost.
+	at := format.HeaderSize + format.FrameSize(12)
+	f, err := format.ParseFrameHeader(content[at:], at, h.Salt)
+	require.NoError(t, err)
+	f.Before++
+	f.Encode(content[at:], at)
+	s := scanOf(t, h, content)
+	require.ErrorContains(t, s.bad, "follows")
+	require.Equal(t, at, s.Position)
+}
+
+func TestAFrameIsValidInOnePlaceOnly(t *testing.T) {
+	h, content := fuzzSegment()
+	moved := append(bytes.Clone(content), content[format.HeaderSize:]...)
+	s := scanOf(t, h, moved)
+	require.Error(t, s.bad)
+	require.Equal(t, int64(len(content)), s.Position)
+	require.NoError(t, s.lookBehind())
+	require.False(t, s.corrupt)
+	require.Zero(t, s.lastIndex, "none of the copies is taken for a frame")
+}

@@ -1,0 +1,199 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+)
+
+// stray is a file whose name says that it is part of the log, and which is not:
+// it was copied or renamed here. Nothing reads it; Open and Mender.Finish set it
+// aside.
+type ForeignFile struct {
+	Path   string
+	Reason error
+}
+
+// leaveStrays takes out of found what must not be acted upon. The names of
+// segments that are to replace others, .reset and .mend, are orders: they count
+// only with a header of this log that fits to the name. Of two segments with one
+// ordinal at most one was made by this log last.
+func (d *Dir) leaveStrays(found *Files) (err error) {
+	if err := d.chooseBegin(found); err != nil {
+		return err
+	}
+	last := uint64(0)
+	if n := len(found.Segments); n > 0 {
+		last = found.Segments[n-1].Ordinal
+	}
+	found.resets, err = d.keep(found, found.resets, func(h *format.Header) error {
+		if h.Ordinal <= last {
+			return fmt.Errorf("it would replace segment %d, which is newer", last)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	found.mends, err = d.keep(found, found.mends, func(h *format.Header) error {
+		if !h.Mended() {
+			return errors.New("it is not complete")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := d.leaveTwins(found); err != nil {
+		return err
+	}
+	return d.leaveFarAway(found)
+}
+
+// maxGap bounds how many segments in a row can be missing on the word of a name
+// alone.
+const maxGap = 1024
+
+// leaveFarAway leaves out segments whose names say that others are missing in front
+// of them, and whose headers do not say so: somebody gave them that name. Where the
+// header cannot be read the name counts, up to a bound.
+func (d *Dir) leaveFarAway(found *Files) error {
+	for k := len(found.Segments) - 1; k >= 0; k-- {
+		seg, before := found.Segments[k], uint64(0)
+		switch {
+		case k > 0:
+			before = found.Segments[k-1].Ordinal
+		case found.Begin != nil:
+			before = found.Begin.Ordinal
+		default:
+			continue // the log begins with it
+		}
+		if seg.Ordinal <= before+1 {
+			continue
+		}
+		h, err := d.peek(seg)
+		switch {
+		case err == nil:
+			continue
+		case !errors.As(err, new(*segment.CorruptError)):
+			return err
+		case h == nil && seg.Ordinal-before <= maxGap:
+			continue
+		}
+		found.Foreign = append(found.Foreign, ForeignFile{seg.Path, err})
+		found.Segments = slices.Delete(found.Segments, k, k+1)
+	}
+	return nil
+}
+
+// keep returns those of segments that are of this log and whose header passes
+// check; the others are strays.
+func (d *Dir) keep(found *Files, segments []*Segment, check func(*format.Header) error) (kept []*Segment, err error) {
+	for _, seg := range segments {
+		h, err := d.peek(seg)
+		if err == nil {
+			err = errors.Join(d.Options.Owner.Mismatch(h.Owner), check(h))
+		} else if !errors.As(err, new(*segment.CorruptError)) {
+			return nil, err
+		}
+		if err != nil {
+			found.Foreign = append(found.Foreign, ForeignFile{seg.Path, err})
+			continue
+		}
+		kept = append(kept, seg)
+	}
+	return kept, nil
+}
+
+// leaveTwins keeps one segment of each ordinal: one with a valid header, rather
+// one that was mended, since a mended segment took another one's place.
+func (d *Dir) leaveTwins(found *Files) error {
+	for k := 1; k < len(found.Segments); {
+		a, b := found.Segments[k-1], found.Segments[k]
+		if a.Ordinal != b.Ordinal {
+			k++
+			continue
+		}
+		rankA, err := d.rank(a)
+		if err != nil {
+			return err
+		}
+		rankB, err := d.rank(b)
+		if err != nil {
+			return err
+		}
+		out, by := k, a
+		if rankB > rankA {
+			out, by = k-1, b
+		}
+		found.Foreign = append(found.Foreign, ForeignFile{found.Segments[out].Path, fmt.Errorf("it is not segment %d, which is %s", by.Ordinal, filepath.Base(by.Path))})
+		found.Segments = slices.Delete(found.Segments, out, out+1)
+	}
+	return nil
+}
+
+// rank is how likely a file is the segment that its name says.
+func (d *Dir) rank(seg *Segment) (int, error) {
+	h, err := d.peek(seg)
+	switch {
+	case errors.As(err, new(*segment.CorruptError)):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case d.Options.Owner.Mismatch(h.Owner) != nil:
+		return 0, nil
+	case h.Mended():
+		return 2, nil
+	}
+	return 1, nil
+}
+
+// setStraysAside gives strays names that nothing reads.
+func (d *Dir) SetStraysAside(strays []ForeignFile) error {
+	for _, stray := range strays {
+		d.Options.Logger.Error("a file is not part of the log that it was found with; it is set aside", "file", stray.Path, "reason", stray.Reason)
+		if err := d.SetAside(stray.Path); err != nil {
+			return fmt.Errorf("set aside what is not part of the log: %w", err)
+		}
+	}
+	if len(strays) == 0 {
+		return nil
+	}
+	return d.SyncDir()
+}
+
+// findOwner makes the owner that the newest readable segment names that of the
+// log, if it is not known whose log this is.
+func (d *Dir) findOwner(found *Files) error {
+	if d.Options.Owner != (segment.Owner{}) {
+		return nil
+	}
+	for _, seg := range slices.Backward(slices.Concat(found.Segments, found.resets)) {
+		h, err := d.peek(seg)
+		if err == nil {
+			d.Options.Owner = h.Owner
+			return nil
+		}
+		if !errors.As(err, new(*segment.CorruptError)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// peek reads the header of a segment file, whoever it belongs to.
+func (d *Dir) peek(seg *Segment) (*format.Header, error) {
+	file, err := d.FS.Open(seg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
+	}
+	h, err := readHeader(seg, file)
+	if err == nil {
+		err = fits(h, seg)
+	}
+	return h, errors.Join(err, file.Close())
+}

@@ -1,0 +1,41 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+)
+
+// WriteFileDurably replaces the file name by data: after a crash it holds
+// either what it held before or all of data. It is durable on return.
+func WriteFileDurably(disk FS, name string, data []byte) error {
+	temporary := name + TemporarySuffix
+	if err := WriteSynced(disk, temporary, data); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := disk.Rename(temporary, name); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := disk.SyncDir(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+const TemporarySuffix = ".tmp"
+
+// writeSynced makes a file with durable content; its name is not durable yet.
+func WriteSynced(disk FS, name string, data []byte) error {
+	if err := disk.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := disk.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err = file.WriteAt(data, 0); err == nil {
+		err = file.Datasync()
+	}
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,4 @@
+package vfs
+
+// MakeDirs is MkdirAll of OS on other directories.
+var MakeDirs = makeDirs

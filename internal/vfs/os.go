@@ -1,0 +1,243 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// OS is the file system of this machine.
+func OS() FS { return osFS{} }
+
+type osFS struct{}
+
+func (osFS) Create(name string) (File, error) {
+	f, err := open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) Open(name string) (File, error) {
+	f, err := open(name, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) ReadFile(name string) ([]byte, error) {
+	f, err := open(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
+}
+
+// Without a free descriptor a file is opened a little later. That a log cannot
+// open a file for a moment, since others have too many open, is no reason for it
+// to stop; that there is none for openTime is one.
+const (
+	openTime  = 10 * time.Second
+	openPause = 10 * time.Millisecond
+)
+
+func open(name string, flags int) (*os.File, error) {
+	for begin := time.Now(); ; time.Sleep(openPause) {
+		f, err := os.OpenFile(name, flags, 0o644)
+		if err == nil || !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) || time.Since(begin) > openTime {
+			return f, err
+		}
+	}
+}
+
+func (osFS) RemoveAll(dir string) error { return os.RemoveAll(dir) }
+
+func (osFS) Remove(name string) error { return os.Remove(name) }
+
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osFS) List(dir string) ([]FileInfo, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]FileInfo, 0, len(entries))
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed since ReadDir
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, FileInfo{Name: e.Name(), Size: info.Size()})
+	}
+	return files, nil
+}
+
+func (o osFS) MkdirAll(dir string) error {
+	return makeDirs(dir, exists, func(dir string) error { return os.Mkdir(dir, 0o755) }, o.SyncDir)
+}
+
+func exists(dir string) (bool, error) {
+	_, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// makeDirs syncs the parent of every level that it adds, before the next: a
+// directory is a name in its parent, and a log whose directory a power cut
+// takes away is lost however well its files were synced. The lowest level that
+// was there already may have been made by a process that was killed before it
+// synced; all above it are durable.
+func makeDirs(dir string, exists func(string) (bool, error), mkdir, sync func(string) error) error {
+	parent := filepath.Dir(dir)
+	there, err := exists(dir)
+	if err != nil {
+		return err
+	}
+	if there {
+		err := sync(parent)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // we may not read the parent: whoever made dir gave it to us
+		}
+		return err
+	}
+	if err := makeDirs(parent, exists, mkdir, sync); err != nil {
+		return err
+	}
+	if err := mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return sync(parent)
+}
+
+func (osFS) ListDirs(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+func (osFS) SyncDir(dir string) error {
+	f, err := open(dir, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (osFS) OpenDir(dir string) (Directory, error) {
+	f, err := open(dir, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (osFS) Free(dir string) (free, total int64, err error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(stat.Bavail) * stat.Bsize, int64(stat.Blocks) * stat.Bsize, nil
+}
+
+func (osFS) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: another process has it: %w", name, err)
+	}
+	return f, nil
+}
+
+type osFile struct{ *os.File }
+
+// vectorMax is IOV_MAX of Linux: more buffers in one call are refused.
+const vectorMax = 1024
+
+func (f osFile) WriteVector(buffers [][]byte, position int64) error {
+	if len(buffers) == 1 {
+		_, err := f.WriteAt(buffers[0], position)
+		return err
+	}
+	for len(buffers) > 0 {
+		n, err := unix.Pwritev(int(f.Fd()), buffers[:min(len(buffers), vectorMax)], position)
+		if err == unix.EINTR {
+			continue
+		}
+		if err == nil && n == 0 {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return &os.PathError{Op: "pwritev", Path: f.Name(), Err: err}
+		}
+		position += int64(n)
+		buffers = dropFront(buffers, n)
+	}
+	return nil
+}
+
+// dropFront forgets the first n bytes of buffers.
+func dropFront(buffers [][]byte, n int) [][]byte {
+	for n > 0 {
+		if n < len(buffers[0]) {
+			buffers[0] = buffers[0][n:]
+			break
+		}
+		n -= len(buffers[0])
+		buffers = buffers[1:]
+	}
+	return buffers
+}
+
+func (f osFile) Datasync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+		}
+		return nil
+	}
+}
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (f osFile) Prefetch(position, length int64) {
+	// Advice only: reading works without it, so its error has no reader.
+	_ = unix.Fadvise(int(f.Fd()), position, length, unix.FADV_WILLNEED)
+}

@@ -1,0 +1,101 @@
+package vfs_test
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/vfs"
+)
+
+var errDisk = errors.New("the disk said no")
+
+// tree is a file system of directories, of which a power cut leaves the ones
+// whose parent was synced. It answers errDisk from one call on: the process was killed.
+type tree struct {
+	seen, durable map[string]bool
+	calls         int // until the process is killed
+}
+
+func newTree() *tree {
+	return &tree{seen: map[string]bool{".": true}, durable: map[string]bool{".": true}}
+}
+
+func (f *tree) call() error {
+	if f.calls--; f.calls < 0 {
+		return errDisk
+	}
+	return nil
+}
+
+func (f *tree) exists(dir string) (bool, error) {
+	return f.seen[dir], f.call()
+}
+
+func (f *tree) mkdir(dir string) error {
+	switch {
+	case f.call() != nil:
+		return errDisk
+	case f.seen[dir]:
+		return fs.ErrExist
+	case !f.seen[path.Dir(dir)]:
+		return fs.ErrNotExist
+	}
+	f.seen[dir] = true
+	return nil
+}
+
+func (f *tree) sync(dir string) error {
+	if f.call() != nil {
+		return errDisk
+	}
+	for name := range f.seen {
+		if path.Dir(name) == dir {
+			f.durable[name] = true
+		}
+	}
+	return nil
+}
+
+func TestADirectoryIsDurableThoughItsMakerWasKilledBetweenAnyTwoCalls(t *testing.T) {
+	for calls := 0; ; calls++ {
+		f := newTree()
+		f.calls = calls
+		err := vfs.MakeDirs("a/b/c", f.exists, f.mkdir, f.sync)
+		done := err == nil
+		if !done {
+			require.ErrorIs(t, err, errDisk)
+			f.calls = 100 // the next process
+			require.NoError(t, vfs.MakeDirs("a/b/c", f.exists, f.mkdir, f.sync))
+		}
+		for _, dir := range []string{"a", "a/b", "a/b/c"} {
+			require.True(t, f.durable[dir], "%s, killed after %d calls", dir, calls)
+		}
+		if done {
+			require.Greater(t, calls, 6)
+			return
+		}
+	}
+}
+
+func TestADirectoryThatIsThereInAParentWeMayNotReadIsTaken(t *testing.T) {
+	f := newTree()
+	f.seen["a"], f.calls = true, 100
+	refuse := func(err error) func(string) error { return func(string) error { return err } }
+	require.NoError(t, vfs.MakeDirs("a", f.exists, f.mkdir, refuse(fs.ErrPermission)))
+	require.ErrorIs(t, vfs.MakeDirs("a", f.exists, f.mkdir, refuse(errDisk)), errDisk)
+	require.ErrorIs(t, vfs.MakeDirs("b", f.exists, f.mkdir, refuse(fs.ErrPermission)), fs.ErrPermission,
+		"one that we make has to be durable")
+}
+
+func TestDirectoriesAreMadeOnARealDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	for range 2 {
+		require.NoError(t, vfs.OS().MkdirAll(dir))
+		require.DirExists(t, dir)
+	}
+}
