@@ -117,6 +117,16 @@ func (b *Builder) Finish(c Codec) (Batch, error) {
 	return batch, nil
 }
 
+// MaxEncodedSize is at least what a record takes of a batch: every field but key, value
+// and headers at most 36 bytes together, and every header at most 10 beside its own.
+func MaxEncodedSize(key, value []byte, headers []Header) int {
+	size := 36 + len(key) + len(value)
+	for i := range headers {
+		size += 10 + len(headers[i].Key) + len(headers[i].Value)
+	}
+	return size
+}
+
 // measure returns the bytes of key, value and headers together, and the size
 // of the record's body but for its timestamp and offset delta.
 func measure(r *Record) (payload, body int) {

@@ -1,6 +1,9 @@
 package record
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Reason says why a verb was refused. The servers map each to their own codes,
 // and a test proves that every server maps every reason.
@@ -121,6 +124,16 @@ type Refusal struct {
 // Refuse builds a refusal with a detail for people.
 func Refuse(r Reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: r, Detail: fmt.Sprintf(format, args...)}
+}
+
+// RefusalOf is the refusal that err is or wraps; nil for nil. Any other error makes a
+// refusal with reason Invalid.
+func RefusalOf(err error) *Refusal {
+	var r *Refusal
+	if err != nil && !errors.As(err, &r) {
+		r = Refuse(Invalid, "%v", err)
+	}
+	return r
 }
 
 func (e *Refusal) Error() string { return e.Reason.String() + ": " + e.Detail }

@@ -51,7 +51,7 @@ func (c *appendCall) settle(a sequence.Answer) {
 	c.answer = a
 	c.release()
 	// After this the call may belong to another request.
-	c.stream.line.Answer(&c.place)
+	c.stream.Line.Answer(&c.place)
 }
 
 // release ends the work on a request and gives back what it took from the
@@ -92,7 +92,7 @@ type incoming struct {
 func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
 	size := data.Len()
 	cost, refusal := decodedCost(data, size)
-	if err := in.s.inflow.Take(size, cost); err != nil {
+	if err := in.s.Take(size, cost); err != nil {
 		return nil, err
 	}
 	w := appendWorks.Get().(*appendWork)

@@ -1,7 +1,6 @@
 package grpcserver
 
 import (
-	"errors"
 	"time"
 
 	"google.golang.org/grpc/mem"
@@ -88,7 +87,7 @@ func (s *appendStream) check(w *appendWork) *record.Refusal {
 	} else {
 		err = w.split(q.Batches)
 	}
-	return refusalOf(err)
+	return record.RefusalOf(err)
 }
 
 // split takes the batches of a request one by one.
@@ -131,7 +130,7 @@ func (e *encoder) encode(w *appendWork, records []*strandlinev1.Record) error {
 		if err != nil {
 			return err
 		}
-		size := encodedSize(&encoded)
+		size := record.MaxEncodedSize(encoded.Key, encoded.Value, encoded.Headers)
 		if e.builder.Count() > 0 && e.builder.Size()+size > batchTarget {
 			if err := e.finish(w); err != nil {
 				return err
@@ -172,26 +171,4 @@ func (e *encoder) convert(r *strandlinev1.Record, now int64) (record.Record, err
 	}
 	out.Headers = e.headers
 	return out, nil
-}
-
-// encodedSize is at most what r takes in a batch.
-func encodedSize(r *record.Record) int {
-	const varints = 36
-	size := varints + len(r.Key) + len(r.Value)
-	for i := range r.Headers {
-		size += 10 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
-	}
-	return size
-}
-
-// refusalOf is for errors that are refusals or nil.
-func refusalOf(err error) *record.Refusal {
-	if err == nil {
-		return nil
-	}
-	var r *record.Refusal
-	if !errors.As(err, &r) {
-		r = record.Refuse(record.Invalid, "%v", err)
-	}
-	return r
 }

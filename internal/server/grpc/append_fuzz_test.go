@@ -27,7 +27,7 @@ func FuzzAnAppendThatIsLetInIsWellFormed(f *testing.F) {
 		f.Add(data)
 	}
 	server := rpc.New(rpc.Options{})
-	s := &appendStream{logService: &logService{server: server}, inflow: server.StreamOf(context.Background()), line: rpc.NewLine[*appendCall](1), ctx: context.Background()}
+	s := &appendStream{logService: &logService{server: server}, AppendStream: rpc.NewAppendStream[*appendCall](server, context.Background(), 1)}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := incoming{s: s}
 		message, err := in.Admit(mem.BufferSlice{mem.SliceBuffer(data)})

@@ -45,7 +45,7 @@ func (f *recordFrames) send(c node.Chunk) error {
 }
 
 func (f *recordFrames) add(r record.Record) error {
-	size := encodedSize(&r)
+	size := record.MaxEncodedSize(r.Key, r.Value, r.Headers)
 	if f.size > 0 && f.size+size > frameBytes {
 		if err := f.flush(); err != nil {
 			return err

@@ -120,7 +120,7 @@ func (part *producedPart) apply(s *Server, c *node.Config) *record.Refusal {
 		batch, err := part.batch[0].Recompress(codec)
 		<-s.inflating
 		if err != nil {
-			return refusalOf(err)
+			return record.RefusalOf(err)
 		}
 		// It is not waited for: the request holds its share of the budget already.
 		if !s.requests.TryAcquire(int64(len(batch))) {
@@ -160,7 +160,7 @@ func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
 		err = p.call.connection.server.checkBatch(batch)
 	}
 	if err != nil {
-		return refusalOf(err)
+		return record.RefusalOf(err)
 	}
 	if len(rest) > 0 {
 		return record.Refuse(record.Invalid, "%d bytes after the batch; one batch is taken for each partition", len(rest))
@@ -305,11 +305,4 @@ func (part *producedPart) describe(out *kmsg.ProduceResponseTopicPartition) {
 	if part.appendTime != 0 {
 		out.LogAppendTime = part.appendTime
 	}
-}
-
-func refusalOf(err error) *record.Refusal {
-	if r, ok := err.(*record.Refusal); ok {
-		return r
-	}
-	return record.Refuse(record.Invalid, "%v", err)
 }

@@ -2,7 +2,6 @@ package logspecserver
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -35,8 +34,7 @@ const (
 	batchTarget = record.EntryTargetBytes - 4<<10
 )
 
-// appendStream is one Append stream: requests are received by a goroutine of
-// their own and answered by the handler's, in order.
+// appendStream is one Append stream.
 //
 // The appends carry no session, because the service has none: a client that
 // loses the stream sends what was not answered again, and may thereby append
@@ -44,10 +42,10 @@ const (
 // in the log although their replies never come.
 type appendStream struct {
 	*service
+	rpc.AppendStream[*appendCall]
 	ctx    context.Context
 	stream grpc.BidiStreamingServer[logspec.AppendRequest, logspec.AppendReply]
-	inflow rpc.Stream
-	line   *rpc.Line[*appendCall]
+	number uint64 // of the newest request, from 1
 }
 
 // appendCall is one request.
@@ -63,44 +61,24 @@ type appendCall struct {
 
 func (d *service) Append(stream grpc.BidiStreamingServer[logspec.AppendRequest, logspec.AppendReply]) error {
 	s := &appendStream{
-		service: d, ctx: stream.Context(), stream: stream, inflow: d.server.StreamOf(stream.Context()), line: rpc.NewLine[*appendCall](maxUnanswered),
+		service: d, ctx: stream.Context(), stream: stream,
+		AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream.Context(), maxUnanswered),
 	}
 	if err := d.ensureLog(s.ctx); err != nil {
 		return s.end(err)
 	}
-	defer context.AfterFunc(s.ctx, s.line.Break)()
-	defer context.AfterFunc(d.server.Stopping(), s.line.Close)()
+	return statusOf(s.ctx, s.Run(s))
+}
 
-	received := make(chan error, 1)
-	d.server.Receive(func() {
-		received <- s.receive()
-		s.line.Close()
-	})
-	for {
-		c, ok := s.line.Next()
-		if !ok {
-			break
-		}
-		if c.answer.Refusal != nil {
-			return s.end(c.answer.Refusal)
-		}
-		reply := &logspec.AppendReply{Reply: &logspec.AppendReply_Ok{Ok: c.ok()}}
-		s.inflow.Sending()
-		err := stream.Send(reply)
-		s.inflow.Sent()
-		if err != nil {
-			s.line.Break()
+// Answer implements rpc.AppendCalls. A refusal is the last reply.
+func (s *appendStream) Answer(c *appendCall) error {
+	if c.answer.Refusal != nil {
+		if err := s.end(c.answer.Refusal); err != nil {
 			return err
 		}
+		return io.EOF
 	}
-	select {
-	case err := <-received:
-		return err
-	case <-s.ctx.Done():
-		return statusOf(s.ctx, s.ctx.Err())
-	case <-d.server.Stopping().Done():
-		return statusOf(s.ctx, rpc.ErrStopping)
-	}
+	return s.stream.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Ok{Ok: c.ok()}})
 }
 
 // end finishes the stream for good: with a last reply, where there is one that
@@ -115,47 +93,38 @@ func (s *appendStream) end(err error) error {
 	return statusOf(s.ctx, err)
 }
 
-func (s *appendStream) receive() error {
-	for number := uint64(1); s.inflow.Await(s.line); number++ {
-		c := &appendCall{stream: s}
-		c.place.Value = c
-		if err := s.stream.RecvMsg(c); err != nil {
-			s.server.Appends.Release(c.charged)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if !s.line.Join(&c.place) {
-			s.server.Appends.Release(c.charged)
-			return s.closed()
-		}
-		refusal := c.refusal
-		if refusal == nil && c.request.GetSequence() != number {
-			refusal = record.Refuse(record.Invalid, "sequence %d where %d comes next", c.request.GetSequence(), number)
-		}
-		if refusal == nil {
-			refusal = c.encode()
-		}
-		if refusal == nil && c.append.Records == 0 {
-			refusal = s.probe()
-		}
-		if refusal != nil || c.append.Records == 0 {
-			c.settle(sequence.Answer{Refusal: refusal})
-			continue
-		}
-		s.node.Append(anonymous, s.log, &c.append, c.settle)
+// Receive implements rpc.AppendCalls.
+func (s *appendStream) Receive() (*rpc.Place[*appendCall], error) {
+	c := &appendCall{stream: s}
+	c.place.Value = c
+	if err := s.stream.RecvMsg(c); err != nil {
+		s.Drop(c)
+		return nil, err
 	}
-	return s.closed()
+	return &c.place, nil
 }
 
-// closed is why nothing more is received although the client may have more to
-// send: an end of the stream without it would tell the client that all is done.
-func (s *appendStream) closed() error {
-	if err := s.ctx.Err(); err != nil {
-		return statusOf(s.ctx, err)
+// Drop implements rpc.AppendCalls.
+func (s *appendStream) Drop(c *appendCall) { s.server.Appends.Release(c.charged) }
+
+// Append implements rpc.AppendCalls.
+func (s *appendStream) Append(c *appendCall) {
+	s.number++
+	refusal := c.refusal
+	if refusal == nil && c.request.GetSequence() != s.number {
+		refusal = record.Refuse(record.Invalid, "sequence %d where %d comes next", c.request.GetSequence(), s.number)
 	}
-	return statusOf(s.ctx, rpc.ErrStopping)
+	if refusal == nil {
+		refusal = record.RefusalOf(c.encode())
+	}
+	if refusal == nil && c.append.Records == 0 {
+		refusal = s.probe()
+	}
+	if refusal != nil || c.append.Records == 0 {
+		c.settle(sequence.Answer{Refusal: refusal})
+		return
+	}
+	s.node.Append(anonymous, s.log, &c.append, c.settle)
 }
 
 // probe answers a request without proposals, with which a client finds out
@@ -165,7 +134,7 @@ func (s *appendStream) probe() *record.Refusal {
 	if err == nil && info.Full {
 		return record.Refuse(record.Full, "the disk is nearly full: discard, or wait")
 	}
-	return refusalOf(err)
+	return record.RefusalOf(err)
 }
 
 // Admit implements rpc.Admission.
@@ -177,7 +146,7 @@ func (c *appendCall) Admit(data mem.BufferSlice) (any, error) {
 		c.refusal = record.Refuse(record.Invalid, "%d proposals in one request, the limit is %d: send several requests", proposals, maxProposals)
 		cost = int64(data.Len())
 	}
-	if err := c.stream.inflow.Take(data.Len(), cost); err != nil {
+	if err := c.stream.Take(data.Len(), cost); err != nil {
 		return nil, err
 	}
 	c.charged = cost
@@ -188,7 +157,7 @@ func (c *appendCall) Admit(data mem.BufferSlice) (any, error) {
 }
 
 // encode puts the proposals into batches, which one append keeps together.
-func (c *appendCall) encode() *record.Refusal {
+func (c *appendCall) encode() error {
 	now := time.Now().UnixMilli()
 	proposals := c.request.GetProposals()
 	c.append = sequence.Append{ExpectedEnd: sequence.NoExpectation}
@@ -204,34 +173,34 @@ func (c *appendCall) encode() *record.Refusal {
 		return nil
 	}
 	for i, data := range proposals {
-		const framing = 36 // at most, of one record
-		if b.Count() > 0 && b.Size()+len(data)+framing > batchTarget {
+		if b.Count() > 0 && b.Size()+record.MaxEncodedSize(nil, data, nil) > batchTarget {
 			if err := finish(); err != nil {
-				return refusalOf(err)
+				return err
 			}
 		}
 		if b.Count() == 0 {
-			b.Reset(make([]byte, 0, batchSize(proposals[i:], framing)))
+			b.Reset(make([]byte, 0, batchSize(proposals[i:])))
 		}
 		if err := b.Add(record.Record{Timestamp: now, Value: data}); err != nil {
-			return refusalOf(err)
+			return err
 		}
 		proposals[i] = nil
 	}
 	if b.Count() == 0 {
 		return nil
 	}
-	return refusalOf(finish())
+	return finish()
 }
 
 // batchSize is how large the batch will be that begins with these proposals.
-func batchSize(proposals [][]byte, framing int) int {
+func batchSize(proposals [][]byte) int {
 	size := record.BatchHeaderSize
 	for i, data := range proposals {
-		if i > 0 && size+len(data)+framing > batchTarget {
+		encoded := record.MaxEncodedSize(nil, data, nil)
+		if i > 0 && size+encoded > batchTarget {
 			break
 		}
-		size += len(data) + framing
+		size += encoded
 	}
 	return min(size, record.MaxBatchBytes)
 }
@@ -244,9 +213,9 @@ func (c *appendCall) settle(a sequence.Answer) {
 	s := c.stream
 	s.server.Appends.Release(c.charged)
 	if a.Refusal != nil {
-		s.line.Close()
+		s.Line.Close()
 	}
-	s.line.Answer(&c.place)
+	s.Line.Answer(&c.place)
 }
 
 // ok tells the index of each proposal; a probe has none.
@@ -259,15 +228,4 @@ func (c *appendCall) ok() *logspec.AppendReply_OK {
 		}
 	}
 	return ok
-}
-
-func refusalOf(err error) *record.Refusal {
-	if err == nil {
-		return nil
-	}
-	var r *record.Refusal
-	if !errors.As(err, &r) {
-		r = record.Refuse(record.Invalid, "%v", err)
-	}
-	return r
 }

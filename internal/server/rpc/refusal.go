@@ -52,8 +52,9 @@ var statusCodes = map[record.Reason]codes.Code{
 	record.Precondition:     codes.FailedPrecondition,
 }
 
-// StatusOf turns the error of a verb called with ctx into the error of a
-// handler. Where ctx ended with a cause, the client is told the cause.
+// StatusOf turns the error of a verb called with ctx into the error of a handler,
+// which a status already is. Where ctx ended with a cause, the cause is what the
+// client gets.
 func StatusOf(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -64,6 +65,9 @@ func StatusOf(ctx context.Context, err error) error {
 	var r *record.Refusal
 	if errors.As(err, &r) {
 		return Status(r, statusCodes[r.Reason])
+	}
+	if _, is := status.FromError(err); is {
+		return err
 	}
 	return status.FromContextError(err).Err()
 }

@@ -149,7 +149,3 @@ func (s *Server) UntilStop(ctx context.Context) (context.Context, context.Cancel
 
 // Warn logs what is wrong with a client.
 func (s *Server) Warn(message string, args ...any) { s.options.Logger.Warn(message, args...) }
-
-// Receive runs f, which receives from a stream, beside the stream's handler. It
-// ends at the latest when the handler has returned, and Stop waits for it.
-func (s *Server) Receive(f func()) { s.receivers.Go(f) }
