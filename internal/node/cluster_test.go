@@ -506,7 +506,7 @@ func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) 
 	at := c.append("orders", "new")
 	require.Equal(t, record.Offset(cluster.OffsetBlock), at, "no offset is used twice")
 	fenced := request(t, "of a writer that was fenced")
-	fenced.Writer = term
+	fenced.WriterTerm = term
 	require.Equal(t, record.Fenced, appendTo(t, c.nodes[c.leader("orders")], "orders", fenced).Refusal.Reason)
 	require.Greater(t, c.acquireWriter("orders"), term, "no writer term is granted twice")
 	_, err = c.nodes[c.leader("orders")].Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 0}, Until: NoOffset})

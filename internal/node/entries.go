@@ -90,7 +90,7 @@ func (h *hosted) storedEntries(ctx context.Context, q entriesRequest) (frames []
 		// Its entries may be whole each, and yet not one history.
 		return nil, a, record.Refuse(record.Busy, "log %q is damaged on this node, too", h.name)
 	}
-	if a.Settled, err = h.replica.Settled(ctx); err != nil {
+	if a.Settled, err = h.replica.Final(ctx); err != nil {
 		return nil, a, err
 	}
 	if !h.replica.Status().Short {

@@ -21,9 +21,9 @@ func TestAFencedLogRefusesAppendsWithoutATermOnceThereIsOne(t *testing.T) {
 		r := appendTo(t, n, "orders", request(t, "without a term")).Refusal
 		require.NotNil(t, r)
 		require.Equal(t, record.Fenced, r.Reason)
-		require.Equal(t, term, r.Writer)
+		require.Equal(t, term, r.WriterTerm)
 		with := request(t, "with the term")
-		with.Writer = term
+		with.WriterTerm = term
 		require.Nil(t, appendTo(t, n, "orders", with).Refusal)
 	}
 	refused()

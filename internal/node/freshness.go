@@ -89,7 +89,7 @@ func (h *hosted) awaitEnd(ctx context.Context, offset record.Offset) error {
 func (h *hosted) age() time.Duration {
 	s := h.replica.Status()
 	switch {
-	case s.Alone && s.Leading:
+	case s.SoleVoter && s.Leading:
 		return 0
 	case s.Known == 0:
 		return UnknownAge
@@ -99,7 +99,7 @@ func (h *hosted) age() time.Duration {
 
 // refreshAge asks the leader, if somebody reads and no question is under way.
 func (h *hosted) refreshAge() {
-	if h.readers.Load() == 0 || h.replica.Status().Alone || h.asking.Swap(true) {
+	if h.readers.Load() == 0 || h.replica.Status().SoleVoter || h.asking.Swap(true) {
 		return
 	}
 	answered := func(*record.Refusal) { h.asking.Store(false) }

@@ -20,7 +20,7 @@ func (n *Node) ledAmongOthers() (led []*hosted) {
 		if h.replica == nil {
 			continue
 		}
-		if s := h.replica.Status(); s.Leading && !s.Alone {
+		if s := h.replica.Status(); s.Leading && !s.SoleVoter {
 			led = append(led, h)
 		}
 	}

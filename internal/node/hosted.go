@@ -295,7 +295,7 @@ func (n *Node) startReplica(h *hosted, l catalogLog) error {
 		ID: h.replicaID, Log: h.log, Memory: n.memory, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: n.options.ClockSkew,
 		Stall: n.options.DiskStall,
 		// The first founder begins a new log; the others would only be in its way.
-		Eager: l.Founders[0] == h.replicaID && h.log.LastIndex()+1 == h.log.FirstIndex(),
+		FirstLeader: l.Founders[0] == h.replicaID && h.log.LastIndex()+1 == h.log.FirstIndex(),
 		Send: func(to uint64, urgent bool, message net.Buffers) bool {
 			return n.send(h, to, urgent, message)
 		},
@@ -380,11 +380,11 @@ func (h *hosted) awaitLeader(ctx context.Context) error {
 	if err := h.replica.AwaitReplay(ctx); err != nil {
 		return err
 	}
-	if h.replica.Status().Alone {
-		return h.replica.AwaitOffice(ctx)
+	if h.replica.Status().SoleVoter {
+		return h.replica.AwaitLeaderReady(ctx)
 	}
 	for {
-		// The answer to a question rests on a leader in office.
+		// The answer to a question rests on a leader that is ready.
 		err := h.confirm(ctx)
 		if err == nil || !errors.Is(err, &record.Refusal{Reason: record.NotLeader}) {
 			return err

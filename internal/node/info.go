@@ -85,7 +85,7 @@ func (n *Node) describe(h *hosted) Info {
 	i.Start, i.End, _ = h.replica.Tail().Bounds()
 	i.BytesUsed = h.log.Bytes()
 	i.Full = h.onDisk() && h.replica.Full()
-	i.Writer, i.OpenSessions, i.LeaderTerm, i.Sealed = s.Writer, s.OpenSessions, s.Term, s.Sealed
+	i.WriterTerm, i.OpenSessions, i.LeaderTerm, i.Sealed = s.WriterTerm, s.OpenSessions, s.Term, s.Sealed
 	switch {
 	case s.Leading:
 		i.Leader = n.options.GRPCAddress

@@ -24,7 +24,7 @@ const keepTimeout = time.Second
 func (n *Node) reserveMemory(ctx context.Context, h *hosted, offset record.Offset) error {
 	_, end, err := h.replica.Tail().Bounds()
 	end = max(end, offset)
-	term := h.replica.Status().Writer
+	term := h.replica.Status().WriterTerm
 	if err != nil || !h.reserved.Load().ReserveDue(end, term) {
 		return err
 	}
@@ -81,7 +81,7 @@ func (h *hosted) roomFor(records int) *record.Refusal {
 
 // roomForTerm does so for the grant of a writer term.
 func (h *hosted) roomForTerm() *record.Refusal {
-	if h.config.Load().Durability == Memory && !h.reserved.Load().HasTerms(h.replica.Status().Writer) {
+	if h.config.Load().Durability == Memory && !h.reserved.Load().HasTerms(h.replica.Status().WriterTerm) {
 		return record.Refuse(record.Busy, "log %q waits for writer terms to be reserved", h.name)
 	}
 	return h.roomFor(0)
@@ -99,8 +99,8 @@ func (h *hosted) goOnBehind(ctx context.Context) error {
 	if err := h.settle(ctx); err != nil {
 		return err
 	}
-	if h.replica.Status().Writer < lost.LostTerm {
-		if _, err := h.command(ctx, record.Command{Kind: record.AcquireWriter, Writer: lost.LostTerm}); err != nil {
+	if h.replica.Status().WriterTerm < lost.LostTerm {
+		if _, err := h.command(ctx, record.Command{Kind: record.AcquireWriter, WriterTerm: lost.LostTerm}); err != nil {
 			return err
 		}
 	}

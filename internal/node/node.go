@@ -277,7 +277,7 @@ func (n *Node) begin() (err error) {
 	err = host.replica.AwaitReplay(ctx)
 	switch {
 	case err != nil:
-	case host.replica.Status().Alone:
+	case host.replica.Status().SoleVoter:
 		if err := n.beginAlone(ctx); err != nil {
 			return err
 		}
@@ -324,7 +324,7 @@ func (n *Node) hostCatalog() (*catalog, error) {
 
 func (n *Node) beginAlone(ctx context.Context) error {
 	c := n.catalog.Load()
-	if err := c.host().replica.AwaitOffice(ctx); err != nil {
+	if err := c.host().replica.AwaitLeaderReady(ctx); err != nil {
 		return fmt.Errorf("open catalog: %w", err)
 	}
 	if err := c.refresh(ctx); err != nil {
@@ -341,11 +341,11 @@ func (n *Node) beginAlone(ctx context.Context) error {
 		return err
 	}
 	for _, h := range *n.logs.Load() {
-		if h.standing.Load() != nil || h.replica.AwaitReplay(ctx) != nil || !h.replica.Status().Alone {
+		if h.standing.Load() != nil || h.replica.AwaitReplay(ctx) != nil || !h.replica.Status().SoleVoter {
 			continue
 		}
 		// A log that cannot be served is told by Ready; the others go on.
-		err := h.replica.AwaitOffice(ctx)
+		err := h.replica.AwaitLeaderReady(ctx)
 		if err == nil {
 			err = h.goOnBehind(ctx)
 		}
@@ -434,7 +434,7 @@ func (n *Node) Ready() error {
 		if stalled := h.stalled(); stalled != "" {
 			return fmt.Errorf("log %s: %s", h.name, stalled)
 		}
-		if s := h.replica.Status(); s.Leader == 0 || s.Alone && !s.Leading {
+		if s := h.replica.Status(); s.Leader == 0 || s.SoleVoter && !s.Leading {
 			return fmt.Errorf("log %s has no leader at the moment", h.name)
 		}
 	}

@@ -351,7 +351,7 @@ func TestSessionsWriterTermsAndResolve(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, newer, term)
 	old := request(t, "old")
-	old.Writer = term
+	old.WriterTerm = term
 	require.Equal(t, record.Fenced, appendTo(t, n, "orders", old).Refusal.Reason)
 
 	require.NoError(t, n.KeepSession(t.Context(), anyone, "orders", s.ID))

@@ -192,7 +192,7 @@ func (n *Node) repairOf(h *hosted, d damagedSegment) *mending {
 		h.repairs.text.Store(&text)
 	}
 	m.begin = func(ctx context.Context) (*repair.Repairer, error) {
-		settled, err := h.replica.Settled(ctx)
+		settled, err := h.replica.Final(ctx)
 		if err != nil {
 			return nil, err
 		}

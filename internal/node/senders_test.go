@@ -24,7 +24,7 @@ func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
 	asked := make(chan []byte, 1)
 	r, err := runtime.Start(runtime.Options{
 		Memory: budget.New(budget.Least),
-		ID:     from, Log: log, HardState: b.HardState, Eager: true, Logger: slog.New(slog.DiscardHandler),
+		ID:     from, Log: log, HardState: b.HardState, FirstLeader: true, Logger: slog.New(slog.DiscardHandler),
 		Send: func(other uint64, _ bool, message net.Buffers) bool {
 			if other == to {
 				select {

@@ -74,7 +74,7 @@ func (n *Node) tellRoom() {
 			continue
 		}
 		majority := own
-		if s := h.replica.Status(); s.Leading && !s.Alone {
+		if s := h.replica.Status(); s.Leading && !s.SoleVoter {
 			rooms := make([]sequence.Room, 0, len(s.Voters))
 			for _, r := range s.Voters {
 				if r == h.replicaID {

@@ -76,7 +76,7 @@ type Info struct {
 	BytesFree  int64 // left on this node's disk for all logs
 	BytesTotal int64 // of this node's disk
 
-	Writer       record.WriterTerm
+	WriterTerm   record.WriterTerm
 	OpenSessions int
 	LeaderTerm   uint64
 	Leader       string // address of the leader's gRPC port; empty: unknown

@@ -21,5 +21,5 @@ func (n *Node) AcquireWriter(ctx context.Context, caller Caller, log string) (re
 	if err != nil {
 		return 0, 0, err
 	}
-	return a.Writer, a.End, nil
+	return a.WriterTerm, a.End, nil
 }

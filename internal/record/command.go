@@ -59,14 +59,14 @@ const commandSize = 48
 //	40  u64  reserved
 //	48  text to the end
 type Command struct {
-	Kind    CommandKind
-	Flags   uint32
-	Session SessionID
-	Epoch   Epoch
-	Lease   uint32
-	Offset  Offset
-	Writer  WriterTerm
-	Text    []byte
+	Kind       CommandKind
+	Flags      uint32
+	Session    SessionID
+	Epoch      Epoch
+	Lease      uint32
+	Offset     Offset
+	WriterTerm WriterTerm
+	Text       []byte
 }
 
 // AppendCommand encodes c.
@@ -78,7 +78,7 @@ func AppendCommand(dst []byte, c Command) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(c.Epoch))
 	dst = binary.LittleEndian.AppendUint32(dst, c.Lease)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(c.Offset))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(c.Writer))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(c.WriterTerm))
 	dst = binary.LittleEndian.AppendUint64(dst, 0)
 	return append(dst, c.Text...)
 }
@@ -90,14 +90,14 @@ func ParseCommand(body []byte) (Command, error) {
 		return Command{}, fmt.Errorf("%w: command of %d bytes", ErrEntry, len(body))
 	}
 	c := Command{
-		Kind:    CommandKind(binary.LittleEndian.Uint16(body)),
-		Flags:   binary.LittleEndian.Uint32(body[4:]),
-		Session: SessionID(binary.LittleEndian.Uint64(body[8:])),
-		Epoch:   Epoch(binary.LittleEndian.Uint32(body[16:])),
-		Lease:   binary.LittleEndian.Uint32(body[20:]),
-		Offset:  Offset(binary.LittleEndian.Uint64(body[24:])),
-		Writer:  WriterTerm(binary.LittleEndian.Uint64(body[32:])),
-		Text:    body[commandSize:],
+		Kind:       CommandKind(binary.LittleEndian.Uint16(body)),
+		Flags:      binary.LittleEndian.Uint32(body[4:]),
+		Session:    SessionID(binary.LittleEndian.Uint64(body[8:])),
+		Epoch:      Epoch(binary.LittleEndian.Uint32(body[16:])),
+		Lease:      binary.LittleEndian.Uint32(body[20:]),
+		Offset:     Offset(binary.LittleEndian.Uint64(body[24:])),
+		WriterTerm: WriterTerm(binary.LittleEndian.Uint64(body[32:])),
+		Text:       body[commandSize:],
 	}
 	if c.Kind < OpenSession || c.Kind > lastCommand {
 		return Command{}, fmt.Errorf("%w: unknown command %d", ErrEntry, c.Kind)

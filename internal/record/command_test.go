@@ -8,7 +8,7 @@ import (
 )
 
 var sampleCommand = Command{
-	Kind: Trim, Flags: FlagFastForward, Session: 1 << 60, Epoch: 7, Lease: 30_000, Offset: 1 << 41, Writer: 12, Text: []byte("text"),
+	Kind: Trim, Flags: FlagFastForward, Session: 1 << 60, Epoch: 7, Lease: 30_000, Offset: 1 << 41, WriterTerm: 12, Text: []byte("text"),
 }
 
 func TestACommandIsReadAsItWasWritten(t *testing.T) {

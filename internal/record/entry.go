@@ -65,14 +65,14 @@ type Entry struct {
 //	40  u32  record count
 //	44  u32  flags           see MetaImplicit
 type BatchMeta struct {
-	Size     uint32
-	Epoch    Epoch
-	Session  SessionID
-	First    Sequence
-	LowWater Sequence
-	Writer   WriterTerm
-	Count    uint32
-	Flags    uint32
+	Size       uint32
+	Epoch      Epoch
+	Session    SessionID
+	First      Sequence
+	LowWater   Sequence
+	WriterTerm WriterTerm
+	Count      uint32
+	Flags      uint32
 }
 
 // MetaImplicit marks a batch of a session that its own first batch opens, or
@@ -137,14 +137,14 @@ func (e Entry) check() error {
 func (e Entry) Meta(i int) BatchMeta {
 	b := e.Metas[i*batchMetaSize:][:batchMetaSize]
 	return BatchMeta{
-		Size:     binary.LittleEndian.Uint32(b),
-		Epoch:    Epoch(binary.LittleEndian.Uint32(b[4:])),
-		Session:  SessionID(binary.LittleEndian.Uint64(b[8:])),
-		First:    Sequence(binary.LittleEndian.Uint64(b[16:])),
-		LowWater: Sequence(binary.LittleEndian.Uint64(b[24:])),
-		Writer:   WriterTerm(binary.LittleEndian.Uint64(b[32:])),
-		Count:    binary.LittleEndian.Uint32(b[40:]),
-		Flags:    binary.LittleEndian.Uint32(b[44:]),
+		Size:       binary.LittleEndian.Uint32(b),
+		Epoch:      Epoch(binary.LittleEndian.Uint32(b[4:])),
+		Session:    SessionID(binary.LittleEndian.Uint64(b[8:])),
+		First:      Sequence(binary.LittleEndian.Uint64(b[16:])),
+		LowWater:   Sequence(binary.LittleEndian.Uint64(b[24:])),
+		WriterTerm: WriterTerm(binary.LittleEndian.Uint64(b[32:])),
+		Count:      binary.LittleEndian.Uint32(b[40:]),
+		Flags:      binary.LittleEndian.Uint32(b[44:]),
 	}
 }
 
@@ -170,7 +170,7 @@ func AppendMeta(dst []byte, m BatchMeta) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.Session))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.First))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.LowWater))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.Writer))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.WriterTerm))
 	dst = binary.LittleEndian.AppendUint32(dst, m.Count)
 	return binary.LittleEndian.AppendUint32(dst, m.Flags)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 var sampleMetas = []BatchMeta{
-	{Size: 7, Epoch: 2, Session: 0x1122334455667788, First: 1 << 40, LowWater: 1 << 39, Writer: 3, Count: 5, Flags: MetaImplicit},
+	{Size: 7, Epoch: 2, Session: 0x1122334455667788, First: 1 << 40, LowWater: 1 << 39, WriterTerm: 3, Count: 5, Flags: MetaImplicit},
 	{Size: 4, Count: 1},
 }
 

@@ -109,16 +109,16 @@ func (r Reason) Outcome() Outcome {
 // Refusal is the error of every verb. Detail is for people; the fields are
 // for programs, and only those that the reason names are set.
 type Refusal struct {
-	Reason   Reason
-	Detail   string
-	Start    Offset   // OffsetTrimmed
-	End      Offset   // OffsetBeyondEnd, EndMismatch
-	Expected Sequence // SequenceGap: the next sequence the log would take
-	Epoch    Epoch    // StaleEpoch: the session's epoch
-	Writer   WriterTerm
-	Leader   string // NotLeader: address of the leader's gRPC port, if known
-	Limit    int64  // TooLarge: the limit, in the unit Detail tells
-	LogID    uint64 // LogReplaced: of the log that has the name now
+	Reason     Reason
+	Detail     string
+	Start      Offset   // OffsetTrimmed
+	End        Offset   // OffsetBeyondEnd, EndMismatch
+	Expected   Sequence // SequenceGap: the next sequence the log would take
+	Epoch      Epoch    // StaleEpoch: the session's epoch
+	WriterTerm WriterTerm
+	Leader     string // NotLeader: address of the leader's gRPC port, if known
+	Limit      int64  // TooLarge: the limit, in the unit Detail tells
+	LogID      uint64 // LogReplaced: of the log that has the name now
 }
 
 // Refuse builds a refusal with a detail for people.

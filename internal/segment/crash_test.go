@@ -366,7 +366,7 @@ func TestATornTailOnAFullDiskIsFollowedByTheSpare(t *testing.T) {
 func TestAnInterruptedResetLeavesTheOldLogOrTheNew(t *testing.T) {
 	for name, index := range map[string]uint64{
 		"far above the last entry": 1000,
-		// The log has entries there, but of a leader that lost its office.
+		// The log has entries there, but of a leader that lost its leadership.
 		"among entries of another term": 30,
 	} {
 		for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {

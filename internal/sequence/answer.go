@@ -19,7 +19,7 @@ type Append struct {
 	// LowWater tells that the client has the answers for everything below it
 	// in this epoch. It is never above First.
 	LowWater    record.Sequence
-	Writer      record.WriterTerm // 0: not fenced
+	WriterTerm  record.WriterTerm // 0: not fenced
 	ExpectedEnd record.Offset     // the log must end here; NoExpectation: unconditional
 	Atomic      bool              // all batches become durable together or not at all
 	// Implicit marks a Kafka producer, whose first batch opens the session or
@@ -41,13 +41,13 @@ type Answer struct {
 	// Nearly every append has one run, which therefore costs no allocation.
 	First Run
 	More  []Run
-	// RestsOn is the flight of the draft that must commit before the answer may
+	// RestsOn is the number of the proposal that must commit before the answer may
 	// leave; 0 if it rests on committed entries alone.
 	RestsOn uint64
 	// Duplicate tells that nothing new entered the log.
 	Duplicate bool
 
-	Writer     record.WriterTerm // AcquireWriter: the term granted
+	WriterTerm record.WriterTerm // AcquireWriter: the term granted
 	Epoch      record.Epoch      // EndEpoch: the session's epoch from now on
 	Start, End record.Offset     // Trim, AcquireWriter: the log's range after it
 }
@@ -88,10 +88,10 @@ func (a *Answer) add(first record.Offset, count uint32) {
 	}
 }
 
-// Draft is an entry that waits to be proposed. Data is valid until the next
+// Proposal is an entry that waits to be proposed. Data is valid until the next
 // call of Append, Command, Seal or Drop; whoever proposes it copies it.
-type Draft struct {
-	Flight uint64 // rising from 1, never used twice by one Sequencer
+type Proposal struct {
+	Number uint64 // rising from 1, never used twice by one Sequencer
 	Data   []byte // an encoded record.Entry
 	CRC    uint32 // record.Checksum of Data
 	First  record.Offset

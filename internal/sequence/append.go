@@ -14,7 +14,7 @@ import (
 // against one batch of the rest refuses all of it.
 func (s *Sequencer) Append(a *Append) Answer {
 	s.memory.reclaim()
-	if !s.inOffice {
+	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}
 	if r := malformed(a); r != nil {
@@ -124,7 +124,7 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 }
 
 // skipDuplicates takes the records below next, which are in the log or in
-// flight, out of the placement.
+// number, out of the placement.
 func (s *Sequencer) skipDuplicates(a *Append, p *placement, next record.Sequence, answer *Answer) *record.Refusal {
 	count := min(uint64(next-p.first), uint64(a.Records))
 	if flaw.Is(flaw.PlacesForgotten) || !s.locate(answer, a.Session, a.Epoch, p.first, uint32(count)) {
@@ -167,17 +167,17 @@ func unwrap(next, n record.Sequence) record.Sequence {
 
 // admit checks what does not depend on the session's order.
 func (s *Sequencer) admit(a *Append, p *placement) *record.Refusal {
-	if a.Writer != 0 && a.Writer != s.log.writer {
-		if a.Writer > s.log.writer {
-			return record.Refuse(record.Invalid, "writer term %d was never granted, the newest is %d", a.Writer, s.log.writer)
+	if a.WriterTerm != 0 && a.WriterTerm != s.log.writerTerm {
+		if a.WriterTerm > s.log.writerTerm {
+			return record.Refuse(record.Invalid, "writer term %d was never granted, the newest is %d", a.WriterTerm, s.log.writerTerm)
 		}
-		r := record.Refuse(record.Fenced, "writer term %d, the newest is %d", a.Writer, s.log.writer)
-		r.Writer = s.log.writer
+		r := record.Refuse(record.Fenced, "writer term %d, the newest is %d", a.WriterTerm, s.log.writerTerm)
+		r.WriterTerm = s.log.writerTerm
 		return r
 	}
-	if a.Writer == 0 && s.log.shut() {
-		r := record.Refuse(record.Fenced, "the log is fenced: appends carry a writer term, the newest is %d", s.log.writer)
-		r.Writer = s.log.writer
+	if a.WriterTerm == 0 && s.log.shut() {
+		r := record.Refuse(record.Fenced, "the log is fenced: appends carry a writer term, the newest is %d", s.log.writerTerm)
+		r.WriterTerm = s.log.writerTerm
 		return r
 	}
 	// What was appended of this request before has moved the end by itself.
@@ -210,9 +210,9 @@ func tooManySessions() *record.Refusal {
 // encodedBytes is what a request takes in an entry.
 func encodedBytes(a *Append) int { return a.Bytes + len(a.Batches)*batchMetaBytes }
 
-// accept gives the rest of the request its offsets and puts it into drafts.
+// accept gives the rest of the request its offsets and puts it into proposals.
 func (s *Sequencer) accept(a *Append, p *placement, answer *Answer) {
-	meta := record.BatchMeta{Epoch: a.Epoch, Session: a.Session, LowWater: a.LowWater, Writer: a.Writer}
+	meta := record.BatchMeta{Epoch: a.Epoch, Session: a.Session, LowWater: a.LowWater, WriterTerm: a.WriterTerm}
 	if a.Session == 0 {
 		meta.Epoch, meta.LowWater = 0, 0
 	} else if a.Implicit {
@@ -234,7 +234,7 @@ func (s *Sequencer) accept(a *Append, p *placement, answer *Answer) {
 		}
 		s.open.add(meta, b, s.leaderEpoch)
 		if answer.RestsOn == 0 || !flaw.Is(flaw.FirstEntryAnswers) {
-			answer.RestsOn = s.open.flight
+			answer.RestsOn = s.open.number
 		}
 		answer.add(s.log.end, meta.Count)
 		s.log.end += record.Offset(meta.Count)
@@ -252,10 +252,10 @@ func (s *Sequencer) advance(st standing, m *record.BatchMeta) {
 		c.setOpen(true)
 		s.log.sessions++
 	}
-	c.take(m.Count, s.log.end, s.open.flight)
+	c.take(m.Count, s.log.end, s.open.number)
 }
 
-// openFor makes the open draft one that the given bytes and records fit in.
+// openFor makes the open proposal one that the given bytes and records fit in.
 func (s *Sequencer) openFor(bytes, records int) {
 	if s.open == nil || !s.open.fits(bytes, records) {
 		s.open = s.begin(record.EntryBatches)

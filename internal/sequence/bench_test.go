@@ -8,18 +8,18 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// window drives drafts of 128 single-record appends of 2 KiB, two drafts in
-// flight, as the replica does on a busy log.
+// window drives proposals of 128 single-record appends of 2 KiB, two proposals in
+// number, as the replica does on a busy log.
 type window struct {
 	s        *Sequencer
 	requests []*Append
-	entries  [2]flyingEntry // memory of those in flight, as Raft has its own
+	entries  [2]proposedEntry // memory of those in flight, as Raft has its own
 	round    int
 }
 
 func newWindow(t testing.TB, sessions int) *window {
 	w := &window{s: New(NewTable())}
-	w.s.TakeOffice(1, 0)
+	w.s.StartLeading(1, 0)
 	for id := 1; id <= sessions; id++ {
 		w.s.Command(record.Command{Kind: record.OpenSession, Session: record.SessionID(id), Lease: 10_000})
 	}
@@ -38,7 +38,7 @@ func newWindow(t testing.TB, sessions int) *window {
 	return w
 }
 
-// step appends and seals one draft, and commits the one before.
+// step appends and seals one proposal, and commits the one before.
 func (w *window) step(t testing.TB, sessions int) {
 	w.stepWith(t, sessions, true)
 }
@@ -80,7 +80,7 @@ func TestASteadyStreamOfAppendsAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkDraftOf128Appends(b *testing.B) {
+func BenchmarkProposalOf128Appends(b *testing.B) {
 	for name, sessions := range map[string]int{"sessions=0": 0, "sessions=1": 1, "sessions=128": 128} {
 		b.Run(name, func(b *testing.B) {
 			w := newWindow(b, sessions)

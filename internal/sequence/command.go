@@ -6,11 +6,11 @@ import (
 )
 
 // Command decides a change of the log that is not a record. An accepted one is
-// a draft of its own, in order with the appends around it. One that would
+// a proposal of its own, in order with the appends around it. One that would
 // change nothing is accepted as a duplicate, without an entry.
 func (s *Sequencer) Command(c record.Command) Answer {
 	s.memory.reclaim()
-	if !s.inOffice {
+	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}
 	if s.room == RoomForTrims && c.Kind != record.Trim {
@@ -37,8 +37,8 @@ func (s *Sequencer) Command(c record.Command) Answer {
 	return s.refuse(record.Refuse(record.Unsupported, "command %d", c.Kind))
 }
 
-// propose makes c a draft.
-func (s *Sequencer) propose(c record.Command) *draft {
+// propose makes c a proposal.
+func (s *Sequencer) propose(c record.Command) *proposal {
 	s.open = nil
 	d := s.begin(record.EntryCommand)
 	d.buffer = record.AppendCommand(d.buffer, c)
@@ -68,7 +68,7 @@ func (s *Sequencer) openSession(c record.Command) Answer {
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session, Lease: c.Lease})
 	s.change(d, c.Session, standing{}).setOpen(true)
 	s.log.sessions++
-	return Answer{RestsOn: d.flight}
+	return Answer{RestsOn: d.number}
 }
 
 func (s *Sequencer) endSession(c record.Command) Answer {
@@ -82,7 +82,7 @@ func (s *Sequencer) endSession(c record.Command) Answer {
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session})
 	s.change(d, c.Session, st).setOpen(false)
 	s.log.sessions--
-	return Answer{RestsOn: d.flight}
+	return Answer{RestsOn: d.number}
 }
 
 func (s *Sequencer) endEpoch(c record.Command) Answer {
@@ -99,23 +99,23 @@ func (s *Sequencer) endEpoch(c record.Command) Answer {
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session, Epoch: c.Epoch})
 	s.change(d, c.Session, st).beginEpoch(c.Epoch + 1)
-	return Answer{RestsOn: d.flight, Epoch: c.Epoch + 1}
+	return Answer{RestsOn: d.number, Epoch: c.Epoch + 1}
 }
 
 // acquireWriter grants the term asked for, or with 0 the next one.
 func (s *Sequencer) acquireWriter(c record.Command) Answer {
-	term := c.Writer
+	term := c.WriterTerm
 	if term == 0 {
-		term = s.log.writer + 1
+		term = s.log.writerTerm + 1
 	}
-	if term <= s.log.writer {
-		r := record.Refuse(record.Fenced, "writer term %d, the newest is %d", term, s.log.writer)
-		r.Writer = s.log.writer
+	if term <= s.log.writerTerm {
+		r := record.Refuse(record.Fenced, "writer term %d, the newest is %d", term, s.log.writerTerm)
+		r.WriterTerm = s.log.writerTerm
 		return s.refuse(r)
 	}
-	d := s.propose(record.Command{Kind: c.Kind, Writer: term})
-	s.log.writer = term
-	return Answer{RestsOn: d.flight, Writer: term, Start: s.log.start, End: s.log.end}
+	d := s.propose(record.Command{Kind: c.Kind, WriterTerm: term})
+	s.log.writerTerm = term
+	return Answer{RestsOn: d.number, WriterTerm: term, Start: s.log.start, End: s.log.end}
 }
 
 func (s *Sequencer) trim(c record.Command) Answer {
@@ -140,7 +140,7 @@ func (s *Sequencer) trim(c record.Command) Answer {
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Offset: c.Offset, Flags: c.Flags & record.FlagFastForward})
 	s.log.start, s.log.end = c.Offset, max(s.log.end, c.Offset)
-	return Answer{RestsOn: d.flight, Start: s.log.start, End: s.log.end}
+	return Answer{RestsOn: d.number, Start: s.log.start, End: s.log.end}
 }
 
 func (s *Sequencer) sealLog(c record.Command) Answer {
@@ -149,7 +149,7 @@ func (s *Sequencer) sealLog(c record.Command) Answer {
 	}
 	d := s.propose(record.Command{Kind: c.Kind})
 	s.log.sealed = true
-	return Answer{RestsOn: d.flight, Start: s.log.start, End: s.log.end}
+	return Answer{RestsOn: d.number, Start: s.log.start, End: s.log.end}
 }
 
 func (s *Sequencer) configure(c record.Command) Answer {
@@ -158,7 +158,7 @@ func (s *Sequencer) configure(c record.Command) Answer {
 		r.Limit = MaxConfigBytes
 		return s.refuse(r)
 	}
-	return Answer{RestsOn: s.propose(record.Command{Kind: c.Kind, Text: c.Text}).flight}
+	return Answer{RestsOn: s.propose(record.Command{Kind: c.Kind, Text: c.Text}).number}
 }
 
 func (s *Sequencer) fence(c record.Command) Answer {
@@ -168,7 +168,7 @@ func (s *Sequencer) fence(c record.Command) Answer {
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Flags: c.Flags & record.FlagFenced})
 	s.log.fenced = on
-	return Answer{RestsOn: d.flight}
+	return Answer{RestsOn: d.number}
 }
 
 func sessionNotFound(id record.SessionID) *record.Refusal {

@@ -5,13 +5,13 @@
 //
 // It holds two things. A Table (table.go) is what the committed entries add up
 // to; every replica folds them and arrives at the same bytes. A Sequencer
-// (sequencer.go) is the leader's view: the Table plus an overlay of drafts, the
+// (sequencer.go) is the leader's view: the Table plus an overlay of proposals, the
 // entries that are decided and not committed yet.
 //
 //	          Append, Command                      Committed
 //	                |                                  |
 //	                v                                  v
-//	... committed entries ... | draft 7 | draft 8 | draft 9 (open)
+//	... committed entries ... | proposal 7 | proposal 8 | proposal 9 (open)
 //	<------- Table ---------> | <---------- overlay ------------->
 //	                          |         ^
 //	                     Table.End    Drop(8) undoes 8 and 9, exactly

@@ -13,23 +13,23 @@ var (
 )
 
 // firstRoomBytes is the room before a body that has to do for header and
-// metadata at first: some 250 batches. A draft of more makes room once, and
+// metadata at first: some 250 batches. A proposal of more makes room once, and
 // its buffer, which is used again, keeps it.
 const firstRoomBytes = 12 << 10
 
-// draft is an entry on its way: open, then closed, sealed, and at last retired
+// proposal is an entry on its way: open, then closed, sealed, and at last retired
 // when it has committed, or undone.
 //
 // Metadata comes before the batches in an entry, and neither its size nor the
-// time and chain value of the header are known before the draft is sealed. So
+// time and chain value of the header are known before the proposal is sealed. So
 // batches gather behind room that is kept free, and sealing writes header and
 // metadata right-aligned into it; no batch is copied twice.
 //
 //	buffer:  |....free....| header | metadata | batch | batch | ...
 //	                      ^                   ^
 //	                      entry begins        room
-type draft struct {
-	flight  uint64
+type proposal struct {
+	number  uint64
 	kind    record.EntryKind
 	first   record.Offset
 	count   uint32 // records
@@ -39,7 +39,7 @@ type draft struct {
 	room   int
 	metas  []byte
 
-	before  logState // the log before this draft
+	before  logState // the log before this proposal
 	changes []change // of sessions, in order
 
 	sealed bool
@@ -49,19 +49,19 @@ type draft struct {
 }
 
 // size is that of the encoded entry.
-func (d *draft) size() int {
+func (d *proposal) size() int {
 	return entryHeaderBytes + len(d.metas) + len(d.buffer) - d.room
 }
 
 // fits tells whether bytes of batches and metadata with so many records can
-// come into the draft beside what it holds. Anything fits an empty one.
-func (d *draft) fits(bytes int, records int) bool {
+// come into the proposal beside what it holds. Anything fits an empty one.
+func (d *proposal) fits(bytes int, records int) bool {
 	return d.batches == 0 ||
 		d.size()+bytes <= record.EntryTargetBytes && uint64(d.count)+uint64(records) <= math.MaxUint32
 }
 
-// add copies a batch into the draft and gives the copy its place in the log.
-func (d *draft) add(m record.BatchMeta, b record.Batch, leaderEpoch int32) {
+// add copies a batch into the proposal and gives the copy its place in the log.
+func (d *proposal) add(m record.BatchMeta, b record.Batch, leaderEpoch int32) {
 	at := len(d.buffer)
 	d.buffer = append(d.buffer, b...)
 	placed := record.Batch(d.buffer[at:])
@@ -73,7 +73,7 @@ func (d *draft) add(m record.BatchMeta, b record.Batch, leaderEpoch int32) {
 }
 
 // encode completes the entry and returns its bytes, which alias the buffer.
-func (d *draft) encode(time int64, chain uint64) []byte {
+func (d *proposal) encode(time int64, chain uint64) []byte {
 	head := entryHeaderBytes + len(d.metas)
 	if head > d.room {
 		d.makeRoom(head)
@@ -86,7 +86,7 @@ func (d *draft) encode(time int64, chain uint64) []byte {
 	return d.buffer[begin:]
 }
 
-func (d *draft) makeRoom(room int) {
+func (d *proposal) makeRoom(room int) {
 	body := d.buffer[d.room:]
 	grown := make([]byte, 2*room, 2*room+max(len(body), record.EntryTargetBytes))
 	d.room = 2 * room

@@ -106,10 +106,10 @@ func (t *Table) faultOfBatch(m record.BatchMeta, b record.Batch) string {
 		return fmt.Sprintf("%d records, the metadata tells of %d", b.Count(), m.Count)
 	case b.BaseOffset() != t.log.end:
 		return fmt.Sprintf("base offset %d, expected %d", b.BaseOffset(), t.log.end)
-	case m.Writer != 0 && m.Writer != t.log.writer:
-		return fmt.Sprintf("writer term %d, the log has %d", m.Writer, t.log.writer)
-	case m.Writer == 0 && t.log.shut():
-		return fmt.Sprintf("no writer term, in a fenced log that has granted %d", t.log.writer)
+	case m.WriterTerm != 0 && m.WriterTerm != t.log.writerTerm:
+		return fmt.Sprintf("writer term %d, the log has %d", m.WriterTerm, t.log.writerTerm)
+	case m.WriterTerm == 0 && t.log.shut():
+		return fmt.Sprintf("no writer term, in a fenced log that has granted %d", t.log.writerTerm)
 	case m.Flags&^record.MetaImplicit != 0:
 		return fmt.Sprintf("unknown flags %#x", m.Flags)
 	}
@@ -184,10 +184,10 @@ func (t *Table) foldCommand(e record.Entry) string {
 		s.beginEpoch(c.Epoch + 1)
 		t.spans += s.remember - before
 	case record.AcquireWriter:
-		if c.Writer <= t.log.writer {
-			return fmt.Sprintf("writer term %d, the log has %d", c.Writer, t.log.writer)
+		if c.WriterTerm <= t.log.writerTerm {
+			return fmt.Sprintf("writer term %d, the log has %d", c.WriterTerm, t.log.writerTerm)
 		}
-		t.log.writer = c.Writer
+		t.log.writerTerm = c.WriterTerm
 	case record.Trim:
 		return t.foldTrim(c)
 	case record.Seal:

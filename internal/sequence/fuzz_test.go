@@ -14,12 +14,12 @@ import (
 func busyReplica(t testing.TB) (*Table, [][]byte) {
 	table := NewTable()
 	s := New(table)
-	s.TakeOffice(1, 0)
+	s.StartLeading(1, 0)
 	for i, do := range []func() Answer{
 		func() Answer { return s.Command(record.Command{Kind: record.OpenSession, Session: 1, Lease: 1000}) },
 		func() Answer { return s.Command(record.Command{Kind: record.OpenSession, Session: 2, Lease: 1000}) },
 		func() Answer { return s.Command(record.Command{Kind: record.AcquireWriter}) },
-		func() Answer { return s.Append(request(t, Append{Session: 1, Writer: 1})) },
+		func() Answer { return s.Append(request(t, Append{Session: 1, WriterTerm: 1})) },
 		func() Answer { return s.Append(request(t, Append{Session: 2})) },
 		func() Answer { return s.Append(request(t, Append{Session: 1, First: 2, LowWater: 1})) },
 		func() Answer { return s.Command(record.Command{Kind: record.EndEpoch, Session: 1}) },

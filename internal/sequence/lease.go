@@ -8,10 +8,10 @@ import (
 )
 
 // leases tell which sessions have been silent for too long. They count the
-// time of one leader in office, tick by tick, and are neither replicated nor
+// time of one leader, tick by tick, and are neither replicated nor
 // undone: what ends a session is the ExpireSession command that follows.
 type leases struct {
-	elapsed int64 // ms in office, up to the last tick
+	elapsed int64 // ms of leading, up to the last tick
 	last    int64 // monotonic ms of the last tick
 	byID    map[record.SessionID]*lease
 	queue   leaseQueue // leases of byID, and some that have ended
@@ -83,7 +83,7 @@ func (s *Sequencer) Tick(now int64) {
 // KeepAlive is a session's sign of life; an append is one too, whether it is
 // accepted or not. now is a monotonic time in ms.
 func (s *Sequencer) KeepAlive(id record.SessionID, now int64) Answer {
-	if !s.inOffice {
+	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}
 	st, known := s.session(id)
@@ -137,7 +137,7 @@ func (s *Sequencer) Expired() []record.SessionID {
 // Expire ends a session that Expired has named. If it gave a sign of life since,
 // which was answered, it stays as it is.
 func (s *Sequencer) Expire(id record.SessionID) Answer {
-	if l := s.leases.byID[id]; s.inOffice && l != nil && l.renewed+l.length > s.leases.elapsed && !s.inTheWay(l) {
+	if l := s.leases.byID[id]; s.leading && l != nil && l.renewed+l.length > s.leases.elapsed && !s.inTheWay(l) {
 		return s.settled()
 	}
 	return s.Command(record.Command{Kind: record.ExpireSession, Session: id})

@@ -2,10 +2,10 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// draftMemory is what drafts leave behind for the next ones.
-type draftMemory struct {
-	drafts  []*draft
-	buffers []buffer
+// proposalMemory is what proposals leave behind for the next ones.
+type proposalMemory struct {
+	proposals []*proposal
+	buffers   []buffer
 	// lent are the buffers behind the Data that the last Seal handed out.
 	lent []buffer
 	used bool // since the last tick
@@ -17,7 +17,7 @@ type buffer struct {
 }
 
 const (
-	// maxSpareBuffers is one buffer for the draft that forms and some for
+	// maxSpareBuffers is one buffer for the proposal that forms and some for
 	// those that were sealed together.
 	maxSpareBuffers = 4
 	// maxSpareBytes lets the buffer of an ordinary entry be used again, and
@@ -25,13 +25,13 @@ const (
 	maxSpareBytes = 2 * record.EntryTargetBytes
 )
 
-func (m *draftMemory) takeDraft() *draft {
+func (m *proposalMemory) take() *proposal {
 	m.used = true
-	var d *draft
-	if n := len(m.drafts); n > 0 {
-		d, m.drafts = m.drafts[n-1], m.drafts[:n-1]
+	var d *proposal
+	if n := len(m.proposals); n > 0 {
+		d, m.proposals = m.proposals[n-1], m.proposals[:n-1]
 	} else {
-		d = new(draft)
+		d = new(proposal)
 	}
 	b := buffer{room: firstRoomBytes}
 	if n := len(m.buffers); n > 0 {
@@ -43,20 +43,20 @@ func (m *draftMemory) takeDraft() *draft {
 	return d
 }
 
-func (m *draftMemory) giveBack(d *draft) {
+func (m *proposalMemory) giveBack(d *proposal) {
 	if d.buffer != nil {
 		m.keep(d.takeBuffer())
 	}
 	clear(d.changes)
-	*d = draft{metas: d.metas[:0], changes: d.changes[:0]}
-	m.drafts = append(m.drafts, d)
+	*d = proposal{metas: d.metas[:0], changes: d.changes[:0]}
+	m.proposals = append(m.proposals, d)
 }
 
-// lend takes the buffer of a sealed draft, to be used again after reclaim.
-func (m *draftMemory) lend(d *draft) { m.lent = append(m.lent, d.takeBuffer()) }
+// lend takes the buffer of a sealed proposal, to be used again after reclaim.
+func (m *proposalMemory) lend(d *proposal) { m.lent = append(m.lent, d.takeBuffer()) }
 
 // reclaim ends the life of the bytes that the last Seal handed out.
-func (m *draftMemory) reclaim() {
+func (m *proposalMemory) reclaim() {
 	for i, b := range m.lent {
 		m.keep(b)
 		m.lent[i] = buffer{}
@@ -64,13 +64,13 @@ func (m *draftMemory) reclaim() {
 	m.lent = m.lent[:0]
 }
 
-func (m *draftMemory) keep(b buffer) {
+func (m *proposalMemory) keep(b buffer) {
 	if len(m.buffers) < maxSpareBuffers && cap(b.bytes) <= maxSpareBytes {
 		m.buffers = append(m.buffers, b)
 	}
 }
 
-func (d *draft) takeBuffer() buffer {
+func (d *proposal) takeBuffer() buffer {
 	b := buffer{bytes: d.buffer[:d.room], room: d.room}
 	d.buffer = nil
 	return b

@@ -6,16 +6,16 @@ import (
 
 // model is a log so naive that it is plainly right: a list of events, and every
 // decision replays them all. It knows nothing of overlays, spans or undoing;
-// to drop drafts it cuts its list.
+// to drop proposals it cuts its list.
 type model struct {
-	events  []event
-	flights uint64
-	open    uint64 // flight that takes more batches, 0 if none
+	events   []event
+	numbered uint64
+	open     uint64 // number that takes more batches, 0 if none
 }
 
 // event is a batch or a command that was accepted.
 type event struct {
-	flight    uint64
+	number    uint64
 	committed bool
 	command   *record.Command // nil: a batch
 	request   *Append         // of the batch
@@ -26,7 +26,7 @@ type event struct {
 // world is what the events add up to.
 type world struct {
 	start, end record.Offset
-	writer     record.WriterTerm
+	writerTerm record.WriterTerm
 	sealed     bool
 	fenced     bool
 	sessions   map[record.SessionID]*person
@@ -52,7 +52,7 @@ type place struct {
 
 type home struct {
 	offset record.Offset
-	flight uint64 // 0: committed
+	number uint64 // 0: committed
 }
 
 func (m *model) world() world {
@@ -95,7 +95,7 @@ func (w *world) obey(e event) {
 	case record.EndEpoch:
 		p.set(true, c.Epoch+1, e)
 	case record.AcquireWriter:
-		w.writer = c.Writer
+		w.writerTerm = c.WriterTerm
 	case record.Trim:
 		w.start, w.end = max(w.start, c.Offset), max(w.end, c.Offset)
 	case record.Seal:
@@ -114,15 +114,15 @@ func (w *world) take(e event) {
 			p.from = a.Epoch
 		}
 		p.set(true, a.Epoch, e)
-		flight := e.flight
+		number := e.number
 		if e.committed {
-			flight = 0
+			number = 0
 			if !a.Implicit {
 				p.low[a.Epoch] = max(p.low[a.Epoch], a.LowWater)
 			}
 		}
 		for i := range e.count {
-			p.at[place{a.Epoch, e.first + record.Sequence(i)}] = home{w.end + record.Offset(i), flight}
+			p.at[place{a.Epoch, e.first + record.Sequence(i)}] = home{w.end + record.Offset(i), number}
 		}
 		p.next[a.Epoch] = e.first + record.Sequence(e.count)
 	}
@@ -132,7 +132,7 @@ func (w *world) take(e event) {
 func (m *model) newest() uint64 {
 	for i := len(m.events) - 1; i >= 0; i-- {
 		if !m.events[i].committed {
-			return m.events[i].flight
+			return m.events[i].number
 		}
 	}
 	return 0
@@ -176,7 +176,7 @@ func (m *model) append(a *Append) verdict {
 					return m.refuse(v, record.OutcomeForgotten)
 				}
 				v.offsets = append(v.offsets, h.offset)
-				v.restsOn = max(v.restsOn, h.flight)
+				v.restsOn = max(v.restsOn, h.number)
 				first++
 			}
 			size := a.Batches[0].Count()
@@ -202,9 +202,9 @@ func (m *model) append(a *Append) verdict {
 		}
 	}
 	switch {
-	case a.Writer > w.writer:
+	case a.WriterTerm > w.writerTerm:
 		return m.refuse(v, record.Invalid)
-	case a.Writer != 0 && a.Writer < w.writer, a.Writer == 0 && w.fenced && w.writer > 0:
+	case a.WriterTerm != 0 && a.WriterTerm < w.writerTerm, a.WriterTerm == 0 && w.fenced && w.writerTerm > 0:
 		return m.refuse(v, record.Fenced)
 	case a.ExpectedEnd != NoExpectation && a.ExpectedEnd+record.Offset(len(v.offsets)) != w.end:
 		return m.refuse(v, record.EndMismatch)
@@ -212,12 +212,12 @@ func (m *model) append(a *Append) verdict {
 		return m.refuse(v, record.Sealed)
 	}
 	if m.open == 0 {
-		m.flights++
-		m.open = m.flights
+		m.numbered++
+		m.open = m.numbered
 	}
 	kept := *a
 	for _, b := range batches {
-		m.events = append(m.events, event{flight: m.open, request: &kept, first: first, count: b.Count()})
+		m.events = append(m.events, event{number: m.open, request: &kept, first: first, count: b.Count()})
 		first += record.Sequence(b.Count())
 		for range b.Count() {
 			v.offsets = append(v.offsets, w.end)
@@ -252,7 +252,7 @@ func (m *model) command(c record.Command) verdict {
 			return settled
 		}
 	case record.AcquireWriter:
-		c.Writer = w.writer + 1
+		c.WriterTerm = w.writerTerm + 1
 	case record.Trim:
 		if c.Offset > w.end && c.Flags == 0 {
 			return m.refuse(v, record.OffsetBeyondEnd)
@@ -272,10 +272,10 @@ func (m *model) command(c record.Command) verdict {
 			return settled
 		}
 	}
-	m.flights++
+	m.numbered++
 	m.open = 0
-	m.events = append(m.events, event{flight: m.flights, command: &c})
-	return verdict{restsOn: m.flights}
+	m.events = append(m.events, event{number: m.numbered, command: &c})
+	return verdict{restsOn: m.numbered}
 }
 
 func (m *model) resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
@@ -285,7 +285,7 @@ func (m *model) resolve(id record.SessionID, epoch record.Epoch, sequence record
 	}
 	if h, there := p.at[place{epoch, sequence}]; there {
 		switch {
-		case h.flight != 0:
+		case h.number != 0:
 			return Outcome{State: Pending}
 		case sequence < p.low[epoch]:
 			return Outcome{State: Forgotten}
@@ -298,9 +298,9 @@ func (m *model) resolve(id record.SessionID, epoch record.Epoch, sequence record
 	return Outcome{State: NotNow}
 }
 
-func (m *model) drop(flight uint64) {
+func (m *model) drop(number uint64) {
 	for i, e := range m.events {
-		if e.flight >= flight && !e.committed {
+		if e.number >= number && !e.committed {
 			m.events = m.events[:i]
 			m.open = 0
 			return
@@ -308,9 +308,9 @@ func (m *model) drop(flight uint64) {
 	}
 }
 
-func (m *model) commit(flight uint64) {
+func (m *model) commit(number uint64) {
 	for i := range m.events {
-		if m.events[i].flight == flight {
+		if m.events[i].number == number {
 			m.events[i].committed = true
 		}
 	}

@@ -8,17 +8,17 @@ import "strandline.dev/internal/record"
 type view struct {
 	standing
 	id    record.SessionID
-	spans queue[flyingSpan]
+	spans queue[proposedSpan]
 	past  queue[pastEpoch] // epochs that end in flight, of those that took records
 	// changes counts the changes in flight that name this view; at 0 it goes.
 	changes int
 }
 
-// flyingSpan is a batch in flight: where its records will be.
-type flyingSpan struct {
+// proposedSpan is a batch in flight: where its records will be.
+type proposedSpan struct {
 	span
 	epoch  record.Epoch
-	flight uint64
+	number uint64
 }
 
 // pastEpoch is an epoch that ends at next.
@@ -27,7 +27,7 @@ type pastEpoch struct {
 	next  record.Sequence
 }
 
-// change is one step of a draft on a session: all it takes to undo it, or to
+// change is one step of a proposal on a session: all it takes to undo it, or to
 // leave it to the table.
 type change struct {
 	view   *view
@@ -39,7 +39,7 @@ type change struct {
 
 // find returns the batch in flight that holds the sequence, or nil. What is
 // asked for was sent last, nearly always, so the search begins there.
-func (v *view) find(epoch record.Epoch, sequence record.Sequence) *flyingSpan {
+func (v *view) find(epoch record.Epoch, sequence record.Sequence) *proposedSpan {
 	for i := v.spans.len() - 1; i >= 0; i-- {
 		p := v.spans.at(i)
 		if p.epoch == epoch && p.first <= sequence && sequence < p.end() {
@@ -62,7 +62,7 @@ func (v *view) began() record.Epoch {
 }
 
 // session tells where a session stands with everything in flight. known is
-// false if neither the table nor a draft has it.
+// false if neither the table nor a proposal has it.
 func (s *Sequencer) session(id record.SessionID) (st standing, known bool) {
 	if v := s.views[id]; v != nil {
 		return v.standing, true
@@ -74,7 +74,7 @@ func (s *Sequencer) session(id record.SessionID) (st standing, known bool) {
 }
 
 // boundary is the first sequence of an epoch that is neither in the log nor in
-// flight, for a session that stands at st.
+// number, for a session that stands at st.
 func (s *Sequencer) boundary(id record.SessionID, st standing, epoch record.Epoch) (next record.Sequence, known bool) {
 	switch {
 	case epoch == st.epoch:
@@ -108,9 +108,9 @@ func (s *Sequencer) locate(answer *Answer, id record.SessionID, epoch record.Epo
 			p, found = committed.find(epoch, first)
 		}
 		if !found && v != nil {
-			if flying := v.find(epoch, first); flying != nil {
-				p, found = flying.span, true
-				answer.RestsOn = max(answer.RestsOn, flying.flight)
+			if proposed := v.find(epoch, first); proposed != nil {
+				p, found = proposed.span, true
+				answer.RestsOn = max(answer.RestsOn, proposed.number)
 			}
 		}
 		if !found {
@@ -125,9 +125,9 @@ func (s *Sequencer) locate(answer *Answer, id record.SessionID, epoch record.Epo
 	return true
 }
 
-// change begins a change of a session by the draft d. The session stands at st
+// change begins a change of a session by the proposal d. The session stands at st
 // before it, and the caller sets where it stands after it.
-func (s *Sequencer) change(d *draft, id record.SessionID, st standing) *change {
+func (s *Sequencer) change(d *proposal, id record.SessionID, st standing) *change {
 	v := s.views[id]
 	if v == nil {
 		if n := len(s.spareViews); n > 0 {
@@ -159,20 +159,20 @@ func (c *change) beginEpoch(epoch record.Epoch) {
 }
 
 // take appends a batch to the session's current epoch.
-func (c *change) take(count uint32, offset record.Offset, flight uint64) {
+func (c *change) take(count uint32, offset record.Offset, number uint64) {
 	v := c.view
-	v.spans.pushBack(flyingSpan{
+	v.spans.pushBack(proposedSpan{
 		span:   span{first: v.next, count: uint64(count), offset: offset},
 		epoch:  v.epoch,
-		flight: flight,
+		number: number,
 	})
 	v.next += record.Sequence(count)
 	c.span = true
 }
 
-// undo takes the newest draft back: afterwards every decision is as if it had
+// undo takes the newest proposal back: afterwards every decision is as if it had
 // never been.
-func (s *Sequencer) undo(d *draft) {
+func (s *Sequencer) undo(d *proposal) {
 	for i := len(d.changes) - 1; i >= 0; i-- {
 		c := d.changes[i]
 		c.view.standing = c.before
@@ -191,8 +191,8 @@ func (s *Sequencer) undo(d *draft) {
 	s.memory.giveBack(d)
 }
 
-// retire takes the oldest draft out of the overlay when the table has it.
-func (s *Sequencer) retire(d *draft) {
+// retire takes the oldest proposal out of the overlay when the table has it.
+func (s *Sequencer) retire(d *proposal) {
 	for _, c := range d.changes {
 		if c.span {
 			c.view.spans.popFront()

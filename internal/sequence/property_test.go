@@ -19,7 +19,7 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "replay the one run of this seed")
 
 // TestEveryDecisionIsThatOfANaiveModel drives a sequencer at random: appends,
-// resends, gaps, commands, seals, drops, commits, lost offices. The seed in the
+// resends, gaps, commands, seals, drops, commits, lost leaderships. The seed in the
 // name of a failed run replays it: go test -run Naive -seed N.
 func TestEveryDecisionIsThatOfANaiveModel(t *testing.T) {
 	if *seedFlag != 0 {
@@ -41,21 +41,21 @@ type run struct {
 	follower *Table // folds what commits, and no more
 	time     int64
 	copies   []tableCopy
-	before   map[uint64]string // the overlay before each flight; void after a seal or commit
+	before   map[uint64]string // the overlay before each number; void after a seal or commit
 }
 
 // tableCopy is a copy of the follower's table, and what it held then.
 type tableCopy struct {
 	table    *Table
 	snapshot []byte
-	folds    []flyingEntry // by the follower, since
+	folds    []proposedEntry // by the follower, since
 }
 
 func runAgainstModel(t *testing.T, seed uint64) {
 	r := &run{t: t, random: rand.New(rand.NewPCG(seed, 0)), follower: NewTable(), before: map[uint64]string{}}
 	table := NewTable()
 	r.leader = &actor{table: table, sequencer: New(table)}
-	r.leader.sequencer.TakeOffice(1, 0)
+	r.leader.sequencer.StartLeading(1, 0)
 	for range 250 {
 		r.step()
 		r.checkInvariants()
@@ -63,7 +63,7 @@ func runAgainstModel(t *testing.T, seed uint64) {
 }
 
 func (r *run) step() {
-	before, flights := showDecisions(r.leader.sequencer), r.model.flights
+	before, numbered := showDecisions(r.leader.sequencer), r.model.numbered
 	switch dice := r.random.IntN(100); {
 	case dice < 55:
 		a := r.request()
@@ -85,14 +85,14 @@ func (r *run) step() {
 		r.model.open = 0
 		clear(r.before)
 	case dice < 93:
-		r.commit(r.random.IntN(len(r.leader.flying) + 1))
+		r.commit(r.random.IntN(len(r.leader.proposed) + 1))
 	case dice < 98:
 		r.drop()
 	default:
-		r.changeOffice()
+		r.loseLeadership()
 	}
-	if r.model.flights > flights {
-		r.before[r.model.flights] = before
+	if r.model.numbered > numbered {
+		r.before[r.model.numbered] = before
 	}
 }
 
@@ -123,7 +123,7 @@ func (r *run) request() *Append {
 		a.Epoch = record.Epoch(r.random.IntN(6) / 4)
 	}
 	if r.random.IntN(4) == 0 {
-		a.Writer = w.writer - min(w.writer, record.WriterTerm(r.random.IntN(3))) + record.WriterTerm(r.random.IntN(10)/9)
+		a.WriterTerm = w.writerTerm - min(w.writerTerm, record.WriterTerm(r.random.IntN(3))) + record.WriterTerm(r.random.IntN(10)/9)
 	}
 	if r.random.IntN(6) == 0 {
 		a.ExpectedEnd = w.end - record.Offset(r.random.IntN(3))
@@ -176,17 +176,17 @@ func (r *run) compare(want verdict, got Answer, what string) {
 
 // commit hands the oldest entries to the leader and the follower.
 func (r *run) commit(count int) {
-	for _, e := range r.leader.flying[:count] {
+	for _, e := range r.leader.proposed[:count] {
 		require.NoError(r.t, r.leader.sequencer.Committed(e.data, e.crc))
 		require.NoError(r.t, r.follower.Fold(e.data, e.crc))
-		r.model.commit(e.flight)
+		r.model.commit(e.number)
 		clear(r.before)
 		for i := range r.copies {
 			r.copies[i].folds = append(r.copies[i].folds, e)
 		}
 	}
 	r.checkCopies()
-	r.leader.flying = slices.Delete(r.leader.flying, 0, count)
+	r.leader.proposed = slices.Delete(r.leader.proposed, 0, count)
 	require.True(r.t, bytes.Equal(r.follower.Snapshot(nil), r.leader.table.Snapshot(nil)), "replicas agree, byte for byte")
 }
 
@@ -215,48 +215,48 @@ func (r *run) drop() {
 	if r.leader.sequencer.newest() == 0 {
 		return
 	}
-	oldest := (*r.leader.sequencer.drafts.at(0)).flight
-	flight := oldest + r.random.Uint64N(r.model.flights-oldest+1)
-	r.leader.sequencer.Drop(flight)
-	r.model.drop(flight)
-	if before, known := r.before[flight]; known {
+	oldest := (*r.leader.sequencer.proposals.at(0)).number
+	number := oldest + r.random.Uint64N(r.model.numbered-oldest+1)
+	r.leader.sequencer.Drop(number)
+	r.model.drop(number)
+	if before, known := r.before[number]; known {
 		require.Equal(r.t, before, showDecisions(r.leader.sequencer), "Drop restores exactly")
 	}
-	maps.DeleteFunc(r.before, func(f uint64, _ string) bool { return f >= flight })
-	r.leader.flying = slices.DeleteFunc(r.leader.flying, func(f flyingEntry) bool { return f.flight >= flight })
+	maps.DeleteFunc(r.before, func(f uint64, _ string) bool { return f >= number })
+	r.leader.proposed = slices.DeleteFunc(r.leader.proposed, func(f proposedEntry) bool { return f.number >= number })
 }
 
-// changeOffice loses the office with drafts in flight, of which the first few
+// loseLeadership stops leading with proposals in flight, of which the first few
 // commit all the same, and takes it again, now and then after a restart.
-func (r *run) changeOffice() {
-	r.leader.sequencer.LeaveOffice()
+func (r *run) loseLeadership() {
+	r.leader.sequencer.StopLeading()
 	clear(r.before)
-	kept := r.random.IntN(len(r.leader.flying) + 1)
+	kept := r.random.IntN(len(r.leader.proposed) + 1)
 	r.commit(kept)
-	r.leader.flying = nil
+	r.leader.proposed = nil
 	r.model.drop(1)
 	if r.random.IntN(2) == 0 {
 		snapshot := r.leader.table.Snapshot(nil)
 		table, err := RestoreTable(snapshot)
 		require.NoError(r.t, err)
 		require.True(r.t, bytes.Equal(snapshot, table.Snapshot(nil)))
-		flights := r.leader.sequencer.flights
+		flights := r.leader.sequencer.numbered
 		r.leader = &actor{table: table, sequencer: New(table)}
-		r.leader.sequencer.flights = flights
+		r.leader.sequencer.numbered = flights
 	}
-	r.leader.sequencer.TakeOffice(1, 0)
+	r.leader.sequencer.StartLeading(1, 0)
 }
 
 // checkInvariants proves what must hold between any two calls.
 func (r *run) checkInvariants() {
 	s := r.leader.sequencer
 	require.Equal(r.t, r.model.world().end, s.End(), "the ends agree")
-	require.Equal(r.t, len(r.leader.flying), s.InFlight())
+	require.Equal(r.t, len(r.leader.proposed), s.InFlight())
 	changes := 0
-	for i := range s.drafts.len() {
-		d := *s.drafts.at(i)
+	for i := range s.proposals.len() {
+		d := *s.proposals.at(i)
 		changes += len(d.changes)
-		require.Equal(r.t, i < s.sealed, d.sealed, "sealed drafts are the oldest")
+		require.Equal(r.t, i < s.sealed, d.sealed, "sealed proposals are the oldest")
 	}
 	for id, v := range s.views {
 		require.Equal(r.t, id, v.id)
@@ -268,18 +268,18 @@ func (r *run) checkInvariants() {
 		require.Equal(r.t, r.leader.table.chain, s.chain)
 		require.Equal(r.t, r.leader.table.time, s.time)
 	}
-	if s.drafts.len() == 0 {
+	if s.proposals.len() == 0 {
 		require.Equal(r.t, r.leader.table.log, s.log, "with nothing in flight, the overlay is the table")
 		require.Empty(r.t, s.views)
 	}
 }
 
-// showDecisions is the overlay but for which draft takes the next batch.
+// showDecisions is the overlay but for which proposal takes the next batch.
 func showDecisions(s *Sequencer) string {
 	text := showOverlay(s)
-	for i := range s.drafts.len() {
-		d := *s.drafts.at(i)
-		text += fmt.Sprintln(d.flight, d.sealed)
+	for i := range s.proposals.len() {
+		d := *s.proposals.at(i)
+		text += fmt.Sprintln(d.number, d.sealed)
 	}
 	lines := strings.Split(text, "\n")
 	return strings.Join(slices.Delete(lines, 1, 2), "\n")

@@ -11,19 +11,19 @@ import (
 	"strandline.dev/internal/record"
 )
 
-func TestADraftIsAnEntryWithTheProducersBytes(t *testing.T) {
+func TestAProposalIsAnEntryWithTheProducersBytes(t *testing.T) {
 	s := New(NewTable())
-	s.TakeOffice(5, 0)
+	s.StartLeading(5, 0)
 	a := request(t, Append{})
 	a.Batches = append(a.Batches, batchOf(t, 3, 9))
 	sent := []record.Batch{slices.Clone(a.Batches[0]), slices.Clone(a.Batches[1])}
 	require.Nil(t, s.Append(measured(a)).Refusal)
 	require.Equal(t, sent, a.Batches, "the caller's bytes are left alone")
 
-	drafts := s.Seal(77)
-	require.Len(t, drafts, 1)
-	require.Equal(t, record.Checksum(drafts[0].Data), drafts[0].CRC)
-	e, err := record.ParseEntry(drafts[0].Data)
+	proposals := s.Seal(77)
+	require.Len(t, proposals, 1)
+	require.Equal(t, record.Checksum(proposals[0].Data), proposals[0].CRC)
+	e, err := record.ParseEntry(proposals[0].Data)
 	require.NoError(t, err)
 	require.Equal(t, [3]int64{77, 0, 5}, [3]int64{e.Time, int64(e.First), int64(e.Count)})
 	rest := e.Body
@@ -42,11 +42,11 @@ func TestADraftIsAnEntryWithTheProducersBytes(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-// The room for metadata is made larger when a draft of many small batches
+// The room for metadata is made larger when a proposal of many small batches
 // needs it, again and again in the same buffer.
-func TestADraftOfManySmallBatchesMakesRoomForTheirMetadata(t *testing.T) {
+func TestAProposalOfManySmallBatchesMakesRoomForTheirMetadata(t *testing.T) {
 	s := New(NewTable())
-	s.TakeOffice(1, 0)
+	s.StartLeading(1, 0)
 	a := request(t, Append{})
 	for round := range 3 {
 		for range 5000 {
@@ -81,7 +81,7 @@ func TestAKafkaSequenceWraps(t *testing.T) {
 	table, _ := busyReplica(t)
 	table.openSession(9, MaxLeaseMs, true).next = kafkaSequences - 1
 	s := New(table)
-	s.TakeOffice(2, 0)
+	s.StartLeading(2, 0)
 	across := s.Append(request(t, Append{Session: 9, Implicit: true, First: kafkaSequences - 1}))
 	require.Nil(t, across.Refusal)
 	behind := s.Append(request(t, Append{Session: 9, Implicit: true, First: 1}))
@@ -107,7 +107,7 @@ func TestMalformedAppendsAreRefusedWhateverTheLogHolds(t *testing.T) {
 		"Kafka's sequence":    {func(a *Append) { a.Implicit, a.First = true, kafkaSequences }, record.Invalid},
 	} {
 		s := New(NewTable())
-		s.TakeOffice(1, 0)
+		s.StartLeading(1, 0)
 		a := request(t, Append{Session: 1})
 		c.change(a)
 		answer := s.Append(a)
@@ -118,7 +118,7 @@ func TestMalformedAppendsAreRefusedWhateverTheLogHolds(t *testing.T) {
 
 func TestOpenSessionsAreBounded(t *testing.T) {
 	s := New(NewTable())
-	s.TakeOffice(1, 0)
+	s.StartLeading(1, 0)
 	open := func(id int) Answer {
 		return s.Command(record.Command{Kind: record.OpenSession, Session: record.SessionID(id), Lease: 1000})
 	}
@@ -163,7 +163,7 @@ func TestOpenSessionsAreBounded(t *testing.T) {
 // Producers that come once and never again do not lock others out for a day.
 func TestSilentProducersMakeRoomForOthers(t *testing.T) {
 	s := New(NewTable())
-	s.TakeOffice(1, 0)
+	s.StartLeading(1, 0)
 	appendTo := func(id int) *record.Refusal {
 		return s.Append(request(t, Append{Session: record.SessionID(id), Implicit: true})).Refusal
 	}
@@ -210,7 +210,7 @@ func commitAll(t testing.TB, s *Sequencer) {
 
 func TestPastEpochsAreBounded(t *testing.T) {
 	s := New(NewTable())
-	s.TakeOffice(1, 0)
+	s.StartLeading(1, 0)
 	s.Command(record.Command{Kind: record.OpenSession, Session: 1, Lease: 1000})
 	for epoch := range record.Epoch(MaxPastEpochs + 3) {
 		require.Nil(t, s.Append(request(t, Append{Session: 1, Epoch: epoch})).Refusal)
@@ -286,7 +286,7 @@ func TestOneFlippedBitInASnapshotIsNoticed(t *testing.T) {
 
 func TestASessionThatWasKeptAfterItsEndWasDueStaysOpen(t *testing.T) {
 	s := New(NewTable())
-	s.TakeOffice(1, 0)
+	s.StartLeading(1, 0)
 	require.Nil(t, s.Command(record.Command{Kind: record.OpenSession, Session: 7, Lease: 1000}).Refusal)
 	commitAll(t, s)
 	now := int64(0)

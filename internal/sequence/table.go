@@ -20,7 +20,7 @@ type Table struct {
 // table has one, and the sequencer another that is ahead of it.
 type logState struct {
 	start, end record.Offset // records [start, end) are readable; start <= end
-	writer     record.WriterTerm
+	writerTerm record.WriterTerm
 	sealed     bool
 	fenced     bool // once writer is above 0, appends without a term are refused
 	sessions   int  // open ones
@@ -53,10 +53,10 @@ func (t *Table) Time() int64 { return t.time }
 func (t *Table) Chain() uint64 { return t.chain }
 
 // Writer is the newest writer term that was granted, 0 if none was.
-func (t *Table) Writer() record.WriterTerm { return t.log.writer }
+func (t *Table) WriterTerm() record.WriterTerm { return t.log.writerTerm }
 
 // shut reports whether an append without a writer term is refused.
-func (l *logState) shut() bool { return l.fenced && l.writer > 0 }
+func (l *logState) shut() bool { return l.fenced && l.writerTerm > 0 }
 
 // Sealed tells whether the log takes no more appends.
 func (t *Table) Sealed() bool { return t.log.sealed }

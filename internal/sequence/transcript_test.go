@@ -35,11 +35,11 @@ type stage struct {
 type actor struct {
 	table     *Table
 	sequencer *Sequencer
-	flying    []flyingEntry // sealed and neither committed nor dropped
+	proposed  []proposedEntry // sealed and neither committed nor dropped
 }
 
-type flyingEntry struct {
-	flight uint64
+type proposedEntry struct {
+	number uint64
 	data   []byte
 	crc    uint32
 }
@@ -79,11 +79,11 @@ func (s *stage) run(d *datadriven.TestData) string {
 	id := record.SessionID(args.number("session", 0))
 	epoch := record.Epoch(args.number("epoch", 0))
 	switch d.Cmd {
-	case "take-office":
-		q.TakeOffice(int32(args.number("term", 1)), args.number("now", 0))
-	case "leave-office":
-		q.LeaveOffice()
-		on.flying = nil
+	case "start-leading":
+		q.StartLeading(int32(args.number("term", 1)), args.number("now", 0))
+	case "stop-leading":
+		q.StopLeading()
+		on.proposed = nil
 	case "append":
 		return describe(q.Append(s.request(args)))
 	case "many":
@@ -112,9 +112,9 @@ func (s *stage) run(d *datadriven.TestData) string {
 	case "commit":
 		return s.commit(args.text("on", "a"), int(args.number("count", 1)))
 	case "drop":
-		flight := uint64(args.number("flight", 0))
-		q.Drop(flight)
-		on.flying = slices.DeleteFunc(on.flying, func(f flyingEntry) bool { return f.flight >= flight })
+		number := uint64(args.number("number", 0))
+		q.Drop(number)
+		on.proposed = slices.DeleteFunc(on.proposed, func(f proposedEntry) bool { return f.number >= number })
 	case "restart":
 		snapshot := on.table.Snapshot(nil)
 		table, err := RestoreTable(snapshot)
@@ -139,7 +139,7 @@ func (s *stage) request(args arguments) *Append {
 		Epoch:       record.Epoch(args.number("epoch", 0)),
 		First:       record.Sequence(args.number("first", 0)),
 		LowWater:    record.Sequence(args.number("low", 0)),
-		Writer:      record.WriterTerm(args.number("writer", 0)),
+		WriterTerm:  record.WriterTerm(args.number("writer", 0)),
 		ExpectedEnd: record.Offset(args.number("end", int64(NoExpectation))),
 		Atomic:      args.HasArg("atomic"),
 		Implicit:    args.HasArg("implicit"),
@@ -184,7 +184,7 @@ func (s *stage) many(args arguments, q *Sequencer) string {
 		q.Append(between)
 	}
 	s.actor(args.text("on", "a")).seal(0)
-	s.commit(args.text("on", "a"), len(s.actor(args.text("on", "a")).flying))
+	s.commit(args.text("on", "a"), len(s.actor(args.text("on", "a")).proposed))
 	return describe(last)
 }
 
@@ -198,13 +198,13 @@ func (s *stage) command(args arguments) record.Command {
 	kind, known := commands[args.CmdArgs[0].Key]
 	require.True(s.t, known, "%s: unknown command", args.Pos)
 	c := record.Command{
-		Kind:    kind,
-		Session: record.SessionID(args.number("session", 0)),
-		Epoch:   record.Epoch(args.number("epoch", 0)),
-		Lease:   uint32(args.number("lease", 10_000)),
-		Offset:  record.Offset(args.number("before", 0)),
-		Writer:  record.WriterTerm(args.number("writer", 0)),
-		Text:    []byte(args.text("text", "")),
+		Kind:       kind,
+		Session:    record.SessionID(args.number("session", 0)),
+		Epoch:      record.Epoch(args.number("epoch", 0)),
+		Lease:      uint32(args.number("lease", 10_000)),
+		Offset:     record.Offset(args.number("before", 0)),
+		WriterTerm: record.WriterTerm(args.number("writer", 0)),
+		Text:       []byte(args.text("text", "")),
 	}
 	if args.HasArg("fast-forward") {
 		c.Flags = record.FlagFastForward
@@ -218,21 +218,21 @@ func (s *stage) command(args arguments) record.Command {
 func (a *actor) seal(time int64) string {
 	var out strings.Builder
 	for _, d := range a.sequencer.Seal(time) {
-		a.flying = append(a.flying, flyingEntry{flight: d.Flight, data: slices.Clone(d.Data), crc: d.CRC})
+		a.proposed = append(a.proposed, proposedEntry{number: d.Number, data: slices.Clone(d.Data), crc: d.CRC})
 		what := fmt.Sprintf("records [%d,%d)", d.First, d.First+record.Offset(d.Count))
 		if d.Count == 0 {
 			what = fmt.Sprintf("command at %d", d.First)
 		}
-		fmt.Fprintf(&out, "draft %d: %s, time %d\n", d.Flight, what, d.Time)
+		fmt.Fprintf(&out, "proposal %d: %s, time %d\n", d.Number, what, d.Time)
 	}
 	return out.String()
 }
 
 func (s *stage) commit(from string, count int) string {
 	f := s.replicas[from]
-	require.GreaterOrEqual(s.t, len(f.flying), count)
-	entries := f.flying[:count]
-	f.flying = f.flying[count:]
+	require.GreaterOrEqual(s.t, len(f.proposed), count)
+	entries := f.proposed[:count]
+	f.proposed = f.proposed[count:]
 	for _, name := range slices.Sorted(maps.Keys(s.replicas)) {
 		for _, e := range entries {
 			if err := s.replicas[name].sequencer.Committed(e.data, e.crc); err != nil {
@@ -255,7 +255,7 @@ func describe(a Answer) string {
 		case record.EndMismatch, record.OffsetBeyondEnd:
 			fmt.Fprintf(&out, "  end %d\n", r.End)
 		case record.Fenced:
-			fmt.Fprintf(&out, "  newest %d\n", r.Writer)
+			fmt.Fprintf(&out, "  newest %d\n", r.WriterTerm)
 		case record.TooLarge:
 			fmt.Fprintf(&out, "  limit %d\n", r.Limit)
 		}
@@ -264,8 +264,8 @@ func describe(a Answer) string {
 		if a.Duplicate {
 			out.WriteString(" duplicate")
 		}
-		if a.Writer != 0 {
-			fmt.Fprintf(&out, " writer %d", a.Writer)
+		if a.WriterTerm != 0 {
+			fmt.Fprintf(&out, " writer %d", a.WriterTerm)
 		}
 		if a.Epoch != 0 {
 			fmt.Fprintf(&out, " epoch %d", a.Epoch)
@@ -279,7 +279,7 @@ func describe(a Answer) string {
 		fmt.Fprintf(&out, "  at [%d,%d)\n", run.First, run.First+record.Offset(run.Count))
 	}
 	if a.RestsOn != 0 {
-		fmt.Fprintf(&out, "  rests on draft %d\n", a.RestsOn)
+		fmt.Fprintf(&out, "  rests on proposal %d\n", a.RestsOn)
 	}
 	return out.String()
 }
@@ -287,7 +287,7 @@ func describe(a Answer) string {
 func showTable(t *Table) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "log [%d,%d) time %d writer %d sealed %v config %q\n",
-		t.Start(), t.End(), t.Time(), t.Writer(), t.Sealed(), t.Config())
+		t.Start(), t.End(), t.Time(), t.WriterTerm(), t.Sealed(), t.Config())
 	fmt.Fprintf(&out, "sessions %d open, %d ended; %d spans\n", t.OpenSessions(), t.EndedSessions(), t.Spans())
 	for _, id := range t.sessions.byID.Keys() {
 		s := t.sessions.get(id)
@@ -323,14 +323,14 @@ func showSpans(out *strings.Builder, spans *spanList) {
 // showOverlay tells all that decisions depend on besides the table.
 func showOverlay(s *Sequencer) string {
 	var out strings.Builder
-	if !s.inOffice {
-		return "out of office\n"
+	if !s.leading {
+		return "not leading\n"
 	}
-	fmt.Fprintf(&out, "log [%d,%d) writer %d sealed %v, %d sessions\n", s.log.start, s.log.end, s.log.writer, s.log.sealed, s.log.sessions)
-	fmt.Fprint(&out, "drafts")
-	for i := range s.drafts.len() {
-		d := *s.drafts.at(i)
-		fmt.Fprintf(&out, " %d", d.flight)
+	fmt.Fprintf(&out, "log [%d,%d) writer %d sealed %v, %d sessions\n", s.log.start, s.log.end, s.log.writerTerm, s.log.sealed, s.log.sessions)
+	fmt.Fprint(&out, "proposals")
+	for i := range s.proposals.len() {
+		d := *s.proposals.at(i)
+		fmt.Fprintf(&out, " %d", d.number)
 		switch {
 		case d.sealed:
 			out.WriteString(" sealed")
@@ -350,7 +350,7 @@ func showOverlay(s *Sequencer) string {
 		}
 		for i := range v.spans.len() {
 			p := v.spans.at(i)
-			fmt.Fprintf(&out, ", %d:[%d,%d) at %d in %d", p.epoch, p.first, p.end(), p.offset, p.flight)
+			fmt.Fprintf(&out, ", %d:[%d,%d) at %d in %d", p.epoch, p.first, p.end(), p.offset, p.number)
 		}
 		out.WriteString("\n")
 	}

@@ -177,9 +177,9 @@ func (n *node) open(id uint64, fresh bool) error {
 	}
 	n.replica, err = runtime.OpenStepped(runtime.Options{
 		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
-		Eager:   founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
-		Send:    n.send,
-		Damaged: n.foundDamage,
+		FirstLeader: founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
+		Send:        n.send,
+		Damaged:     n.foundDamage,
 		Address: func(id uint64) string {
 			if node := n.nodeOf(id); node != 0 {
 				return strconv.FormatUint(node, 10)

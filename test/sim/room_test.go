@@ -184,7 +184,7 @@ func answered(q *core.Request, a sequence.Answer) history.Event {
 	if q.Command.Kind == record.Trim {
 		e.Start = new(int64(a.Start))
 	}
-	e.Writer = uint64(a.Writer)
+	e.Writer = uint64(a.WriterTerm)
 	return e
 }
 

@@ -78,7 +78,7 @@ func (s *soloist) do() {
 
 func (s *soloist) acquire() {
 	s.command(history.Event{Verb: history.Writer}, record.Command{Kind: record.AcquireWriter}, func(a sequence.Answer, e *history.Event) {
-		s.term, e.Writer = uint64(a.Writer), uint64(a.Writer)
+		s.term, e.Writer = uint64(a.WriterTerm), uint64(a.WriterTerm)
 		e.End = new(int64(a.End))
 	})
 }
@@ -102,7 +102,7 @@ func (s *soloist) append(term uint64, expected record.Offset) {
 	}
 	s.call(e, func() *core.Request {
 		a := w.batch(values)
-		a.Writer, a.ExpectedEnd = record.WriterTerm(term), expected
+		a.WriterTerm, a.ExpectedEnd = record.WriterTerm(term), expected
 		return &core.Request{Append: a}
 	}, s.learnEnd)
 }

@@ -12,17 +12,17 @@ import (
 func TestWhatIsInFlightWhenAReplicaEndsMayBeInTheLog(t *testing.T) {
 	b := newBench(t)
 	b.settle()
-	flying := b.append(values(t, "in flight"))
+	pending := b.append(values(t, "in flight"))
 	b.step()
 	b.core.Fail(record.Refuse(record.Corrupt, "an entry cannot be read"))
 	b.step()
-	require.Equal(t, record.MaybeDone, flying.Refusal.Reason.Outcome())
+	require.Equal(t, record.MaybeDone, pending.Refusal.Reason.Outcome())
 	later := b.append(values(t, "later"))
 	b.step()
 	require.Equal(t, record.Corrupt, later.Refusal.Reason)
 }
 
-func TestAQuestionBeforeOfficeWaitsForOffice(t *testing.T) {
+func TestAQuestionWaitsUntilTheLeaderIsReady(t *testing.T) {
 	b := newBench(t)
 	b.settle()
 	b.append(values(t, "acknowledged"))
@@ -32,7 +32,7 @@ func TestAQuestionBeforeOfficeWaitsForOffice(t *testing.T) {
 	for b.step(); !b.core.leading; {
 		b.sync()
 	}
-	require.False(t, b.core.office)
+	require.False(t, b.core.leaderReady)
 	b.core.Confirm(func(r *record.Refusal) {
 		require.Nil(t, r)
 		require.Equal(t, record.Offset(1), b.core.table.End())

@@ -32,16 +32,16 @@ func (c *Core) Append(r *Request) {
 // propose gives the queue to the sequencer and what it accepts to Raft: one entry
 // for all that waits, or a few where it does not fit or commands are among it.
 func (c *Core) propose() {
-	for c.office && len(c.queue) > 0 && c.mayPropose() {
+	for c.leaderReady && len(c.queue) > 0 && c.mayPropose() {
 		decided, taken, bytes := c.decide()
 		dropped := c.send(c.sequencer.Seal(c.now.Unix), bytes, timing{oldest: taken[0].Arrived, proposed: c.now.Nano})
-		c.settle(decided, taken, dropped)
+		c.deferAnswers(decided, taken, dropped)
 		clear(decided)
 		clear(taken)
 		if len(c.queue) == 0 && cap(taken) <= maxSpareQueue {
 			c.queue = taken[:0]
 		}
-		if dropped.Flight != 0 {
+		if dropped.Number != 0 {
 			return // Raft takes nothing now; the next tick or message tries again
 		}
 	}
@@ -83,41 +83,41 @@ func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int)
 	return decided, taken, bytes
 }
 
-// send proposes the drafts of a drain of so many bytes. It returns the first one
+// send proposes what was made of a drain of so many bytes. It returns the first one
 // that Raft did not take, if any; that one and those after it are undone in the
 // sequencer.
-func (c *Core) send(drafts []sequence.Draft, bytes int, t timing) (dropped sequence.Draft) {
+func (c *Core) send(made []sequence.Proposal, bytes int, t timing) (dropped sequence.Proposal) {
 	c.drains++
-	for i, d := range drafts {
+	for i, d := range made {
 		if err := c.raft.Propose(d.Data); err != nil {
 			c.logger.Debug("raft dropped a proposal", "error", err)
-			c.sequencer.Drop(d.Flight)
+			c.sequencer.Drop(d.Number)
 			return d
 		}
-		p := proposal{flight: d.Flight, drain: c.drains, crc: d.CRC, timing: t}
-		if i+1 == len(drafts) {
+		p := proposal{number: d.Number, drain: c.drains, crc: d.CRC, timing: t}
+		if i+1 == len(made) {
 			p.bytes = bytes
 		}
 		c.proposals = append(c.proposals, p)
 		c.unplaced++
 	}
-	return sequence.Draft{}
+	return sequence.Proposal{}
 }
 
-// settle puts each answer where it waits for what it rests on. Requests that
-// rest on a dropped draft go back to the head of the queue, in order; but for one
-// of which Raft has taken a part, in drafts before that one.
-func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped sequence.Draft) {
+// deferAnswers puts each answer where it waits for what it rests on. Requests that
+// rest on a dropped proposal go back to the head of the queue, in order; but for one
+// of which Raft has taken a part, in proposals before that one.
+func (c *Core) deferAnswers(decided []sequence.Answer, taken []*Request, dropped sequence.Proposal) {
 	var again []*Request
 	for i, a := range decided {
 		done := taken[i].Done
 		c.notice(taken[i], a)
 		switch {
-		case dropped.Flight != 0 && a.RestsOn >= dropped.Flight && a.Refusal == nil && a.First.Count > 0 && a.First.First < dropped.First:
+		case dropped.Number != 0 && a.RestsOn >= dropped.Number && a.Refusal == nil && a.First.Count > 0 && a.First.First < dropped.First:
 			// Decided again it would append that part twice, and refused it would
 			// count as not done.
 			c.answer(done, sequence.Answer{Refusal: record.Refuse(record.OutcomeUnknown, "only a part of the request was proposed; it may be in the log")})
-		case dropped.Flight != 0 && a.RestsOn >= dropped.Flight:
+		case dropped.Number != 0 && a.RestsOn >= dropped.Number:
 			again = append(again, taken[i])
 			c.queued += taken[i].bytes()
 			if taken[i].expiry {
@@ -129,7 +129,7 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped seque
 		case a.Refusal != nil:
 			// It rests on committed state only, but another leader may have
 			// gone further by now.
-			c.confirm.addOffice(func(r *record.Refusal) {
+			c.confirm.addLeading(func(r *record.Refusal) {
 				if r != nil {
 					a.Refusal = r
 				}
@@ -146,9 +146,9 @@ func (c *Core) settle(decided []sequence.Answer, taken []*Request, dropped seque
 
 // wait lets an answer wait for a proposal; it reports false if that one has
 // committed already.
-func (c *Core) wait(flight uint64, a Answered) bool {
+func (c *Core) wait(number uint64, a Answered) bool {
 	for i := len(c.proposals) - 1; i >= 0; i-- {
-		if f := &c.proposals[i]; f.flight == flight {
+		if f := &c.proposals[i]; f.number == number {
 			f.answers = append(f.answers, a)
 			return true
 		}

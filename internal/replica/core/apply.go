@@ -66,9 +66,9 @@ func (c *Core) applyEntry(e *raftpb.Entry) error {
 	}
 	c.applied = e.GetIndex()
 	c.storage.applied, c.storage.appliedTerm = c.applied, e.GetTerm()
-	if c.leading && !c.office && e.GetTerm() == c.term {
-		c.office = true
-		c.sequencer.TakeOffice(int32(c.term), c.now.Monotonic)
+	if c.leading && !c.leaderReady && e.GetTerm() == c.term {
+		c.leaderReady = true
+		c.sequencer.StartLeading(int32(c.term), c.now.Monotonic)
 	}
 	return nil
 }

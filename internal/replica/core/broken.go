@@ -26,8 +26,8 @@ func brokenArrival(c *Core, a *sequence.Append) {
 	if a == nil {
 		return
 	}
-	if flaw.Is(flaw.FenceOnArrival) && a.Writer == c.table.Writer() {
-		a.Writer = 0
+	if flaw.Is(flaw.FenceOnArrival) && a.WriterTerm == c.table.WriterTerm() {
+		a.WriterTerm = 0
 	}
 	if flaw.Is(flaw.ConditionOnArrival) && a.ExpectedEnd == c.table.End() {
 		a.ExpectedEnd = sequence.NoExpectation

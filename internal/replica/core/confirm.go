@@ -32,8 +32,8 @@ const questionBytes = 16
 // question is somebody who waits.
 type question struct {
 	done func(*record.Refusal)
-	// office: it rests on this replica leading, and ends with that.
-	office bool
+	// leading: it rests on this replica leading, and ends with that.
+	leading bool
 }
 
 type confirmed struct {
@@ -55,7 +55,7 @@ func (c *Core) Confirm(done func(*record.Refusal)) {
 		answer(c.failed)
 	case c.leader == 0:
 		answer(c.notLeader())
-	case flaw.Is(flaw.LeaseRead) && c.office, flaw.Is(flaw.FollowerRead) && !c.leading:
+	case flaw.Is(flaw.LeaseRead) && c.leaderReady, flaw.Is(flaw.FollowerRead) && !c.leading:
 		answer(nil)
 	default:
 		c.confirm.add(answer)
@@ -65,8 +65,8 @@ func (c *Core) Confirm(done func(*record.Refusal)) {
 // askConfirmation starts a ReadIndex if somebody waits and none is under way.
 func (c *Core) askConfirmation() {
 	q := &c.confirm
-	if len(q.waiting) == 0 || len(q.asked) > 0 || c.leader == 0 || c.leading && !c.office {
-		return // before office a leader does not know what has committed
+	if len(q.waiting) == 0 || len(q.asked) > 0 || c.leader == 0 || c.leading && !c.leaderReady {
+		return // before it is ready a leader does not know what has committed
 	}
 	q.asked, q.waiting = q.waiting, nil
 	if q.number == 0 {
@@ -85,9 +85,9 @@ func (q *confirmations) add(done func(*record.Refusal)) {
 	q.waiting = append(q.waiting, question{done: done})
 }
 
-// addOffice adds what is true only as long as this replica leads.
-func (q *confirmations) addOffice(done func(*record.Refusal)) {
-	q.waiting = append(q.waiting, question{done: done, office: true})
+// addLeading adds what is true only as long as this replica leads.
+func (q *confirmations) addLeading(done func(*record.Refusal)) {
+	q.waiting = append(q.waiting, question{done: done, leading: true})
 }
 
 func (q *confirmations) empty() bool {
@@ -128,7 +128,7 @@ func (q *confirmations) endTerm(r *record.Refusal) {
 	all := q.all()
 	*q = confirmations{number: q.number, known: q.known}
 	for _, a := range all {
-		if a.office {
+		if a.leading {
 			a.done(r)
 		} else {
 			q.waiting = append(q.waiting, a)

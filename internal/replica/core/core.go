@@ -71,27 +71,27 @@ type Core struct {
 	leader  uint64 // replica id of the leader as Raft knows it; 0: none
 	term    uint64
 	leading bool
-	// office is true from the first committed entry of this leader's own term
+	// leaderReady is true from the first committed entry of this leader's own term
 	// until leadership ends. Only then is the sequencer complete.
-	office bool
-	// eager: nobody has led this log yet, and this replica is the one to begin.
-	eager   bool
-	alone   int // ticks without a leader
-	unheard int // ticks since the leader was heard of
-	hurry   int // ticks until this replica campaigns, see PeerGone; 0: it does not
+	leaderReady bool
+	// firstLeader: nobody has led this log yet, and this replica is the one to begin.
+	firstLeader         bool
+	ticksWithoutLeader  int // ticks without a leader
+	ticksSinceHeartbeat int // ticks since the leader was heard of
+	electionDelay       int // ticks until this replica starts an election, see PeerGone; 0: it does not
 	// room is what this disk has room for; trimmed is the index of the newest
 	// trim that was applied. See room.go.
 	room    sequence.Room
 	trimmed uint64
 
-	// far: entries take much longer to their commit than to this disk, so the
+	// highLatency: entries take much longer to their commit than to this disk, so the
 	// time between is the network's. See mayFly.
-	far       bool
-	handover  handover
-	slowness  slowness
-	stalled   bool // the disk hangs, see stall
-	heard     heard
-	reshaping uint64 // index of the newest change of the configuration
+	highLatency bool
+	handover    handover
+	slowness    slowness
+	stalled     bool // the disk hangs, see stall
+	heard       heard
+	reshaping   uint64 // index of the newest change of the configuration
 	// covering is the index of an entry that this leader has proposed since the
 	// configuration changed last, see ConfigurationDurable; 0: none.
 	covering uint64
@@ -99,9 +99,9 @@ type Core struct {
 	// committed is Config.Committed; nil: nobody measures.
 	committed func(queued, took time.Duration)
 
-	confirm confirmations
-	failed  *record.Refusal
-	calm    int // ticks in which nothing happened at all
+	confirm    confirmations
+	failed     *record.Refusal
+	quietTicks int // ticks in which nothing happened at all
 	// busy is when the newest entry came, in monotonic ms. idle: that is long ago,
 	// and memory that serves a busy log has been released.
 	busy int64
@@ -109,7 +109,7 @@ type Core struct {
 
 	snapshotTicks int // since followers with a snapshot were looked at
 
-	awaiting  []func() // called once in office
+	awaiting  []func() // called once the leader is ready
 	leaving   []func() // called once a handover is over
 	replaying []func() // called once applied has reached opened
 	draining  []func() // called when nothing waits any more
@@ -134,9 +134,9 @@ const (
 	// gigabit for half a second.
 	windowBytes = 64 << 20
 
-	// farMillis between a write here and its commit make a link slow: a
+	// highLatencyMillis between a write here and its commit make a link slow: a
 	// follower's disk alone seldom takes so long.
-	farMillis = 5
+	highLatencyMillis = 5
 
 	// maxQueuedBytes bounds the appends that wait for their turn. The gRPC port
 	// holds back before; this is for programs that embed a node.
@@ -145,18 +145,18 @@ const (
 	// TickMillis is the length of a tick.
 	TickMillis = 50
 
-	// A follower that hears nothing for 500 to 1000 ms campaigns; it hears of
+	// A follower that hears nothing for 500 to 1000 ms starts an election; it hears of
 	// an idle leader every 100 ms.
-	electionTicks  = 10
-	heartbeatTicks = 2
-	eagerTicks     = 6
-	// drowsyAfter ticks in which nothing happened the log is drowsy: only every
-	// DrowsyEvery-th tick is still one. Ten seconds, and two ticks a second: a
+	electionTicks    = 10
+	heartbeatTicks   = 2
+	firstLeaderTicks = 6
+	// idleAfter ticks in which nothing happened the log is idle: only every
+	// IdleEvery-th tick is still one. Ten seconds, and two ticks a second: a
 	// thousand idle logs then cost what a hundred did. Whatever happens wakes
 	// all replicas up, the loss of a node too, so that an idle log gets a new
 	// leader as fast as a busy one unless a disk dies silently under its leader.
-	drowsyAfter = 200
-	DrowsyEvery = 10
+	idleAfter = 200
+	IdleEvery = 10
 	// idleMillis without a new entry make a log release memory.
 	idleMillis = 10_000
 )
@@ -239,9 +239,9 @@ type Config struct {
 	HardState segment.HardState
 	Memory    *budget.Memory // the node's, which the log shares with others
 	Logger    *slog.Logger
-	// Eager lets this replica of a new log campaign without waiting for an
+	// FirstLeader lets this replica of a new log start an election without waiting for an
 	// election timeout.
-	Eager bool
+	FirstLeader bool
 	// Address returns where the clients of a replica's node go. May be nil.
 	Address func(replica uint64) string
 	// Committed is called for each entry proposed here that has committed: for how
@@ -272,7 +272,7 @@ func New(o Config) (*Core, error) {
 		id: o.ID, logger: o.Logger, table: table, sequencer: sequence.New(table),
 		short:   shortage{yes: log.StartOffset() > table.Start()},
 		tail:    tail.New(o.Memory.Tails, max(table.Start(), log.StartOffset()), table.End()),
-		address: o.Address, eager: o.Eager, committed: o.Committed,
+		address: o.Address, firstLeader: o.FirstLeader, committed: o.Committed,
 		applied: index, opened: hard.Commit, commit: hard.Commit, durable: last, term: hard.Term,
 	}
 	c.storage = &storage{
@@ -314,20 +314,20 @@ func (c *Core) Tick() {
 	if c.failed != nil {
 		return
 	}
-	c.calm++
+	c.quietTicks++
 	c.heard.tick()
 	c.protect(c.raft.Tick)
 	c.confirm.tick()
 	c.handover.tick()
 	c.storage.feed.tick()
 	c.storage.base.tick()
-	c.hurried()
-	c.lonely()
-	c.unanswered()
+	c.delayedElection()
+	c.leaderless()
+	c.unansweredQuestions()
 	c.missing()
 	c.release()
 	c.handOverStalled()
-	if !c.office {
+	if !c.leaderReady {
 		return
 	}
 	c.retrySnapshots()
@@ -404,7 +404,7 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 		return nil
 	}
 	if m.GetFrom() == c.leader {
-		c.unheard = 0
+		c.ticksSinceHeartbeat = 0
 	}
 	if c.leading {
 		c.heard.from(m.GetFrom())
@@ -476,7 +476,7 @@ func (c *Core) handle(rd raft.Ready) {
 	if rd.SoftState != nil {
 		c.leader = rd.SoftState.Lead
 		if c.leader != 0 {
-			c.eager, c.hurry = false, 0
+			c.firstLeader, c.electionDelay = false, 0
 		}
 	}
 	if rd.HardState != nil && rd.HardState.GetTerm() != c.term {
@@ -513,7 +513,7 @@ func (c *Core) handle(rd raft.Ready) {
 // endTerm drops what rested on leading until now.
 func (c *Core) endTerm(term uint64) {
 	c.term, c.leading = term, false
-	c.handover, c.slowness, c.far = handover{}, slowness{}, false
+	c.handover, c.slowness, c.highLatency = handover{}, slowness{}, false
 	c.covering = 0
 	c.storage.feed.clear()
 	c.heard.reset()
@@ -522,12 +522,12 @@ func (c *Core) endTerm(term uint64) {
 	if flaw.Is(flaw.UnknownToldAsFailed) {
 		unknown = notLeader
 	}
-	c.leaveOffice(notLeader, unknown)
+	c.endLeadership(notLeader, unknown)
 }
 
-// leaveOffice answers everything that waits: what was accepted with unknown,
+// endLeadership answers everything that waits: what was accepted with unknown,
 // the rest with refused.
-func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
+func (c *Core) endLeadership(refused, unknown *record.Refusal) {
 	for i := range c.proposals {
 		for _, a := range c.proposals[i].answers {
 			r := unknown
@@ -547,9 +547,9 @@ func (c *Core) leaveOffice(refused, unknown *record.Refusal) {
 	} else {
 		c.confirm.endTerm(refused)
 	}
-	if c.office {
-		c.office = false
-		c.sequencer.LeaveOffice()
+	if c.leaderReady {
+		c.leaderReady = false
+		c.sequencer.StopLeading()
 	}
 }
 
@@ -561,7 +561,7 @@ func (c *Core) commitTo(commit uint64) {
 	}
 	from := c.commit + 1
 	c.commit = commit
-	c.settleUpTo(commit)
+	c.commitProposals(commit)
 	if c.jump > c.applied {
 		return
 	}

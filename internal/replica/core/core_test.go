@@ -156,11 +156,11 @@ func (b *bench) stored() []string {
 	return texts
 }
 
-func TestALoneVoterTakesOfficeByItself(t *testing.T) {
+func TestALoneVoterLeadsByItself(t *testing.T) {
 	b := newBench(t)
-	require.False(t, b.core.office)
+	require.False(t, b.core.leaderReady)
 	b.settle()
-	require.True(t, b.core.office)
+	require.True(t, b.core.leaderReady)
 }
 
 func TestNoAnswerLeavesBeforeItsBytesAreDurable(t *testing.T) {
@@ -219,7 +219,7 @@ func TestARefusalWaitsForWhatItRestsOn(t *testing.T) {
 func TestAFailedDiskAnswersEverythingThatWaits(t *testing.T) {
 	b := newBench(t)
 	b.settle()
-	flying := b.append(values(t, "a"))
+	pending := b.append(values(t, "a"))
 	b.step()
 	second := b.append(values(t, "b"))
 	b.step()
@@ -227,7 +227,7 @@ func TestAFailedDiskAnswersEverythingThatWaits(t *testing.T) {
 	b.core.Fail(record.Refuse(record.StorageFailed, "input/output error"))
 	later := b.append(values(t, "d"))
 	b.step()
-	for _, a := range []*sequence.Answer{flying, second, queued, later} {
+	for _, a := range []*sequence.Answer{pending, second, queued, later} {
 		require.Equal(t, record.StorageFailed, a.Refusal.Reason)
 	}
 	_, _, err := b.core.tail.Bounds()
@@ -265,7 +265,7 @@ func TestARestartFindsEverythingDurable(t *testing.T) {
 	}
 	b.open(b.log.HardState())
 	b.settle()
-	require.True(t, b.core.office)
+	require.True(t, b.core.leaderReady)
 	require.Len(t, b.stored(), 20)
 
 	duplicate := values(t, "19")

@@ -40,7 +40,7 @@ type shortage struct {
 func (c *Core) missing() {
 	switch {
 	case !c.short.yes || c.short.told || c.failed != nil:
-	case c.office:
+	case c.leaderReady:
 		c.tellShort()
 	case !c.short.asked && c.leader != 0:
 		c.short.asked = true
@@ -62,10 +62,10 @@ func (c *Core) tellShort() {
 	}
 }
 
-// Settled is the index up to which the entries in Log are committed, and never
+// Final is the index up to which the entries in Log are committed, and never
 // change: those that have been applied, which are durable then. 0: the files are
 // not those of the log yet.
-func (c *Core) Settled() uint64 {
+func (c *Core) Final() uint64 {
 	if c.storage.log.FirstIndex() <= c.installed {
 		return 0 // the files are still those from before the snapshot
 	}

@@ -9,7 +9,7 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// A request may be in several drafts. If Raft takes the first and drops the second,
+// A request may be in several proposals. If Raft takes the first and drops the second,
 // the request is neither done nor not done.
 func TestARequestOfWhichRaftTookAPartIsNotDecidedAgain(t *testing.T) {
 	var answers []Answered
@@ -18,11 +18,11 @@ func TestARequestOfWhichRaftTookAPartIsNotDecidedAgain(t *testing.T) {
 		return &Request{Append: &sequence.Append{}, Done: func(sequence.Answer) {}}
 	}
 	whole, part, behind := request(), request(), request()
-	core.settle([]sequence.Answer{
+	core.deferAnswers([]sequence.Answer{
 		{First: sequence.Run{First: 10, Count: 2}, RestsOn: 4},
-		{First: sequence.Run{First: 12, Count: 5}, RestsOn: 5}, // 12 to 14 are in draft 4
+		{First: sequence.Run{First: 12, Count: 5}, RestsOn: 5}, // 12 to 14 are in proposal 4
 		{First: sequence.Run{First: 17, Count: 1}, RestsOn: 5},
-	}, []*Request{whole, part, behind}, sequence.Draft{Flight: 5, First: 15})
+	}, []*Request{whole, part, behind}, sequence.Proposal{Number: 5, First: 15})
 	answers = core.out.Answers
 	require.Len(t, answers, 2)
 	require.Nil(t, answers[0].Answer.Refusal)

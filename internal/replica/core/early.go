@@ -12,7 +12,7 @@ func (c *Core) notice(q *Request, a sequence.Answer) {
 		return
 	}
 	for i := len(c.proposals) - 1; i >= 0; i-- {
-		if f := &c.proposals[i]; f.flight == a.RestsOn && f.index == 0 {
+		if f := &c.proposals[i]; f.number == a.RestsOn && f.index == 0 {
 			if flaw.Is(flaw.WrittenAtCommit) {
 				a.First.First = c.table.End()
 			}

@@ -8,11 +8,11 @@ import (
 
 // What a replica does about having no leader, beyond what Raft does by itself.
 
-// campaign asks for leadership now instead of after an election timeout.
-func (c *Core) campaign() {
+// startElection asks for leadership now instead of after an election timeout.
+func (c *Core) startElection() {
 	c.protect(func() {
 		if err := c.raft.Campaign(); err != nil {
-			c.logger.Debug("could not campaign", "error", err)
+			c.logger.Debug("could not start an election", "error", err)
 		}
 	})
 }
@@ -28,10 +28,10 @@ func (c *Core) PeerGone(replica uint64) {
 			c.logger.Debug("could not forget the leader", "error", err)
 		}
 	})
-	// One campaigns at once, the others a while later if it did not succeed.
+	// One starts an election at once, the others a while later if it did not succeed.
 	for i, id := range c.heirs(replica) {
 		if id == c.id {
-			c.hurry = 1 + 3*i
+			c.electionDelay = 1 + 3*i
 		}
 	}
 }
@@ -47,35 +47,35 @@ func (c *Core) heirs(gone uint64) (left []uint64) {
 	return left
 }
 
-// hurried campaigns when the ticks are over that PeerGone set.
-func (c *Core) hurried() {
-	if c.hurry == 0 {
+// delayedElection starts an election when the ticks are over that PeerGone set.
+func (c *Core) delayedElection() {
+	if c.electionDelay == 0 {
 		return
 	}
-	if c.hurry--; c.hurry == 0 && c.leader == 0 {
-		c.campaign()
+	if c.electionDelay--; c.electionDelay == 0 && c.leader == 0 {
+		c.startElection()
 	}
 }
 
-// lonely counts the ticks without a leader. Questions are refused when there
+// leaderless counts the ticks without a leader. Questions are refused when there
 // has been none for so long that the caller had better ask elsewhere.
-func (c *Core) lonely() {
+func (c *Core) leaderless() {
 	if c.leader != 0 {
-		c.alone = 0
+		c.ticksWithoutLeader = 0
 		return
 	}
-	if c.eager && c.alone%eagerTicks == 0 {
-		c.campaign()
+	if c.firstLeader && c.ticksWithoutLeader%firstLeaderTicks == 0 {
+		c.startElection()
 	}
-	if c.alone++; c.alone%(4*electionTicks) == 0 {
+	if c.ticksWithoutLeader++; c.ticksWithoutLeader%(4*electionTicks) == 0 {
 		c.confirm.refuse(c.notLeader())
 	}
 }
 
-// unanswered refuses the questions of a replica that has heard nothing from the
+// unansweredQuestions refuses the questions of a replica that has heard nothing from the
 // leader for long. A learner never stops to believe in its leader by itself.
-func (c *Core) unanswered() {
-	if c.unheard++; !c.leading && c.unheard > 4*electionTicks && !c.confirm.empty() {
+func (c *Core) unansweredQuestions() {
+	if c.ticksSinceHeartbeat++; !c.leading && c.ticksSinceHeartbeat > 4*electionTicks && !c.confirm.empty() {
 		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
 	}
 }

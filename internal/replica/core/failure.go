@@ -14,7 +14,7 @@ func (c *Core) Fail(reason *record.Refusal) {
 	if unknown.Reason.Outcome() != record.MaybeDone {
 		unknown = record.Refuse(record.OutcomeUnknown, "this replica stopped before the append was committed; it may be in the log: %v", reason)
 	}
-	c.leaveOffice(reason, unknown)
+	c.endLeadership(reason, unknown)
 	c.leading, c.leader = false, 0
 }
 

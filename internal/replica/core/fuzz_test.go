@@ -55,7 +55,7 @@ func FuzzMessages(f *testing.F) {
 		if !leads {
 			leader = 2
 		}
-		c.all[leader].core.campaign()
+		c.all[leader].core.startElection()
 		c.step(leader)
 		c.settle()
 		c.append(leader, values(t, "a", "b"))

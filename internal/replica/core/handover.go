@@ -5,9 +5,9 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// handover is a leader's way out of office without loss: it takes no new
+// handover is a leader's way to stop leading without loss: it takes no new
 // entries until those in flight have committed, and then lets another replica
-// campaign at once. What waits in the queue is refused as NOT_LEADER when that
+// start an election at once. What waits in the queue is refused as NOT_LEADER when that
 // one leads, and nothing becomes unknown.
 type handover struct {
 	to    uint64 // replica id; 0: none under way

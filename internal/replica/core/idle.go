@@ -5,27 +5,27 @@ package core
 
 // stir tells that something happens. A follower and its leader stir together:
 // what one does reaches the other as a message that is no heartbeat.
-func (c *Core) stir() { c.calm = 0 }
+func (c *Core) stir() { c.quietTicks = 0 }
 
 // stirBy tells that a replica's node came or went. Followers mind their leader
-// only: one that ticks fast while its leader does not would campaign.
+// only: one that ticks fast while its leader does not would start an election.
 func (c *Core) StirBy(replica uint64) {
 	if c.leading || c.leader == replica {
 		c.stir()
 	}
 }
 
-// Drowsy reports that nothing has happened for a while, and nothing is due but
+// Idle reports that nothing has happened for a while, and nothing is due but
 // heartbeats: ticks may come more slowly.
-func (c *Core) Drowsy() bool {
-	return c.calm >= drowsyAfter && c.leader != 0 && len(c.queue) == 0 && len(c.proposals) == 0 && c.confirm.empty() &&
+func (c *Core) Idle() bool {
+	return c.quietTicks >= idleAfter && c.leader != 0 && len(c.queue) == 0 && len(c.proposals) == 0 && c.confirm.empty() &&
 		c.table.OpenSessions() == 0 && len(c.storage.conf.GetVotersOutgoing()) == 0 && !c.short.yes
 }
 
 // Quiet reports that ticks would change nothing: the log has one voter, leads
 // itself, and nothing waits.
 func (c *Core) Quiet() bool {
-	return c.office && c.soleVoter() && len(c.storage.conf.GetLearners()) == 0 && len(c.queue) == 0 && len(c.proposals) == 0 &&
+	return c.leaderReady && c.soleVoter() && len(c.storage.conf.GetLearners()) == 0 && len(c.queue) == 0 && len(c.proposals) == 0 &&
 		c.confirm.empty() && c.table.OpenSessions() == 0 && c.idle && !c.short.yes
 }
 

@@ -40,13 +40,13 @@ func (c *Core) Stop() {
 		gone := record.Refuse(record.ShuttingDown, "the log is being closed on this node")
 		unknown := record.Refuse(record.OutcomeUnknown, "the log was closed before the append was committed; it may be in the log")
 		c.failed = gone
-		c.leaveOffice(gone, unknown)
+		c.endLeadership(gone, unknown)
 	}
 }
 
-// whenOutOfOffice calls done once this replica does not lead, or the handover
+// WhenNotLeading calls done once this replica does not lead, or the handover
 // was given up.
-func (c *Core) WhenOutOfOffice(done func()) { c.leaving = append(c.leaving, done) }
+func (c *Core) WhenNotLeading(done func()) { c.leaving = append(c.leaving, done) }
 
 // whenReplayed calls done once all that was known to be committed at the start
 // has been applied, or the core has failed.
@@ -72,11 +72,11 @@ func (c *Core) wakeLeaving() {
 	c.leaving = nil
 }
 
-// whenInOffice calls done once this replica takes appends, or has failed.
-func (c *Core) WhenInOffice(done func()) { c.awaiting = append(c.awaiting, done) }
+// WhenLeaderReady calls done once this replica takes appends, or has failed.
+func (c *Core) WhenLeaderReady(done func()) { c.awaiting = append(c.awaiting, done) }
 
 func (c *Core) wakeAwaiting() {
-	if !c.office && c.failed == nil {
+	if !c.leaderReady && c.failed == nil {
 		return
 	}
 	for _, done := range c.awaiting {
@@ -87,9 +87,9 @@ func (c *Core) wakeAwaiting() {
 
 func (c *Core) Status() Status {
 	return Status{
-		Leader: c.leader, Term: c.term, Leading: c.office, Writer: c.table.Writer(),
+		Leader: c.leader, Term: c.term, Leading: c.leaderReady, WriterTerm: c.table.WriterTerm(),
 		OpenSessions: c.table.OpenSessions(), Sealed: c.table.Sealed(), Fenced: c.table.Fenced(), Failed: c.failed,
-		Known: c.confirm.known, Alone: c.soleVoter() && c.applied >= c.opened, Short: c.short.yes, Members: c.members(),
+		Known: c.confirm.known, SoleVoter: c.soleVoter() && c.applied >= c.opened, Short: c.short.yes, Members: c.members(),
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *Core) isMember(id uint64) bool {
 // not wanted lets those who have to come vote, and hands over to one of them first.
 func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 	conf := c.storage.conf
-	if !c.office || c.failed != nil || len(conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
+	if !c.leaderReady || c.failed != nil || len(conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
 		return false
 	}
 	var change raftpb.ConfChangeV2
@@ -120,7 +120,7 @@ func (c *Core) ConfigurationDurable() bool {
 	if flaw.Is(flaw.MoveNotDurable) {
 		return true
 	}
-	if !c.office || c.failed != nil || len(c.storage.conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
+	if !c.leaderReady || c.failed != nil || len(c.storage.conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
 		return false
 	}
 	if c.covering == 0 {

@@ -2,7 +2,7 @@ package core
 
 // proposal is an entry that Raft was given and that has not committed.
 type proposal struct {
-	flight  uint64 // the sequencer's number of it
+	number  uint64 // the sequencer's number of it
 	drain   uint64 // the drain of the queue that it came with
 	index   uint64 // 0 until Raft has placed it
 	crc     uint32
@@ -50,7 +50,7 @@ func (c *Core) mayPropose() bool {
 		return false
 	case p.drains == 0:
 		return true
-	case c.far:
+	case c.highLatency:
 		return p.unstored < maxDrains && p.bytes < windowBytes
 	case p.drains >= maxDrains:
 		return false
@@ -58,13 +58,13 @@ func (c *Core) mayPropose() bool {
 	return c.queued >= p.newest
 }
 
-// settleUpTo takes the proposals out that have committed, and delivers their
+// commitProposals takes the proposals out that have committed, and delivers their
 // answers.
-func (c *Core) settleUpTo(commit uint64) {
+func (c *Core) commitProposals(commit uint64) {
 	n := 0
 	for n < len(c.proposals) && c.proposals[n].index != 0 && c.proposals[n].index <= commit {
 		f := &c.proposals[n]
-		c.far = f.durable != 0 && c.now.Monotonic-f.durable >= farMillis
+		c.highLatency = f.durable != 0 && c.now.Monotonic-f.durable >= highLatencyMillis
 		c.out.Answers = append(c.out.Answers, f.answers...)
 		c.measured(f.timing)
 		n++

@@ -44,7 +44,7 @@ func (c *Core) markEnding(m *raftpb.Message) {
 		return
 	}
 	ending := c.sequencer.Room()
-	if !c.office || m.Entries[n-1].GetIndex() <= c.trimmed {
+	if !c.leaderReady || m.Entries[n-1].GetIndex() <= c.trimmed {
 		ending = sequence.RoomForTrims
 	}
 	if ending != sequence.RoomForRecords {

@@ -22,15 +22,15 @@ func TestWhatIsInFlightWhenBothThresholdsArePassedDoesNotStopTrims(t *testing.T)
 			m.core.SetRoom(sequence.RoomForTrims, sequence.RoomForTrims)
 		}
 	}
-	flying := c.append(l, values(t, "two"))
+	pending := c.append(l, values(t, "two"))
 	c.settle()
-	require.Zero(t, flying.First.Count, "it may not be the last one")
+	require.Zero(t, pending.First.Count, "it may not be the last one")
 	c.all[l].core.SetRoom(sequence.RoomForRecords, sequence.RoomForTrims)
 	trimmed := c.command(l, record.Command{Kind: record.Trim, Offset: 1})
 	for range 2 * electionTicks {
 		c.tick()
 	}
-	require.Equal(t, uint32(1), flying.First.Count)
+	require.Equal(t, uint32(1), pending.First.Count)
 	require.Nil(t, trimmed.Refusal)
 	require.EqualValues(t, 1, trimmed.Start)
 	refused := c.append(l, values(t, "three"))

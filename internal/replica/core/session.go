@@ -16,10 +16,10 @@ func (c *Core) KeepSession(id record.SessionID, done func(sequence.Answer)) {
 	}
 	a := c.sequencer.KeepAlive(id, c.now.Monotonic)
 	if a.Refusal != nil || a.RestsOn != 0 {
-		c.settle([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Draft{})
+		c.deferAnswers([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Proposal{})
 		return
 	}
-	c.confirm.addOffice(func(r *record.Refusal) {
+	c.confirm.addLeading(func(r *record.Refusal) {
 		if r == nil {
 			r = c.notServing()
 		}
@@ -44,7 +44,7 @@ func (c *Core) Resolve(id record.SessionID, epoch record.Epoch, number record.Se
 		done(Resolution{}, r)
 		return
 	}
-	c.confirm.addOffice(func(r *record.Refusal) {
+	c.confirm.addLeading(func(r *record.Refusal) {
 		if r == nil {
 			r = c.notServing()
 		}
@@ -61,7 +61,7 @@ func (c *Core) notServing() *record.Refusal {
 	switch {
 	case c.failed != nil:
 		return c.failed
-	case !c.office:
+	case !c.leaderReady:
 		return c.notLeader()
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestALeaderThatWasElectedWhileItsDiskHangsHandsOver(t *testing.T) {
 	c.step(l)
 	c.settle()
 	require.True(t, c.all[hung].core.leading)
-	require.False(t, c.all[hung].core.office)
+	require.False(t, c.all[hung].core.leaderReady)
 	c.all[hung].core.SetStalled(true)
 	next := c.leader()
 	require.NotEqual(t, hung, next)

@@ -11,15 +11,15 @@ type Status struct {
 	Leader       uint64 // replica id, 0: unknown
 	Term         uint64
 	Leading      bool // takes appends
-	Writer       record.WriterTerm
+	WriterTerm   record.WriterTerm
 	OpenSessions int
 	Sealed       bool
 	Fenced       bool // appends without a writer term are refused, once one has been granted
 	Failed       *record.Refusal
 	// Known is when, in Replica.Monotonic, it was asked for the newest time
 	// that turned out to be known here completely; 0: never.
-	Known int64
-	Alone bool // the only voter; true only once the log has been replayed
+	Known     int64
+	SoleVoter bool // the only voter; true only once the log has been replayed
 	// Short: what is stored here begins behind the start of the log as far as
 	// that is known. After a trim that is so until it has been applied again;
 	// or else the oldest records are gone from here, see ErrShort. Readers must
@@ -30,7 +30,7 @@ type Status struct {
 }
 
 func (s *Status) Same(o *Status) bool {
-	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.Writer == o.Writer &&
-		s.Alone == o.Alone && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Fenced == o.Fenced && s.Failed == o.Failed && s.Known == o.Known &&
+	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.WriterTerm == o.WriterTerm &&
+		s.SoleVoter == o.SoleVoter && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Fenced == o.Fenced && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && slices.Equal(s.Outgoing, o.Outgoing)
 }

@@ -58,7 +58,7 @@ func (c *Core) store(m *raftpb.Message) {
 	c.out.Writes = append(c.out.Writes, w)
 }
 
-// describeAll finds bounds and checksums of entries; drafts of our own carry
+// describeAll finds bounds and checksums of entries; proposals of our own carry
 // theirs and learn their index here.
 func (c *Core) describeAll(entries []*raftpb.Entry) ([]tail.Entry, error) {
 	end, time, err := c.before(entries[0].GetIndex())

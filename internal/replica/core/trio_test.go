@@ -219,12 +219,12 @@ func (c *trio) tick() {
 	c.settle()
 }
 
-// leader ticks until somebody is in office, and returns who.
+// leader ticks until a leader is ready, and returns who.
 func (c *trio) leader(but ...uint64) uint64 {
 	c.t.Helper()
 	for range 200 {
 		for id, m := range c.all {
-			if !m.down && m.core.office && m.core.failed == nil {
+			if !m.down && m.core.leaderReady && m.core.failed == nil {
 				other := true
 				for _, b := range but {
 					other = other && b != id
@@ -342,13 +342,13 @@ func TestWhatAFormerLeaderCouldNotCommitIsUnknownAndGivesWay(t *testing.T) {
 func TestAHandoverLosesNothingAndLeavesNothingUnknown(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)
 	l := c.leader()
-	flying := c.append(l, values(t, "in flight"))
+	pending := c.append(l, values(t, "in flight"))
 	require.True(t, c.all[l].core.HandOver(0))
 	waiting := c.append(l, values(t, "waits"))
 	c.settle()
 	next := c.leader(l)
 	require.NotEqual(t, l, next)
-	require.Equal(t, uint32(1), flying.First.Count)
+	require.Equal(t, uint32(1), pending.First.Count)
 	require.Equal(t, record.NotLeader, waiting.Refusal.Reason)
 	c.requireEnd(1)
 }
@@ -639,7 +639,7 @@ func chaos(t *testing.T, seed uint64) {
 				c.feed(id)
 			}
 		case p < 80 && !m.down:
-			if m.core.office {
+			if m.core.leaderReady {
 				text := fmt.Sprint("record ", round)
 				sent = append(sent, acked{c.append(id, values(t, text)), text})
 			}
@@ -739,22 +739,22 @@ func TestAReplicaThatCameLaterIsANewLearnerInAnOldSnapshot(t *testing.T) {
 	c.requireEnd(20)
 }
 
-func TestAnIdleLogDrowsesUntilSomethingHappens(t *testing.T) {
+func TestAQuietLogIdlesUntilSomethingHappens(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)
 	l := c.leader()
 	idle := func() {
-		for range drowsyAfter + electionTicks {
+		for range idleAfter + electionTicks {
 			c.tick()
 		}
 		for id, m := range c.all {
-			require.True(t, m.down || m.core.Drowsy(), "replica %d", id)
+			require.True(t, m.down || m.core.Idle(), "replica %d", id)
 		}
 	}
 	idle()
 	c.append(l, values(t, "one"))
 	c.settle()
 	for id, m := range c.all {
-		require.False(t, m.core.Drowsy(), "replica %d", id)
+		require.False(t, m.core.Idle(), "replica %d", id)
 	}
 	idle()
 	c.all[l].down = true
@@ -762,7 +762,7 @@ func TestAnIdleLogDrowsesUntilSomethingHappens(t *testing.T) {
 		if id != l {
 			m.core.StirBy(l)
 			m.core.PeerGone(l)
-			require.False(t, m.core.Drowsy(), "the loss of a node wakes replica %d", id)
+			require.False(t, m.core.Idle(), "the loss of a node wakes replica %d", id)
 		}
 	}
 	c.tick()

@@ -32,16 +32,16 @@ func (r *Replica) damaged(err error) {
 	}
 }
 
-// Settled is the index up to which the entries in Log are committed, and never
+// Final is the index up to which the entries in Log are committed, and never
 // change: those that have been applied, which are durable then.
-func (r *Replica) Settled(ctx context.Context) (uint64, error) {
+func (r *Replica) Final(ctx context.Context) (uint64, error) {
 	answer := make(chan uint64, 1)
-	if refusal := r.Do(func(c *core.Core) { answer <- c.Settled() }); refusal != nil {
+	if refusal := r.Do(func(c *core.Core) { answer <- c.Final() }); refusal != nil {
 		return 0, refusal
 	}
 	select {
-	case settled := <-answer:
-		return settled, nil
+	case final := <-answer:
+		return final, nil
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

@@ -32,7 +32,7 @@ type Replica struct {
 	options Options
 	log     segment.Log
 	tail    *tail.Tail
-	writer  *writer
+	disk    *diskWriter
 	upkeep  upkeep
 	stepped bool // its owner does the upkeep, see Stepped
 	logger  *slog.Logger
@@ -40,7 +40,7 @@ type Replica struct {
 
 	status atomic.Pointer[core.Status]
 	quiet  atomic.Bool // ticks would change nothing
-	drowsy atomic.Bool // ticks may come more slowly
+	idle   atomic.Bool // ticks may come more slowly
 	ticks  int         // calls of Tick
 	room   atomic.Pointer[room]
 
@@ -62,9 +62,9 @@ type Options struct {
 	Logger    *slog.Logger
 	// Memory is the node's, which the log shares with others. Default: its own.
 	Memory *budget.Memory
-	// Eager lets this replica of a new log campaign without waiting for an
+	// FirstLeader lets this replica of a new log start an election without waiting for an
 	// election timeout.
-	Eager bool
+	FirstLeader bool
 	// Send hands a message for another replica over, as parts to be sent one
 	// after the other, which nobody changes. It must not block; false: the
 	// message is lost, which Raft bears. May be nil for a log with one replica.
@@ -113,7 +113,7 @@ func Start(o Options) (*Replica, error) {
 	r.running.Add(2)
 	go func() {
 		defer r.running.Done()
-		r.writer.run()
+		r.disk.run()
 	}()
 	go func() {
 		defer r.running.Done()
@@ -131,20 +131,20 @@ func recovered(o Options) (*Replica, *core.Core, error) {
 	}
 	c, err := core.New(core.Config{
 		ID: o.ID, Log: o.Log, HardState: o.HardState, Memory: o.Memory, Logger: o.Logger,
-		Eager: o.Eager, Address: o.Address, Committed: o.Committed,
+		FirstLeader: o.FirstLeader, Address: o.Address, Committed: o.Committed,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &Replica{
 		options: o, log: o.Log, tail: c.Tail(), logger: o.Logger,
-		wake: make(chan struct{}, 1), ended: make(chan struct{}), writer: newWriter(o.Log), upkeep: upkeep{log: o.Log, tail: c.Tail()},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), disk: newDiskWriter(o.Log), upkeep: upkeep{log: o.Log, tail: c.Tail()},
 	}
 	r.status.Store(&core.Status{})
 	r.publish(c)
-	r.writer.done = r.wrote
-	r.writer.failed = r.writeFailed
-	r.writer.stall.limit = cmp.Or(o.Stall, DefaultStall)
+	r.disk.done = r.wrote
+	r.disk.failed = r.writeFailed
+	r.disk.stall.limit = cmp.Or(o.Stall, DefaultStall)
 	return r, c, nil
 }
 
@@ -163,7 +163,7 @@ func (r *Replica) Do(f func(*core.Core)) *record.Refusal { return r.post(input{d
 // Tick tells the replica that TickMillis have passed. It belongs to one
 // goroutine.
 func (r *Replica) Tick() {
-	if r.ticks++; r.quiet.Load() || r.drowsy.Load() && r.ticks%core.DrowsyEvery != 0 {
+	if r.ticks++; r.quiet.Load() || r.idle.Load() && r.ticks%core.IdleEvery != 0 {
 		return
 	}
 	stalled := r.Stalled() > 0
@@ -250,7 +250,7 @@ func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 		return ctx.Err()
 	}
 	ended := make(chan struct{})
-	if refusal := r.Do(func(c *core.Core) { c.WhenOutOfOffice(func() { close(ended) }) }); refusal != nil {
+	if refusal := r.Do(func(c *core.Core) { c.WhenNotLeading(func() { close(ended) }) }); refusal != nil {
 		return refusal
 	}
 	select {
@@ -284,10 +284,10 @@ func (r *Replica) AwaitReplay(ctx context.Context) error {
 	}
 }
 
-// AwaitOffice waits until this replica takes appends.
-func (r *Replica) AwaitOffice(ctx context.Context) error {
+// AwaitLeaderReady waits until this replica takes appends.
+func (r *Replica) AwaitLeaderReady(ctx context.Context) error {
 	done := make(chan struct{})
-	if refusal := r.Do(func(c *core.Core) { c.WhenInOffice(func() { close(done) }) }); refusal != nil {
+	if refusal := r.Do(func(c *core.Core) { c.WhenLeaderReady(func() { close(done) }) }); refusal != nil {
 		return refusal
 	}
 	select {
@@ -377,7 +377,7 @@ func (r *Replica) post(in input) *record.Refusal {
 
 // loop owns the core. It ends after stop; the writer ends with it.
 func (r *Replica) loop(c *core.Core) {
-	defer close(r.writer.quit)
+	defer close(r.disk.quit)
 	var inputs []input
 	for range r.wake {
 		r.mu.Lock()
@@ -435,7 +435,7 @@ func (r *Replica) take(c *core.Core, in *input) {
 // perform acts on the core's output. The disk starts before anyone hears.
 func (r *Replica) perform(out *core.Output) {
 	if len(out.Writes) > 0 {
-		r.writer.enqueue(out.Writes)
+		r.disk.enqueue(out.Writes)
 	}
 	for _, m := range out.Messages {
 		r.send(m)
@@ -525,7 +525,7 @@ func (r *Replica) writeFailed(err error) {
 // maintain begins upkeep, unless it is under way.
 func (r *Replica) maintain(snapshots []core.Snapshot) {
 	if r.upkeep.add(snapshots) && !r.stepped {
-		r.running.Go(func() { r.upkeep.run(r.writer.quit, r.upkeepFailed) })
+		r.running.Go(func() { r.upkeep.run(r.disk.quit, r.upkeepFailed) })
 	}
 }
 
@@ -544,7 +544,7 @@ func (r *Replica) publish(c *core.Core) {
 		told(*before, now)
 	}
 	r.quiet.Store(c.Quiet())
-	r.drowsy.Store(c.Drowsy())
+	r.idle.Store(c.Idle())
 }
 
 // loadBase reads the snapshot at the start of the log for a follower.

@@ -21,7 +21,7 @@ func TestADiskThatHangsIsReportedAndDoesNotBlockClose(t *testing.T) {
 	require.NoError(t, err)
 	r, err := Start(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: quiet, Stall: time.Millisecond})
 	require.NoError(t, err)
-	require.NoError(t, r.AwaitOffice(t.Context()))
+	require.NoError(t, r.AwaitLeaderReady(t.Context()))
 	require.Nil(t, r.answerTo(&core.Request{Append: values(t, "one")}).Refusal)
 	require.Eventually(t, func() bool { return r.Stalled() == 0 }, 10*time.Second, time.Millisecond)
 

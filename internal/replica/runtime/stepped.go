@@ -11,7 +11,7 @@ import (
 // what time it is, when a round of its loop runs, and when its disk gets to its
 // writes. Between these calls nothing happens, so a simulation decides the
 // order of everything. It is a Replica in all else; its owner is alone with it,
-// and must not call what waits: HandOver, AwaitOffice, AwaitReplay, Close.
+// and must not call what waits: HandOver, AwaitLeaderReady, AwaitReplay, Close.
 type Stepped struct {
 	*Replica
 	core  *core.Core
@@ -55,12 +55,12 @@ func (s *Stepped) Round(now core.Now) {
 // Unwritten reports whether there is something to write that somebody waits
 // for.
 func (s *Stepped) Unwritten() bool {
-	return slices.ContainsFunc(s.writer.queue, func(w core.Write) bool { return w.Waits() })
+	return slices.ContainsFunc(s.disk.queue, func(w core.Write) bool { return w.Waits() })
 }
 
 // Write lets the disk take everything that is queued, as one group. What follows from it comes with the next Round. It reports false
 // when the disk has failed: the replica ends with that round.
-func (s *Stepped) Write() bool { return s.writer.flush() }
+func (s *Stepped) Write() bool { return s.disk.flush() }
 
 // Unkept reports whether there is upkeep to be done.
 func (s *Stepped) Unkept() bool { return s.upkeep.pending() }
@@ -73,7 +73,7 @@ func (s *Stepped) Keep() {
 }
 
 // Mark notes in the log that it has fallen idle; false: the disk has failed.
-func (s *Stepped) Mark() bool { return s.writer.flush() && s.writer.mark() }
+func (s *Stepped) Mark() bool { return s.disk.flush() && s.disk.mark() }
 
 // Unread reports whether a follower who lags waits for entries from disk.
 func (s *Stepped) Unread() bool { return len(s.feeds) > 0 || s.base }
@@ -102,8 +102,8 @@ func (s *Stepped) BeginHandOver() {
 }
 
 // Certain is the index up to which the stored entries are committed, and never
-// change, as Settled tells.
-func (s *Stepped) Certain() uint64 { return s.core.Settled() }
+// change, as Final does.
+func (s *Stepped) Certain() uint64 { return s.core.Final() }
 
 // Committed is the index up to which the log is known to be committed here, and
 // is durable here too.

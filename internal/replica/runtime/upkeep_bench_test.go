@@ -28,7 +28,7 @@ func benchReplica(b *testing.B, segmentBytes int64) *Replica {
 		require.NoError(b, r.Close(context.Background()))
 		require.NoError(b, log.Close())
 	})
-	require.NoError(b, r.AwaitOffice(b.Context()))
+	require.NoError(b, r.AwaitLeaderReady(b.Context()))
 	return r
 }
 

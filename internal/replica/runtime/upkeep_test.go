@@ -24,7 +24,7 @@ func startOn(t *testing.T, log segment.Log, damaged func(error)) *Replica {
 		require.NoError(t, r.Close(context.Background()))
 		require.NoError(t, log.Close())
 	})
-	require.NoError(t, r.AwaitOffice(t.Context()))
+	require.NoError(t, r.AwaitLeaderReady(t.Context()))
 	return r
 }
 

@@ -76,7 +76,7 @@ func (s *appendStream) check(w *appendWork) *record.Refusal {
 		Epoch:       record.Epoch(q.Epoch),
 		First:       record.Sequence(q.FirstSequence),
 		LowWater:    record.Sequence(q.LowWater),
-		Writer:      record.WriterTerm(q.WriterTerm),
+		WriterTerm:  record.WriterTerm(q.WriterTerm),
 		ExpectedEnd: expected,
 		Atomic:      q.Atomic,
 		Batches:     w.append.Batches[:0],

@@ -78,7 +78,7 @@ func TestARequestReachesTheLogAsItWasSent(t *testing.T) {
 	})
 	p := <-held
 	require.Equal(t, sequence.Append{
-		Session: 1, Epoch: 2, First: 3, LowWater: 2, Writer: 5, ExpectedEnd: 0, Atomic: true,
+		Session: 1, Epoch: 2, First: 3, LowWater: 2, WriterTerm: 5, ExpectedEnd: 0, Atomic: true,
 		Batches: []record.Batch{one, two}, Records: 3, Bytes: len(one) + len(two),
 	}, p.Append)
 	p.done(sequence.Answer{

@@ -21,7 +21,7 @@ func encodeInfo(i node.Info) *strandlinev1.LogInfo {
 		EndOffset:    int64(i.End),
 		BytesUsed:    i.BytesUsed,
 		BytesFree:    i.BytesFree,
-		WriterTerm:   uint64(i.Writer),
+		WriterTerm:   uint64(i.WriterTerm),
 		OpenSessions: int32(i.OpenSessions),
 		LeaderTerm:   i.LeaderTerm,
 		Leader:       i.Leader,

@@ -114,7 +114,7 @@ func facts(r *record.Refusal) map[string]string {
 	case record.StaleEpoch:
 		m["epoch"] = strconv.FormatUint(uint64(r.Epoch), 10)
 	case record.Fenced:
-		m["writer_term"] = strconv.FormatUint(uint64(r.Writer), 10)
+		m["writer_term"] = strconv.FormatUint(uint64(r.WriterTerm), 10)
 	case record.TooLarge:
 		m["limit"] = strconv.FormatInt(r.Limit, 10)
 	case record.LogReplaced:

@@ -35,7 +35,7 @@ func infoOf(t *testing.T, err error) *errdetails.ErrorInfo {
 func TestAStatusAndAnAnswerInAStreamTellTheSameFacts(t *testing.T) {
 	for _, reason := range record.Reasons() {
 		r := &record.Refusal{
-			Reason: reason, Detail: "why", Start: 1, End: 2, Expected: 3, Epoch: 4, Writer: 5, Leader: "six:6", Limit: 7,
+			Reason: reason, Detail: "why", Start: 1, End: 2, Expected: 3, Epoch: 4, WriterTerm: 5, Leader: "six:6", Limit: 7,
 		}
 		err := StatusOf(context.Background(), fmt.Errorf("append: %w", r))
 		info := infoOf(t, err)
@@ -53,7 +53,7 @@ func TestAStatusAndAnAnswerInAStreamTellTheSameFacts(t *testing.T) {
 }
 
 func TestAReasonCarriesWhatItIsAbout(t *testing.T) {
-	full := record.Refusal{Start: 1, End: 2, Expected: 3, Epoch: 4, Writer: 5, Leader: "six:6", Limit: 7}
+	full := record.Refusal{Start: 1, End: 2, Expected: 3, Epoch: 4, WriterTerm: 5, Leader: "six:6", Limit: 7}
 	for reason, want := range map[record.Reason]map[string]string{
 		record.OffsetTrimmed:   {"retryable": "false", "outcome": "not_done", "start_offset": "1"},
 		record.DataLost:        {"retryable": "false", "outcome": "not_done", "start_offset": "1"},

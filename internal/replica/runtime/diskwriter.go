@@ -12,9 +12,9 @@ import (
 // which lets recovery tell a torn tail from corruption.
 const markAfter = 100 * time.Millisecond
 
-// writer makes the core's writes durable, in order. All that is queued while
+// diskWriter makes the core's writes durable, in order. All that is queued while
 // one write is under way shares the next write and its sync: group commit.
-type writer struct {
+type diskWriter struct {
 	log segment.Log
 	// done is told of each group once it is durable; the group is its to keep.
 	done func(group []core.Write, rolled []uint64, took time.Duration)
@@ -29,13 +29,13 @@ type writer struct {
 	quit   chan struct{}
 }
 
-func newWriter(log segment.Log) *writer {
-	return &writer{log: log, marked: true, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+func newDiskWriter(log segment.Log) *diskWriter {
+	return &diskWriter{log: log, marked: true, wake: make(chan struct{}, 1), quit: make(chan struct{})}
 }
 
 // enqueue hands writes over. Those that nothing waits for ride along with the
 // next one, or with the mark.
-func (w *writer) enqueue(writes []core.Write) {
+func (w *diskWriter) enqueue(writes []core.Write) {
 	urgent := false
 	for i := range writes {
 		urgent = urgent || writes[i].Waits()
@@ -49,7 +49,7 @@ func (w *writer) enqueue(writes []core.Write) {
 	}
 }
 
-func (w *writer) nudge() {
+func (w *diskWriter) nudge() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -57,7 +57,7 @@ func (w *writer) nudge() {
 }
 
 // run writes until stop; whatever is queued by then is written first.
-func (w *writer) run() {
+func (w *diskWriter) run() {
 	idle := time.NewTimer(markAfter)
 	defer idle.Stop()
 	for {
@@ -80,7 +80,7 @@ func (w *writer) run() {
 }
 
 // flush writes all that is queued as one group.
-func (w *writer) flush() bool {
+func (w *diskWriter) flush() bool {
 	w.mu.Lock()
 	group := w.queue
 	w.queue = nil
@@ -91,7 +91,7 @@ func (w *writer) flush() bool {
 	return len(group) == 0 || w.write(group)
 }
 
-func (w *writer) write(group []core.Write) bool {
+func (w *diskWriter) write(group []core.Write) bool {
 	w.stall.begin()
 	defer w.stall.end()
 	begin := time.Now()
@@ -117,7 +117,7 @@ func (w *writer) write(group []core.Write) bool {
 	return true
 }
 
-func (w *writer) mark() bool {
+func (w *diskWriter) mark() bool {
 	w.mu.Lock()
 	marked := w.marked
 	w.marked = true
