@@ -44,6 +44,7 @@ var rooms = map[string][]string{
 	"bench":                    {"client", "test/proxy", "internal/record"},
 	"cmd/strandline":           {"internal/cli"},
 	"internal/cli":             {"internal/budget", "client", "bench", "test/history", "internal/node", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport"},
+	"examples":                 {"client"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"test/proxy": {},
