@@ -50,7 +50,7 @@ func (c *copier) open(ctx context.Context) (*client.Producer, int, error) {
 func (c *copier) begin(ctx context.Context, state kept) (*client.Producer, int, error) {
 	p, err := c.client.Producer(ctx, c.log, client.WithEndOnFailure(), client.WithSession(state.at))
 	if errors.Is(err, client.ErrSessionExpired) {
-		// It stays ended, so what EndEpoch told is final: go on in a new one.
+		// It stays ended, so the answer of EndEpoch is final: continue in a new one.
 		state.at = client.SessionPosition{LogID: state.at.LogID}
 		p, err = c.client.Producer(ctx, c.log, client.WithEndOnFailure(), client.WithSession(state.at))
 	}

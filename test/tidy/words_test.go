@@ -1,0 +1,140 @@
+package tidy
+
+import (
+	"go/scanner"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// retired is a word that does not come back.
+type retired struct {
+	word string // a regular expression for a whole word, in lower case
+	now  string // what stands for it
+	// names: in a sentence the word is plain English, so only names of Go count.
+	names bool
+	// allowed are paths below which the word has another meaning, with that meaning.
+	allowed map[string]string
+}
+
+var retiredWords = []retired{
+	{word: "doors?", now: "server, port"},
+}
+
+// records say what was, in the words of then.
+var records = map[string]string{
+	"docs/decisions":          "decisions of then",
+	"CHANGELOG.md":            "changes",
+	"test/tidy/words_test.go": "the list itself",
+}
+
+func TestRetiredWordsDoNotComeBack(t *testing.T) {
+	texts := words(t)
+	for _, r := range retiredWords {
+		whole := regexp.MustCompile("^(?:" + r.word + ")$")
+		needed := map[string]bool{}
+		for path, text := range texts {
+			used, found := r.in(text, whole)
+			meaning := below(path, r.allowed)
+			switch {
+			case !found || below(path, records) != "":
+			case meaning != "":
+				needed[meaning] = true
+			default:
+				t.Errorf("%s: %q is retired; write: %s", path, used, r.now)
+			}
+		}
+		for path := range r.allowed {
+			require.True(t, needed[path], "%s is an exception for %q that nothing needs", path, r.word)
+		}
+	}
+}
+
+// in returns a word of the file that r retires.
+func (r retired) in(f file, whole *regexp.Regexp) (used string, found bool) {
+	words := f.words
+	if r.names {
+		words = f.names
+	}
+	for w := range words {
+		if whole.MatchString(w) {
+			return w, true
+		}
+	}
+	return "", false
+}
+
+// below returns the path of paths at or below which path lies, if any.
+func below(path string, paths map[string]string) string {
+	for p := range paths {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			return p
+		}
+	}
+	return ""
+}
+
+// file is the words of a file, in lower case: "hardState" is two.
+type file struct {
+	words map[string]bool
+	names map[string]bool // those in names of Go, none for other files
+}
+
+// words reads all text that people of this project write.
+func words(t *testing.T) map[string]file {
+	t.Helper()
+	list := exec.Command("git", "ls-files")
+	list.Dir = "../.."
+	out, err := list.Output()
+	require.NoError(t, err)
+	written := regexp.MustCompile(`\.(go|md|proto|sh|yaml|yml|toml|tpl|txt|service|html)$|^(scripts/|Makefile|\.ci/)|/testdata/transcripts/`)
+	texts := map[string]file{}
+	for _, path := range strings.Fields(string(out)) {
+		if !written.MatchString(path) || strings.HasPrefix(path, "api/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("../..", path))
+		require.NoError(t, err)
+		f := file{words: split(string(text))}
+		if strings.HasSuffix(path, ".go") {
+			f.names = names(text)
+		}
+		texts[path] = f
+	}
+	require.NotEmpty(t, texts)
+	return texts
+}
+
+var word = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+
+// split returns the words of a text.
+func split(text string) map[string]bool {
+	found := map[string]bool{}
+	for _, w := range word.FindAllString(text, -1) {
+		found[strings.ToLower(w)] = true
+	}
+	return found
+}
+
+// names returns the words of the names in a Go file.
+func names(source []byte) map[string]bool {
+	files := token.NewFileSet()
+	var s scanner.Scanner
+	s.Init(files.AddFile("", files.Base(), len(source)), source, nil, 0)
+	var all []string
+	for {
+		_, kind, literal := s.Scan()
+		switch kind {
+		case token.EOF:
+			return split(strings.Join(all, " "))
+		case token.IDENT:
+			all = append(all, literal)
+		}
+	}
+}
