@@ -16,8 +16,7 @@ const askAroundEvery = time.Second
 // know whom to dial: it hears of this node by the question. And one that was
 // removed is dialled by nobody: it hears so by the answer.
 func (n *Node) askAround(ctx context.Context) {
-	for ctx.Err() == nil {
-		pause(ctx, askAroundEvery)
+	for ; ctx.Err() == nil; pause(ctx, askAroundEvery) {
 		me := n.me.Load().NodeID
 		alone := !n.neighbours.anyUp()
 		for id, node := range n.catalog.Load().shown.Load().Nodes {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -93,7 +94,9 @@ func (c *catalog) host() *hosted { return c.hosting.Load() }
 
 func (c *catalog) show() {
 	state := c.state.Clone()
-	c.shown.Store(&state)
+	if before := c.shown.Swap(&state); before == nil || !maps.Equal(before.Nodes, state.Nodes) {
+		c.node.due.ring()
+	}
 }
 
 // change decides on the newest state and records what decide returns, nothing

@@ -207,13 +207,15 @@ func (c *testCluster) appendOne(log string, request func() *sequence.Append) (a 
 // healthy waits until every log has all its replicas.
 func (c *testCluster) healthy() (status ClusterStatus) {
 	c.t.Helper()
-	c.eventually("the cluster is healthy", func() bool {
+	c.eventually("all nodes see that the cluster is healthy", func() bool {
 		for _, n := range c.nodes {
 			var err error
 			status, err = n.ClusterStatus(c.t.Context(), anyone)
-			return err == nil && !slices.ContainsFunc(status.Logs, func(l LogStatus) bool { return !l.Healthy })
+			if err != nil || slices.ContainsFunc(status.Logs, func(l LogStatus) bool { return !l.Healthy }) {
+				return false
+			}
 		}
-		return false
+		return true
 	})
 	return status
 }

@@ -32,14 +32,7 @@ type sight struct {
 
 // run looks for what is due until ctx ends.
 func (c *controller) run(ctx context.Context) {
-	tick := time.NewTicker(shapeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for looks := c.node.due.looks(); looks.next(ctx); {
 		catalog := c.node.catalog.Load()
 		if host := catalog.host(); host.ended() != nil || !host.replica.Status().Leading {
 			c.down, c.quiet = nil, sight{}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -108,6 +109,7 @@ func (n *Node) form(ctx context.Context) (Formation, error) {
 		if err := n.formHere(); err != nil {
 			return Formation{}, err
 		}
+		n.tellPeers(ctx)
 	}
 	formed := Formation{ClusterID: n.me.Load().ClusterID, Existed: existed}
 	formed.Missing = n.awaitMembers(ctx, n.candidate().Peers)
@@ -150,6 +152,24 @@ func (n *Node) askPeers(ctx context.Context) error {
 	return nil
 }
 
+// tellPeers has those that wait ask at once whether they are members.
+func (n *Node) tellPeers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var telling sync.WaitGroup
+	for name, address := range n.options.Peers {
+		if name == n.options.Name {
+			continue
+		}
+		telling.Go(func() {
+			if err := n.askAddress(ctx, address, askInvite, invitation{Name: name}, nil); err != nil {
+				n.logger.Debug("a peer was not told that its cluster is formed", "peer", name, "error", err) // it asks by itself
+			}
+		})
+	}
+	telling.Wait()
+}
+
 // formAlone makes a new data directory the first node of a new cluster.
 func (n *Node) formAlone() error {
 	id := identity{
@@ -179,7 +199,7 @@ func (n *Node) awaitMembers(ctx context.Context, names []string) (missing []stri
 		if len(missing) == 0 && settled {
 			return nil
 		}
-		if pause(ctx, changePause); ctx.Err() != nil {
+		if pause(ctx, shapeSoon); ctx.Err() != nil {
 			return missing
 		}
 	}

@@ -23,7 +23,8 @@ import (
 // been told whom to ask by its options or by AddNode. The catalog gives it an
 // id and a replica of log 0, with which it begins.
 
-// invitation tells a node that waits whom to ask.
+// invitation tells a node that waits whom to ask, beside those that it knows, and to
+// do so now.
 type invitation struct {
 	Name      string   `json:"name"`
 	Addresses []string `json:"addresses"`
@@ -109,7 +110,13 @@ func (n *Node) seek(ctx context.Context) {
 			told = reason
 			n.logger.Info("waiting to be admitted to a cluster", "node", n.options.Name, "last_answer", reason)
 		}
-		pause(ctx, seekEvery)
+		again := time.NewTimer(seekEvery)
+		select {
+		case <-n.asked:
+		case <-again.C:
+		case <-ctx.Done():
+		}
+		again.Stop()
 	}
 }
 
@@ -182,7 +189,13 @@ func (n *Node) invited(q invitation) error {
 	case q.Name != n.options.Name:
 		return record.Refuse(record.Precondition, "the node at that address is called %q", n.options.Name)
 	}
-	n.invitation.Store(&q)
+	if len(q.Addresses) > 0 {
+		n.invitation.Store(&q)
+	}
+	select {
+	case n.asked <- struct{}{}:
+	default:
+	}
 	return nil
 }
 

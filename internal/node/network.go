@@ -35,6 +35,7 @@ const gossipLog = 1<<64 - 1
 
 func (n *Node) startNetwork() {
 	n.mesh = peer.New(peer.Options{
+		Dial:    n.options.Dial,
 		Admit:   n.admit,
 		Lives:   n.lives.greeting,
 		Deliver: n.deliver,
@@ -150,6 +151,7 @@ func (n *Node) isOn(h *hosted, replica, node uint64) bool {
 func (n *Node) peerChanged(other peer.NodeID, up, refused bool) {
 	n.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
 	n.neighbours.changed(other, up)
+	n.due.ring()
 	for _, h := range *n.logs.Load() {
 		r := n.replicaOn(h, other)
 		switch {

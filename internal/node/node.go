@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type Node struct {
 	// begin; else nil.
 	catalogMending atomic.Pointer[mending]
 	invitation     atomic.Pointer[invitation]
+	asked          chan struct{} // full: to ask now whether this node may join
 	forming        chan struct{} // full: a cluster is being formed here
 
 	mesh       *peer.Mesh
@@ -66,6 +68,8 @@ type Node struct {
 	slow     slowWork
 	// stopWaiting ends all waits for slow.
 	stopWaiting context.CancelFunc
+	// due is rung when the members or the connections have changed.
+	due bell
 	// closing is closed before changing could be had.
 	closing atomic.Bool
 	// ended is closed when Close is done, with endError.
@@ -142,6 +146,8 @@ type Options struct {
 	ClockSkew time.Duration
 	// Version of the program, for others to see.
 	Version string
+	// Dial connects to other nodes; by default with TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Disk defaults to the operating system's.
 	Disk vfs.FS
 	// Logger defaults to slog.Default.
@@ -181,7 +187,7 @@ func Open(o Options) (*Node, error) {
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
 	n := &Node{options: o, disk: o.Disk, logger: o.Logger, memory: budget.New(o.Memory), metrics: newMetrics(o.Version)}
 	n.spread.node = n
-	n.sessions.turn, n.forming = make(chan struct{}, 1), make(chan struct{}, 1)
+	n.sessions.turn, n.forming, n.asked = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	n.deciding, n.stopDeciding = context.WithCancel(context.Background())
 	n.slow.limit = cmp.Or(o.DiskStall, runtime.DefaultStall)
 	n.slow.closing, n.stopWaiting = context.WithCancel(context.Background())

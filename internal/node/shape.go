@@ -74,14 +74,7 @@ func (n *Node) cleanUp(ctx context.Context) bool {
 // shapeLogs brings the replicas of the logs that this node leads to what the
 // catalog wants.
 func (n *Node) shapeLogs(ctx context.Context) {
-	tick := time.NewTicker(shapeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for looks := n.due.looks(); looks.next(ctx); {
 		c := n.catalog.Load()
 		if host := c.host(); host.ended() != nil {
 			n.yield(ctx, host)

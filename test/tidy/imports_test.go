@@ -42,6 +42,7 @@ var rooms = map[string][]string{
 	"test/tidy":                {"internal/record"},
 	"client":                   {"internal/record", "internal/transport", "internal/transport/wire", "api"},
 	"bench":                    {"client", "test/proxy", "internal/record"},
+	"embed":                    {"client", "internal/node", "internal/server"},
 	"cmd/strandline":           {"internal/cli"},
 	"internal/cli":             {"internal/budget", "client", "bench", "test/history", "internal/node", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport"},
 	"examples":                 {"client"},

@@ -21,7 +21,7 @@ type link struct {
 	node    atomic.Pointer[Node]
 	context context.Context // ends when the node is removed
 	end     context.CancelCauseFunc
-	moved   chan struct{}                      // holds one when the address has changed
+	redial  chan struct{}                      // holds one when the next attempt may succeed
 	abandon atomic.Pointer[context.CancelFunc] // ends the attempt to dial
 	current atomic.Pointer[connection]
 	traffic traffic
@@ -33,7 +33,7 @@ type link struct {
 }
 
 func (m *Mesh) newLink(node Node) *link {
-	l := &link{mesh: m, moved: make(chan struct{}, 1)}
+	l := &link{mesh: m, redial: make(chan struct{}, 1)}
 	l.node.Store(&node)
 	l.context, l.end = context.WithCancelCause(m.context)
 	return l
@@ -61,8 +61,13 @@ func (l *link) become(node Node) {
 		(*abandon)()
 	}
 	l.disconnect(errMoved)
+	l.dialNow()
+}
+
+// dialNow ends the pause before the next attempt, if there is one.
+func (l *link) dialNow() {
 	select {
-	case l.moved <- struct{}{}:
+	case l.redial <- struct{}{}:
 	default:
 	}
 }
@@ -166,7 +171,7 @@ func (l *link) keepConnected() {
 		again := time.NewTimer(wait/2 + rand.N(wait))
 		select {
 		case <-l.context.Done():
-		case <-l.moved:
+		case <-l.redial:
 			wait = 0
 		case <-again.C:
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -291,6 +292,28 @@ func TestANodeThatIsNotKnownYetIsConnectedOnceItIs(t *testing.T) {
 	b.SetNodes([]Node{a.node})
 	require.True(t, next(t, a.changes).up)
 	require.Empty(t, a.refusals, "too early is no refusal")
+}
+
+func TestANodeThatAsksIsDialledAtOnce(t *testing.T) {
+	tried := make(chan struct{}, 2)
+	a, b := newMember(t, 1, func(o *Options) {
+		o.pace.backoff, o.pace.backoffTo = time.Hour, time.Hour
+		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			if len(tried) == 0 {
+				tried <- struct{}{}
+				return nil, syscall.ECONNREFUSED
+			}
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}), newMember(t, 2)
+	a.SetNodes([]Node{b.node})
+	a.Identify("cluster", a.node)
+	require.Equal(t, change{2, false, true}, next(t, a.changes))
+	b.SetNodes([]Node{a.node})
+	b.Identify("cluster", b.node)
+	_, err := b.Ask(t.Context(), a.node.Address, "who", nil)
+	require.NoError(t, err)
+	require.Equal(t, change{2, true, false}, next(t, a.changes))
 }
 
 func TestANodeThatMovesIsDialledAtItsNewAddressAndOneRemovedIsNot(t *testing.T) {

@@ -48,7 +48,11 @@ func (m *Mesh) judgeVisitor(theirs opening) (verdict, *link) {
 	_, self := m.identity()
 	switch {
 	case theirs.Ask:
-		return m.judgeAsking(theirs), nil
+		v := m.judgeAsking(theirs)
+		if l := m.link(theirs.Node.ID); l != nil && v.judgement == welcome {
+			l.dialNow() // it is there
+		}
+		return v, nil
 	case self.ID == 0:
 		return verdict{notYet, "this node is in no cluster yet"}, nil
 	case theirs.Node.ID == 0:
