@@ -42,7 +42,7 @@ func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
 		name := fmt.Sprint("pod-", i)
 		c.start(name, []string{c.addresses["a"]})
 		var answer joinAnswer
-		err := c.nodes[name].askAddress(t.Context(), c.addresses["a"], askJoin,
+		err := c.nodes[name].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin,
 			cluster.JoinRequest{Name: name, Address: c.addresses[name], Nonce: "n"}, &answer)
 		requireReason(t, record.Precondition, err)
 		require.ErrorContains(t, err, "add-node "+name)
@@ -85,7 +85,7 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 	c.start("x", []string{c.addresses["a"]})
 	c.eventually("x is a member", func() bool { return c.nodes["x"].catalog.Load() != nil })
 	c.start("y", []string{c.addresses["a"]})
-	err = c.nodes["y"].askAddress(t.Context(), c.addresses["a"], askJoin,
+	err = c.nodes["y"].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin,
 		cluster.JoinRequest{Name: "y", Address: c.addresses["y"], Nonce: "n", Token: token}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "was used by another node")
@@ -98,7 +98,7 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 
 func TestAnAnnouncementIsWithdrawn(t *testing.T) {
 	c := strictly(t, "a")
-	require.NoError(t, c.nodes["a"].announce(t.Context(), "d"))
+	require.NoError(t, c.nodes["a"].members.announce(t.Context(), "d"))
 	require.Contains(t, c.nodes["a"].catalog.Load().shown.Load().Announced, "d")
 	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "d"))
 	require.Empty(t, c.nodes["a"].catalog.Load().shown.Load().Announced)

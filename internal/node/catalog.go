@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -15,24 +16,6 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/sequence"
-)
-
-const (
-	catalogID   = 0
-	catalogName = "_catalog"
-
-	// checkpointEvery is how many changes the catalog keeps before it is
-	// written anew as a whole and trimmed, so that opening a node does not
-	// take longer with its age.
-	checkpointEvery = 1000
-
-	// changeTimeout bounds a change of the catalog, which goes on when its
-	// caller has left: half a change would be seen by nobody.
-	changeTimeout = 30 * time.Second
-
-	// changePause lies between two tries while the catalog has no leader.
-	changePause = 50 * time.Millisecond
 )
 
 // catalog is the cluster's list of logs and nodes. Its truth is log 0: every
@@ -41,7 +24,12 @@ const (
 // state never both land. Any node can decide one; the leader of log 0 appends
 // it.
 type catalog struct {
-	node *Node
+	*changes
+	logger  *slog.Logger
+	created *replicaList
+	tasks   *tasks
+	due     *bell
+
 	// hosting is this node's replica of log 0: another one after it was mended.
 	hosting atomic.Pointer[hosted]
 	// shown is the newest state that was folded. It is never changed.
@@ -52,14 +40,6 @@ type catalog struct {
 	current atomic.Bool
 
 	missing missing
-
-	// waiting are changes that nobody makes yet.
-	waiting proposals
-	// deciding holds one over a whole change: this node makes one at a time, or
-	// one group of them.
-	// Never mu: a change may have to wait for what is learned meanwhile, the
-	// address of the leader first of all.
-	deciding chan struct{}
 
 	mu    sync.Mutex // guards what follows; held while records are folded
 	state catalogState
@@ -73,275 +53,14 @@ type catalog struct {
 	missed bool
 }
 
-// catalogTry is an append to the catalog on condition that it ends at an offset.
-type catalogTry struct {
-	change string // the id of all its records
-	at     record.Offset
-}
-
-func newCatalog(n *Node, host *hosted) *catalog {
-	c := &catalog{node: n, state: cluster.NewState(), deciding: make(chan struct{}, 1)}
-	c.hosting.Store(host)
-	for _, seed := range n.me.Load().Seeds {
-		c.state.Nodes[seed.ID] = seed
-	}
-	c.show()
-	return c
-}
-
 // host has a replica that was started; it may have ended.
 func (c *catalog) host() *hosted { return c.hosting.Load() }
 
 func (c *catalog) show() {
 	state := c.state.Clone()
 	if before := c.shown.Swap(&state); before == nil || !maps.Equal(before.Nodes, state.Nodes) {
-		c.node.due.ring()
+		c.due.ring()
 	}
-}
-
-// change decides on the newest state and records what decide returns, nothing
-// if that has no effect. It tries again when another change came first, and
-// while the catalog has no leader. It outlives ctx: once proposed, a change is
-// seen through.
-func (c *catalog) change(ctx context.Context, decide decideFunc) error {
-	return c.changeWithin(ctx, changeTimeout, decide)
-}
-
-// changeWithin is change that gives up after a time.
-func (c *catalog) changeWithin(ctx context.Context, patience time.Duration, decide decideFunc) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	// But not this node.
-	defer context.AfterFunc(c.node.deciding, cancel)()
-	return c.record(ctx, decide)
-}
-
-// record makes a change together with all that wait for the same at that moment, in
-// one append: each would be in the way of the others.
-func (c *catalog) record(ctx context.Context, decide decideFunc) error {
-	p := &proposal{ctx: ctx, decide: decide, done: make(chan struct{})}
-	c.waiting.add(p)
-	select {
-	case c.deciding <- struct{}{}:
-	case <-p.done:
-		return p.err
-	case <-ctx.Done():
-		if c.waiting.remove(p) {
-			return noMajority()
-		}
-		<-p.done // whoever makes it gives up soon
-		return p.err
-	}
-	defer func() { <-c.deciding }()
-	for { // more than once if many more wait than are made together
-		select {
-		case <-p.done:
-			return p.err
-		default:
-			c.recordAll(ctx, c.waiting.take())
-		}
-	}
-}
-
-// recordAll makes the changes of a group, and tells each its outcome. It gives up
-// when the time of the first of them is up; those that have time left and of which
-// nothing can have happened wait again.
-func (c *catalog) recordAll(ctx context.Context, group []*proposal) {
-	for _, p := range group {
-		if deadline, bounded := p.ctx.Deadline(); bounded {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, deadline)
-			defer cancel()
-		}
-	}
-	err := c.tryAll(ctx, group)
-	if err == nil {
-		c.node.rehost()
-	}
-	for _, p := range group {
-		switch {
-		case err == nil && p.refused != nil && !c.hasLanded():
-			p.finish(c.givenUp(p.refused)) // a try before may have landed
-		case err == nil:
-			p.finish(p.refused)
-		case p.ctx.Err() == nil && ctx.Err() != nil && errors.Is(err, &record.Refusal{Reason: record.Busy}):
-			c.waiting.add(p)
-		default:
-			p.finish(err)
-		}
-	}
-}
-
-func (c *catalog) tryAll(ctx context.Context, group []*proposal) error {
-	c.await()
-	for {
-		err := c.try(ctx, group)
-		var r *record.Refusal
-		var d decided
-		switch {
-		case err == nil:
-			return nil
-		case errors.As(err, &d):
-			return c.givenUp(d.error)
-		case c.host().problem() != nil: // it will not get better
-			return c.givenUp(err)
-		case ctx.Err() != nil:
-			c.node.logger.Debug("gave up a change of the catalog", "error", err)
-			return c.givenUp(noMajority())
-		case errors.Is(err, errAgain) || errors.As(err, &r) && r.Reason == record.EndMismatch:
-			continue
-		case errors.As(err, &r) && !r.Reason.Retryable(), r == nil && !errors.Is(err, context.DeadlineExceeded):
-			return c.givenUp(err)
-		}
-		pause(ctx, changePause)
-	}
-}
-
-// noMajority refuses a change that no leader could be asked for. Nothing has
-// happened.
-func noMajority() *record.Refusal {
-	return record.Refuse(record.Busy, "nothing was changed: the catalog has no majority of nodes at the moment, or its leader cannot be reached")
-}
-
-// givenUp is the error of a change that is not tried any more. Where a try before
-// may have landed, why must not claim that nothing has happened.
-func (c *catalog) givenUp(why error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, told := record.NotDone, record.NotDone
-	if len(c.awaited) > 0 {
-		known = record.MaybeDone
-	}
-	if r := new(record.Refusal); errors.As(why, &r) {
-		told = r.Reason.Outcome()
-	}
-	if known.Then(told) == told {
-		return why
-	}
-	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
-}
-
-// errAgain: the change did not land, and may be decided anew at once.
-var errAgain = errors.New("the change did not land")
-
-func (c *catalog) try(ctx context.Context, group []*proposal) error {
-	if err := c.refresh(ctx); err != nil {
-		return err
-	}
-	at, values, err := c.decide(group)
-	if err != nil || len(values) == 0 {
-		return err
-	}
-	proposed := c.propose(ctx, at, values)
-	if r := new(record.Refusal); errors.As(proposed, &r) && r.Reason.Outcome() == record.NotDone {
-		c.withdraw()
-	}
-	// Only the log itself tells whether a change has landed.
-	if err := c.refresh(ctx); err != nil {
-		return err
-	}
-	switch {
-	case c.hasLanded():
-		return nil
-	case proposed == nil:
-		return errAgain
-	}
-	return proposed
-}
-
-// decide returns the records to append, and where; none if there is nothing to
-// change, or an earlier try has landed late. Each proposal is decided as if those
-// before it had landed, which they do together or not at all.
-func (c *catalog) decide(group []*proposal) (at record.Offset, values [][]byte, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.landed:
-		return 0, nil, nil
-	case c.missed:
-		return 0, nil, decided{record.Refuse(record.OutcomeUnknown, "this node was too slow to see whether the change was made: look, and try again if it was not")}
-	}
-	// A try that was not among the records up to here cannot land any more.
-	c.awaited = slices.DeleteFunc(c.awaited, func(t catalogTry) bool { return t.at < c.next })
-	state, id := &c.state, rand.Text()
-	if len(group) > 1 {
-		scratch := c.state.Clone()
-		state = &scratch
-	}
-	for i, p := range group {
-		var change catalogChange
-		if change, p.refused = p.decide(state); p.refused != nil || change.Empty() {
-			continue
-		}
-		change.ID = id
-		value, err := json.Marshal(change)
-		if err != nil {
-			return 0, nil, fmt.Errorf("encode change: %w", err)
-		}
-		values = append(values, value)
-		if i < len(group)-1 {
-			if err := state.Fold(change); err != nil {
-				return 0, nil, fmt.Errorf("decide a change: %w", err)
-			}
-		}
-	}
-	if len(values) > 0 {
-		c.awaited = append(c.awaited, catalogTry{change: id, at: c.next})
-	}
-	return c.next, values, nil
-}
-
-// await begins a change: none of its tries has been made.
-func (c *catalog) await() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.awaited, c.landed, c.missed = nil, false, false
-}
-
-// withdraw: the newest try was refused, so that it will never land.
-func (c *catalog) withdraw() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.awaited = c.awaited[:len(c.awaited)-1]
-}
-
-func (c *catalog) hasLanded() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.landed
-}
-
-// decided is an error of decide, which is final.
-type decided struct{ error }
-
-// propose appends changes at the leader, if the catalog ends at an offset.
-func (c *catalog) propose(ctx context.Context, end record.Offset, values [][]byte) error {
-	s := c.host().replica.Status()
-	if s.Leading {
-		return c.appendAt(ctx, end, values)
-	}
-	node := c.node.nodeOf(c.host(), s.Leader)
-	if node == 0 {
-		return record.Refuse(record.NotLeader, "the catalog has no leader at the moment")
-	}
-	return c.node.call(ctx, node, askCatalogAppend, catalogAppend{End: end, Values: values}, nil)
-}
-
-// appendAt appends records to the catalog, here, if it ends at an offset: all or
-// none.
-func (c *catalog) appendAt(ctx context.Context, end record.Offset, values [][]byte) error {
-	var b record.Builder
-	b.Reset(nil)
-	for _, value := range values {
-		if err := b.Add(record.Record{Timestamp: c.node.now().UnixMilli(), Value: value}); err != nil {
-			return err
-		}
-	}
-	batch, err := b.Finish(record.None)
-	if err != nil {
-		return err
-	}
-	return c.host().appendAt(ctx, end, batch)
 }
 
 // refresh makes the state linearizable: it folds every record that is
@@ -361,7 +80,7 @@ func (c *catalog) refresh(ctx context.Context) error {
 	// In this order: a node that takes what it shows for current makes replicas
 	// that are not in the list of those it made, and a list that was lost says
 	// nothing before it is settled.
-	if err := c.node.made.settle(c.shown.Load().NextReplica); err != nil {
+	if err := c.created.settle(c.shown.Load().NextReplica); err != nil {
 		return err
 	}
 	c.current.Store(true)
@@ -469,13 +188,32 @@ func (c *catalog) reserveSessions(ctx context.Context, count record.SessionID, p
 	return first, err
 }
 
-// appendAt appends one batch if the log ends at an offset.
-func (h *hosted) appendAt(ctx context.Context, end record.Offset, batch record.Batch) error {
-	a := &sequence.Append{
-		ExpectedEnd: end, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch),
+const (
+	catalogID   = 0
+	catalogName = "_catalog"
+
+	// checkpointEvery is how many changes the catalog keeps before it is
+	// written anew as a whole and trimmed, so that opening a node does not
+	// take longer with its age.
+	checkpointEvery = 1000
+
+	// changeTimeout bounds a change of the catalog, which goes on when its
+	// caller has left: half a change would be seen by nobody.
+	changeTimeout = 30 * time.Second
+
+	// changePause lies between two tries while the catalog has no leader.
+	changePause = 50 * time.Millisecond
+)
+
+func newCatalog(ch *changes, created *replicaList, tasks *tasks, due *bell, host *hosted, seeds []catalogNode) *catalog {
+	c := &catalog{changes: ch, logger: ch.logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
+	c.catalog, c.turn = c, make(chan struct{}, 1)
+	c.hosting.Store(host)
+	for _, seed := range seeds {
+		c.state.Nodes[seed.ID] = seed
 	}
-	_, err := h.await(ctx, func(done func(sequence.Answer)) { h.append(a, done) })
-	return err
+	c.show()
+	return c
 }
 
 // pause waits for d, or less when ctx ends.

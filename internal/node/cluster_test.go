@@ -126,7 +126,7 @@ func (c *testCluster) announce(name string) {
 		if c.strict || n.catalog.Load() == nil {
 			continue
 		}
-		if err := n.announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
+		if err := n.members.announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
 			return
 		}
 	}
@@ -166,7 +166,7 @@ func (c *testCluster) leader(log string, but ...string) (found string) {
 	c.t.Helper()
 	c.eventually(log+" is led", func() bool {
 		for name, n := range c.nodes {
-			h := (*n.logs.Load())[log]
+			h := n.logs.named(log)
 			if h != nil && h.problem() == nil && h.replica.Status().Leading && !slices.Contains(but, name) {
 				found = name
 				return true
@@ -335,7 +335,7 @@ func TestAHandoverBeforeAStopRefusesNothingForLong(t *testing.T) {
 	leader := c.leader("orders")
 	c.nodes[leader].HandOver(t.Context())
 	next := c.leader("orders", leader)
-	require.False(t, (*c.nodes[leader].logs.Load())["orders"].replica.Status().Leading)
+	require.False(t, c.nodes[leader].logs.named("orders").replica.Status().Leading)
 	c.transfer("orders", leader)
 	require.Equal(t, leader, c.leader("orders", next))
 }
@@ -408,7 +408,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 
 	c.start("c", nil)
 	c.eventually("c hears that it was removed", func() bool {
-		return c.nodes["c"].neighbours.refusal() != ""
+		return c.nodes["c"].peers.status.refusal() != ""
 	})
 	require.ErrorContains(t, c.nodes["c"].Ready(), "was removed from the cluster")
 }
@@ -433,7 +433,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	err = c.nodes["a"].askAddress(t.Context(), c.addresses["b"], askJoin, cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Nonce: "another"}, nil)
+	err = c.nodes["a"].joiner.caller.askAddress(t.Context(), c.addresses["b"], askJoin, cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Nonce: "another"}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "replace-node b")
 	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "b", "127.0.0.1:1")
@@ -445,7 +445,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 	c.stop("b")
 	c.dirs["b"], c.addresses["b"] = "", ""
 	c.start("b", []string{c.addresses["a"]})
-	err = c.nodes["b"].askAddress(t.Context(), c.addresses["a"], askJoin, cluster.JoinRequest{Name: "b", Address: c.addresses["b"], Nonce: "new"}, nil)
+	err = c.nodes["b"].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin, cluster.JoinRequest{Name: "b", Address: c.addresses["b"], Nonce: "new"}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "choose another --node-name")
 }
@@ -544,7 +544,7 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 		return len(l.Leaving) == 2 && l.Leaving[0].Lost && l.Leaving[1].Lost
 	})
 	for range 3 {
-		waiting, err := c.nodes["a"].renew(t.Context())
+		waiting, err := c.nodes["a"].renewer.renew(t.Context())
 		require.NoError(t, err)
 		require.True(t, waiting)
 	}
@@ -560,7 +560,7 @@ func TestANodeThatLeavesIsNotGoneWhileItIsThere(t *testing.T) {
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
 	require.NoError(t, err)
 	a, leaving := c.nodes["a"], c.nodes["c"].me.Load().NodeID
-	require.False(t, a.isGone(leaving))
+	require.False(t, a.renewer.isGone(leaving))
 	require.NoError(t, a.catalog.Load().change(t.Context(), func(s *catalogState) (catalogChange, error) {
 		node := s.Nodes[leaving]
 		node.Leaving = true
@@ -568,17 +568,17 @@ func TestANodeThatLeavesIsNotGoneWhileItIsThere(t *testing.T) {
 	}))
 	c.eventually("they are connected", func() bool { return a.reaches(leaving) })
 	require.True(t, a.catalog.Load().shown.Load().Nodes[leaving].Leaving)
-	require.False(t, a.isGone(leaving))
+	require.False(t, a.renewer.isGone(leaving))
 	c.stop("c")
-	c.eventually("it is not there", func() bool { return a.isGone(leaving) })
-	require.True(t, a.isGone(99), "one that nobody knows")
+	c.eventually("it is not there", func() bool { return a.renewer.isGone(leaving) })
+	require.True(t, a.renewer.isGone(99), "one that nobody knows")
 }
 
 func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	seen := map[record.SessionID]bool{}
 	for _, n := range c.nodes {
-		id, err := n.sessions.next(t.Context(), n.catalog.Load())
+		id, err := n.sessions.ids.next(t.Context(), n.catalog.Load())
 		require.NoError(t, err)
 		require.False(t, seen[id])
 		seen[id] = true
@@ -594,7 +594,7 @@ func TestWhoDoesNotWaitForASessionIDAnyLongerIsToldSo(t *testing.T) {
 		_, err := a.ReserveSession(t.Context(), anyone)
 		first <- err
 	}()
-	c.eventually("the first one waits", func() bool { return len(a.sessions.turn) == 1 })
+	c.eventually("the first one waits", func() bool { return len(a.sessions.ids.turn) == 1 })
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	_, err := a.ReserveSession(left, anyone)

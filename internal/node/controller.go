@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -16,7 +18,11 @@ const DefaultLostAfter = 30 * time.Second
 // controller carries out what is due in the cluster, on the node that leads the
 // catalog. What that is, cluster.State.Due decides.
 type controller struct {
-	node *Node
+	options *Options
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog]
+	peers   *peers
+	due     *bell
 	// Since when nodes cannot be reached, by id, as long as this node leads the
 	// catalog. It belongs to run.
 	down map[uint64]time.Time
@@ -32,8 +38,8 @@ type sight struct {
 
 // run looks for what is due until ctx ends.
 func (c *controller) run(ctx context.Context) {
-	for looks := c.node.due.looks(); looks.next(ctx); {
-		catalog := c.node.catalog.Load()
+	for looks := c.due.looks(); looks.next(ctx); {
+		catalog := c.catalog.Load()
 		if host := catalog.host(); host.ended() != nil || !host.replica.Status().Leading {
 			c.down, c.quiet = nil, sight{}
 			continue
@@ -53,9 +59,9 @@ func (c *controller) run(ctx context.Context) {
 		})
 		switch {
 		case err == nil:
-			c.node.logger.Info("changing the cluster", "actions", actions)
+			c.logger.Info("changing the cluster", "actions", actions)
 		case ctx.Err() == nil:
-			c.node.logger.Warn("could not change the cluster as is due; trying again", "error", err)
+			c.logger.Warn("could not change the cluster as is due; trying again", "error", err)
 		}
 	}
 }
@@ -65,7 +71,7 @@ func (c *controller) look(state *catalogState) sight {
 	now := sight{state: state}
 	down := map[uint64]time.Time{}
 	for _, n := range state.Members() {
-		if c.node.reaches(n.ID) {
+		if c.peers.reaches(n.ID) {
 			now.alive = append(now.alive, n.ID)
 			continue
 		}
@@ -74,7 +80,7 @@ func (c *controller) look(state *catalogState) sight {
 			since = time.Now()
 		}
 		down[n.ID] = since
-		if time.Since(since) >= c.node.options.LostAfter {
+		if time.Since(since) >= c.options.LostAfter {
 			now.lost = append(now.lost, n.ID)
 		}
 	}
@@ -92,6 +98,3 @@ func (s sight) view() cluster.View {
 		Lost:  func(node uint64) bool { return slices.Contains(s.lost, node) },
 	}
 }
-
-// reaches reports whether a node is connected, or is this one.
-func (n *Node) reaches(id uint64) bool { return id == n.me.Load().NodeID || n.neighbours.up(id) }

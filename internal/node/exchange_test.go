@@ -169,8 +169,8 @@ func (e *exchanged) requireRepaired() {
 
 // damaged reports whether a node knows of damage to its files of a log.
 func (e *exchanged) damaged(node, log string) bool {
-	h := (*e.nodes[node].logs.Load())[log]
-	return h == nil || h.standing.Load() != nil || h.reported.Load() || h.repairs.underway()
+	h := e.nodes[node].logs.named(log)
+	return h == nil || h.unavailable.Load() != nil || h.reported.Load() || h.repairs.underway()
 }
 
 // verified are the details of what a survey of a replica's directory finds, as
@@ -442,7 +442,7 @@ func TestAWatermarkGoesWithItsReplica(t *testing.T) {
 	create(t, n, "kept", Config{})
 	create(t, n, "gone", Config{})
 	watermark := func(log string) string {
-		h := (*n.logs.Load())[log]
+		h := n.logs.named(log)
 		return WatermarkPath(dir, h.id, h.replicaID)
 	}
 	kept, gone := watermark("kept"), watermark("gone")

@@ -38,11 +38,11 @@ func FuzzQuestion(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
-		reply, err := n.answer(ctx, from, kind, body)
+		reply, err := n.joiner.caller.answers.answer(ctx, from, kind, body)
 		if err == nil {
 			require.True(t, json.Valid(reply))
 		}
-		n.hear(from, body)
+		n.peers.hear(from, body)
 		var answer joinAnswer
 		_ = unwrap(body, &answer)
 	})

@@ -40,12 +40,12 @@ func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
 	again, _ := c.replicaOf("c", "orders")
 	term := uint64(0)
 	c.eventually("c is elected again", func() bool {
-		leader := (*c.nodes[c.leader("orders", "c")].logs.Load())["orders"].replica
+		leader := c.nodes[c.leader("orders", "c")].logs.named("orders").replica
 		term = leader.Status().Term
 		return leader.HandOver(t.Context(), again) == nil
 	})
 	c.eventually("another leads again", func() bool {
-		leader := (*c.nodes[c.leader("orders", "c")].logs.Load())["orders"].replica
+		leader := c.nodes[c.leader("orders", "c")].logs.named("orders").replica
 		return leader.Status().Term > term+1 // that of c lies between
 	})
 	c.append("orders", "more")
@@ -63,7 +63,7 @@ func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
 	requireReason(t, record.StorageFailed, err)
 	catalog := n.catalog.Load().host()
 	require.NotNil(t, catalog.ended())
-	n.yield(t.Context(), catalog)
+	n.handovers.yield(t.Context(), catalog)
 	mustAppend(t, n, "orders", "one")
 	require.Zero(t, said.count("replica of the catalog has ended"))
 }

@@ -1,16 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"net"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,26 +14,26 @@ import (
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/segment/memory"
-	"strandline.dev/internal/segment/repair"
-	"strandline.dev/internal/segment/store"
-	"strandline.dev/internal/vfs"
+	"strandline.dev/internal/sequence"
 )
+
+// How fresh a read is on a replica that may lag. The age of what a replica
+// knows is the time on its own clock since it sent the newest question to the
+// leader whose answer it has applied: whatever was committed before that moment
+// is known here. While somebody reads, it asks again with every tick.
 
 // hosted is one log as this node hosts it.
 type hosted struct {
-	name    string
+	calls
 	id      uint64
 	created int64 // unix ms
-	config  atomic.Pointer[Config]
 	// replicaID is that of the replica on this node.
 	replicaID uint64
-	replica   *runtime.Replica // nil when the log cannot be served
 	log       segment.Log
 
-	// standing is why the log has not been served since it was opened or its
+	// unavailable is why the log has not been served since it was opened or its
 	// files turned out to be damaged; nil for one that is.
-	standing atomic.Pointer[record.Refusal]
+	unavailable atomic.Pointer[record.Refusal]
 	// forgot: the replica must not speak any more, see renewal.go.
 	forgot bool
 	// unopened is why the files could not be opened, though nothing says that they
@@ -94,6 +88,96 @@ type hosted struct {
 	closing sync.Once
 }
 
+// minMaxAge is the least bound that asking once a tick can keep.
+const minMaxAge = 2 * core.TickMillis * time.Millisecond
+
+// tooOld is readable when a read that waits at the tail had better look at its
+// bound.
+func (r *Reader) tooOld() <-chan time.Time {
+	if r.request.Consistency != ConsistencyBounded {
+		return nil
+	}
+	return time.After(r.request.MaxAge / 2)
+}
+
+// raise takes ceilings over that are higher than those known.
+func (h *hosted) raise(r cluster.Reserved) {
+	for {
+		now := h.reserved.Load()
+		higher := now.Raised(r)
+		if higher == *now || h.reserved.CompareAndSwap(now, &higher) {
+			return
+		}
+	}
+}
+
+// roomFor refuses records that a memory log has no offsets reserved for, and
+// everything before a log that begins anew has moved on.
+func (h *hosted) roomFor(records int) *record.Refusal {
+	if h.config.Load().Durability != Memory {
+		return nil
+	}
+	_, end, _ := h.replica.Tail().Bounds()
+	if !h.reserved.Load().HasOffsets(end, records) {
+		return record.Refuse(record.Busy, "log %q waits for offsets to be reserved", h.name)
+	}
+	return nil
+}
+
+// roomForTerm does so for the grant of a writer term.
+func (h *hosted) roomForTerm() *record.Refusal {
+	if h.config.Load().Durability == Memory && !h.reserved.Load().HasTerms(h.replica.Status().WriterTerm) {
+		return record.Refuse(record.Busy, "log %q waits for writer terms to be reserved", h.name)
+	}
+	return h.roomFor(0)
+}
+
+func (h *hosted) report() logReport {
+	if problem := h.problem(); problem != nil {
+		return logReport{Problem: problem.Detail, Mending: h.mending != nil, Lost: h.forgot}
+	}
+	s := h.replica.Status()
+	l := logReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners}
+	l.Problem = cmp.Or(h.stalled(), h.repairs.problem()) // it serves all the same
+	l.Start, l.End, _ = h.replica.Tail().Bounds()
+	l.Used = h.log.Bytes()
+	if !s.Leading {
+		return l
+	}
+	if peers := h.peers.Load(); peers != nil {
+		l.Peers = *peers
+	}
+	return l
+}
+
+// admit refuses what this log does not take.
+func (h *hosted) admit(a *sequence.Append) *record.Refusal {
+	if most := h.config.Load().MaxBatchBytes; most > 0 {
+		for _, b := range a.Batches {
+			if len(b) > most {
+				return record.Refuse(record.TooLarge, "a batch of %d bytes, log %q takes %d at the most", len(b), h.name, most)
+			}
+		}
+	}
+	return h.roomFor(a.Records)
+}
+
+func (h *hosted) state() string {
+	switch {
+	case h.mending != nil:
+		return stateMending
+	case h.problem() != nil:
+		return stateFailed
+	}
+	switch s := h.replica.Status(); {
+	case s.Leading:
+		return stateLeading
+	case s.Leader == 0:
+		return stateLeaderless
+	}
+	return stateFollowing
+}
+
 // problem is nil, or why the log cannot be served.
 func (h *hosted) problem() *record.Refusal {
 	if r := h.ended(); r != nil {
@@ -122,14 +206,11 @@ func (h *hosted) stalled() string {
 
 // ended is nil, or why no replica of the log runs here.
 func (h *hosted) ended() *record.Refusal {
-	if r := h.standing.Load(); r != nil {
+	if r := h.unavailable.Load(); r != nil {
 		return r
 	}
 	return h.replica.Status().Failed
 }
-
-// stand makes r the reason why the log is not served.
-func (h *hosted) stand(r *record.Refusal) { h.standing.Store(r) }
 
 // close ends the replica and closes its log. Where the disk hangs it returns an
 // error soon after ctx has ended; the rest is done when the disk answers.
@@ -164,6 +245,91 @@ func (h *hosted) closeReplica(ctx context.Context) error {
 	return h.log.Close()
 }
 
+// awaitReady waits until the log takes appends, on the node that leads it, under
+// the settings that this node knows.
+func (h *hosted) awaitReady(ctx context.Context) error {
+	if problem := h.problem(); problem != nil {
+		return problem
+	}
+	if err := h.awaitLeader(ctx); err != nil {
+		return err
+	}
+	return h.awaitSettled(ctx)
+}
+
+// refuseStorage is the answer to who asked for something that cannot be read.
+// Damage is mended where other nodes can help, and they can answer meanwhile.
+func (h *hosted) refuseStorage(err error) error {
+	var corrupt *segment.CorruptError
+	if !errors.As(err, &corrupt) {
+		return record.Refuse(record.StorageFailed, "%v", err)
+	}
+	h.found(err)
+	return h.refuseDamaged(record.Refuse(record.Corrupt, "%v", err))
+}
+
+// refuseDamaged turns a refusal for damage that is about to be mended into one
+// that sends the caller elsewhere.
+func (h *hosted) refuseDamaged(err error) error {
+	switch {
+	case !errors.Is(err, &record.Refusal{Reason: record.Corrupt}):
+		return err
+	case h.repairs.underway() && !h.leaving.Load():
+		return record.Refuse(record.NotLeader, "a part of log %q is under repair on this node: %v", h.name, err)
+	case !h.leaving.Load():
+		return err
+	}
+	return record.Refuse(record.NotLeader, "log %q is about to be mended on this node: %v", h.name, err)
+}
+
+// onDisk: appends of the log need room on the disk. The catalog may use the
+// reserve.
+func (h *hosted) onDisk() bool {
+	return h.id != catalogID && h.config.Load().Durability == Disk
+}
+
+// fresh refuses a read whose bound is not kept any more.
+func (h *hosted) fresh(q *ReadRequest) error {
+	if q.Consistency == ConsistencyBounded && h.age() > q.MaxAge {
+		return h.stale(q.MaxAge)
+	}
+	return nil
+}
+
+func (h *hosted) stale(bound time.Duration) *record.Refusal {
+	return record.Refuse(record.Stale,
+		"this replica has not heard from the leader of log %q within %v; read from another one, or allow more", h.name, bound)
+}
+
+// age is how old the knowledge of this replica may be.
+func (h *hosted) age() time.Duration {
+	s := h.replica.Status()
+	switch {
+	case s.SoleVoter && s.Leading:
+		return 0
+	case s.Known == 0:
+		return UnknownAge
+	}
+	return time.Duration(h.replica.Monotonic()-s.Known) * time.Millisecond
+}
+
+// refreshAge asks the leader, if somebody reads and no question is under way.
+func (h *hosted) refreshAge() {
+	if h.readers.Load() == 0 || h.replica.Status().SoleVoter || h.asking.Swap(true) {
+		return
+	}
+	answered := func(*record.Refusal) { h.asking.Store(false) }
+	if r := h.replica.Do(func(c *core.Core) { c.Confirm(answered) }); r != nil {
+		answered(nil)
+	}
+}
+
+// appending tells whether the log has written an entry lately.
+func (h *hosted) appending() bool {
+	at := h.appended.Load()
+	return at != 0 && int64(time.Since(h.opened))-at < int64(pacedTime)
+}
+
 // closeGrace is what closing may take when its context has ended: more than any
 // disk needs that works.
 const closeGrace = 5 * time.Second
@@ -186,212 +352,10 @@ func awaitClosed(ctx context.Context, closed <-chan error) error {
 	}
 }
 
-func (n *Node) logsDir() string { return filepath.Join(n.options.DataDir, "logs") }
-
-// replicaDir is where a replica's segments are.
-func (n *Node) replicaDir(log, replica uint64) string {
-	return filepath.Join(n.logDir(log), strconv.FormatUint(replica, 10))
-}
-
-func (n *Node) logDir(log uint64) string {
-	return filepath.Join(n.logsDir(), strconv.FormatUint(log, 10))
-}
-
-// owner is whose files those of a replica here are.
-func (n *Node) owner(log, replica uint64) segment.Owner {
-	return segment.Owner{Cluster: n.ClusterID(), Log: log, Replica: replica}
-}
-
-func (n *Node) segmentOptions(owner segment.Owner, logger *slog.Logger) store.Options {
-	return store.Options{
-		Owner: owner, Watermark: WatermarkPath(n.options.DataDir, owner.Log, owner.Replica), SegmentBytes: n.options.SegmentBytes, SyncDelay: n.options.SyncDelay, Logger: logger,
-	}
-}
-
-// makeReplica makes the files of a new replica, which begins as all of its log
-// do, and enters it as made. What an interrupted try left is removed.
-func (n *Node) makeReplica(owner segment.Owner, founders []uint64) error {
-	dir := n.replicaDir(owner.Log, owner.Replica)
-	if err := n.disk.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove an unfinished replica: %w", err)
-	}
-	b, err := core.Bootstrap(founders)
-	if err != nil {
-		return err
-	}
-	store, err := store.Create(n.disk, dir, n.segmentOptions(owner, n.logger.With("log", owner.Log)), b)
-	if err != nil {
-		return err
-	}
-	if err := store.Close(); err != nil {
-		return err
-	}
-	return n.made.add(owner.Replica)
-}
-
 func newHosted(l catalogLog, id uint64) *hosted {
-	h := &hosted{name: l.Name, id: l.ID, created: l.Created, replicaID: id, opened: time.Now()}
+	h := &hosted{calls: calls{name: l.Name}, id: l.ID, created: l.Created, replicaID: id, opened: time.Now()}
 	config := decodeConfig(l.Config)
 	h.config.Store(&config)
 	h.reserved.Store(&l.Reserved)
 	return h
-}
-
-// host opens the replica that the catalog puts on this node. One that cannot
-// be opened is hosted too, with the reason, so that the others are served. The
-// caller holds changing, or waits for somebody who does.
-func (n *Node) host(l catalogLog, id uint64) *hosted {
-	h := newHosted(l, id)
-	var err error
-	if opened := n.slow.await(func() { err = n.startReplica(h, l) }); opened != nil {
-		return n.openedLater(h, l, opened, &err)
-	}
-	n.judgeOpened(h, l, err)
-	return h
-}
-
-// judgeOpened decides what becomes of a log that could not be opened.
-func (n *Node) judgeOpened(h *hosted, l catalogLog, err error) {
-	if err == nil {
-		return
-	}
-	switch damageOf(err, len(l.Replicas)+len(l.Leaving) > 1).StoppedRemedy() {
-	case cluster.Renew:
-		n.lose(h, err)
-	case cluster.Repair:
-		n.mend(h, l, err)
-	case cluster.Refuse:
-		n.logger.Error("a log cannot be served", "log", l.Name, "error", err)
-		h.stand(record.Refuse(record.Corrupt,
-			"log %q cannot be served here: %v; no other node has it: stop this one and bring the files back from a copy", h.name, err))
-	default:
-		// It says nothing of what is stored: others may serve the log, and this
-		// node does when the cause is gone, see reopen.go.
-		h.unopened = err
-		h.stand(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.name, err))
-	}
-}
-
-// errLost: a replica has lost what it knew.
-var errLost = errors.New("this replica has lost what it knew")
-
-func (n *Node) startReplica(h *hosted, l catalogLog) error {
-	logger := n.logger.With("log", l.Name, "replica", h.replicaID)
-	hard, err := n.openLog(h, l, logger)
-	if err != nil {
-		return err
-	}
-	wrote := func(bytes, entries int, took time.Duration) {
-		n.metrics.wrote(l.Name, bytes, entries, took)
-		n.wrote(bytes)
-		n.wroteTo(h, bytes)
-		if entries > 0 {
-			h.appended.Store(int64(time.Since(h.opened)))
-			h.intake.took(bytes, time.Now())
-		}
-	}
-	h.found = func(err error) { n.foundDamage(h, err) }
-	h.replica, err = runtime.Start(runtime.Options{
-		ID: h.replicaID, Log: h.log, Memory: n.memory, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: n.options.ClockSkew,
-		Stall: n.options.DiskStall,
-		// The first founder begins a new log; the others would only be in its way.
-		FirstLeader: l.Founders[0] == h.replicaID && h.log.LastIndex()+1 == h.log.FirstIndex(),
-		Send: func(to uint64, urgent bool, message net.Buffers) bool {
-			return n.send(h, to, urgent, message)
-		},
-		Address:       func(id uint64) string { return n.addressOf(h, id) },
-		Committed:     n.metrics.committed,
-		LeaderChanged: func(before, now core.Status) { n.leaderChanged(h, before, now) },
-		Damaged:       h.found,
-	})
-	if err != nil {
-		_ = h.log.Close()
-		return fmt.Errorf("start replica: %w", err)
-	}
-	return nil
-}
-
-func (n *Node) openLog(h *hosted, l catalogLog, logger *slog.Logger) (segment.HardState, error) {
-	if h.config.Load().Durability == Memory {
-		b, err := core.Bootstrap(l.Founders)
-		if err != nil {
-			return segment.HardState{}, err
-		}
-		h.log = memory.New(b)
-		return b.HardState, n.made.add(h.replicaID)
-	}
-	if !n.made.has(h.replicaID) && n.wasMade(l.ID, h.replicaID) {
-		if err := n.made.add(h.replicaID); err != nil {
-			return segment.HardState{}, err
-		}
-	}
-	if !n.made.has(h.replicaID) {
-		if l.ID == catalogID {
-			// It was made before node.json named it.
-			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
-		}
-		if err := n.makeReplica(n.owner(l.ID, h.replicaID), l.Founders); err != nil {
-			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
-		}
-	}
-	if reason, marked := n.markedLost(l.ID, h.replicaID); marked {
-		return segment.HardState{}, fmt.Errorf("%w: %s", errLost, strings.TrimSpace(reason))
-	}
-	store, err := repair.Open(n.disk, n.replicaDir(l.ID, h.replicaID), n.segmentOptions(n.owner(l.ID, h.replicaID), logger))
-	if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
-		return segment.HardState{}, fmt.Errorf("%w: its files are gone (%w)", errLost, err)
-	}
-	if err != nil {
-		return segment.HardState{}, err
-	}
-	h.log = store
-	return store.HardState(), nil
-}
-
-// wasMade reports whether a replica was made on this node once: the list says so,
-// or its files or its watermark are there. Any of them may be gone, or be an older
-// copy.
-func (n *Node) wasMade(log, replica uint64) bool {
-	return n.made.has(replica) || n.hasLog(log, replica) || n.hasWatermark(log, replica)
-}
-
-// hasLog tells whether a replica has a segment, which is so from when its files
-// are complete.
-func (n *Node) hasLog(log, replica uint64) bool {
-	files, err := n.disk.List(n.replicaDir(log, replica))
-	return err == nil && slices.ContainsFunc(files, func(f vfs.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") })
-}
-
-// awaitReady waits until the log takes appends, on the node that leads it, under
-// the settings that this node knows.
-func (h *hosted) awaitReady(ctx context.Context) error {
-	if err := h.awaitLeader(ctx); err != nil {
-		return err
-	}
-	return h.awaitSettled(ctx)
-}
-
-// awaitLeader waits until the log has a leader that takes appends, here or
-// elsewhere.
-func (h *hosted) awaitLeader(ctx context.Context) error {
-	if problem := h.problem(); problem != nil {
-		return problem
-	}
-	if err := h.replica.AwaitReplay(ctx); err != nil {
-		return err
-	}
-	if h.replica.Status().SoleVoter {
-		return h.replica.AwaitLeaderReady(ctx)
-	}
-	for {
-		// The answer to a question rests on a leader that is ready.
-		err := h.confirm(ctx)
-		if err == nil || !errors.Is(err, &record.Refusal{Reason: record.NotLeader}) {
-			return err
-		}
-		pause(ctx, changePause)
-		if ctx.Err() != nil {
-			return record.Refuse(record.NotLeader, "log %q has no leader yet", h.name)
-		}
-	}
 }

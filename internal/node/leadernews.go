@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -15,6 +16,10 @@ const newsLines = 10
 // leaderNews logs changes of leaders, once a second, with the names of nodes. What
 // changes and changes back within that time is not worth a line.
 type leaderNews struct {
+	logger  *slog.Logger
+	metrics *metrics
+	router  *router
+
 	mu      sync.Mutex
 	changed map[*hosted]core.Status
 }
@@ -26,25 +31,25 @@ type leaderNow struct {
 }
 
 // leaderChanged is called on the log's loop.
-func (n *Node) leaderChanged(h *hosted, before, now core.Status) {
+func (ln *leaderNews) leaderChanged(h *hosted, before, now core.Status) {
 	h.peers.Store(nil) // those of another leadership
 	if before.Leading != now.Leading {
-		n.metrics.elected(h.name, now.Leading)
+		ln.metrics.elected(h.name, now.Leading)
 	}
-	n.news.mu.Lock()
-	defer n.news.mu.Unlock()
-	if n.news.changed == nil {
-		n.news.changed = map[*hosted]core.Status{}
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.changed == nil {
+		ln.changed = map[*hosted]core.Status{}
 	}
-	n.news.changed[h] = now
+	ln.changed[h] = now
 }
 
 // tellNews logs what has changed since it was called last.
-func (n *Node) tellNews() {
-	n.news.mu.Lock()
-	changed := n.news.changed
-	n.news.changed = nil
-	n.news.mu.Unlock()
+func (ln *leaderNews) log() {
+	ln.mu.Lock()
+	changed := ln.changed
+	ln.changed = nil
+	ln.mu.Unlock()
 	var fresh []*hosted
 	here, elsewhere, without := 0, 0, 0
 	for h, s := range changed {
@@ -64,7 +69,7 @@ func (n *Node) tellNews() {
 		}
 	}
 	if len(fresh) > newsLines {
-		n.logger.Info("the leaders of many logs have changed", "logs", len(fresh), "here", here, "elsewhere", elsewhere, "without_leader", without)
+		ln.logger.Info("the leaders of many logs have changed", "logs", len(fresh), "here", here, "elsewhere", elsewhere, "without_leader", without)
 		return
 	}
 	slices.SortFunc(fresh, func(a, b *hosted) int { return cmp.Compare(a.id, b.id) })
@@ -72,21 +77,11 @@ func (n *Node) tellNews() {
 		s := changed[h]
 		switch {
 		case s.Leading:
-			n.logger.Info("this node leads a log", "log", h.name, "term", s.Term)
+			ln.logger.Info("this node leads a log", "log", h.name, "term", s.Term)
 		case s.Leader != 0:
-			n.logger.Info("another node leads a log", "log", h.name, "leader", n.nodeName(h, s.Leader), "term", s.Term)
+			ln.logger.Info("another node leads a log", "log", h.name, "leader", ln.router.nodeName(h, s.Leader), "term", s.Term)
 		default:
-			n.logger.Warn("a log has no leader", "log", h.name, "term", s.Term)
+			ln.logger.Warn("a log has no leader", "log", h.name, "term", s.Term)
 		}
 	}
-}
-
-// nodeName is the name of a replica's node; "unknown" if the catalog has none.
-func (n *Node) nodeName(h *hosted, replica uint64) string {
-	if c := n.catalog.Load(); c != nil {
-		if node, ok := c.shown.Load().Nodes[n.nodeOf(h, replica)]; ok {
-			return node.Name
-		}
-	}
-	return "unknown"
 }

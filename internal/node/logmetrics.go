@@ -1,44 +1,16 @@
 package node
 
 import (
-	"path"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"strandline.dev/internal/record"
 )
 
 // maxLogSeries is how many logs one request for their series may name.
 const maxLogSeries = 1000
 
-// LogMetrics are the series of single logs on this node: those whose names match
-// one of the patterns, as path.Match has them.
-func (n *Node) LogMetrics(patterns []string) (prometheus.Collector, error) {
-	var hosts []*hosted
-	for name, h := range *n.logs.Load() {
-		for _, p := range patterns {
-			match, err := path.Match(p, name)
-			if err != nil {
-				return nil, record.Refuse(record.Invalid, "%q is no pattern of names: %v", p, err)
-			}
-			if match {
-				hosts = append(hosts, h)
-				break
-			}
-		}
-	}
-	switch {
-	case len(hosts) == 0:
-		return nil, record.Refuse(record.LogNotFound, "no log on this node is named %q", patterns)
-	case len(hosts) > maxLogSeries:
-		return nil, record.Refuse(record.TooLarge, "%d logs match, %d at most are shown at once", len(hosts), maxLogSeries)
-	}
-	return logCollector{n, hosts}, nil
-}
-
 type logCollector struct {
-	node  *Node
+	*series
 	hosts []*hosted
 }
 
@@ -48,6 +20,7 @@ var logSeries = []struct {
 	kind prometheus.ValueType
 	read func(*logView) float64
 }{
+
 	logGauge("start_offset", "The oldest offset that can be read.", func(v *logView) float64 { return float64(v.info.Start) }),
 	logGauge("end_offset", "The offset after the newest committed record.", func(v *logView) float64 { return float64(v.info.End) }),
 	logGauge("used_bytes", "What the log occupies on this node.", func(v *logView) float64 { return float64(v.info.BytesUsed) }),
@@ -72,6 +45,7 @@ var logSeries = []struct {
 }
 
 var descFollower = prometheus.NewDesc("strandline_log_follower_lag_records",
+
 	"On the leader: records that the replica on a node has less.", []string{"log", "node"}, nil)
 
 // logView is what is known of one log at the time of a scrape.
@@ -109,11 +83,11 @@ func (c logCollector) Collect(out chan<- prometheus.Metric) {
 	for _, h := range c.hosts {
 		asked[h.name] = h
 	}
-	c.node.lookAtFollowers(asked)
+	c.statuses.lookAtFollowers(asked)
 	for _, h := range c.hosts {
-		v := &logView{info: c.node.describe(h), state: h.state(), repairing: h.repairs.underway(), counts: c.node.metrics.log(h.name)}
+		v := &logView{info: c.describer.describe(h), state: h.state(), repairing: h.repairs.underway(), counts: c.metrics.log(h.name)}
 		if v.state == stateLeading {
-			v.followers = c.node.followers(h)
+			v.followers = c.statuses.followers(h)
 		}
 		for _, s := range logSeries {
 			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.read(v), h.name)

@@ -1,5 +1,49 @@
 package node
 
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
+)
+
+// Who is admitted is decided by cluster.State.Admit; here is who asks and answers.
+
+// members decides, for operators and for nodes that ask, who is in the cluster.
+type members struct {
+	options *Options
+	me      *atomic.Pointer[identity]
+	catalog *atomic.Pointer[catalog]
+	self    *self
+	peers   *peers
+	caller  *caller
+	former  *former
+}
+
+const (
+	// announceTime is for how long a node that was added may take to come.
+	announceTime = time.Hour
+	// MaxTokenTime is the longest lifetime of a token.
+	MaxTokenTime = 30 * 24 * time.Hour
+)
+
+// joinAnswer is all that a node needs to begin.
+type joinAnswer struct {
+	ClusterID      string        `json:"cluster_id"`
+	NodeID         uint64        `json:"node_id"`
+	CatalogReplica uint64        `json:"catalog_replica"`
+	CatalogVoters  []uint64      `json:"catalog_voters"`
+	Nodes          []catalogNode `json:"nodes"`
+	// Fresh: CatalogReplica was given by this answer for the first time.
+	Fresh bool `json:"fresh,omitempty"`
+}
+
 // Member is a node of the cluster as its clients find it.
 type Member struct {
 	ID      uint64
@@ -9,17 +53,174 @@ type Member struct {
 	Up      bool   // there is a connection to it
 }
 
+// takeIn admits a node that asks, if it is expected.
+func (m *members) takeIn(ctx context.Context, q cluster.JoinRequest) (joinAnswer, error) {
+	c := m.catalog.Load()
+	if c == nil {
+		return joinAnswer{}, m.self.notMember()
+	}
+	// One that is not expected asks again and again: it must not cost the others
+	// a question each time.
+	if _, _, refusal := c.shown.Load().Admit(q, m.self.now().UnixMilli()); refusal != nil {
+		return joinAnswer{}, refusal
+	}
+	me := m.me.Load()
+	a := joinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
+	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		if _, begun := s.Nodes[me.NodeID]; !begun {
+			return catalogChange{}, m.self.notMember() // the newcomer would not know whom to talk to
+		}
+		node, change, refusal := s.Admit(q, m.self.now().UnixMilli())
+		if refusal != nil {
+			return catalogChange{}, refusal
+		}
+		a.NodeID, a.CatalogReplica = node.ID, node.Catalog
+		return change, nil
+	})
+	a.Nodes = c.shown.Load().Members()
+	return a, err
+}
+
+// introduce enters this node in the catalog if it is not there, or under an
+// address that it had before. The one that has formed the cluster lets its peers
+// in with the same change.
+func (m *members) introduce(ctx context.Context) error {
+	me := m.me.Load()
+	c := m.catalog.Load()
+	node := catalogNode{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
+	peers := slices.DeleteFunc(m.self.candidate().Peers, func(name string) bool { return name == me.Name })
+	if change := c.shown.Load().Introduce(node, peers); change.Empty() {
+		return nil
+	}
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) { return s.Introduce(node, peers), nil })
+}
+
+// AddNode announces the node that waits at an address, tells it whom to ask, and
+// returns when it is a member. It reports true if it was one before.
+func (m *members) AddNode(ctx context.Context, _ Caller, name, address string) (existed bool, err error) {
+	c := m.catalog.Load()
+	if c == nil {
+		return false, m.self.notMember()
+	}
+	if node, member := c.shown.Load().Named(name); member && node.Address == address {
+		return true, nil
+	} else if member {
+		return false, cluster.NameTaken(node)
+	}
+	var there cluster.Candidate
+	if err := m.caller.askAddress(ctx, address, askWho, struct{}{}, &there); err != nil {
+		if refused := (*peer.RefusedError)(nil); errors.As(err, &refused) {
+			return false, record.Refuse(record.Precondition, "the node at %s cannot be added: %v", address, refused)
+		}
+		return false, record.Refuse(record.Busy, "nothing was changed: no node answers at %s: start it with `strandline serve --node-name %s --join %s`. %v",
+			address, name, m.options.GRPCAddress, err)
+	}
+	switch {
+	case there.Name != name:
+		return false, record.Refuse(record.Precondition, "the node at %s is called %q, not %q", address, there.Name, name)
+	case there.Cluster != "":
+		return false, record.Refuse(record.Precondition, "node %q belongs to cluster %s already", name, there.Cluster)
+	}
+	if err := m.announce(ctx, name); err != nil {
+		return false, err
+	}
+	q := invitation{Name: name}
+	for _, node := range c.shown.Load().Members() {
+		q.Addresses = append(q.Addresses, node.Address)
+	}
+	// One that was told by its options whom to ask needs no invitation, and may be
+	// a member by now, which it says.
+	invited := m.caller.askAddress(ctx, address, askInvite, q, nil)
+	if len(m.former.awaitMembers(ctx, []string{name})) > 0 {
+		return false, record.Refuse(record.OutcomeUnknown, "node %q is announced and is admitted when it asks, which it has not done yet: look with `strandline cluster status` (last answer of the node: %v)", name, invited)
+	}
+	return false, nil
+}
+
+// announce lets a node of a name join.
+func (m *members) announce(ctx context.Context, name string) error {
+	return m.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
+		now := m.self.now()
+		if _, member := s.Named(name); member {
+			return catalogChange{}, nil // between the look and now
+		}
+		return s.Announce(cluster.Announced{Name: name, Expires: now.Add(announceTime).UnixMilli()}, now.UnixMilli())
+	})
+}
+
+// CreateToken makes a token with which one node, or any number, can join for a
+// while. The token is told here and kept nowhere.
+func (m *members) CreateToken(ctx context.Context, _ Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
+	if lifetime < time.Second || lifetime > MaxTokenTime {
+		return "", expires, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %d days", lifetime, MaxTokenTime/(24*time.Hour))
+	}
+	token, expires = rand.Text(), m.self.now().Add(lifetime)
+	kept := cluster.Token{Hash: cluster.HashToken(token), Expires: expires.UnixMilli(), Reusable: reusable}
+	err = m.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
+		return s.AddToken(kept, m.self.now().UnixMilli())
+	})
+	return token, expires, err
+}
+
+// RemoveNode takes a node out of the cluster, dead or alive, or does not expect
+// any more one that was announced. It is refused while the node holds replicas:
+// ReplaceNode moves them.
+func (m *members) RemoveNode(ctx context.Context, _ Caller, name string) error {
+	return m.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) { return s.Remove(name) })
+}
+
+// ReplaceNode moves all replicas of a node, dead or alive, to another one, and
+// takes it out of the cluster when they have caught up there. It returns when
+// the move has been decided; ClusterStatus shows how far it is.
+func (m *members) ReplaceNode(ctx context.Context, _ Caller, dead, with string) error {
+	return m.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
+		return s.Replace(dead, with, m.peers.reaches)
+	})
+}
+
+func (m *members) changeMembers(ctx context.Context, decide func(*catalogState) (catalogChange, *record.Refusal)) error {
+	c := m.catalog.Load()
+	if c == nil {
+		return m.self.notMember()
+	}
+	return c.change(ctx, func(s *catalogState) (catalogChange, error) { return refusable(decide(s)) })
+}
+
+// Rebalance spreads the replicas of all logs evenly over the nodes that can be
+// reached: the node that leads the catalog moves some at a time. It returns how
+// many move or are still to.
+func (m *members) Rebalance(ctx context.Context, _ Caller) (left int, err error) {
+	c := m.catalog.Load()
+	if c == nil {
+		return 0, m.self.notMember()
+	}
+	view := cluster.View{Alive: m.peers.reaches}
+	err = c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		left = len(s.Spread(view))
+		for _, l := range s.Logs {
+			if !l.Settled() {
+				left++
+			}
+		}
+		if s.Spreading || len(s.Spread(view)) == 0 {
+			return catalogChange{}, nil
+		}
+		return catalogChange{Spread: new(true)}, nil
+	})
+	return left, err
+}
+
 // Members are the nodes of the cluster as this one knows them, by id, and which
 // of them it is itself: 0 before it is one.
-func (n *Node) Members() (members []Member, self uint64) {
-	self = n.me.Load().NodeID
-	c := n.catalog.Load()
+func (m *members) Members() (members []Member, self uint64) {
+	self = m.me.Load().NodeID
+	c := m.catalog.Load()
 	if c == nil {
 		return nil, self
 	}
 	for _, node := range c.shown.Load().Members() {
 		members = append(members, Member{
-			ID: node.ID, Name: node.Name, Address: node.Address, Kafka: node.Kafka, Up: node.ID == self || n.neighbours.up(node.ID),
+			ID: node.ID, Name: node.Name, Address: node.Address, Kafka: node.Kafka, Up: node.ID == self || m.peers.status.up(node.ID),
 		})
 	}
 	return members, self

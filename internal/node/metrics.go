@@ -186,10 +186,7 @@ func (m *metrics) measuredAppend(log string, a *sequence.Append, done func(seque
 	}
 }
 
-// Metrics of the node, for a Prometheus registry.
-func (n *Node) Metrics() prometheus.Collector { return collector{n} }
-
-type collector struct{ node *Node }
+type collector struct{ *series }
 
 var (
 	descLogs = prometheus.NewDesc("strandline_logs",
@@ -216,7 +213,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull, descStalled, descMemory, descMemorySize} {
 		out <- d
 	}
-	for _, m := range c.node.metrics.all {
+	for _, m := range c.metrics.all {
 		m.Describe(out)
 	}
 }
@@ -225,12 +222,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	n := c.node
 	states := map[string]int{stateLeading: 0, stateFollowing: 0, stateLeaderless: 0, stateFailed: 0, stateMending: 0}
 	var used, lag int64
 	var sessions, under, stalled int
-	hosts := *n.logs.Load()
-	n.lookAtFollowers(hosts)
+	hosts := c.logs.all()
+	c.statuses.lookAtFollowers(hosts)
 	for _, h := range hosts {
 		state := h.state()
 		states[state]++
@@ -243,7 +239,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 		sessions += h.replica.Status().OpenSessions
 		if state == stateLeading {
-			f := n.followers(h)
+			f := c.statuses.followers(h)
 			lag = max(lag, f.lag)
 			if f.missing > 0 {
 				under++
@@ -257,7 +253,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(descLag, float64(lag))
 	gauge(descUsed, float64(used))
 	gauge(descSessions, float64(sessions))
-	members, _ := n.Members()
+	members, _ := c.members.Members()
 	down := 0
 	for _, m := range members {
 		if !m.Up {
@@ -266,15 +262,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(descMembers, float64(len(members)))
 	gauge(descDown, float64(down))
-	free, _ := n.space.known()
+	free, _ := c.space.known()
 	gauge(descFree, float64(free))
-	gauge(descFull, oneIf(n.space.full()))
+	gauge(descFull, oneIf(c.space.full()))
 	gauge(descStalled, float64(stalled))
-	for _, part := range n.memory.Use() {
+	for _, part := range c.memory.Use() {
 		gauge(descMemory, float64(part.Used), part.Part)
 		gauge(descMemorySize, float64(part.Size), part.Part)
 	}
-	for _, m := range n.metrics.all {
+	for _, m := range c.metrics.all {
 		m.Collect(out)
 	}
 }

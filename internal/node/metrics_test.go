@@ -139,15 +139,10 @@ func TestANewLeaderIsLoggedInPlainWords(t *testing.T) {
 	create(t, n, "orders", Config{})
 	require.Eventually(t, func() bool { return said.count(`msg="this node leads a log" log=orders term=`) == 1 }, time.Minute, 10*time.Millisecond)
 	for i := range newsLines + 5 {
-		h := &hosted{name: fmt.Sprint("many-", i), id: uint64(100 + i), replicaID: 1}
-		n.news.mu.Lock()
-		if n.news.changed == nil {
-			n.news.changed = map[*hosted]core.Status{}
-		}
-		n.news.changed[h] = core.Status{Leader: 1, Leading: true, Term: 3}
-		n.news.mu.Unlock()
+		h := &hosted{calls: calls{name: fmt.Sprint("many-", i)}, id: uint64(100 + i), replicaID: 1}
+		n.news.leaderChanged(h, core.Status{}, core.Status{Leader: 1, Leading: true, Term: 3})
 	}
-	n.tellNews()
+	n.news.log()
 	require.Equal(t, 1, said.count("the leaders of many logs have changed"))
 	require.Zero(t, said.count("log=many-"))
 	require.Zero(t, said.count("raft:"), "what Raft says is for those who debug it")

@@ -395,16 +395,16 @@ func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	c := n.catalog.Load()
 	disk.broken.Store(true)
-	n.made.mu.Lock()
-	n.made.Below = unsettled
-	n.made.mu.Unlock()
+	n.created.mu.Lock()
+	n.created.Below = unsettled
+	n.created.mu.Unlock()
 	c.current.Store(false)
 	require.ErrorIs(t, c.refresh(t.Context()), errBroken)
 	require.False(t, c.current.Load(), "a node must not take for current what its list of replicas does not know")
 	disk.broken.Store(false)
 	require.NoError(t, c.refresh(t.Context()))
 	require.True(t, c.current.Load())
-	require.False(t, n.made.has(1000))
+	require.False(t, n.created.has(1000))
 }
 
 // listDisk does not write replicas.json while it is broken.

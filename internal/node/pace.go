@@ -84,9 +84,3 @@ func (p *pace) learn(pause, late time.Duration) {
 	}
 	p.pause.Store(int64(pause))
 }
-
-// appending tells whether the log has written an entry lately.
-func (h *hosted) appending() bool {
-	at := h.appended.Load()
-	return at != 0 && int64(time.Since(h.opened))-at < int64(pacedTime)
-}

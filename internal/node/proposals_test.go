@@ -16,7 +16,7 @@ import (
 func whileDeciding(t *testing.T, n *Node, callers ...func() error) (errs []error) {
 	t.Helper()
 	c := n.catalog.Load()
-	c.deciding <- struct{}{}
+	c.turn <- struct{}{}
 	errs = make([]error, len(callers))
 	var running sync.WaitGroup
 	for i, call := range callers {
@@ -28,7 +28,7 @@ func whileDeciding(t *testing.T, n *Node, callers ...func() error) (errs []error
 			return len(c.waiting.list) == i+1
 		}, time.Minute, time.Millisecond)
 	}
-	<-c.deciding
+	<-c.turn
 	running.Wait()
 	return errs
 }

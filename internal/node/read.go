@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
@@ -36,100 +34,6 @@ type Reader struct {
 	slow *frugal
 	// internal: the node's own, which does not ask how old its knowledge is.
 	internal bool
-}
-
-// Read begins a read. ctx bounds finding the place to begin; the Reader's own
-// calls take theirs.
-func (n *Node) Read(ctx context.Context, c Caller, log string, q ReadRequest) (*Reader, error) {
-	r, err := n.beginRead(ctx, c, log, q)
-	if refusal := (*record.Refusal)(nil); errors.As(err, &refusal) {
-		n.metrics.refused("read", refusal.Reason)
-	}
-	return r, err
-}
-
-func (n *Node) beginRead(ctx context.Context, c Caller, log string, q ReadRequest) (*Reader, error) {
-	h, refusal := n.serving(c, log)
-	if refusal != nil {
-		return nil, refusal
-	}
-	if err := h.makeSure(ctx, &q); err != nil {
-		return nil, err
-	}
-	first, err := h.locate(ctx, q.From)
-	if err != nil {
-		return nil, err
-	}
-	h.readers.Add(1)
-	r := &Reader{host: h, pacer: pacer{pace: &n.pace, intake: &h.intake}, request: q, first: first, next: first, until: math.MaxInt64}
-	if q.Until >= 0 {
-		r.until = q.Until
-	}
-	if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
-		r.until = first + record.Offset(q.MaxRecords)
-	}
-	r.reader = h.replica.NewReader(first)
-	if q.Metered {
-		r.slow = &frugal{reads: n.memory.Reads}
-	}
-	return r, nil
-}
-
-// locate turns the beginning of a read into an offset.
-func (h *hosted) locate(ctx context.Context, from From) (record.Offset, error) {
-	start, end, err := h.replica.Tail().Bounds()
-	if err != nil {
-		return 0, err
-	}
-	switch from.Kind {
-	case FromTail:
-		if err := h.confirm(ctx); err != nil {
-			return 0, err
-		}
-		_, end, err = h.replica.Tail().Bounds()
-		return end, err
-	case FromTime:
-		o, err := h.log.OffsetAtTime(from.Time)
-		if err != nil {
-			return 0, h.refuseStorage(err)
-		}
-		return min(max(o, start), end), nil
-	case FromOffset:
-		return h.checkBegin(ctx, from.Offset)
-	}
-	return start, nil
-}
-
-// checkBegin refuses an offset that cannot be read, now or by waiting.
-func (h *hosted) checkBegin(ctx context.Context, o record.Offset) (record.Offset, error) {
-	start, end, err := h.replica.Tail().Bounds()
-	if err != nil {
-		return 0, err
-	}
-	if o > end {
-		if err := h.confirm(ctx); err != nil {
-			return 0, err
-		}
-		start, end, err = h.replica.Tail().Bounds()
-		if err != nil {
-			return 0, err
-		}
-	}
-	switch {
-	case o < h.reserved.Load().Lost:
-		r := record.Refuse(record.DataLost, "offset %d was in memory only and is lost; the log now starts at %d", o, start)
-		r.Start = start
-		return 0, r
-	case o < start:
-		r := record.Refuse(record.OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", o, start)
-		r.Start = start
-		return 0, r
-	case o > end:
-		r := record.Refuse(record.OffsetBeyondEnd, "offset %d is beyond the end of the log, which is %d", o, end)
-		r.End = end
-		return 0, r
-	}
-	return o, nil
 }
 
 // Log is the id of the log that is read.

@@ -23,9 +23,9 @@ import (
 func (c *testCluster) replicaOf(name, log string) (id uint64, dir string) {
 	c.t.Helper()
 	n := c.nodes[name]
-	c.eventually(log+" is hosted on "+name, func() bool { return (*n.logs.Load())[log] != nil })
-	h := (*n.logs.Load())[log]
-	return h.replicaID, n.replicaDir(h.id, h.replicaID)
+	c.eventually(log+" is hosted on "+name, func() bool { return n.logs.named(log) != nil })
+	h := n.logs.named(log)
+	return h.replicaID, n.files.replicaDir(h.id, h.replicaID)
 }
 
 // renewed waits until a node has another replica of a log than before, and all
@@ -33,7 +33,7 @@ func (c *testCluster) replicaOf(name, log string) (id uint64, dir string) {
 func (c *testCluster) renewed(name, log string, before uint64) {
 	c.t.Helper()
 	c.eventually("the replica has a new id", func() bool {
-		h := (*c.nodes[name].logs.Load())[log]
+		h := c.nodes[name].logs.named(log)
 		return h != nil && h.replicaID != before && h.problem() == nil
 	})
 	status := c.healthy()
@@ -84,7 +84,7 @@ func TestAReplicaWhoseFilesAreGoneComesBackUnderANewId(t *testing.T) {
 	c.start("c", nil)
 	c.renewed("c", "orders", before)
 	c.sameOn("orders", numbered(0, 10))
-	require.False(t, c.nodes["c"].made.has(before), "the list of replicas does not grow for ever")
+	require.False(t, c.nodes["c"].created.has(before), "the list of replicas does not grow for ever")
 }
 
 func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
@@ -94,29 +94,29 @@ func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
 		then func(n *Node, log, id uint64)
 	}{
 		{"after it was marked", func(n *Node, log, id uint64) {
-			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.replicaDir(log, id), lostMark), []byte("a test")))
+			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.files.replicaDir(log, id), lostMark), []byte("a test")))
 		}},
 		{"after some of its files were moved", func(n *Node, log, id uint64) {
-			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.replicaDir(log, id), lostMark), []byte("a test")))
-			require.NoError(t, n.disk.MkdirAll(n.asideDir(log, id)))
-			files, err := n.disk.List(n.replicaDir(log, id))
+			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.files.replicaDir(log, id), lostMark), []byte("a test")))
+			require.NoError(t, n.disk.MkdirAll(n.files.asideDir(log, id)))
+			files, err := n.disk.List(n.files.replicaDir(log, id))
 			require.NoError(t, err)
 			name := files[0].Name
-			require.NoError(t, n.disk.Rename(filepath.Join(n.replicaDir(log, id), name), filepath.Join(n.asideDir(log, id), name)))
+			require.NoError(t, n.disk.Rename(filepath.Join(n.files.replicaDir(log, id), name), filepath.Join(n.files.asideDir(log, id), name)))
 		}},
-		{"after all were moved", func(n *Node, log, id uint64) { require.NoError(t, n.setAside(log, id, "a test")) }},
+		{"after all were moved", func(n *Node, log, id uint64) { require.NoError(t, n.files.setAside(log, id, "a test")) }},
 	}
 	for _, step := range steps {
 		n := c.nodes["c"]
 		before, dir := c.replicaOf("c", "orders")
-		log := (*n.logs.Load())["orders"].id
+		log := n.logs.named("orders").id
 		files, err := n.disk.List(dir)
 		require.NoError(t, err)
 		c.stop("c")
 		step.then(n, log, before)
 		c.start("c", nil)
 		c.renewed("c", "orders", before)
-		kept, err := n.disk.List(n.asideDir(log, before))
+		kept, err := n.disk.List(n.files.asideDir(log, before))
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, len(kept), len(files), "the files are kept: %s", step.name)
 	}
@@ -142,13 +142,13 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 		_, ok := n.catalog.Load().shown.Load().Logs["orders"]
 		return ok
 	})
-	n.rehost()
-	require.Nil(t, (*n.logs.Load())["orders"], "nobody has said yet that this is the newest state")
-	require.False(t, n.made.has(id))
+	n.opener.rehost()
+	require.Nil(t, n.logs.named("orders"), "nobody has said yet that this is the newest state")
+	require.False(t, n.created.has(id))
 	for _, name := range []string{"a", "b"} {
 		c.start(name, nil)
 	}
-	c.eventually("the newest state is known", func() bool { return (*n.logs.Load())["orders"] != nil })
+	c.eventually("the newest state is known", func() bool { return n.logs.named("orders") != nil })
 }
 
 // acknowledged waits until the leader of a log knows that a node has all of it.
@@ -171,11 +171,11 @@ func (c *testCluster) acknowledged(name, log string) {
 // needs one: if that has been replaced, the old replica just catches up.
 func (c *testCluster) startOldCopy(name, log string, before uint64) {
 	c.t.Helper()
-	term := func() uint64 { return (*c.nodes[c.leader(log)].logs.Load())[log].replica.Status().Term }
+	term := func() uint64 { return c.nodes[c.leader(log)].logs.named(log).replica.Status().Term }
 	led := term()
 	c.start(name, nil)
 	c.eventually("the replica has a new id", func() bool {
-		h := (*c.nodes[name].logs.Load())[log]
+		h := c.nodes[name].logs.named(log)
 		return h != nil && h.replicaID != before && h.problem() == nil || term() != led
 	})
 	if term() == led {
@@ -227,8 +227,8 @@ func TestALogAloneIsNotRenewed(t *testing.T) {
 	n := open(t, dir)
 	create(t, n, "orders", Config{})
 	mustAppend(t, n, "orders", "one")
-	h := (*n.logs.Load())["orders"]
-	files := n.replicaDir(h.id, h.replicaID)
+	h := n.logs.named("orders")
+	files := n.files.replicaDir(h.id, h.replicaID)
 	require.NoError(t, n.Close(t.Context()))
 	require.NoError(t, os.RemoveAll(files))
 	n = open(t, dir)
@@ -378,8 +378,8 @@ func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
 		}
 		n = open(t, dir)
 		require.Equal(t, []string{"0:one"}, read(t, n, "orders", everything))
-		h := (*n.logs.Load())["orders"]
-		require.True(t, n.made.has(h.replicaID))
+		h := n.logs.named("orders")
+		require.True(t, n.created.has(h.replicaID))
 		require.NoError(t, n.Close(t.Context()))
 	}
 }
@@ -461,20 +461,20 @@ func TestARunningReplicaWhoseNewestSegmentCannotBeReadIsRepaired(t *testing.T) {
 	c := several(t, 100, func(o *Options) { o.Disk = disk })
 	leader := c.leader("orders")
 	before, dir := c.replicaOf(leader, "orders")
-	h := (*c.nodes[leader].logs.Load())["orders"]
+	h := c.nodes[leader].logs.named("orders")
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	require.NoError(t, err)
 	disk.file(slices.Max(files)).Store(4096 + 200)
 	damage := h.firstDamage()
 	require.Error(t, damage)
-	c.nodes[leader].foundDamage(h, damage)
+	c.nodes[leader].repairer.foundDamage(h, damage)
 	c.eventually("it is repaired", func() bool {
 		c.append("orders", "more")
 		return len(kept(t, dir)) > 0
 	})
 	after, _ := c.replicaOf(leader, "orders")
 	require.Equal(t, before, after)
-	require.Same(t, h, (*c.nodes[leader].logs.Load())["orders"])
+	require.Same(t, h, c.nodes[leader].logs.named("orders"))
 	c.healthy()
 }
 

@@ -31,7 +31,7 @@ func TestALogThatCannotBeOpenedSendsCallersElsewhereAndIsOpenedLater(t *testing.
 	disk.locked.Store(true)
 	c.start("c", nil)
 	c.eventually("the log is not open on c", func() bool {
-		h := (*c.nodes["c"].logs.Load())["orders"]
+		h := c.nodes["c"].logs.named("orders")
 		return h != nil && h.problem() != nil
 	})
 	_, err = c.nodes["c"].Read(t.Context(), anyone, "orders", everything)

@@ -44,7 +44,7 @@ func BenchmarkRepair(b *testing.B) {
 	filling.Wait()
 	c.healthy()
 	leader := c.leader("orders")
-	h := (*c.nodes[leader].logs.Load())["orders"]
+	h := c.nodes[leader].logs.named("orders")
 	_, dir := c.replicaOf(leader, "orders")
 	var took, gaps, usual []float64
 	for i := range b.N {
@@ -66,7 +66,7 @@ func BenchmarkRepair(b *testing.B) {
 		require.Error(b, damage)
 		gap = longestGap(c, leader, func() {
 			begin := time.Now()
-			c.nodes[leader].foundDamage(h, damage)
+			c.nodes[leader].repairer.foundDamage(h, damage)
 			for h.repairs.underway() {
 				time.Sleep(time.Millisecond)
 			}

@@ -54,7 +54,7 @@ func hangingCluster(t *testing.T) (*testCluster, *hangingDisk) {
 }
 
 func (c *testCluster) runsOn(node, log string) bool {
-	h := (*c.nodes[node].logs.Load())[log]
+	h := c.nodes[node].logs.named(log)
 	return h != nil && h.problem() == nil
 }
 
@@ -92,7 +92,7 @@ func TestALogWhoseFilesTakeForEverToOpenDoesNotBlockClose(t *testing.T) {
 	defer works()
 	c.start("c", nil)
 	c.eventually("the other log runs", func() bool { return c.runsOn("c", "others") })
-	other := (*c.nodes["c"].logs.Load())["others"]
+	other := c.nodes["c"].logs.named("others")
 	closing, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, c.nodes["c"].Close(closing), runtime.ErrStalled)
@@ -110,13 +110,13 @@ func TestFilesThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
 	require.NoError(t, c.nodes["a"].DeleteLog(t.Context(), anyone, "orders"))
-	c.eventually("the log has left", func() bool { return (*c.nodes["c"].logs.Load())["orders"] == nil })
+	c.eventually("the log has left", func() bool { return c.nodes["c"].logs.named("orders") == nil })
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "more", Config{})
 	require.NoError(t, err)
 	c.eventually("a new log runs", func() bool { return c.runsOn("c", "more") })
 	works()
 	c.eventually("its files are gone", func() bool {
-		replicas, err := disk.ListDirs(c.nodes["c"].logDir(1))
+		replicas, err := disk.ListDirs(c.nodes["c"].files.logDir(1))
 		return err != nil || len(replicas) == 0
 	})
 }

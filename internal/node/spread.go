@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,11 @@ const (
 // leaderSpread keeps the leaders of the cluster's logs spread over its nodes. Every
 // node has one; that of the catalog's leader decides.
 type leaderSpread struct {
-	node *Node
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog]
+	logs    *hostedLogs
+	caller  *caller
+	space   *space
 	// stopping: this node hands its logs over, and wants none back.
 	stopping atomic.Bool
 	// plans are made by the spreader of the term in which this node leads the
@@ -52,7 +57,7 @@ func (l *leaderSpread) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s := l.node.catalog.Load().host().replica.Status()
+		s := l.catalog.Load().host().replica.Status()
 		if !s.Leading || l.stopping.Load() {
 			continue
 		}
@@ -66,7 +71,7 @@ func (l *leaderSpread) run(ctx context.Context) {
 
 // survey asks all nodes what they lead.
 func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
-	state := l.node.catalog.Load().shown.Load()
+	state := l.catalog.Load().shown.Load()
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
 	v := cluster.Survey{Nodes: map[uint64]cluster.Surveyed{}, Logs: state.Logs}
@@ -75,7 +80,7 @@ func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
 	for id, node := range state.Nodes {
 		asking.Go(func() {
 			var own ledLogs
-			if err := l.node.call(ctx, id, askLeads, struct{}{}, &own); err != nil {
+			if err := l.caller.call(ctx, id, askLeads, struct{}{}, &own); err != nil {
 				return // it gets no leaders
 			}
 			n := cluster.Surveyed{
@@ -113,7 +118,7 @@ func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v 
 		free <- struct{}{}
 		handing.Go(func() {
 			defer func() { <-free }()
-			err := l.node.call(ctx, h.From, askTransfer, transferRequest{Log: names[h.Log], Node: h.To}, nil)
+			err := l.caller.call(ctx, h.From, askTransfer, transferRequest{Log: names[h.Log], Node: h.To}, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if errors.Is(err, &record.Refusal{Reason: record.NotLeader}) || ctx.Err() != nil {
@@ -122,27 +127,26 @@ func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v 
 			if err == nil {
 				moved++
 			} else {
-				l.node.logger.Debug("a log was not handed over", "log", names[h.Log], "error", err)
+				l.logger.Debug("a log was not handed over", "log", names[h.Log], "error", err)
 			}
 		})
 	}
 	handing.Wait()
 	// A node that has yet to catch up refuses with every plan, which is no news.
 	if moved > 0 {
-		l.node.logger.Info("leaders were not evenly spread over the nodes: some have handed over", "logs", moved)
+		l.logger.Info("leaders were not evenly spread over the nodes: some have handed over", "logs", moved)
 	}
 }
 
 // own is what this node leads and follows.
 func (l *leaderSpread) own() ledLogs {
-	n := l.node
-	c := n.catalog.Load().host()
+	c := l.catalog.Load().host()
 	out := ledLogs{
 		UpMillis: time.Since(c.opened).Milliseconds(),
-		Unfit:    l.stopping.Load() || c.ended() != nil || n.space.full(),
+		Unfit:    l.stopping.Load() || c.ended() != nil || l.space.full(),
 		Leads:    map[uint64][]uint64{},
 	}
-	for _, h := range *n.logs.Load() {
+	for _, h := range l.logs.all() {
 		// One write that hangs is a disk that hangs; logs without a write to wait
 		// for look well.
 		out.Unfit = out.Unfit || h.stalled() != ""

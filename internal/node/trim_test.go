@@ -23,7 +23,7 @@ func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
 	}
 	leader := c.leader("orders")
 	start := func(name string) record.Offset {
-		h, refusal := c.nodes[name].logFor(anyone, "orders")
+		h, refusal := c.nodes[name].appends.finder.logFor(anyone, "orders")
 		if refusal != nil {
 			return 0
 		}

@@ -3,6 +3,7 @@ package node
 import (
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
@@ -20,6 +21,12 @@ type Caller struct {
 	// Request names the call among all calls of all callers, and is the same in
 	// every try of it; empty: nobody would try again.
 	Request string
+}
+
+// identify refuses a log that has the name that the caller asks for, but is not
+// the log that the caller knows by that name.
+func (c Caller) identify(name string, id uint64) *record.Refusal {
+	return cluster.Identify(name, c.Log, id)
 }
 
 // Durability says what an acknowledgement rests on.

@@ -19,7 +19,7 @@ type ahead struct {
 
 // readAhead begins to read as many chunks as the last answer took, if those
 // were several: a single one the reader itself has under way.
-func (r *standing) readAhead(ctx context.Context, pool *budget.Pool) {
+func (r *keptReader) readAhead(ctx context.Context, pool *budget.Pool) {
 	n := r.taken
 	r.taken = 0
 	if n < 2 || r.ahead != nil {
@@ -47,7 +47,7 @@ func (a *ahead) read(ctx context.Context, r Reader, n int) {
 
 // takeAhead begins the next chunk that was read ahead, if there is one. The
 // caller owes chunkCost to the budget for it.
-func (r *standing) takeAhead() bool {
+func (r *keptReader) takeAhead() bool {
 	if r.ahead == nil {
 		return false
 	}

@@ -28,7 +28,7 @@ type fetch struct {
 	charged    int64 // taken from the budget of answers
 	// readers stand behind what is sent, and done gives the memory of chunks
 	// back that are used up; both wait until it is sent.
-	readers []*standing
+	readers []*keptReader
 	done    []func()
 }
 
@@ -232,7 +232,7 @@ const chunkCost = 1<<20 + 256<<10
 
 // read takes batches from a reader up to limit. The first chunk is free, as a
 // fetch must always get on; those behind it are taken while the budget lasts.
-func (f *fetch) read(ctx context.Context, part *fetchPart, r *standing, limit int) error {
+func (f *fetch) read(ctx context.Context, part *fetchPart, r *keptReader, limit int) error {
 	for part.bytes < limit || part.bytes == 0 && f.bytes == 0 {
 		if len(r.left) == 0 {
 			if done, err := f.more(ctx, r, f.bytes+part.bytes == 0); done || err != nil {
@@ -252,7 +252,7 @@ func (f *fetch) read(ctx context.Context, part *fetchPart, r *standing, limit in
 
 // more lets a reader begin its next chunk, which costs nothing if it is free.
 // Done: there is none, or the budget does not allow for it.
-func (f *fetch) more(ctx context.Context, r *standing, free bool) (done bool, err error) {
+func (f *fetch) more(ctx context.Context, r *keptReader, free bool) (done bool, err error) {
 	if r.takeAhead() {
 		f.charged += chunkCost
 		return false, nil

@@ -283,7 +283,7 @@ func TestReadersThatNobodyComesBackToAreClosed(t *testing.T) {
 		defer d.server.readers.mu.Unlock()
 		return len(d.server.readers.all) == 1
 	}, 10*time.Second, time.Millisecond)
-	d.server.readers.expire(time.Now().Add(standingTime + time.Second))
+	d.server.readers.expire(time.Now().Add(keptReaderTime + time.Second))
 	require.Empty(t, d.server.readers.all)
 }
 
@@ -308,7 +308,7 @@ func TestTheNextAnswerIsReadWhileOneIsSentAndGivenBackIfNobodyComes(t *testing.T
 	require.Eventually(t, func() bool {
 		return waiting() >= 5 && d.server.fetches.Used() == int64(waiting()*chunkCost)
 	}, 10*time.Second, time.Millisecond, "it counts against the budget")
-	d.server.readers.expire(time.Now().Add(standingTime + time.Second))
+	d.server.readers.expire(time.Now().Add(keptReaderTime + time.Second))
 	require.Zero(t, d.server.fetches.Used())
 	require.NotEmpty(t, c.fetch(fetchRequest(11, 0, 1, 6<<20, int64(lastBatch(run).End()), "long")).Topics[0].Partitions[0].RecordBatches)
 }

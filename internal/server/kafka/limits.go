@@ -86,11 +86,11 @@ const (
 	// away that wait for more.
 	touchTime = 2 * time.Second
 
-	// maxStandingReaders bounds the readers that wait for a Fetch to go on
-	// where they stand, and standingTime how long each waits: a reader holds
+	// maxKeptReaders bounds the readers that wait for a Fetch to go on
+	// where they stand, and keptReaderTime how long each waits: a reader holds
 	// some MiB and keeps its segment from being used again.
-	maxStandingReaders = 64
-	standingTime       = 2 * time.Second
+	maxKeptReaders = 64
+	keptReaderTime = 2 * time.Second
 
 	// maxTimeScan bounds how far a lookup by time goes through records whose
 	// own times are earlier.

@@ -24,7 +24,7 @@ type Server struct {
 	// inflating bounds how many compressed batches are looked into at once:
 	// each may take record.MaxInflatedBytes and more for a moment.
 	inflating chan struct{}
-	readers   *standingReaders
+	readers   *keptReaders
 	newest    *newest
 	groups    *coordinator
 	status    clusterStatus
@@ -71,7 +71,7 @@ func New(n Node, o Options) *Server {
 		node: n, options: o, logger: o.Logger,
 		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
 		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		readers:   newStandingReaders(n),
+		readers:   newKeptReaders(n),
 		newest:    newNewest(n),
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
 	}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
+)
+
+// caller asks other nodes, and this one.
+type caller struct {
+	logger  *slog.Logger
+	me      *atomic.Pointer[identity]
+	mesh    *peer.Mesh
+	answers *answers
+}
+
+// envelope is how answers travel: a refusal stays one.
+type envelope struct {
+	Refusal *record.Refusal `json:"refusal,omitempty"`
+	Answer  json.RawMessage `json:"answer,omitempty"`
+}
+
+func (c *caller) askAll(ctx context.Context, state *catalogState) map[uint64]report {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	reports := map[uint64]report{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for id := range state.Nodes {
+		asking.Go(func() {
+			var r report
+			if err := c.call(ctx, id, askStatus, struct{}{}, &r); err != nil {
+				c.logger.Debug("a node does not tell of itself", "node", id, "error", err)
+				return
+			}
+			mu.Lock()
+			reports[id] = r
+			mu.Unlock()
+		})
+	}
+	asking.Wait()
+	return reports
+}
+
+// call asks another node, or this one, and decodes the answer.
+func (c *caller) call(ctx context.Context, node uint64, kind string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("encode request %s: %w", kind, err)
+	}
+	var reply []byte
+	if node == c.me.Load().NodeID {
+		reply, err = c.answers.answer(ctx, node, kind, body)
+	} else {
+		reply, err = c.mesh.Call(ctx, node, kind, body)
+	}
+	switch {
+	case errors.Is(err, peer.ErrNotConnected), errors.Is(err, peer.ErrBusy):
+		return record.Refuse(record.Busy, "node %d cannot be reached now: %v", node, err)
+	case err != nil:
+		return record.Refuse(record.OutcomeUnknown, "node %d did not answer: %v", node, err)
+	}
+	return unwrap(reply, answer)
+}
+
+// askAddress asks whoever is at an address.
+func (c *caller) askAddress(ctx context.Context, address, kind string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("encode request %s: %w", kind, err)
+	}
+	reply, err := c.mesh.Ask(ctx, address, kind, body)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", address, err)
+	}
+	return unwrap(reply, answer)
+}
+
+func unwrap(reply []byte, answer any) error {
+	var e envelope
+	if err := json.Unmarshal(reply, &e); err != nil {
+		return fmt.Errorf("decode an answer of another node: %w", err)
+	}
+	if e.Refusal != nil {
+		return e.Refusal
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(e.Answer, answer); err != nil {
+		return fmt.Errorf("decode an answer of another node: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/vfs"
+)
+
+// A node whose catalog is damaged does not know whom it could ask, nor what. It
+// asks at the addresses that it was told when it was started or taken in, mends
+// its catalog as it would any other log, or is given a new replica of it; and
+// only then it begins.
+
+// catalogRepairer repairs or replaces this node's replica of the catalog.
+type catalogRepairer struct {
+	options       *Options
+	disk          vfs.FS
+	logger        *slog.Logger
+	me            *atomic.Pointer[identity]
+	catalog       *atomic.Pointer[catalog]
+	catalogRepair *atomic.Pointer[mending]
+	self          *self
+	caller        *caller
+	files         *files
+	opener        *opener
+	repairer      *repairer
+}
+
+func (d *catalogDamage) Unwrap() error { return d.error }
+
+// catalogDamage is why a node cannot begin with the catalog that it has stored.
+type catalogDamage struct{ error }
+
+// renewCatalogRequest asks for a new replica of the catalog in the place of one
+// that is lost.
+type renewCatalogRequest struct {
+	Cluster string `json:"cluster"`
+	NodeID  uint64 `json:"node_id"`
+	Name    string `json:"name"`
+	Lost    uint64 `json:"lost"`
+}
+
+// catalogHolders are the addresses at which other nodes may be.
+func (cr *catalogRepairer) holders() []other {
+	var addresses []string
+	for _, name := range slices.Sorted(maps.Keys(cr.options.Peers)) {
+		if name != cr.self.Name() {
+			addresses = append(addresses, cr.options.Peers[name])
+		}
+	}
+	addresses = append(addresses, cr.options.Join...)
+	nodes := cr.me.Load().Seeds
+	if c := cr.catalog.Load(); c != nil {
+		nodes = slices.Concat(nodes, c.shown.Load().Members())
+	}
+	for _, node := range nodes {
+		if node.ID != cr.me.Load().NodeID {
+			addresses = append(addresses, cr.self.reach(node))
+		}
+	}
+	var holders []other
+	for _, address := range addresses {
+		if o := (other{name: address}); !slices.Contains(holders, o) {
+			holders = append(holders, o)
+		}
+	}
+	return holders
+}
+
+// bringBackCatalog mends or replaces this node's replica of the catalog, until
+// begin can start it.
+func (cr *catalogRepairer) run(ctx context.Context, damage error, begin func() error) {
+	cr.logger.Error("the catalog of this node is damaged; it asks the other nodes", "error", damage)
+	var m *mending
+	// Files that are whole may be open from then on, and are not touched again.
+	for whole := false; ctx.Err() == nil; {
+		var err error
+		if !whole {
+			m = cr.stopped(damage)
+			cr.catalogRepair.Store(m)
+			err = cr.repairOrRenew(ctx, m, damage)
+			whole = err == nil
+		}
+		if whole {
+			err = begin()
+		}
+		var again *catalogDamage
+		switch {
+		case err == nil:
+			cr.catalogRepair.Store(nil)
+			cr.logger.Info("the catalog of this node is whole again")
+			return
+		case errors.As(err, &again):
+			damage, whole = again, false
+		}
+		m.tell("%v", err)
+		pause(ctx, mendPauseTo)
+	}
+}
+
+func (cr *catalogRepairer) repairOrRenew(ctx context.Context, m *mending, damage error) error {
+	err := damage
+	if !errors.Is(err, errLost) && !errors.Is(err, core.ErrForgot) {
+		_, err = m.repair(ctx)
+		close(m.done)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = cr.renew(ctx, m, err)
+	}
+	return err
+}
+
+// attendCatalog is attend for the catalog. What this node knows of it stays; the
+// replica that has ended stays too, until another takes its place.
+func (cr *catalogRepairer) attend(ctx context.Context, h *hosted, cause error) {
+	cr.repairer.rememberForgetful(h, cause)
+	cr.opener.awaitShown()
+	cr.repairer.stepDown(ctx, h)
+	if h.forgetful.Load() {
+		cause = fmt.Errorf("%w: %w", core.ErrForgot, cause)
+	}
+	cr.opener.changing.Lock()
+	if cr.opener.closed || cr.catalog.Load().host() != h {
+		cr.opener.changing.Unlock()
+		return
+	}
+	h.unavailable.Store(record.Refuse(record.NotLeader, "the catalog is being mended on this node: %v", cause))
+	shut := cr.repairer.shut(h)
+	cr.opener.changing.Unlock()
+	if !shut {
+		return // its files are in use for as long as the disk hangs
+	}
+	cr.run(ctx, cause, cr.opener.restartCatalog)
+}
+
+func (cr *catalogRepairer) stopped(damage error) *mending {
+	h := newHosted(cr.repairer.starter.ownCatalog(), cr.me.Load().CatalogReplica)
+	m := cr.from(h, damage)
+	m.begin, m.say = m.openFiles, m.sayUnavailable
+	h.mending = m
+	m.tell("%v", damage)
+	return m
+}
+
+// askForCatalog asks the other nodes for entries of the catalog.
+func (cr *catalogRepairer) from(h *hosted, damage error) *mending {
+	m := &mending{fetcher: fetcher{repairer: cr.repairer, host: h, cause: damage}, cancel: func() {}, done: make(chan struct{})}
+	m.others = func(*answered) []other { return cr.holders() }
+	m.ask = func(ctx context.Context, o other, q entriesRequest) (a entriesAnswer, err error) {
+		q.Cluster = cr.self.ClusterID()
+		return a, cr.caller.askAddress(ctx, o.name, askEntries, q, &a)
+	}
+	return m
+}
+
+// asksForCatalog tells whether a question for entries, by a node that is not
+// connected, is one for the catalog of this cluster.
+func (cr *catalogRepairer) allows(request []byte) bool {
+	var q entriesRequest
+	return json.Unmarshal(request, &q) == nil && q.Log == catalogID && cr.me.Load().member() && q.Cluster == cr.self.ClusterID()
+}
+
+// renewCatalog replaces this node's replica of the catalog. The steps are those
+// of renewal.go, with node.json for the catalog: it names the new replica last,
+// after its files are there, so a crash before is as if nothing had happened. An
+// older copy of node.json names a replica that is known to be lost.
+func (cr *catalogRepairer) renew(ctx context.Context, m *mending, reason error) error {
+	cr.logger.Error("the replica of the catalog has lost what it knew, and is replaced by a new one", "error", reason)
+	me := *cr.me.Load()
+	if err := cr.files.setAside(catalogID, me.CatalogReplica, reason.Error()); err != nil {
+		return err
+	}
+	q := renewCatalogRequest{Cluster: me.ClusterID, NodeID: me.NodeID, Name: me.Name, Lost: me.CatalogReplica}
+	var a joinAnswer
+	err := error(record.Refuse(record.NoNode, "no address of another node is known"))
+	for _, o := range m.others(nil) {
+		ask, cancel := context.WithTimeout(ctx, changeTimeout)
+		err = cr.caller.askAddress(ask, o.name, askRenewCatalog, q, &a)
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
+	// One that was given before may have been made here, and said something.
+	if !cr.files.hasLog(catalogID, me.CatalogReplica) && (a.Fresh || !cr.files.wasCreated(catalogID, me.CatalogReplica)) {
+		if err := cr.files.create(cr.files.owner(catalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
+			return err
+		}
+	}
+	if err := me.save(cr.disk, cr.options.DataDir); err != nil {
+		return err
+	}
+	cr.me.Store(&me)
+	return nil
+}
+
+// giveCatalog gives a node a new replica of the catalog for one that is lost;
+// asked again, it gives the same.
+func (cr *catalogRepairer) give(ctx context.Context, q renewCatalogRequest) (joinAnswer, error) {
+	c := cr.catalog.Load()
+	if c == nil {
+		return joinAnswer{}, cr.self.notMember()
+	}
+	me := cr.me.Load()
+	if q.Cluster != me.ClusterID {
+		return joinAnswer{}, record.Refuse(record.NoNode, "this is cluster %s", me.ClusterID)
+	}
+	a := joinAnswer{ClusterID: me.ClusterID, NodeID: q.NodeID, CatalogVoters: me.CatalogVoters}
+	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+		node, change, fresh, refusal := s.RenewCatalog(q.NodeID, q.Name, q.Lost)
+		a.CatalogReplica, a.Fresh = node.Catalog, fresh
+		return refusable(change, refusal)
+	})
+	a.Nodes = c.shown.Load().Members()
+	return a, err
+}

@@ -1,0 +1,128 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/vfs"
+)
+
+// cleaner removes what crashes have left on the disk.
+type cleaner struct {
+	options *Options
+	disk    vfs.FS
+	logger  *slog.Logger
+	me      *atomic.Pointer[identity]
+	catalog *atomic.Pointer[catalog]
+	files   *files
+	opener  *opener
+}
+
+// cleanUp removes what crashes have left, once the newest state is known.
+func (cl *cleaner) cleanUp(ctx context.Context) bool {
+	c := cl.catalog.Load()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := c.refresh(ctx); err != nil {
+		return false
+	}
+	cl.opener.rehost()
+	cl.opener.changing.Lock()
+	defer cl.opener.changing.Unlock()
+	if err := cl.removeOrphans(c.shown.Load()); err != nil {
+		cl.logger.Warn("could not remove files that belong to no log", "error", err)
+	}
+	return true
+}
+
+// removeOrphans removes files of replicas that the catalog does not put here.
+// The state must be the newest there is.
+func (cl *cleaner) removeOrphans(state *catalogState) error {
+	me := cl.me.Load()
+	known := map[string]bool{cl.files.replicaDir(catalogID, me.CatalogReplica): true}
+	for _, l := range state.Logs {
+		if r, here := l.On(me.NodeID); here {
+			known[cl.files.replicaDir(l.ID, r.ID)] = true
+		}
+	}
+	logs, err := cl.disk.ListDirs(cl.files.logsDir())
+	if err != nil {
+		return fmt.Errorf("list logs on disk: %w", err)
+	}
+	for _, log := range logs {
+		replicas, err := cl.disk.ListDirs(filepath.Join(cl.files.logsDir(), log))
+		if err != nil {
+			return fmt.Errorf("list replicas on disk: %w", err)
+		}
+		left := len(replicas)
+		for _, replica := range replicas {
+			if known[filepath.Join(cl.files.logsDir(), log, replica)] {
+				continue
+			}
+			if err := cl.removeOrphan(state, log, replica); err != nil {
+				return err
+			}
+			left--
+		}
+		if left == 0 {
+			if err := cl.disk.RemoveAll(filepath.Join(cl.files.logsDir(), log)); err != nil {
+				return fmt.Errorf("remove directory of log %s: %w", log, err)
+			}
+		}
+	}
+	return cl.removeOrphanedWatermarks(known)
+}
+
+// removeOrphan removes the files of a replica that is gone. Those under the name of
+// one that is placed elsewhere, in another log or on another node, were moved here
+// by somebody, and may be all that is left of it: they are set aside.
+func (cl *cleaner) removeOrphan(state *catalogState, log, replica string) error {
+	logID, err := strconv.ParseUint(log, 10, 64)
+	if err != nil {
+		return nil // not ours
+	}
+	id, err := strconv.ParseUint(replica, 10, 64)
+	if err != nil {
+		return nil
+	}
+	if at, node := state.PlaceOf(id); node != 0 && (at != logID || node != cl.me.Load().NodeID) {
+		reason := fmt.Sprintf("the catalog places replica %d elsewhere than in log %d on this node", id, logID)
+		if err := cl.files.setAside(logID, id, reason); err != nil {
+			return err
+		}
+		return cl.disk.RemoveAll(cl.files.replicaDir(logID, id))
+	}
+	cl.logger.Info("removing files of a replica that the catalog does not put here", "log", log, "replica", replica)
+	if err := cl.files.forget(logID, id); err != nil {
+		return fmt.Errorf("remove files of log %s: %w", log, err)
+	}
+	return nil
+}
+
+// removeOrphanedWatermarks removes those of replicas that are not known and have no
+// files: a crash came between the removals of the two. One of the catalog stays, as
+// an old node.json may name its replica.
+func (cl *cleaner) removeOrphanedWatermarks(known map[string]bool) error {
+	files, err := cl.disk.List(watermarksDir(cl.options.DataDir))
+	if err != nil {
+		return fmt.Errorf("list watermarks: %w", err)
+	}
+	for _, file := range files {
+		var log, replica uint64
+		if _, err := fmt.Sscanf(file.Name, "%d-%d", &log, &replica); err != nil || log == catalogID {
+			continue
+		}
+		if known[cl.files.replicaDir(log, replica)] || cl.files.hasLog(log, replica) {
+			continue
+		}
+		if err := cl.files.removeWatermark(log, replica); err != nil {
+			return fmt.Errorf("remove the watermark of a replica that is gone: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package node
+
+import (
+	"context"
+	"sync/atomic"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+)
+
+// describer says what this node knows of a log.
+type describer struct {
+	options *Options
+	me      *atomic.Pointer[identity]
+	catalog *atomic.Pointer[catalog]
+	logs    *hostedLogs
+	self    *self
+	finder  *finder
+	router  *router
+	space   *space
+}
+
+// CatalogLog is the name of the log that holds the cluster's catalog.
+const CatalogLog = catalogName
+
+// Bounds is what a reader needs to know of a log, and costs next to nothing.
+type Bounds struct {
+	ID uint64 // of the log: another one of the same name has another
+	// Offsets in [Start, End) are committed, as far as this node knows.
+	Start, End record.Offset
+	Term       uint64 // of the newest leader this node knows of
+	Leading    bool   // this node takes the log's appends
+}
+
+// wantedReplicas is how many replicas a log wants; the catalog is on every node.
+func wantedReplicas(state *catalogState, log string) int {
+	if log == catalogName {
+		return len(state.Nodes)
+	}
+	l := state.Logs[log]
+	return state.WantedReplicas(&l)
+}
+
+// replicasOf tells who holds a log; the catalog is held by all.
+func replicasOf(state *catalogState, log, leader string) []InfoReplica {
+	var replicas []InfoReplica
+	add := func(node catalogNode) {
+		replicas = append(replicas, InfoReplica{Node: node.Name, Address: node.Address, Leader: leader != "" && node.Address == leader})
+	}
+	if log == catalogName {
+		for _, node := range state.Members() {
+			add(node)
+		}
+		return replicas
+	}
+	for _, r := range state.Logs[log].Replicas {
+		add(state.Nodes[r.Node])
+	}
+	return replicas
+}
+
+// StoredBy returns how far other nodes have stored a log that this node leads, by
+// node: those that have answered lately and take records as they come. It is empty
+// where this node does not lead.
+func (d *describer) StoredBy(ctx context.Context, caller Caller, log string) (map[uint64]record.Offset, error) {
+	h, refusal := d.finder.serving(caller, log)
+	if refusal != nil {
+		return nil, refusal
+	}
+	peers := make(chan []core.Peer, 1)
+	if r := h.replica.Peers(func(known []core.Peer) { peers <- known }); r != nil {
+		return nil, r
+	}
+	ends := map[uint64]record.Offset{}
+	select {
+	case known := <-peers:
+		for _, p := range known {
+			if node := d.router.nodeOf(h, p.Replica); node != d.me.Load().NodeID && p.Active && p.State == "StateReplicate" {
+				ends[node] = p.End
+			}
+		}
+		return ends, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Bounds tells the readable range of a log as far as this node knows.
+func (d *describer) Bounds(c Caller, log string) (Bounds, error) {
+	h, refusal := d.finder.serving(c, log)
+	if refusal != nil {
+		return Bounds{}, refusal
+	}
+	s := h.replica.Status()
+	start, end, err := h.replica.Tail().Bounds()
+	return Bounds{ID: h.id, Start: start, End: end, Term: s.Term, Leading: s.Leading}, err
+}
+
+// ConfigOf returns how a log that this node holds is configured, which must not be
+// changed; nil for any other. It costs next to nothing.
+func (d *describer) ConfigOf(log string) *Config {
+	if h := d.logs.named(log); h != nil {
+		return h.config.Load()
+	}
+	return nil
+}
+
+// Changed returns a channel that is closed when the start or the end of a log
+// differs from what since tells; nil when one does already. It is Watch for
+// those who wait for several logs at once.
+func (d *describer) Changed(c Caller, log string, since Bounds) (<-chan struct{}, error) {
+	h, refusal := d.finder.serving(c, log)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return h.replica.Tail().Changed(since.Start, since.End), nil
+}
+
+// Info describes a log. It is linearizable: it includes every append that was
+// acknowledged before the call.
+func (d *describer) Info(ctx context.Context, caller Caller, log string) (Info, error) {
+	h, refusal := d.finder.serving(caller, log)
+	if refusal != nil {
+		return Info{}, refusal
+	}
+	if err := h.confirm(ctx); err != nil {
+		return Info{}, err
+	}
+	return d.describe(h), nil
+}
+
+// KnownInfo describes a log as far as this node knows. It asks others only
+// whether there is a log that this node has not heard of.
+func (d *describer) KnownInfo(caller Caller, log string) (Info, error) {
+	if h := d.logs.named(log); h != nil {
+		if refusal := caller.identify(log, h.id); refusal != nil {
+			return Info{}, refusal
+		}
+		return d.describe(h), nil
+	}
+	c := d.catalog.Load()
+	if c == nil {
+		return Info{}, d.self.notMember()
+	}
+	state, refusal := c.missing.confirm(c, log)
+	if refusal != nil {
+		return Info{}, refusal
+	}
+	l := state.Logs[log]
+	if refusal := caller.identify(log, l.ID); refusal != nil {
+		return Info{}, refusal
+	}
+	return d.describeElsewhere(l, state), nil
+}
+
+// Watch returns when the log's start or end differs from what since tells, or
+// ctx ends.
+func (d *describer) Watch(ctx context.Context, caller Caller, log string, since Info) (Info, error) {
+	h, refusal := d.finder.serving(caller, log)
+	if refusal != nil {
+		return Info{}, refusal
+	}
+	for {
+		if changed := h.replica.Tail().Changed(since.Start, since.End); changed != nil {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return Info{}, ctx.Err()
+			}
+			continue
+		}
+		if _, _, err := h.replica.Tail().Bounds(); err != nil {
+			return Info{}, err
+		}
+		return d.describe(h), nil
+	}
+}
+
+func (d *describer) describe(h *hosted) Info {
+	free, total := d.space.known()
+	i := Info{
+		Name: h.name, ID: h.id, Config: *h.config.Load(), Created: h.created,
+		BytesFree: free, BytesTotal: total, Age: UnknownAge,
+	}
+	if c := d.catalog.Load(); c != nil {
+		i.Config.Replicas = wantedReplicas(c.shown.Load(), h.name)
+	}
+	if problem := h.problem(); problem != nil {
+		i.Problem = problem.Error()
+	}
+	if h.replica == nil {
+		i.Replicas = d.replicasOf(h.name, "")
+		return i
+	}
+	s := h.replica.Status()
+	i.Age = h.age() // before the end: it may only be told too old
+	i.Start, i.End, _ = h.replica.Tail().Bounds()
+	i.BytesUsed = h.log.Bytes()
+	i.Full = h.onDisk() && h.replica.Full()
+	i.WriterTerm, i.OpenSessions, i.LeaderTerm, i.Sealed = s.WriterTerm, s.OpenSessions, s.Term, s.Sealed
+	switch {
+	case s.Leading:
+		i.Leader = d.options.GRPCAddress
+	case s.Leader != 0:
+		i.Leader = d.router.addressOf(h, s.Leader)
+	}
+	i.Replicas = d.replicasOf(h.name, i.Leader)
+	return i
+}
+
+// describeElsewhere describes a log that this node does not hold.
+func (d *describer) describeElsewhere(l catalogLog, state *catalogState) Info {
+	free, total := d.space.known()
+	i := Info{
+		Name: l.Name, ID: l.ID, Config: decodeConfig(l.Config), Created: l.Created,
+		BytesFree: free, BytesTotal: total, Age: UnknownAge, Unknown: true, Replicas: replicasOf(state, l.Name, ""),
+	}
+	i.Config.Replicas = wantedReplicas(state, l.Name)
+	return i
+}
+
+func (d *describer) replicasOf(log, leader string) []InfoReplica {
+	if c := d.catalog.Load(); c != nil {
+		return replicasOf(c.shown.Load(), log, leader)
+	}
+	return nil
+}

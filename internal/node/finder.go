@@ -1,0 +1,93 @@
+package node
+
+import (
+	"sync/atomic"
+
+	"strandline.dev/internal/record"
+)
+
+// finder finds the log that a verb is for, or refuses.
+type finder struct {
+	me      *atomic.Pointer[identity]
+	catalog *atomic.Pointer[catalog]
+	logs    *hostedLogs
+	self    *self
+	router  *router
+	peers   *peers
+}
+
+// leading is nil if this node leads a log, as far as it knows now.
+func (f *finder) leading(h *hosted) *record.Refusal {
+	s := h.replica.Status()
+	switch {
+	case s.Leading:
+		return nil
+	case s.Leader == 0:
+		return record.Refuse(record.NotLeader, "log %q has no leader at the moment", h.name)
+	}
+	r := record.Refuse(record.NotLeader, "another node leads log %q", h.name)
+	r.Leader = f.router.addressOf(h, s.Leader)
+	return r
+}
+
+// logFor finds a log that the caller may change.
+func (f *finder) logFor(c Caller, log string) (*hosted, *record.Refusal) {
+	if c.System && log != catalogName {
+		return f.serving(c, log)
+	}
+	return f.userLog(c, log)
+}
+
+// serving finds a log that this node can serve.
+func (f *finder) serving(c Caller, name string) (*hosted, *record.Refusal) {
+	h := f.logs.named(name)
+	if h == nil {
+		return nil, f.notHere(c, name)
+	}
+	if refusal := c.identify(name, h.id); refusal != nil {
+		return nil, refusal
+	}
+	if problem := h.problem(); problem != nil {
+		return nil, problem
+	}
+	return h, nil
+}
+
+// userLog finds a log that is not the system's own.
+func (f *finder) userLog(c Caller, name string) (*hosted, *record.Refusal) {
+	h, refusal := f.serving(c, name)
+	if refusal == nil && IsSystem(name) {
+		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", name)
+	}
+	return h, refusal
+}
+
+// notHere refuses what only a node with a replica of the log can do, and names
+// one.
+func (f *finder) notHere(caller Caller, name string) *record.Refusal {
+	c := f.catalog.Load()
+	if c == nil {
+		return f.self.notMember()
+	}
+	state, refusal := c.missing.confirm(c, name)
+	if refusal != nil {
+		return refusal
+	}
+	l := state.Logs[name]
+	if refusal := caller.identify(name, l.ID); refusal != nil {
+		return refusal
+	}
+	r := record.Refuse(record.NotLeader, "this node does not hold log %q", name)
+	if reason := f.peers.status.refusal(); reason != "" {
+		r.Detail += ", and other nodes refuse it: " + reason
+	}
+	for _, at := range l.Replicas {
+		if at.Node == f.me.Load().NodeID {
+			return record.Refuse(record.NotLeader, "log %q is being opened on this node", name)
+		}
+		if f.peers.status.up(at.Node) && r.Leader == "" {
+			r.Leader = state.Nodes[at.Node].Address
+		}
+	}
+	return r
+}

@@ -1,0 +1,60 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// follower folds changes of the catalog as they become known.
+type follower struct {
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog]
+	peers   *peers
+	opener  *opener
+	cleaner *cleaner
+}
+
+// followCatalog folds changes as they become known and hosts what they say.
+func (f *follower) run(ctx context.Context) {
+	c := f.catalog.Load()
+	clean := false
+	for {
+		tail := c.host().replica.Tail()
+		start, end, err := tail.Bounds()
+		if err != nil {
+			// The catalog's replica has ended, which Ready tells. It may be mended.
+			if pause(ctx, cleanUpPause); ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		if err := c.learn(ctx); err != nil && ctx.Err() == nil {
+			f.logger.Warn("the catalog could not be read; trying again", "error", err)
+			pause(ctx, changePause)
+			continue
+		}
+		f.opener.rehost()
+		var again <-chan time.Time
+		if !clean {
+			if clean = f.cleaner.cleanUp(ctx); !clean {
+				again = time.After(cleanUpPause)
+			}
+		}
+		changed := tail.Changed(start, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-again:
+		case <-f.peers.unknown.met:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// cleanUpPause lies between two tries to hear of the newest state after a start.
+const cleanUpPause = 200 * time.Millisecond

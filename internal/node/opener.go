@@ -1,0 +1,340 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/record"
+)
+
+// A log whose files cannot be opened, for want of a right or of file descriptors,
+// is opened when the cause is gone, without a restart.
+
+// opener opens and closes the replicas that the catalog puts on this node.
+type opener struct {
+	logger   *slog.Logger
+	metrics  *metrics
+	me       *atomic.Pointer[identity]
+	catalog  *atomic.Pointer[catalog]
+	logs     *hostedLogs
+	files    *files
+	peers    *peers
+	space    *space
+	starter  *starter
+	renewals *renewals
+	repairer *repairer
+	slow     *slowWork
+
+	newCatalog func(*hosted) *catalog
+
+	// changing is held by whoever hosts, unhosts or closes logs.
+	changing sync.Mutex
+	closed   bool
+	// closing is set before changing could be had.
+	closing atomic.Bool
+}
+
+// Pauses between two tries to open logs that could not be opened.
+const (
+	reopenPause    = time.Second
+	maxReopenPause = 30 * time.Second
+)
+
+const (
+	// openAtOnce is how many logs are opened at the same time: each waits for the
+	// disk most of the time.
+	openAtOnce = 16
+	// openTogether is how many logs are opened before they are served.
+	openTogether = 128
+)
+
+// toOpen is a replica that is to be opened here.
+type toOpen struct {
+	log     catalogLog
+	replica uint64
+}
+
+// openedLater stands for a log whose files take long to open, and brings that log in
+// when they are open. Until then nothing else touches its files.
+func (op *opener) openedLater(h *hosted, l catalogLog, opened <-chan struct{}, result *error) *hosted {
+	waiting := newHosted(l, h.replicaID)
+	waiting.opening = true
+	waiting.unavailable.Store(record.Refuse(record.NotLeader, "log %q is not open on this node yet: the disk has not answered", h.name))
+	op.logger.Error("a log is not open yet: the disk has not answered", "log", h.name, "replica", h.replicaID)
+	op.slow.running.Go(func() {
+		<-opened
+		if op.bringIn(waiting, h, l, *result) {
+			op.rehost() // what the catalog has wanted of it meanwhile
+		}
+	})
+	return waiting
+}
+
+// bringIn puts a log that was opened in the place of the one that stood for it. It
+// reports false if the node has been closed.
+func (op *opener) bringIn(waiting, h *hosted, l catalogLog, err error) bool {
+	op.changing.Lock()
+	defer op.changing.Unlock()
+	if op.closed {
+		if err == nil {
+			op.repairer.shut(h)
+		}
+		return false
+	}
+	if err == nil && h.leaving.Load() { // found before the log was shown, so that nobody attends to it
+		op.repairer.shut(h)
+		h = op.host(l, h.replicaID)
+	} else {
+		op.judgeOpened(h, l, err)
+	}
+	op.logs.add(h)
+	return true
+}
+
+// rehost brings what this node hosts to what the catalog says. It is called
+// after every change that has been folded.
+func (op *opener) rehost() {
+	op.changing.Lock()
+	defer op.changing.Unlock()
+	c := op.catalog.Load()
+	if c == nil || op.closed || op.closing.Load() {
+		return
+	}
+	state, me := c.shown.Load(), op.me.Load().NodeID
+	op.peers.connect(state)
+	for _, due := range state.HostingDue(me, op.hostedReplicas(), op.files.wasCreated, c.current.Load()) {
+		if due.Step == cluster.Drop {
+			op.unhost(op.logs.named(due.Name))
+		}
+	}
+	for name, h := range op.logs.all() {
+		if l, ok := state.Logs[name]; ok && !h.opening {
+			config := decodeConfig(l.Config)
+			h.config.Store(&config)
+			h.raise(l.Reserved)
+		}
+	}
+	var opening []toOpen
+	for _, due := range state.HostingDue(me, op.hostedReplicas(), op.files.wasCreated, c.current.Load()) {
+		switch due.Step {
+		case cluster.Replace:
+			op.renewals.want()
+		case cluster.Open, cluster.Make:
+			opening = append(opening, toOpen{due.Log, due.Replica})
+		}
+	}
+	for some := range slices.Chunk(opening, openTogether) {
+		if op.closing.Load() {
+			return // opening many logs takes a while
+		}
+		op.openLogs(some)
+	}
+	op.space.tellRoom()
+}
+
+// openLogs opens several logs at the same time, and serves them. The caller holds
+// changing.
+func (op *opener) openLogs(all []toOpen) {
+	hosts := make([]*hosted, len(all))
+	places := make(chan struct{}, openAtOnce)
+	var running sync.WaitGroup
+	for i, one := range all {
+		places <- struct{}{}
+		running.Go(func() {
+			hosts[i] = op.host(one.log, one.replica)
+			<-places
+		})
+	}
+	running.Wait()
+	op.logs.add(hosts...)
+}
+
+// hostedReplicas are those that this node hosts. A log that is being opened is not
+// touched, and counts as the replica that should be here.
+func (op *opener) hostedReplicas() map[string]cluster.Hosted {
+	hosted := map[string]cluster.Hosted{}
+	state, me := op.catalog.Load().shown.Load(), op.me.Load().NodeID
+	for name, h := range op.logs.all() {
+		id, replica := h.id, h.replicaID
+		if h.opening {
+			l := state.Logs[name]
+			r, here := l.On(me)
+			if !here {
+				continue
+			}
+			id, replica = l.ID, r.ID
+		}
+		if h.id != catalogID {
+			hosted[name] = cluster.Hosted{Log: id, Replica: replica}
+		}
+	}
+	return hosted
+}
+
+// unhost closes a log that has left this node and removes its files.
+func (op *opener) unhost(h *hosted) {
+	op.logs.remove(h.name)
+	// No message reaches the log any more, so nothing that is in flight can be
+	// committed: there is nothing to wait for.
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	l := op.catalog.Load().shown.Load().Logs[h.name]
+	if _, here := l.On(op.me.Load().NodeID); !here {
+		op.metrics.forget(h.name)
+	}
+	late := op.slow.await(func() {
+		if err := h.close(now); err != nil {
+			op.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
+		}
+		op.leftFiles(h, op.files.forget(h.id, h.replicaID))
+	})
+	if late != nil {
+		op.logger.Error("the files of a log that has left this node are not removed yet: the disk has not answered", "log", h.name)
+		return // its directory may be in use again when they are
+	}
+	op.leftFiles(h, op.files.removeEmpty(h.id))
+}
+
+// leftFiles reports that files of a log that has left this node are still there.
+func (op *opener) leftFiles(h *hosted, err error) {
+	if err != nil {
+		op.logger.Error("could not remove the files of a log that has left this node; the next start tries again",
+			"log", h.name, "error", err)
+	}
+}
+
+// host opens the replica that the catalog puts on this node. One that cannot
+// be opened is hosted too, with the reason, so that the others are served. The
+// caller holds changing, or waits for somebody who does.
+func (op *opener) host(l catalogLog, id uint64) *hosted {
+	h := newHosted(l, id)
+	var err error
+	if opened := op.slow.await(func() { err = op.starter.start(h, l) }); opened != nil {
+		return op.openedLater(h, l, opened, &err)
+	}
+	op.judgeOpened(h, l, err)
+	return h
+}
+
+// judgeOpened decides what becomes of a log that could not be opened.
+func (op *opener) judgeOpened(h *hosted, l catalogLog, err error) {
+	if err == nil {
+		return
+	}
+	switch damageOf(err, len(l.Replicas)+len(l.Leaving) > 1).StoppedRemedy() {
+	case cluster.Renew:
+		op.repairer.lose(h, err)
+	case cluster.Repair:
+		op.repairer.mend(h, l, err)
+	case cluster.Refuse:
+		op.logger.Error("a log cannot be served", "log", l.Name, "error", err)
+		h.unavailable.Store(record.Refuse(record.Corrupt,
+			"log %q cannot be served here: %v; no other node has it: stop this one and bring the files back from a copy", h.name, err))
+	default:
+		// It says nothing of what is stored: others may serve the log, and this
+		// node does when the cause is gone, see reopen.go.
+		h.unopened = err
+		h.unavailable.Store(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.name, err))
+	}
+}
+
+// hostCatalog opens the catalog and shows it.
+func (op *opener) hostCatalog() (*catalog, error) {
+	op.changing.Lock()
+	defer op.changing.Unlock()
+	if op.closed {
+		return nil, record.Refuse(record.ShuttingDown, "this node is shutting down")
+	}
+	host, err := op.starter.openCatalog()
+	if err != nil {
+		return nil, err
+	}
+	c := op.newCatalog(host)
+	op.logs.add(host)
+	op.catalog.Store(c)
+	return c, nil
+}
+
+// awaitShown returns when a log that is being opened, which may prove damaged
+// while it is, has been shown to others.
+func (op *opener) awaitShown() {
+	op.changing.Lock()
+	defer op.changing.Unlock()
+}
+
+// reopenLogs tries again until the node stops. The pause doubles as long as
+// nothing changes.
+func (op *opener) run(ctx context.Context) {
+	told := map[uint64]string{} // by log: what was logged last
+	for wait := reopenPause; ; {
+		if pause(ctx, wait); ctx.Err() != nil {
+			return
+		}
+		opened, left := op.reopen()
+		for _, h := range opened {
+			op.logger.Info("a log that could not be opened is open now", "log", h.name)
+			delete(told, h.id)
+			wait = reopenPause
+		}
+		if len(left) == 0 {
+			clear(told)
+			wait = reopenPause
+			continue
+		}
+		for _, h := range left {
+			if why := h.unopened.Error(); told[h.id] != why {
+				told[h.id], wait = why, reopenPause
+				op.logger.Error("a log cannot be opened; trying again", "log", h.name, "error", h.unopened)
+			}
+		}
+		wait = min(2*wait, maxReopenPause)
+	}
+}
+
+// reopen tries once. It returns the logs that could be opened, and those that are
+// left.
+func (op *opener) reopen() (opened, left []*hosted) {
+	op.changing.Lock()
+	defer op.changing.Unlock()
+	if op.closed || op.closing.Load() {
+		return nil, nil
+	}
+	state := op.catalog.Load().shown.Load()
+	for _, h := range op.logs.all() {
+		l, there := state.Logs[h.name]
+		if h.unopened == nil || !there || l.ID != h.id {
+			continue // what has left this node is rehost's
+		}
+		now := op.host(l, h.replicaID)
+		op.logs.add(now)
+		switch {
+		case now.opening:
+		case now.unopened != nil:
+			left = append(left, now)
+		default:
+			opened = append(opened, now)
+		}
+	}
+	return opened, left
+}
+
+// restartCatalog starts this node's replica of the catalog again.
+func (op *opener) restartCatalog() error {
+	op.changing.Lock()
+	defer op.changing.Unlock()
+	if op.closed {
+		return record.Refuse(record.ShuttingDown, "this node is shutting down")
+	}
+	host, err := op.starter.openCatalog()
+	if err != nil {
+		return err
+	}
+	op.logs.add(host)
+	op.catalog.Load().hosting.Store(host)
+	return nil
+}

@@ -1,0 +1,169 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/transport/peer"
+)
+
+// peers is what this node has to do with the other nodes as such: whom it talks to,
+// what they say of themselves, and who refuses whom.
+type peers struct {
+	logger       *slog.Logger
+	me           *atomic.Pointer[identity]
+	catalog      *atomic.Pointer[catalog]
+	self         *self
+	mesh         *peer.Mesh
+	caller       *caller
+	space        *space
+	rejoin       *rejoin
+	incarnations *lives
+	status       peerStatus
+	unknown      unknownPeers
+	connected    []peer.Node // as the mesh was told last; opener.changing guards it
+}
+
+// gossipTicks lie between two tellings: a second.
+const gossipTicks = 20
+
+// gossip tells all others how this node is.
+func (p *peers) gossip() {
+	c := p.catalog.Load()
+	if c == nil {
+		return
+	}
+	life, _ := p.incarnations.greeting()
+	message, err := json.Marshal(news{Room: p.space.own(), Life: life})
+	if err != nil {
+		return
+	}
+	me := p.me.Load().NodeID
+	for id := range c.shown.Load().Nodes {
+		if id != me {
+			p.mesh.Send(id, gossipLog, 0, true, net.Buffers{message})
+		}
+	}
+}
+
+// hear takes another node's news. Some that cannot be read are of a newer
+// version, and say nothing to this one.
+func (p *peers) hear(from uint64, message []byte) {
+	var what news
+	if json.Unmarshal(message, &what) == nil {
+		p.status.heard(from, what)
+		p.incarnations.heard(from, what.Life)
+	}
+}
+
+// gossipLog is the log that a node's own news are addressed to.
+const gossipLog = 1<<64 - 1
+
+// ServePeers takes the connections of other nodes until l is closed.
+func (p *peers) ServePeers(l net.Listener) error {
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept a connection of another node: %w", err)
+		}
+		p.mesh.Accept(conn)
+	}
+}
+
+// admit judges a node that wants to talk to this one.
+func (p *peers) admit(hello peer.Hello) error {
+	me := p.me.Load()
+	if hello.Node.ID == 0 || !me.member() {
+		return nil // it can ask, and will hear
+	}
+	c := p.catalog.Load()
+	if hello.Cluster != me.ClusterID {
+		return fmt.Errorf("node %q belongs to cluster %s, this is %s: look at the addresses in --peers and --join, and at --data",
+			hello.Node.Name, hello.Cluster, me.ClusterID)
+	}
+	if c == nil {
+		return nil // it cannot read its catalog, and has no connections: this one only asks or is asked
+	}
+	state := c.shown.Load()
+	if name, gone := state.Gone[hello.Node.ID]; gone {
+		return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
+	}
+	known, ok := state.Nodes[hello.Node.ID]
+	if !ok && hello.Node.ID >= state.NextNode {
+		p.unknown.meet(hello.Node)
+		return nil
+	}
+	if !ok {
+		return fmt.Errorf("no node with id %d is known here", hello.Node.ID)
+	}
+	if known.Name != hello.Node.Name {
+		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
+	}
+	return p.rejoin.judge(hello)
+}
+
+// refusedBy tells why another node refuses this one, once for each node as long
+// as the reason is the same. Those that the catalog does not know can call
+// themselves what they like, and count as one.
+func (p *peers) refusedBy(other peer.Node, reason string) {
+	id := other.ID
+	if c := p.catalog.Load(); c == nil || c.shown.Load().Nodes[id].ID == 0 {
+		id = 0
+	}
+	if p.status.refused(id, reason) {
+		p.logger.Error("another node refuses this one", "node", other.Name, "address", other.Address, "reason", reason)
+	}
+}
+
+// connect tells the mesh which nodes there are, and where this node reaches
+// them.
+func (p *peers) connect(state *catalogState) {
+	var nodes []peer.Node
+	for _, other := range state.Members() {
+		nodes = append(nodes, peer.Node{ID: other.ID, Name: other.Name, Address: p.self.reach(other)})
+	}
+	nodes = append(nodes, p.unknown.unknown(state)...)
+	if !slices.Equal(nodes, p.connected) {
+		p.connected = nodes
+		p.mesh.SetNodes(nodes)
+	}
+}
+
+// reaches reports whether a node is connected, or is this one.
+func (p *peers) reaches(id uint64) bool { return id == p.me.Load().NodeID || p.status.up(id) }
+
+// askAroundEvery lies between two rounds of questions.
+const askAroundEvery = time.Second
+
+// askAround asks nodes that are not connected who they are. Of two nodes the one
+// with the lower id dials. One that was away while the others changed does not
+// know whom to dial: it hears of this node by the question. And one that was
+// removed is dialled by nobody: it hears so by the answer.
+func (p *peers) query(ctx context.Context) {
+	for ; ctx.Err() == nil; pause(ctx, askAroundEvery) {
+		me := p.me.Load().NodeID
+		alone := !p.status.anyUp()
+		for id, node := range p.catalog.Load().shown.Load().Nodes {
+			if id == me || p.status.up(id) || id > me && !alone {
+				continue
+			}
+			ask, cancel := context.WithTimeout(ctx, askAroundEvery)
+			err := p.caller.askAddress(ask, p.self.reach(node), askWho, struct{}{}, nil)
+			cancel()
+			var refused *peer.RefusedError
+			if errors.As(err, &refused) && !refused.ByUs {
+				p.refusedBy(peer.Node{ID: id, Name: node.Name, Address: node.Address}, refused.Reason)
+			}
+		}
+	}
+}

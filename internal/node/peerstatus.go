@@ -1,0 +1,97 @@
+package node
+
+import (
+	"sync"
+
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/transport/peer"
+)
+
+// peerStatus is what this node knows of the others at the moment.
+type peerStatus struct {
+	mu   sync.Mutex
+	byID map[uint64]peerState
+}
+
+type peerState struct {
+	up   bool // there is a connection
+	news news
+	// refusal is why it refused this node last; empty: it has not, since it was
+	// connected.
+	refusal string
+}
+
+// news is what a node tells the others about once a second.
+type news struct {
+	Room sequence.Room `json:"room"` // of its disk
+	Life peer.Life     `json:"life"`
+}
+
+func (n *peerStatus) changed(id uint64, up bool) {
+	n.update(id, func(other *peerState) {
+		if other.up = up; up {
+			other.refusal = ""
+		}
+	})
+}
+
+// refused reports whether the reason is another one than before.
+func (n *peerStatus) refused(id uint64, reason string) (isNew bool) {
+	n.update(id, func(other *peerState) {
+		isNew = other.refusal != reason
+		other.refusal = reason
+	})
+	return isNew
+}
+
+func (n *peerStatus) heard(id uint64, what news) {
+	n.update(id, func(other *peerState) { other.news = what })
+}
+
+func (n *peerStatus) update(id uint64, change func(*peerState)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byID == nil {
+		n.byID = map[uint64]peerState{}
+	}
+	other := n.byID[id]
+	change(&other)
+	n.byID[id] = other
+}
+
+func (n *peerStatus) up(id uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byID[id].up
+}
+
+func (n *peerStatus) anyUp() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, other := range n.byID {
+		if other.up {
+			return true
+		}
+	}
+	return false
+}
+
+// refusal is why another node refuses this one, as long as none is connected;
+// empty: none does.
+func (n *peerStatus) refusal() (reason string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, other := range n.byID {
+		if other.up {
+			return ""
+		}
+		reason = max(reason, other.refusal) // of several, always the same
+	}
+	return reason
+}
+
+func (n *peerStatus) room(id uint64) sequence.Room {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byID[id].news.Room
+}

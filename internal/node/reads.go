@@ -1,0 +1,158 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
+)
+
+// reads begins reads.
+type reads struct {
+	metrics *metrics
+	memory  *budget.Memory
+	finder  *finder
+	pace    pace
+}
+
+// Read begins a read. ctx bounds finding the place to begin; the Reader's own
+// calls take theirs.
+func (rd *reads) Read(ctx context.Context, c Caller, log string, q ReadRequest) (*Reader, error) {
+	r, err := rd.beginRead(ctx, c, log, q)
+	if refusal := (*record.Refusal)(nil); errors.As(err, &refusal) {
+		rd.metrics.refused("read", refusal.Reason)
+	}
+	return r, err
+}
+
+func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q ReadRequest) (*Reader, error) {
+	h, refusal := rd.finder.serving(c, log)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if err := rd.makeSure(ctx, h, &q); err != nil {
+		return nil, err
+	}
+	first, err := rd.locate(ctx, h, q.From)
+	if err != nil {
+		return nil, err
+	}
+	h.readers.Add(1)
+	r := &Reader{host: h, pacer: pacer{pace: &rd.pace, intake: &h.intake}, request: q, first: first, next: first, until: math.MaxInt64}
+	if q.Until >= 0 {
+		r.until = q.Until
+	}
+	if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
+		r.until = first + record.Offset(q.MaxRecords)
+	}
+	r.reader = h.replica.NewReader(first)
+	if q.Metered {
+		r.slow = &frugal{reads: rd.memory.Reads}
+	}
+	return r, nil
+}
+
+// makeSure waits until this replica knows what the read asks for.
+func (rd *reads) makeSure(ctx context.Context, h *hosted, q *ReadRequest) error {
+	switch q.Consistency {
+	case ConsistencyLinearizable:
+		return h.confirm(ctx)
+	case ConsistencyAtLeast:
+		return rd.awaitEnd(ctx, h, q.AtLeast)
+	case ConsistencyBounded:
+		if q.MaxAge < minMaxAge {
+			return record.Refuse(record.Invalid, "a bound of %v is below the least that can be kept, %v", q.MaxAge, minMaxAge)
+		}
+		if h.age() <= q.MaxAge {
+			return nil
+		}
+		limited, cancel := context.WithTimeout(ctx, q.MaxAge)
+		defer cancel()
+		if err := h.confirm(limited); err != nil && ctx.Err() == nil {
+			return h.stale(q.MaxAge)
+		}
+		return ctx.Err()
+	}
+	return nil
+}
+
+// awaitEnd waits until the end known here has reached an offset.
+func (rd *reads) awaitEnd(ctx context.Context, h *hosted, offset record.Offset) error {
+	for {
+		start, end, err := h.replica.Tail().Bounds()
+		if err != nil || end >= offset {
+			return err
+		}
+		changed := h.replica.Tail().Changed(start, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return record.Refuse(record.Stale, "this replica knows log %q up to offset %d, not %d yet", h.name, end, offset)
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// locate turns the beginning of a read into an offset.
+func (rd *reads) locate(ctx context.Context, h *hosted, from From) (record.Offset, error) {
+	start, end, err := h.replica.Tail().Bounds()
+	if err != nil {
+		return 0, err
+	}
+	switch from.Kind {
+	case FromTail:
+		if err := h.confirm(ctx); err != nil {
+			return 0, err
+		}
+		_, end, err = h.replica.Tail().Bounds()
+		return end, err
+	case FromTime:
+		o, err := h.log.OffsetAtTime(from.Time)
+		if err != nil {
+			return 0, h.refuseStorage(err)
+		}
+		return min(max(o, start), end), nil
+	case FromOffset:
+		return rd.checkBegin(ctx, h, from.Offset)
+	}
+	return start, nil
+}
+
+// checkBegin refuses an offset that cannot be read, now or by waiting.
+func (rd *reads) checkBegin(ctx context.Context, h *hosted, o record.Offset) (record.Offset, error) {
+	start, end, err := h.replica.Tail().Bounds()
+	if err != nil {
+		return 0, err
+	}
+	if o > end {
+		if err := h.confirm(ctx); err != nil {
+			return 0, err
+		}
+		start, end, err = h.replica.Tail().Bounds()
+		if err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case o < h.reserved.Load().Lost:
+		r := record.Refuse(record.DataLost, "offset %d was in memory only and is lost; the log now starts at %d", o, start)
+		r.Start = start
+		return 0, r
+	case o < start:
+		r := record.Refuse(record.OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", o, start)
+		r.Start = start
+		return 0, r
+	case o > end:
+		r := record.Refuse(record.OffsetBeyondEnd, "offset %d is beyond the end of the log, which is %d", o, end)
+		r.End = end
+		return 0, r
+	}
+	return o, nil
+}

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/transport/peer"
+)
+
+// rejoin keeps a node apart that has come back with an older copy of its data, this
+// one or another, until its replicas are replaced.
+type rejoin struct {
+	logger       *slog.Logger
+	me           *atomic.Pointer[identity]
+	catalog      *atomic.Pointer[catalog]
+	logs         *hostedLogs
+	self         *self
+	files        *files
+	created      *replicaList
+	incarnations *lives
+	opener       *opener
+	repairer     *repairer
+	begun        *atomic.Bool
+	tasks        *tasks
+}
+
+// lifeEvery bounds how much a node can forget without being told.
+const lifeEvery = time.Minute
+
+// keepLives lets this node's life go on while there are others to hear of it.
+func (j *rejoin) run(ctx context.Context) {
+	for pause(ctx, lifeEvery); ctx.Err() == nil; pause(ctx, lifeEvery) {
+		if len(j.catalog.Load().shown.Load().Nodes) < 2 {
+			continue
+		}
+		if err := j.incarnations.goOn(); err != nil {
+			j.logger.Warn("could not note how far this node has come", "error", err)
+		}
+	}
+}
+
+// judgeLife refuses a node that comes back with an older copy of its data, and
+// connections at all while this node is one.
+func (j *rejoin) judge(hello peer.Hello) error {
+	older, forgotten := j.incarnations.meet(hello.Node.ID, hello.Life, hello.Known[j.me.Load().NodeID])
+	if forgotten > 0 {
+		if !j.incarnations.outliving.Swap(true) {
+			j.tasks.run(func(ctx context.Context) { j.replaceAll(ctx, hello.Node.Name, forgotten) })
+		}
+		return fmt.Errorf("node %q has come back with an older copy of its data, and replaces its replicas", j.self.Name())
+	}
+	if older {
+		return fmt.Errorf("node %q has come back with an older copy of its data: what it did since is known here", hello.Node.Name)
+	}
+	return nil
+}
+
+// outlive replaces every replica of this node that others hold too: it may have
+// forgotten votes and entries. Nothing is made from nothing either, since the list
+// of what was made here is older as well. Until all of that is durable, nobody
+// takes a message of this node.
+func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
+	defer j.incarnations.outliving.Store(false)
+	if j.incarnations.lost() {
+		if err := j.incarnations.outlive(number); err != nil {
+			j.logger.Error("lives.json was lost and cannot be written", "error", err)
+			pause(ctx, renewAgain)
+		}
+		return
+	}
+	for !j.begun.Load() && ctx.Err() == nil {
+		pause(ctx, changePause)
+	}
+	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", core.ErrForgot, other)
+	j.logger.Error("this node has come back with an older copy of its data; its replicas are replaced", "error", cause)
+	if err := j.forgetAll(cause); err != nil {
+		j.logger.Error("a node that has forgotten cannot note so; it stays apart", "error", err)
+		pause(ctx, renewAgain)
+		return
+	}
+	if err := j.incarnations.outlive(number); err != nil {
+		j.logger.Error("lives.json cannot be written", "error", err)
+		pause(ctx, renewAgain)
+		return
+	}
+	for _, h := range j.logs.all() {
+		if h.found != nil && h.config.Load().Durability != Memory && j.repairer.othersHold(h) {
+			h.found(cause)
+		}
+	}
+}
+
+// forgetAll marks every replica on disk that others hold too as lost.
+func (j *rejoin) forgetAll(cause error) error {
+	j.opener.changing.Lock()
+	defer j.opener.changing.Unlock()
+	me := j.me.Load()
+	err := j.files.markLost(catalogID, me.CatalogReplica, cause.Error())
+	for _, l := range j.catalog.Load().shown.Load().Logs {
+		r, here := l.On(me.NodeID)
+		if here && len(l.Replicas)+len(l.Leaving) > 1 && j.files.hasLog(l.ID, r.ID) {
+			err = errors.Join(err, j.files.markLost(l.ID, r.ID, cause.Error()))
+		}
+	}
+	j.catalog.Load().current.Store(false) // the list is settled with the next state that is
+	return errors.Join(err, j.created.lose())
+}

@@ -1,0 +1,209 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+)
+
+// A replica whose files are damaged does not run: it neither votes nor leads
+// nor acknowledges until they are whole. Meanwhile this node asks the others for
+// the entries that cannot be read here. Any replica that has one can give it,
+// also one that does not lead, or is itself damaged elsewhere. What is believed
+// of the answers is decided by repair.Repairer.
+
+// mending is a log under repair: one goroutine, which owns the files until done
+// is closed.
+type mending struct {
+	fetcher
+	// after is when the files are looked at first.
+	after time.Time
+	// begin opens the files.
+	begin func(context.Context) (*repair.Repairer, error)
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// repairRunning returns when the segment is whole. An error other than ErrTrimmed
+// means that it cannot be repaired while the log runs, or that ctx has ended.
+func (m *mending) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
+	patience := time.Now().Add(unsettledTime)
+	for wait := mendPause; ; wait = min(2*wait, mendPauseTo) {
+		report, err = m.try(ctx)
+		switch {
+		case err == nil, errors.Is(err, segment.ErrTrimmed), ctx.Err() != nil:
+			return report, err
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNotSealed), m.host.ended() != nil:
+			return report, err
+		case errors.Is(err, segment.ErrUnsettled):
+			if time.Now().After(patience) {
+				return report, err
+			}
+			wait = mendPause
+		case errors.Is(err, errMissing):
+		default:
+			m.tell("%v; trying again. First seen: %v", err, m.cause)
+			m.repairer.logger.Warn("a segment cannot be repaired at the moment", "log", m.host.name, "error", err)
+			m.close()
+		}
+		pause(ctx, wait)
+	}
+}
+
+// stop ends the mending and returns when the files are let go of.
+func (m *mending) stop() {
+	m.cancel()
+	<-m.done
+}
+
+func (m *mending) sayUnavailable(text string) {
+	m.host.unavailable.Store(record.Refuse(record.NotLeader, "log %q is being mended on this node: %s", m.host.name, text))
+}
+
+func (m *mending) run(ctx context.Context) {
+	defer m.cancel()
+	report, err := m.repair(ctx)
+	close(m.done)
+	if ctx.Err() != nil {
+		return
+	}
+	m.repairer.opener.changing.Lock()
+	defer m.repairer.opener.changing.Unlock()
+	l, ok := m.repairer.placedHere(m.host)
+	if !ok || m.repairer.opener.closed {
+		return
+	}
+	m.repairer.repaired[l.ID] = time.Now()
+	var after *hosted
+	if err != nil {
+		after = newHosted(l, m.host.replicaID)
+		m.repairer.opener.judgeOpened(after, l, fmt.Errorf("%w: %w", errLost, err))
+	} else {
+		m.repairer.logger.Info("a log was mended", "log", l.Name, "replica", m.host.replicaID,
+			"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments, "kept_aside", report.Aside)
+		m.repairer.metrics.repaired(l.Name, int64(report.Entries))
+		after = m.repairer.opener.host(l, m.host.replicaID)
+	}
+	m.repairer.logs.add(after)
+}
+
+// repair returns when the files are whole. An error means that they can never
+// be, or that ctx has ended.
+func (m *mending) repair(ctx context.Context) (repair.Outcome, error) {
+	defer m.close()
+	pause(ctx, time.Until(m.after))
+	for wait := mendPause; ; {
+		report, err := m.try(ctx)
+		switch {
+		case err == nil:
+			return report, nil
+		case ctx.Err() != nil:
+			return report, ctx.Err()
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNoLog), errors.Is(err, errLost):
+			return report, err
+		case errors.Is(err, errMissing):
+		default:
+			m.tell("%v; trying again. First seen: %v", err, m.cause)
+			m.repairer.logger.Warn("a log cannot be mended at the moment", "log", m.host.name, "error", err)
+			m.close()
+		}
+		pause(ctx, wait)
+		wait = min(2*wait, mendPauseTo)
+	}
+}
+
+// try asks for what is missing as long as some of it comes.
+func (m *mending) try(ctx context.Context) (report repair.Outcome, err error) {
+	select {
+	case m.repairer.fetching <- struct{}{}:
+		defer func() { <-m.repairer.fetching }()
+	case <-ctx.Done():
+		return report, ctx.Err()
+	}
+	if m.mender == nil {
+		if err := m.open(ctx); err != nil {
+			return report, err
+		}
+	}
+	for {
+		wants := m.mender.Wants(mendWants)
+		if len(wants) == 0 {
+			return m.finish()
+		}
+		progress, err := m.round(ctx, wants)
+		if err == nil && !progress {
+			err = errMissing
+		}
+		if err != nil {
+			return report, err
+		}
+	}
+}
+
+func (m *mending) open(ctx context.Context) error {
+	mender, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.mender = mender
+	m.mu.Unlock()
+	if m.unseen() && len(mender.Wants(1)) == 0 {
+		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not tell what is wrong with them
+	}
+	return nil
+}
+
+// openFiles opens the files of a replica that does not run. Where the damaged
+// segment is known, the others are not read.
+func (m *mending) openFiles(ctx context.Context) (*repair.Repairer, error) {
+	dir := m.repairer.files.replicaDir(m.host.id, m.host.replicaID)
+	o := m.repairer.files.segmentOptions(m.repairer.files.owner(m.host.id, m.host.replicaID), m.repairer.logger.With("log", m.host.name))
+	var corrupt *segment.CorruptError
+	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
+		mender, err := repair.BeginAt(ctx, m.repairer.disk, dir, o, corrupt.File)
+		if err != nil || !mender.Report().Whole() {
+			return mender, err
+		}
+		if err := mender.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return repair.Begin(ctx, m.repairer.disk, dir, o)
+}
+
+// unseen: what is wrong with the files need not show in any one of them.
+func (m *mending) unseen() bool {
+	return errors.Is(m.cause, core.ErrShort) || errors.Is(m.cause, core.ErrSpliced)
+}
+
+// Times of mending.
+const (
+	mendPause   = 50 * time.Millisecond // after a first round in vain; doubles
+	mendPauseTo = 5 * time.Second
+	// mendAgain is the least time between two mendings of one log, so that
+	// damage which comes back at once does not keep a node busy.
+	mendAgain = 5 * time.Second
+	// entriesTime is how long another node may take to look for entries.
+	entriesTime = 10 * time.Second
+)
+
+// mendAtOnce bounds the logs of a node that are read and fetched at the same
+// time, and so the memory and the disk that mending takes. Those that wait for a
+// node to come back do not count.
+const mendAtOnce = 8
+
+// mendWants is how many ranges are asked for before it is looked anew what is
+// still missing.
+const mendWants = 32
+
+// errMissing: no node that answers has what is missing.
+var errMissing = errors.New("something is missing")

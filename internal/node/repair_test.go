@@ -1,0 +1,335 @@
+package node
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+// long are records of which some fill a segment of the tests.
+func long(from, until int) []string {
+	var texts []string
+	for i := from; i < until; i++ {
+		texts = append(texts, fmt.Sprintf("<%d>%s", i, strings.Repeat("x", 2000)))
+	}
+	return texts
+}
+
+// several is a cluster of three with a log of several segments, of which one
+// holds about thirty records.
+func several(t *testing.T, records int, adjust func(*Options)) *testCluster {
+	t.Parallel()
+	c := newClusterWith(t, func(o *Options) {
+		o.SegmentBytes = 64 << 10
+		if adjust != nil {
+			adjust(o)
+		}
+	}, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	for i := range records {
+		c.append("orders", long(i, i+1)...)
+	}
+	c.healthy()
+	return c
+}
+
+// flip changes a bit of a record's value where a node has stored it.
+func (c *testCluster) flip(dir string, number int) {
+	c.t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	require.NoError(c.t, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(c.t, err)
+		at := bytes.Index(data, []byte(fmt.Sprintf("<%d>xx", number)))
+		if at < 0 {
+			continue
+		}
+		f, err := os.OpenFile(file, os.O_RDWR, 0)
+		require.NoError(c.t, err)
+		_, err = f.WriteAt([]byte{data[at+100] ^ 4}, int64(at)+100)
+		require.NoError(c.t, err)
+		require.NoError(c.t, f.Close())
+		return
+	}
+	c.t.Fatalf("record %d is not in %s", number, dir)
+}
+
+func kept(t testing.TB, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.bad*"))
+	require.NoError(t, err)
+	return files
+}
+
+func TestADamagedSegmentIsMendedFromOtherNodes(t *testing.T) {
+	c := several(t, 100, nil)
+	before, dir := c.replicaOf("c", "orders")
+	c.stop("c")
+	c.flip(dir, 97)
+	c.start("c", nil)
+	c.eventually("the log is served again", func() bool {
+		h := c.nodes["c"].logs.named("orders")
+		return h != nil && h.problem() == nil
+	})
+	after, _ := c.replicaOf("c", "orders")
+	require.Equal(t, before, after, "it has forgotten nothing")
+	c.healthy()
+	c.sameOn("orders", long(0, 100))
+	require.NotEmpty(t, kept(t, dir), "the damaged file is kept")
+}
+
+func TestDamageAtDifferentPlacesOnAllNodesIsMended(t *testing.T) {
+	c := several(t, 100, nil)
+	dirs := map[string]string{}
+	for _, name := range []string{"a", "b", "c"} {
+		_, dirs[name] = c.replicaOf(name, "orders")
+		c.stop(name)
+	}
+	c.flip(dirs["a"], 98)
+	c.flip(dirs["b"], 97)
+	c.flip(dirs["c"], 96)
+	for _, name := range []string{"a", "b", "c"} {
+		c.start(name, nil)
+	}
+	c.healthy()
+	c.sameOn("orders", long(0, 100))
+	c.append("orders", long(100, 101)...)
+}
+
+func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
+	c := several(t, 100, nil)
+	dirs := map[string]string{}
+	for _, name := range []string{"a", "b", "c"} {
+		_, dirs[name] = c.replicaOf(name, "orders")
+		c.stop(name)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		c.flip(dirs[name], 97)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		c.start(name, nil)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		c.eventually("it is told that nobody has it", func() bool {
+			info, err := c.nodes[name].KnownInfo(anyone, "orders")
+			return err == nil && strings.Contains(info.Problem, "is being mended") && strings.Contains(info.Problem, "not whole on")
+		})
+		info, err := c.nodes[name].KnownInfo(anyone, "orders")
+		require.NoError(t, err)
+		require.Regexp(t, `entries \d+ to \d+ are missing.*\.seg is corrupt at byte`, info.Problem)
+		require.Len(t, info.Replicas, 3, "who holds it is known all the same")
+		_, err = c.nodes[name].Read(t.Context(), anyone, "orders", ReadRequest{Until: NoOffset})
+		requireReason(t, record.NotLeader, err)
+	}
+	c.eventually("the status tells it of all three", func() bool {
+		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
+		require.NoError(t, err)
+		at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
+		return !slices.ContainsFunc(status.Logs[at].Replicas, func(r ReplicaStatus) bool { return r.State != Mending })
+	})
+}
+
+func TestARunningFollowerThatReadsDamageIsMended(t *testing.T) {
+	c := several(t, 100, nil)
+	follower := c.follower("orders")
+	c.cold(follower)
+	c.readUntilMended(follower, 10)
+}
+
+// A leader goes on leading while a sealed segment of its own is repaired.
+func TestARunningLeaderThatReadsDamageLeadsOnAndIsRepaired(t *testing.T) {
+	c := several(t, 100, nil)
+	leader := c.follower("orders")
+	c.cold(leader)
+	c.transfer("orders", leader)
+	h := c.nodes[leader].logs.named("orders")
+	term := h.replica.Status().Term
+	c.readUntilMended(leader, 10)
+	require.Equal(t, leader, c.leader("orders"))
+	require.Equal(t, term, h.replica.Status().Term)
+	require.Same(t, h, c.nodes[leader].logs.named("orders"), "its replica was not closed")
+	c.append("orders", long(100, 101)...)
+}
+
+// While no other node has what is damaged, the rest of the log works.
+func TestALogWhoseDamageNobodyCanRepairTakesAppendsAndIsReadElsewhere(t *testing.T) {
+	c := several(t, 100, nil)
+	for _, name := range []string{"a", "b", "c"} {
+		c.cold(name)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		_, dir := c.replicaOf(name, "orders")
+		c.flip(dir, 40)
+	}
+	leader := c.leader("orders")
+	term := c.nodes[leader].logs.named("orders").replica.Status().Term
+	c.eventually("the damage is told", func() bool {
+		_, err := c.valuesNow(leader, "orders", ReadRequest{})
+		requireReason(t, record.NotLeader, err)
+		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
+		require.NoError(t, err)
+		at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
+		return slices.ContainsFunc(status.Logs[at].Replicas, func(r ReplicaStatus) bool {
+			return r.Node == leader && r.State == Leads && strings.Contains(r.Problem, "not whole on")
+		})
+	})
+	c.append("orders", long(100, 101)...)
+	require.Equal(t, term, c.nodes[leader].logs.named("orders").replica.Status().Term)
+	texts, err := c.values(leader, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 80}})
+	require.NoError(t, err)
+	require.Equal(t, long(80, 101), texts)
+	texts, err = c.values(leader, "orders", ReadRequest{MaxRecords: 20})
+	require.NoError(t, err)
+	require.Equal(t, long(0, 20), texts)
+}
+
+// cold restarts a node, which then has nothing of its logs in memory.
+func (c *testCluster) cold(name string) {
+	c.t.Helper()
+	c.stop(name)
+	c.start(name, nil)
+	c.healthy()
+}
+
+// readUntilMended damages a sealed segment of a node that runs, and reads until
+// that is noticed and then until it is mended. Nothing wrong is ever given.
+func (c *testCluster) readUntilMended(name string, number int) {
+	c.t.Helper()
+	_, dir := c.replicaOf(name, "orders")
+	c.flip(dir, number)
+	noticed, wrong, refused := false, []string(nil), error(nil)
+	c.eventually("it is mended", func() bool {
+		texts, err := c.valuesNow(name, "orders", ReadRequest{})
+		if len(texts) > 100 || !slices.Equal(long(0, 100)[:len(texts)], texts) {
+			wrong = texts
+		}
+		if err != nil {
+			noticed, refused = true, err
+		}
+		return wrong != nil || noticed && err == nil
+	})
+	require.Empty(c.t, wrong, "what is given is right")
+	var refusal *record.Refusal // NOT_LEADER, or SHUTTING_DOWN while the replica is being stopped
+	require.ErrorAs(c.t, refused, &refusal)
+	require.True(c.t, refusal.Reason.Retryable(), refusal)
+	c.healthy()
+	c.sameOn("orders", long(0, 100))
+	require.NotEmpty(c.t, kept(c.t, dir))
+}
+
+func TestAScrubFindsWhatNobodyReads(t *testing.T) {
+	c := several(t, 100, func(o *Options) { o.ScrubRate, o.ScrubEvery = 100<<20, 20*time.Millisecond })
+	for _, name := range []string{c.leader("orders"), c.follower("orders")} {
+		_, dir := c.replicaOf(name, "orders")
+		c.flip(dir, 10)
+		c.eventually("it is mended", func() bool { return len(kept(t, dir)) > 0 })
+		c.healthy()
+	}
+	c.sameOn("orders", long(0, 100))
+}
+
+func TestADamagedCatalogIsMendedBeforeTheNodeBegins(t *testing.T) {
+	c := three(t, 10)
+	before, dir := c.replicaOf("c", catalogName)
+	c.stop("c")
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	require.NoError(t, err)
+	newest := slices.Max(files)
+	data, err := os.ReadFile(newest)
+	require.NoError(t, err)
+	at := bytes.Index(data, []byte(`"orders"`))
+	require.Positive(t, at)
+	data[at] ^= 1
+	require.NoError(t, os.WriteFile(newest, data, 0o644))
+	c.start("c", nil)
+	c.eventually("c has begun", func() bool { return c.nodes["c"].catalog.Load() != nil })
+	c.healthy()
+	after, _ := c.replicaOf("c", catalogName)
+	require.Equal(t, before, after)
+	c.sameOn("orders", numbered(0, 10))
+}
+
+// The damage lies in a segment that is full, so it shows only when the node
+// reads its catalog.
+func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsMended(t *testing.T) {
+	t.Parallel()
+	c := newClusterWith(t, func(o *Options) { o.SegmentBytes = 16 << 10 }, "a", "b", "c")
+	for i := range 20 {
+		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, fmt.Sprint("log-", i), Config{})
+		require.NoError(t, err)
+	}
+	c.healthy()
+	_, dir := c.replicaOf("c", catalogName)
+	c.stop("c")
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	require.NoError(t, err)
+	require.Greater(t, len(files), 1)
+	data, err := os.ReadFile(slices.Min(files))
+	require.NoError(t, err)
+	at := bytes.Index(data, []byte(`"log-0"`))
+	require.Positive(t, at)
+	data[at] ^= 1
+	require.NoError(t, os.WriteFile(slices.Min(files), data, 0o644))
+	c.start("c", nil)
+	c.eventually("the catalog is mended", func() bool { return len(kept(t, dir)) > 0 })
+	c.healthy()
+	c.append("log-0", "one")
+	c.sameOn("log-0", []string{"one"})
+}
+
+// What a running node has in memory of its own files outlives damage to them.
+func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
+	dir := t.TempDir()
+	n, err := Open(Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	create(t, n, "orders", Config{})
+	mustAppend(t, n, "orders", "one")
+	for _, name := range []string{"replicas.json", "node.json", "lives.json"} {
+		path := filepath.Join(dir, name)
+		before, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644))
+		require.Eventually(t, func() bool {
+			now, err := os.ReadFile(path)
+			return err == nil && bytes.Equal(now, before)
+		}, 20*time.Second, 5*time.Millisecond, name)
+	}
+	require.NoError(t, n.Close(t.Context()))
+}
+
+func TestDamageOfTheOnlyCopyIsAttendedToOnceOthersHoldTheLog(t *testing.T) {
+	c := newCluster(t, "a")
+	a := c.nodes["a"]
+	_, err := a.CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})
+	require.NoError(t, err)
+	c.append("orders", "first")
+	h := a.logs.named("orders")
+	damage := &segment.CorruptError{File: "newest", Detail: "found by a test"}
+	h.found(damage)
+	require.True(t, h.reported.Load())
+	require.False(t, h.leaving.Load(), "no other node can help")
+
+	c.joined("b", "c")
+	_, err = a.ConfigureLog(t.Context(), anyone, "orders", Config{Replicas: 3})
+	require.NoError(t, err)
+	c.eventually("three nodes hold the log", func() bool { return c.holders("orders") == 3 })
+	h.found(damage)
+	c.eventually("another replica runs in its place", func() bool {
+		now := a.logs.named("orders")
+		return now != h && now.problem() == nil
+	})
+	c.append("orders", "second")
+}

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+// retention trims what logs keep longer than they should, and reserves what memory
+// logs need.
+type retention struct {
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog]
+	logs    *hostedLogs
+	self    *self
+	tasks   *tasks
+	// grown asks for a look before the next second is over.
+	grown chan struct{}
+}
+
+const (
+	// maxMemoryOffset is how far a memory log can be fast-forwarded. Each loss
+	// of a majority moves it a block further, for ever.
+	maxMemoryOffset record.Offset = 1 << 60
+)
+
+// reserveMemory moves a memory log's ceilings up when half of a block below them is
+// used, or so that an offset lies below its ceiling.
+func (re *retention) reserveMemory(ctx context.Context, h *hosted, offset record.Offset) error {
+	_, end, err := h.replica.Tail().Bounds()
+	end = max(end, offset)
+	term := h.replica.Status().WriterTerm
+	if err != nil || !h.reserved.Load().ReserveDue(end, term) {
+		return err
+	}
+	var l catalogLog
+	err = re.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+		var change catalogChange
+		var refusal *record.Refusal
+		l, change, refusal = s.ReserveFor(h.name, h.id, end, term)
+		return refusable(change, refusal)
+	})
+	if err == nil {
+		h.raise(l.Reserved)
+	}
+	return err
+}
+
+// reserveSoon is reserveMemory without waiting: the catalog may take long, and
+// the retention of other logs must not.
+func (re *retention) reserveSoon(h *hosted) {
+	if !h.reserving.CompareAndSwap(false, true) {
+		return
+	}
+	re.tasks.run(func(ctx context.Context) {
+		defer h.reserving.Store(false)
+		if err := re.reserveMemory(ctx, h, 0); err != nil && ctx.Err() == nil {
+			re.logger.Warn("could not reserve offsets and writer terms", "log", h.name, "error", err)
+		}
+	})
+}
+
+// retainAfter is how many bytes a log with a limit of size writes before
+// retention is looked at again. A log that writes several segments a second
+// then gets each one back in time to use its file again.
+const retainAfter = 32 << 20
+
+// retentionEvery is how often retention is looked at. With the tick before
+// and the command after it, a record outlives its retention by less than 2 s.
+const retentionEvery = time.Second
+
+// retainTime bounds one look at the retention of one log, so that one that
+// hangs does not stop the others.
+const retainTime = 5 * time.Second
+
+func (re *retention) run(ctx context.Context) {
+	tick := time.NewTicker(retentionEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-re.grown:
+		}
+		for _, h := range re.logs.all() {
+			if h.replica == nil || !h.replica.Status().Leading {
+				continue
+			}
+			limited, cancel := context.WithTimeout(ctx, retainTime)
+			err := re.retain(limited, h)
+			cancel()
+			var corrupt *segment.CorruptError
+			if errors.As(err, &corrupt) {
+				h.found(err)
+			} else if err != nil && ctx.Err() == nil {
+				re.logger.Warn("could not apply retention", "log", h.name, "error", err)
+			}
+		}
+	}
+}
+
+// wroteTo counts the bytes that a log has written since retention was looked
+// at.
+func (re *retention) wroteTo(h *hosted, bytes int) {
+	if h.config.Load().RetentionBytes == 0 || h.unretained.Add(int64(bytes)) < retainAfter {
+		return
+	}
+	h.unretained.Store(0)
+	select {
+	case re.grown <- struct{}{}:
+	default:
+	}
+}
+
+// retain trims what a log's retention has outlived.
+func (re *retention) retain(ctx context.Context, h *hosted) error {
+	if h.id == catalogID {
+		if c := re.catalog.Load(); c != nil {
+			return c.checkpoint(ctx)
+		}
+		return nil
+	}
+	if err := h.settle(ctx); err != nil {
+		return err
+	}
+	config := h.config.Load()
+	if config.Durability == Memory {
+		re.reserveSoon(h)
+	}
+	start, end, err := h.replica.Tail().Bounds()
+	if err != nil || start == end {
+		return err
+	}
+	var byAge, bySize record.Offset
+	if config.Retention > 0 {
+		if byAge, err = h.log.OffsetAtTime(re.self.now().Add(-config.Retention).UnixMilli()); err != nil {
+			return err
+		}
+	}
+	if config.RetentionBytes > 0 {
+		if bySize, err = h.log.OffsetAtSize(config.RetentionBytes, end); err != nil {
+			return err
+		}
+	}
+	target, due := cluster.TrimDue(start, end, byAge, bySize)
+	if !due {
+		return nil
+	}
+	_, err = h.command(ctx, record.Command{Kind: record.Trim, Offset: target})
+	return err
+}

@@ -1,0 +1,64 @@
+package node
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
+)
+
+// self is who this node is.
+type self struct {
+	options *Options
+	// me is never nil; it becomes that of a member once.
+	me *atomic.Pointer[identity]
+	// catalogRepair is the repair of a catalog with which this node cannot
+	// begin; else nil.
+	catalogRepair *atomic.Pointer[mending]
+}
+
+func (s *self) notMember() *record.Refusal {
+	if m := s.catalogRepair.Load(); m != nil {
+		return record.Refuse(record.NotMember, "node %q cannot take part: %s", s.Name(), m.host.unavailable.Load().Detail)
+	}
+	return record.Refuse(record.NotMember,
+		"node %q is in no cluster yet: form one with `strandline cluster init` on one of its nodes, or add this node with `strandline cluster add-node`", s.options.Name)
+}
+
+// peerNode is this node as it says hello to others.
+func (s *self) peerNode() peer.Node {
+	return peer.Node{ID: s.me.Load().NodeID, Name: s.me.Load().Name, Address: s.options.GRPCAddress}
+}
+
+// Name is what the cluster calls this node, or will.
+func (s *self) Name() string {
+	if me := s.me.Load(); me.member() {
+		return me.Name
+	}
+	return s.options.Name
+}
+
+// ClusterID names the cluster that the node is a member of; empty: it waits.
+func (s *self) ClusterID() string { return s.me.Load().ClusterID }
+
+// now is the time of day as this node sees it. What must not jump counts time
+// that does not.
+func (s *self) now() time.Time { return time.Now().Add(s.options.ClockSkew) }
+
+// reach is the address at which this node reaches another one.
+func (s *self) reach(other catalogNode) string {
+	if mine, ok := s.options.Peers[other.Name]; ok {
+		return mine
+	}
+	return other.Address
+}
+
+func (s *self) candidate() cluster.Candidate {
+	return cluster.Candidate{
+		Name: s.options.Name, Cluster: s.me.Load().ClusterID, Peers: slices.Sorted(maps.Keys(s.options.Peers)),
+	}
+}

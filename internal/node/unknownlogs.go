@@ -1,0 +1,54 @@
+package node
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/record"
+)
+
+// missingTime bounds the question whether there is a log that a node has not heard
+// of, and for how long its failure answers those who come after.
+const missingTime = time.Second
+
+// missing answers for logs that this node's catalog does not have. That there is no
+// such log is final for the caller, so only the newest catalog can say it: a node
+// that was away, or is joining, may know an old one.
+type missing struct {
+	failed atomic.Pointer[time.Time] // when the newest question without an answer ended
+}
+
+// confirm returns a state of the catalog that has the log, or why there is none:
+// LOG_NOT_FOUND if the newest state has none, NOT_LEADER if that is not known.
+func (m *missing) confirm(c *catalog, name string) (*catalogState, *record.Refusal) {
+	if state := c.shown.Load(); has(state, name) {
+		return state, nil
+	}
+	// Else many questions about unknown logs would wait one after the other.
+	if failed := m.failed.Load(); failed != nil && time.Since(*failed) < missingTime {
+		return nil, unknownHere(name)
+	}
+	ctx, cancel := context.WithTimeout(c.tasks.ctx, missingTime)
+	defer cancel()
+	if err := c.refresh(ctx); err != nil {
+		now := time.Now()
+		m.failed.Store(&now)
+		c.logger.Debug("could not ask whether there is a log", "log", name, "error", err)
+		return nil, unknownHere(name)
+	}
+	state := c.shown.Load()
+	if !has(state, name) {
+		return nil, record.Refuse(record.LogNotFound, "there is no log %q", name)
+	}
+	return state, nil
+}
+
+func has(state *catalogState, log string) bool {
+	_, there := state.Logs[log]
+	return there
+}
+
+func unknownHere(log string) *record.Refusal {
+	return record.Refuse(record.NotLeader, "this node does not know a log %q, and cannot ask the catalog's leader whether there is one", log)
+}

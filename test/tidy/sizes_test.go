@@ -1,0 +1,91 @@
+package tidy
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// smallRooms hold no type that is larger than what one reader keeps in mind.
+var smallRooms = []string{"internal/node"}
+
+const (
+	typeLines   = 300 // of the declaration and all methods
+	typeMethods = 20
+)
+
+func TestNoTypeOfTheSmallRoomsIsLarge(t *testing.T) {
+	for _, p := range packages(t) {
+		inside := strings.TrimPrefix(p.ImportPath, module)
+		for _, room := range smallRooms {
+			if inside == room || strings.HasPrefix(inside, room+"/") {
+				for name, size := range typeSizes(t, inside) {
+					if size.lines > typeLines || size.methods > typeMethods {
+						t.Errorf("%s: type %s has %d lines and %d methods; at most %d and %d are allowed", inside, name, size.lines, size.methods, typeLines, typeMethods)
+					}
+				}
+			}
+		}
+	}
+}
+
+type typeSize struct{ lines, methods int }
+
+// typeSizes are those of the types of a folder, without tests.
+func typeSizes(t *testing.T, folder string) map[string]*typeSize {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]*typeSize{}
+	set := token.NewFileSet()
+	add := func(name string, n ast.Node, methods int) {
+		if sizes[name] == nil {
+			sizes[name] = &typeSize{}
+		}
+		sizes[name].lines += set.Position(n.End()).Line - set.Position(n.Pos()).Line + 1
+		sizes[name].methods += methods
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if spec, ok := spec.(*ast.TypeSpec); ok {
+						add(spec.Name.Name, spec, 0)
+					}
+				}
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					if name := receiverName(d.Recv.List[0].Type); name != "" {
+						add(name, d, 1)
+					}
+				}
+			}
+		}
+	}
+	return sizes
+}
+
+func receiverName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiverName(e.X)
+	case *ast.IndexExpr:
+		return receiverName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
