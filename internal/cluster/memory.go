@@ -160,6 +160,14 @@ func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate
 	return FateUnknown
 }
 
+// IsGone reports whether a node counts as gone for good, with all that it held: it was
+// removed, or is to leave and is lost (View.Lost). One that is replaced while it runs
+// may be late with its answer, and hold the replica that makes a majority.
+func (s *State) IsGone(node uint64, lost func(node uint64) bool) bool {
+	n, member := s.Nodes[node]
+	return !member || n.Leaving && lost(node)
+}
+
 func (k *Kept) votes(id uint64) bool {
 	return slices.Contains(k.Voters, id) || slices.Contains(k.Outgoing, id)
 }

@@ -72,3 +72,24 @@ func TestALogThatBeginsAnewUsesNothingTwice(t *testing.T) {
 	require.True(t, l.Settled())
 	require.Equal(t, uint64(8), before.Replicas[1].ID, "what others hold is not changed")
 }
+
+func TestANodeIsGoneWhenItWasRemovedOrLeavesAndIsLost(t *testing.T) {
+	s := members(3)
+	leaving := s.Nodes[2]
+	leaving.Leaving = true
+	s.Nodes[2] = leaving
+	for _, row := range []struct {
+		what string
+		node uint64
+		lost bool
+		gone bool
+	}{
+		{"a member", 1, false, false},
+		{"a member that is lost may come back", 1, true, false},
+		{"one on its way out that may only be slow", 2, false, false},
+		{"one on its way out that is lost", 2, true, true},
+		{"one that was removed", 9, false, true},
+	} {
+		require.Equal(t, row.gone, s.IsGone(row.node, func(uint64) bool { return row.lost }), row.what)
+	}
+}

@@ -18,14 +18,10 @@ const DefaultLostAfter = 30 * time.Second
 // controller carries out what is due in the cluster, on the node that leads the
 // catalog. What that is, cluster.State.Due decides.
 type controller struct {
-	options *Options
 	logger  *slog.Logger
 	catalog *atomic.Pointer[catalog]
 	peers   *peers
 	due     *bell
-	// Since when nodes cannot be reached, by id, as long as this node leads the
-	// catalog. It belongs to run.
-	down map[uint64]time.Time
 	// quiet is what nothing was due for. It belongs to run.
 	quiet sight
 }
@@ -41,7 +37,7 @@ func (c *controller) run(ctx context.Context) {
 	for looks := c.due.looks(); looks.next(ctx); {
 		catalog := c.catalog.Load()
 		if host := catalog.host(); host.ended() != nil || !host.replica.Status().Leading {
-			c.down, c.quiet = nil, sight{}
+			c.quiet = sight{}
 			continue
 		}
 		now := c.look(catalog.shown.Load())
@@ -69,22 +65,14 @@ func (c *controller) run(ctx context.Context) {
 // look sees which nodes can be reached.
 func (c *controller) look(state *catalogState) sight {
 	now := sight{state: state}
-	down := map[uint64]time.Time{}
 	for _, n := range state.Members() {
-		if c.peers.reaches(n.ID) {
+		switch {
+		case c.peers.reaches(n.ID):
 			now.alive = append(now.alive, n.ID)
-			continue
-		}
-		since, before := c.down[n.ID]
-		if !before {
-			since = time.Now()
-		}
-		down[n.ID] = since
-		if time.Since(since) >= c.options.LostAfter {
+		case c.peers.lost(n.ID):
 			now.lost = append(now.lost, n.ID)
 		}
 	}
-	c.down = down
 	return now
 }
 

@@ -17,6 +17,7 @@ import (
 // peers is what this node has to do with the other nodes as such: whom it talks to,
 // what they say of themselves, and who refuses whom.
 type peers struct {
+	options      *Options
 	logger       *slog.Logger
 	me           *atomic.Pointer[identity]
 	catalog      *atomic.Pointer[catalog]
@@ -137,6 +138,12 @@ func (p *peers) connect(state *catalogState) {
 		p.connected = nodes
 		p.mesh.SetNodes(nodes)
 	}
+}
+
+// lost reports whether a node cannot be reached for so long that it counts as gone
+// for good.
+func (p *peers) lost(id uint64) bool {
+	return !p.reaches(id) && p.status.downFor(id) >= p.options.LostAfter
 }
 
 // reaches reports whether a node is connected, or is this one.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"sync"
+	"time"
 
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/transport/peer"
@@ -14,7 +15,10 @@ type peerStatus struct {
 }
 
 type peerState struct {
-	up   bool // there is a connection
+	up bool // there is a connection
+	// down is since when there is none, as far as this node has looked; zero while
+	// there is one.
+	down time.Time
 	news news
 	// refusal is why it refused this node last; empty: it has not, since it was
 	// connected.
@@ -30,9 +34,25 @@ type news struct {
 func (n *peerStatus) changed(id uint64, up bool) {
 	n.update(id, func(other *peerState) {
 		if other.up = up; up {
-			other.refusal = ""
+			other.refusal, other.down = "", time.Time{}
+		} else if other.down.IsZero() {
+			other.down = time.Now()
 		}
 	})
+}
+
+// downFor is for how long a node has not been connected. Of one that was never
+// connected that begins when it is asked first.
+func (n *peerStatus) downFor(id uint64) (d time.Duration) {
+	n.update(id, func(other *peerState) {
+		if !other.up && other.down.IsZero() {
+			other.down = time.Now()
+		}
+		if !other.up {
+			d = time.Since(other.down)
+		}
+	})
+	return d
 }
 
 // refused reports whether the reason is another one than before.

@@ -142,14 +142,6 @@ func (rn *renewer) doubtful() (logs []catalogLog) {
 	return logs
 }
 
-// isGone reports whether a node that does not answer counts as gone for good: it was
-// removed, or is to leave and is not there. One that is replaced while it runs may
-// be late with its answer, and hold the replica that makes a majority.
-func (rn *renewer) isGone(node uint64) bool {
-	known, member := rn.catalog.Load().shown.Load().Nodes[node]
-	return !member || known.Leaving && !rn.peers.reaches(node)
-}
-
 // beginLost lets those memory logs begin anew that are lost. It reports true while
 // the fate of some is not known.
 func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
@@ -158,7 +150,9 @@ func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 		return false, nil
 	}
 	kept := rn.keptOf(ctx, doubtful)
-	lost := slices.DeleteFunc(doubtful, func(l catalogLog) bool { return l.Fate(kept, rn.isGone) != cluster.FateLost })
+	state := rn.catalog.Load().shown.Load()
+	gone := func(node uint64) bool { return state.IsGone(node, rn.peers.lost) }
+	lost := slices.DeleteFunc(doubtful, func(l catalogLog) bool { return l.Fate(kept, gone) != cluster.FateLost })
 	if len(lost) == 0 {
 		return true, nil
 	}

@@ -46,7 +46,7 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *live
 		opener: op, repairer: rp, begun: &n.begun, tasks: tasks,
 	}
 	*p = peers{
-		logger: logger, me: me, catalog: catalogs, self: self, mesh: mesh, caller: call, space: disks, rejoin: n.rejoin, incarnations: incarnations,
+		options: &o, logger: logger, me: me, catalog: catalogs, self: self, mesh: mesh, caller: call, space: disks, rejoin: n.rejoin, incarnations: incarnations,
 		unknown: newUnknownPeers(),
 	}
 	retain := &retention{logger: logger, catalog: catalogs, logs: logs, self: self, tasks: tasks, grown: make(chan struct{}, 1)}
@@ -83,7 +83,7 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *live
 	n.spread = &leaderSpread{logger: logger, catalog: catalogs, logs: logs, caller: call, space: disks}
 	n.handovers = &handovers{logger: logger, logs: logs, spread: n.spread}
 	n.reshaper = &reshaper{logger: logger, catalog: catalogs, logs: logs, members: n.members, handovers: n.handovers, due: due}
-	n.controller = &controller{options: &o, logger: logger, catalog: catalogs, peers: p, due: due}
+	n.controller = &controller{logger: logger, catalog: catalogs, peers: p, due: due}
 	n.cleaner = &cleaner{options: &o, disk: disk, logger: logger, me: me, catalog: catalogs, files: fs, opener: op}
 	n.follower = &follower{logger: logger, catalog: catalogs, peers: p, opener: op, cleaner: n.cleaner}
 	n.scrubber = &scrubber{options: &o, disk: disk, logger: logger, metrics: metrics, me: me, logs: logs, created: created, incarnations: incarnations}
