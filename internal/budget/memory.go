@@ -12,7 +12,7 @@ type Memory struct {
 	Appends *Pool
 	// Inflow is what has been received on gRPC's connections and no handler has
 	// received, where requests to append wait.
-	Inflow *Shares
+	Inflow *Inflow
 	// Tails are the newest entries of logs.
 	Tails *Shares
 	// Reads are chunks on their way to readers.
@@ -35,7 +35,7 @@ func New(size int64) *Memory {
 	size = max(size, Least)
 	part := func(of int64) int64 { return min(size/of, most) }
 	return &Memory{
-		size: size, Appends: NewPool(part(8)), Inflow: NewShares(part(16)), Tails: NewShares(size / 8), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
+		size: size, Appends: NewPool(part(8)), Inflow: NewInflow(2 * part(16)), Tails: NewShares(size / 8), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)),
 	}
 }

@@ -18,6 +18,10 @@ const (
 	releaseMost = 128 << 20
 )
 
+// Limit lets Go's runtime keep the process below so many bytes, and returns the limit
+// before. The system counts the program itself besides, which the runtime does not.
+func Limit(size int64) (before int64) { return debug.SetMemoryLimit(size - size/16) }
+
 // Release gives memory back to the system that a burst has left behind, until ctx
 // ends. By itself the runtime collects only as fast as the program allocates, and a
 // server with nothing to do does not. Size is what the process may use.

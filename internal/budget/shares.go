@@ -40,3 +40,17 @@ func (s *Shares) Tight() bool { return s.used.Load() > s.size/2 }
 // Used is what all hold, Size what they should hold at most.
 func (s *Shares) Used() int64 { return s.used.Load() }
 func (s *Shares) Size() int64 { return s.size }
+
+// Inflow is what connections have received and nobody has taken yet. One that has
+// more than its share may be in the middle of a request, which nobody can take: then
+// it receives the rest when it has a turn.
+type Inflow struct {
+	*Shares
+	Turns *Pool
+}
+
+// NewInflow makes a part of so many bytes: one half is shared, the other for turns.
+func NewInflow(size int64) *Inflow { return &Inflow{NewShares(size / 2), NewPool(size / 2)} }
+
+// Size is that of both halves. Used counts what was received in turns as well.
+func (i *Inflow) Size() int64 { return i.Shares.Size() + i.Turns.Size() }

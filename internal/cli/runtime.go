@@ -50,7 +50,7 @@ func checkMemory(command *cobra.Command, bytes int64, nodes int) error {
 // below so many bytes, until ctx ends. An operator's own GOMEMLIMIT comes first.
 func useMemory(ctx context.Context, bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(bytes)
+		budget.Limit(bytes)
 	}
 	go budget.Release(ctx, bytes)
 }

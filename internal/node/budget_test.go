@@ -24,7 +24,7 @@ const memoryOfTests = 512 << 20
 // and watches what the process holds until the test calls highest.
 func openWithin(t *testing.T) (n *Node, highest func() int64) {
 	t.Helper()
-	before := debug.SetMemoryLimit(memoryOfTests)
+	before := budget.Limit(memoryOfTests)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { budget.Release(ctx, memoryOfTests) })

@@ -3,10 +3,6 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"os"
-	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -16,14 +12,15 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
+	"strandline.dev/test/resident"
 )
 
 // memoryOfNode is what the tests of memory give a node.
 const memoryOfNode = 512 << 20
 
-// resident is what a process has in memory for so many bytes of the program: the
+// allowed is what a process has in memory for so many bytes of the program: the
 // race detector keeps 5 to 10 bytes besides for each.
-func resident(bytes int64) int64 {
+func allowed(bytes int64) int64 {
 	if raceEnabled {
 		return 10 * bytes
 	}
@@ -72,14 +69,14 @@ func TestStalledReadersStayWithinTheNodesMemory(t *testing.T) {
 		}
 		require.NoError(t, r.Close())
 	}
-	held, most := memoryOf(t, n)
+	held, most := resident.Of(t, n.PID())
 	t.Logf("%d stalled readers: %d MiB, %d MiB at the most", readers, held>>20, most>>20)
-	require.Less(t, most, resident(memoryOfNode))
+	require.Less(t, most, allowed(memoryOfNode))
 	stop()
 	for _, conn := range dialled {
 		require.NoError(t, conn.Close())
 	}
-	requireMemoryBelow(t, n, resident(memoryOfNode/2))
+	requireMemoryBelow(t, n, allowed(memoryOfNode/2))
 	require.Zero(t, n.metric(`strandline_memory_used_bytes{part="reads"}`))
 }
 
@@ -87,28 +84,7 @@ func TestStalledReadersStayWithinTheNodesMemory(t *testing.T) {
 func requireMemoryBelow(t *testing.T, n *Node, most int64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		held, _ := memoryOf(t, n)
+		held, _ := resident.Of(t, n.PID())
 		return held < most
 	}, time.Minute, 100*time.Millisecond, "the node gives memory back")
-}
-
-var memoryLine = regexp.MustCompile(`(?m)^(VmRSS|VmHWM):\s+(\d+) kB$`)
-
-// memoryOf is what a node's process has in memory, now and at the most.
-func memoryOf(t *testing.T, n *Node) (held, most int64) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.PID()))
-	require.NoError(t, err)
-	for _, found := range memoryLine.FindAllStringSubmatch(string(text), -1) {
-		kib, err := strconv.ParseInt(found[2], 10, 64)
-		require.NoError(t, err)
-		if found[1] == "VmRSS" {
-			held = kib << 10
-		} else {
-			most = kib << 10
-		}
-	}
-	require.NotZero(t, held)
-	require.NotZero(t, most)
-	return held, most
 }

@@ -42,13 +42,13 @@ type AppendCalls[T any] interface {
 // NewAppendStream makes the stream of a handler's context, with at most so many
 // requests that have been received and not answered. At the bound it is not read.
 func NewAppendStream[T any](s *Server, ctx context.Context, limit int) AppendStream[T] {
-	f := inflowOf(ctx)
-	f.takesAppends()
-	return AppendStream[T]{Line: NewLine[T](limit), server: s, ctx: ctx, inflow: f}
+	return AppendStream[T]{Line: NewLine[T](limit), server: s, ctx: ctx, inflow: inflowOf(ctx)}
 }
 
 // Run serves the stream to its end. The error is a status, or one for StatusOf.
 func (a *AppendStream[T]) Run(calls AppendCalls[T]) error {
+	a.inflow.serve(1)
+	defer a.inflow.serve(-1)
 	defer context.AfterFunc(a.ctx, a.Line.Break)()
 	defer context.AfterFunc(a.server.stopping, a.Line.Close)()
 	received := make(chan error, 1)

@@ -15,23 +15,33 @@ import (
 // gives the window of a connection back as soon as bytes have come, and each stream
 // has a window of its own: on streams whose requests wait for room it would take in
 // streamWindow each. So while too much waits on all connections together, one that
-// waits with more than its share is not read on, and TCP holds its client up.
+// waits with more than its share is not read on, and TCP holds its client up. Where no
+// handler waits for room, one may wait for the rest of a request: such a connection is
+// read on when it has a turn, until it is back to its share. A thousand connections
+// would otherwise each hold most of a request.
 //
-// After forgetAfter without a stall the handlers have received everything, and the
-// count begins anew: nobody reports what gRPC drops with a stream or keeps to itself,
-// so that a count which went on for ever would drift.
+// Nobody reports what gRPC drops with a stream or keeps to itself, so the count
+// drifts. What it never went below while nothing stalled for forgetAfter is taken for
+// that, if handlers have received as much meanwhile, or it is little. Without a stream
+// of requests to append nothing is handed over, and all of it is forgotten.
 type inflow struct {
-	all *budget.Shares
+	all *budget.Inflow
 
 	mu      sync.Mutex
-	appends bool  // requests to append come by it: it has a part in all
+	appends int   // streams of requests to append, which are handed over
 	ahead   int64 // received and not handed over; at least 0
 	stalled int   // streams whose receiver waits for room
+	turn    int64 // taken of all.Turns
+	largest int   // request that was handed over, since the connection was quiet
+	// turnAwaited gives up waiting for a turn; nil while nobody does.
+	turnAwaited context.CancelFunc
 	// sending are answers that gRPC does not take. They may wait for the client's
 	// permission to send, which comes by this connection: it has to be read.
 	sending int
 	closed  bool
 	calm    bool        // nothing stalled since forget was armed
+	lowest  int64       // ahead since then
+	handed  int64       // bytes handed over since then
 	forget  *time.Timer // nil until the first bytes
 	armed   bool
 	changed chan struct{} // of capacity 1: whether it may be read
@@ -41,6 +51,8 @@ const (
 	forgetAfter = time.Second
 	// lookAgain is how often a connection that is held looks at what the others do.
 	lookAgain = 50 * time.Millisecond
+	// firstTurn is what a turn takes until requests have been seen.
+	firstTurn = 1 << 20
 
 	// What HTTP/2 and gRPC add to a message.
 	frameBytes    = 16 << 10
@@ -48,7 +60,7 @@ const (
 	messageHeader = 5
 )
 
-func newInflow(all *budget.Shares) *inflow {
+func newInflow(all *budget.Inflow) *inflow {
 	return &inflow{all: all, changed: make(chan struct{}, 1)}
 }
 
@@ -62,26 +74,110 @@ func inflowOf(ctx context.Context) *inflow {
 	return nil // one of the reserved connections, which have no streams
 }
 
-// await returns when the connection may be read. One that is ahead of handlers which
-// do not wait for room is not stopped, as they may wait for the rest of a request, but
-// slowed down.
+// await returns when the connection may be read.
 func (f *inflow) await() {
-	for first := true; f.exceeds(!first); first = false {
-		again := time.NewTimer(lookAgain)
-		select {
-		case <-f.changed:
-		case <-again.C:
+	for {
+		switch f.look() {
+		case read:
+			return
+		case takeTurn:
+			f.awaitTurn()
+		case readSlowly:
+			f.pause()
+			if f.look() == readSlowly {
+				return
+			}
+		case wait:
+			f.pause()
 		}
-		again.Stop()
 	}
 }
 
-// exceeds reports whether the connection has more than its share, and if asked,
-// whether that is because a stream has stalled.
-func (f *inflow) exceeds(stalled bool) bool {
+// decision is what to do with a connection.
+type decision int
+
+const (
+	read decision = iota
+	// wait: a stream has stalled, and the connection has more than its share.
+	wait
+	// takeTurn: it has more than its share, perhaps a part of a request.
+	takeTurn
+	// readSlowly: it has used up its turn, or is not known to append. Either the
+	// request is larger than those before, or its handlers have not come to receive.
+	readSlowly
+)
+
+func (f *inflow) look() decision {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.closed && f.sending == 0 && (f.stalled > 0 || !stalled) && f.ahead > f.all.Share(math.MaxInt64)
+	return f.decide()
+}
+
+// decide also ends a turn that is needed no more. The caller holds mu.
+func (f *inflow) decide() decision {
+	over := f.ahead - f.all.Share(math.MaxInt64)
+	switch {
+	case f.closed, over <= 0:
+		if f.turn > 0 {
+			f.all.Turns.Release(f.turn)
+			f.turn = 0
+		}
+		return read
+	case f.sending > 0:
+		return read
+	case f.appends == 0:
+		return readSlowly
+	case f.stalled > 0:
+		return wait
+	case f.turn == 0:
+		return takeTurn
+	case over > f.turn:
+		return readSlowly
+	}
+	return read
+}
+
+// pause waits until the connection has changed, or others may have.
+func (f *inflow) pause() {
+	again := time.NewTimer(lookAgain)
+	select {
+	case <-f.changed:
+	case <-again.C:
+	}
+	again.Stop()
+}
+
+// awaitTurn waits until the connection has a turn or needs none.
+func (f *inflow) awaitTurn() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f.mu.Lock()
+	if f.decide() != takeTurn {
+		f.mu.Unlock()
+		return
+	}
+	f.turnAwaited = cancel
+	turn := max(int64(f.largest), firstTurn)
+	var again *time.Timer
+	again = time.AfterFunc(lookAgain, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.wake()
+		if f.turnAwaited != nil {
+			again.Reset(lookAgain)
+		}
+	})
+	f.mu.Unlock()
+
+	err := f.all.Turns.Acquire(ctx, turn)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turnAwaited = nil
+	again.Stop()
+	if err == nil {
+		f.turn = turn
+		f.decide()
+	}
 }
 
 func (f *inflow) received(bytes int) {
@@ -96,9 +192,11 @@ func (f *inflow) handOver(bytes int) {
 		return
 	}
 	f.mu.Lock()
+	f.largest = max(f.largest, bytes)
+	f.handed += onTheWire(bytes)
 	f.add(-onTheWire(bytes))
-	f.mu.Unlock()
 	f.wake()
+	f.mu.Unlock()
 }
 
 // stall counts a stream whose receiver waits for room until resume, and is not read
@@ -119,35 +217,41 @@ func (f *inflow) resume() {
 	}
 	f.mu.Lock()
 	f.stalled--
-	f.mu.Unlock()
 	f.wake()
+	f.mu.Unlock()
 }
 
-// arm makes sure that the count is looked at when forgetAfter has passed. The caller
+// arm makes sure that the count is checked when forgetAfter has passed. The caller
 // holds mu.
 func (f *inflow) arm() {
 	switch {
 	case f.armed || f.closed:
 		return
 	case f.forget == nil:
-		f.forget = time.AfterFunc(forgetAfter, f.look)
+		f.forget = time.AfterFunc(forgetAfter, f.check)
 	default:
 		f.forget.Reset(forgetAfter)
 	}
-	f.armed = true
+	f.armed, f.lowest, f.handed = true, f.ahead, 0
 }
 
-// look forgets the count if nothing has stalled for forgetAfter.
-func (f *inflow) look() {
+// check forgets what has only drifted into the count.
+func (f *inflow) check() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.armed = false
-	if f.calm && f.stalled == 0 {
+	switch quiet := f.handed == 0 && f.lowest == f.ahead; {
+	case !f.calm || f.stalled > 0:
+	case f.appends == 0, quiet && f.ahead <= readBuffer:
+		f.largest = 0
 		f.add(-f.ahead)
-		return
+	case f.handed >= f.lowest:
+		f.add(-f.lowest)
 	}
 	f.calm = f.stalled == 0
-	f.arm()
+	if f.ahead > 0 {
+		f.arm()
+	}
 }
 
 // send counts answers that are being sent, 1 or -1 at a time.
@@ -157,11 +261,10 @@ func (f *inflow) send(change int) {
 	}
 	f.mu.Lock()
 	f.sending += change
-	stalled := f.stalled > 0
-	f.mu.Unlock()
-	if stalled {
+	if f.stalled > 0 || f.turnAwaited != nil {
 		f.wake()
 	}
+	f.mu.Unlock()
 }
 
 func (f *inflow) close() {
@@ -171,20 +274,18 @@ func (f *inflow) close() {
 	if f.forget != nil {
 		f.forget.Stop()
 	}
-	f.mu.Unlock()
+	f.decide()
 	f.wake()
+	f.mu.Unlock()
 }
 
-// takesAppends gives the connection a part in all.
-func (f *inflow) takesAppends() {
+// serve counts streams of requests to append, 1 or -1 at a time.
+func (f *inflow) serve(change int) {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
-	if !f.appends && !f.closed {
-		f.appends = true
-		f.all.Changed(0, f.ahead)
-	}
+	f.appends += change
 	f.mu.Unlock()
 }
 
@@ -195,15 +296,20 @@ func (f *inflow) add(bytes int64) {
 	}
 	before := f.ahead
 	f.ahead = max(before+bytes, 0)
-	if f.appends {
-		f.all.Changed(before, f.ahead)
-	}
+	f.lowest = min(f.lowest, f.ahead)
+	f.all.Changed(before, f.ahead)
 	if f.ahead > 0 {
 		f.arm()
 	}
 }
 
+// wake lets a reader that waits look again, and a turn end. The caller holds mu.
 func (f *inflow) wake() {
+	if f.turn > 0 || f.turnAwaited != nil {
+		if f.decide() != takeTurn && f.turnAwaited != nil {
+			f.turnAwaited()
+		}
+	}
 	select {
 	case f.changed <- struct{}{}:
 	default:

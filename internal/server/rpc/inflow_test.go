@@ -36,12 +36,12 @@ func reads(f *inflow) bool {
 
 func TestAConnectionThatStallsWithMoreThanItsShareIsNotReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := budget.NewShares(1 << 20)
+		all := budget.NewInflow(2 << 20)
 		large, small := newInflow(all), newInflow(all)
 		defer small.close()
 		defer large.close()
 		for _, f := range []*inflow{large, small} {
-			f.takesAppends()
+			f.serve(1)
 			f.stall()
 		}
 		small.received(100 << 10)
@@ -60,20 +60,68 @@ func TestAConnectionThatStallsWithMoreThanItsShareIsNotReadOn(t *testing.T) {
 	})
 }
 
-func TestAConnectionWithoutAStallIsOnlySlowedDown(t *testing.T) {
+// Requests that are larger than all shares together come in one after the other.
+func TestAConnectionReceivesTheRestOfARequestInItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := budget.NewShares(1 << 20)
+		all := budget.NewInflow(2 * firstTurn) // one turn
+		first, second := newInflow(all), newInflow(all)
+		defer second.close()
+		defer first.close()
+		for _, f := range []*inflow{first, second} {
+			f.serve(1)
+			f.received(600 << 10)
+		}
+		require.True(t, reads(first))
+		first.received(2 * firstTurn)
+		require.True(t, reads(first), "its request may be larger than a turn")
+		require.False(t, reads(second), "it is the other one's turn")
+		time.Sleep(3 * forgetAfter)
+		require.False(t, reads(second), "what waits for a turn is not forgotten")
+
+		first.handOver(600<<10 + 2*firstTurn)
+		require.True(t, reads(second))
+		second.close()
+		require.Zero(t, all.Turns.Used())
+	})
+}
+
+func TestCallsAreReadWhereAppendsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := budget.NewInflow(2 << 20)
+		appends, calls := newInflow(all), newInflow(all)
+		defer appends.close()
+		appends.serve(1)
+		appends.stall()
+		appends.received(2 << 20)
+		calls.received(2 << 20)
+		require.True(t, reads(calls))
+		time.Sleep(3 * forgetAfter)
+		require.Greater(t, all.Used(), int64(2<<20-1), "a stream waits")
+		require.Less(t, all.Used(), int64(2<<20+1), "calls are received")
+		calls.close()
+	})
+}
+
+func TestWhatTheCountNeverFallsBelowIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := budget.NewInflow(2 << 20)
 		f := newInflow(all)
-		f.takesAppends()
-		f.received(2 << 20)
-		require.True(t, reads(f), "the rest of a request may be on its way")
-		time.Sleep(3 * forgetAfter)
-		require.Zero(t, all.Used(), "the handlers have received everything")
-		f.received(1000)
+		defer f.close()
+		f.serve(1)
+		f.received(100 << 10) // that gRPC drops
+		for range 30 {
+			f.received(int(onTheWire(30 << 10)))
+			time.Sleep(forgetAfter / 10)
+			f.handOver(30 << 10)
+		}
+		require.Less(t, all.Used(), int64(50<<10))
 		f.stall()
+		f.received(100 << 10)
 		time.Sleep(3 * forgetAfter)
-		require.EqualValues(t, 1000, all.Used(), "a stream waits")
-		f.close()
-		require.Zero(t, all.Used())
+		require.GreaterOrEqual(t, all.Used(), int64(100<<10), "a stream waits")
+		f.resume()
+		f.serve(-1)
+		time.Sleep(3 * forgetAfter)
+		require.Zero(t, all.Used(), "the stream has ended")
 	})
 }

@@ -31,9 +31,8 @@ const (
 
 	// MaxRequestBytes bounds one message of an append stream. gRPC refuses a
 	// larger one with RESOURCE_EXHAUSTED before it is received. gRPC holds a
-	// message until all of it is there, and only then can the budget hold the
-	// stream up: what is half received is bounded by this limit times the
-	// streams that are open, not by the budget.
+	// message until all of it is there, and only then can the budget of appends
+	// hold the stream up; until then inflow does.
 	MaxRequestBytes = 64 << 20
 
 	// MaxCallBytes bounds every other message a client sends: names, offsets

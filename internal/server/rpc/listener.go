@@ -24,7 +24,7 @@ type limitedListener struct {
 	limit    int64 // with those that are reserved
 	reserved int64
 	open     *atomic.Int64 // connections, of all listeners of the server
-	inflow   *budget.Shares
+	inflow   *budget.Inflow
 	atMax    atomic.Bool
 	logger   *slog.Logger
 

@@ -45,7 +45,7 @@ type Options struct {
 	Appends *budget.Pool
 	// Inflow is what connections may send ahead while their requests wait. Default:
 	// as much.
-	Inflow *budget.Shares
+	Inflow *budget.Inflow
 }
 
 // New makes a server with the health and reflection services.
@@ -60,7 +60,7 @@ func New(o Options) *Server {
 		o.Appends = budget.NewPool(DefaultInFlightBytes)
 	}
 	if o.Inflow == nil {
-		o.Inflow = budget.NewShares(DefaultInFlightBytes)
+		o.Inflow = budget.NewInflow(DefaultInFlightBytes)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
