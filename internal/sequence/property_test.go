@@ -252,26 +252,7 @@ func (r *run) checkInvariants() {
 	s := r.leader.sequencer
 	require.Equal(r.t, r.model.world().end, s.End(), "the ends agree")
 	require.Equal(r.t, len(r.leader.proposed), s.InFlight())
-	changes := 0
-	for i := range s.proposals.len() {
-		d := *s.proposals.at(i)
-		changes += len(d.changes)
-		require.Equal(r.t, i < s.sealed, d.sealed, "sealed proposals are the oldest")
-	}
-	for id, v := range s.views {
-		require.Equal(r.t, id, v.id)
-		require.Positive(r.t, v.changes, "a view exists while something of it is in flight")
-		changes -= v.changes
-	}
-	require.Zero(r.t, changes, "every change is counted by its view")
-	if s.sealed == 0 {
-		require.Equal(r.t, r.leader.table.chain, s.chain)
-		require.Equal(r.t, r.leader.table.time, s.time)
-	}
-	if s.proposals.len() == 0 {
-		require.Equal(r.t, r.leader.table.log, s.log, "with nothing in flight, the overlay is the table")
-		require.Empty(r.t, s.views)
-	}
+	require.NoError(r.t, s.CheckInvariants())
 }
 
 // showDecisions is the overlay but for which proposal takes the next batch.

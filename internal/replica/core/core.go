@@ -450,6 +450,7 @@ func (c *Core) Advance() *Output {
 	c.given.Clear()
 	if c.failed == nil {
 		c.protect(c.advance)
+		c.failBroken(c.checkBounds())
 	}
 	for _, lo := range c.storage.feed.wanted {
 		c.out.Feeds = append(c.out.Feeds, Feed{lo, c.applied + 1})

@@ -63,6 +63,7 @@ func (b *bench) step() {
 	b.core.SetNow(b.now)
 	out := b.core.Advance()
 	b.core.Wake()
+	require.NoError(b.t, b.core.CheckInvariants())
 	b.pending = append(b.pending, out.Writes...)
 	for _, a := range out.Answers {
 		a.Done(a.Answer)

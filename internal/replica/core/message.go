@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -34,7 +33,7 @@ const (
 
 // encodeMessage gives a message as parts to be sent one after the other. The
 // entries leave m.
-func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) (net.Buffers, error) {
+func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) ([][]byte, error) {
 	entries := m.Entries
 	m.Entries = nil
 	header := make([]byte, messageHead, messageHead+96+len(entries)*messageEntryHead)
@@ -44,7 +43,7 @@ func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) (net.
 	}
 	binary.LittleEndian.PutUint32(header, uint32(len(header)-messageHead))
 	binary.LittleEndian.PutUint32(header[4:], uint32(len(entries)))
-	parts := make(net.Buffers, 1, 1+len(entries))
+	parts := make([][]byte, 1, 1+len(entries))
 	for _, e := range entries {
 		header = binary.LittleEndian.AppendUint64(header, e.GetTerm())
 		header = binary.LittleEndian.AppendUint64(header, e.GetIndex())

@@ -76,6 +76,7 @@ func (c *trio) step(id uint64) {
 	m.core.SetNow(c.now)
 	out := m.core.Advance()
 	m.core.Wake()
+	require.NoError(c.t, m.core.CheckInvariants())
 	m.pending = append(m.pending, out.Writes...)
 	for _, message := range out.Messages {
 		c.send(id, message)

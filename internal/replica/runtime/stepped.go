@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"slices"
 
 	"strandline.dev/internal/replica/core"
@@ -31,7 +32,8 @@ func OpenStepped(o Options) (*Stepped, error) {
 }
 
 // Round takes all that has been handed in and acts on it, until nothing is
-// left. Messages go out by Options.Send meanwhile, answers are delivered.
+// left. Messages go out by Options.Send meanwhile, answers are delivered. It panics
+// if an invariant does not hold after it.
 func (s *Stepped) Round(now core.Now) {
 	for again := true; again; again = len(s.inbox) > 0 {
 		inputs := s.inbox
@@ -49,6 +51,9 @@ func (s *Stepped) Round(now core.Now) {
 		s.base, out.Base = s.base || out.Base, false
 		s.perform(out)
 		out.Clear()
+		if err := s.core.CheckInvariants(); err != nil {
+			panic(fmt.Sprintf("replica %d: an invariant does not hold: %v", s.options.ID, err))
+		}
 	}
 }
 

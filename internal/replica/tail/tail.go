@@ -3,6 +3,7 @@
 package tail
 
 import (
+	"fmt"
 	"sort"
 	"sync"
 
@@ -223,4 +224,35 @@ func (t *Tail) At(index uint64) (Entry, bool) {
 		return Entry{}, false
 	}
 	return t.entries[i], true
+}
+
+// CheckInvariants returns an error that names what does not hold: the entries
+// follow each other by index and by offset, and their sizes add up.
+func (t *Tail) CheckInvariants() error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.start > t.end && t.failed == nil {
+		return fmt.Errorf("the readable range [%d, %d) is reversed", t.start, t.end)
+	}
+	bytes := 0
+	for i := range t.entries {
+		e := &t.entries[i]
+		bytes += len(e.Data)
+		if i == 0 {
+			continue
+		}
+		before := &t.entries[i-1]
+		switch {
+		case e.GetIndex() != before.GetIndex()+1:
+			return fmt.Errorf("entry %d follows entry %d in memory", e.GetIndex(), before.GetIndex())
+		case e.GetTerm() < before.GetTerm():
+			return fmt.Errorf("entry %d of term %d follows one of term %d", e.GetIndex(), e.GetTerm(), before.GetTerm())
+		case e.First != before.End:
+			return fmt.Errorf("entry %d begins at offset %d, the one before ends at %d", e.GetIndex(), e.First, before.End)
+		}
+	}
+	if bytes != t.bytes {
+		return fmt.Errorf("%d bytes are in memory, %d are counted", bytes, t.bytes)
+	}
+	return nil
 }

@@ -1,0 +1,81 @@
+package core
+
+import (
+	"fmt"
+
+	"strandline.dev/internal/record"
+)
+
+// checkBounds returns an error that names what does not hold of the index chain. It
+// costs a few comparisons, and is called after every round:
+//
+//	applied <= commit <= last, applied <= durable <= last
+//
+// A snapshot that replaced the log counts as applied before it is durable.
+func (c *Core) checkBounds() error {
+	last := c.storage.last
+	switch {
+	case c.applied > c.commit:
+		return fmt.Errorf("entries up to %d are applied, up to %d are committed", c.applied, c.commit)
+	case c.commit > last:
+		return fmt.Errorf("entries up to %d are committed, the log ends at %d", c.commit, last)
+	case c.durable > last:
+		return fmt.Errorf("entries up to %d are durable, the log ends at %d", c.durable, last)
+	case c.applied > max(c.durable, c.installed):
+		return fmt.Errorf("entries up to %d are applied, up to %d are durable", c.applied, c.durable)
+	case c.unplaced > len(c.proposals):
+		return fmt.Errorf("%d of %d proposals have no index", c.unplaced, len(c.proposals))
+	}
+	return c.sequencer.CheckBounds()
+}
+
+// CheckInvariants returns an error that names what does not hold between two rounds,
+// of the index chain, the offset chain and the sequencer. It looks at everything that
+// is in memory.
+func (c *Core) CheckInvariants() error {
+	if c.failed != nil {
+		return nil // what a replica that has ended holds is not used any more
+	}
+	if err := c.checkBounds(); err != nil {
+		return err
+	}
+	if first := c.storage.log.FirstIndex(); first > c.applied+1 {
+		return fmt.Errorf("the stored log begins at entry %d, entries up to %d are applied", first, c.applied)
+	}
+	start, end, err := c.tail.Bounds()
+	switch {
+	case err != nil:
+		return fmt.Errorf("nothing can be read of a replica that goes on: %w", err)
+	case start < c.table.Start():
+		return fmt.Errorf("readers may begin at %d, the log begins at %d", start, c.table.Start())
+	case end < c.table.End():
+		return fmt.Errorf("readers may read up to %d, entries up to offset %d are applied", end, c.table.End())
+	}
+	if e, ok := c.tail.At(c.applied); ok && e.End != c.table.End() {
+		return fmt.Errorf("entry %d ends at offset %d, the table at %d", c.applied, e.End, c.table.End())
+	}
+	index := uint64(0)
+	for i := range c.proposals {
+		switch p := &c.proposals[i]; {
+		case (p.index == 0) != (i >= len(c.proposals)-c.unplaced):
+			return fmt.Errorf("proposal %d has index %d, the last %d of %d have none", p.number, p.index, c.unplaced, len(c.proposals))
+		case p.index != 0 && p.index <= max(index, c.commit):
+			return fmt.Errorf("proposal %d has index %d behind index %d, entries up to %d are committed", p.number, p.index, index, c.commit)
+		default:
+			index = p.index
+		}
+	}
+	if err := c.tail.CheckInvariants(); err != nil {
+		return err
+	}
+	return c.sequencer.CheckInvariants()
+}
+
+// failBroken ends a replica whose invariants do not hold: going on could harm the log.
+func (c *Core) failBroken(err error) {
+	if err != nil && c.failed == nil {
+		c.out.Writes, c.out.Messages = nil, nil // nobody builds on what is wrong
+		c.logger.Error("an invariant does not hold; this replica stops here", "invariant", err)
+		c.Fail(record.Refuse(record.Corrupt, "an invariant of this replica does not hold, which is a bug: %v", err))
+	}
+}

@@ -1,0 +1,64 @@
+package sequence
+
+import (
+	"fmt"
+
+	"strandline.dev/internal/record"
+)
+
+// CheckBounds returns an error that names what does not hold of the numbers that
+// every decision rests on. It costs a few comparisons, so it is called all the time.
+func (s *Sequencer) CheckBounds() error {
+	log, n := s.table.log, s.proposals.len()
+	switch {
+	case log.start > log.end:
+		return fmt.Errorf("the committed range [%d, %d) of the sequencer is reversed", log.start, log.end)
+	case n > 0 && !s.leading:
+		return fmt.Errorf("the sequencer has %d proposals and does not lead", n)
+	case s.sealed > n:
+		return fmt.Errorf("%d of %d proposals are sealed", s.sealed, n)
+	case s.leading && s.log.end < log.end:
+		return fmt.Errorf("the sequencer ends at %d, before what has committed, %d", s.log.end, log.end)
+	case s.leading && n == 0 && s.log != log:
+		return fmt.Errorf("without proposals the sequencer has %+v, and the table %+v", s.log, log)
+	}
+	return nil
+}
+
+// CheckInvariants returns an error that names what does not hold between any two
+// calls, in time proportional to what is proposed.
+func (s *Sequencer) CheckInvariants() error {
+	if err := s.CheckBounds(); err != nil {
+		return err
+	}
+	changes, end, number := 0, s.table.log.end, uint64(0)
+	for i := range s.proposals.len() {
+		p := *s.proposals.at(i)
+		changes += len(p.changes)
+		switch {
+		case p.sealed != (i < s.sealed):
+			return fmt.Errorf("proposal %d is not among the oldest and sealed, or among them and not", p.number)
+		case p.number <= number:
+			return fmt.Errorf("proposal %d follows proposal %d", p.number, number)
+		case p.first < end, p.before.end != p.first:
+			return fmt.Errorf("proposal %d begins at %d, the one before ends at %d", p.number, p.first, end)
+		}
+		end, number = p.first+record.Offset(p.count), p.number
+	}
+	if s.leading && end > s.log.end {
+		return fmt.Errorf("proposal %d ends at %d, the log at %d", number, end, s.log.end)
+	}
+	for id, v := range s.views {
+		if v.id != id || v.changes <= 0 {
+			return fmt.Errorf("the view of session %d is of session %d and has %d changes", id, v.id, v.changes)
+		}
+		changes -= v.changes
+	}
+	if changes != 0 {
+		return fmt.Errorf("%d changes of proposals are in no view", changes)
+	}
+	if s.leading && s.sealed == 0 && (s.chain != s.table.chain || s.time != s.table.time) {
+		return fmt.Errorf("nothing is sealed, and chain and time (%x, %d) are not those of the table (%x, %d)", s.chain, s.time, s.table.chain, s.table.time)
+	}
+	return nil
+}
