@@ -26,7 +26,8 @@ race: ## run the tests under the race detector
 
 flaws: ## check that the simulator notices servers that are broken on purpose
 # The vote that is not synced takes minutes on a busy machine.
-	go test -tags broken ./test/flaw ./test/sim -run 'Flaw|Broken' -skip '/vote-not-synced'
+	overlay=$$(mktemp -d) && trap 'rm -rf "$$overlay"' EXIT && go run ./test/flaws/overlay "$$overlay" && \
+	go test -tags broken -overlay "$$overlay/overlay.json" ./test/sim -run 'Flaw|Broken' -skip '/vote-not-synced'
 
 sim: ## run COUNT seeds of the simulator, from seed FROM
 	go run ./test/sim/seeds -from $(FROM) -count $(COUNT)

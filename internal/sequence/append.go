@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/test/flaw"
 )
 
 // Append decides a request. The order of the checks is fixed: duplicates and
@@ -82,7 +81,7 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 	var known bool
 	p.standing, known = s.session(a.Session)
 	if !known {
-		if !a.Implicit || a.First != 0 && !flaw.Is(flaw.ProducerBeginsAnywhere) {
+		if !a.Implicit || a.First != 0 {
 			return p, sessionNotFound(a.Session)
 		}
 		p.standing = standing{epoch: a.Epoch, next: a.First, implicit: true}
@@ -98,9 +97,6 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 	if a.Implicit {
 		p.first = unwrap(next, a.First)
 	}
-	if flaw.Is(flaw.GapAccepted) && p.first > next || flaw.Is(flaw.DuplicateGetsNewOffset) && p.first < next {
-		p.first = next
-	}
 	if p.first < next {
 		if r := s.skipDuplicates(a, &p, next, answer); r != nil {
 			return p, r
@@ -115,7 +111,7 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 		r := record.Refuse(record.StaleEpoch, "session %d is in epoch %d, the append in %d", a.Session, p.epoch, a.Epoch)
 		r.Epoch = p.epoch
 		return p, r
-	case !p.open && (!p.implicit || a.Epoch == p.epoch) && !flaw.Is(flaw.ExpiredSessionComesBack):
+	case !p.open && (!p.implicit || a.Epoch == p.epoch):
 		return p, sessionExpired(a.Session)
 	case p.first != next:
 		return p, gap(p.first, next)
@@ -127,7 +123,7 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 // number, out of the placement.
 func (s *Sequencer) skipDuplicates(a *Append, p *placement, next record.Sequence, answer *Answer) *record.Refusal {
 	count := min(uint64(next-p.first), uint64(a.Records))
-	if flaw.Is(flaw.PlacesForgotten) || !s.locate(answer, a.Session, a.Epoch, p.first, uint32(count)) {
+	if !s.locate(answer, a.Session, a.Epoch, p.first, uint32(count)) {
 		return record.Refuse(record.OutcomeForgotten,
 			"sequence %d of epoch %d was appended, its offset is forgotten", p.first, a.Epoch)
 	}
@@ -233,9 +229,7 @@ func (s *Sequencer) accept(a *Append, p *placement, answer *Answer) {
 			s.advance(p.standing, &meta)
 		}
 		s.open.add(meta, b, s.leaderEpoch)
-		if answer.RestsOn == 0 || !flaw.Is(flaw.FirstEntryAnswers) {
-			answer.RestsOn = s.open.number
-		}
+		answer.RestsOn = s.open.number
 		answer.add(s.log.end, meta.Count)
 		s.log.end += record.Offset(meta.Count)
 	}

@@ -2,7 +2,6 @@ package sequence
 
 import (
 	"strandline.dev/internal/record"
-	"strandline.dev/test/flaw"
 )
 
 // Command decides a change of the log that is not a record. An accepted one is
@@ -92,7 +91,7 @@ func (s *Sequencer) endEpoch(c record.Command) Answer {
 		return s.refuse(sessionNotFound(c.Session))
 	case c.Epoch+1 == 0:
 		return s.refuse(record.Refuse(record.Invalid, "epoch %d has no successor", c.Epoch))
-	case !st.open || c.Epoch < st.epoch, flaw.Is(flaw.EpochStaysOpen):
+	case !st.open || c.Epoch < st.epoch:
 		answer := s.settled()
 		answer.Epoch = st.epoch
 		return answer
@@ -125,10 +124,6 @@ func (s *Sequencer) trim(c record.Command) Answer {
 		return s.refuse(record.Refuse(record.Invalid, "trim to offset %d", c.Offset))
 	case c.Offset > s.log.end && !forward:
 		r := record.Refuse(record.OffsetBeyondEnd, "trim to %d, the log ends at %d", c.Offset, s.log.end)
-		if flaw.Is(flaw.RefusedTrimIsDone) {
-			c.Offset = s.log.end
-			s.trim(c)
-		}
 		r.End = s.log.end
 		return s.refuse(r)
 	case c.Offset > s.log.end && s.log.sealed:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/test/flaw"
 )
 
 // FoldError tells that a committed entry does not fit to those before it: a
@@ -125,14 +124,11 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 		return nil, fmt.Sprintf("low-water mark %d above sequence %d", m.LowWater, m.First)
 	case m.First+record.Sequence(m.Count) < m.First:
 		return nil, "sequences overflow"
-	case s == nil && (!implicit || m.First != 0 && !flaw.Is(flaw.ProducerBeginsAnywhere)):
+	case s == nil && (!implicit || m.First != 0):
 		return nil, fmt.Sprintf("session %d is not known", m.Session)
 	case s == nil:
 		s = t.openSession(m.Session, MaxLeaseMs, true)
 		s.epoch, s.knownFrom = m.Epoch, m.Epoch
-		if flaw.Is(flaw.ProducerBeginsAnywhere) {
-			s.next = m.First
-		}
 	case s.implicit != implicit:
 		return nil, fmt.Sprintf("session %d opened the other way", m.Session)
 	case !s.takes(m.Epoch, m.First):

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/test/flaw"
 )
 
 // leases tell which sessions have been silent for too long. They count the
@@ -42,9 +41,6 @@ func (l *leases) follow(t *Table, id record.SessionID) {
 	switch open := s != nil && s.open; {
 	case open && l.byID[id] == nil:
 		length := int64(s.lease)
-		if flaw.Is(flaw.LeaseCutShort) {
-			length /= 2
-		}
 		begun := &lease{id: id, length: length, renewed: l.elapsed, deadline: l.elapsed + length}
 		l.byID[id] = begun
 		heap.Push(&l.queue, begun)
@@ -97,9 +93,7 @@ func (s *Sequencer) KeepAlive(id record.SessionID, now int64) Answer {
 	if found == nil {
 		return Answer{RestsOn: s.newest()} // its beginning is in flight
 	}
-	if !flaw.Is(flaw.KeepRenewsNothing) {
-		found.renewed = max(found.renewed, s.leases.elapsed+s.leases.step(now))
-	}
+	found.renewed = max(found.renewed, s.leases.elapsed+s.leases.step(now))
 	return Answer{}
 }
 

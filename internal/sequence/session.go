@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/test/flaw"
 )
 
 // standing is where a session stands: what it takes next.
@@ -20,7 +19,7 @@ type standing struct {
 // comes back after its end, because its producer has no way to open another.
 func (s standing) takes(epoch record.Epoch, first record.Sequence) bool {
 	if epoch == s.epoch {
-		return (s.open || flaw.Is(flaw.ExpiredSessionComesBack)) && first == s.next
+		return s.open && first == s.next
 	}
 	return epoch > s.epoch && first == 0 && (s.open || s.implicit)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/test/flaw"
 )
 
 // Layout of a snapshot, version 1. All integers are little-endian.
@@ -57,11 +56,6 @@ var ErrSnapshot = errors.New("malformed table snapshot")
 
 // Snapshot appends the encoded table to dst. Equal tables give equal bytes.
 func (t *Table) Snapshot(dst []byte) []byte {
-	if flaw.Is(flaw.SessionsNotInSnapshot) && t.sessions.byID.Len() > 0 {
-		bare := *t
-		bare.sessions, bare.log.sessions = newSessionSet(), 0
-		return bare.Snapshot(dst)
-	}
 	le := binary.LittleEndian
 	begin := len(dst)
 	flags := uint32(0)
@@ -176,9 +170,6 @@ func (t *Table) restoreSession(r *reader, open bool) {
 	flags := r.u32()
 	s.open, s.implicit = open, flags&sessionImplicit != 0
 	s.lease = r.u32()
-	if flaw.Is(flaw.LeaseNotInSnapshot) {
-		s.lease = MaxLeaseMs
-	}
 	s.lowWater = record.Sequence(r.u64())
 	s.knownFrom = record.Epoch(r.u32())
 	s.past = make([]life, len(r.peek(uint64(r.u32()), epochHeaderBytes))/epochHeaderBytes)

@@ -19,20 +19,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
-	"strandline.dev/test/flaw"
 	"strandline.dev/test/history"
 )
 
-// flawed are flaws of package flaw that real processes show, each with a story
+// flawed are patches of package flaws that real processes show, each with a story
 // that brings it out and the rules of which at least one has to notice.
 var flawed = []struct {
-	flaw  flaw.Flaw
+	flaw  string
 	nodes int
 	load  LoadOptions
 	rules []string
 	story func(*Cluster, *Load)
 }{
-	{flaw.AckBeforeMajority, 3, LoadOptions{}, []string{"lost", "one-value"}, func(c *Cluster, l *Load) {
+	{"ack-before-majority", 3, LoadOptions{}, []string{"lost", "one-value"}, func(c *Cluster, l *Load) {
 		leader := c.AwaitLeader("orders")
 		c.Isolate(leader)
 		c.AwaitLeader("orders", leader)
@@ -40,7 +39,7 @@ var flawed = []struct {
 		c.Heal()
 		l.Await(200)
 	}},
-	{flaw.ReadsPastCommit, 3, LoadOptions{}, []string{"commit", "one-value", "lost"}, func(c *Cluster, l *Load) {
+	{"reads-past-commit", 3, LoadOptions{}, []string{"commit", "one-value", "lost"}, func(c *Cluster, l *Load) {
 		leader := c.AwaitLeader("orders")
 		stop := follow(l, c.Node(leader))
 		l.Await(100)
@@ -51,7 +50,7 @@ var flawed = []struct {
 		c.Heal()
 		l.Await(100)
 	}},
-	{flaw.LeaseRead, 3, LoadOptions{}, []string{"linearizable"}, func(c *Cluster, l *Load) {
+	{"lease-read", 3, LoadOptions{}, []string{"linearizable"}, func(c *Cluster, l *Load) {
 		for range 5 {
 			leader := c.Node(c.AwaitLeader("orders"))
 			leader.Pause()
@@ -63,14 +62,14 @@ var flawed = []struct {
 			waiting()
 		}
 	}},
-	{flaw.FollowerRead, 3, LoadOptions{}, []string{"linearizable"}, func(c *Cluster, l *Load) {
+	{"follower-read", 3, LoadOptions{}, []string{"linearizable"}, func(c *Cluster, l *Load) {
 		leader := c.AwaitLeader("orders")
 		for _, follower := range c.others(leader) {
 			c.Delay(leader, follower, 20*time.Millisecond)
 		}
 		l.Await(2000)
 	}},
-	{flaw.DuplicateGetsNewOffset, 3, LoadOptions{}, []string{"once"}, func(c *Cluster, l *Load) {
+	{"duplicate-gets-new-offset", 3, LoadOptions{}, []string{"once"}, func(c *Cluster, l *Load) {
 		for range 3 {
 			leader := c.Node(c.AwaitLeader("orders"))
 			leader.Kill()
@@ -80,10 +79,10 @@ var flawed = []struct {
 			c.AwaitHealthy()
 		}
 	}},
-	{flaw.OffByOneAtRoll, 1, LoadOptions{ValueBytes: 64 << 10, Rate: 250, Readers: -1}, []string{"gapless", "one-value", "lost"}, func(_ *Cluster, l *Load) {
+	{"off-by-one-at-roll", 1, LoadOptions{ValueBytes: 64 << 10, Rate: 250, Readers: -1}, []string{"gapless", "one-value", "lost"}, func(_ *Cluster, l *Load) {
 		l.Await(2 * 64 << 20 / (64 << 10)) // two segments and something
 	}},
-	{flaw.CutAtBadChecksum, 3, LoadOptions{}, []string{"lost", "one-value"}, func(c *Cluster, l *Load) {
+	{"cut-at-bad-checksum", 3, LoadOptions{}, []string{"lost", "one-value"}, func(c *Cluster, l *Load) {
 		behind := c.Node("c")
 		behind.Kill()
 		l.Await(500)
@@ -106,9 +105,9 @@ var flawed = []struct {
 
 func TestEveryFlawIsNoticedInProcesses(t *testing.T) {
 	for _, f := range flawed {
-		t.Run(string(f.flaw), func(t *testing.T) {
+		t.Run(f.flaw, func(t *testing.T) {
 			begun := time.Now()
-			rules, problems := live(t, string(f.flaw), f.nodes, f.load, f.story)
+			rules, problems := live(t, f.flaw, f.nodes, f.load, f.story)
 			t.Logf("| %s | %s | %.0f s |", f.flaw, strings.Join(append(rules, problems...), ", "), time.Since(begun).Seconds())
 			require.True(t, slices.ContainsFunc(rules, func(rule string) bool { return slices.Contains(f.rules, rule) }), "%v", problems)
 		})
@@ -118,7 +117,7 @@ func TestEveryFlawIsNoticedInProcesses(t *testing.T) {
 // The stories alone break nothing.
 func TestTheSameStoriesHoldWithoutAFlaw(t *testing.T) {
 	for _, f := range flawed {
-		t.Run(string(f.flaw), func(t *testing.T) {
+		t.Run(f.flaw, func(t *testing.T) {
 			rules, problems := live(t, "", f.nodes, f.load, f.story)
 			require.Empty(t, append(rules, problems...))
 		})

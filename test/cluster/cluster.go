@@ -31,7 +31,7 @@ type Options struct {
 	// Data is where a node of this name keeps its data, a directory that need
 	// not be there; nil: one of the test's own.
 	Data func(node string) string
-	// Flaw is a mistake of test/flaw that the nodes make, by its name.
+	// Flaw is a mistake of test/flaws that the nodes make, by its name.
 	Flaw string
 }
 

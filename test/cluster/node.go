@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/test/flaws"
 )
 
 // startTime bounds how long a node has until it serves, under the race
@@ -165,7 +166,7 @@ func (n *Node) launch() {
 	n.note("started: strandline " + strings.Join(args, " "))
 	var environment []string
 	if flaw := n.cluster.options.Flaw; flaw != "" {
-		environment = []string{"STRANDLINE_FLAW=" + flaw}
+		environment = []string{flaws.Variable + "=" + flaw}
 	}
 	process, err := launch(n.cluster.program, args, environment, n.cluster.home, n.log)
 	require.NoError(t, err, "start node %s", n.name)

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+
+	"strandline.dev/test/flaws"
 )
 
 // T is what the harness needs of a test; *testing.T and *testing.B are ones.
@@ -23,18 +25,26 @@ type T interface {
 // Build says how the program is built.
 type Build struct {
 	Race   bool // with the race detector
-	Broken bool // with the mistakes of test/flaw
+	Broken bool // with the mistakes of test/flaws
 }
 
-func (b Build) args() []string {
-	args := []string{"build"}
+// program builds the program at path.
+func (b Build) program(path string) error {
+	args := []string{"build", "-o", path}
 	if b.Race {
 		args = append(args, "-race")
 	}
 	if b.Broken {
-		args = append(args, "-tags", "broken")
+		overlay, err := flaws.Overlay(filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		args = append(args, "-overlay", overlay)
 	}
-	return append(args, "-o")
+	if out, err := exec.Command("go", append(args, "strandline.dev/cmd/strandline")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build strandline: %w: %s", err, out)
+	}
+	return nil
 }
 
 // programs are the builds of this run.
@@ -49,7 +59,7 @@ type program struct {
 // Program builds strandline, once per run, and returns the path of the binary.
 // Call RemovePrograms at the end of the run.
 func Program(b Build) (string, error) {
-	kind, args := programs[b], b.args()
+	kind := programs[b]
 	kind.once.Do(func() {
 		directory, err := os.MkdirTemp("", "strandline-program-*")
 		if err != nil {
@@ -57,9 +67,7 @@ func Program(b Build) (string, error) {
 			return
 		}
 		kind.path = filepath.Join(directory, "strandline")
-		if out, err := exec.Command("go", append(args, kind.path, "strandline.dev/cmd/strandline")...).CombinedOutput(); err != nil {
-			kind.err = fmt.Errorf("build strandline: %w: %s", err, out)
-		}
+		kind.err = b.program(kind.path)
 	})
 	return kind.path, kind.err
 }

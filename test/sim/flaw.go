@@ -9,7 +9,7 @@ import (
 
 // flaw is a way in which nodes or clients of a world are broken on purpose, to
 // show that the rules notice. Each field that is set takes the place of what is
-// right. Servers are broken where they are made, see package flaw.
+// right. Mistakes of servers are in package flaws.
 type flaw struct {
 	log   func(n *node, log segment.Log) segment.Log
 	take  func(n *node, r *core.Request) // append or command

@@ -16,7 +16,7 @@ import (
 
 // broken are nodes, readers and clients of this simulator with one mistake
 // each, and the rules of which at least one has to notice. The mistakes of
-// servers are in package flaw, and in broken_test.go.
+// servers are in package flaws, and in broken_test.go.
 var broken = []struct {
 	mistake string
 	rules   []string

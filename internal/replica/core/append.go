@@ -3,7 +3,6 @@ package core
 import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
-	"strandline.dev/test/flaw"
 )
 
 // Append takes a request to append or to run a command. Its answer comes out
@@ -19,9 +18,6 @@ func (c *Core) Append(r *Request) {
 	case c.queued > maxQueuedBytes:
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})
 	default:
-		if flaw.Is(flaw.FenceOnArrival) || flaw.Is(flaw.ConditionOnArrival) {
-			brokenArrival(c, r.Append)
-		}
 		c.woken()
 		c.stir()
 		c.queue = append(c.queue, r)
@@ -52,9 +48,6 @@ const maxSpareQueue = 1024
 
 // decide drains the queue into the sequencer until an entry is full.
 func (c *Core) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
-	if flaw.Is(flaw.ConditionPerRound) {
-		brokenRound(c)
-	}
 	n := 0
 	for n < len(c.queue) && bytes < record.EntryTargetBytes {
 		r := c.queue[n]
@@ -124,7 +117,6 @@ func (c *Core) deferAnswers(decided []sequence.Answer, taken []*Request, dropped
 				c.expiring++
 			}
 		case done == nil:
-		case flaw.Is(flaw.TrimBeforeCommit) && brokenTrim(c, taken[i], a):
 		case a.RestsOn != 0 && c.wait(a.RestsOn, Answered{done, a}):
 		case a.Refusal != nil:
 			// It rests on committed state only, but another leader may have

@@ -9,7 +9,6 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
-	"strandline.dev/test/flaw"
 )
 
 // apply folds committed entries, which are durable here, into the table.
@@ -38,10 +37,8 @@ func (c *Core) apply(m *raftpb.Message) {
 }
 
 func (c *Core) applyEntry(e *raftpb.Entry) error {
-	if !flaw.Is(flaw.SnapshotRunsAhead) {
-		if err := c.snapshotBefore(e.GetIndex()); err != nil {
-			return err
-		}
+	if err := c.snapshotBefore(e.GetIndex()); err != nil {
+		return err
 	}
 	switch e.GetType() {
 	case raftpb.EntryNormal:
@@ -56,11 +53,6 @@ func (c *Core) applyEntry(e *raftpb.Entry) error {
 		}
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
 		if err := c.applyConfiguration(e); err != nil {
-			return err
-		}
-	}
-	if flaw.Is(flaw.SnapshotRunsAhead) {
-		if err := c.snapshotBefore(e.GetIndex()); err != nil {
 			return err
 		}
 	}

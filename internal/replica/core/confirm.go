@@ -8,7 +8,6 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
-	"strandline.dev/test/flaw"
 )
 
 // confirmations are questions to the leader, whoever it is: how far has the log
@@ -55,8 +54,6 @@ func (c *Core) Confirm(done func(*record.Refusal)) {
 		answer(c.failed)
 	case c.leader == 0:
 		answer(c.notLeader())
-	case flaw.Is(flaw.LeaseRead) && c.leaderReady, flaw.Is(flaw.FollowerRead) && !c.leading:
-		answer(nil)
 	default:
 		c.confirm.add(answer)
 	}

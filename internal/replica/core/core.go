@@ -14,7 +14,6 @@ import (
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
-	"strandline.dev/test/flaw"
 )
 
 // Core is the part of a replica that must be right: Raft, the sequencer and
@@ -430,9 +429,6 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 func (c *Core) Written(w Write, rolled []uint64) {
 	c.starts = append(c.starts, rolled...)
 	c.madeDurable(&w)
-	if flaw.Is(flaw.AckBeforeMajority) || flaw.Is(flaw.HalfIsEnough) && len(c.storage.conf.GetVoters()) == 2 {
-		brokenAck(c, c.durable)
-	}
 	for _, m := range w.responses {
 		if m.GetTo() != c.id {
 			c.out.Messages = append(c.out.Messages, m)
@@ -520,9 +516,6 @@ func (c *Core) endTerm(term uint64) {
 	c.heard.reset()
 	notLeader := c.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")
-	if flaw.Is(flaw.UnknownToldAsFailed) {
-		unknown = notLeader
-	}
 	c.endLeadership(notLeader, unknown)
 }
 

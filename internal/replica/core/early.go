@@ -2,7 +2,6 @@ package core
 
 import (
 	"strandline.dev/internal/sequence"
-	"strandline.dev/test/flaw"
 )
 
 // notice lets the caller of an accepted append know when it is written, before
@@ -13,9 +12,6 @@ func (c *Core) notice(q *Request, a sequence.Answer) {
 	}
 	for i := len(c.proposals) - 1; i >= 0; i-- {
 		if f := &c.proposals[i]; f.number == a.RestsOn && f.index == 0 {
-			if flaw.Is(flaw.WrittenAtCommit) {
-				a.First.First = c.table.End()
-			}
 			f.written = append(f.written, func() { q.Written(a) })
 			return
 		}

@@ -9,7 +9,6 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
-	"strandline.dev/test/flaw"
 )
 
 // Members are the replicas of a log as its Raft configuration tells. The lists
@@ -117,9 +116,6 @@ func (c *Core) Reshape(wanted, learners []uint64) (done bool) {
 // applied travels with a commit index that covers it, and a follower writes both
 // with the same sync.
 func (c *Core) ConfigurationDurable() bool {
-	if flaw.Is(flaw.MoveNotDurable) {
-		return true
-	}
 	if !c.leaderReady || c.failed != nil || len(c.storage.conf.GetVotersOutgoing()) > 0 || c.reshaping > c.applied {
 		return false
 	}

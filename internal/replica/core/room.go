@@ -4,7 +4,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/sequence"
-	"strandline.dev/test/flaw"
 )
 
 // A disk that fills up stops taking entries in two steps. Below the first
@@ -28,9 +27,6 @@ import (
 // SetRoom says what this replica's disk has room for, and what the disks of a
 // majority have room for, which counts where this replica leads.
 func (c *Core) SetRoom(own, majority sequence.Room) {
-	if flaw.Is(flaw.FullForEver) {
-		majority = max(majority, c.sequencer.Room())
-	}
 	c.room = own
 	c.sequencer.SetRoom(max(own, majority))
 }

@@ -3,7 +3,6 @@ package core
 import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
-	"strandline.dev/test/flaw"
 )
 
 // KeepSession renews a session's lease. That it is kept rests on still being the
@@ -36,10 +35,6 @@ type Resolution struct {
 // Resolve tells what became of a record of a session, as of now: the answer
 // rests on still being the leader.
 func (c *Core) Resolve(id record.SessionID, epoch record.Epoch, number record.Sequence, done func(Resolution, *record.Refusal)) {
-	if flaw.Is(flaw.ResolveOnFollower) && c.failed == nil {
-		done(Resolution{c.sequencer.Resolve(id, epoch, number), c.sequencer.Epoch(id)}, nil)
-		return
-	}
 	if r := c.notServing(); r != nil {
 		done(Resolution{}, r)
 		return

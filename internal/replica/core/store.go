@@ -9,7 +9,6 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
-	"strandline.dev/test/flaw"
 )
 
 // store turns Raft's wish to append into frames for the writer.
@@ -25,7 +24,7 @@ func (c *Core) store(m *raftpb.Message) {
 	}
 	if m.Term != nil || m.Vote != nil || m.Commit != nil {
 		hard := segment.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
-		w.MustSync = (hard.Term != c.storage.hard.Term || hard.Vote != c.storage.hard.Vote) && !flaw.Is(flaw.VoteNotSynced)
+		w.MustSync = hard.Term != c.storage.hard.Term || hard.Vote != c.storage.hard.Vote
 		c.storage.hard = hard
 		w.HardState = &hard
 	}
@@ -44,9 +43,6 @@ func (c *Core) store(m *raftpb.Message) {
 		c.tail.Append(entries)
 		c.durable = min(c.durable, entries[0].GetIndex()-1)
 		c.woken()
-		if flaw.Is(flaw.ReadsPastCommit) {
-			c.tail.Publish(0, entries[len(entries)-1].End)
-		}
 		w.Frames = make([]segment.Frame, len(entries))
 		for i := range entries {
 			w.Frames[i] = entries[i].Frame()

@@ -7,7 +7,6 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
-	"strandline.dev/test/flaw"
 )
 
 // frameKind numbers are on disk: they are for ever.
@@ -117,7 +116,7 @@ func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err
 	if len(b) < FrameHeaderSize {
 		return h, fmt.Errorf("frame header cut short at %d bytes", len(b))
 	}
-	if s := FrameSalt(b); s != salt && !flaw.Is(flaw.StaleFramesCount) {
+	if s := FrameSalt(b); s != salt {
 		return h, fmt.Errorf("frame has salt %016x, the segment %016x", s, salt)
 	}
 	h = FrameHeader{

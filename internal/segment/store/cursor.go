@@ -11,7 +11,6 @@ import (
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
 	"strandline.dev/internal/vfs"
-	"strandline.dev/test/flaw"
 )
 
 // cursor reads chunks that begin and end with whole frames, one pread each.
@@ -144,9 +143,6 @@ func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64,
 			return b, 0, false, s.failure
 		}
 		end := seg.end
-		if flaw.Is(flaw.OffByOneAtRoll) && seg != s.active {
-			end--
-		}
 		if c.index < end {
 			b, stop = s.chunkAt(seg, c.index, c.position, end, int64(maxBytes))
 			b.narrow(seg.index, func(p *format.Point) bool { return p.Offset < limit })
@@ -159,9 +155,6 @@ func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64,
 		s.mu.RUnlock()
 		if active {
 			return b, 0, false, nil
-		}
-		if flaw.Is(flaw.OffByOneAtRoll) {
-			c.index = end + 1
 		}
 		c.segment = nil
 		if err := s.release(seg); err != nil {

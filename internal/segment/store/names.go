@@ -9,7 +9,6 @@ import (
 
 	"strandline.dev/internal/segment/format"
 	"strandline.dev/internal/vfs"
-	"strandline.dev/test/flaw"
 )
 
 // names remembers that a segment was renamed from a spare and the directory was
@@ -33,7 +32,7 @@ func (n *names) owe() {
 func (s *Store) syncNames() (synced bool, err error) {
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
-	if !s.names.owed || flaw.Is(flaw.RollForgetsTheDirectory) {
+	if !s.names.owed {
 		return false, nil
 	}
 	if err := s.SyncDir(); err != nil {
@@ -48,7 +47,7 @@ func (s *Store) syncNames() (synced bool, err error) {
 // be, its path where it is. A recycled file still has the header of its earlier
 // life, with an ordinal below those that are kept; a file of another log is none.
 func (d *Dir) followingSpare(found *Files) (*Segment, error) {
-	if len(found.Segments) == 0 || flaw.Is(flaw.RollForgetsTheDirectory) {
+	if len(found.Segments) == 0 {
 		return nil, nil
 	}
 	newest := found.Segments[len(found.Segments)-1].Ordinal

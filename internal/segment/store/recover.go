@@ -12,7 +12,6 @@ import (
 
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/vfs"
-	"strandline.dev/test/flaw"
 )
 
 // Recover opens the log in dir. It reads the last segment and the newest
@@ -278,7 +277,7 @@ func (s *Store) recoverActive(found *Files) (*Scanner, error) {
 		}
 	}
 	behind := s.watermark.Missing(LogEnd{h, s.position, s.hard, s.stagedNext - 1}) != ""
-	if (sc.corrupt || behind) && !flaw.Is(flaw.CutAtBadChecksum) {
+	if sc.corrupt || behind {
 		return nil, s.suspect(found, active.Ordinal, active.Ordinal)
 	}
 	s.torn = s.torn || sc.torn
@@ -292,10 +291,6 @@ func (s *Store) recoverActive(found *Files) (*Scanner, error) {
 // written once more, as it is, and synced.
 func (s *Store) settle(sc *Scanner) error {
 	active := s.active
-	if flaw.Is(flaw.RecoveryTrustsTheCache) {
-		s.noteDurable()
-		return nil
-	}
 	for at := sc.vouched; at < s.position; {
 		b := make([]byte, min(ScanChunk, s.position-at))
 		if _, err := active.file.ReadAt(b, at); err != nil {

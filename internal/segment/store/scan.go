@@ -8,7 +8,6 @@ import (
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
 	"strandline.dev/internal/vfs"
-	"strandline.dev/test/flaw"
 )
 
 // scanner reads the frames of a segment in file order and adds them up.
@@ -117,7 +116,7 @@ func (s *Scanner) scan() error {
 	s.Position, s.before, s.vouched, s.marked = format.HeaderSize, s.Header.Link(), format.HeaderSize, format.HeaderSize
 	for s.Position < s.Size {
 		h, payload, err := s.frame(s.Position)
-		if err == nil && h.Before != s.before && !flaw.Is(flaw.StaleFramesCount) {
+		if err == nil && h.Before != s.before {
 			err = badFrame{fmt.Errorf("frame follows one with CRC %08x, not %08x", h.Before, s.before)}
 		}
 		if err == nil {
@@ -208,7 +207,7 @@ func (s *Scanner) lookBehind() error {
 		if err != nil {
 			return err
 		}
-		if format.FrameSalt(b) != s.Header.Salt && !flaw.Is(flaw.StaleFramesCount) {
+		if format.FrameSalt(b) != s.Header.Salt {
 			continue
 		}
 		if at == s.Position {

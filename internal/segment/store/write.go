@@ -3,7 +3,6 @@ package store
 import (
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
-	"strandline.dev/test/flaw"
 )
 
 // Write stages everything in ws, writes it with one system call per segment,
@@ -48,7 +47,7 @@ func (s *Store) write(ws []segment.Write, result *segment.Result) error {
 		return err
 	}
 	segment.CallWritten(ws)
-	if mustSync && !flaw.Is(flaw.AckBeforeFsync) {
+	if mustSync {
 		if err := s.sync(); err != nil {
 			return err
 		}
