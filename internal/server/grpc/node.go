@@ -45,11 +45,10 @@ type Node interface {
 
 // Reader is a node.Reader.
 type Reader interface {
+	rpc.Reader
 	Log() uint64
 	First() record.Offset
 	Next(ctx context.Context) (node.Chunk, error)
-	Drop()
-	Wanted() bool
 	Close()
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -36,44 +35,6 @@ type readStream struct {
 	heartbeat time.Duration
 	send      func(node.Chunk) error
 	sent      chan struct{} // of capacity 1: gRPC has sent the chunk it was given
-}
-
-const (
-	// stallTime is how long a client may take for a chunk before what was read
-	// ahead for it is given up.
-	stallTime = 100 * time.Millisecond
-	// disconnectTime is how long it may take while others wait for memory.
-	disconnectTime = 5 * time.Second
-)
-
-// watch looks after a client that is being sent a chunk, until stop is called.
-func (s *readStream) watch(ctx context.Context) (stop func()) {
-	var mu sync.Mutex
-	var timer *time.Timer
-	done, begun := false, time.Now()
-	look := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if done {
-			return
-		}
-		s.reader.Drop()
-		if time.Since(begun) >= disconnectTime && s.reader.Wanted() {
-			s.server.Warn("a client that does not take what it reads is disconnected: others wait for memory", "log", s.log)
-			rpc.Disconnect(ctx)
-			return
-		}
-		timer.Reset(disconnectTime / 5)
-	}
-	mu.Lock()
-	timer = time.AfterFunc(stallTime, look)
-	mu.Unlock()
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		done = true
-		timer.Stop()
-	}
 }
 
 // Read serves a read until a limit, the end of the log or, if it follows, until
@@ -118,7 +79,7 @@ func (s *readStream) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			bytes := chunk.Bytes
-			stop := s.watch(ctx)
+			stop := s.server.WatchReader(ctx, s.reader, s.log)
 			err = s.send(chunk)
 			stop()
 			s.server.SentToReader(bytes)

@@ -57,7 +57,9 @@ func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStre
 		cancel()
 		switch {
 		case err == nil:
+			stop := d.server.WatchReader(ctx, reader, d.log)
 			err = replies.send(chunk)
+			stop()
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 			err = replies.flush()
 		}
@@ -75,6 +77,7 @@ func (d *service) begin(ctx context.Context, offset record.Offset, replies *repl
 		Follow: true,
 		// Whoever was told of an append by another node sees it here.
 		Consistency: node.ConsistencyLinearizable,
+		Metered:     true,
 	}
 	for {
 		reader, err := d.node.Read(ctx, anonymous, d.log, q)
@@ -109,6 +112,7 @@ type replies struct {
 }
 
 func (f *replies) send(c node.Chunk) error {
+	defer c.Release() // gRPC has copies of what it still sends
 	for r, err := range c.Records {
 		if err != nil {
 			return err

@@ -28,6 +28,7 @@ type Node interface {
 
 // Reader is a node.Reader.
 type Reader interface {
+	rpc.Reader
 	Next(ctx context.Context) (node.Chunk, error)
 	Close()
 }

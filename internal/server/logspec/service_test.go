@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,10 +36,14 @@ type fakeNode struct {
 	start, end record.Offset
 	changed    chan struct{} // closed and replaced at every change
 	refusal    *record.Refusal
-	held       chan func() // if set, answers wait here to be given
+	held       chan func()   // if set, answers wait here to be given
+	dropped    chan struct{} // of capacity 1: a reader has given up what it read ahead
+	chunks     atomic.Int64  // that readers hold
 }
 
-func newFakeNode() *fakeNode { return &fakeNode{changed: make(chan struct{})} }
+func newFakeNode() *fakeNode {
+	return &fakeNode{changed: make(chan struct{}), dropped: make(chan struct{}, 1)}
+}
 
 func (f *fakeNode) change(do func()) {
 	f.mu.Lock()
@@ -142,6 +147,9 @@ func (f *fakeNode) Read(_ context.Context, _ node.Caller, _ string, q node.ReadR
 	if q.From.Offset > f.end {
 		return nil, record.Refuse(record.OffsetBeyondEnd, "beyond")
 	}
+	if !q.Metered {
+		panic("a read takes memory that nobody counts")
+	}
 	return &fakeReader{f, q.From.Offset}, nil
 }
 
@@ -150,7 +158,14 @@ type fakeReader struct {
 	next record.Offset
 }
 
-func (r *fakeReader) Close() {}
+func (r *fakeReader) Close()       {}
+func (r *fakeReader) Wanted() bool { return false }
+func (r *fakeReader) Drop() {
+	select {
+	case r.dropped <- struct{}{}:
+	default:
+	}
+}
 
 func (r *fakeReader) Next(ctx context.Context) (node.Chunk, error) {
 	for {
@@ -165,7 +180,8 @@ func (r *fakeReader) Next(ctx context.Context) (node.Chunk, error) {
 		}
 		for _, b := range batches {
 			if b.End() > r.next {
-				c := node.Chunk{First: r.next, Count: int(b.End() - r.next), Parts: [][]byte{b}}
+				c := node.Chunk{First: r.next, Count: int(b.End() - r.next), Parts: [][]byte{b}, Release: func() { r.chunks.Add(-1) }}
+				r.chunks.Add(1)
 				r.next = b.End()
 				return c, nil
 			}
@@ -484,6 +500,24 @@ func TestALargeBatchIsSentInRepliesOfLimitedSize(t *testing.T) {
 			next++
 		}
 	}
+}
+
+func TestAReaderThatStallsHoldsOneChunkAndNothingAhead(t *testing.T) {
+	n := newFakeNode()
+	_, client := serve(t, n)
+	c := open(t, client)
+	for range 4 {
+		c.send(strings.Repeat("x", 900<<10))
+		c.receive()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, err := client.Read(ctx, &logspec.ReadRequest{NextIndex: 1}) // and nothing is received
+	require.NoError(t, err)
+	<-n.dropped
+	require.EqualValues(t, 1, n.chunks.Load())
+	cancel()
+	require.Eventually(t, func() bool { return n.chunks.Load() == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestDiscardBeyondTheTailMovesTheLogForward(t *testing.T) {
