@@ -12,7 +12,7 @@ import (
 
 // The backup and the restore of docs/operations.md, with what may go wrong.
 func TestABackupIsRestoredWithItsOffsets(t *testing.T) {
-	from, to := serve(t, filepath.Join(t.TempDir(), "from")), serve(t, filepath.Join(t.TempDir(), "to"))
+	from, to := startNode(t, filepath.Join(t.TempDir(), "from")), startNode(t, filepath.Join(t.TempDir(), "to"))
 	file := filepath.Join(t.TempDir(), "orders.raw")
 	backUp := func(args ...string) {
 		raw := from.must("", append([]string{"read", "orders", "-o", "raw"}, args...)...)
@@ -49,12 +49,4 @@ func TestABackupIsRestoredWithItsOffsets(t *testing.T) {
 	o = to.run(strings.NewReader("a\n"), "append", "orders", "--keep-offsets")
 	require.Equal(t, 2, o.code)
 	require.Contains(t, o.err, "--input raw")
-}
-
-func TestARecordThatGetsAnotherOffsetIsAFailure(t *testing.T) {
-	var failed error
-	acknowledgedAt(7, func(_ int64, err error) { failed = err })(8, nil)
-	require.ErrorContains(t, failed, "the record of offset 7 got offset 8")
-	acknowledgedAt(7, func(_ int64, err error) { failed = err })(7, nil)
-	require.NoError(t, failed)
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
 )
 
 // rows parses JSON lines.
@@ -82,7 +84,7 @@ func TestBenchLimitsNeedNoServer(t *testing.T) {
 }
 
 func TestBenchAppendsMeasuresEveryConnectionCount(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	csv := filepath.Join(t.TempDir(), "result.csv")
 	var out string
 	patiently(t, func(duration string) bool {
@@ -110,7 +112,7 @@ func TestBenchAppendsMeasuresEveryConnectionCount(t *testing.T) {
 }
 
 func TestBenchReadChecksWhatItReads(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	args := []string{"bench", "read", "--size", "4MiB", "--readers", "1,4", "--data", p.data, "--json"}
 	for range 2 { // filled, and found full
 		all := rows(t, p.must("", args...))
@@ -121,17 +123,17 @@ func TestBenchReadChecksWhatItReads(t *testing.T) {
 	p.must("somebody else's\n", "append", "bench-read")
 	p.must("", "log", "trim", "bench-read", "--before", "1")
 	o := p.run(nil, args...)
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.err, "choose another --log")
 }
 
 // A cache that was prepared is claimed of files that are the target's, and those
 // alone are read without a log in between.
 func TestBenchReadTakesNoOtherFilesForItsTargets(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	beside := t.TempDir() // has files of some server's, where a server has them by default
-	require.NoError(t, os.Mkdir(filepath.Join(beside, defaultData), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(beside, defaultData, "0.seg"), make([]byte, 100), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(beside, terminal.DefaultData), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(beside, terminal.DefaultData, "0.seg"), make([]byte, 100), 0o600))
 	prepared, unknown := map[string]bool{"cached": true, "uncached": true}, map[string]bool{"unknown": true}
 	for _, row := range []struct {
 		flags  []string
@@ -158,10 +160,10 @@ func TestBenchReadTakesNoOtherFilesForItsTargets(t *testing.T) {
 }
 
 func TestBenchPipelineKeepsItsLimitAndReadsBack(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	o := p.run(nil, "bench", "pipeline", "--records", "5000", "--round-trip", "0s,2ms", "--in-flight", "2,auto",
 		"--flush-bytes", "20KB", "--warmup", "0s", "--duration", "1m", "--partitions", "2", "--partitioner", "roundrobin", "--data", p.data)
-	require.Equal(t, exitOK, o.code, o.err)
+	require.Equal(t, terminal.ExitOK, o.code, o.err)
 	require.Equal(t, 4, strings.Count(o.out, "read back"))
 	require.NotContains(t, o.out, "no: ")
 	require.Regexp(t, `5000 records sent, [0-9.]+ records/sec \([0-9.]+ MiB/sec ingress, `, o.err)
@@ -169,7 +171,7 @@ func TestBenchPipelineKeepsItsLimitAndReadsBack(t *testing.T) {
 }
 
 func TestBenchResultsBecomeAReport(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	out := filepath.Join(t.TempDir(), "results")
 	list := filepath.Join(t.TempDir(), "options.txt")
 	require.NoError(t, os.WriteFile(list, []byte("mode=sync,async # two\n"), 0o600))
@@ -195,7 +197,7 @@ func TestBenchResultsBecomeAReport(t *testing.T) {
 }
 
 func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	results := filepath.Join(t.TempDir(), "results")
 	command := program(t, "bench", "appends", "--connections", "1,2", "--warmup", "0s", "--duration", "1h",
 		"--out", results, "--data", p.data, "--json", "--server", p.grpc)
@@ -205,7 +207,7 @@ func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
 	p.awaitAppends()
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	require.Error(t, command.Wait())
-	require.Equal(t, exitInterrupted, command.ProcessState.ExitCode())
+	require.Equal(t, terminal.ExitInterrupted, command.ProcessState.ExitCode())
 	require.Equal(t, map[string]bool{"appends": true}, figures(rows(t, out.String()), "benchmark"))
 	require.FileExists(t, filepath.Join(results, "report.html"))
 	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
@@ -232,7 +234,7 @@ func TestBenchRefusesFlagsThatWouldDoNothing(t *testing.T) {
 		"mixed --boots 0 --boot-every 1s":                            "--boot-every does nothing with --boots 0",
 	} {
 		o := execute(t, nil, "", append([]string{"bench"}, strings.Fields(args)...)...)
-		require.Equal(t, exitUsage, o.code, "%s: %s", args, o.err)
+		require.Equal(t, terminal.ExitUsage, o.code, "%s: %s", args, o.err)
 		require.Contains(t, o.err, told)
 	}
 }
@@ -249,7 +251,7 @@ func (p *process) awaitAppends() {
 
 func TestCtrlCEndsABenchmarkWhoseServerHangs(t *testing.T) {
 	for _, client := range []string{"", "franz", "sarama"} {
-		p := serve(t, t.TempDir())
+		p := startNode(t, t.TempDir())
 		target := "strandline://" + p.grpc
 		if client != "" {
 			target = "kafka://" + p.kafka + "?client=" + client
@@ -265,7 +267,7 @@ func TestCtrlCEndsABenchmarkWhoseServerHangs(t *testing.T) {
 		late := time.AfterFunc(shorter, func() { _ = command.Process.Signal(syscall.SIGABRT) })
 		require.Error(t, command.Wait())
 		late.Stop()
-		require.Equal(t, exitInterrupted, command.ProcessState.ExitCode(), target)
+		require.Equal(t, terminal.ExitInterrupted, command.ProcessState.ExitCode(), target)
 		require.Equal(t, map[string]bool{"appends": true}, figures(rows(t, out.String()), "benchmark"), target)
 		require.NoError(t, p.command.Process.Signal(syscall.SIGCONT))
 	}
@@ -285,11 +287,11 @@ func TestABrokerThatCannotBeReachedIsToldWithWhatToDo(t *testing.T) {
 		"--target kafka://" + target:                 "if this one wants encryption: --tls",
 	} {
 		o := execute(t, nil, "", strings.Fields("bench appends --connections 1 --duration 1s "+args)...)
-		require.Equal(t, exitUnreachable, o.code, o.err)
+		require.Equal(t, terminal.ExitUnreachable, o.code, o.err)
 		require.Contains(t, o.err, hint, args)
 	}
 	o := execute(t, nil, "", "bench", "appends", "--target", "strandline://192.0.2.1:7171")
-	require.Equal(t, exitUsage, o.code)
+	require.Equal(t, terminal.ExitUsage, o.code)
 	require.Contains(t, o.err, "--insecure")
 }
 
@@ -327,10 +329,10 @@ func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
 		"bench limits --target kafka://127.0.0.1:1?data=/does/not/exist",
 	} {
 		o := execute(t, nil, "", strings.Fields(args)...)
-		require.Equal(t, exitUsage, o.code, "%s: %s", args, o.err)
+		require.Equal(t, terminal.ExitUsage, o.code, "%s: %s", args, o.err)
 		require.NotContains(t, o.out, "fdatasync", "%s: nothing is measured before", args)
 	}
 	o := execute(t, nil, "", "bench", "report", t.TempDir())
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.err, "benchmarks write them with --out")
 }

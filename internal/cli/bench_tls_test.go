@@ -66,7 +66,7 @@ func (d *tlsPort) leadTo(address string) {
 func serveTLS(t *testing.T) (*process, *tlsPort) {
 	t.Helper()
 	port := newTLSPort(t)
-	p := serve(t, t.TempDir(), "--kafka-advertise", port.listener.Addr().String())
+	p := startNode(t, t.TempDir(), "--kafka-advertise", port.listener.Addr().String())
 	port.leadTo(p.kafka)
 	return p, port
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
 )
 
 const (
@@ -34,7 +36,7 @@ func written(t *testing.T, texts ...string) (paths []string) {
 
 func TestCheckOfAHistoryThatHoldsExitsZero(t *testing.T) {
 	o := execute(t, nil, "", append([]string{"check"}, written(t, toldAppend, toldRead)...)...)
-	require.Equal(t, exitOK, o.code, o.err)
+	require.Equal(t, terminal.ExitOK, o.code, o.err)
 	require.Contains(t, o.out, "1 acknowledged, 1 of them read back")
 	require.Contains(t, o.out, "rules hold")
 }
@@ -42,14 +44,14 @@ func TestCheckOfAHistoryThatHoldsExitsZero(t *testing.T) {
 func TestCheckOfAHistoryThatDoesNotHoldShowsTheLinesThatProveIt(t *testing.T) {
 	files := written(t, toldAppend, toldNothing)
 	o := execute(t, nil, "", append([]string{"check"}, files...)...)
-	require.Equal(t, exitBroken, o.code)
+	require.Equal(t, terminal.ExitBroken, o.code)
 	require.Contains(t, o.out, "linearizable, log orders: appends up to offset 1 had been acknowledged before")
 	require.Contains(t, o.out, files[0]+`:2  {"t":2,"event":"return"`)
 	require.Contains(t, o.out, files[1]+`:2  {"t":4`)
 	require.Equal(t, "strandline: 1 violations\n", o.err)
 
 	o = execute(t, nil, "", append([]string{"check", "--json"}, files...)...)
-	require.Equal(t, exitBroken, o.code)
+	require.Equal(t, terminal.ExitBroken, o.code)
 	var result struct {
 		Files      []string
 		Violations []struct {
@@ -65,10 +67,10 @@ func TestCheckOfAHistoryThatDoesNotHoldShowsTheLinesThatProveIt(t *testing.T) {
 
 func TestCheckOfSomethingElseIsNoVerdict(t *testing.T) {
 	o := execute(t, nil, "", append([]string{"check"}, written(t, "no history\n")...)...)
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.err, "a.jsonl:1: ")
 	o = execute(t, nil, "", "check", filepath.Join(t.TempDir(), "none"))
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	o = execute(t, nil, "", "check")
-	require.Equal(t, exitUsage, o.code)
+	require.Equal(t, terminal.ExitUsage, o.code)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
 )
 
 // outcome of one command line.
@@ -20,7 +22,7 @@ type outcome struct {
 func execute(t *testing.T, environ []string, in string, args ...string) outcome {
 	t.Helper()
 	var out, err bytes.Buffer
-	c := &cli{in: strings.NewReader(in), out: &out, err: &err, environ: environ}
+	c := &terminal.Terminal{In: strings.NewReader(in), Out: &out, Err: &err, Environ: environ}
 	code := run(c, args)
 	return outcome{code, out.String(), err.String()}
 }
@@ -42,7 +44,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
-	everyCommand(newRoot(&cli{}), func(command *cobra.Command) {
+	terminal.EveryCommand(newRoot(&terminal.Terminal{}), func(command *cobra.Command) {
 		name := command.CommandPath()
 		require.NotEmpty(t, command.Short, name)
 		if !command.HasParent() || strings.Contains(name, "completion") || command.Name() == "help" {
@@ -57,8 +59,8 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 }
 
 func TestExamplesUseFlagsThatExist(t *testing.T) {
-	root := newRoot(&cli{})
-	everyCommand(root, func(command *cobra.Command) {
+	root := newRoot(&terminal.Terminal{})
+	terminal.EveryCommand(root, func(command *cobra.Command) {
 		for example := range strings.Lines(command.Example) {
 			for _, part := range strings.Split(example, "|") {
 				part, _, _ = strings.Cut(part, "<")
@@ -77,14 +79,14 @@ func TestExamplesUseFlagsThatExist(t *testing.T) {
 
 func TestErrorsAreJSONWhereResultsAre(t *testing.T) {
 	o := execute(t, nil, "", "--json", "log", "info")
-	require.Equal(t, exitUsage, o.code)
+	require.Equal(t, terminal.ExitUsage, o.code)
 	require.JSONEq(t, `{"error":{"exit_code":2,"hint":"see: strandline log info --help","message":"LOG is missing","retryable":false}}`, o.err)
 	require.Empty(t, o.out)
 }
 
 func TestCompletionKnowsCommandsAndWords(t *testing.T) {
 	o := execute(t, nil, "", "__complete", "log", "")
-	require.Equal(t, exitOK, o.code)
+	require.Equal(t, terminal.ExitOK, o.code)
 	require.Contains(t, o.out, "create\t")
 	o = execute(t, nil, "", "__complete", "read", "orders", "-o", "")
 	require.Contains(t, o.out, "raw\n")
@@ -92,6 +94,6 @@ func TestCompletionKnowsCommandsAndWords(t *testing.T) {
 
 func TestCompletionIsSilentWithoutAServer(t *testing.T) {
 	o := execute(t, nil, "", "__complete", "--server", "127.0.0.1:1", "read", "")
-	require.Equal(t, exitOK, o.code)
+	require.Equal(t, terminal.ExitOK, o.code)
 	require.NotContains(t, o.err, "refused")
 }

@@ -9,14 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
 )
 
 const deploy = "../../deploy"
 
 // deployed is a command of a new program.
-func deployed(t *testing.T, path ...string) (*cli, *cobra.Command) {
+func deployed(t *testing.T, path ...string) (*terminal.Terminal, *cobra.Command) {
 	t.Helper()
-	c := &cli{}
+	c := &terminal.Terminal{}
 	command, _, err := newRoot(c).Find(path)
 	require.NoError(t, err)
 	return c, command
@@ -24,11 +26,11 @@ func deployed(t *testing.T, path ...string) (*cli, *cobra.Command) {
 
 func TestTheConfigurationForSystemdIsUnderstood(t *testing.T) {
 	c, serve := deployed(t, "serve")
-	c.configFile = filepath.Join(deploy, "systemd", "strandline.toml")
-	require.NoError(t, c.applySettings(serve))
+	c.ConfigFile = filepath.Join(deploy, "systemd", "strandline.toml")
+	require.NoError(t, c.ApplySettings(serve))
 	require.Equal(t, "a", serve.Flag("node-name").Value.String())
 	require.Contains(t, serve.Flag("peers").Value.String(), "c=10.0.0.3:7171")
-	require.True(t, c.insecure)
+	require.True(t, c.Insecure)
 
 	unit, err := os.ReadFile(filepath.Join(deploy, "systemd", "strandline.service"))
 	require.NoError(t, err)
@@ -41,11 +43,11 @@ func TestTheVariablesOfTheImageAreSettings(t *testing.T) {
 	file, err := os.ReadFile(filepath.Join(deploy, "container", "Dockerfile"))
 	require.NoError(t, err)
 	c, serve := deployed(t, "serve")
-	c.environ = regexp.MustCompile(`STRANDLINE_[A-Z_]+=\S+`).FindAllString(string(file), -1)
-	require.Len(t, c.environ, 5)
-	require.NoError(t, c.applySettings(serve))
+	c.Environ = regexp.MustCompile(`STRANDLINE_[A-Z_]+=\S+`).FindAllString(string(file), -1)
+	require.Len(t, c.Environ, 5)
+	require.NoError(t, c.ApplySettings(serve))
 	require.Equal(t, "/data", serve.Flag("data").Value.String())
-	require.True(t, c.insecure)
+	require.True(t, c.Insecure)
 }
 
 // Flags as the chart gives them, for the nodes that form a cluster and those that

@@ -7,11 +7,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
 )
+
+type devNode struct{ Node, GRPC, Kafka string }
+
+type devCluster struct {
+	Cluster string
+	Nodes   []struct{ Name string }
+}
 
 // dev starts three nodes and waits until they are a cluster. The process that
 // it returns is asked at the first of them.
-func dev(t *testing.T, data string, flags ...string) (*process, []served, clusterJSON) {
+func dev(t *testing.T, data string, flags ...string) (*process, []devNode, devCluster) {
 	t.Helper()
 	args := []string{"dev", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"}
 	command := program(t, append(args, flags...)...)
@@ -32,18 +41,18 @@ func dev(t *testing.T, data string, flags ...string) (*process, []served, cluste
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	require.NoError(t, err, "the nodes ended before they were a cluster: %s", said.String())
 	var announced struct {
-		Nodes   []served
-		Cluster clusterJSON
+		Nodes   []devNode
+		Cluster devCluster
 	}
 	require.NoError(t, json.Unmarshal(line, &announced))
-	require.Len(t, announced.Nodes, len(devNames))
+	require.Len(t, announced.Nodes, 3)
 	return &process{t: t, data: data, command: command, grpc: announced.Nodes[0].GRPC}, announced.Nodes, announced.Cluster
 }
 
 func TestDevIsAClusterOfThreeNodes(t *testing.T) {
 	p, nodes, cluster := dev(t, t.TempDir())
 	require.NotEmpty(t, cluster.Cluster)
-	require.Len(t, cluster.Nodes, len(devNames))
+	require.Len(t, cluster.Nodes, 3)
 	p.must("", "log", "create", "orders", "--replicas", "3")
 	p.must("one\ntwo\n", "append", "orders")
 	p.must("", "cluster", "status", "--wait-healthy")
@@ -57,7 +66,7 @@ func TestDevIsAClusterOfThreeNodes(t *testing.T) {
 		p.grpc = n.GRPC
 		require.Equal(t, all, p.must("", "read", "orders", "--consistency", "at-least=5"), "from node %s", n.Node)
 	}
-	require.Equal(t, exitOK, p.terminate())
+	require.Equal(t, terminal.ExitOK, p.terminate())
 }
 
 func TestDevThatIsInterruptedBeforeItsClusterFormedEndsCleanly(t *testing.T) {
@@ -68,11 +77,16 @@ func TestDevThatIsInterruptedBeforeItsClusterFormedEndsCleanly(t *testing.T) {
 	_ = command.Wait()
 	// Before the handler is in place the signal kills; after, it ends with 0.
 	if code := command.ProcessState.ExitCode(); code != -1 {
-		require.Equal(t, exitOK, code)
+		require.Equal(t, terminal.ExitOK, code)
 	}
-	p, nodes, _ := dev(t, data, "--kafka", noKafka)
+	p, nodes, _ := dev(t, data, "--kafka", "none")
 	for _, n := range nodes {
-		require.Equal(t, noKafka, n.Kafka)
+		require.Equal(t, "none", n.Kafka)
 	}
-	require.Equal(t, exitOK, p.terminate())
+	require.Equal(t, terminal.ExitOK, p.terminate())
+}
+
+func TestDevIsForThisMachine(t *testing.T) {
+	require.Equal(t, terminal.ExitUsage, execute(t, nil, "", "dev", "--kafka", "10.0.0.1:9092").code)
+	require.Equal(t, terminal.ExitUsage, execute(t, nil, "", "dev", "--kafka", "none", "--grpc", "none").code, "the others are needed")
 }

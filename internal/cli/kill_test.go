@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
 )
 
 // load is many producers that append numbered values until stop, and what they
@@ -121,14 +122,14 @@ func TestKillingTheServerLosesNothingAcknowledged(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	data := t.TempDir()
-	server := serve(t, data)
+	server := startNode(t, data)
 	server.must("", "log", "create", "orders")
 	l := startLoad(t, server.grpc, 4)
 	for range 5 {
 		l.await(1 + random.Int64N(2000))
 		require.NoError(t, server.command.Process.Kill())
 		_ = server.command.Wait()
-		server = serve(t, data, "--grpc", server.grpc)
+		server = startNode(t, data, "--grpc", server.grpc)
 	}
 	l.await(100)
 	l.finish()
@@ -136,14 +137,14 @@ func TestKillingTheServerLosesNothingAcknowledged(t *testing.T) {
 
 func TestSIGTERMFinishesWhatIsInFlightAndExitsZero(t *testing.T) {
 	data := t.TempDir()
-	server := serve(t, data)
+	server := startNode(t, data)
 	server.must("", "log", "create", "orders")
 	l := startLoad(t, server.grpc, 4)
 	l.await(500)
 	begin := time.Now()
-	require.Equal(t, exitOK, server.terminate())
+	require.Equal(t, terminal.ExitOK, server.terminate())
 	require.Less(t, time.Since(begin), 10*time.Second)
-	serve(t, data, "--grpc", server.grpc)
+	startNode(t, data, "--grpc", server.grpc)
 	l.await(100)
 	l.finish()
 }

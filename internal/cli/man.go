@@ -10,9 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"strandline.dev/internal/cli/terminal"
 )
 
-func newMan(c *cli) *cobra.Command {
+func newMan(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write the manual pages of all commands",
@@ -20,7 +22,7 @@ func newMan(c *cli) *cobra.Command {
 directory is created if it does not exist.`,
 		Example: `  strandline man /usr/local/share/man/man1
   strandline man man1 && man ./man1/strandline-append.1`,
-		Args: named("DIRECTORY"),
+		Args: terminal.Named("DIRECTORY"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
@@ -28,7 +30,7 @@ directory is created if it does not exist.`,
 			// A date would make two runs differ.
 			header := &doc.GenManHeader{Section: "1", Source: "Strandline", Manual: "Strandline Manual", Date: &time.Time{}}
 			root := command.Root()
-			everyCommand(root, func(command *cobra.Command) {
+			terminal.EveryCommand(root, func(command *cobra.Command) {
 				command.DisableAutoGenTag = true
 				command.Long = fenced(command.Long)
 			})
@@ -43,8 +45,8 @@ directory is created if it does not exist.`,
 				Directory string `json:"directory"`
 				Pages     int    `json:"pages"`
 			}{args[0], len(pages)}
-			return c.show(object, func(out io.Writer) {
-				fmt.Fprintf(out, "wrote %s into %s\n", counted(int64(len(pages)), "page"), args[0])
+			return c.Show(object, func(out io.Writer) {
+				fmt.Fprintf(out, "wrote %s into %s\n", terminal.Counted(int64(len(pages)), "page"), args[0])
 			})
 		},
 	}

@@ -8,13 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
 )
 
 func TestEveryCommandHasAManualPage(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "man1")
-	require.Equal(t, exitOK, execute(t, nil, "", "man", directory).code)
+	require.Equal(t, terminal.ExitOK, execute(t, nil, "", "man", directory).code)
 	pages := 0
-	everyCommand(newRoot(&cli{}), func(command *cobra.Command) {
+	terminal.EveryCommand(newRoot(&terminal.Terminal{}), func(command *cobra.Command) {
 		if !command.IsAvailableCommand() {
 			return
 		}
@@ -29,7 +31,7 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 
 func TestAManualPageKeepsTheLinesOfALayout(t *testing.T) {
 	directory := t.TempDir()
-	require.Equal(t, exitOK, execute(t, nil, "", "man", directory).code)
+	require.Equal(t, terminal.ExitOK, execute(t, nil, "", "man", directory).code)
 	page, err := os.ReadFile(filepath.Join(directory, "strandline-append.1"))
 	require.NoError(t, err)
 	require.Contains(t, string(page), ".EX\n  text   a record a line, without its line feed\n  json   a JSON object a line")
@@ -38,6 +40,6 @@ func TestAManualPageKeepsTheLinesOfALayout(t *testing.T) {
 
 func TestTheVersionIsToldByCommandAndFlag(t *testing.T) {
 	command, flag := execute(t, nil, "", "version"), execute(t, nil, "", "--version")
-	require.Equal(t, exitOK, flag.code)
+	require.Equal(t, terminal.ExitOK, flag.code)
 	require.Equal(t, command.out, flag.out)
 }

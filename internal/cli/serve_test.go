@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,10 +11,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
 )
 
 func TestTheFirstCommandsOfANewcomer(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	require.Equal(t, "created log orders (disk, 1 replica on node1)\n", p.must("", "log", "create", "orders"))
 	require.Equal(t, "appended 3 records to orders, offsets 0 to 2\n", p.must("one\ntwo\nthree", "append", "orders"))
 	require.Equal(t, "one\ntwo\nthree\n", p.must("", "read", "orders", "--from-start"))
@@ -27,98 +31,118 @@ func TestTheFirstCommandsOfANewcomer(t *testing.T) {
 	require.Equal(t, "log orders is now [2, 3)\n", p.must("", "log", "trim", "orders", "--before", "2"))
 	require.Equal(t, "deleted log orders\n", p.must("", "log", "delete", "orders"))
 	require.Empty(t, p.must("", "log", "list", "--json"))
-	require.Equal(t, exitOK, p.terminate())
+	require.Equal(t, terminal.ExitOK, p.terminate())
 }
 
 func TestRefusalsSayWhatToDo(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	o := p.run(nil, "read", "orders")
-	require.Equal(t, exitRefused, o.code)
+	require.Equal(t, terminal.ExitRefused, o.code)
 	require.Contains(t, o.err, "LOG_NOT_FOUND")
 	require.Contains(t, o.err, "log create orders --server")
 
 	p.must("", "log", "create", "orders")
 	o = p.run(nil, "log", "create", "orders", "--json")
-	require.Equal(t, exitRefused, o.code)
+	require.Equal(t, terminal.ExitRefused, o.code)
 	require.Contains(t, o.err, `"reason":"LOG_EXISTS"`)
 
 	p.must("a\nb\nc\n", "append", "orders")
 	p.must("", "log", "trim", "orders", "--before", "2")
 	o = p.run(nil, "read", "orders", "--from", "0")
-	require.Equal(t, exitRefused, o.code)
+	require.Equal(t, terminal.ExitRefused, o.code)
 	require.Contains(t, o.err, "--from 2, or --from-start")
 
 	o = p.run(nil, "log", "trim", "orders", "--before", "100")
-	require.Equal(t, exitRefused, o.code)
+	require.Equal(t, terminal.ExitRefused, o.code)
 	require.Equal(t, "log orders is now [100, 100)\n", p.must("", "log", "trim", "orders", "--before", "100", "--fast-forward"))
 }
 
 func TestReadIntoAppendCopiesALogExactly(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("", "log", "create", "copy")
-	p.must(string(writeAll(t, formatJSON, oddRecords())), "append", "orders", "-i", "json")
+	odd := []client.Record{
+		{Value: []byte("plain")},
+		{Key: []byte{}, Value: []byte{}},
+		{},
+		{Key: []byte{0xff, 0, '\n'}, Value: []byte("two\nlines\r\n")},
+		{Value: []byte("\u2028<&>\x00\ufffd"), Headers: []client.Header{{Key: "trace", Value: []byte{0x80}}, {Key: "trace"}, {Key: "\xff", Value: []byte("v")}}},
+		{Value: bytes.Repeat([]byte("big"), 1<<20)},
+	}
+	c, err := client.Dial([]string{p.grpc})
+	require.NoError(t, err)
+	defer c.Close()
+	producer, err := c.Producer(t.Context(), "orders")
+	require.NoError(t, err)
+	for _, r := range odd {
+		_, err := producer.Send(t.Context(), r)
+		require.NoError(t, err)
+	}
+	require.NoError(t, producer.Close(t.Context()))
 
 	raw := p.must("", "read", "orders", "-o", "raw")
-	require.Equal(t, "appended 7 records to copy, offsets 0 to 6\n", p.must(raw, "append", "copy", "-i", "raw"))
+	require.Equal(t, "appended 6 records to copy, offsets 0 to 5\n", p.must(raw, "append", "copy", "-i", "raw"))
 	require.Equal(t, raw, p.must("", "read", "copy", "-o", "raw"))
 	asJSON := p.must("", "read", "orders", "-o", "json")
 	require.Equal(t, asJSON, p.must("", "read", "copy", "--json"))
 
-	back, err := readAll(formatJSON, strings.NewReader(asJSON))
+	back, err := c.Reader(t.Context(), "copy")
 	require.NoError(t, err)
-	for i, want := range oddRecords() {
-		require.EqualValues(t, i, back[i].Offset, "appends ignore the offsets of the input")
-		require.Equal(t, want.Headers, back[i].Headers)
-		require.Equal(t, want.Key, back[i].Key)
-		require.Equal(t, want.Value, back[i].Value)
+	defer back.Close()
+	for i, want := range odd {
+		got, err := back.Next(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, i, got.Offset)
+		require.Equal(t, want.Headers, got.Headers)
+		require.Equal(t, want.Key, got.Key)
+		require.Equal(t, want.Value, got.Value)
 	}
 }
 
 func TestANodeThatComesBackHasEverything(t *testing.T) {
 	data := t.TempDir()
-	p := serve(t, data)
+	p := startNode(t, data)
 	p.must("", "log", "create", "orders")
 	p.must("one\ntwo\n", "append", "orders")
-	require.Equal(t, exitOK, p.terminate())
+	require.Equal(t, terminal.ExitOK, p.terminate())
 
-	p = serve(t, data)
+	p = startNode(t, data)
 	require.Equal(t, "one\ntwo\n", p.must("", "read", "orders"))
 	require.NoError(t, p.command.Process.Kill())
 	p.wait()
 
-	p = serve(t, data)
+	p = startNode(t, data)
 	p.must("three\n", "append", "orders")
 	require.Equal(t, "one\ntwo\nthree\n", p.must("", "read", "orders"))
 }
 
 func TestASecondNodeOnTheSameDataIsRefused(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	second := program(t, "serve", "--data", p.data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0")
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
-	require.Equal(t, exitFailed, second.ProcessState.ExitCode())
+	require.Equal(t, terminal.ExitFailed, second.ProcessState.ExitCode())
 	require.Contains(t, string(out), "is another strandline running on it?")
-	require.Equal(t, exitOK, p.terminate())
+	require.Equal(t, terminal.ExitOK, p.terminate())
 }
 
 func TestAPortThatIsTakenIsNamed(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	out, err := program(t, "serve", "--grpc", p.grpc).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), p.grpc)
 }
 
 func TestWithoutAServerThereIsAHint(t *testing.T) {
-	p := serve(t, t.TempDir())
-	require.Equal(t, exitOK, p.terminate())
+	p := startNode(t, t.TempDir())
+	require.Equal(t, terminal.ExitOK, p.terminate())
 	o := p.run(nil, "log", "list")
-	require.Equal(t, exitUnreachable, o.code)
+	require.Equal(t, terminal.ExitUnreachable, o.code)
 	require.Contains(t, o.err, " serve\n")
 }
 
 func TestAFollowingReaderSeesRecordsComeAndEndsWithCtrlC(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("one\n", "append", "orders")
 
@@ -140,7 +164,7 @@ func TestAFollowingReaderSeesRecordsComeAndEndsWithCtrlC(t *testing.T) {
 }
 
 func TestANodeEndsInTimeWithReadersThatFollow(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("one\n", "append", "orders")
 	follow := program(t, "read", "orders", "--follow", "--server", p.grpc)
@@ -149,13 +173,13 @@ func TestANodeEndsInTimeWithReadersThatFollow(t *testing.T) {
 	require.NoError(t, follow.Start())
 	_, err = bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, exitOK, p.terminate())
+	require.Equal(t, terminal.ExitOK, p.terminate())
 	require.NoError(t, follow.Process.Signal(syscall.SIGINT))
 	require.NoError(t, follow.Wait())
 }
 
 func TestSessionsAndWritersFromTheShell(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	var session struct {
 		SessionID json.Number `json:"session_id"`
@@ -167,19 +191,19 @@ func TestSessionsAndWritersFromTheShell(t *testing.T) {
 	require.Contains(t, p.must("", "session", "resolve", "orders", id, "--sequence", "0", "--final"), "never")
 	require.Contains(t, p.must("", "session", "resolve", "orders", "999", "--sequence", "0"), "if session 999 was not opened in this log, it never was in it")
 	p.must("", "session", "close", "orders", id)
-	require.Equal(t, exitRefused, p.run(nil, "session", "keep", "orders", id).code)
+	require.Equal(t, terminal.ExitRefused, p.run(nil, "session", "keep", "orders", id).code)
 
 	require.Contains(t, p.must("", "writer", "acquire", "orders"), "writer term 1")
 	require.Contains(t, p.must("", "writer", "acquire", "orders"), "writer term 2")
 	o := p.run(strings.NewReader("late\n"), "append", "orders", "--writer-term", "1")
-	require.Equal(t, exitRefused, o.code)
+	require.Equal(t, terminal.ExitRefused, o.code)
 	require.Contains(t, o.err, "writer term 1, the newest is 2")
 	p.must("in time\n", "append", "orders", "--writer-term", "2")
 	require.Equal(t, "in time\n", p.must("", "read", "orders"))
 }
 
 func TestTheShellCompletesNamesOfLogs(t *testing.T) {
-	p := serve(t, t.TempDir())
+	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	o := program(t, "__complete", "--server", p.grpc, "read", "")
 	out, err := o.Output()
@@ -188,7 +212,7 @@ func TestTheShellCompletesNamesOfLogs(t *testing.T) {
 }
 
 func TestMetricsHealthAndProfiles(t *testing.T) {
-	p := serve(t, t.TempDir(), "--pprof")
+	p := startNode(t, t.TempDir(), "--pprof")
 	for path, want := range map[string]string{
 		"/livez": "", "/readyz": "", "/metrics": "strandline_", "/debug/pprof/cmdline": "serve",
 	} {

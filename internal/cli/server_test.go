@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cli/terminal"
 	"strandline.dev/internal/server"
 )
 
@@ -54,8 +55,8 @@ type process struct {
 	stderr  *bytes.Buffer
 }
 
-// serve starts a node and waits until it has announced itself.
-func serve(t *testing.T, data string, flags ...string) *process {
+// startNode starts a node and waits until it has announced itself.
+func startNode(t *testing.T, data string, flags ...string) *process {
 	t.Helper()
 	p := &process{t: t, data: data, stderr: &bytes.Buffer{}}
 	args := append([]string{"serve", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0"}, flags...)
@@ -106,7 +107,7 @@ func (p *process) run(in io.Reader, args ...string) outcome {
 func (p *process) must(in string, args ...string) string {
 	p.t.Helper()
 	o := p.run(strings.NewReader(in), args...)
-	require.Equal(p.t, exitOK, o.code, "%v: %s", args, o.err)
+	require.Equal(p.t, terminal.ExitOK, o.code, "%v: %s", args, o.err)
 	return o.out
 }
 

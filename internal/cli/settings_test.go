@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
 )
 
 // createFlags applies the settings to "log create" and returns what some of its
 // flags came out as.
 func createFlags(t *testing.T, environ []string, file string, args ...string) (map[string]string, error) {
 	t.Helper()
-	c := &cli{environ: environ}
+	c := &terminal.Terminal{Environ: environ}
 	root := newRoot(c)
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "strandline.toml")
@@ -23,7 +25,7 @@ func createFlags(t *testing.T, environ []string, file string, args ...string) (m
 	command, rest, err := root.Find(append([]string{"log", "create"}, args...))
 	require.NoError(t, err)
 	require.NoError(t, command.ParseFlags(rest))
-	if err := c.applySettings(command); err != nil {
+	if err := c.ApplySettings(command); err != nil {
 		return nil, err
 	}
 	found := map[string]string{}
@@ -85,8 +87,8 @@ func TestUnknownAndWrongSettingsAreErrors(t *testing.T) {
 
 func TestNoTwoSettingsShareAVariable(t *testing.T) {
 	seen := map[string]string{}
-	for key := range knownKeys(newRoot(&cli{})) {
-		variable := variableOf(key)
+	for key := range terminal.KnownKeys(newRoot(&terminal.Terminal{})) {
+		variable := terminal.VariableOf(key)
 		require.Empty(t, seen[variable], "%s and %s", key, seen[variable])
 		seen[variable] = key
 	}
@@ -95,17 +97,17 @@ func TestNoTwoSettingsShareAVariable(t *testing.T) {
 func TestSettingsCanFulfilARequiredFlag(t *testing.T) {
 	environ := []string{"STRANDLINE_LOG_TRIM_BEFORE=7", "STRANDLINE_SERVER=127.0.0.1:1"}
 	o := execute(t, environ, "", "log", "trim", "orders")
-	require.Equal(t, exitUnreachable, o.code, o.err)
+	require.Equal(t, terminal.ExitUnreachable, o.code, o.err)
 }
 
 func TestEveryFlagCanBeSet(t *testing.T) {
-	known := knownKeys(newRoot(&cli{}))
+	known := terminal.KnownKeys(newRoot(&terminal.Terminal{}))
 	require.True(t, known["server"])
 	require.True(t, known["log.create.retention"])
 	require.True(t, known["bench.appends.connections"])
 	require.False(t, known["log.create.server"], "what every command has stands at the top")
 	require.False(t, known["help"])
-	everyCommand(newRoot(&cli{}), func(command *cobra.Command) {
+	terminal.EveryCommand(newRoot(&terminal.Terminal{}), func(command *cobra.Command) {
 		require.NotContains(t, command.Name(), ".")
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cli/terminal"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/store"
@@ -62,14 +63,14 @@ func TestVerifyOfAWholeDirectoryExitsZero(t *testing.T) {
 	data, dir, _ := storedReplica(t)
 	for _, where := range []string{data, dir} {
 		o := execute(t, nil, "", "verify", where)
-		require.Equal(t, exitOK, o.code, o.err)
+		require.Equal(t, terminal.ExitOK, o.code, o.err)
 		require.Contains(t, o.out, "log 3, replica 7: whole; ")
 		require.Contains(t, o.out, "48 entries, offsets up to 144\n")
 	}
 	copied := filepath.Join(t.TempDir(), "copy")
 	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
 	o := execute(t, nil, "", "verify", copied)
-	require.Equal(t, exitOK, o.code, o.err)
+	require.Equal(t, terminal.ExitOK, o.code, o.err)
 	require.Contains(t, o.out, copied+": whole; ")
 }
 
@@ -78,7 +79,7 @@ func TestVerifyNamesWhatIsDamagedAndWhatToDo(t *testing.T) {
 	flipByte(t, segments[0], 4096+80) // the payload of entry 2
 	require.NoError(t, os.Remove(segments[1]))
 	o := execute(t, nil, "", "verify", data)
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.out, "log 3, replica 7: damaged; ")
 	require.Contains(t, o.out, segments[0]+", bytes 4096 to 5168: payload of entry 2 has CRC")
 	require.Contains(t, o.out, "lost with it: entries 2 to 2, offsets 0 to 2\n")
@@ -87,12 +88,24 @@ func TestVerifyNamesWhatIsDamagedAndWhatToDo(t *testing.T) {
 	require.Equal(t, "strandline: 1 of 1 replicas are damaged\n", o.err)
 
 	o = execute(t, nil, "", "verify", "--json", data)
-	require.Equal(t, exitFailed, o.code)
-	var result verifyJSON
+	require.Equal(t, terminal.ExitFailed, o.code)
+	type damage struct {
+		File            string
+		Position, Bytes int64
+		First           uint64 `json:"first_index"`
+		Last            uint64 `json:"last_index"`
+		End             int64  `json:"end_offset"`
+		Detail          string
+		Mendable        bool
+	}
+	var result struct {
+		State  string
+		Damage []damage
+	}
 	require.NoError(t, json.Unmarshal([]byte(o.out), &result))
-	require.Equal(t, stateDamaged, result.State)
+	require.Equal(t, "damaged", result.State)
 	require.Len(t, result.Damage, 2)
-	require.Equal(t, damageJSON{
+	require.Equal(t, damage{
 		File: segments[0], Position: 4096, Bytes: 1072, First: 2, Last: 2, End: 3,
 		Detail: result.Damage[0].Detail, Mendable: true,
 	}, result.Damage[0])
@@ -102,7 +115,7 @@ func TestVerifyTellsWhatOthersCannotMend(t *testing.T) {
 	data, _, segments := storedReplica(t)
 	flipByte(t, segments[len(segments)-1], 50)
 	o := execute(t, nil, "", "verify", data)
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.out, "log 3, replica 7: lost; ")
 	require.Contains(t, o.out, "it must come back as a new one")
 }
@@ -114,7 +127,7 @@ func TestVerifyDoesNotReadBesideANode(t *testing.T) {
 	defer lock.Close()
 	for _, where := range []string{data, dir} {
 		o := execute(t, nil, "", "verify", where)
-		require.Equal(t, exitFailed, o.code)
+		require.Equal(t, terminal.ExitFailed, o.code)
 		require.Empty(t, o.out)
 		require.Contains(t, o.err, "another process has it")
 		require.Contains(t, o.err, "stop the node that runs on it first")
@@ -123,7 +136,7 @@ func TestVerifyDoesNotReadBesideANode(t *testing.T) {
 
 func TestVerifyOfSomethingElseSaysWhatToGive(t *testing.T) {
 	o := execute(t, nil, "", "verify", t.TempDir())
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.err, "holds no log")
 	require.Contains(t, o.err, "give the --data directory of a node")
 }
@@ -133,7 +146,7 @@ func TestVerifyNamesFilesThatBelongElsewhere(t *testing.T) {
 	moved := filepath.Join(data, "logs", "4", "9")
 	require.NoError(t, os.CopyFS(moved, os.DirFS(dir)))
 	o := execute(t, nil, "", "verify", data)
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.out, "log 3, replica 7: whole; ")
 	require.Contains(t, o.out, "log 4, replica 9: lost; ")
 	require.Contains(t, o.out, filepath.Join(moved, filepath.Base(segments[0]))+", bytes 0 to 4096: the file belongs to replica 7 of log 3, not to replica 9 of log 4")
@@ -144,11 +157,11 @@ func TestVerifyNamesDamageOfTheNodesOwnFiles(t *testing.T) {
 	data, _, _ := storedReplica(t)
 	require.NoError(t, os.Remove(filepath.Join(data, "replicas.json")))
 	o := execute(t, nil, "", "verify", data)
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.out, filepath.Join(data, "replicas.json")+" is gone")
 	require.Equal(t, "strandline: the node's own files in "+data+" are damaged\n", o.err)
 	flipByte(t, filepath.Join(data, "node.json"), 20)
 	o = execute(t, nil, "", "verify", "--json", data)
-	require.Equal(t, exitFailed, o.code)
+	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.out, filepath.Join(data, "node.json"))
 }

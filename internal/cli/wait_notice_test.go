@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
 )
 
 func TestACommandThatLostItsServerSaysSoAndGoesOn(t *testing.T) {
 	data := t.TempDir()
-	server := serve(t, data)
+	server := startNode(t, data)
 	server.must("", "log", "create", "orders")
 	server.must("one\n", "append", "orders")
 
@@ -36,7 +38,7 @@ func TestACommandThatLostItsServerSaysSoAndGoesOn(t *testing.T) {
 	for _, notices := range []*bufio.Reader{noticesOfRead, noticesOfAppend} {
 		require.Contains(t, nextLine(t, notices), "waiting for log orders, and trying on (Ctrl-C stops): ")
 	}
-	serve(t, data, "--grpc", server.grpc)
+	startNode(t, data, "--grpc", server.grpc)
 	for _, notices := range []*bufio.Reader{noticesOfRead, noticesOfAppend} {
 		require.Equal(t, "strandline: log orders answers again", nextLine(t, notices))
 	}
@@ -60,7 +62,7 @@ func threeNodes(t *testing.T) []*process {
 		require.NoError(t, l.Close())
 	}
 	for i, name := range []string{"a", "b", "c"} {
-		nodes = append(nodes, serve(t, t.TempDir(), "--node-name", name, "--grpc", addresses[i], "--peers", strings.Join(peers, ",")))
+		nodes = append(nodes, startNode(t, t.TempDir(), "--node-name", name, "--grpc", addresses[i], "--peers", strings.Join(peers, ",")))
 	}
 	nodes[0].must("", "cluster", "init")
 	return nodes
@@ -76,7 +78,7 @@ func TestWithoutAMajorityACommandSaysThatItWaitsAndThatNothingHappened(t *testin
 	}
 
 	o := left.run(strings.NewReader("x\n"), "append", "orders")
-	require.Equal(t, exitUnreachable, o.code, o.err)
+	require.Equal(t, terminal.ExitUnreachable, o.code, o.err)
 	require.Contains(t, o.err, "waiting for log orders, and trying on (Ctrl-C stops): ")
 	require.Contains(t, o.err, "cluster status")
 
@@ -86,13 +88,6 @@ func TestWithoutAMajorityACommandSaysThatItWaitsAndThatNothingHappened(t *testin
 	require.Equal(t, "strandline: waiting for the cluster, and trying on (Ctrl-C stops): no answer yet", nextLine(t, notices))
 	require.NoError(t, create.Process.Kill())
 	_ = create.Wait()
-}
-
-func TestANoticeOfACommandWithoutALogNamesNone(t *testing.T) {
-	var said strings.Builder
-	w := &waitNotice{cli: &cli{err: &said, json: true}, why: errNoAnswer}
-	w.tell()
-	require.JSONEq(t, `{"notice":{"waiting":true,"message":"waiting for the cluster, and trying on (Ctrl-C stops): no answer yet"}}`, said.String())
 }
 
 func piped(t *testing.T, pipe func() (io.ReadCloser, error)) *bufio.Reader {

@@ -1,0 +1,421 @@
+// Package bench is the benchmarks as commands. What they measure with is in bench.
+package bench
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"strandline.dev/bench/driver"
+	"strandline.dev/bench/limit"
+	"strandline.dev/bench/report"
+	"strandline.dev/bench/suite"
+	"strandline.dev/bench/workload"
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/transport"
+)
+
+func New(c *terminal.Terminal) *cobra.Command {
+	return terminal.Group(&cobra.Command{
+		Use:   "bench",
+		Short: "Measure a running server, other systems beside it, and this machine's own limits",
+		Long: `Measure a running server, other systems beside it, and this machine's own limits.
+A figure means something only beside what the machine can do at best in the same
+run: --with-limits measures that as well and prints the ratios. Ctrl-C prints
+what there is by then.
+
+What is measured is a --target, or several; without one it is the log at
+--server:
+
+  strandline://HOST:PORT[,HOST:PORT]
+  kafka://HOST:PORT[,HOST:PORT]?client=franz    by franz-go: the default
+  kafka://HOST:PORT[,HOST:PORT]?client=sarama   by Sarama
+  kafka://HOST:PORT[,HOST:PORT]?client=fetch    reads only, without a library
+
+&name=NAME and &disk=WORDS are what the tables call the target and its disk, and
+&data=DIR is where its files are, if they are on this machine. --data says that of
+the server at --server.
+
+With --json, every line is one object: an environment, a benchmark, a limit, a
+ratio, or what was skipped or failed, and why. A measurement that fails is told,
+and the next one begun. With --out, everything is kept in a directory, for
+"bench report".`,
+		Example: `  strandline bench appends --connections 1,128 --with-limits
+  strandline bench limits --json`,
+	},
+		newBenchAll(c),
+		newBenchAppends(c),
+		newBenchRead(c),
+		newBenchPipeline(c),
+		newBenchMatrix(c),
+		newBenchRetention(c),
+		newBenchRAMDisk(c),
+		newBenchMixed(c),
+		newBenchLimits(c),
+		newBenchReport(c),
+		newBenchPeer(c),
+	)
+}
+
+// benchFlags are common to all benchmarks.
+type benchFlags struct {
+	data string
+	csv  string
+	keep string     // --out
+	span limit.Span // of each single limit
+
+	// part: another run started this one, and tells the environment and makes
+	// the report itself.
+	part bool
+
+	fleetDisk     string // where systems that the benchmark starts have their files; empty: it starts none
+	fleetSoftware string // what else it starts, with versions
+}
+
+func (f *benchFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.data, "data", "", "data `directory` of the server at --server, if it is on this machine (default "+terminal.DefaultData+" if that exists)")
+	f.registerOutput(flags)
+}
+
+// registerOutput is enough for a benchmark that starts its own servers.
+func (f *benchFlags) registerOutput(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.part, "part", false, "a part of another run: no environment, no report")
+	_ = flags.MarkHidden("part")
+	flags.StringVar(&f.csv, "csv", "", "write the rows to this CSV `file` as well")
+	flags.StringVar(&f.keep, "out", "", "keep everything in this `directory`, for bench report")
+}
+
+// targetFlags are common to all benchmarks that drive a log.
+type targetFlags struct {
+	targets  []string
+	repeats  int
+	replicas int
+	stored   terminal.Durability
+	tls      bool
+	tlsCA    string
+}
+
+func (f *targetFlags) register(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringArrayVar(&f.targets, "target", nil, "`address` of what is measured; repeat it to measure several (default strandline:// at --server)")
+	flags.IntVar(&f.repeats, "repeats", 1, "how often each thing is measured; the rows are medians")
+	flags.IntVar(&f.replicas, "replicas", 0, "replicas of logs that are created (default the server's)")
+	flags.Var(&f.stored, "durability", "disk or memory, of logs that are created; memory is Kafka's own default")
+	flags.BoolVar(&f.tls, "tls", false, "encrypt connections to kafka:// targets")
+	flags.StringVar(&f.tlsCA, "tls-ca", "", "trust the certificates in this PEM `file` instead of the system's")
+	terminal.CompleteWords(command, "durability", "disk", "memory")
+}
+
+// serverData is the data directory of the server at --server, or nothing if it
+// is out of reach: of a server on another machine it must be told.
+func (f *benchFlags) serverData(servers []string) string {
+	if f.data != "" || f.fleetDisk != "" || !terminal.IsDirectory(terminal.DefaultData) {
+		return f.data
+	}
+	for _, server := range servers {
+		if host, _, err := net.SplitHostPort(server); err != nil || !transport.IsLoopback(host) {
+			return ""
+		}
+	}
+	return terminal.DefaultData
+}
+
+// subjects are what the flags name. data is the serverData, and keep how much
+// logs that are created keep.
+func (f *targetFlags) subjects(c *terminal.Terminal, data string, keep int64) ([]suite.Subject, error) {
+	options := driver.Options{Insecure: c.Insecure}
+	if f.tls {
+		config, err := f.tlsConfig()
+		if err != nil {
+			return nil, err
+		}
+		options.TLS = config
+	}
+	addresses := []driver.Address{{Scheme: driver.Strandline, Nodes: c.Servers}}
+	if len(f.targets) > 0 {
+		addresses = nil
+	}
+	for _, text := range f.targets {
+		a, err := driver.ParseAddress(text)
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, a)
+	}
+	stored := workload.Synced
+	if f.stored.String() == "memory" {
+		stored = workload.Unsynced
+	}
+	var all []suite.Subject
+	for _, a := range addresses {
+		files := a.Data
+		if files != "" && !terminal.IsDirectory(files) {
+			return nil, fmt.Errorf("data=%s: no such directory", files)
+		}
+		if files == "" && isServer(c, a) {
+			files = data
+		}
+		all = append(all, suite.Subject{
+			Address: a, Options: options, Files: files,
+			Log: workload.LogConfig{Durability: stored, Replicas: f.replicas, RetentionBytes: keep},
+		})
+	}
+	return all, nil
+}
+
+// checkTLS refuses to measure without TLS whoever asked for it.
+func (f *targetFlags) checkTLS(command *cobra.Command, subjects []suite.Subject) error {
+	if !f.tls {
+		return terminal.Useless(command, "without --tls", "tls-ca")
+	}
+	if !slices.ContainsFunc(subjects, func(s suite.Subject) bool { return s.Scheme == driver.Kafka }) {
+		return terminal.Useless(command, "without a kafka:// --target", "tls")
+	}
+	return nil
+}
+
+// isServer tells whether an address is of the nodes at --server.
+func isServer(c *terminal.Terminal, a driver.Address) bool {
+	other := func(node string) bool { return !slices.Contains(c.Servers, node) }
+	return a.Scheme == driver.Strandline && !slices.ContainsFunc(a.Nodes, other)
+}
+
+func (f *targetFlags) tlsConfig() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.tlsCA == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(f.tlsCA)
+	if err != nil {
+		return nil, err
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-ca %s: no certificate in it", f.tlsCA)
+	}
+	return config, nil
+}
+
+// spanFlags are the times of one measurement.
+func spanFlags(flags *pflag.FlagSet, s *limit.Span, standard limit.Span) {
+	*s = standard
+	flags.Var((*terminal.Duration)(&s.Warmup), "warmup", "time before each measurement begins to count")
+	flags.Var((*terminal.Duration)(&s.Duration), "duration", "time that each measurement counts")
+}
+
+// checkSpan refuses to measure for no time at all.
+func checkSpan(command *cobra.Command, s limit.Span) error {
+	if s.Duration <= 0 {
+		return terminal.Misused(command, "--duration %v: nothing can be measured in no time", terminal.Duration(s.Duration))
+	}
+	return nil
+}
+
+// limitsFlag belongs to a benchmark that can measure limits beside itself.
+func (f *benchFlags) limitsFlag(flags *pflag.FlagSet) *bool {
+	f.span = defaultSpan
+	return flags.Bool("with-limits", false, "measure the machine's limits in the same run, and print the ratios")
+}
+
+// defaultSpan is enough for a limit: it comes out the same within some percent.
+var defaultSpan = limit.Span{Warmup: 500 * time.Millisecond, Duration: 2 * time.Second}
+
+// bench is one run of a benchmark command.
+type bench struct {
+	terminal *terminal.Terminal
+	benchFlags
+	ctx       context.Context
+	suite     *suite.Suite
+	writer    report.Writer // shows and keeps rows
+	directory *report.Directory
+	scratch   *limit.Scratch // on the server's disk, or else here
+	files     []io.Closer
+}
+
+// startBench opens the outputs and prints what the figures will depend on.
+func startBench(c *terminal.Terminal, ctx context.Context, flags benchFlags, repeats int) (*bench, error) {
+	b := &bench{terminal: c, benchFlags: flags, ctx: ctx, writer: report.Table(c.Out)}
+	if c.JSON {
+		b.writer = report.JSON(c.Out)
+	}
+	if flags.csv != "" {
+		file, err := os.Create(flags.csv)
+		if err != nil {
+			return nil, err
+		}
+		b.files = append(b.files, file)
+		b.writer = report.Both(b.writer, report.CSV(file))
+	}
+	shown := b.writer
+	if flags.keep != "" {
+		directory, err := report.OpenDirectory(flags.keep)
+		if err != nil {
+			return nil, err
+		}
+		b.directory = directory
+		b.writer = report.Both(b.writer, directory)
+	}
+	b.suite = &suite.Suite{
+		Writer: shown, Directory: b.directory, Repeats: repeats,
+		Bar:  func(label string, total int64, u suite.Unit) suite.Bar { return newBar(c, label, total, u) },
+		Line: func(format string, args ...any) { say(c, format, args...) },
+	}
+	if b.part {
+		return b, nil
+	}
+	environment, err := b.environment()
+	if err == nil {
+		err = b.writer.Environment(environment)
+	}
+	if err != nil {
+		return nil, b.finish(err)
+	}
+	return b, nil
+}
+
+// finish prints what is held back, also after err, and returns the first thing
+// that went wrong.
+func (b *bench) finish(err error) error {
+	err = cmp.Or(err, b.writer.Close())
+	for _, file := range b.files {
+		err = cmp.Or(err, file.Close())
+	}
+	if b.directory != nil && !b.part {
+		page, e := report.Summarize(b.keep)
+		if err = cmp.Or(err, e); e == nil {
+			say(b.terminal, "%s", page)
+		}
+	}
+	return err
+}
+
+// environment looks at the machine and measures what a sync costs.
+func (b *bench) environment() (report.Environment, error) {
+	directory, remark := b.data, ""
+	if b.fleetDisk != "" {
+		directory = b.fleetDisk
+	}
+	if directory == "" {
+		directory, remark = ".", ", which may not be the server's disk (--data)"
+	}
+	disk, err := limit.LookAtDisk(directory)
+	if err != nil {
+		return report.Environment{}, err
+	}
+	if b.scratch, err = limit.NewScratch(directory); err != nil {
+		return report.Environment{}, err
+	}
+	b.files = append(b.files, b.scratch)
+	cost, err := b.scratch.Sync(b.ctx, 2<<10, syncTime)
+	return report.Environment{
+		Machine:   limit.Machine(),
+		Disk:      disk.String() + remark,
+		Fdatasync: cost,
+		Software:  "strandline " + terminal.ReadVersion().Exact() + b.fleetSoftware,
+	}, err
+}
+
+// syncTime gives several thousand syncs on a fast disk and dozens on a slow one.
+const syncTime = 500 * time.Millisecond
+
+// note explains a result, to people only.
+func note(c *terminal.Terminal, format string, args ...any) { say(c, "note: "+format, args...) }
+
+// say tells how things go, to people only.
+func say(c *terminal.Terminal, format string, args ...any) {
+	if !c.JSON {
+		fmt.Fprintf(c.Err, format+"\n", args...)
+	}
+}
+
+// onSubjects opens the outputs, runs do for one subject after the other, and
+// closes them. A benchmark that goes wrong on one subject is not begun on the
+// next.
+func onSubjects(c *terminal.Terminal, command *cobra.Command, flags benchFlags, targets targetFlags, keep int64, do func(*bench, suite.Subject) error) error {
+	data := flags.serverData(c.Servers)
+	run, err := startBenchOn(c, command, &flags, targets)
+	if err != nil {
+		return err
+	}
+	subjects, err := targets.subjects(c, data, keep)
+	for _, s := range subjects {
+		if err == nil {
+			err = explainTarget(s, do(run, s))
+		}
+	}
+	return run.finish(err)
+}
+
+// startBenchOn checks what the flags name before anything is begun.
+func startBenchOn(c *terminal.Terminal, command *cobra.Command, flags *benchFlags, targets targetFlags) (*bench, error) {
+	subjects, err := targets.subjects(c, flags.serverData(c.Servers), 0)
+	if err != nil {
+		return nil, terminal.Misused(command, "%w", err)
+	}
+	for _, s := range subjects {
+		err := reachable(s)
+		if errors.As(err, new(*client.Error)) {
+			return nil, terminal.Hinted(terminal.Misused(command, "%w", err), terminal.BeyondHint)
+		}
+		if err != nil {
+			return nil, terminal.Misused(command, "%w", err)
+		}
+		if flags.data == "" {
+			flags.data = s.Files // whose disk the environment tells of
+		}
+	}
+	if err := cmp.Or(terminal.NotNegative(command, "replicas"), targets.checkTLS(command, subjects)); err != nil {
+		return nil, err
+	}
+	if targets.repeats < 1 {
+		return nil, terminal.Misused(command, "--repeats %d: at least 1", targets.repeats)
+	}
+	return startBench(c, command.Context(), *flags, targets.repeats)
+}
+
+// reachable tells whether there is a way to a subject. Nobody is asked yet.
+func reachable(s suite.Subject) error {
+	system, err := driver.Open(s.Address, s.Options)
+	switch {
+	case errors.Is(err, workload.ErrUnsupported):
+		return nil // a row tells it
+	case err != nil:
+		return err
+	}
+	return system.Close()
+}
+
+// explainTarget says what to do about the error of a target. Those of our own
+// client explain themselves.
+func explainTarget(s suite.Subject, err error) error {
+	if errors.Is(err, workload.ErrForeign) {
+		return terminal.Hinted(err, "choose another --log, or delete this one")
+	}
+	if s.Scheme != driver.Kafka || !driver.Unreachable(err) {
+		return err
+	}
+	hint := "to use another one: --target kafka://HOST:PORT"
+	var broken *net.OpError
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		hint = "to trust whoever signed its certificate: --tls-ca FILE"
+	case errors.As(err, &broken) && broken.Op == "dial": // nobody is there
+	case s.TLS == nil:
+		hint += "\nif this one wants encryption: --tls"
+	default:
+		hint += "\nif this one does not encrypt: leave out --tls"
+	}
+	return terminal.Hinted(terminal.Unreachable(err), hint)
+}

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"github.com/spf13/cobra"
+
+	"strandline.dev/bench/limit"
+	"strandline.dev/bench/report"
+	"strandline.dev/bench/suite"
+	"strandline.dev/bench/workload"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func newBenchRead(c *terminal.Terminal) *cobra.Command {
+	var (
+		common     benchFlags
+		targets    targetFlags
+		bytes      = terminal.Size(4 << 30)
+		value      = terminal.Size(2 << 10)
+		readers    []int
+		log        string
+		withLimits *bool
+	)
+	command := &cobra.Command{
+		Use:   "read",
+		Short: "Throughput of long reads by one reader and by several",
+		Long: `A log is filled with records, if it is not full from an earlier run, and read
+from one end to the other; several readers begin at different places and
+together read everything once. Every record is checked against what was written
+(client=fetch decodes none: it checks the batches).
+
+If the files are on this machine (--data, or &data=DIR of a target), everything is
+measured twice, from the disk (uncached: the files' pages are dropped before) and
+from the kernel's cache, and so is reading the same files without a log in between
+(cat). Otherwise the cache is as it happens to be. The log stays for the next run;
+"strandline log delete bench-read" removes it.`,
+		Example: `  strandline bench read --size 1GiB --readers 1,4
+  strandline bench read --data ./strandline-data --with-limits --json`,
+		Args: terminal.Named(),
+		RunE: func(command *cobra.Command, _ []string) error {
+			load := suite.Reads{
+				Reads:   workload.Reads{Records: int64(bytes / max(value, 1)), ValueBytes: int(value)},
+				Readers: readers, Log: log, Keep: true, Cat: true,
+			}
+			if err := load.Validate(); err != nil {
+				return terminal.Misused(command, "%w", err)
+			}
+			for _, n := range readers {
+				if n < 1 || int64(n) > load.Records {
+					return terminal.Misused(command, "--readers %d: 1 to the number of records, %d", n, load.Records)
+				}
+			}
+			return onSubjects(c, command, common, targets, 0, func(b *bench, s suite.Subject) error {
+				rates, err := b.suite.Reads(b.ctx, s, load)
+				if err != nil || !*withLimits {
+					return err
+				}
+				return b.withPeer(func(peer *limit.Peer) error { return b.readLimits(peer, readers, rates) })
+			})
+		},
+	}
+	flags := command.Flags()
+	common.register(flags)
+	targets.register(command)
+	flags.Var(&bytes, "size", "size of the log: values alone")
+	flags.Var(&value, "value", "size of a value, at least 16B")
+	flags.IntSliceVar(&readers, "readers", []int{1, 4}, "numbers of readers to measure")
+	flags.StringVar(&log, "log", "bench-read", "log to fill and read; only this benchmark may append to it")
+	withLimits = common.limitsFlag(flags)
+	return command
+}
+
+func (b *bench) readLimits(peer *limit.Peer, readers []int, rates map[int]float64) error {
+	streams := make(map[int]float64, len(readers))
+	for _, n := range readers {
+		moved, err := b.grpcStream(peer, n)
+		if err != nil {
+			return err
+		}
+		streams[n] = moved.MiBPerSecond()
+	}
+	for _, n := range readers {
+		if err := b.writer.Row(report.Ratio("read", grpcStream, n, rates[n]/streams[n])); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+// Package cluster is the commands about a cluster and its nodes.
+package cluster
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/internal/cli/terminal"
+)
+
+func New(c *terminal.Terminal) *cobra.Command {
+	return terminal.Group(&cobra.Command{
+		Use:   "cluster",
+		Short: "Form a cluster, look at it, and change its nodes",
+		Long: `Form a cluster, look at it, and change its nodes, which are called by the names
+that they were started with (serve --node-name). A change may be asked of any
+node; give several with --server, so that one that is down does not matter.
+docs/operations.md goes through it step by step.`,
+		Example: `  strandline cluster status --server 127.0.0.1:7171,127.0.0.1:7172
+  strandline cluster replace-node c --with d`,
+	},
+		newClusterStatus(c),
+		newClusterInit(c),
+		newClusterAddNode(c),
+		newClusterToken(c),
+		newClusterRemoveNode(c),
+		newClusterReplaceNode(c),
+		newClusterRebalance(c),
+		newClusterTransferLeader(c),
+	)
+}
+
+// showChange prints a change of the cluster that was made.
+func showChange(c *terminal.Terminal, object any, format string, args ...any) error {
+	return c.Show(object, func(out io.Writer) { fmt.Fprintf(out, format+"\n", args...) })
+}
+
+// nodeArguments gives a command names of nodes as arguments.
+func nodeArguments(command *cobra.Command, names ...string) *cobra.Command {
+	command.Args = terminal.Named(names...)
+	command.ValidArgsFunction = cobra.NoFileCompletions
+	return command
+}

@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func someCluster() client.ClusterStatus {
+	return client.ClusterStatus{
+		ClusterID: "K7", Nodes: []client.NodeStatus{
+			{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 1 << 30, BytesTotal: 2 << 30},
+			{ID: 2, Name: "b", Address: "127.0.0.1:7172"},
+		},
+		Logs: []client.LogStatus{{
+			Name: "orders", ID: 3, Leader: "a", Term: 5, End: 100,
+			Replicas: []client.ReplicaStatus{
+				{Replica: 7, Node: "a", Role: client.Voter, End: 100, State: client.Leads},
+				{Replica: 8, Node: "b", Role: client.Learner, End: 40, Lag: 60, State: client.Unreachable, Problem: "the disk failed"},
+			},
+		}, {
+			Name: "young", ID: 4,
+			Replicas: []client.ReplicaStatus{
+				{Replica: 9, Node: "a", Role: client.Voter, End: 5, State: client.UnknownState},
+				{Replica: 10, Node: "b", Role: client.Voter, State: client.Unreachable, Problem: "the node does not answer"},
+				{Role: client.Missing, State: client.UnknownState},
+			},
+		}},
+	}
+}
+
+// The JSON is a promise to scripts: names, order and all.
+func TestAClusterAsJSON(t *testing.T) {
+	var out bytes.Buffer
+	c := &terminal.Terminal{Out: &out, JSON: true}
+	require.NoError(t, showCluster(c, someCluster()))
+	require.Equal(t, `{"cluster":"K7",`+
+		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648},`+
+		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null}],`+
+		`"logs":[{"name":"orders","id":3,"leader":"a","term":5,"start":0,"end":100,"healthy":false,"replicas":[`+
+		`{"replica":7,"node":"a","role":"voter","end":100,"lag":0,"state":"leader","problem":""},`+
+		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}]},`+
+		`{"name":"young","id":4,"leader":"","term":0,"start":null,"end":null,"healthy":false,"replicas":[`+
+		`{"replica":9,"node":"a","role":"voter","end":5,"lag":null,"state":"unknown","problem":""},`+
+		`{"replica":10,"node":"b","role":"voter","end":null,"lag":null,"state":"unreachable","problem":"the node does not answer"},`+
+		`{"replica":0,"node":"","role":"missing","end":null,"lag":null,"state":"unknown","problem":""}]}]}`+"\n", out.String())
+	out.Reset()
+	require.NoError(t, showCluster(c, client.ClusterStatus{}))
+	require.JSONEq(t, `{"cluster":"","nodes":[],"logs":[]}`, out.String(), "lists are never null")
+}
+
+func TestAClusterAsATable(t *testing.T) {
+	var out bytes.Buffer
+	c := &terminal.Terminal{Out: &out}
+	require.NoError(t, showCluster(c, someCluster()))
+	require.Equal(t, `cluster K7
+
+NODE  ADDRESS         ALIVE  FREE     OF       VERSION
+a     127.0.0.1:7171  yes    1GiB     2GiB     v1
+b     127.0.0.1:7172  no     unknown  unknown  unknown
+
+LOG     HEALTHY  LEADER   TERM     START    END      REPLICA ON  ROLE     END      LAG      STATE        PROBLEM
+orders  no       a        5        0        100      a           voter    100      0        leader       
+                                                     b           learner  40       60       unreachable  the disk failed
+young   no       unknown  unknown  unknown  unknown  a           voter    5        unknown  unknown      
+                                                     b           voter    unknown  unknown  unreachable  the node does not answer
+                                                                 missing  unknown  unknown  unknown      
+`, out.String())
+}
+
+func TestWhatIsNotHealthyIsNamed(t *testing.T) {
+	require.Equal(t, "orders, young", unhealthy(someCluster()))
+}
+
+func TestTheRangeOfALogWithoutALeaderIsUnknown(t *testing.T) {
+	status := client.ClusterStatus{Logs: []client.LogStatus{{Name: "orders", Replicas: []client.ReplicaStatus{{Node: "a"}}}}}
+	var out bytes.Buffer
+	showReplicas(&out, status.Logs)
+	require.Regexp(t, `orders +no +unknown +unknown +unknown +unknown +a`, out.String())
+	object, err := json.Marshal(NewStatusJSON(status).Logs[0])
+	require.NoError(t, err)
+	require.Contains(t, string(object), `"start":null,"end":null`)
+}

@@ -1,0 +1,33 @@
+package cluster
+
+import (
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func newClusterRemoveNode(c *terminal.Terminal) *cobra.Command {
+	command := nodeArguments(&cobra.Command{
+		Use:   "remove-node NODE",
+		Short: "Take a node out of the cluster, for ever",
+		Long: `Take a node out of the cluster, for ever: its name is not used again, and its data
+is of no use any more. Logs that need its replica to keep their number of
+replicas refuse; "cluster replace-node" moves them first.`,
+		Example: "  strandline cluster remove-node c",
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.WithChange(func(admin *client.Admin) error {
+				if err := admin.RemoveNode(command.Context(), args[0]); err != nil {
+					return terminal.Changing(err)
+				}
+				object := struct {
+					Node    string `json:"node"`
+					Removed bool   `json:"removed"`
+				}{args[0], true}
+				return showChange(c, object, "removed node %s", args[0])
+			})
+		},
+	}, "NODE")
+	command.ValidArgsFunction = terminal.CompleteFirst(c.CompleteNode)
+	return command
+}

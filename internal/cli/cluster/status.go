@@ -1,0 +1,245 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+// statusPause lies between two looks of --wait-healthy.
+const statusPause = 200 * time.Millisecond
+
+func newClusterStatus(c *terminal.Terminal) *cobra.Command {
+	var wait bool
+	timeout := terminal.Duration(time.Minute)
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show all nodes, and of every log its leader and replicas",
+		Long: `Show all nodes, and of every log its leader, term and range, and each replica's
+role, end, lag and state. A log is healthy when it has a leader, and every
+replica votes and keeps up.
+
+--wait-healthy waits until every log is healthy, and ends with exit code 1 if
+that is not so in time.`,
+		Example: `  strandline cluster status
+  strandline cluster status --wait-healthy --timeout 5m
+  strandline cluster status --json | jq '.logs[] | select(.healthy | not)'`,
+		Args:              terminal.Named(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if command.Flags().Changed("timeout") && !wait {
+				return terminal.Misused(command, "--timeout is for --wait-healthy")
+			}
+			return c.WithAdmin(func(admin *client.Admin) error {
+				if !wait {
+					status, err := admin.ClusterStatus(command.Context())
+					if err != nil {
+						return err
+					}
+					return showCluster(c, status)
+				}
+				status, err := waitHealthy(command.Context(), admin, time.Duration(timeout))
+				if len(status.Logs) > 0 {
+					err = errors.Join(err, showCluster(c, status))
+				}
+				return err
+			})
+		},
+	}
+	command.Flags().BoolVar(&wait, "wait-healthy", false, "wait until every log is healthy")
+	command.Flags().Var(&timeout, "timeout", "how long to wait")
+	return command
+}
+
+// waitHealthy looks until every log is healthy. It returns what it saw last.
+func waitHealthy(ctx context.Context, admin *client.Admin, timeout time.Duration) (client.ClusterStatus, error) {
+	late, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var seen client.ClusterStatus
+	var failed error
+	for {
+		status, err := admin.ClusterStatus(late)
+		var answered *client.Error
+		switch {
+		case err == nil && status.Healthy():
+			return status, nil
+		case err == nil:
+			seen, failed = status, nil
+		case errors.As(err, &answered) && answered.Retryable:
+			failed = err
+		case late.Err() == nil:
+			return seen, err
+		}
+		pause := time.NewTimer(statusPause)
+		select {
+		case <-pause.C:
+			continue
+		case <-late.Done():
+			pause.Stop()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return seen, ctx.Err()
+		case failed != nil:
+			return seen, failed
+		}
+		return seen, fmt.Errorf("not healthy after %v: %s", terminal.Duration(timeout), unhealthy(seen))
+	}
+}
+
+func unhealthy(s client.ClusterStatus) string {
+	var names []string
+	for _, l := range s.Logs {
+		if !l.Healthy {
+			names = append(names, l.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "no log is known"
+	}
+	return strings.Join(names, ", ")
+}
+
+// clusterJSON is a cluster as --json shows it.
+type StatusJSON struct {
+	Cluster string           `json:"cluster"`
+	Nodes   []nodeJSON       `json:"nodes"`
+	Logs    []clusterLogJSON `json:"logs"`
+}
+
+type nodeJSON struct {
+	ID         uint64 `json:"id"`
+	Name       string `json:"name"`
+	Address    string `json:"address"`
+	Alive      bool   `json:"alive"`
+	Version    string `json:"version"`
+	BytesFree  *int64 `json:"bytes_free"` // nil: unknown, it does not answer
+	BytesTotal *int64 `json:"bytes_total"`
+}
+
+type clusterLogJSON struct {
+	Name     string        `json:"name"`
+	ID       uint64        `json:"id"`
+	Leader   string        `json:"leader"`
+	Term     uint64        `json:"term"`
+	Start    *int64        `json:"start"` // nil: unknown, nobody leads it
+	End      *int64        `json:"end"`
+	Healthy  bool          `json:"healthy"`
+	Replicas []replicaJSON `json:"replicas"`
+}
+
+type replicaJSON struct {
+	Replica uint64 `json:"replica"`
+	Node    string `json:"node"`
+	Role    string `json:"role"`
+	End     *int64 `json:"end"` // nil: unknown
+	Lag     *int64 `json:"lag"`
+	State   string `json:"state"`
+	Problem string `json:"problem"`
+}
+
+func NewStatusJSON(s client.ClusterStatus) StatusJSON {
+	object := StatusJSON{Cluster: s.ClusterID, Nodes: []nodeJSON{}, Logs: []clusterLogJSON{}}
+	for _, n := range s.Nodes {
+		node := nodeJSON{ID: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version}
+		if n.Alive {
+			node.BytesFree, node.BytesTotal = &n.BytesFree, &n.BytesTotal
+		}
+		object.Nodes = append(object.Nodes, node)
+	}
+	for _, l := range s.Logs {
+		log := clusterLogJSON{
+			Name: l.Name, ID: l.ID, Leader: l.Leader, Term: l.Term,
+			Healthy: l.Healthy, Replicas: []replicaJSON{},
+		}
+		if l.Leader != "" {
+			log.Start, log.End = &l.Start, &l.End
+		}
+		for _, r := range l.Replicas {
+			replica := replicaJSON{Replica: r.Replica, Node: r.Node, Role: string(r.Role), State: string(r.State), Problem: r.Problem}
+			if endKnown(l, r) {
+				replica.End = &r.End
+			}
+			if lagKnown(l, r) {
+				replica.Lag = &r.Lag
+			}
+			log.Replicas = append(log.Replicas, replica)
+		}
+		object.Logs = append(object.Logs, log)
+	}
+	return object
+}
+
+// endKnown reports whether the end of a replica is known: from the leader of the
+// log or, without one, from the replica's own node.
+func endKnown(l client.LogStatus, r client.ReplicaStatus) bool {
+	return r.Role != client.Missing && (l.Leader != "" || r.State != client.Unreachable)
+}
+
+// lagKnown reports whether there is a leader that the replica can lag behind.
+func lagKnown(l client.LogStatus, r client.ReplicaStatus) bool {
+	return r.Role != client.Missing && l.Leader != ""
+}
+
+func showCluster(c *terminal.Terminal, s client.ClusterStatus) error {
+	return c.Show(NewStatusJSON(s), func(out io.Writer) {
+		fmt.Fprintf(out, "cluster %s\n\n", s.ClusterID)
+		nodes := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tVERSION")
+		for _, n := range s.Nodes {
+			space := "unknown\tunknown"
+			if n.Alive {
+				space = fmt.Sprintf("%v\t%v", terminal.Size(n.BytesFree), terminal.Size(n.BytesTotal))
+			}
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, yesNo(n.Alive), space, terminal.OrUnknown(n.Version))
+		}
+		nodes.Flush()
+		fmt.Fprintln(out)
+		showReplicas(out, s.Logs)
+	})
+}
+
+// showReplicas prints a line for each replica; what is the log's stands in the
+// first of them.
+func showReplicas(out io.Writer, logs []client.LogStatus) {
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "LOG\tHEALTHY\tLEADER\tTERM\tSTART\tEND\tREPLICA ON\tROLE\tEND\tLAG\tSTATE\tPROBLEM")
+	for _, l := range logs {
+		led := "unknown\tunknown\tunknown\tunknown"
+		if l.Leader != "" {
+			led = fmt.Sprintf("%s\t%d\t%d\t%d", l.Leader, l.Term, l.Start, l.End)
+		}
+		log := fmt.Sprintf("%s\t%s\t%s", l.Name, yesNo(l.Healthy), led)
+		for _, r := range l.Replicas {
+			end, lag := "unknown", "unknown"
+			if endKnown(l, r) {
+				end = fmt.Sprint(r.End)
+			}
+			if lagKnown(l, r) {
+				lag = fmt.Sprint(r.Lag)
+			}
+			fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", log, r.Node, r.Role, end, lag, r.State, r.Problem)
+			log = "\t\t\t\t\t"
+		}
+		if len(l.Replicas) == 0 {
+			fmt.Fprintln(columns, log)
+		}
+	}
+	columns.Flush()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

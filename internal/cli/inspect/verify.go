@@ -1,0 +1,332 @@
+// Package inspect is the commands that judge without a cluster: a data directory
+// (verify), a history (check), and a machine (doctor).
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
+)
+
+const verifyHelp = `Read every byte that a node has stored, while the node is stopped, and compare
+it with its checksums: the frames of all segments, their headers and indexes, the
+snapshots, and whether a file is missing. DIR is the data directory of a node, or
+that of one replica in it (DIR/logs/LOG/REPLICA). Nothing is changed. A file that
+belongs to another replica, log or cluster is damage, whatever its name.
+
+What is damaged is listed by file, with the bytes, the entries and the offsets of
+the records that are lost with them, and with what can be done. A torn tail is no
+damage: it was never acknowledged, and the next start cuts it.
+
+Exit code 0 if all is whole, 1 if something is damaged or cannot be read.`
+
+func NewVerify(c *terminal.Terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:     "verify DIR",
+		Short:   "Check the files of a stopped node against their checksums",
+		Long:    verifyHelp,
+		Example: "  strandline verify /var/lib/strandline\n  strandline verify strandline-data/logs/3/7 --json",
+		Args:    terminal.Named("DIR"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return verifyPaths(c, command.Context(), filepath.Clean(args[0]))
+		},
+	}
+}
+
+func verifyPaths(c *terminal.Terminal, ctx context.Context, dir string) error {
+	replicas, data, err := findReplicas(dir)
+	if err != nil {
+		return err
+	}
+	lock, err := lockData(data)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	cluster, whole, err := verifyNode(c, data)
+	if err != nil {
+		return err
+	}
+	damaged := 0
+	for _, r := range replicas {
+		if err := verifyReplica(c, ctx, data, cluster, &r); err != nil {
+			return err
+		}
+		if r.State != stateWhole {
+			damaged++
+		}
+	}
+	if damaged > 0 {
+		return fmt.Errorf("%d of %d replicas are damaged", damaged, len(replicas))
+	}
+	if !whole {
+		return fmt.Errorf("the node's own files in %s are damaged", data)
+	}
+	return nil
+}
+
+// verifyNode shows which of the node's own files are damaged, and returns the
+// cluster they belong to; empty if that is not known.
+func verifyNode(c *terminal.Terminal, data string) (cluster string, whole bool, err error) {
+	if data == "" {
+		return "", true, nil
+	}
+	cluster, damage, err := node.CheckData(vfs.OS(), data)
+	if err != nil || len(damage) == 0 {
+		return cluster, true, err
+	}
+	files := nodeFilesJSON{Dir: data, State: stateDamaged}
+	for _, d := range damage {
+		files.Damage = append(files.Damage, fileDamageJSON{d.Path, d.Detail})
+	}
+	return cluster, false, c.Show(files, files.print)
+}
+
+// nodeFilesJSON is what verify shows of the node's own files, if one is damaged.
+type nodeFilesJSON struct {
+	Dir    string           `json:"dir"`
+	State  string           `json:"state"`
+	Damage []fileDamageJSON `json:"damage"`
+}
+
+type fileDamageJSON struct {
+	File   string `json:"file"`
+	Detail string `json:"detail"`
+}
+
+func (f nodeFilesJSON) print(out io.Writer) {
+	fmt.Fprintf(out, "%s: the node's own files are damaged\n", f.Dir)
+	for _, d := range f.Damage {
+		fmt.Fprintf(out, "  %s: %s\n", d.File, d.Detail)
+	}
+}
+
+// verifyReplica looks at one replica and shows what it found.
+func verifyReplica(c *terminal.Terminal, ctx context.Context, data, cluster string, r *verifyJSON) error {
+	o := store.Options{}
+	if cluster != "" && r.Replica > 0 {
+		o.Owner = segment.Owner{Cluster: cluster, Log: r.Log, Replica: r.Replica}
+	}
+	if data != "" {
+		o.Watermark = node.WatermarkPath(data, r.Log, r.Replica)
+	}
+	var bar *terminal.Progress
+	told := int64(0)
+	report, err := repair.Survey(ctx, vfs.OS(), r.Dir, o, func(done, total int64) {
+		if bar == nil {
+			bar = c.NewProgress(true, r.name(), total, terminal.UnitBytes)
+		}
+		bar.Add(done - told)
+		told = done
+	})
+	bar.Close()
+	switch {
+	case errors.Is(err, segment.ErrNoLog):
+		report = &repair.Report{} // its creation did not finish
+	case err != nil:
+		return err
+	}
+	r.take(report)
+	return c.Show(r, r.print)
+}
+
+// What verify says of a replica.
+const (
+	stateWhole   = "whole"
+	stateDamaged = "damaged"
+	stateLost    = "lost" // what others have does not mend it
+)
+
+// verifyJSON is what verify shows of a replica.
+type verifyJSON struct {
+	Log       uint64       `json:"log"`
+	Replica   uint64       `json:"replica"`
+	Dir       string       `json:"dir"`
+	State     string       `json:"state"`
+	Segments  int          `json:"segments"`
+	Snapshots int          `json:"snapshots"`
+	Bytes     int64        `json:"bytes"`
+	Entries   uint64       `json:"entries"`
+	First     uint64       `json:"first_index"`
+	Last      uint64       `json:"last_index"`
+	Start     int64        `json:"start_offset"` // -1: not known, since its entry is damaged
+	End       int64        `json:"end_offset"`   // committed or not
+	Torn      *tornJSON    `json:"torn,omitempty"`
+	Damage    []damageJSON `json:"damage"`
+	Aside     []string     `json:"kept_aside"`
+}
+
+type tornJSON struct {
+	File     string `json:"file"`
+	Position int64  `json:"position"`
+}
+
+type damageJSON struct {
+	File     string `json:"file"`
+	Position int64  `json:"position"`
+	Bytes    int64  `json:"bytes"`       // 0: the whole file
+	First    uint64 `json:"first_index"` // 0: no entries
+	Last     uint64 `json:"last_index"`
+	Start    int64  `json:"start_offset"`
+	End      int64  `json:"end_offset"`
+	Detail   string `json:"detail"`
+	Mendable bool   `json:"mendable"`
+}
+
+func (r *verifyJSON) take(report *repair.Report) {
+	r.State = stateWhole
+	r.Segments, r.Snapshots, r.Bytes, r.Entries = report.Segments, report.Snapshots, report.Bytes, report.Entries
+	r.First, r.Last, r.Start, r.End = report.First, report.Last, int64(report.Start), int64(report.End)
+	r.Damage, r.Aside = []damageJSON{}, append([]string{}, report.Aside...)
+	if t := report.Torn; t != nil {
+		r.Torn = &tornJSON{t.File, t.Position}
+	}
+	for _, d := range report.Damage {
+		if d.Renew {
+			r.State = stateLost
+		} else if r.State == stateWhole {
+			r.State = stateDamaged
+		}
+		r.Damage = append(r.Damage, damageJSON{
+			File: d.File, Position: d.Position, Bytes: d.Size, First: d.First, Last: d.Last,
+			Start: int64(d.Start), End: int64(d.End), Detail: d.Detail, Mendable: !d.Renew,
+		})
+	}
+}
+
+func (r *verifyJSON) name() string {
+	if r.Replica == 0 {
+		return r.Dir
+	}
+	return fmt.Sprintf("log %d, replica %d", r.Log, r.Replica)
+}
+
+func (r *verifyJSON) print(out io.Writer) {
+	if r.Segments == 0 && r.State == stateWhole {
+		fmt.Fprintf(out, "%s: empty, it was never finished\n", r.name())
+		return
+	}
+	fmt.Fprintf(out, "%s: %s; %d segments, %d snapshots, %v; %d entries, offsets up to %d\n",
+		r.name(), r.State, r.Segments, r.Snapshots, terminal.Size(r.Bytes), r.Entries, r.End)
+	if r.Torn != nil {
+		fmt.Fprintf(out, "  %s ends in a torn tail at byte %d: it was never synced, the next start cuts it\n", r.Torn.File, r.Torn.Position)
+	}
+	for _, d := range r.Damage {
+		fmt.Fprintf(out, "  %s", d.File)
+		if d.Bytes > 0 {
+			fmt.Fprintf(out, ", bytes %d to %d", d.Position, d.Position+d.Bytes)
+		}
+		fmt.Fprintf(out, ": %s\n", d.Detail)
+		if d.First > 0 {
+			fmt.Fprintf(out, "    lost with it: entries %d to %d", d.First, d.Last)
+			if d.End > d.Start {
+				fmt.Fprintf(out, ", offsets %d to %d", d.Start, d.End-1)
+			}
+			fmt.Fprintln(out)
+		}
+	}
+	switch r.State {
+	case stateDamaged:
+		fmt.Fprintln(out, "  A start of the node and its first scrub repair it with what other replicas of the log have. Without one, bring the files back from a copy.")
+	case stateLost:
+		fmt.Fprintln(out, "  This replica may have forgotten its vote: it must come back as a new one, which the others fill. Without others, bring the files back from a copy.")
+	}
+	for _, name := range r.Aside {
+		fmt.Fprintf(out, "  %s was replaced and is kept aside; nothing reads it, delete it when you like\n", filepath.Join(r.Dir, name))
+	}
+}
+
+// findReplicas returns the replicas in dir, and the data directory of the node
+// that they belong to; "" if dir is a replica's, copied from there.
+func findReplicas(dir string) (replicas []verifyJSON, data string, err error) {
+	logs, err := numbered(filepath.Join(dir, "logs"))
+	if err == nil {
+		for _, log := range logs {
+			under := filepath.Join(dir, "logs", strconv.FormatUint(log, 10))
+			ids, err := numbered(under)
+			if err != nil {
+				return nil, "", err
+			}
+			for _, id := range ids {
+				replicas = append(replicas, verifyJSON{Log: log, Replica: id, Dir: filepath.Join(under, strconv.FormatUint(id, 10))})
+			}
+		}
+		return replicas, dir, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	isReplica := slices.ContainsFunc(names, func(e fs.DirEntry) bool {
+		return slices.Contains([]string{".seg", ".snap", ".begin"}, filepath.Ext(e.Name()))
+	})
+	if !isReplica {
+		return nil, "", terminal.Hinted(
+			fmt.Errorf("%s holds no log", dir),
+			"give the --data directory of a node, or the directory of one replica in it: DIR/logs/LOG/REPLICA",
+		)
+	}
+	r := verifyJSON{Dir: dir}
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	above := filepath.Dir(whole)
+	if filepath.Base(filepath.Dir(above)) == "logs" {
+		var errs [2]error
+		r.Log, errs[0] = strconv.ParseUint(filepath.Base(above), 10, 64)
+		r.Replica, errs[1] = strconv.ParseUint(filepath.Base(whole), 10, 64)
+		if errors.Join(errs[:]...) == nil {
+			return []verifyJSON{r}, filepath.Dir(filepath.Dir(above)), nil
+		}
+		r.Log, r.Replica = 0, 0
+	}
+	return []verifyJSON{r}, "", nil
+}
+
+// numbered returns the directories in dir whose names are numbers, rising.
+func numbered(dir string) (ids []uint64, err error) {
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range names {
+		if id, err := strconv.ParseUint(e.Name(), 10, 64); err == nil && e.IsDir() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// lockData keeps a node from starting on the directory meanwhile. One that was
+// never used has no lock, and gets none.
+func lockData(data string) (io.Closer, error) {
+	name := filepath.Join(data, "lock")
+	if _, err := os.Stat(name); data == "" || errors.Is(err, fs.ErrNotExist) {
+		return io.NopCloser(nil), nil
+	}
+	lock, err := vfs.OS().Lock(name)
+	if err != nil {
+		return nil, terminal.Hinted(err, "stop the node that runs on it first; a running node checks what it reads by itself")
+	}
+	return lock, nil
+}

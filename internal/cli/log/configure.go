@@ -1,0 +1,77 @@
+package log
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func newLogConfigure(c *terminal.Terminal) *cobra.Command {
+	var (
+		age    terminal.Duration
+		bytes  terminal.Size
+		fenced bool
+		copies int
+	)
+	command := c.OneLog(&cobra.Command{
+		Use:   "configure LOG",
+		Short: "Change how long a log keeps its records, how many nodes hold it, and who may append",
+		Long: `Change how long a log keeps its records, how many nodes hold it, and who may
+append. What is not given stays as it is; a limit of 0 is lifted. What the new limits
+do not cover is trimmed within seconds.
+
+With --replicas, replicas come and go while the log takes appends; "cluster status"
+shows how far they are. Those that there is no node for come when there is one.
+
+With --fenced, appends without a writer term are refused once a term has been
+acquired: "strandline writer acquire". Without it they are not fenced.`,
+		Example: `  strandline log configure orders --retention 7d
+  strandline log configure orders --retention 0s --retention-bytes 100GiB
+  strandline log configure orders --replicas 3
+  strandline log configure orders --fenced`,
+		RunE: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("replicas") && copies < 1 {
+				return terminal.Misused(command, "--replicas %d: at least 1", copies)
+			}
+			return c.WithChange(func(admin *client.Admin) error {
+				info, err := admin.Info(command.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				config := info.Config
+				if copies > 0 {
+					config.Replicas = copies
+				}
+				if command.Flags().Changed("retention") {
+					config.Retention = time.Duration(age)
+				}
+				if command.Flags().Changed("retention-bytes") {
+					config.RetentionBytes = int64(bytes)
+				}
+				if command.Flags().Changed("fenced") {
+					config.Fenced = fenced
+				}
+				if info, err = admin.ConfigureLog(command.Context(), args[0], config); err != nil {
+					return terminal.Changing(err)
+				}
+				return showLog(c, info)
+			})
+		},
+	})
+	retentionFlags(command.Flags(), &age, &bytes)
+	command.Flags().IntVar(&copies, "replicas", 0, "how many `nodes` hold the log")
+	command.Flags().BoolVar(&fenced, "fenced", false, fencedHelp)
+	command.MarkFlagsOneRequired("retention", "retention-bytes", "replicas", "fenced")
+	return command
+}
+
+const fencedHelp = "refuse appends without a writer term, once one has been acquired"
+
+func retentionFlags(flags *pflag.FlagSet, age *terminal.Duration, bytes *terminal.Size) {
+	flags.Var(age, "retention", "trim records older than this, such as 1m or 7d; 0: never")
+	flags.Var(bytes, "retention-bytes", "trim the oldest records beyond this, such as 10GiB; 0: never")
+}

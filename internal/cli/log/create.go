@@ -1,0 +1,69 @@
+package log
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func newLogCreate(c *terminal.Terminal) *cobra.Command {
+	var (
+		age    terminal.Duration
+		bytes  terminal.Size
+		stored terminal.Durability
+		copies int
+		fenced bool
+	)
+	command := &cobra.Command{
+		Use:   "create LOG",
+		Short: "Create a log",
+		Long: `Create a log. A name is 1 to 249 characters out of a-z A-Z 0-9 . _ -; names
+that begin with "_strandline", "_catalog" and "_offsets" are the system's. Durability is what an acknowledgement rests on: "disk" means
+fsynced on a majority of replicas, "memory" means in the memory of a majority;
+it cannot be changed later. With 3 replicas a log survives the loss of one node,
+with 5 that of two. Replicas that there is no node for yet come when there is one:
+until then "cluster status" shows them as missing.`,
+		Example: `  strandline log create orders
+  strandline log create orders --retention 1m --retention-bytes 10GiB
+  strandline log create orders --replicas 3
+  strandline log create scratch --durability memory`,
+		Args:              terminal.Named("LOG"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("replicas") && copies < 1 {
+				return terminal.Misused(command, "--replicas %d: at least 1", copies)
+			}
+			config := client.LogConfig{
+				Durability:     client.Durability(stored),
+				Retention:      time.Duration(age),
+				RetentionBytes: int64(bytes),
+				Replicas:       copies,
+				Fenced:         fenced,
+			}
+			return c.WithChange(func(admin *client.Admin) error {
+				info, err := admin.CreateLog(command.Context(), args[0], config)
+				if err != nil {
+					return terminal.Changing(err)
+				}
+				return c.Show(newLogJSON(info), func(out io.Writer) {
+					fmt.Fprintf(out, "created log %s (%v, %s)\n", info.Name, info.Config.Durability, replicas(info))
+					if info.Problem != "" {
+						fmt.Fprintln(out, info.Problem)
+					}
+				})
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.Var(&stored, "durability", "disk or memory")
+	flags.IntVar(&copies, "replicas", 0, "how many `nodes` hold the log (default: 3, or as many as there are nodes)")
+	retentionFlags(flags, &age, &bytes)
+	flags.BoolVar(&fenced, "fenced", false, fencedHelp)
+	terminal.CompleteWords(command, "durability", "disk", "memory")
+	return command
+}

@@ -1,0 +1,148 @@
+// Package log is the commands about logs: create, list, configure, trim, delete.
+package log
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func New(c *terminal.Terminal) *cobra.Command {
+	return terminal.Group(&cobra.Command{
+		Use:   "log",
+		Short: "Create, list, change, trim and delete logs",
+		Example: `  strandline log create orders --retention 7d
+  strandline log list`,
+	},
+		newLogCreate(c),
+		newLogList(c),
+		newLogInfo(c),
+		newLogConfigure(c),
+		newLogTrim(c),
+		newLogDelete(c),
+	)
+}
+
+// logJSON is a log as --json shows it.
+type logJSON struct {
+	Log            string  `json:"log"`
+	ID             uint64  `json:"id"`
+	Durability     string  `json:"durability"`
+	RetentionS     float64 `json:"retention_s"`
+	RetentionBytes int64   `json:"retention_bytes"`
+	Replicas       int     `json:"replicas"` // that it wants
+	ReplicasNow    int     `json:"replicas_now"`
+	Fenced         bool    `json:"fenced"`
+	Created        string  `json:"created"`
+	StartOffset    *int64  `json:"start_offset"` // nil: unknown
+	EndOffset      *int64  `json:"end_offset"`
+	BytesUsed      *int64  `json:"bytes_used"`
+	BytesFree      int64   `json:"bytes_free"`
+	WriterTerm     uint64  `json:"writer_term"`
+	OpenSessions   int     `json:"open_sessions"`
+	Leader         string  `json:"leader"`
+	LeaderTerm     uint64  `json:"leader_term"`
+	Sealed         bool    `json:"sealed"`
+	Problem        string  `json:"problem,omitempty"`
+}
+
+func newLogJSON(i client.LogInfo) logJSON {
+	known := func(n int64) *int64 {
+		if i.Unknown {
+			return nil
+		}
+		return &n
+	}
+	return logJSON{
+		Log: i.Name, ID: i.ID,
+		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
+		Replicas: i.Config.Replicas, ReplicasNow: len(i.Replicas),
+		Fenced:      i.Config.Fenced,
+		Created:     i.Created.UTC().Format(time.RFC3339),
+		StartOffset: known(i.Start), EndOffset: known(i.End),
+		BytesUsed: known(i.BytesUsed), BytesFree: i.BytesFree,
+		WriterTerm: i.WriterTerm, OpenSessions: i.OpenSessions,
+		Leader: i.Leader, LeaderTerm: i.LeaderTerm,
+		Sealed: i.Sealed, Problem: i.Problem,
+	}
+}
+
+// showLog prints all that is known of one log.
+func showLog(c *terminal.Terminal, i client.LogInfo) error {
+	return c.Show(newLogJSON(i), func(out io.Writer) {
+		terminal.Fields(out,
+			"log", i.Name,
+			"durability", promise(i.Config.Durability),
+			"retention", retention(i.Config),
+			"held by", replicas(i),
+			"offsets", fmt.Sprintf("[%d, %d), %s", i.Start, i.End, terminal.Counted(i.End-i.Start, "record")),
+			"space", fmt.Sprintf("%v used, %v free", terminal.Size(i.BytesUsed), terminal.Size(i.BytesFree)),
+			"writer term", writerTerm(i),
+			"sessions", fmt.Sprintf("%d open", i.OpenSessions),
+			"leader", fmt.Sprintf("%s, term %d", terminal.OrUnknown(i.Leader), i.LeaderTerm),
+			"created", i.Created.Local().Format(time.RFC3339),
+		)
+		if i.Sealed {
+			terminal.Fields(out, "sealed", "takes no more appends")
+		}
+		if i.Problem != "" {
+			terminal.Fields(out, "problem", i.Problem)
+		}
+	})
+}
+
+// writerTerm tells the newest term, and what becomes of appends without one.
+func writerTerm(i client.LogInfo) string {
+	switch {
+	case i.Config.Fenced && i.WriterTerm > 0:
+		return fmt.Sprintf("%d; appends without a term are refused", i.WriterTerm)
+	case i.Config.Fenced:
+		return "0; once one is acquired, appends without a term are refused"
+	}
+	return fmt.Sprint(i.WriterTerm)
+}
+
+// promise says what an acknowledgement of the log rests on.
+func promise(d client.Durability) string {
+	if d == client.Memory {
+		return "memory: in the memory of a majority, nothing on disk"
+	}
+	return "disk: fsynced on a majority"
+}
+
+func retention(config client.LogConfig) string {
+	age, bytes := terminal.Duration(config.Retention), terminal.Size(config.RetentionBytes)
+	switch {
+	case age == 0 && bytes == 0:
+		return "everything is kept until it is trimmed"
+	case bytes == 0:
+		return fmt.Sprintf("trimmed after %v", age)
+	case age == 0:
+		return fmt.Sprintf("trimmed beyond %v", bytes)
+	default:
+		return fmt.Sprintf("trimmed after %v or beyond %v", age, bytes)
+	}
+}
+
+// replicas tells how many copies there are and, if known, where.
+func replicas(i client.LogInfo) string {
+	var nodes []string
+	for _, r := range i.Replicas {
+		nodes = append(nodes, r.Node)
+	}
+	switch {
+	case len(nodes) > 0 && len(nodes) < i.Config.Replicas:
+		return fmt.Sprintf("%d of %d replicas on %s: the others come with more nodes", len(nodes), i.Config.Replicas, strings.Join(nodes, ", "))
+	case len(nodes) > 0:
+		return terminal.Counted(int64(len(nodes)), "replica") + " on " + strings.Join(nodes, ", ")
+	case i.Config.Replicas > 0:
+		return terminal.Counted(int64(i.Config.Replicas), "replica")
+	}
+	return "unknown"
+}

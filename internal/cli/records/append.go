@@ -1,0 +1,222 @@
+// Package records is the commands about records: append, read, and the sessions and
+// writer terms that appends carry.
+package records
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+// flushTime bounds how long an interrupted append waits for the
+// acknowledgements of what it has sent.
+const flushTime = 5 * time.Second
+
+func NewAppend(c *terminal.Terminal) *cobra.Command {
+	var (
+		file       string
+		key        string
+		input      = terminal.FormatText
+		writerTerm uint64
+		keep       bool
+	)
+	command := c.OneLog(&cobra.Command{
+		Use:   "append LOG",
+		Short: "Append records from standard input or a file",
+		Long: `Append records from standard input or a file, and print the first and the last
+offset when all are acknowledged. Records are sent as they come, in order and at
+most once. The input is
+
+  text   a record a line, without its line feed
+  json   a JSON object a line, as "read -o json" writes them; value and key are
+         text, value_base64 and key_base64 any bytes
+  raw    record batches, as "read -o raw" writes them: copies keys, headers,
+         times and bytes exactly
+
+With --keep-offsets raw records get the offsets that they had in the log they come
+from, as a restore wants it: a log without records goes on at the first of them,
+records that the log has are passed over, and a gap is an error. Nobody else may append
+meanwhile.
+
+If an append fails, nothing more is sent. What had been acknowledged is printed
+all the same.`,
+		Example: `  strandline append orders < lines.txt
+  echo '{"key":"42","value":"paid"}' | strandline append orders -i json
+  strandline read orders --from-start -o raw | strandline append copy -i raw
+  strandline append orders -i raw --keep-offsets -f orders.raw`,
+		RunE: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("key") && input != terminal.FormatText {
+				return terminal.Misused(command, "--key is for text: %s input has keys of its own", input)
+			}
+			if keep && input != terminal.FormatRaw {
+				return terminal.Misused(command, "%v", errKeepRaw)
+			}
+			in := c.In
+			if file != "" {
+				opened, err := os.Open(file)
+				if err != nil {
+					return err
+				}
+				defer opened.Close()
+				in = opened
+			}
+			// Who types the records sees them already.
+			p := c.NewProgress(!terminal.IsTerminal(in), "append", terminal.RegularSize(in), terminal.UnitBytes)
+			source := newSource(input, p.Reading(in))
+			if command.Flags().Changed("key") {
+				source = keyed{source, []byte(key)}
+			}
+			if keep {
+				kept, err := keepOffsets(c, command.Context(), args[0], source)
+				if err != nil {
+					return err
+				}
+				source = kept
+			}
+			result, err := appendAll(c, command.Context(), args[0], source, client.WithWriterTerm(writerTerm))
+			p.Close()
+			return errors.Join(showAppended(c, args[0], result, err), terminal.Changing(err))
+		},
+	})
+	flags := command.Flags()
+	flags.StringVarP(&file, "file", "f", "", "read from this `file` instead of standard input")
+	flags.StringVar(&key, "key", "", "give every record this key")
+	flags.BoolVar(&keep, "keep-offsets", false, "give raw records the offsets that they had; those that the log has already are passed over")
+	flags.VarP(&input, "input", "i", "text, json or raw")
+	flags.Uint64Var(&writerTerm, "writer-term", 0, "append only while this `term` holds the log; 0: not fenced")
+	terminal.CompleteWords(command, "input", "text", "json", "raw")
+	_ = command.MarkFlagFilename("file")
+	return command
+}
+
+// appended adds up what has been acknowledged.
+type appended struct {
+	mu          sync.Mutex
+	count       int64
+	first, last int64
+	failed      error // the first failure; nothing is sent after it
+}
+
+// acknowledge is called once for each record, from any goroutine.
+func (a *appended) acknowledge(offset int64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		if a.failed == nil {
+			a.failed = err
+		}
+		return
+	}
+	if a.count == 0 {
+		a.first, a.last = offset, offset
+	}
+	a.count++
+	a.first, a.last = min(a.first, offset), max(a.last, offset)
+}
+
+func (a *appended) failure() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failed
+}
+
+// append sends all records of the source and waits for their answers. It is
+// done when the source ends, with its first failure, or when ctx ends; what was
+// sent by then is still waited for, for a while.
+func appendAll(c *terminal.Terminal, ctx context.Context, log string, source source, options ...client.ProducerOption) (*appended, error) {
+	result := &appended{}
+	waiting := c.NewWaitNotice()
+	defer waiting.Stop()
+	connection, err := c.Connect(client.WithTroubleHandler(waiting.Trouble))
+	if err != nil {
+		return result, err
+	}
+	defer connection.Close()
+	waiting.Trouble(log, terminal.ErrNoAnswer)
+	producer, err := connection.Producer(ctx, log, options...)
+	if err != nil {
+		return result, err
+	}
+	waiting.Trouble(log, nil)
+
+	// Reading standard input cannot be interrupted, so it has a goroutine that
+	// an interrupted command leaves behind; the process ends soon after.
+	sent := make(chan error, 1)
+	go func() { sent <- send(ctx, producer, source, result) }()
+	select {
+	case err = <-sent:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	if ctx.Err() == nil {
+		flush = ctx
+	}
+	defer cancel()
+	closed := producer.Close(flush)
+	// What the log said matters more than that we stopped because of it.
+	return result, cmp.Or(result.failure(), err, closed)
+}
+
+func send(ctx context.Context, producer *client.Producer, source source, result *appended) error {
+	for result.failure() == nil {
+		r, err := source.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		acknowledge := result.acknowledge
+		if _, kept := source.(*keptSource); kept {
+			acknowledge = acknowledgedAt(r.Offset, acknowledge)
+		}
+		if err := producer.SendFunc(ctx, r, acknowledge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showAppended prints what was acknowledged. After a failure that is only of
+// interest if something was.
+func showAppended(c *terminal.Terminal, log string, a *appended, failed error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if failed != nil && a.count == 0 {
+		return nil
+	}
+	object := struct {
+		Log         string `json:"log"`
+		Records     int64  `json:"records"`
+		FirstOffset *int64 `json:"first_offset,omitempty"`
+		LastOffset  *int64 `json:"last_offset,omitempty"`
+	}{Log: log, Records: a.count}
+	if a.count > 0 {
+		object.FirstOffset, object.LastOffset = &a.first, &a.last
+	}
+	return c.Show(object, func(out io.Writer) {
+		if a.count == 0 {
+			fmt.Fprintf(out, "appended nothing to %s\n", log)
+			return
+		}
+		fmt.Fprintf(out, "appended %s to %s, %s\n", terminal.Counted(a.count, "record"), log, offsets(a.first, a.last))
+	})
+}
+
+func offsets(first, last int64) string {
+	if first == last {
+		return fmt.Sprintf("offset %d", first)
+	}
+	return fmt.Sprintf("offsets %d to %d", first, last)
+}

@@ -1,0 +1,194 @@
+package records
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func NewRead(c *terminal.Terminal) *cobra.Command {
+	var want readFlags
+	command := c.OneLog(&cobra.Command{
+		Use:   "read LOG",
+		Short: "Read records, from any offset or time, or follow the tail",
+		Long: `Read records and write them to standard output:
+
+  text   the value and a line feed; keys and headers are left out
+  json   a JSON object a line: offset, timestamp, key, value, headers. Bytes that
+         are not text are in key_base64 and value_base64; a null is left out
+  raw    record batches (Kafka's format v2), exact in every byte; for "append -i raw"
+
+Without --from, --from-start, --tail or --since, reading begins at the oldest
+record that is still there. It ends at the end of the log, or at the first limit
+reached; with --follow it waits for more at the end. Ctrl-C ends --follow with
+exit code 0.
+
+Reading is linearizable: it includes everything acknowledged before it began.
+With --consistency it may be otherwise, and then the first of --server that
+serves is read from, whether it leads or not:
+
+  any             what that node knows to be committed; needs no leader
+  at-least=N      at least up to offset N: waits until the node has heard of it
+  max-age=500ms   what is served was the whole log at most that long ago`,
+		Example: `  strandline read orders --from 0 --count 10
+  strandline read orders --tail --follow
+  strandline read orders --since 5m -o json | jq .value
+  strandline read orders --follow --from-follower --consistency max-age=1s
+  strandline read orders -o raw | strandline append copy -i raw`,
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := terminal.NotNegative(command, "from", "until", "count"); err != nil {
+				return err
+			}
+			if err := terminal.AtLeastOne(command, "count", "max-bytes"); err != nil {
+				return err
+			}
+			if c.JSON {
+				want.output = terminal.FormatJSON
+			}
+			ctx := command.Context()
+			err := readTo(c, ctx, args[0], want.options(command), want)
+			if want.follow && ctx.Err() != nil && errors.Is(err, client.ErrCancelled) {
+				return nil
+			}
+			return err
+		},
+	})
+	want.register(command)
+	return command
+}
+
+// readFlags are what to read and how to write it.
+type readFlags struct {
+	from      int64
+	fromStart bool
+	tail      bool
+	since     terminal.Moment
+	count     int64
+	maxBytes  terminal.Size
+	until     int64
+	untilTime terminal.Moment
+	follow    bool
+	output    terminal.Format
+	fresh     consistency
+	follower  bool
+}
+
+func (f *readFlags) register(command *cobra.Command) {
+	f.output = terminal.FormatText
+	flags := command.Flags()
+	flags.Int64Var(&f.from, "from", 0, "begin at this `offset`")
+	flags.BoolVar(&f.fromStart, "from-start", false, "begin at the oldest record that is still there (the default)")
+	flags.BoolVar(&f.tail, "tail", false, "begin after the newest record")
+	flags.Var(&f.since, "since", "begin with the first record appended at or after this time, such as 2030-01-31T08:00:00Z or 5m (ago)")
+	flags.BoolVar(&f.follow, "follow", false, "wait for more records at the end of the log")
+	flags.Int64Var(&f.count, "count", 0, "stop after this `number` of records")
+	flags.Var(&f.maxBytes, "max-bytes", "stop after about so many bytes of batches as stored, such as 10MiB")
+	flags.Int64Var(&f.until, "until", 0, "stop before this `offset`")
+	flags.Var(&f.untilTime, "until-time", "stop before the first record appended at or after this time")
+	flags.VarP(&f.output, "output", "o", "text, json or raw")
+	flags.Var(&f.fresh, "consistency", "linearizable, any, at-least=OFFSET or max-age=500ms (default linearizable)")
+	flags.BoolVar(&f.follower, "from-follower", false, "read from a replica that does not lead, as long as there is one")
+	terminal.CompleteWords(command, "consistency", "linearizable", "any", "at-least=", "max-age=")
+	command.MarkFlagsMutuallyExclusive("from", "from-start", "tail", "since")
+	terminal.CompleteWords(command, "output", "text", "json", "raw")
+}
+
+// options turns the flags that were given into those of a reader.
+func (f *readFlags) options(command *cobra.Command) []client.ReaderOption {
+	given := command.Flags().Changed
+	var o []client.ReaderOption
+	switch {
+	case given("from"):
+		o = append(o, client.WithStartOffset(f.from))
+	case f.tail:
+		o = append(o, client.WithStartAtTail())
+	case given("since"):
+		o = append(o, client.WithStartTime(f.since.Time))
+	}
+	if given("count") {
+		o = append(o, client.WithMaxRecords(f.count))
+	}
+	if given("max-bytes") {
+		o = append(o, client.WithMaxBytes(int64(f.maxBytes)))
+	}
+	if given("until") {
+		o = append(o, client.WithEndOffset(f.until))
+	}
+	if given("until-time") {
+		o = append(o, client.WithEndTime(f.untilTime.Time))
+	}
+	if f.follow {
+		o = append(o, client.WithFollow())
+	}
+	if f.follower {
+		o = append(o, client.WithPreferFollower())
+	}
+	if f.fresh.option != nil {
+		o = append(o, f.fresh.option)
+	}
+	return o
+}
+
+// read copies records to the output until there are no more to come.
+func readTo(c *terminal.Terminal, ctx context.Context, log string, options []client.ReaderOption, want readFlags) error {
+	waiting := c.NewWaitNotice()
+	defer waiting.Stop()
+	connection, err := c.Connect(client.WithTroubleHandler(waiting.Trouble))
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	reader, err := connection.Reader(ctx, log, options...)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+
+	sink := newSink(want.output, bufio.NewWriterSize(c.Out, 256<<10))
+	var p *terminal.Progress
+	defer func() { p.Close() }()
+	for {
+		records, err := reader.NextBatch(ctx)
+		if err == io.EOF {
+			return sink.flush()
+		}
+		if err != nil {
+			return errors.Join(err, sink.flush())
+		}
+		if p == nil {
+			// A bar makes sense while a file is being written; on a terminal it
+			// would stand between the records.
+			visible := terminal.RegularSize(c.Out) >= 0 && !want.follow
+			p = c.NewProgress(visible, "read", want.expected(records[0].Offset, reader.End()), terminal.UnitCount)
+		}
+		if err := sink.records(records); err != nil {
+			return err
+		}
+		// Whoever follows wants to see a record when it comes, not when the
+		// buffer is full.
+		if reader.Offset() >= reader.End() {
+			if err := sink.flush(); err != nil {
+				return err
+			}
+		}
+		p.Add(int64(len(records)))
+	}
+}
+
+// expected is how many records there will be at most, as far as is known.
+func (f *readFlags) expected(first, end int64) int64 {
+	if f.until > 0 {
+		end = min(end, f.until)
+	}
+	expected := max(end-first, 0)
+	if f.count > 0 {
+		expected = min(expected, f.count)
+	}
+	return expected
+}

@@ -1,0 +1,135 @@
+package serve
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/transport"
+)
+
+// alone: a new node forms a cluster of itself.
+func (s *serveSettings) alone() bool { return len(s.Node.Peers) == 0 && len(s.Node.Join) == 0 }
+
+// check refuses what cannot work, and takes from --peers what was not said otherwise:
+// where to listen and what to advertise.
+func (s *serveSettings) check(grpcGiven, insecure bool) error {
+	if err := s.checkMembership(grpcGiven, insecure); err != nil {
+		return err
+	}
+	if err := s.checkKafka(insecure); err != nil {
+		return err
+	}
+	return cmp.Or(checkListen(s.grpc, insecure), checkListen(s.http, insecure))
+}
+
+func (s *serveSettings) checkMembership(grpcGiven, insecure bool) error {
+	n := &s.Node
+	if err := terminal.CheckNodeName(n.Name); err != nil {
+		return err
+	}
+	if len(n.Peers) > 0 && len(n.Join) > 0 {
+		return errors.New("--peers forms a new cluster and --join enters one that runs: give one of them")
+	}
+	if n.JoinToken != "" && len(n.Join) == 0 {
+		return errors.New("--join-token is for --join")
+	}
+	for _, address := range slices.Concat(slices.Sorted(maps.Values(n.Peers)), n.Join) {
+		if err := terminal.CheckReachable(address, insecure); err != nil {
+			return err
+		}
+	}
+	if len(n.Peers) > 0 {
+		own, named := n.Peers[n.Name]
+		if !named {
+			return fmt.Errorf("--peers names %s, but not this node, %s: say which one it is with --node-name",
+				strings.Join(slices.Sorted(maps.Keys(n.Peers)), ", "), n.Name)
+		}
+		if !grpcGiven {
+			s.grpc = own
+		}
+		if n.GRPCAddress == "" {
+			if !agree(s.grpc, own) {
+				return fmt.Errorf("--peers says that %s is at %s, but --grpc listens at %s: make them agree, or say with --advertise where others reach it",
+					n.Name, own, s.grpc)
+			}
+			n.GRPCAddress = own
+		}
+	}
+	if n.GRPCAddress != "" {
+		return terminal.CheckReachable(n.GRPCAddress, insecure)
+	}
+	if host, _, err := net.SplitHostPort(s.grpc); err == nil && !s.alone() && transport.IsWildcard(host) {
+		return fmt.Errorf("--grpc %s is no address that other nodes can connect to: say with --advertise HOST:PORT where they reach this one", s.grpc)
+	}
+	return nil
+}
+
+// checkKafka refuses a Kafka port that others can reach, unless that is wanted,
+// and an address to tell them that is none.
+func (s *serveSettings) checkKafka(insecure bool) error {
+	told := s.Node.KafkaAddress
+	if s.kafka == noKafka {
+		if told != "" {
+			return errors.New("--kafka none serves no port that --kafka-advertise could tell of: give one of them")
+		}
+		return nil
+	}
+	if err := checkListen(s.kafka, insecure); err != nil || told == "" {
+		return err
+	}
+	if err := terminal.CheckReachable(told, insecure); err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(told)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("--kafka-advertise %s: Kafka's clients are told a number for a port", told)
+	}
+	return nil
+}
+
+// agree: whoever listens at an address is reached at the other.
+func agree(listens, reached string) bool {
+	host, port, err := net.SplitHostPort(listens)
+	reachedHost, reachedPort, reachedErr := net.SplitHostPort(reached)
+	return err == nil && reachedErr == nil && port == reachedPort && (host == reachedHost || transport.IsWildcard(host))
+}
+
+// peerFlag is a list of names and addresses: a=HOST:PORT,b=HOST:PORT.
+type peerFlag map[string]string
+
+func (p *peerFlag) Set(text string) error {
+	found, addresses := peerFlag{}, map[string]string{}
+	for entry := range strings.SplitSeq(text, ",") {
+		name, address, both := strings.Cut(strings.TrimSpace(entry), "=")
+		switch {
+		case !both:
+			return fmt.Errorf("%q is not NAME=HOST:PORT", entry)
+		case terminal.CheckNodeName(name) != nil:
+			return terminal.CheckNodeName(name)
+		case found[name] != "":
+			return fmt.Errorf("%s is there twice: a node has one name", name)
+		case addresses[address] != "":
+			return fmt.Errorf("%s and %s are both at %s", addresses[address], name, address)
+		}
+		found[name], addresses[address] = address, name
+	}
+	*p = found
+	return nil
+}
+
+func (p peerFlag) String() string {
+	entries := make([]string, 0, len(p))
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		entries = append(entries, name+"="+p[name])
+	}
+	return strings.Join(entries, ",")
+}
+
+func (*peerFlag) Type() string { return "nodes" }

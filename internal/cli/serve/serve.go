@@ -1,0 +1,255 @@
+// Package serve is the commands that run nodes: serve and dev. They change what belongs
+// to the process, its memory limit and processors; the node itself is internal/server's.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/server"
+	"strandline.dev/internal/transport"
+)
+
+const (
+	defaultKafkaAddress = "127.0.0.1:9092"
+	// noKafka as an address serves no Kafka port.
+	noKafka           = "none"
+	defaultLogspecLog = "logspec"
+)
+
+// serveSettings is what "serve" was asked to do. Until check, Node.GRPCAddress and
+// Node.KafkaAddress are what --advertise and --kafka-advertise say.
+type serveSettings struct {
+	server.Options
+	grpc, http, kafka string // where to listen
+	spreadLeaders     bool
+}
+
+// served is where a node that runs is found.
+type served struct {
+	Node string `json:"node"`
+	GRPC string `json:"grpc"`
+	HTTP string `json:"http"`
+	// Kafka is "none" where there is no such port.
+	Kafka string `json:"kafka"`
+	Data  string `json:"data"`
+	// Waiting: it belongs to no cluster yet.
+	Waiting bool `json:"waiting"`
+}
+
+func servedAt(n *server.Server, data string) served {
+	return served{Node: n.Name(), GRPC: n.GRPC(), HTTP: n.HTTP(), Kafka: cmp.Or(n.Kafka(), noKafka), Data: data, Waiting: n.Waiting()}
+}
+
+// run runs a node until ctx ends or a port fails, and then stops it. announce is
+// called once everything listens.
+func (s serveSettings) run(ctx context.Context, announce func(served) error) error {
+	// All ports are taken before any data is touched, so that a second server
+	// started by mistake does nothing.
+	if err := s.listen(); err != nil {
+		return err
+	}
+	tuneRuntime()
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	useMemory(running, s.Node.Memory)
+	n, err := server.Start(s.options())
+	if err != nil {
+		return err
+	}
+	if err = announce(servedAt(n, s.Node.DataDir)); err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-n.Failed():
+		}
+	}
+	return cmp.Or(err, n.Close())
+}
+
+// options are those of a server, out of flags that mean something else.
+func (s serveSettings) options() server.Options {
+	o := s.Options
+	o.Node.KeepLeaders, o.Node.FormAlone = !s.spreadLeaders, s.alone()
+	o.Node.ScrubRate = cmp.Or(o.Node.ScrubRate, -1)
+	return o
+}
+
+func (s *serveSettings) listen() (err error) {
+	for _, port := range []struct {
+		listener      *net.Listener
+		flag, address string
+	}{{&s.GRPC, "--grpc", s.grpc}, {&s.HTTP, "--http", s.http}, {&s.Kafka, "--kafka", s.kafka}} {
+		if port.address == noKafka {
+			continue
+		}
+		if *port.listener, err = net.Listen("tcp", port.address); err != nil {
+			s.CloseListeners()
+			return terminal.Hinted(err, "is another server running? to use another port: "+port.flag+" 127.0.0.1:PORT")
+		}
+	}
+	return nil
+}
+
+func New(c *terminal.Terminal) *cobra.Command {
+	var (
+		s     serveSettings
+		style = styleText
+	)
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node",
+		Long: `Run a node: logs over gRPC (strandline.v1 and logspec) and as topics over the
+Kafka protocol, metrics and health over HTTP. An acknowledged record is on disk.
+The data directory is made if it is not there; no other process can use it at the
+same time.
+
+Alone, a new node is a cluster of one. With --peers it waits until the nodes named
+there are formed into a cluster, once, by "strandline cluster init"; with --join
+it asks the nodes named there to take it into theirs. Clients and other nodes use
+the same port. A node that belongs to a cluster stays in it, keeps its name, and
+finds the others again by itself, whatever --peers and --join say.
+
+Nothing is encrypted yet, so addresses beyond this machine are refused unless
+--insecure is given. SIGTERM or Ctrl-C finishes what is in flight and ends with
+exit code 0, within 10 s.`,
+		Example: `  strandline serve
+  strandline serve --data /var/lib/strandline --log-format json
+  strandline serve --grpc 0.0.0.0:7171 --kafka 0.0.0.0:9092 --insecure
+  strandline serve --node-name a --data a --kafka 127.0.0.1:9092 --http 127.0.0.1:7271 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
+  strandline serve --node-name b --data b --kafka 127.0.0.1:9093 --http 127.0.0.1:7272 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
+  strandline serve --node-name c --data c --kafka 127.0.0.1:9094 --http 127.0.0.1:7273 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
+  strandline serve --node-name d --data d --kafka 127.0.0.1:9095 --http 127.0.0.1:7274 --grpc 127.0.0.1:7174 --join 127.0.0.1:7171`,
+		Args: terminal.Named(),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := s.check(command.Flags().Changed("grpc"), c.Insecure); err != nil {
+				return terminal.Misused(command, "%w", err)
+			}
+			if err := checkMemory(command, s.Node.Memory, 1); err != nil {
+				return err
+			}
+			// A log collector reads both streams: then all of both is JSON.
+			c.JSON = c.JSON || style == styleJSON
+			s.Node.Logger = style.logger(c.Err)
+			return s.run(command.Context(), func(at served) error { return announce(c, at, s) })
+		},
+	}
+	s.Node = node.Options{
+		Version: terminal.ReadVersion().Version, MinFree: node.DefaultMinFree, LostAfter: node.DefaultLostAfter,
+		ScrubRate: node.DefaultScrubRate, ScrubEvery: node.DefaultScrubEvery,
+	}
+	s.OpenFiles = terminal.OpenFileLimit()
+	flags := command.Flags()
+	flags.StringVar(&s.Node.DataDir, "data", terminal.DefaultData, "data `directory`")
+	flags.StringVar(&s.Node.Name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique, and for ever")
+	flags.Var((*peerFlag)(&s.Node.Peers), "peers", "the nodes that form the cluster, this one among them: a=HOST:PORT,b=...")
+	flags.StringSliceVar(&s.Node.Join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
+	flags.StringVar(&s.Node.JoinToken, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN")
+	flags.StringVar(&s.Node.GRPCAddress, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")
+	flags.StringVar(&s.grpc, "grpc", terminal.DefaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 takes any that is free")
+	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
+	flags.StringVar(&s.Node.KafkaAddress, "kafka-advertise", "", "`address` at which Kafka's clients reach this node, behind NAT or in a container (default: --kafka, or where the node is reached)")
+	flags.BoolVar(&s.KafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
+	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
+	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
+	flags.Var((*terminal.Size)(&s.Node.MinFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
+	memoryFlag(flags, &s.Node.Memory, "how much memory the node uses")
+	flags.Var((*terminal.Size)(&s.Node.ScrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
+	flags.Var((*terminal.Duration)(&s.Node.ScrubEvery), "scrub-every", "how often everything is read to find damage")
+	flags.BoolVar(&s.spreadLeaders, "spread-leaders", true, "keep leaders evenly spread over the nodes, by handing some over")
+	flags.BoolVar(&s.Profiles, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
+	flags.Var(&style, "log-format", "text or json; with json, what is printed at the start and at the end is JSON too")
+	flags.Var((*terminal.Size)(&s.Node.SegmentBytes), "segment-size", "size of a segment file; small ones let a test have many")
+	flags.Var((*terminal.Duration)(&s.Node.SyncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")
+	flags.DurationVar(&s.Node.ClockSkew, "clock-skew", 0, "add this to the time of day, to see what a clock that is wrong would do")
+	flags.Var((*terminal.Duration)(&s.Node.LostAfter), "lost-after", "how long a node cannot be reached before its vote on the catalog goes to another")
+	for _, forTests := range []string{"scrub-every", "segment-size", "fsync-delay", "clock-skew", "lost-after"} {
+		_ = flags.MarkHidden(forTests)
+	}
+	_ = command.MarkFlagDirname("data")
+	terminal.CompleteWords(command, "log-format", "text", "json")
+	return command
+}
+
+// checkListen refuses an address that others can reach, unless that is wanted.
+func checkListen(address string, insecure bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("listen on %q: %w", address, err)
+	}
+	if insecure || transport.IsLoopback(host) {
+		return nil
+	}
+	return terminal.Hinted(
+		fmt.Errorf("listen on %s: others can reach that address, and nothing is encrypted or checked yet", address),
+		"to do so all the same: --insecure",
+	)
+}
+
+// announce tells where the node is and what to try first.
+func announce(c *terminal.Terminal, at served, s serveSettings) error {
+	return c.Show(at, func(out io.Writer) {
+		terminal.Fields(out, "node", at.Node, "gRPC", at.GRPC, "Kafka", at.Kafka, "HTTP", "http://"+at.HTTP+"/metrics", "data", at.Data)
+		me, server := terminal.Invocation(), terminal.ServerFlag(at.GRPC)
+		switch {
+		case at.Waiting && len(s.Node.Join) > 0:
+			fmt.Fprintf(out, `
+It asks to be taken into the cluster. To wait in another terminal until it is:
+
+  %s cluster add-node %s %s --server %s
+`, me, at.Node, cmp.Or(s.Node.GRPCAddress, at.GRPC), s.Node.Join[0])
+		case at.Waiting:
+			fmt.Fprintf(out, `
+It waits for its cluster to be formed. Start the other nodes, and then, once and
+on any of them:
+
+  %s cluster init%s
+`, me, server)
+		default:
+			fmt.Fprintf(out, `
+Try, in another terminal:
+
+  %[1]s log create orders%[2]s
+  echo hello | %[1]s append orders%[2]s
+  %[1]s read orders --from-start%[2]s
+`, me, server)
+		}
+		fmt.Fprint(out, "\nCtrl-C ends it.\n")
+	})
+}
+
+// logStyle is how the server's own log is written.
+type logStyle string
+
+const (
+	styleText logStyle = "text"
+	styleJSON logStyle = "json"
+)
+
+func (s *logStyle) Set(text string) error {
+	switch known := logStyle(text); known {
+	case styleText, styleJSON:
+		*s = known
+		return nil
+	}
+	return errors.New("text or json")
+}
+
+func (s logStyle) String() string { return string(s) }
+
+func (*logStyle) Type() string { return "format" }
+
+func (s logStyle) logger(out io.Writer) *slog.Logger {
+	if s == styleJSON {
+		return slog.New(slog.NewJSONHandler(out, nil))
+	}
+	return slog.New(slog.NewTextHandler(out, nil))
+}

@@ -1,0 +1,145 @@
+package terminal
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+)
+
+const (
+	// defaultData is where a node keeps its logs unless told otherwise.
+	DefaultData        = "strandline-data"
+	DefaultGRPCAddress = "127.0.0.1:7171"
+	DefaultHTTPAddress = "127.0.0.1:7271"
+
+	// retryTime bridges a server that is just starting or a change of leader,
+	// but a person who forgot the server should hear so at once.
+	retryTime = 2 * time.Second
+
+	// completionTime is how long a shell may hang on the tab key.
+	completionTime = 300 * time.Millisecond
+)
+
+// Connect prepares a client for the servers named by the flags.
+func (c *Terminal) Connect(more ...client.Option) (*client.Client, error) {
+	connection, err := client.Dial(c.Servers, append(c.clientOptions(), more...)...)
+	return connection, c.explainDial(err)
+}
+
+func (c *Terminal) clientOptions() []client.Option {
+	options := []client.Option{client.WithRetryTime(retryTime)}
+	if c.Insecure {
+		options = append(options, client.WithInsecure())
+	}
+	return options
+}
+
+// explainDial says in words of the command line that an address was refused;
+// dialing has no other way to fail.
+func (c *Terminal) explainDial(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, server := range c.Servers {
+		if _, _, split := net.SplitHostPort(server); split != nil {
+			return usageError{fmt.Errorf("--server %s is not HOST:PORT", server), "strandline"}
+		}
+	}
+	return hintedError{
+		usageError{fmt.Errorf("--server %s is not on this machine", strings.Join(c.Servers, ",")), "strandline"},
+		BeyondHint,
+	}
+}
+
+const BeyondHint = "to use a server beyond this machine, although nothing is encrypted yet: --insecure"
+
+// Suggest is a command to type next, with what it needs to find the same
+// servers.
+func (c *Terminal) Suggest(command string) string {
+	suggestion := Invocation() + " " + command + ServerFlag(c.Servers...)
+	if c.Insecure {
+		suggestion += " --insecure"
+	}
+	return suggestion
+}
+
+// WithAdmin calls do with the verbs of a connected client.
+func (c *Terminal) WithAdmin(do func(*client.Admin) error) error {
+	connection, err := c.Connect()
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	return do(connection.Admin())
+}
+
+// WithChange is withAdmin for a command that changes something: the catalog may
+// wait for its majority, and the command then says that it waits.
+func (c *Terminal) WithChange(do func(*client.Admin) error) error {
+	waiting := c.NewWaitNotice()
+	defer waiting.Stop()
+	waiting.Trouble("", ErrNoAnswer)
+	return c.WithAdmin(do)
+}
+
+// CompleteLog lists the logs of the server for the shell. It is silent when
+// that does not work.
+func (c *Terminal) CompleteLog(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || c.ApplySettings(command) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	var names []cobra.Completion
+	_ = c.WithAdmin(func(admin *client.Admin) error {
+		logs, err := admin.ListLogs(ctx, false)
+		for _, log := range logs {
+			names = append(names, log.Name)
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteNode lists the nodes of the cluster for the shell, as completeLog does
+// logs.
+func (c *Terminal) CompleteNode(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if c.ApplySettings(command) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	var names []cobra.Completion
+	_ = c.WithAdmin(func(admin *client.Admin) error {
+		status, err := admin.ClusterStatus(ctx)
+		for _, node := range status.Nodes {
+			names = append(names, cobra.CompletionWithDesc(node.Name, node.Address))
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteFirst offers what complete knows as the first argument only.
+func CompleteFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(command, args, word)
+	}
+}
+
+// ServerFlag is what a suggested command needs to find a server.
+func ServerFlag(addresses ...string) string {
+	if len(addresses) == 1 && addresses[0] == DefaultGRPCAddress {
+		return ""
+	}
+	return " --server " + strings.Join(addresses, ",")
+}

@@ -1,0 +1,28 @@
+package terminal
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Invocation is how this program was started, for commands that we suggest:
+// whoever typed "go run ./cmd/strandline" has no "strandline" to type.
+func Invocation() string {
+	executable, err := os.Executable()
+	if err == nil && builtByGoRun(executable) {
+		return "go run ./cmd/strandline"
+	}
+	return os.Args[0]
+}
+
+// builtByGoRun knows the place where go run puts what it builds, such as
+// /tmp/go-build3271/b001/exe/strandline or, cached, .../go-build/ab/abcd-d/strandline.
+func builtByGoRun(executable string) bool {
+	for directory := range strings.SplitSeq(filepath.ToSlash(filepath.Dir(executable)), "/") {
+		if strings.HasPrefix(directory, "go-build") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,41 @@
+package terminal
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Show prints a result: as one JSON object a line, or for people.
+func (c *Terminal) Show(object any, text func(out io.Writer)) error {
+	if c.JSON {
+		return json.NewEncoder(c.Out).Encode(object)
+	}
+	text(c.Out)
+	return nil
+}
+
+// Fields prints names and values, one pair a line, aligned.
+func Fields(out io.Writer, pairs ...any) {
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		fmt.Fprintf(columns, "%v\t%v\n", pairs[i], pairs[i+1])
+	}
+	columns.Flush()
+}
+
+// Counted is a number of things, in words that fit it.
+func Counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func OrUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}

@@ -1,0 +1,19 @@
+// Package terminal is what the commands share: the streams and the flags that come
+// before any command's own, the connection to a cluster, results as text or JSON,
+// progress, quantities, settings, and what a failure prints and exits with.
+package terminal
+
+import "io"
+
+// Terminal is what every command shares: the streams, the environment, and the
+// flags that come before any command's own.
+type Terminal struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Environ  []string
+
+	ConfigFile string
+	Servers    []string
+	Insecure   bool
+	JSON       bool
+}

@@ -1,0 +1,97 @@
+package terminal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"strandline.dev/client"
+)
+
+// silentTime is how long a command may be without its log before it says so:
+// longer than most changes of leader.
+const silentTime = time.Second
+
+// errNoAnswer is why a command waits that has heard of nothing else.
+var ErrNoAnswer = errors.New("no answer yet")
+
+// waitNotice tells a person, on the error stream, that a command waits for its
+// log or its cluster, and when it goes on: one line each.
+type waitNotice struct {
+	cli *Terminal
+
+	mu    sync.Mutex
+	log   string      // empty: it waits for the cluster
+	why   error       // the newest reason; nil: all is well
+	timer *time.Timer // until the notice
+	told  bool
+	ended bool
+}
+
+// NewWaitNotice makes one for a command that begins now. End it with Stop.
+func (c *Terminal) NewWaitNotice() *waitNotice { return &waitNotice{cli: c} }
+
+// Trouble is for client.WithTroubleHandler.
+func (w *waitNotice) Trouble(log string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log, w.why = log, err
+	switch {
+	case w.ended:
+	case err != nil && w.timer == nil:
+		w.timer = time.AfterFunc(silentTime, w.tell)
+	case err == nil && w.timer != nil:
+		w.timer.Stop()
+		w.timer = nil
+		if w.told {
+			w.told = false
+			w.print(false, w.whom()+" answers again")
+		}
+	}
+}
+
+func (w *waitNotice) tell() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended || w.why == nil || w.told {
+		return
+	}
+	w.told = true
+	reason := w.why.Error()
+	if e := new(client.Error); errors.As(w.why, &e) {
+		reason = e.Message
+	}
+	w.print(true, fmt.Sprintf("waiting for %s, and trying on (Ctrl-C stops): %s", w.whom(), reason))
+}
+
+// whom the command waits for.
+func (w *waitNotice) whom() string {
+	if w.log == "" {
+		return "the cluster"
+	}
+	return "log " + w.log
+}
+
+func (w *waitNotice) print(waiting bool, message string) {
+	if w.cli.JSON {
+		notice := map[string]any{"waiting": waiting, "message": message}
+		if w.log != "" {
+			notice["log"] = w.log
+		}
+		_ = json.NewEncoder(w.cli.Err).Encode(map[string]any{"notice": notice})
+		return
+	}
+	fmt.Fprintf(w.cli.Err, "strandline: %s\n", message)
+}
+
+// Stop ends the notices.
+func (w *waitNotice) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
