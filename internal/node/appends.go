@@ -16,7 +16,7 @@ type appends struct {
 	retention *retention
 }
 
-// awaitStart waits until a trim shows on this node, so that whoever was told of
+// awaitStart waits until a trim shows on this node, so that whoever heard of
 // it finds it. A leader answers once a majority has the trim, and that may be
 // before its own disk has it and it is applied here. The trim has happened
 // whatever becomes of the wait, so nothing is returned.
@@ -96,7 +96,7 @@ func (ap *appends) Trim(ctx context.Context, caller Caller, log string, before r
 	return a.Start, a.End, nil
 }
 
-// AppendEarly is Append that tells its caller twice, if all goes well: written
+// AppendEarly is Append that calls back twice, if all goes well: written
 // is called at most once, when the leader has written the records and before
 // anything is durable or committed. They may yet be lost, and their offsets
 // given to others; no reader sees them before they are committed. done follows

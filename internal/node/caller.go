@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 )
@@ -27,7 +28,7 @@ type envelope struct {
 	Answer  json.RawMessage `json:"answer,omitempty"`
 }
 
-func (c *caller) askAll(ctx context.Context, state *catalogState) map[uint64]report {
+func (c *caller) askAll(ctx context.Context, state *cluster.State) map[uint64]report {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
 	reports := map[uint64]report{}
@@ -37,7 +38,7 @@ func (c *caller) askAll(ctx context.Context, state *catalogState) map[uint64]rep
 		asking.Go(func() {
 			var r report
 			if err := c.call(ctx, id, askStatus, struct{}{}, &r); err != nil {
-				c.logger.Debug("a node does not tell of itself", "node", id, "error", err)
+				c.logger.Debug("a node does not answer", "node", id, "error", err)
 				return
 			}
 			mu.Lock()

@@ -87,7 +87,7 @@ func (c *calls) resolve(ctx context.Context, id record.SessionID, epoch record.E
 	return found, nil
 }
 
-// reshape asks the log's core for one step. Unless the catalog has been told before
+// reshape asks the log's core for one step. Unless the catalog has recorded before
 // that the log is settled, it is done only when that outlasts a power cut.
 func (c *calls) reshape(ctx context.Context, voters, learners []uint64, settled bool) (done bool, err error) {
 	answer := make(chan bool, 1)

@@ -19,7 +19,7 @@ import (
 )
 
 // catalog is the cluster's list of logs and nodes. Its truth is log 0: every
-// record is one catalogChange in JSON, and the state is what the changes add up
+// record is one cluster.Change in JSON, and the state is what the changes add up
 // to. Changes are conditional appends, so two that were decided on the same
 // state never both land. Any node can decide one; the leader of log 0 appends
 // it.
@@ -33,23 +33,23 @@ type catalog struct {
 	// hosting is this node's replica of log 0: another one after it was mended.
 	hosting atomic.Pointer[hosted]
 	// shown is the newest state that was folded. It is never changed.
-	shown atomic.Pointer[catalogState]
+	shown atomic.Pointer[cluster.State]
 	// current: since this process began, shown has been the newest state there
 	// was. One that was kept by the process before may name replicas that have
 	// been replaced since.
 	current atomic.Bool
 
-	missing missing
+	unknown unknownLogs
 
 	mu    sync.Mutex // guards what follows; held while records are folded
-	state catalogState
+	state cluster.State
 	next  record.Offset // the first record not folded yet
 	// awaited are the tries of the group that is being made that may be in the
 	// log, or may yet get there; landed: one of them was folded.
 	awaited []catalogTry
 	landed  bool
 	// missed: a checkpoint has taken the place of records not folded yet, and
-	// does not tell whether one of the awaited was among them.
+	// does not show whether one of the awaited was among them.
 	missed bool
 }
 
@@ -78,7 +78,7 @@ func (c *catalog) refresh(ctx context.Context) error {
 		return nil
 	}
 	// In this order: a node that takes what it shows for current makes replicas
-	// that are not in the list of those it made, and a list that was lost says
+	// that are not in the list of those it created, and a list that was lost says
 	// nothing before it is settled.
 	if err := c.created.settle(c.shown.Load().NextReplica); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (c *catalog) fold(chunk Chunk) error {
 		if err != nil {
 			return fmt.Errorf("read the catalog: %w", err)
 		}
-		var change catalogChange
+		var change cluster.Change
 		if err := json.Unmarshal(r.Value, &change); err != nil {
 			return fmt.Errorf("read change %d of the catalog: %w", r.Offset, err)
 		}
@@ -164,7 +164,7 @@ func (c *catalog) checkpoint(ctx context.Context) error {
 	}
 	whole := c.state.Clone()
 	c.mu.Unlock()
-	value, err := json.Marshal(catalogChange{ID: rand.Text(), Checkpoint: &whole})
+	value, err := json.Marshal(cluster.Change{ID: rand.Text(), Checkpoint: &whole})
 	if err != nil {
 		return fmt.Errorf("encode a checkpoint: %w", err)
 	}
@@ -181,9 +181,9 @@ func (c *catalog) checkpoint(ctx context.Context) error {
 
 // reserveSessions takes count session ids for this node. It gives up after a time.
 func (c *catalog) reserveSessions(ctx context.Context, count record.SessionID, patience time.Duration) (first record.SessionID, err error) {
-	err = c.changeWithin(ctx, patience, func(s *catalogState) (catalogChange, error) {
+	err = c.changeWithin(ctx, patience, func(s *cluster.State) (cluster.Change, error) {
 		first = s.NextSession
-		return catalogChange{Sessions: first + count}, nil
+		return cluster.Change{Sessions: first + count}, nil
 	})
 	return first, err
 }
@@ -205,7 +205,7 @@ const (
 	changePause = 50 * time.Millisecond
 )
 
-func newCatalog(ch *changes, created *replicaList, tasks *tasks, due *bell, host *hosted, seeds []catalogNode) *catalog {
+func newCatalog(ch *changes, created *replicaList, tasks *tasks, due *bell, host *hosted, seeds []cluster.Node) *catalog {
 	c := &catalog{changes: ch, logger: ch.logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
 	c.catalog, c.turn = c, make(chan struct{}, 1)
 	c.hosting.Store(host)

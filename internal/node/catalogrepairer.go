@@ -10,13 +10,14 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/vfs"
 )
 
 // A node whose catalog is damaged does not know whom it could ask, nor what. It
-// asks at the addresses that it was told when it was started or taken in, mends
+// asks at the addresses that it was given when it was started or taken in, mends
 // its catalog as it would any other log, or is given a new replica of it; and
 // only then it begins.
 
@@ -102,7 +103,7 @@ func (cr *catalogRepairer) run(ctx context.Context, damage error, begin func() e
 		case errors.As(err, &again):
 			damage, whole = again, false
 		}
-		m.tell("%v", err)
+		m.report("%v", err)
 		pause(ctx, mendPauseTo)
 	}
 }
@@ -147,7 +148,7 @@ func (cr *catalogRepairer) stopped(damage error) *mending {
 	m := cr.from(h, damage)
 	m.begin, m.say = m.openFiles, m.sayUnavailable
 	h.mending = m
-	m.tell("%v", damage)
+	m.report("%v", damage)
 	return m
 }
 
@@ -162,7 +163,7 @@ func (cr *catalogRepairer) from(h *hosted, damage error) *mending {
 	return m
 }
 
-// asksForCatalog tells whether a question for entries, by a node that is not
+// asksForCatalog reports whether a question for entries, by a node that is not
 // connected, is one for the catalog of this cluster.
 func (cr *catalogRepairer) allows(request []byte) bool {
 	var q entriesRequest
@@ -194,7 +195,7 @@ func (cr *catalogRepairer) renew(ctx context.Context, m *mending, reason error) 
 		return err
 	}
 	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
-	// One that was given before may have been made here, and said something.
+	// One that was given before may have been created here, and said something.
 	if !cr.files.hasLog(catalogID, me.CatalogReplica) && (a.Fresh || !cr.files.wasCreated(catalogID, me.CatalogReplica)) {
 		if err := cr.files.create(cr.files.owner(catalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
 			return err
@@ -219,7 +220,7 @@ func (cr *catalogRepairer) give(ctx context.Context, q renewCatalogRequest) (joi
 		return joinAnswer{}, record.Refuse(record.NoNode, "this is cluster %s", me.ClusterID)
 	}
 	a := joinAnswer{ClusterID: me.ClusterID, NodeID: q.NodeID, CatalogVoters: me.CatalogVoters}
-	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		node, change, fresh, refusal := s.RenewCatalog(q.NodeID, q.Name, q.Lost)
 		a.CatalogReplica, a.Fresh = node.Catalog, fresh
 		return refusable(change, refusal)

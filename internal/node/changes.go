@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
@@ -82,7 +83,7 @@ func (ch *changes) record(ctx context.Context, decide decideFunc) error {
 	}
 }
 
-// recordAll makes the changes of a group, and tells each its outcome. It gives up
+// recordAll makes the changes of a group, and gives each its outcome. It gives up
 // when the time of the first of them is up; those that have time left and of which
 // nothing can have happened wait again.
 func (ch *changes) recordAll(ctx context.Context, group []*proposal) {
@@ -141,14 +142,14 @@ func (ch *changes) tryAll(ctx context.Context, group []*proposal) error {
 func (ch *changes) givenUp(why error) error {
 	ch.catalog.mu.Lock()
 	defer ch.catalog.mu.Unlock()
-	known, told := record.NotDone, record.NotDone
+	known, said := record.NotDone, record.NotDone
 	if len(ch.catalog.awaited) > 0 {
 		known = record.MaybeDone
 	}
 	if r := new(record.Refusal); errors.As(why, &r) {
-		told = r.Reason.Outcome()
+		said = r.Reason.Outcome()
 	}
-	if known.Then(told) == told {
+	if known.Then(said) == said {
 		return why
 	}
 	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
@@ -166,7 +167,7 @@ func (ch *changes) try(ctx context.Context, group []*proposal) error {
 	if r := new(record.Refusal); errors.As(proposed, &r) && r.Reason.Outcome() == record.NotDone {
 		ch.withdraw()
 	}
-	// Only the log itself tells whether a change has landed.
+	// Only the log itself shows whether a change has landed.
 	if err := ch.catalog.refresh(ctx); err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (ch *changes) decide(group []*proposal) (at record.Offset, values [][]byte,
 		state = &scratch
 	}
 	for i, p := range group {
-		var change catalogChange
+		var change cluster.Change
 		if change, p.refused = p.decide(state); p.refused != nil || change.Empty() {
 			continue
 		}

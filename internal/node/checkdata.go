@@ -42,12 +42,12 @@ func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, er
 	if list.damaged != nil {
 		damage = append(damage, FileDamage{list.path, list.damaged.Error()})
 	}
-	lives, err := loadLives(disk, dir)
+	incarnations, err := loadIncarnations(disk, dir)
 	if err != nil {
 		return "", nil, err
 	}
-	if lives.damaged != nil {
-		damage = append(damage, FileDamage{lives.path, lives.damaged.Error()})
+	if incarnations.damaged != nil {
+		damage = append(damage, FileDamage{incarnations.path, incarnations.damaged.Error()})
 	}
 	return id.ClusterID, damage, nil
 }

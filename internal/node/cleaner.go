@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/vfs"
 )
 
@@ -42,7 +43,7 @@ func (cl *cleaner) cleanUp(ctx context.Context) bool {
 
 // removeOrphans removes files of replicas that the catalog does not put here.
 // The state must be the newest there is.
-func (cl *cleaner) removeOrphans(state *catalogState) error {
+func (cl *cleaner) removeOrphans(state *cluster.State) error {
 	me := cl.me.Load()
 	known := map[string]bool{cl.files.replicaDir(catalogID, me.CatalogReplica): true}
 	for _, l := range state.Logs {
@@ -81,7 +82,7 @@ func (cl *cleaner) removeOrphans(state *catalogState) error {
 // removeOrphan removes the files of a replica that is gone. Those under the name of
 // one that is placed elsewhere, in another log or on another node, were moved here
 // by somebody, and may be all that is left of it: they are set aside.
-func (cl *cleaner) removeOrphan(state *catalogState, log, replica string) error {
+func (cl *cleaner) removeOrphan(state *cluster.State, log, replica string) error {
 	logID, err := strconv.ParseUint(log, 10, 64)
 	if err != nil {
 		return nil // not ours

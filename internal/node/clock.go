@@ -33,7 +33,7 @@ func (c *clock) run(ctx context.Context) {
 		if ticks++; ticks%gossipTicks == 0 {
 			c.space.watch()
 			c.peers.gossip()
-			c.space.tellRoom()
+			c.space.setRooms()
 			c.news.log()
 		}
 	}

@@ -3,7 +3,7 @@ package node
 import "strandline.dev/internal/record"
 
 // ClusterStatus is what the cluster looks like from here. Where a node does
-// not answer, what was known last or nothing is told.
+// not answer, what was known last or nothing is reported.
 type ClusterStatus struct {
 	ClusterID string
 	Nodes     []NodeStatus // by id

@@ -533,7 +533,7 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
 	require.NoError(t, err)
 	c.append("orders", "kept")
-	state := func(name string) catalogLog { return c.nodes[name].catalog.Load().shown.Load().Logs["orders"] }
+	state := func(name string) cluster.Log { return c.nodes[name].catalog.Load().shown.Load().Logs["orders"] }
 	before := state("a")
 
 	for _, name := range []string{"a", "b", "c"} {
@@ -564,10 +564,10 @@ func TestANodeThatLeavesIsGoneOnlyWhenItIsLost(t *testing.T) {
 	a, leaving := c.nodes["a"], c.nodes["c"].me.Load().NodeID
 	isGone := func(node uint64) bool { return a.catalog.Load().shown.Load().IsGone(node, a.peers.lost) }
 	require.False(t, isGone(leaving))
-	require.NoError(t, a.catalog.Load().change(t.Context(), func(s *catalogState) (catalogChange, error) {
+	require.NoError(t, a.catalog.Load().change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
 		node := s.Nodes[leaving]
 		node.Leaving = true
-		return catalogChange{Node: []catalogNode{node}}, nil
+		return cluster.Change{Node: []cluster.Node{node}}, nil
 	}))
 	c.eventually("they are connected", func() bool { return a.reaches(leaving) })
 	require.True(t, a.catalog.Load().shown.Load().Nodes[leaving].Leaving)
@@ -651,8 +651,8 @@ func TestAChangeThatNobodyCouldBeAskedForHasNotHappened(t *testing.T) {
 
 func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
 	n := newCluster(t, "a").nodes["a"]
-	err := n.catalog.Load().change(t.Context(), func(*catalogState) (catalogChange, error) {
-		return catalogChange{Delete: []string{strings.Repeat("x", record.MaxBatchBytes)}}, nil
+	err := n.catalog.Load().change(t.Context(), func(*cluster.State) (cluster.Change, error) {
+		return cluster.Change{Delete: []string{strings.Repeat("x", record.MaxBatchBytes)}}, nil
 	})
 	requireReason(t, record.TooLarge, err)
 }
@@ -661,10 +661,10 @@ func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
 	disk := &heldDisk{FS: vfs.OS()}
 	n := newClusterWith(t, func(o *Options) { o.Disk = disk }, "a").nodes["a"]
 	var release func()
-	err := n.catalog.Load().change(t.Context(), func(s *catalogState) (catalogChange, error) {
+	err := n.catalog.Load().change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
 		release = disk.hold() // what is proposed now cannot commit
 		n.StopDeciding()
-		return catalogChange{Sessions: s.NextSession + 1}, nil
+		return cluster.Change{Sessions: s.NextSession + 1}, nil
 	})
 	release()
 	requireReason(t, record.OutcomeUnknown, err)

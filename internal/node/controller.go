@@ -28,7 +28,7 @@ type controller struct {
 
 // sight is what the controller sees at one moment: all that a decision rests on.
 type sight struct {
-	state       *catalogState
+	state       *cluster.State
 	alive, lost []uint64 // sorted
 }
 
@@ -49,7 +49,7 @@ func (c *controller) run(ctx context.Context) {
 			continue
 		}
 		var actions []cluster.Action
-		err := catalog.change(ctx, func(s *catalogState) (catalogChange, error) {
+		err := catalog.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 			actions = s.Due(now.view())
 			return s.Enact(actions), nil
 		})
@@ -63,7 +63,7 @@ func (c *controller) run(ctx context.Context) {
 }
 
 // look sees which nodes can be reached.
-func (c *controller) look(state *catalogState) sight {
+func (c *controller) look(state *cluster.State) sight {
 	now := sight{state: state}
 	for _, n := range state.Members() {
 		switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 )
@@ -33,7 +34,7 @@ type Bounds struct {
 }
 
 // wantedReplicas is how many replicas a log wants; the catalog is on every node.
-func wantedReplicas(state *catalogState, log string) int {
+func wantedReplicas(state *cluster.State, log string) int {
 	if log == catalogName {
 		return len(state.Nodes)
 	}
@@ -41,10 +42,10 @@ func wantedReplicas(state *catalogState, log string) int {
 	return state.WantedReplicas(&l)
 }
 
-// replicasOf tells who holds a log; the catalog is held by all.
-func replicasOf(state *catalogState, log, leader string) []InfoReplica {
+// replicasOf returns who holds a log; the catalog is held by all.
+func replicasOf(state *cluster.State, log, leader string) []InfoReplica {
 	var replicas []InfoReplica
-	add := func(node catalogNode) {
+	add := func(node cluster.Node) {
 		replicas = append(replicas, InfoReplica{Node: node.Name, Address: node.Address, Leader: leader != "" && node.Address == leader})
 	}
 	if log == catalogName {
@@ -85,7 +86,7 @@ func (d *describer) StoredBy(ctx context.Context, caller Caller, log string) (ma
 	}
 }
 
-// Bounds tells the readable range of a log as far as this node knows.
+// Bounds returns the readable range of a log as far as this node knows.
 func (d *describer) Bounds(c Caller, log string) (Bounds, error) {
 	h, refusal := d.finder.serving(c, log)
 	if refusal != nil {
@@ -106,7 +107,7 @@ func (d *describer) ConfigOf(log string) *Config {
 }
 
 // Changed returns a channel that is closed when the start or the end of a log
-// differs from what since tells; nil when one does already. It is Watch for
+// differs from what since says; nil when one does already. It is Watch for
 // those who wait for several logs at once.
 func (d *describer) Changed(c Caller, log string, since Bounds) (<-chan struct{}, error) {
 	h, refusal := d.finder.serving(c, log)
@@ -142,7 +143,7 @@ func (d *describer) KnownInfo(caller Caller, log string) (Info, error) {
 	if c == nil {
 		return Info{}, d.self.notMember()
 	}
-	state, refusal := c.missing.confirm(c, log)
+	state, refusal := c.unknown.confirm(c, log)
 	if refusal != nil {
 		return Info{}, refusal
 	}
@@ -153,7 +154,7 @@ func (d *describer) KnownInfo(caller Caller, log string) (Info, error) {
 	return d.describeElsewhere(l, state), nil
 }
 
-// Watch returns when the log's start or end differs from what since tells, or
+// Watch returns when the log's start or end differs from what since says, or
 // ctx ends.
 func (d *describer) Watch(ctx context.Context, caller Caller, log string, since Info) (Info, error) {
 	h, refusal := d.finder.serving(caller, log)
@@ -193,7 +194,7 @@ func (d *describer) describe(h *hosted) Info {
 		return i
 	}
 	s := h.replica.Status()
-	i.Age = h.age() // before the end: it may only be told too old
+	i.Age = h.age() // before the end: it may only be reported too old
 	i.Start, i.End, _ = h.replica.Tail().Bounds()
 	i.BytesUsed = h.log.Bytes()
 	i.Full = h.onDisk() && h.replica.Full()
@@ -209,7 +210,7 @@ func (d *describer) describe(h *hosted) Info {
 }
 
 // describeElsewhere describes a log that this node does not hold.
-func (d *describer) describeElsewhere(l catalogLog, state *catalogState) Info {
+func (d *describer) describeElsewhere(l cluster.Log, state *cluster.State) Info {
 	free, total := d.space.known()
 	i := Info{
 		Name: l.Name, ID: l.ID, Config: decodeConfig(l.Config), Created: l.Created,

@@ -381,23 +381,23 @@ func TestANodeThatHasLostItsLifeHearsOfItFromOthers(t *testing.T) {
 func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 	disk := vfs.OS()
 	dir := t.TempDir()
-	run := func() *lives {
-		l, err := loadLives(disk, dir)
+	run := func() *incarnations {
+		l, err := loadIncarnations(disk, dir)
 		require.NoError(t, err)
 		require.NoError(t, l.begin())
 		return l
 	}
-	other, err := loadLives(disk, t.TempDir())
+	other, err := loadIncarnations(disk, t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, other.begin())
-	meet := func(l *lives) (older bool, forgotten uint64) {
+	meet := func(l *incarnations) (older bool, forgotten uint64) {
 		own, _ := l.greeting()
 		_, known := other.greeting()
-		_, forgotten = l.meet(2, peer.Life{Number: 1, Run: 7}, known[1])
-		older, _ = other.meet(1, own, peer.Life{})
+		_, forgotten = l.meet(2, peer.Incarnation{Number: 1, Run: 7}, known[1])
+		older, _ = other.meet(1, own, peer.Incarnation{})
 		return older, forgotten
 	}
-	requireWhole := func(l *lives) {
+	requireWhole := func(l *incarnations) {
 		older, forgotten := meet(l)
 		require.False(t, older)
 		require.Zero(t, forgotten)
@@ -410,7 +410,7 @@ func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 	kept, err := os.ReadFile(second.path)
 	require.NoError(t, err)
 	second.wrote.Store(true)
-	require.NoError(t, second.goOn())
+	require.NoError(t, second.advance())
 	own, _ := second.greeting()
 	other.heard(1, own)
 	requireWhole(second)
@@ -420,11 +420,11 @@ func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 	older, forgotten := meet(third)
 	require.True(t, older)
 	require.Equal(t, own.Number, forgotten)
-	require.NoError(t, third.outlive(forgotten))
+	require.NoError(t, third.raise(forgotten))
 	requireWhole(third)
 	requireWhole(run())
 
-	full, err := loadLives(fullFS{disk}, dir)
+	full, err := loadIncarnations(fullFS{disk}, dir)
 	require.NoError(t, err)
 	require.ErrorIs(t, full.begin(), syscall.ENOSPC)
 	requireWhole(full)

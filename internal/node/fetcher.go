@@ -32,13 +32,13 @@ type fetcher struct {
 	mender *repair.Repairer // nil while it is not open
 }
 
-// tell says how things are to whoever asks for the log.
-func (f *fetcher) tell(format string, args ...any) { f.say(fmt.Sprintf(format, args...)) }
+// report says how things are to whoever asks for the log.
+func (f *fetcher) report(format string, args ...any) { f.say(fmt.Sprintf(format, args...)) }
 
 // round asks once for everything that is missing, and reports whether some of
 // it came.
 func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool, err error) {
-	f.tell("%s; asking the other nodes for it", f.missing(wants))
+	f.report("%s; asking the other nodes for it", f.missing(wants))
 	var heard answered
 	for _, w := range wants {
 		taken, err := f.fetch(ctx, w, &heard)
@@ -56,7 +56,7 @@ func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool
 		}
 		return true, nil
 	}
-	f.tell("%s; %s", f.missing(wants), heard.describe())
+	f.report("%s; %s", f.missing(wants), heard.describe())
 	return false, nil
 }
 
@@ -206,7 +206,7 @@ func (a *answered) trimmed(index uint64) (cluster.Beginning, bool) {
 	return cluster.TrimmedBy(index, others)
 }
 
-// describe tells who does not have what is missing.
+// describe says who does not have what is missing.
 func (a *answered) describe() string {
 	var without, silent []string
 	for name, h := range a.by {

@@ -90,14 +90,14 @@ func (f *files) create(owner segment.Owner, founders []uint64) error {
 	return f.created.add(owner.Replica)
 }
 
-// wasMade reports whether a replica was made on this node once: the list says so,
+// wasMade reports whether a replica was created on this node once: the list says so,
 // or its files or its watermark are there. Any of them may be gone, or be an older
 // copy.
 func (f *files) wasCreated(log, replica uint64) bool {
 	return f.created.has(replica) || f.hasLog(log, replica) || f.hasWatermark(log, replica)
 }
 
-// hasLog tells whether a replica has a segment, which is so from when its files
+// hasLog reports whether a replica has a segment, which is so from when its files
 // are complete.
 func (f *files) hasLog(log, replica uint64) bool {
 	files, err := f.disk.List(f.replicaDir(log, replica))
@@ -105,7 +105,7 @@ func (f *files) hasLog(log, replica uint64) bool {
 }
 
 // lostMark is a file in the directory of a replica that has lost what it knew,
-// and tells why. Whatever else lies there is not to be opened any more.
+// and reports why. Whatever else lies there is not to be opened any more.
 const lostMark = "lost"
 
 // asideDir is where the files of such a replica are kept. They are the
@@ -114,7 +114,7 @@ func (f *files) asideDir(log, replica uint64) string {
 	return filepath.Join(f.options.DataDir, "set-aside", fmt.Sprintf("%d-%d", log, replica))
 }
 
-// markedLost tells whether a replica was marked as lost, and why.
+// markedLost reports whether a replica was marked as lost, and why.
 func (f *files) markedLost(log, replica uint64) (reason string, yes bool) {
 	text, err := f.disk.ReadFile(filepath.Join(f.replicaDir(log, replica), lostMark))
 	return string(text), !errors.Is(err, fs.ErrNotExist) // one that cannot be read is there

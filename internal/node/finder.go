@@ -69,7 +69,7 @@ func (f *finder) notHere(caller Caller, name string) *record.Refusal {
 	if c == nil {
 		return f.self.notMember()
 	}
-	state, refusal := c.missing.confirm(c, name)
+	state, refusal := c.unknown.confirm(c, name)
 	if refusal != nil {
 		return refusal
 	}

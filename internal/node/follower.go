@@ -24,7 +24,7 @@ func (f *follower) run(ctx context.Context) {
 		tail := c.host().replica.Tail()
 		start, end, err := tail.Bounds()
 		if err != nil {
-			// The catalog's replica has ended, which Ready tells. It may be mended.
+			// The catalog's replica has ended, which Ready reports. It may be repaired.
 			if pause(ctx, cleanUpPause); ctx.Err() != nil {
 				return
 			}

@@ -119,7 +119,7 @@ func (f *former) form(ctx context.Context) (Formation, error) {
 		if err := f.formHere(); err != nil {
 			return Formation{}, err
 		}
-		f.tellPeers(ctx)
+		f.askPeersToJoin(ctx)
 	}
 	formed := Formation{ClusterID: f.me.Load().ClusterID, Existed: existed}
 	formed.Missing = f.awaitMembers(ctx, f.self.candidate().Peers)
@@ -197,20 +197,20 @@ func (f *former) awaitMembers(ctx context.Context, names []string) (missing []st
 	}
 }
 
-// tellPeers has those that wait ask at once whether they are members.
-func (f *former) tellPeers(ctx context.Context) {
+// askPeersToJoin has those that wait ask at once whether they are members.
+func (f *former) askPeersToJoin(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	var telling sync.WaitGroup
+	var asking sync.WaitGroup
 	for name, address := range f.options.Peers {
 		if name == f.options.Name {
 			continue
 		}
-		telling.Go(func() {
+		asking.Go(func() {
 			if err := f.caller.askAddress(ctx, address, askInvite, invitation{Name: name}, nil); err != nil {
-				f.logger.Debug("a peer was not told that its cluster is formed", "peer", name, "error", err) // it asks by itself
+				f.logger.Debug("a peer was not asked to join: cluster is formed", "peer", name, "error", err) // it asks by itself
 			}
 		})
 	}
-	telling.Wait()
+	asking.Wait()
 }

@@ -55,7 +55,7 @@ func FuzzCatalogChange(f *testing.F) {
 	f.Add([]byte(`{"change":"2","delete":["orders"]}`))
 	f.Add([]byte(`{"change":"3","checkpoint":{"logs":{},"nodes":{"1":{"id":1,"name":"a"}}}}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		var change catalogChange
+		var change cluster.Change
 		if json.Unmarshal(value, &change) != nil {
 			return
 		}
@@ -67,7 +67,7 @@ func FuzzCatalogChange(f *testing.F) {
 		}
 		whole, err := json.Marshal(s.Clone())
 		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(whole, &catalogState{}))
+		require.NoError(t, json.Unmarshal(whole, &cluster.State{}))
 		s.Members()
 		s.CatalogMembers()
 	})

@@ -34,7 +34,7 @@ func (ho *handovers) ledAmongOthers() (led []*hosted) {
 	return led
 }
 
-// handOver tells at a level of those that nobody else takes.
+// handOver logs, at a level, those that nobody else takes.
 func (ho *handovers) handOver(ctx context.Context, led []*hosted, level slog.Level) {
 	var handing sync.WaitGroup
 	for _, h := range led {

@@ -41,7 +41,7 @@ type hosted struct {
 	unopened error
 	// opening: this one stands for a log whose files are being opened, see slowWork.
 	opening bool
-	// found is told when stored bytes are not what was written; of a log that
+	// found is called when stored bytes are not what was written; of a log that
 	// runs.
 	found func(error)
 	// reported: damage was logged. leaving: the replica is about to be closed and
@@ -70,18 +70,18 @@ type hosted struct {
 	intake   intake // of entries
 
 	// peers is what its replicas were at the last look at them, see followers.go.
-	peers atomic.Pointer[[]core.Peer]
-	told  leaderNow // tellNews's own
+	peers  atomic.Pointer[[]core.Peer]
+	logged leaderNow // leaderNews.log's own
 
-	readers atomic.Int64 // reads under way that tell how old their knowledge is
+	readers atomic.Int64 // reads under way that report how old their knowledge is
 	asking  atomic.Bool  // a question to the leader is under way for them
 
 	// shaped is the state of the catalog and the term for which this log has
 	// the replicas that it should have; the shaper's own.
-	shaped     *catalogState
+	shaped     *cluster.State
 	shapedTerm uint64
 	// Of the catalog, see yield; the shaper's own. yieldPause is 0 until its end
-	// was told.
+	// was logged.
 	yieldPause time.Duration
 	yieldNext  time.Time
 
@@ -238,7 +238,7 @@ func (h *hosted) closeReplica(ctx context.Context) error {
 	if err := h.replica.Close(ctx); err != nil {
 		go func() {
 			<-h.replica.Ended()
-			_ = h.log.Close() // its owner has been told already that this may fail
+			_ = h.log.Close() // its owner knows already that this may fail
 		}()
 		return err
 	}
@@ -324,7 +324,7 @@ func (h *hosted) refreshAge() {
 	}
 }
 
-// appending tells whether the log has written an entry lately.
+// appending reports whether the log has written an entry lately.
 func (h *hosted) appending() bool {
 	at := h.appended.Load()
 	return at != 0 && int64(time.Since(h.opened))-at < int64(pacedTime)
@@ -352,7 +352,7 @@ func awaitClosed(ctx context.Context, closed <-chan error) error {
 	}
 }
 
-func newHosted(l catalogLog, id uint64) *hosted {
+func newHosted(l cluster.Log, id uint64) *hosted {
 	h := &hosted{calls: calls{name: l.Name}, id: l.ID, created: l.Created, replicaID: id, opened: time.Now()}
 	config := decodeConfig(l.Config)
 	h.config.Store(&config)

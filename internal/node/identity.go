@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
@@ -20,9 +21,9 @@ const formatVersion = 2
 // replaced. An older copy does as well.
 //
 //	data/lock                       flock: one process at a time
-//	data/nonce                      what tells a waiting node from others
+//	data/nonce                      distinguishes a waiting node from others
 //	data/node.json
-//	data/replicas.json              which replicas were made here, see replicaList
+//	data/replicas.json              which replicas were created here, see replicaList
 //	data/logs/<log>/<replica>/      segments and snapshots of one replica
 //	data/set-aside/<log>-<replica>/ files of a replica that could not be trusted
 //
@@ -41,7 +42,7 @@ type identity struct {
 	Sum uint32 `json:"sum,omitempty"`
 	// Seeds are the nodes there were when this one was taken in: enough to
 	// talk to those who bring it the catalog.
-	Seeds []catalogNode `json:"seeds,omitempty"`
+	Seeds []cluster.Node `json:"seeds,omitempty"`
 }
 
 // member: the node belongs to a cluster.

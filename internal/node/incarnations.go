@@ -15,34 +15,34 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// lives is lives.json: how old the data directories of this node and of the others
+// incarnations is lives.json: how old the data directories of this node and of the others
 // certainly are. A directory that is brought back from an older copy as a whole is
 // sound in itself; only others can know that it had gone on.
 //
-// A node's life is a number that rises with each start, and every lifeEvery while
+// A node's life is a number that rises with each start, and every incarnationEvery while
 // the node stores something. It is durable before others hear it. They keep the
 // highest that they have heard of each node; both sides of a connection say what
 // they know before anything else. A node that starts with a number which others
 // have heard from an earlier run of it has forgotten what it did since.
-type lives struct {
+type incarnations struct {
 	disk vfs.FS
 	path string
 
 	damaged error // why the file could not be used
 
 	mu    sync.Mutex
-	own   peer.Life
-	known map[uint64]peer.Life // by node
-	fresh bool                 // known has changed since it was saved
+	own   peer.Incarnation
+	known map[uint64]peer.Incarnation // by node
+	fresh bool                        // known has changed since it was saved
 	// unknown: the file was lost, so that the own number says nothing.
 	unknown bool
 
 	wrote atomic.Bool // this node has stored something since its number rose
-	// outliving: this node is replacing what it has forgotten.
-	outliving atomic.Bool
+	// replacing: this node is replacing what it has forgotten.
+	replacing atomic.Bool
 }
 
-func (f livesFile) sum() uint32 {
+func (f incarnationsFile) sum() uint32 {
 	f.Sum = 0
 	data, err := json.Marshal(f)
 	if err != nil {
@@ -51,17 +51,17 @@ func (f livesFile) sum() uint32 {
 	return record.Checksum(data)
 }
 
-// livesFile is what the file holds.
-type livesFile struct {
-	Number uint64               `json:"life"`
-	Run    uint64               `json:"run"`
-	Known  map[uint64]peer.Life `json:"known"`
-	Sum    uint32               `json:"sum"` // record.Checksum of the file with Sum 0
+// incarnationsFile is what the file holds.
+type incarnationsFile struct {
+	Number uint64                      `json:"life"`
+	Run    uint64                      `json:"run"`
+	Known  map[uint64]peer.Incarnation `json:"known"`
+	Sum    uint32                      `json:"sum"` // record.Checksum of the file with Sum 0
 }
 
-// loadLives reads the file; a member always has one.
-func loadLives(disk vfs.FS, dir string) (*lives, error) {
-	l := &lives{disk: disk, path: filepath.Join(dir, "lives.json"), known: map[uint64]peer.Life{}, unknown: true}
+// loadIncarnations reads the file; a member always has one.
+func loadIncarnations(disk vfs.FS, dir string) (*incarnations, error) {
+	l := &incarnations{disk: disk, path: filepath.Join(dir, "lives.json"), known: map[uint64]peer.Incarnation{}, unknown: true}
 	data, err := disk.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
@@ -69,7 +69,7 @@ func loadLives(disk vfs.FS, dir string) (*lives, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read lives.json: %w", err)
 	}
-	var f livesFile
+	var f incarnationsFile
 	if err := json.Unmarshal(data, &f); err != nil {
 		l.damaged = fmt.Errorf("read %s: %w", l.path, err)
 		return l, nil
@@ -78,7 +78,7 @@ func loadLives(disk vfs.FS, dir string) (*lives, error) {
 		l.damaged = fmt.Errorf("%s does not match its checksum", l.path)
 		return l, nil
 	}
-	l.own, l.unknown = peer.Life{Number: f.Number, Run: f.Run}, false
+	l.own, l.unknown = peer.Incarnation{Number: f.Number, Run: f.Run}, false
 	if f.Known != nil {
 		l.known = f.Known
 	}
@@ -87,15 +87,15 @@ func loadLives(disk vfs.FS, dir string) (*lives, error) {
 
 // begin is the start of another run. Where that cannot be noted, on a full disk, the
 // node goes on as the run before: it must come back to make room.
-func (l *lives) begin() error {
+func (l *incarnations) begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.save(peer.Life{Number: l.own.Number + 1, Run: rand.Uint64()})
+	return l.save(peer.Incarnation{Number: l.own.Number + 1, Run: rand.Uint64()})
 }
 
 // save makes own this node's life. The mutex is held.
-func (l *lives) save(own peer.Life) error {
-	f := livesFile{Number: own.Number, Run: own.Run, Known: l.known}
+func (l *incarnations) save(own peer.Incarnation) error {
+	f := incarnationsFile{Number: own.Number, Run: own.Run, Known: l.known}
 	f.Sum = f.sum()
 	if err := saveJSON(l.disk, l.path, f); err != nil {
 		return err
@@ -104,33 +104,33 @@ func (l *lives) save(own peer.Life) error {
 	return nil
 }
 
-// greeting is what the node says of lives when it is connected.
-func (l *lives) greeting() (own peer.Life, known map[uint64]peer.Life) {
+// greeting is what the node says of incarnations when it is connected.
+func (l *incarnations) greeting() (own peer.Incarnation, known map[uint64]peer.Incarnation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known = make(map[uint64]peer.Life, len(l.known))
+	known = make(map[uint64]peer.Incarnation, len(l.known))
 	for id, life := range l.known {
 		known[id] = life
 	}
 	return l.own, known
 }
 
-// outlived reports whether a life is of a run that began with less than what was
+// olderCopy reports whether a life is of a run that began with less than what was
 // known already.
-func outlived(life, known peer.Life) bool {
+func olderCopy(life, known peer.Incarnation) bool {
 	return life.Run != known.Run && life.Number <= known.Number
 }
 
 // meet judges another node by its life, and this one by what the other knows of it.
 // forgotten is what the other has heard from this node, if that is more than this
 // node knows itself.
-func (l *lives) meet(id uint64, theirs peer.Life, ofMe peer.Life) (older bool, forgotten uint64) {
+func (l *incarnations) meet(id uint64, theirs peer.Incarnation, ofMe peer.Incarnation) (older bool, forgotten uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if outlived(l.own, ofMe) {
+	if olderCopy(l.own, ofMe) {
 		forgotten = ofMe.Number
 	}
-	if outlived(theirs, l.known[id]) {
+	if olderCopy(theirs, l.known[id]) {
 		return true, forgotten
 	}
 	if known := l.known[id]; known.Run != theirs.Run || known.Number < theirs.Number {
@@ -139,8 +139,8 @@ func (l *lives) meet(id uint64, theirs peer.Life, ofMe peer.Life) (older bool, f
 	return false, forgotten
 }
 
-// heard notes another node's life.
-func (l *lives) heard(id uint64, life peer.Life) {
+// heard notes another node's incarnation.
+func (l *incarnations) heard(id uint64, life peer.Incarnation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.known[id]; life.Run == known.Run && life.Number > known.Number {
@@ -148,30 +148,30 @@ func (l *lives) heard(id uint64, life peer.Life) {
 	}
 }
 
-// outlive makes this node's number higher than what others have heard of it.
-func (l *lives) outlive(number uint64) error {
+// raise makes this node's number higher than what others have heard of it.
+func (l *incarnations) raise(number uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unknown = false
-	return l.save(peer.Life{Number: max(l.own.Number, number) + 1, Run: l.own.Run})
+	return l.save(peer.Incarnation{Number: max(l.own.Number, number) + 1, Run: l.own.Run})
 }
 
 // lost reports whether the own number says nothing.
-func (l *lives) lost() bool {
+func (l *incarnations) lost() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unknown
 }
 
 // rewrite replaces a file that is damaged.
-func (l *lives) rewrite() error {
+func (l *incarnations) rewrite() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.save(l.own)
 }
 
-// goOn raises the number of a node that has stored something.
-func (l *lives) goOn() error {
+// advance raises the number of a node that has stored something.
+func (l *incarnations) advance() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.own

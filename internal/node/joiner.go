@@ -22,7 +22,7 @@ import (
 
 // A node becomes a member of a cluster in one of three ways: it forms one of
 // its own (FormAlone, InitCluster), or it asks a member to be admitted, having
-// been told whom to ask by its options or by AddNode. The catalog gives it an
+// been given whom to ask by its options or by AddNode. The catalog gives it an
 // id and a replica of log 0, with which it begins.
 
 // joiner makes this node a member of a cluster.
@@ -46,7 +46,7 @@ const (
 	askTime   = 3 * time.Second
 )
 
-// invitation tells a node that waits whom to ask, beside those that it knows, and to
+// invitation says to a node that waits whom to ask, beside those that it knows, and to
 // do so now.
 type invitation struct {
 	Name      string   `json:"name"`
@@ -90,7 +90,7 @@ func (j *joiner) refuseLeftovers() error {
 	return nil
 }
 
-// nonce is what tells this node from others of its name until it is a member. It
+// nonce distinguishes this node from others of its name until it is a member. It
 // outlives the process, so that a node which was admitted and has not heard so is
 // not taken for another one.
 func (j *joiner) nonce() (string, error) {
@@ -108,15 +108,15 @@ func (j *joiner) nonce() (string, error) {
 
 // seek asks to be taken in until this node is a member.
 func (j *joiner) run(ctx context.Context) {
-	told := ""
+	logged := ""
 	for ctx.Err() == nil {
 		reason := j.seekOnce(ctx)
 		if j.me.Load().member() {
 			j.beginLate(ctx)
 			return
 		}
-		if reason != told {
-			told = reason
+		if reason != logged {
+			logged = reason
 			j.logger.Info("waiting to be admitted to a cluster", "node", j.options.Name, "last_answer", reason)
 		}
 		again := time.NewTimer(seekEvery)
@@ -141,7 +141,7 @@ func (j *joiner) beginLate(ctx context.Context) {
 	}
 }
 
-// seekOnce asks every address that is known, and tells what the last one said.
+// seekOnce asks every address that is known, and returns what the last one said.
 func (j *joiner) seekOnce(ctx context.Context) (reason string) {
 	nonce, err := j.nonce()
 	if err != nil {

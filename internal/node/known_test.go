@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -85,10 +86,10 @@ func TestACreateThatIsMadeAgainReturnsTheLogThatItCreated(t *testing.T) {
 func TestALogThatWasCreatedIsReturnedAlsoIfItTakesNoAppendsYet(t *testing.T) {
 	n := open(t, t.TempDir())
 	mine := Caller{Request: "this one"}
-	require.NoError(t, n.catalog.Load().change(t.Context(), func(s *catalogState) (catalogChange, error) {
-		l := catalogLog{ID: s.NextLog, Name: "far", Request: mine.Request, Config: encodeConfig(Config{Replicas: 1})}
-		l.Replicas = []catalogReplica{{ID: s.NextReplica, Node: 99}} // which does not answer
-		return catalogChange{Put: []catalogLog{l}}, nil
+	require.NoError(t, n.catalog.Load().change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
+		l := cluster.Log{ID: s.NextLog, Name: "far", Request: mine.Request, Config: encodeConfig(Config{Replicas: 1})}
+		l.Replicas = []cluster.Replica{{ID: s.NextReplica, Node: 99}} // which does not answer
+		return cluster.Change{Put: []cluster.Log{l}}, nil
 	}))
 	info, err := n.CreateLog(t.Context(), mine, "far", Config{})
 	require.NoError(t, err)
@@ -101,8 +102,8 @@ func TestALogThatWasCreatedIsReturnedAlsoIfItTakesNoAppendsYet(t *testing.T) {
 func TestAChangeThatIsRefusedAfterALostTryIsUnknown(t *testing.T) {
 	n := open(t, t.TempDir())
 	c := n.catalog.Load()
-	refuse := func(*catalogState) (catalogChange, error) {
-		return catalogChange{}, record.Refuse(record.LogExists, "there is one")
+	refuse := func(*cluster.State) (cluster.Change, error) {
+		return cluster.Change{}, record.Refuse(record.LogExists, "there is one")
 	}
 	for behind, want := range map[record.Offset]record.Reason{0: record.OutcomeUnknown, 1: record.LogExists} {
 		c.await()

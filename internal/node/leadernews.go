@@ -44,7 +44,7 @@ func (ln *leaderNews) leaderChanged(h *hosted, before, now core.Status) {
 	ln.changed[h] = now
 }
 
-// tellNews logs what has changed since it was called last.
+// log logs what has changed since it was called last.
 func (ln *leaderNews) log() {
 	ln.mu.Lock()
 	changed := ln.changed
@@ -54,10 +54,10 @@ func (ln *leaderNews) log() {
 	here, elsewhere, without := 0, 0, 0
 	for h, s := range changed {
 		now := leaderNow{s.Leader, s.Leading}
-		if h.told == now || s.Leader == h.replicaID && !s.Leading {
+		if h.logged == now || s.Leader == h.replicaID && !s.Leading {
 			continue // it is about to lead
 		}
-		h.told = now
+		h.logged = now
 		fresh = append(fresh, h)
 		switch {
 		case s.Leading:

@@ -92,17 +92,17 @@ func (a *logAdmin) CreateLog(ctx context.Context, caller Caller, name string, co
 	if c == nil {
 		return Info{}, a.self.notMember()
 	}
-	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		if l, there := s.Logs[name]; there && caller.Request != "" && l.Request == caller.Request {
-			return catalogChange{}, nil
+			return cluster.Change{}, nil
 		}
 		created, refusal := s.Create(cluster.NewLog{
 			Name: name, Config: encodeConfig(config), Created: a.self.now().UnixMilli(), Request: caller.Request,
 		}, a.peers.reaches)
 		if refusal != nil {
-			return catalogChange{}, refusal
+			return cluster.Change{}, refusal
 		}
-		return catalogChange{Put: []catalogLog{created}}, nil
+		return cluster.Change{Put: []cluster.Log{created}}, nil
 	})
 	if err != nil {
 		return Info{}, err
@@ -262,7 +262,7 @@ func (a *logAdmin) ConfigureLog(ctx context.Context, caller Caller, name string,
 		return Info{}, err
 	}
 	refenced := false
-	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		refenced = refenced || s.Logs[name].Config.Fenced != config.Fenced
 		return refusable(s.Reconfigure(name, caller.Log, encodeConfig(config)))
 	})
@@ -290,7 +290,7 @@ func (a *logAdmin) DeleteLog(ctx context.Context, caller Caller, name string) er
 	if IsSystem(name) {
 		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) {
+	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		return refusable(s.Delete(name, caller.Log))
 	})
 }

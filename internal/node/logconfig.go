@@ -6,15 +6,6 @@ import (
 	"strandline.dev/internal/cluster"
 )
 
-// What the catalog's changes add up to is decided in package cluster.
-type (
-	catalogState   = cluster.State
-	catalogNode    = cluster.Node
-	catalogLog     = cluster.Log
-	catalogReplica = cluster.Replica
-	catalogChange  = cluster.Change
-)
-
 func encodeConfig(c Config) cluster.Config {
 	return cluster.Config{
 		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),

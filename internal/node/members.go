@@ -35,11 +35,11 @@ const (
 
 // joinAnswer is all that a node needs to begin.
 type joinAnswer struct {
-	ClusterID      string        `json:"cluster_id"`
-	NodeID         uint64        `json:"node_id"`
-	CatalogReplica uint64        `json:"catalog_replica"`
-	CatalogVoters  []uint64      `json:"catalog_voters"`
-	Nodes          []catalogNode `json:"nodes"`
+	ClusterID      string         `json:"cluster_id"`
+	NodeID         uint64         `json:"node_id"`
+	CatalogReplica uint64         `json:"catalog_replica"`
+	CatalogVoters  []uint64       `json:"catalog_voters"`
+	Nodes          []cluster.Node `json:"nodes"`
 	// Fresh: CatalogReplica was given by this answer for the first time.
 	Fresh bool `json:"fresh,omitempty"`
 }
@@ -66,13 +66,13 @@ func (m *members) takeIn(ctx context.Context, q cluster.JoinRequest) (joinAnswer
 	}
 	me := m.me.Load()
 	a := joinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
-	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		if _, begun := s.Nodes[me.NodeID]; !begun {
-			return catalogChange{}, m.self.notMember() // the newcomer would not know whom to talk to
+			return cluster.Change{}, m.self.notMember() // the newcomer would not know whom to talk to
 		}
 		node, change, refusal := s.Admit(q, m.self.now().UnixMilli())
 		if refusal != nil {
-			return catalogChange{}, refusal
+			return cluster.Change{}, refusal
 		}
 		a.NodeID, a.CatalogReplica = node.ID, node.Catalog
 		return change, nil
@@ -87,15 +87,15 @@ func (m *members) takeIn(ctx context.Context, q cluster.JoinRequest) (joinAnswer
 func (m *members) introduce(ctx context.Context) error {
 	me := m.me.Load()
 	c := m.catalog.Load()
-	node := catalogNode{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
+	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
 	peers := slices.DeleteFunc(m.self.candidate().Peers, func(name string) bool { return name == me.Name })
 	if change := c.shown.Load().Introduce(node, peers); change.Empty() {
 		return nil
 	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) { return s.Introduce(node, peers), nil })
+	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return s.Introduce(node, peers), nil })
 }
 
-// AddNode announces the node that waits at an address, tells it whom to ask, and
+// AddNode announces the node that waits at an address, gives it addresses to ask, and
 // returns when it is a member. It reports true if it was one before.
 func (m *members) AddNode(ctx context.Context, _ Caller, name, address string) (existed bool, err error) {
 	c := m.catalog.Load()
@@ -128,7 +128,7 @@ func (m *members) AddNode(ctx context.Context, _ Caller, name, address string) (
 	for _, node := range c.shown.Load().Members() {
 		q.Addresses = append(q.Addresses, node.Address)
 	}
-	// One that was told by its options whom to ask needs no invitation, and may be
+	// One that knows from its options whom to ask needs no invitation, and may be
 	// a member by now, which it says.
 	invited := m.caller.askAddress(ctx, address, askInvite, q, nil)
 	if len(m.former.awaitMembers(ctx, []string{name})) > 0 {
@@ -139,24 +139,24 @@ func (m *members) AddNode(ctx context.Context, _ Caller, name, address string) (
 
 // announce lets a node of a name join.
 func (m *members) announce(ctx context.Context, name string) error {
-	return m.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
+	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
 		now := m.self.now()
 		if _, member := s.Named(name); member {
-			return catalogChange{}, nil // between the look and now
+			return cluster.Change{}, nil // between the look and now
 		}
 		return s.Announce(cluster.Announced{Name: name, Expires: now.Add(announceTime).UnixMilli()}, now.UnixMilli())
 	})
 }
 
 // CreateToken makes a token with which one node, or any number, can join for a
-// while. The token is told here and kept nowhere.
+// while. The token is returned here and kept nowhere.
 func (m *members) CreateToken(ctx context.Context, _ Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
 	if lifetime < time.Second || lifetime > MaxTokenTime {
 		return "", expires, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %d days", lifetime, MaxTokenTime/(24*time.Hour))
 	}
 	token, expires = rand.Text(), m.self.now().Add(lifetime)
 	kept := cluster.Token{Hash: cluster.HashToken(token), Expires: expires.UnixMilli(), Reusable: reusable}
-	err = m.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
+	err = m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
 		return s.AddToken(kept, m.self.now().UnixMilli())
 	})
 	return token, expires, err
@@ -166,24 +166,24 @@ func (m *members) CreateToken(ctx context.Context, _ Caller, lifetime time.Durat
 // any more one that was announced. It is refused while the node holds replicas:
 // ReplaceNode moves them.
 func (m *members) RemoveNode(ctx context.Context, _ Caller, name string) error {
-	return m.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) { return s.Remove(name) })
+	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return s.Remove(name) })
 }
 
 // ReplaceNode moves all replicas of a node, dead or alive, to another one, and
 // takes it out of the cluster when they have caught up there. It returns when
 // the move has been decided; ClusterStatus shows how far it is.
 func (m *members) ReplaceNode(ctx context.Context, _ Caller, dead, with string) error {
-	return m.changeMembers(ctx, func(s *catalogState) (catalogChange, *record.Refusal) {
+	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
 		return s.Replace(dead, with, m.peers.reaches)
 	})
 }
 
-func (m *members) changeMembers(ctx context.Context, decide func(*catalogState) (catalogChange, *record.Refusal)) error {
+func (m *members) changeMembers(ctx context.Context, decide func(*cluster.State) (cluster.Change, *record.Refusal)) error {
 	c := m.catalog.Load()
 	if c == nil {
 		return m.self.notMember()
 	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) { return refusable(decide(s)) })
+	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return refusable(decide(s)) })
 }
 
 // Rebalance spreads the replicas of all logs evenly over the nodes that can be
@@ -195,7 +195,7 @@ func (m *members) Rebalance(ctx context.Context, _ Caller) (left int, err error)
 		return 0, m.self.notMember()
 	}
 	view := cluster.View{Alive: m.peers.reaches}
-	err = c.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err = c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		left = len(s.Spread(view))
 		for _, l := range s.Logs {
 			if !l.Settled() {
@@ -203,9 +203,9 @@ func (m *members) Rebalance(ctx context.Context, _ Caller) (left int, err error)
 			}
 		}
 		if s.Spreading || len(s.Spread(view)) == 0 {
-			return catalogChange{}, nil
+			return cluster.Change{}, nil
 		}
-		return catalogChange{Spread: new(true)}, nil
+		return cluster.Change{Spread: new(true)}, nil
 	})
 	return left, err
 }

@@ -10,12 +10,12 @@ import (
 	"strandline.dev/internal/replica/runtime"
 )
 
-// frugal is how a metered reader uses the node's memory for reads. A chunk takes its
+// metered is how a metered reader uses the node's memory for reads. A chunk takes its
 // part of it until it is released, which a client that does not keep up puts off. So
 // no such client may hold much when memory is short: it is given copies of slices of
 // a chunk, one at a time, and if it does not take the next one soon (Reader.Drop)
 // the chunk is given up and read again later.
-type frugal struct {
+type metered struct {
 	reads *budget.Pool
 
 	mu    sync.Mutex // Next against Drop
@@ -32,7 +32,7 @@ type frugal struct {
 const sliceBytes = 32 << 10
 
 // take waits for the memory of a chunk if there is something to read.
-func (f *frugal) take(ctx context.Context, r *Reader) error {
+func (f *metered) take(ctx context.Context, r *Reader) error {
 	if f == nil || f.taken {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (f *frugal) take(ctx context.Context, r *Reader) error {
 	return nil
 }
 
-func (f *frugal) give() {
+func (f *metered) give() {
 	if f != nil && f.taken {
 		f.taken = false
 		f.reads.Release(runtime.ChunkRoom)
@@ -54,7 +54,7 @@ func (f *frugal) give() {
 }
 
 // short reports whether memory is: chunks that leave for clients may take half.
-func (f *frugal) short() bool { return f.reads.Used() > f.reads.Size()/2 }
+func (f *metered) short() bool { return f.reads.Used() > f.reads.Size()/2 }
 
 // nextMetered returns a whole chunk, which has its part of the memory until it is
 // released, or a copy of a slice of one.

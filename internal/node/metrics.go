@@ -167,7 +167,7 @@ func (m *metrics) refused(verb string, reason record.Reason) {
 	m.refusals.WithLabelValues(verb, reason.String()).Inc()
 }
 
-// measuredAppend lets the outcome of an append be counted before done is told.
+// measuredAppend lets the outcome of an append be counted before done is called.
 func (m *metrics) measuredAppend(log string, a *sequence.Append, done func(sequence.Answer)) func(sequence.Answer) {
 	began := time.Now()
 	records, bytes := a.Records, a.Bytes

@@ -44,7 +44,7 @@ type Node struct {
 	catalog      *atomic.Pointer[catalog] // nil until the node is a member
 	logs         *hostedLogs
 	created      *replicaList
-	incarnations *lives
+	incarnations *incarnations
 	mesh         *peer.Mesh
 	tasks        *tasks
 	slow         *slowWork
@@ -114,7 +114,7 @@ func load(o Options, lock io.Closer) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	incarnations, err := loadLives(o.Disk, o.DataDir)
+	incarnations, err := loadIncarnations(o.Disk, o.DataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (n *Node) begin() (err error) {
 		err = c.learn(ctx)
 	}
 	// What is damaged is being brought back, see attendCatalog; the rest of what
-	// the catalog tells follows then.
+	// the catalog says follows then.
 	if err != nil && !host.leaving.Load() && !host.repairs.begun.Load() {
 		return fmt.Errorf("open catalog: %w", err)
 	}
@@ -235,7 +235,7 @@ func (n *Node) beginAlone(ctx context.Context) error {
 		if h.unavailable.Load() != nil || h.replica.AwaitReplay(ctx) != nil || !h.replica.Status().SoleVoter {
 			continue
 		}
-		// A log that cannot be served is told by Ready; the others go on.
+		// A log that cannot be served is reported by Ready; the others continue.
 		err := h.replica.AwaitLeaderReady(ctx)
 		if err == nil {
 			err = n.reshaper.continueBehind(ctx, h)
@@ -306,7 +306,7 @@ func (n *Node) close(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// Ready is nil when the node serves all its logs, or tells which it does not.
+// Ready is nil when the node serves all its logs, or says which it does not.
 func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
 		return n.self.notMember()

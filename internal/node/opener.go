@@ -55,13 +55,13 @@ const (
 
 // toOpen is a replica that is to be opened here.
 type toOpen struct {
-	log     catalogLog
+	log     cluster.Log
 	replica uint64
 }
 
 // openedLater stands for a log whose files take long to open, and brings that log in
 // when they are open. Until then nothing else touches its files.
-func (op *opener) openedLater(h *hosted, l catalogLog, opened <-chan struct{}, result *error) *hosted {
+func (op *opener) openedLater(h *hosted, l cluster.Log, opened <-chan struct{}, result *error) *hosted {
 	waiting := newHosted(l, h.replicaID)
 	waiting.opening = true
 	waiting.unavailable.Store(record.Refuse(record.NotLeader, "log %q is not open on this node yet: the disk has not answered", h.name))
@@ -77,7 +77,7 @@ func (op *opener) openedLater(h *hosted, l catalogLog, opened <-chan struct{}, r
 
 // bringIn puts a log that was opened in the place of the one that stood for it. It
 // reports false if the node has been closed.
-func (op *opener) bringIn(waiting, h *hosted, l catalogLog, err error) bool {
+func (op *opener) bringIn(waiting, h *hosted, l cluster.Log, err error) bool {
 	op.changing.Lock()
 	defer op.changing.Unlock()
 	if op.closed {
@@ -134,7 +134,7 @@ func (op *opener) rehost() {
 		}
 		op.openLogs(some)
 	}
-	op.space.tellRoom()
+	op.space.setRooms()
 }
 
 // openLogs opens several logs at the same time, and serves them. The caller holds
@@ -211,7 +211,7 @@ func (op *opener) leftFiles(h *hosted, err error) {
 // host opens the replica that the catalog puts on this node. One that cannot
 // be opened is hosted too, with the reason, so that the others are served. The
 // caller holds changing, or waits for somebody who does.
-func (op *opener) host(l catalogLog, id uint64) *hosted {
+func (op *opener) host(l cluster.Log, id uint64) *hosted {
 	h := newHosted(l, id)
 	var err error
 	if opened := op.slow.await(func() { err = op.starter.start(h, l) }); opened != nil {
@@ -222,7 +222,7 @@ func (op *opener) host(l catalogLog, id uint64) *hosted {
 }
 
 // judgeOpened decides what becomes of a log that could not be opened.
-func (op *opener) judgeOpened(h *hosted, l catalogLog, err error) {
+func (op *opener) judgeOpened(h *hosted, l cluster.Log, err error) {
 	if err == nil {
 		return
 	}
@@ -270,7 +270,7 @@ func (op *opener) awaitShown() {
 // reopenLogs tries again until the node stops. The pause doubles as long as
 // nothing changes.
 func (op *opener) run(ctx context.Context) {
-	told := map[uint64]string{} // by log: what was logged last
+	logged := map[uint64]string{} // by log: what was logged last
 	for wait := reopenPause; ; {
 		if pause(ctx, wait); ctx.Err() != nil {
 			return
@@ -278,17 +278,17 @@ func (op *opener) run(ctx context.Context) {
 		opened, left := op.reopen()
 		for _, h := range opened {
 			op.logger.Info("a log that could not be opened is open now", "log", h.name)
-			delete(told, h.id)
+			delete(logged, h.id)
 			wait = reopenPause
 		}
 		if len(left) == 0 {
-			clear(told)
+			clear(logged)
 			wait = reopenPause
 			continue
 		}
 		for _, h := range left {
-			if why := h.unopened.Error(); told[h.id] != why {
-				told[h.id], wait = why, reopenPause
+			if why := h.unopened.Error(); logged[h.id] != why {
+				logged[h.id], wait = why, reopenPause
 				op.logger.Error("a log cannot be opened; trying again", "log", h.name, "error", h.unopened)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Options of a node. The zero value of each has the default told.
+// Options of a node. The zero value of each has the default named there.
 type Options struct {
 	// DataDir holds everything the node keeps. Required.
 	DataDir string

@@ -11,7 +11,7 @@ import (
 // of both, and an append, which waits for a core at each of its steps, pays for
 // that many times over.
 //
-// Readers pause now and then, and how late a pause ends tells whether cores are
+// Readers pause now and then, and how late a pause ends reports whether cores are
 // to be had. Late once, and all pause twice as long; each time that was not late
 // makes pauses a little shorter again, until about one in easing is late.
 type pace struct {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -26,23 +27,23 @@ type peers struct {
 	caller       *caller
 	space        *space
 	rejoin       *rejoin
-	incarnations *lives
+	incarnations *incarnations
 	status       peerStatus
 	unknown      unknownPeers
-	connected    []peer.Node // as the mesh was told last; opener.changing guards it
+	connected    []peer.Node // as the mesh knows them; opener.changing guards it
 }
 
 // gossipTicks lie between two tellings: a second.
 const gossipTicks = 20
 
-// gossip tells all others how this node is.
+// gossip sends all others how this node is.
 func (p *peers) gossip() {
 	c := p.catalog.Load()
 	if c == nil {
 		return
 	}
 	life, _ := p.incarnations.greeting()
-	message, err := json.Marshal(news{Room: p.space.own(), Life: life})
+	message, err := json.Marshal(news{Room: p.space.own(), Incarnation: life})
 	if err != nil {
 		return
 	}
@@ -60,7 +61,7 @@ func (p *peers) hear(from uint64, message []byte) {
 	var what news
 	if json.Unmarshal(message, &what) == nil {
 		p.status.heard(from, what)
-		p.incarnations.heard(from, what.Life)
+		p.incarnations.heard(from, what.Incarnation)
 	}
 }
 
@@ -113,7 +114,7 @@ func (p *peers) admit(hello peer.Hello) error {
 	return p.rejoin.judge(hello)
 }
 
-// refusedBy tells why another node refuses this one, once for each node as long
+// refusedBy reports why another node refuses this one, once for each node as long
 // as the reason is the same. Those that the catalog does not know can call
 // themselves what they like, and count as one.
 func (p *peers) refusedBy(other peer.Node, reason string) {
@@ -126,9 +127,9 @@ func (p *peers) refusedBy(other peer.Node, reason string) {
 	}
 }
 
-// connect tells the mesh which nodes there are, and where this node reaches
+// connect gives the mesh nodes that there are, and where this node reaches
 // them.
-func (p *peers) connect(state *catalogState) {
+func (p *peers) connect(state *cluster.State) {
 	var nodes []peer.Node
 	for _, other := range state.Members() {
 		nodes = append(nodes, peer.Node{ID: other.ID, Name: other.Name, Address: p.self.reach(other)})
@@ -149,22 +150,22 @@ func (p *peers) lost(id uint64) bool {
 // reaches reports whether a node is connected, or is this one.
 func (p *peers) reaches(id uint64) bool { return id == p.me.Load().NodeID || p.status.up(id) }
 
-// askAroundEvery lies between two rounds of questions.
-const askAroundEvery = time.Second
+// queryEvery lies between two rounds of questions.
+const queryEvery = time.Second
 
 // askAround asks nodes that are not connected who they are. Of two nodes the one
 // with the lower id dials. One that was away while the others changed does not
 // know whom to dial: it hears of this node by the question. And one that was
 // removed is dialled by nobody: it hears so by the answer.
 func (p *peers) query(ctx context.Context) {
-	for ; ctx.Err() == nil; pause(ctx, askAroundEvery) {
+	for ; ctx.Err() == nil; pause(ctx, queryEvery) {
 		me := p.me.Load().NodeID
 		alone := !p.status.anyUp()
 		for id, node := range p.catalog.Load().shown.Load().Nodes {
 			if id == me || p.status.up(id) || id > me && !alone {
 				continue
 			}
-			ask, cancel := context.WithTimeout(ctx, askAroundEvery)
+			ask, cancel := context.WithTimeout(ctx, queryEvery)
 			err := p.caller.askAddress(ask, p.self.reach(node), askWho, struct{}{}, nil)
 			cancel()
 			var refused *peer.RefusedError

@@ -25,10 +25,10 @@ type peerState struct {
 	refusal string
 }
 
-// news is what a node tells the others about once a second.
+// news is what a node sends the others about once a second.
 type news struct {
-	Room sequence.Room `json:"room"` // of its disk
-	Life peer.Life     `json:"life"`
+	Room        sequence.Room    `json:"room"` // of its disk
+	Incarnation peer.Incarnation `json:"life"`
 }
 
 func (n *peerStatus) changed(id uint64, up bool) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -12,7 +13,7 @@ func TestARefusalIsToldOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
 	said := &lines{}
 	n := newNode(Options{Logger: said.logger()}, nil, nil, nil)
 	a, b := peer.Node{ID: 1, Name: "a"}, peer.Node{ID: 2, Name: "b"}
-	n.me.Store(&identity{NodeID: 3, Seeds: []catalogNode{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}})
+	n.me.Store(&identity{NodeID: 3, Seeds: []cluster.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}})
 	n.catalog.Store(n.opener.newCatalog(nil))
 	for range 3 {
 		n.peers.refusedBy(a, "node 3 was removed")

@@ -5,18 +5,19 @@ import (
 	"slices"
 	"sync"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
 // decideFunc decides what to change in a state. It may be called several times, and
 // what it returned last counts.
-type decideFunc = func(*catalogState) (catalogChange, error)
+type decideFunc = func(*cluster.State) (cluster.Change, error)
 
 // refusable is a decision of package cluster as decideFunc returns it: no refusal is
 // no error.
-func refusable(c catalogChange, r *record.Refusal) (catalogChange, error) {
+func refusable(c cluster.Change, r *record.Refusal) (cluster.Change, error) {
 	if r != nil {
-		return catalogChange{}, r
+		return cluster.Change{}, r
 	}
 	return c, nil
 }

@@ -31,7 +31,7 @@ type Reader struct {
 	bytes   int64         // given so far
 	done    bool
 	// slow is what a metered reader holds; nil: it is not metered.
-	slow *frugal
+	slow *metered
 	// internal: the node's own, which does not ask how old its knowledge is.
 	internal bool
 }
@@ -69,7 +69,7 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 		if err := r.host.fresh(&r.request); err != nil {
 			return Chunk{}, err
 		}
-		age := r.host.age() // before the end is looked at: it may only be told too old
+		age := r.host.age() // before the end is looked at: it may only be reported too old
 		if err := r.slow.take(ctx, r); err != nil {
 			return Chunk{}, err
 		}

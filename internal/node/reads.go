@@ -49,7 +49,7 @@ func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q ReadRequ
 	}
 	r.reader = h.replica.NewReader(first)
 	if q.Metered {
-		r.slow = &frugal{reads: rd.memory.Reads}
+		r.slow = &metered{reads: rd.memory.Reads}
 	}
 	return r, nil
 }

@@ -22,23 +22,23 @@ type rejoin struct {
 	self         *self
 	files        *files
 	created      *replicaList
-	incarnations *lives
+	incarnations *incarnations
 	opener       *opener
 	repairer     *repairer
 	begun        *atomic.Bool
 	tasks        *tasks
 }
 
-// lifeEvery bounds how much a node can forget without being told.
-const lifeEvery = time.Minute
+// incarnationEvery bounds how much a node can forget without noticing.
+const incarnationEvery = time.Minute
 
 // keepLives lets this node's life go on while there are others to hear of it.
 func (j *rejoin) run(ctx context.Context) {
-	for pause(ctx, lifeEvery); ctx.Err() == nil; pause(ctx, lifeEvery) {
+	for pause(ctx, incarnationEvery); ctx.Err() == nil; pause(ctx, incarnationEvery) {
 		if len(j.catalog.Load().shown.Load().Nodes) < 2 {
 			continue
 		}
-		if err := j.incarnations.goOn(); err != nil {
+		if err := j.incarnations.advance(); err != nil {
 			j.logger.Warn("could not note how far this node has come", "error", err)
 		}
 	}
@@ -47,9 +47,9 @@ func (j *rejoin) run(ctx context.Context) {
 // judgeLife refuses a node that comes back with an older copy of its data, and
 // connections at all while this node is one.
 func (j *rejoin) judge(hello peer.Hello) error {
-	older, forgotten := j.incarnations.meet(hello.Node.ID, hello.Life, hello.Known[j.me.Load().NodeID])
+	older, forgotten := j.incarnations.meet(hello.Node.ID, hello.Incarnation, hello.Known[j.me.Load().NodeID])
 	if forgotten > 0 {
-		if !j.incarnations.outliving.Swap(true) {
+		if !j.incarnations.replacing.Swap(true) {
 			j.tasks.run(func(ctx context.Context) { j.replaceAll(ctx, hello.Node.Name, forgotten) })
 		}
 		return fmt.Errorf("node %q has come back with an older copy of its data, and replaces its replicas", j.self.Name())
@@ -62,12 +62,12 @@ func (j *rejoin) judge(hello peer.Hello) error {
 
 // outlive replaces every replica of this node that others hold too: it may have
 // forgotten votes and entries. Nothing is made from nothing either, since the list
-// of what was made here is older as well. Until all of that is durable, nobody
+// of what was created here is older as well. Until all of that is durable, nobody
 // takes a message of this node.
 func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
-	defer j.incarnations.outliving.Store(false)
+	defer j.incarnations.replacing.Store(false)
 	if j.incarnations.lost() {
-		if err := j.incarnations.outlive(number); err != nil {
+		if err := j.incarnations.raise(number); err != nil {
 			j.logger.Error("lives.json was lost and cannot be written", "error", err)
 			pause(ctx, renewAgain)
 		}
@@ -83,7 +83,7 @@ func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
 		pause(ctx, renewAgain)
 		return
 	}
-	if err := j.incarnations.outlive(number); err != nil {
+	if err := j.incarnations.raise(number); err != nil {
 		j.logger.Error("lives.json cannot be written", "error", err)
 		pause(ctx, renewAgain)
 		return

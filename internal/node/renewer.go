@@ -61,7 +61,7 @@ type keptReplica struct {
 	Replica uint64 `json:"replica"`
 }
 
-// renewals tells that replicas are to be replaced.
+// renewals signals that replicas are to be replaced.
 type renewals struct{ wake chan struct{} }
 
 // keepTimeout bounds the questions to other nodes about what is left of a log.
@@ -91,10 +91,10 @@ func (rn *renewer) kept(q keptReplica) cluster.Kept {
 
 // keptOf asks all nodes what is left of the replicas of some memory logs. Replicas of
 // nodes that do not answer are missing.
-func (rn *renewer) keptOf(ctx context.Context, logs []catalogLog) map[uint64]cluster.Kept {
+func (rn *renewer) keptOf(ctx context.Context, logs []cluster.Log) map[uint64]cluster.Kept {
 	byNode := map[uint64][]keptReplica{}
 	for _, l := range logs {
-		for _, list := range [][]catalogReplica{l.Replicas, l.Leaving} {
+		for _, list := range [][]cluster.Replica{l.Replicas, l.Leaving} {
 			for _, r := range list {
 				if !r.Lost {
 					byNode[r.Node] = append(byNode[r.Node], keptReplica{l.ID, r.ID})
@@ -127,7 +127,7 @@ func (rn *renewer) keptOf(ctx context.Context, logs []catalogLog) map[uint64]clu
 // doubtful are the memory logs with a replica here of which nobody knows whether
 // they have a majority: some of their replicas come or go, and this node knows no
 // leader.
-func (rn *renewer) doubtful() (logs []catalogLog) {
+func (rn *renewer) doubtful() (logs []cluster.Log) {
 	me := rn.me.Load().NodeID
 	for _, l := range rn.catalog.Load().shown.Load().Logs {
 		if !l.Config.InMemory() || l.Settled() {
@@ -152,11 +152,11 @@ func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 	kept := rn.keptOf(ctx, doubtful)
 	state := rn.catalog.Load().shown.Load()
 	gone := func(node uint64) bool { return state.IsGone(node, rn.peers.lost) }
-	lost := slices.DeleteFunc(doubtful, func(l catalogLog) bool { return l.Fate(kept, gone) != cluster.FateLost })
+	lost := slices.DeleteFunc(doubtful, func(l cluster.Log) bool { return l.Fate(kept, gone) != cluster.FateLost })
 	if len(lost) == 0 {
 		return true, nil
 	}
-	return true, rn.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+	return true, rn.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		change := s.BeginAnew(lost)
 		for _, l := range change.Put {
 			rn.logger.Error("a memory log has lost its majority, and begins anew", "log", l.Name)
@@ -206,7 +206,7 @@ func (rn *renewer) renew(ctx context.Context) (waiting bool, err error) {
 func (rn *renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck bool) (waiting bool, err error) {
 	var gone []uint64 // that were in memory
 	me := rn.me.Load().NodeID
-	err = rn.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+	err = rn.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		renewal := s.Renew(me, lost)
 		gone, waiting = renewal.Memory, stuck || renewal.Waiting
 		return renewal.Change, nil

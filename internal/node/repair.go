@@ -50,7 +50,7 @@ func (m *mending) repairRunning(ctx context.Context) (report repair.Outcome, err
 			wait = mendPause
 		case errors.Is(err, errMissing):
 		default:
-			m.tell("%v; trying again. First seen: %v", err, m.cause)
+			m.report("%v; trying again. First seen: %v", err, m.cause)
 			m.repairer.logger.Warn("a segment cannot be repaired at the moment", "log", m.host.name, "error", err)
 			m.close()
 		}
@@ -58,7 +58,7 @@ func (m *mending) repairRunning(ctx context.Context) (report repair.Outcome, err
 	}
 }
 
-// stop ends the mending and returns when the files are let go of.
+// stop ends the mending and returns when the files are released.
 func (m *mending) stop() {
 	m.cancel()
 	<-m.done
@@ -111,7 +111,7 @@ func (m *mending) repair(ctx context.Context) (repair.Outcome, error) {
 			return report, err
 		case errors.Is(err, errMissing):
 		default:
-			m.tell("%v; trying again. First seen: %v", err, m.cause)
+			m.report("%v; trying again. First seen: %v", err, m.cause)
 			m.repairer.logger.Warn("a log cannot be mended at the moment", "log", m.host.name, "error", err)
 			m.close()
 		}
@@ -157,7 +157,7 @@ func (m *mending) open(ctx context.Context) error {
 	m.mender = mender
 	m.mu.Unlock()
 	if m.unseen() && len(mender.Wants(1)) == 0 {
-		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not tell what is wrong with them
+		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not show what is wrong with them
 	}
 	return nil
 }

@@ -49,14 +49,14 @@ func (rp *repairer) lose(h *hosted, reason error) {
 
 // mend begins to mend a log that nothing else has open. The caller shows h to
 // others, and holds changing or is alone with the node.
-func (rp *repairer) mend(h *hosted, l catalogLog, cause error) {
+func (rp *repairer) mend(h *hosted, l cluster.Log, cause error) {
 	ctx, cancel := context.WithCancel(rp.tasks.ctx)
 	m := &mending{fetcher: fetcher{repairer: rp, host: h, cause: cause}, cancel: cancel, done: make(chan struct{})}
 	m.others, m.ask = m.holders, m.askNode
 	m.begin, m.say = m.openFiles, m.sayUnavailable
 	m.after = rp.repaired[l.ID].Add(mendAgain)
 	h.mending = m
-	m.tell("%v", cause)
+	m.report("%v", cause)
 	rp.logger.Error("a log is being mended: it is not served here meanwhile", "log", h.name, "replica", h.replicaID, "error", cause)
 	rp.metrics.foundDamage(h.name)
 	if !rp.tasks.run(func(context.Context) { m.run(ctx) }) {
@@ -66,7 +66,7 @@ func (rp *repairer) mend(h *hosted, l catalogLog, cause error) {
 
 // placedHere returns the log of a replica, as long as the catalog wants that
 // one here. The caller holds changing.
-func (rp *repairer) placedHere(h *hosted) (l catalogLog, ok bool) {
+func (rp *repairer) placedHere(h *hosted) (l cluster.Log, ok bool) {
 	l, ok = rp.catalog.Load().shown.Load().Logs[h.name]
 	r, here := l.On(rp.me.Load().NodeID)
 	return l, ok && here && l.ID == h.id && r.ID == h.replicaID && rp.logs.named(h.name) == h
@@ -147,7 +147,7 @@ func (rp *repairer) takeOut(h *hosted, cause error) {
 
 // attend takes a replica whose files are damaged out of service: it hands over
 // if it leads, and comes back once its files are whole, or under another id.
-func (rp *repairer) attend(ctx context.Context, h *hosted, l catalogLog, cause error) {
+func (rp *repairer) attend(ctx context.Context, h *hosted, l cluster.Log, cause error) {
 	rp.rememberForgetful(h, cause)
 	rp.opener.awaitShown()
 	rp.stepDown(ctx, h)
@@ -206,8 +206,8 @@ func (rp *repairer) shut(h *hosted) bool {
 	return !errors.Is(err, runtime.ErrStalled)
 }
 
-// sharedLog tells whether other nodes hold a log too.
-func (rp *repairer) sharedLog(h *hosted) (l catalogLog, shared bool) {
+// sharedLog reports whether other nodes hold a log too.
+func (rp *repairer) sharedLog(h *hosted) (l cluster.Log, shared bool) {
 	c := rp.catalog.Load()
 	if c == nil {
 		return l, false

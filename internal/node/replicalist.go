@@ -21,7 +21,7 @@ import (
 // is not in the list has never said anything, unless its log is there: then a
 // crash came between the two.
 //
-// A list that is damaged, or is gone from the directory of a member, tells of no
+// A list that is damaged, or is gone from the directory of a member, excludes no
 // replica that it was not made. So all that there were by then count as made:
 // those without files are replaced.
 type replicaList struct {
@@ -32,11 +32,11 @@ type replicaList struct {
 	damaged error
 
 	mu sync.Mutex
-	madeHere
+	createdReplicas
 }
 
-// madeHere is what the file holds.
-type madeHere struct {
+// createdReplicas is what the file holds.
+type createdReplicas struct {
 	Made []uint64 `json:"made"` // sorted
 	// Below this, every replica counts as made, since the list was lost;
 	// unsettled: every replica there is.
@@ -64,23 +64,23 @@ func loadReplicaList(disk vfs.FS, dir string, member bool) (*replicaList, error)
 		l.damaged = l.decode(data)
 	}
 	if l.damaged != nil {
-		l.madeHere = madeHere{Below: unsettled}
+		l.createdReplicas = createdReplicas{Below: unsettled}
 	}
 	return l, nil
 }
 
 func (l *replicaList) decode(data []byte) error {
-	if err := json.Unmarshal(data, &l.madeHere); err != nil {
+	if err := json.Unmarshal(data, &l.createdReplicas); err != nil {
 		return fmt.Errorf("read %s: %w", l.path, err)
 	}
-	if l.Sum != l.madeHere.sum() || !slices.IsSorted(l.Made) {
+	if l.Sum != l.createdReplicas.sum() || !slices.IsSorted(l.Made) {
 		return fmt.Errorf("%s does not match its checksum", l.path)
 	}
 	return nil
 }
 
 // sum is the checksum of a list without one.
-func (m madeHere) sum() uint32 {
+func (m createdReplicas) sum() uint32 {
 	m.Sum = 0
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m madeHere) sum() uint32 {
 	return record.Checksum(data)
 }
 
-// has tells whether a replica was made here, or may have been.
+// has reports whether a replica was created here, or may have been.
 func (l *replicaList) has(replica uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *replicaList) has(replica uint64) bool {
 	return found || replica < l.Below
 }
 
-// settle tells a list that was lost which ids have been given: none below next
+// settle gives a list that was lost the ids that have been given: none below next
 // was, or will be, given after that. A replica that has one from next on was not
 // made before.
 func (l *replicaList) settle(next uint64) error {
@@ -106,16 +106,16 @@ func (l *replicaList) settle(next uint64) error {
 	if l.Below != unsettled {
 		return nil
 	}
-	return l.save(madeHere{Made: l.Made, Below: next})
+	return l.save(createdReplicas{Made: l.Made, Below: next})
 }
 
 // save makes m the list. The mutex is held.
-func (l *replicaList) save(m madeHere) error {
+func (l *replicaList) save(m createdReplicas) error {
 	m.Sum = m.sum()
 	if err := saveJSON(l.disk, l.path, m); err != nil {
 		return err
 	}
-	l.madeHere = m
+	l.createdReplicas = m
 	return nil
 }
 
@@ -124,14 +124,14 @@ func (l *replicaList) save(m madeHere) error {
 func (l *replicaList) lose() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.save(madeHere{Made: l.Made, Below: unsettled})
+	return l.save(createdReplicas{Made: l.Made, Below: unsettled})
 }
 
 // rewrite replaces a file that is damaged.
 func (l *replicaList) rewrite() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.save(l.madeHere)
+	return l.save(l.createdReplicas)
 }
 
 func (l *replicaList) add(replica uint64) error {
@@ -141,7 +141,7 @@ func (l *replicaList) add(replica uint64) error {
 	if found {
 		return nil
 	}
-	return l.save(madeHere{Made: slices.Insert(slices.Clone(l.Made), at, replica), Below: l.Below})
+	return l.save(createdReplicas{Made: slices.Insert(slices.Clone(l.Made), at, replica), Below: l.Below})
 }
 
 // remove is called after the files are gone.
@@ -152,5 +152,5 @@ func (l *replicaList) remove(replica uint64) error {
 	if !found {
 		return nil
 	}
-	return l.save(madeHere{Made: slices.Delete(slices.Clone(l.Made), at, at+1), Below: l.Below})
+	return l.save(createdReplicas{Made: slices.Delete(slices.Clone(l.Made), at, at+1), Below: l.Below})
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
@@ -61,7 +62,7 @@ func (rs *reshaper) run(ctx context.Context) {
 }
 
 // shape takes one step with one log. It reports true when there is no other.
-func (rs *reshaper) shape(ctx context.Context, h *hosted, state *catalogState) (done bool, err error) {
+func (rs *reshaper) shape(ctx context.Context, h *hosted, state *cluster.State) (done bool, err error) {
 	if h.id == catalogID {
 		return rs.shapeCatalog(ctx, h, state)
 	}
@@ -75,12 +76,12 @@ func (rs *reshaper) shape(ctx context.Context, h *hosted, state *catalogState) (
 	if done, err = h.reshape(ctx, l.Wanted(), nil, l.Settled()); err != nil || !done || l.Settled() {
 		return done, err
 	}
-	return false, rs.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
+	return false, rs.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		return s.Settle(&l), nil
 	})
 }
 
-func (rs *reshaper) shapeCatalog(ctx context.Context, h *hosted, state *catalogState) (done bool, err error) {
+func (rs *reshaper) shapeCatalog(ctx context.Context, h *hosted, state *cluster.State) (done bool, err error) {
 	voters, learners := state.CatalogMembers()
 	if len(voters) == 0 {
 		return false, nil // this node has not been entered yet
@@ -91,11 +92,11 @@ func (rs *reshaper) shapeCatalog(ctx context.Context, h *hosted, state *catalogS
 	if retire := state.Retire(); retire.Empty() {
 		return !state.Leaving(), nil
 	}
-	return false, rs.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) { return s.Retire(), nil })
+	return false, rs.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) { return s.Retire(), nil })
 }
 
 // continueBehind lets a log that began anew continue above what it has lost, if it
-// does not already. The writer term goes first: that the end has moved tells that
+// does not already. The writer term goes first: that the end has moved shows that
 // both have.
 func (rs *reshaper) continueBehind(ctx context.Context, h *hosted) error {
 	lost := h.reserved.Load()

@@ -39,9 +39,9 @@ func (re *retention) reserveMemory(ctx context.Context, h *hosted, offset record
 	if err != nil || !h.reserved.Load().ReserveDue(end, term) {
 		return err
 	}
-	var l catalogLog
-	err = re.catalog.Load().change(ctx, func(s *catalogState) (catalogChange, error) {
-		var change catalogChange
+	var l cluster.Log
+	err = re.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		var change cluster.Change
 		var refusal *record.Refusal
 		l, change, refusal = s.ReserveFor(h.name, h.id, end, term)
 		return refusable(change, refusal)

@@ -74,7 +74,7 @@ func (rt *router) isOn(h *hosted, replica, node uint64) bool {
 	return false
 }
 
-// peerChanged tells the replicas what the connection to a node has become.
+// peerChanged gives the replicas the state of the connection to a node.
 func (rt *router) peerChanged(other peer.NodeID, up, refused bool) {
 	rt.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
 	rt.peers.status.changed(other, up)
@@ -97,7 +97,7 @@ func (rt *router) send(h *hosted, to uint64, urgent bool, message net.Buffers) b
 	return node != 0 && rt.mesh.Send(node, h.id, to, urgent, message)
 }
 
-// nodeOf tells on which node a replica of a log is, or 0.
+// nodeOf returns the node of a replica of a log, or 0.
 func (rt *router) nodeOf(h *hosted, replica uint64) uint64 {
 	c := rt.catalog.Load()
 	if c == nil || replica == 0 {
@@ -133,7 +133,7 @@ func (rt *router) replicaOn(h *hosted, node uint64) uint64 {
 	return r.ID
 }
 
-// addressOf tells where clients find the node of a replica.
+// addressOf returns the address at which clients find the node of a replica.
 func (rt *router) addressOf(h *hosted, replica uint64) string {
 	node := rt.nodeOf(h, replica)
 	if node == 0 {

@@ -26,7 +26,7 @@ type scrubber struct {
 	me           *atomic.Pointer[identity]
 	logs         *hostedLogs
 	created      *replicaList
-	incarnations *lives
+	incarnations *incarnations
 }
 
 const (
@@ -81,7 +81,7 @@ func (s *scrubber) scrubLogs(ctx context.Context, look func(log scrubbed, damage
 	}
 }
 
-// judgeScrub tells the damage from a disk that cannot be read at the moment.
+// judgeScrub distinguishes damage from a disk that cannot be read at the moment.
 func (s *scrubber) judgeScrub(ctx context.Context, h *hosted, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, segment.ErrClosed) || h.ended() != nil:

@@ -50,7 +50,7 @@ func (s *self) ClusterID() string { return s.me.Load().ClusterID }
 func (s *self) now() time.Time { return time.Now().Add(s.options.ClockSkew) }
 
 // reach is the address at which this node reaches another one.
-func (s *self) reach(other catalogNode) string {
+func (s *self) reach(other cluster.Node) string {
 	if mine, ok := s.options.Peers[other.Name]; ok {
 		return mine
 	}

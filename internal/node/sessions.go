@@ -48,7 +48,7 @@ const (
 
 // next gives an id that no session has or will ever get. Every refusal of it
 // means that nothing has happened: ids that may have been reserved, and that
-// nobody is told of, are lost.
+// nobody gets, are lost.
 func (s *sessionIDs) next(ctx context.Context, c *catalog) (record.SessionID, error) {
 	deadline := time.Now().Add(reserveTimeout)
 	// A caller that no longer waits must not take the turn of those that do.
@@ -134,7 +134,7 @@ func (ss *sessions) CloseSession(ctx context.Context, caller Caller, log string,
 	return err
 }
 
-// Resolve tells what became of one record of a session, and the session's
+// Resolve returns the outcome of one record of a session, and the session's
 // epoch. With final a record that is not in the log never will be: the epoch
 // is ended first.
 func (ss *sessions) Resolve(ctx context.Context, caller Caller, log string, id record.SessionID, epoch record.Epoch, number record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {

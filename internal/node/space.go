@@ -17,7 +17,7 @@ type space struct {
 	disk         vfs.FS
 	logger       *slog.Logger
 	logs         *hostedLogs
-	incarnations *lives
+	incarnations *incarnations
 	peers        *peers
 	router       *router
 
@@ -57,7 +57,7 @@ func (s *space) wrote(bytes int) {
 	}
 }
 
-// watchSpace looks at the disk and tells the logs when it has room for more, or
+// watch looks at the disk and updates the logs when it has room for more, or
 // for less, than before.
 func (s *space) watch() {
 	if !s.observe() {
@@ -72,11 +72,11 @@ func (s *space) watch() {
 	default:
 		s.logger.Error("the disk is full; only trims are taken until there is room", "free", free, "min_free", s.options.MinFree)
 	}
-	s.tellRoom()
+	s.setRooms()
 }
 
-// tellRoom tells every log on disk, except the catalog, what there is room for.
-func (s *space) tellRoom() {
+// setRooms sets for every log on disk, except the catalog, what there is room for.
+func (s *space) setRooms() {
 	own := s.own()
 	for _, h := range s.logs.all() {
 		if h.replica == nil || !h.onDisk() {

@@ -40,7 +40,7 @@ type starter struct {
 // errLost: a replica has lost what it knew.
 var errLost = errors.New("this replica has lost what it knew")
 
-func (s *starter) start(h *hosted, l catalogLog) error {
+func (s *starter) start(h *hosted, l cluster.Log) error {
 	logger := s.logger.With("log", l.Name, "replica", h.replicaID)
 	hard, err := s.openFiles(h, l, logger)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *starter) start(h *hosted, l catalogLog) error {
 	return nil
 }
 
-func (s *starter) openFiles(h *hosted, l catalogLog, logger *slog.Logger) (segment.HardState, error) {
+func (s *starter) openFiles(h *hosted, l cluster.Log, logger *slog.Logger) (segment.HardState, error) {
 	if h.config.Load().Durability == Memory {
 		b, err := core.Bootstrap(l.Founders)
 		if err != nil {
@@ -113,7 +113,7 @@ func (s *starter) openFiles(h *hosted, l catalogLog, logger *slog.Logger) (segme
 	return store.HardState(), nil
 }
 
-// openCatalog opens this node's replica of the catalog; a *catalogDamage tells
+// openCatalog opens this node's replica of the catalog; a *catalogDamage means
 // that it can be brought back. The caller holds changing.
 func (s *starter) openCatalog() (*hosted, error) {
 	l := s.ownCatalog()
@@ -129,6 +129,6 @@ func (s *starter) openCatalog() (*hosted, error) {
 }
 
 // ownCatalog is the catalog as this node begins with it.
-func (s *starter) ownCatalog() catalogLog {
-	return catalogLog{ID: catalogID, Name: catalogName, Placement: cluster.Placement{Founders: s.me.Load().CatalogVoters}}
+func (s *starter) ownCatalog() cluster.Log {
+	return cluster.Log{ID: catalogID, Name: catalogName, Placement: cluster.Placement{Founders: s.me.Load().CatalogVoters}}
 }

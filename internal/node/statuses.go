@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 )
@@ -26,11 +27,11 @@ type statuses struct {
 	space   *space
 }
 
-// statusTime is how long a node may take to tell of itself before it counts as
+// statusTime is how long a node may take to report before it counts as
 // not answering.
 const statusTime = 1500 * time.Millisecond
 
-// report is what a node tells of itself.
+// report is what a node says of itself.
 type report struct {
 	Version    string               `json:"version"`
 	BytesFree  int64                `json:"bytes_free"`
@@ -56,7 +57,7 @@ type logReport struct {
 
 // votersWithoutLeader are the voters as whoever has most of the log knows them,
 // or, if no replica answers, as the catalog does.
-func votersWithoutLeader(l catalogLog, state *catalogState, reports map[uint64]report) []uint64 {
+func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64]report) []uint64 {
 	var most logReport
 	for _, r := range reports {
 		at := r.Logs[l.ID]
@@ -83,7 +84,7 @@ type transferRequest struct {
 	Node uint64 `json:"node"`
 }
 
-// ownStatus tells of this node and the logs that it holds.
+// ownStatus reports on this node and the logs that it holds.
 func (st *statuses) ownStatus() report {
 	free, total := st.space.known()
 	r := report{Version: st.options.Version, BytesFree: free, BytesTotal: total, Logs: map[uint64]logReport{}}
@@ -95,7 +96,7 @@ func (st *statuses) ownStatus() report {
 	return r
 }
 
-// ClusterStatus asks every node and tells what they know.
+// ClusterStatus asks every node and returns what they know.
 func (st *statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus, error) {
 	c := st.catalog.Load()
 	if c == nil {
@@ -119,11 +120,11 @@ func (st *statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 }
 
 // catalogAsLog describes the catalog as it describes logs.
-func (st *statuses) catalogAsLog(state *catalogState) catalogLog {
-	return catalogLog{ID: catalogID, Name: catalogName, Placement: state.Catalog()}
+func (st *statuses) catalogAsLog(state *cluster.State) cluster.Log {
+	return cluster.Log{ID: catalogID, Name: catalogName, Placement: state.Catalog()}
 }
 
-func (st *statuses) logStatus(l catalogLog, state *catalogState, reports map[uint64]report) LogStatus {
+func (st *statuses) logStatus(l cluster.Log, state *cluster.State, reports map[uint64]report) LogStatus {
 	out := LogStatus{Name: l.Name, ID: l.ID}
 	// Of two that think they lead, the one with the higher term does.
 	var leader logReport
@@ -161,9 +162,9 @@ func (st *statuses) logStatus(l catalogLog, state *catalogState, reports map[uin
 	return out
 }
 
-// replicaStatus is what the leader tells of a replica, and its node. A log without
+// replicaStatus is what the leader knows of a replica, and its node. A log without
 // one has a report of which only the voters are known.
-func (st *statuses) replicaStatus(l catalogLog, r catalogReplica, leader logReport, leaderName string, state *catalogState, reports map[uint64]report) ReplicaStatus {
+func (st *statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader logReport, leaderName string, state *cluster.State, reports map[uint64]report) ReplicaStatus {
 	node := state.Nodes[r.Node].Name
 	s := ReplicaStatus{Replica: r.ID, Node: node, Role: Learner, State: Unknown}
 	own, answers := reports[r.Node]

@@ -88,7 +88,7 @@ func (tp *topics) createPartitions(ctx context.Context, topic string, from, unti
 		return t, tp.self.notMember()
 	}
 	q := cluster.NewPartitions{Topic: topic, From: from, Until: until, Config: encodeConfig(config), Created: tp.self.now().UnixMilli(), Nodes: on}
-	err := c.change(ctx, func(s *catalogState) (catalogChange, error) {
+	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		return refusable(s.CreatePartitions(q, tp.peers.reaches))
 	})
 	if err != nil {
@@ -109,7 +109,7 @@ func (tp *topics) DeleteTopic(ctx context.Context, _ Caller, name string) error 
 	if r := checkName(Caller{}, name); r != nil {
 		return r
 	}
-	return c.change(ctx, func(s *catalogState) (catalogChange, error) { return refusable(s.DeleteTopic(name)) })
+	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return refusable(s.DeleteTopic(name)) })
 }
 
 // ConfigureTopic changes the retention of all partitions of a topic.
@@ -127,7 +127,7 @@ func (tp *topics) ConfigureTopic(ctx context.Context, c Caller, name string, con
 }
 
 // Topic describes a topic as far as this node knows; that there is none, it
-// makes sure of. Of a partition that this node does not hold it tells what the
+// makes sure of. Of a partition that this node does not hold it returns what the
 // catalog knows.
 func (tp *topics) Topic(ctx context.Context, _ Caller, name string) (Topic, error) {
 	c := tp.catalog.Load()

@@ -30,7 +30,7 @@ func (tr *transfers) TransferLeader(ctx context.Context, _ Caller, log, to strin
 	state := c.shown.Load()
 	if log != catalogName {
 		var refusal *record.Refusal
-		if state, refusal = c.missing.confirm(c, log); refusal != nil {
+		if state, refusal = c.unknown.confirm(c, log); refusal != nil {
 			return refusal
 		}
 	}

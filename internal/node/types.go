@@ -96,7 +96,7 @@ type Info struct {
 
 	// Age is how old the knowledge of End may be, as in Chunk.
 	Age time.Duration
-	// Replicas tells who holds the log, by node, as far as known.
+	// Replicas lists who holds the log, by node, as far as known.
 	Replicas []InfoReplica
 }
 

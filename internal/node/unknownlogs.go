@@ -5,31 +5,32 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 )
 
-// missingTime bounds the question whether there is a log that a node has not heard
+// confirmTime bounds the question whether there is a log that a node has not heard
 // of, and for how long its failure answers those who come after.
-const missingTime = time.Second
+const confirmTime = time.Second
 
-// missing answers for logs that this node's catalog does not have. That there is no
+// unknownLogs answers for logs that this node's catalog does not have. That there is no
 // such log is final for the caller, so only the newest catalog can say it: a node
 // that was away, or is joining, may know an old one.
-type missing struct {
+type unknownLogs struct {
 	failed atomic.Pointer[time.Time] // when the newest question without an answer ended
 }
 
 // confirm returns a state of the catalog that has the log, or why there is none:
 // LOG_NOT_FOUND if the newest state has none, NOT_LEADER if that is not known.
-func (m *missing) confirm(c *catalog, name string) (*catalogState, *record.Refusal) {
+func (m *unknownLogs) confirm(c *catalog, name string) (*cluster.State, *record.Refusal) {
 	if state := c.shown.Load(); has(state, name) {
 		return state, nil
 	}
 	// Else many questions about unknown logs would wait one after the other.
-	if failed := m.failed.Load(); failed != nil && time.Since(*failed) < missingTime {
+	if failed := m.failed.Load(); failed != nil && time.Since(*failed) < confirmTime {
 		return nil, unknownHere(name)
 	}
-	ctx, cancel := context.WithTimeout(c.tasks.ctx, missingTime)
+	ctx, cancel := context.WithTimeout(c.tasks.ctx, confirmTime)
 	defer cancel()
 	if err := c.refresh(ctx); err != nil {
 		now := time.Now()
@@ -44,7 +45,7 @@ func (m *missing) confirm(c *catalog, name string) (*catalogState, *record.Refus
 	return state, nil
 }
 
-func has(state *catalogState, log string) bool {
+func has(state *cluster.State, log string) bool {
 	_, there := state.Logs[log]
 	return there
 }

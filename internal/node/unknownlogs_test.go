@@ -48,10 +48,10 @@ func TestANodeWithAnOldCatalogDoesNotDenyALog(t *testing.T) {
 func TestAQuestionAboutAMissingLogThatFailedAnswersTheNext(t *testing.T) {
 	n := open(t, t.TempDir())
 	c := n.catalog.Load()
-	_, refusal := c.missing.confirm(c, "none")
+	_, refusal := c.unknown.confirm(c, "none")
 	requireReason(t, record.LogNotFound, refusal)
 	now := time.Now().Add(time.Hour) // as if it went on failing
-	c.missing.failed.Store(&now)
-	_, refusal = c.missing.confirm(c, "none")
+	c.unknown.failed.Store(&now)
+	_, refusal = c.unknown.confirm(c, "none")
 	requireReason(t, record.NotLeader, refusal)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -38,9 +39,9 @@ func (s *unknownPeers) meet(node peer.Node) {
 	}
 }
 
-// unknown are those that the catalog does not tell of, by id. Others are
+// unknown are those that the catalog does not have, by id. Others are
 // forgotten.
-func (s *unknownPeers) unknown(state *catalogState) []peer.Node {
+func (s *unknownPeers) unknown(state *cluster.State) []peer.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var nodes []peer.Node

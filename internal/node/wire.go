@@ -11,7 +11,7 @@ import (
 )
 
 // newNode builds the parts of a node, each with the parts that it uses.
-func newNode(o Options, lock io.Closer, created *replicaList, incarnations *lives) *Node {
+func newNode(o Options, lock io.Closer, created *replicaList, incarnations *incarnations) *Node {
 	logger, disk, metrics, memory := o.Logger, o.Disk, newMetrics(o.Version), budget.New(o.Memory)
 	me, catalogs, repair := new(atomic.Pointer[identity]), new(atomic.Pointer[catalog]), new(atomic.Pointer[mending])
 	me.Store(&identity{})
@@ -30,7 +30,7 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *live
 	n.router, n.opener, n.repairer, n.peers = rt, op, rp, p
 
 	mesh := peer.New(peer.Options{
-		Dial: o.Dial, Admit: p.admit, Lives: incarnations.greeting, Deliver: rt.deliver, Answer: answers.answer,
+		Dial: o.Dial, Admit: p.admit, Incarnations: incarnations.greeting, Deliver: rt.deliver, Answer: answers.answer,
 		Changed: rt.peerChanged, Refused: p.refusedBy, Logger: logger,
 	})
 	n.mesh = mesh

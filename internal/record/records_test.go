@@ -89,7 +89,7 @@ func TestRecordsOfAnUncompressedBatchAliasIt(t *testing.T) {
 		require.Equal(t, "Value", string(r.Value))
 		grown := append(r.Key, "overwritten?"...)
 		require.Equal(t, "keyoverwritten?", string(grown))
-		require.Equal(t, "Value", string(r.Value), "appending to a key leaves its neighbour alone")
+		require.Equal(t, "Value", string(r.Value), "appending to a key leaves the key beside it alone")
 	}
 }
 

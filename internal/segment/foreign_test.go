@@ -19,10 +19,10 @@ import (
 	"strandline.dev/test/disk/faultdisk"
 )
 
-// neighbour is a directory with a log of another owner on the same disk. Its
+// foreign is a directory with a log of another owner on the same disk. Its
 // files have the names, sizes, indexes and terms of those in dir; only the records
 // differ.
-const neighbour = "data/neighbour"
+const foreign = "data/foreign"
 
 // ownedEntry is entry i as the log of owner has it.
 func ownedEntry(i uint64, owner segment.Owner) segment.Frame {
@@ -109,7 +109,7 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 	swap := func(suffix string, n int) func(*faultdisk.Disk) string {
 		return func(disk *faultdisk.Disk) string {
 			name := at(disk, dir, suffix, n)
-			exchange(disk, name, at(disk, neighbour, suffix, n))
+			exchange(disk, name, at(disk, foreign, suffix, n))
 			return name
 		}
 	}
@@ -128,14 +128,14 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 		{"the begin mark is exchanged", swap(".begin", 0), mended, "belongs to replica 9 of log 4"},
 		{"all files are exchanged", func(disk *faultdisk.Disk) string {
 			for _, name := range namesIn(disk, dir, "") {
-				exchange(disk, name, path.Join(neighbour, path.Base(name)))
+				exchange(disk, name, path.Join(foreign, path.Base(name)))
 			}
 			return at(disk, dir, ".seg", -1)
 		}, renewed, "belongs to replica 9 of log 4"},
 		{"all segments but the newest are copies of another log's", func(disk *faultdisk.Disk) string {
 			names := namesIn(disk, dir, ".seg")
 			for _, name := range names[:len(names)-1] {
-				disk.Replace(name, disk.Content(path.Join(neighbour, path.Base(name))))
+				disk.Replace(name, disk.Content(path.Join(foreign, path.Base(name))))
 			}
 			return names[0]
 		}, mended, "belongs to replica 9 of log 4"},
@@ -167,7 +167,7 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 		}, mended, "header of segment"},
 		{"a segment of another log is to replace all", func(disk *faultdisk.Disk) string {
 			order := path.Join(dir, fmt.Sprintf("%020d-%020d.reset", 900, 900))
-			disk.Replace(order, disk.Content(at(disk, neighbour, ".seg", -1)))
+			disk.Replace(order, disk.Content(at(disk, foreign, ".seg", -1)))
 			return order
 		}, mended, "it is not part of this log"},
 		{"an older segment of the log is to replace all", func(disk *faultdisk.Disk) string {
@@ -178,12 +178,12 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 		}, mended, "it would replace segment"},
 		{"a segment of another log is to replace a damaged one", func(disk *faultdisk.Disk) string {
 			order := strings.TrimSuffix(at(disk, dir, ".seg", 1), ".seg") + ".mend"
-			disk.Replace(order, disk.Content(at(disk, neighbour, ".seg", 1)))
+			disk.Replace(order, disk.Content(at(disk, foreign, ".seg", 1)))
 			return order
 		}, mended, "it is not part of this log"},
 		{"the begin mark of another log, higher up", func(disk *faultdisk.Disk) string {
 			mark := path.Join(dir, fmt.Sprintf("%020d-%020d.begin", 4, 50))
-			disk.Replace(mark, disk.Content(at(disk, neighbour, ".begin", 0)))
+			disk.Replace(mark, disk.Content(at(disk, foreign, ".begin", 0)))
 			return mark
 		}, mended, "it is not part of this log"},
 	}
@@ -191,7 +191,7 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			disk := faultdisk.New(7)
 			owned(t, disk, dir, ours)
-			owned(t, disk, neighbour, theirs)
+			owned(t, disk, foreign, theirs)
 			named := row.change(disk)
 			changed := contents(disk)
 

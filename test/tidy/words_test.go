@@ -25,6 +25,9 @@ type retired struct {
 
 var retiredWords = []retired{
 	{word: "doors?", now: "server, port"},
+	{word: "strangers?", now: "unknown peers"},
+	{word: "neighbou?rs?", now: "peers"},
+	{word: "frugal", now: "metered"},
 }
 
 // records say what was, in the words of then.

@@ -39,9 +39,9 @@ type opening struct {
 	Node    Node   `json:"node"`
 	// Ask: this connection carries calls of who dialled, no messages, and is not
 	// the one between these two nodes.
-	Ask   bool            `json:"ask,omitempty"`
-	Life  Life            `json:"life"`
-	Known map[NodeID]Life `json:"known,omitempty"`
+	Ask         bool                   `json:"ask,omitempty"`
+	Incarnation Incarnation            `json:"life"`
+	Known       map[NodeID]Incarnation `json:"known,omitempty"`
 
 	version uint32
 }
@@ -77,7 +77,7 @@ func (e *RefusedError) Error() string {
 }
 
 func (o opening) hello() Hello {
-	return Hello{Version: o.version, Cluster: o.Cluster, Node: o.Node, Life: o.Life, Known: o.Known}
+	return Hello{Version: o.version, Cluster: o.Cluster, Node: o.Node, Incarnation: o.Incarnation, Known: o.Known}
 }
 
 // shakeHands exchanges openings and verdicts. An error of type *RefusedError

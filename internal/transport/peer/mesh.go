@@ -28,15 +28,15 @@ type Hello struct {
 	Version uint32
 	Cluster string
 	Node    Node // ID 0: a node that is in no cluster yet
-	// Life is how far the node has come; Known is how far others had when it heard
+	// Incarnation is how far the node has come; Known is how far others had when it heard
 	// of them last.
-	Life  Life
-	Known map[NodeID]Life
+	Incarnation Incarnation
+	Known       map[NodeID]Incarnation
 }
 
-// Life is how far a node has come: a number that never falls, and the run of its
+// Incarnation is how far a node has come: a number that never falls, and the run of its
 // process.
-type Life struct {
+type Incarnation struct {
 	Number uint64 `json:"number"`
 	Run    uint64 `json:"run"`
 }
@@ -44,8 +44,8 @@ type Life struct {
 // Options of a Mesh. Functions that are nil do nothing; they are called by
 // many goroutines and must neither block for long nor call Close or SetNodes.
 type Options struct {
-	// Lives is how far this node has come, and others as far as it knows.
-	Lives func() (own Life, known map[NodeID]Life)
+	// Incarnations is how far this node has come, and others as far as it knows.
+	Incarnations func() (own Incarnation, known map[NodeID]Incarnation)
 	// Dial connects to an address; by default with TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Admit judges who says hello, on both sides, and for Ask too: there
@@ -243,8 +243,8 @@ func (m *Mesh) identity() (cluster string, self Node) {
 func (m *Mesh) opening(ask bool) opening {
 	cluster, self := m.identity()
 	o := opening{Cluster: cluster, Node: self, Ask: ask, version: m.version}
-	if m.options.Lives != nil {
-		o.Life, o.Known = m.options.Lives()
+	if m.options.Incarnations != nil {
+		o.Incarnation, o.Known = m.options.Incarnations()
 	}
 	return o
 }

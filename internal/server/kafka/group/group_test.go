@@ -235,7 +235,7 @@ func TestWhoCannotBeTakenIsTold(t *testing.T) {
 		"kind":     {func(j *Join) { j.ProtocolType = "connect" }, kerr.InconsistentGroupProtocol},
 		"protocol": {func(j *Join) { j.Protocols = []Protocol{{Name: "other"}} }, kerr.InconsistentGroupProtocol},
 		"nothing":  {func(j *Join) { j.Protocols = nil }, kerr.InconsistentGroupProtocol},
-		"stranger": {func(j *Join) { j.MemberID = "nobody" }, kerr.UnknownMemberID},
+		"unknown":  {func(j *Join) { j.MemberID = "nobody" }, kerr.UnknownMemberID},
 	} {
 		j := wish("")
 		c.change(&j)
