@@ -19,7 +19,7 @@ type ClusterStatus struct {
 	Logs      []LogStatus  // by name, the catalog among them
 }
 
-// Healthy tells whether there are logs and every one of them is healthy. A node
+// Healthy reports whether there are logs and every one of them is healthy. A node
 // that is down and holds no replica is no matter.
 func (s ClusterStatus) Healthy() bool {
 	for _, l := range s.Logs {
@@ -84,9 +84,9 @@ const (
 	Probing      ReplicaState = "probing"  // the leader looks for where it stands
 	Snapshot     ReplicaState = "snapshot" // it needs less than there is: the start is on its way
 	Unreachable  ReplicaState = "unreachable"
-	Mending      ReplicaState = "mending" // its files are damaged; what is missing is fetched from other nodes
-	Lost         ReplicaState = "lost"    // its files are gone or cannot be trusted: a new replica takes its place
-	UnknownState ReplicaState = "unknown" // nobody leads, so nobody knows
+	Repairing    ReplicaState = "repairing" // its files are damaged; what is missing is fetched from other nodes
+	Lost         ReplicaState = "lost"      // its files are gone or cannot be trusted: a new replica takes its place
+	UnknownState ReplicaState = "unknown"   // nobody leads, so nobody knows
 )
 
 // Formation is what became of InitCluster.
@@ -266,8 +266,8 @@ func stateOf(w strandlinev1.ReplicaState) ReplicaState {
 		return Snapshot
 	case strandlinev1.ReplicaState_REPLICA_STATE_UNREACHABLE:
 		return Unreachable
-	case strandlinev1.ReplicaState_REPLICA_STATE_MENDING:
-		return Mending
+	case strandlinev1.ReplicaState_REPLICA_STATE_REPAIRING:
+		return Repairing
 	case strandlinev1.ReplicaState_REPLICA_STATE_LOST:
 		return Lost
 	}

@@ -22,7 +22,7 @@ func (p *Producer) rest(round context.Context, stream grpc.ClientStream) {
 // caller does not wait for the network.
 const largestDirect = 32 << 10
 
-// goDirect tells whether a caller that is going to wait for r may send it
+// goDirect reports whether a caller that is going to wait for r may send it
 // itself, and takes the sending goroutine's turn then. That is the way of a
 // caller alone on its connection: it saves waking a goroutine. Where several
 // share one, they are gathered. The mutex is held.

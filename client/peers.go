@@ -158,7 +158,7 @@ func (p *peers) lead(log string) *lead {
 	return l
 }
 
-// told tells whether a node has said who leads log, and nothing has spoken
+// told reports whether a node has said who leads log, and nothing has spoken
 // against it since.
 func (p *peers) told(log string) bool {
 	p.mu.Lock()
@@ -176,7 +176,7 @@ func (p *peers) prefer(log, address string) {
 	}
 }
 
-// usable tells whether a hint is worth following: a node that just could not
+// usable reports whether a hint is worth following: a node that just could not
 // be reached is not, nor is "here" of a node that knows no address of its own.
 // The mutex is held.
 func (p *peers) usable(hint string) bool {

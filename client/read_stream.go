@@ -79,7 +79,7 @@ type trouble struct {
 
 func noTrouble() trouble { return trouble{pauses: newPauses()} }
 
-// worthAnother tells whether to open another stream: on each of width nodes, and
+// worthAnother reports whether to open another stream: on each of width nodes, and
 // then again. A reader that has had a frame waits for its servers for ever; one
 // that has not, or whose bound no replica keeps, for the retry time.
 func (t *trouble) worthAnother(failure *Error, reached, placed bool, width int, retryTime time.Duration) bool {

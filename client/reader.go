@@ -177,7 +177,7 @@ func (r *Reader) advance(ctx context.Context) error {
 	return r.failure
 }
 
-// done tells whether a limit has been reached, of which a stream that is opened
+// done reports whether a limit has been reached, of which a stream that is opened
 // now would know nothing.
 func (r *Reader) done() bool {
 	o := &r.options
@@ -358,7 +358,7 @@ func (r *Reader) request() *strandlinev1.ReadRequest {
 	return q
 }
 
-// limited tells whether the server may end a read that follows.
+// limited reports whether the server may end a read that follows.
 func (r *Reader) limited() bool {
 	o := &r.options
 	return o.maxRecords > 0 || o.maxBytes > 0 || o.hasUntil || !o.untilTime.IsZero()

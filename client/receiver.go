@@ -101,18 +101,18 @@ func (p *Producer) refused(r *request, err *Error) interruption {
 	return interruption{}
 }
 
-// doubtful tells whether anything in flight may be in the log already.
+// doubtful reports whether anything in flight may be in the log already.
 func (p *Producer) doubtful() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.window.ambiguous()
 }
 
-// again tells whether a producer with a session repeats what was refused. FULL
+// again reports whether a producer with a session repeats what was refused. FULL
 // is an answer for the application: only a trim helps.
 func (e *Error) again() bool { return e.Retryable && e.Reason != ErrFull.Reason }
 
-// elsewhere tells whether another node, or another connection, may do better.
+// elsewhere reports whether another node, or another connection, may do better.
 func (e *Error) elsewhere() bool {
 	return e.again() && e.Reason != ErrBusy.Reason
 }

@@ -28,7 +28,7 @@ func newWindow(requests, bytes int) window {
 	return window{maxRequests: requests, maxSmall: requests, maxBytes: bytes}
 }
 
-// admits tells whether a request of that size may be sent now.
+// admits reports whether a request of that size may be sent now.
 func (w *window) admits(size int) bool {
 	n := len(w.flight)
 	switch {
@@ -116,7 +116,7 @@ func (w *window) lowWater() uint64 {
 	return 0
 }
 
-// ambiguous tells whether a request in flight may be in the log by an earlier
+// ambiguous reports whether a request in flight may be in the log by an earlier
 // sending.
 func (w *window) ambiguous() bool {
 	for _, r := range w.flight {

@@ -150,7 +150,7 @@ func (r *franzReader) Close() error {
 // whole batches, below what was asked for and beyond it.
 type remaining struct{ next, until int64 }
 
-// take tells whether a record is one of them, and counts it.
+// take reports whether a record is one of them, and counts it.
 func (r *remaining) take(offset int64) bool {
 	if offset < r.next || offset >= r.until {
 		return false

@@ -22,7 +22,7 @@ import (
 // Library is a client library for the Kafka protocol. Everything that is not
 // measured, such as creating topics, goes through franz-go.
 type Library interface {
-	// Dials tells whether the library connects by Topic.Dial. One that connects
+	// Dials reports whether the library connects by Topic.Dial. One that connects
 	// by itself goes over no link that delays, and is not encrypted.
 	Dials() bool
 	// Sender opens a connection to append to a topic on.
@@ -161,7 +161,7 @@ func retentionSettings(config workload.LogConfig) map[string]string {
 	return settings
 }
 
-// Unreachable tells whether an error means that no broker answered, or that the
+// Unreachable reports whether an error means that no broker answered, or that the
 // connection to one broke or could not be encrypted.
 func Unreachable(err error) bool {
 	for _, kind := range []any{new(*net.OpError), new(*kgo.ErrFirstReadEOF), new(*tls.CertificateVerificationError), new(tls.RecordHeaderError)} {

@@ -203,7 +203,7 @@ type toldError struct{ error }
 
 func (e toldError) Unwrap() error { return e.error }
 
-// worthARow tells whether a run's figures are worth a row: all of a run that came
+// worthARow reports whether a run's figures are worth a row: all of a run that came
 // to its end, and what an interrupted one has. A run that went wrong has none.
 func worthARow(ctx context.Context, err error, measured int64) bool {
 	return err == nil || ctx.Err() != nil && measured > 0

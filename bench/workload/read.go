@@ -39,7 +39,7 @@ var ErrForeign = errors.New("the log holds other records than this benchmark wri
 // Validate tells what of it makes no sense with any target.
 func (w Reads) Validate() error { return checkable(w.ValueBytes, valueMin) }
 
-// Fill appends what the log lacks of the records and tells how many that were;
+// Fill appends what the log lacks of the records and reports how many that were;
 // progress is told the records. A log that was filled before, with values of
 // the same size, is left as it is. Nobody else may append to it.
 func (w Reads) Fill(ctx context.Context, target Target, progress Progress) (int64, error) {

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 )
 
-// checkable tells whether values are large enough to prove what they are.
+// checkable reports whether values are large enough to prove what they are.
 func checkable(size, least int) error {
 	if size < least {
 		return fmt.Errorf("values of %d bytes: %d are needed for the check", size, least)

@@ -96,7 +96,7 @@ func TestVerifyNamesWhatIsDamagedAndWhatToDo(t *testing.T) {
 		Last            uint64 `json:"last_index"`
 		End             int64  `json:"end_offset"`
 		Detail          string
-		Mendable        bool
+		Repairable      bool
 	}
 	var result struct {
 		State  string
@@ -107,11 +107,11 @@ func TestVerifyNamesWhatIsDamagedAndWhatToDo(t *testing.T) {
 	require.Len(t, result.Damage, 2)
 	require.Equal(t, damage{
 		File: segments[0], Position: 4096, Bytes: 1072, First: 2, Last: 2, End: 3,
-		Detail: result.Damage[0].Detail, Mendable: true,
+		Detail: result.Damage[0].Detail, Repairable: true,
 	}, result.Damage[0])
 }
 
-func TestVerifyTellsWhatOthersCannotMend(t *testing.T) {
+func TestVerifyTellsWhatOthersCannotRepair(t *testing.T) {
 	data, _, segments := storedReplica(t)
 	flipByte(t, segments[len(segments)-1], 50)
 	o := execute(t, nil, "", "verify", data)

@@ -73,7 +73,7 @@ func (p *Placement) Settled() bool {
 	return len(p.Leaving) == 0 && !slices.ContainsFunc(p.Replicas, func(r Replica) bool { return r.New })
 }
 
-// Same tells whether two say the same about who is to come and go.
+// Same reports whether two say the same about who is to come and go.
 func (p *Placement) Same(other *Placement) bool {
 	return slices.Equal(p.Replicas, other.Replicas) && slices.Equal(p.Leaving, other.Leaving)
 }
@@ -134,7 +134,7 @@ func (p *Placement) Renew(lost, id uint64) bool {
 	return true
 }
 
-// Survives tells whether a majority of Raft's voters still know what they stored
+// Survives reports whether a majority of Raft's voters still know what they stored
 // and voted for. Voters are those replicas that are not new, and those leaving.
 func (p *Placement) Survives() bool {
 	voters, lost := 0, 0

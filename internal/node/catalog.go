@@ -30,7 +30,7 @@ type catalog struct {
 	tasks   *tasks
 	due     *bell
 
-	// hosting is this node's replica of log 0: another one after it was mended.
+	// hosting is this node's replica of log 0: another one after it was repaired.
 	hosting atomic.Pointer[hosted]
 	// shown is the newest state that was folded. It is never changed.
 	shown atomic.Pointer[cluster.State]

@@ -17,7 +17,7 @@ import (
 )
 
 // A node whose catalog is damaged does not know whom it could ask, nor what. It
-// asks at the addresses that it was given when it was started or taken in, mends
+// asks at the addresses that it was given when it was started or taken in, repairs
 // its catalog as it would any other log, or is given a new replica of it; and
 // only then it begins.
 
@@ -28,7 +28,7 @@ type catalogRepairer struct {
 	logger        *slog.Logger
 	me            *atomic.Pointer[identity]
 	catalog       *atomic.Pointer[catalog]
-	catalogRepair *atomic.Pointer[mending]
+	catalogRepair *atomic.Pointer[replicaRepair]
 	self          *self
 	caller        *caller
 	files         *files
@@ -77,11 +77,11 @@ func (cr *catalogRepairer) holders() []other {
 	return holders
 }
 
-// bringBackCatalog mends or replaces this node's replica of the catalog, until
+// bringBackCatalog repairs or replaces this node's replica of the catalog, until
 // begin can start it.
 func (cr *catalogRepairer) run(ctx context.Context, damage error, begin func() error) {
 	cr.logger.Error("the catalog of this node is damaged; it asks the other nodes", "error", damage)
-	var m *mending
+	var m *replicaRepair
 	// Files that are whole may be open from then on, and are not touched again.
 	for whole := false; ctx.Err() == nil; {
 		var err error
@@ -104,11 +104,11 @@ func (cr *catalogRepairer) run(ctx context.Context, damage error, begin func() e
 			damage, whole = again, false
 		}
 		m.report("%v", err)
-		pause(ctx, mendPauseTo)
+		pause(ctx, repairPauseTo)
 	}
 }
 
-func (cr *catalogRepairer) repairOrRenew(ctx context.Context, m *mending, damage error) error {
+func (cr *catalogRepairer) repairOrRenew(ctx context.Context, m *replicaRepair, damage error) error {
 	err := damage
 	if !errors.Is(err, errLost) && !errors.Is(err, core.ErrForgot) {
 		_, err = m.repair(ctx)
@@ -134,7 +134,7 @@ func (cr *catalogRepairer) attend(ctx context.Context, h *hosted, cause error) {
 		cr.opener.changing.Unlock()
 		return
 	}
-	h.unavailable.Store(record.Refuse(record.NotLeader, "the catalog is being mended on this node: %v", cause))
+	h.unavailable.Store(record.Refuse(record.NotLeader, "the catalog is being repaired on this node: %v", cause))
 	shut := cr.repairer.shut(h)
 	cr.opener.changing.Unlock()
 	if !shut {
@@ -143,18 +143,18 @@ func (cr *catalogRepairer) attend(ctx context.Context, h *hosted, cause error) {
 	cr.run(ctx, cause, cr.opener.restartCatalog)
 }
 
-func (cr *catalogRepairer) stopped(damage error) *mending {
+func (cr *catalogRepairer) stopped(damage error) *replicaRepair {
 	h := newHosted(cr.repairer.starter.ownCatalog(), cr.me.Load().CatalogReplica)
 	m := cr.from(h, damage)
 	m.begin, m.say = m.openFiles, m.sayUnavailable
-	h.mending = m
+	h.replicaRepair = m
 	m.report("%v", damage)
 	return m
 }
 
 // askForCatalog asks the other nodes for entries of the catalog.
-func (cr *catalogRepairer) from(h *hosted, damage error) *mending {
-	m := &mending{fetcher: fetcher{repairer: cr.repairer, host: h, cause: damage}, cancel: func() {}, done: make(chan struct{})}
+func (cr *catalogRepairer) from(h *hosted, damage error) *replicaRepair {
+	m := &replicaRepair{fetcher: fetcher{repairer: cr.repairer, host: h, cause: damage}, cancel: func() {}, done: make(chan struct{})}
 	m.others = func(*answered) []other { return cr.holders() }
 	m.ask = func(ctx context.Context, o other, q entriesRequest) (a entriesAnswer, err error) {
 		q.Cluster = cr.self.ClusterID()
@@ -174,7 +174,7 @@ func (cr *catalogRepairer) allows(request []byte) bool {
 // of renewal.go, with node.json for the catalog: it names the new replica last,
 // after its files are there, so a crash before is as if nothing had happened. An
 // older copy of node.json names a replica that is known to be lost.
-func (cr *catalogRepairer) renew(ctx context.Context, m *mending, reason error) error {
+func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason error) error {
 	cr.logger.Error("the replica of the catalog has lost what it knew, and is replaced by a new one", "error", reason)
 	me := *cr.me.Load()
 	if err := cr.files.setAside(catalogID, me.CatalogReplica, reason.Error()); err != nil {

@@ -63,7 +63,7 @@ const (
 	Probing     ReplicaState = "probing"  // the leader looks for where it stands
 	Snapshot    ReplicaState = "snapshot" // it needs less than there is: start and sessions are on their way
 	Unreachable ReplicaState = "unreachable"
-	Mending     ReplicaState = "mending" // its files are damaged; what is missing is fetched from others
-	Lost        ReplicaState = "lost"    // its files cannot be trusted: a new replica takes its place
-	Unknown     ReplicaState = "unknown" // nobody leads, or the leader does not know of it
+	Repairing   ReplicaState = "repairing" // its files are damaged; what is missing is fetched from others
+	Lost        ReplicaState = "lost"      // its files cannot be trusted: a new replica takes its place
+	Unknown     ReplicaState = "unknown"   // nobody leads, or the leader does not know of it
 )

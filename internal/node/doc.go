@@ -14,7 +14,7 @@
 //     of others.
 //   - what is due: controller (on the catalog's leader), leaderSpread, reshaper (on a
 //     log's leader), handovers, retention, renewer, joiner, rejoin.
-//   - damage: repairer judges it, mending and segmentRepairer repair, fetcher asks
+//   - damage: repairer judges it, repairing and segmentRepairer repair, fetcher asks
 //     others, entryGiver answers, catalogRepairer does so for the catalog; scrubber
 //     looks for it.
 //   - other nodes: peers, router, caller, answers.

@@ -13,10 +13,10 @@ import (
 type entryGiver struct {
 	logs          *hostedLogs
 	repairer      *repairer
-	catalogRepair *atomic.Pointer[mending]
+	catalogRepair *atomic.Pointer[replicaRepair]
 }
 
-// give answers askEntries from a replica that runs, or is being mended.
+// give answers askEntries from a replica that runs, or is being repaired.
 func (g *entryGiver) give(ctx context.Context, q entriesRequest) (a entriesAnswer, err error) {
 	h := g.logs.byID(q.Log)
 	if m := g.catalogRepair.Load(); m != nil && q.Log == catalogID {
@@ -26,14 +26,14 @@ func (g *entryGiver) give(ctx context.Context, q entriesRequest) (a entriesAnswe
 		return a, record.Refuse(record.Busy, "this node has no such entries at the moment")
 	}
 	var frames []segment.Frame
-	if m := h.mending; m != nil {
+	if m := h.replicaRepair; m != nil {
 		frames, a.Settled, err = m.entries(q.First, q.Last+1, entriesBytes)
 	} else {
 		frames, a, err = storedEntries(ctx, h, q)
 	}
 	var corrupt *segment.CorruptError
 	switch {
-	case errors.As(err, &corrupt) && h.mending == nil:
+	case errors.As(err, &corrupt) && h.replicaRepair == nil:
 		g.repairer.foundDamage(h, err)
 		return a, nil
 	case errors.Is(err, segment.ErrTrimmed), errors.Is(err, segment.ErrUnavailable), errors.As(err, &corrupt):

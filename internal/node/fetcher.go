@@ -28,8 +28,8 @@ type fetcher struct {
 	// running: the replica goes on meanwhile, see repairs.
 	running bool
 
-	mu     sync.Mutex
-	mender *repair.Repairer // nil while it is not open
+	mu      sync.Mutex
+	rebuild *repair.Repairer // nil while it is not open
 }
 
 // report says how things are to whoever asks for the log.
@@ -51,7 +51,7 @@ func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool
 		return progress, nil
 	}
 	if begins, trimmed := heard.trimmed(wants[0].First); trimmed && !f.running {
-		if !f.mender.Skip(begins.Index, begins.Term) {
+		if !f.rebuild.Skip(begins.Index, begins.Term) {
 			return false, fmt.Errorf("%w: all other nodes have trimmed what is missing, and nothing is known of the state behind it", errLost)
 		}
 		return true, nil
@@ -93,7 +93,7 @@ func (f *fetcher) fetchFrom(ctx context.Context, o other, w repair.Want, heard *
 		}
 		heard.note(o, heardOf{answers: true, begins: cluster.Beginning{Index: a.Begins, Term: a.BeginsTerm}})
 		frames := a.frames()
-		count, err := f.mender.Give(frames, a.Settled)
+		count, err := f.rebuild.Give(frames, a.Settled)
 		if err != nil || count > 0 || len(frames) == 0 {
 			return count > 0, err
 		}
@@ -141,34 +141,34 @@ func (f *fetcher) holders(heard *answered) []other {
 // entries gives others what is whole here.
 func (f *fetcher) entries(lo, hi uint64, maxBytes int) ([]segment.Frame, uint64, error) {
 	f.mu.Lock()
-	mender := f.mender
+	rebuild := f.rebuild
 	f.mu.Unlock()
-	if mender == nil {
+	if rebuild == nil {
 		return nil, 0, record.Refuse(record.Busy, "log %q is being looked at on this node", f.host.name)
 	}
-	return mender.Entries(lo, hi, maxBytes)
+	return rebuild.Entries(lo, hi, maxBytes)
 }
 
 func (f *fetcher) close() {
 	f.mu.Lock()
-	mender := f.mender
-	f.mender = nil
+	rebuild := f.rebuild
+	f.rebuild = nil
 	f.mu.Unlock()
-	if mender == nil {
+	if rebuild == nil {
 		return
 	}
-	if err := mender.Close(); err != nil {
+	if err := rebuild.Close(); err != nil {
 		f.repairer.logger.Warn("a damaged log did not close cleanly", "log", f.host.name, "error", err)
 	}
 }
 
-// finish makes the files whole. The mender is closed by that.
+// finish makes the files whole. The repairer is closed by that.
 func (f *fetcher) finish() (repair.Outcome, error) {
 	f.mu.Lock()
-	mender := f.mender
-	f.mender = nil
+	rebuild := f.rebuild
+	f.rebuild = nil
 	f.mu.Unlock()
-	return mender.Finish()
+	return rebuild.Finish()
 }
 
 // other is another node that holds, or may hold, the log.

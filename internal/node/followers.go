@@ -12,7 +12,7 @@ const (
 	stateFollowing  = "following"
 	stateLeaderless = "leaderless"
 	stateFailed     = "failed"
-	stateMending    = "mending"
+	stateRepairing  = "repairing"
 )
 
 // peersTime bounds how long a look at followers waits for the logs' loops. One that

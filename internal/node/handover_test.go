@@ -147,7 +147,7 @@ func (l *lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// count tells how many lines have a text in them.
+// count reports how many lines have a text in them.
 func (l *lines) count(text string) (count int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,8 +51,8 @@ type hosted struct {
 	repairs repairs
 	// forgetful: it was found to lack what it had promised.
 	forgetful atomic.Bool
-	// mending is under way; nil for a log whose files are whole.
-	mending *mending
+	// repair is under way; nil for a log whose files are whole.
+	replicaRepair *replicaRepair
 
 	// reserved is of a memory log; never nil.
 	reserved atomic.Pointer[cluster.Reserved]
@@ -134,7 +134,7 @@ func (h *hosted) roomForTerm() *record.Refusal {
 
 func (h *hosted) report() logReport {
 	if problem := h.problem(); problem != nil {
-		return logReport{Problem: problem.Detail, Mending: h.mending != nil, Lost: h.forgot}
+		return logReport{Problem: problem.Detail, Repairing: h.replicaRepair != nil, Lost: h.forgot}
 	}
 	s := h.replica.Status()
 	l := logReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners}
@@ -164,8 +164,8 @@ func (h *hosted) admit(a *sequence.Append) *record.Refusal {
 
 func (h *hosted) state() string {
 	switch {
-	case h.mending != nil:
-		return stateMending
+	case h.replicaRepair != nil:
+		return stateRepairing
 	case h.problem() != nil:
 		return stateFailed
 	}
@@ -219,8 +219,8 @@ func (h *hosted) close(ctx context.Context) (err error) {
 		closed := make(chan error, 1)
 		go func() {
 			h.repairs.stop()
-			if h.mending != nil {
-				h.mending.stop()
+			if h.replicaRepair != nil {
+				h.replicaRepair.stop()
 			}
 			closed <- h.closeReplica(ctx)
 		}()
@@ -258,7 +258,7 @@ func (h *hosted) awaitReady(ctx context.Context) error {
 }
 
 // refuseStorage is the answer to who asked for something that cannot be read.
-// Damage is mended where other nodes can help, and they can answer meanwhile.
+// Damage is repaired where other nodes can help, and they can answer meanwhile.
 func (h *hosted) refuseStorage(err error) error {
 	var corrupt *segment.CorruptError
 	if !errors.As(err, &corrupt) {
@@ -268,7 +268,7 @@ func (h *hosted) refuseStorage(err error) error {
 	return h.refuseDamaged(record.Refuse(record.Corrupt, "%v", err))
 }
 
-// refuseDamaged turns a refusal for damage that is about to be mended into one
+// refuseDamaged turns a refusal for damage that is about to be repaired into one
 // that sends the caller elsewhere.
 func (h *hosted) refuseDamaged(err error) error {
 	switch {
@@ -279,7 +279,7 @@ func (h *hosted) refuseDamaged(err error) error {
 	case !h.leaving.Load():
 		return err
 	}
-	return record.Refuse(record.NotLeader, "log %q is about to be mended on this node: %v", h.name, err)
+	return record.Refuse(record.NotLeader, "log %q is about to be repaired on this node: %v", h.name, err)
 }
 
 // onDisk: appends of the log need room on the disk. The catalog may use the

@@ -29,7 +29,7 @@ var logSeries = []struct {
 	logGauge("leading", "1 where this node takes the log's appends.", func(v *logView) float64 { return oneIf(v.state == stateLeading) }),
 	logGauge("leaderless", "1 where no leader is known.", func(v *logView) float64 { return oneIf(v.state == stateLeaderless) }),
 	logGauge("failed", "1 where the log cannot be served on this node.", func(v *logView) float64 { return oneIf(v.state == stateFailed) }),
-	logGauge("mending", "1 where the log's files are damaged and are being repaired.", func(v *logView) float64 { return oneIf(v.state == stateMending || v.repairing) }),
+	logGauge("repairing", "1 where the log's files are damaged and are being repaired.", func(v *logView) float64 { return oneIf(v.state == stateRepairing || v.repairing) }),
 	logGauge("missing_replicas", "On the leader: replicas that do not vote or do not keep up.", func(v *logView) float64 { return float64(v.followers.missing) }),
 	logCounter("elections_total", "How often the replica here has become the leader.", func(v *logView) float64 { return float64(v.counts.elections.Load()) }),
 	logCounter("appended_records_total", "Records acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.records.Load()) }),
@@ -39,7 +39,7 @@ var logSeries = []struct {
 	logCounter("written_entries_total", "Entries written here.", func(v *logView) float64 { return float64(v.counts.writtenEntries.Load()) }),
 	logCounter("written_bytes_total", "Payload bytes written here.", func(v *logView) float64 { return float64(v.counts.writtenBytes.Load()) }),
 	logCounter("damaged_total", "How often files of the log were found damaged here, and repair began.", func(v *logView) float64 { return float64(v.counts.damaged.Load()) }),
-	logCounter("mended_entries_total", "Entries that came from other nodes in the place of damaged ones.", func(v *logView) float64 { return float64(v.counts.mended.Load()) }),
+	logCounter("repaired_entries_total", "Entries that came from other nodes in the place of damaged ones.", func(v *logView) float64 { return float64(v.counts.repairedEntries.Load()) }),
 	logCounter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.", func(v *logView) float64 { return float64(v.counts.replaced.Load()) }),
 	logCounter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.", func(v *logView) float64 { return float64(v.counts.unreadable.Load()) }),
 }

@@ -32,13 +32,13 @@ type metrics struct {
 	elections prometheus.Counter
 	losses    prometheus.Counter
 
-	damaged  prometheus.Counter
-	mended   prometheus.Counter
-	replaced prometheus.Counter
-	unread   prometheus.Counter
-	scrubbed prometheus.Counter
-	scrubs   prometheus.Counter
-	forged   prometheus.Counter
+	damaged         prometheus.Counter
+	repairedEntries prometheus.Counter
+	replaced        prometheus.Counter
+	unread          prometheus.Counter
+	scrubbed        prometheus.Counter
+	scrubs          prometheus.Counter
+	forged          prometheus.Counter
 
 	all   []prometheus.Collector
 	byLog sync.Map // name: *logCounts
@@ -46,11 +46,11 @@ type metrics struct {
 
 // logCounts are the counters of one log.
 type logCounts struct {
-	records, bytes                        atomic.Int64 // acknowledged here
-	writes, writtenEntries, writtenBytes  atomic.Int64
-	writeNanos                            atomic.Int64
-	elections                             atomic.Int64
-	damaged, mended, replaced, unreadable atomic.Int64
+	records, bytes                                 atomic.Int64 // acknowledged here
+	writes, writtenEntries, writtenBytes           atomic.Int64
+	writeNanos                                     atomic.Int64
+	elections                                      atomic.Int64
+	damaged, repairedEntries, replaced, unreadable atomic.Int64
 }
 
 // From 16 us, less than any disk takes, to 4 s and 8 s.
@@ -90,7 +90,7 @@ func newMetrics(version string) *metrics {
 	m.elections = counter("elections_total", "How often a replica on this node has become the leader of its log.")
 	m.losses = counter("leader_losses_total", "How often a replica on this node has stopped leading its log, by handovers too.")
 	m.damaged = counter("damaged_total", "How often files of a log were found damaged here, and repair began.")
-	m.mended = counter("mended_entries_total", "Entries that came from other nodes in the place of damaged ones.")
+	m.repairedEntries = counter("repaired_entries_total", "Entries that came from other nodes in the place of damaged ones.")
 	m.replaced = counter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.")
 	m.unread = counter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.")
 	m.scrubbed = counter("scrubbed_bytes_total", "Stored bytes that were read to find damage.")
@@ -149,8 +149,8 @@ func (m *metrics) foundDamage(log string) {
 }
 
 func (m *metrics) repaired(log string, entries int64) {
-	m.mended.Add(float64(entries))
-	m.log(log).mended.Add(entries)
+	m.repairedEntries.Add(float64(entries))
+	m.log(log).repairedEntries.Add(entries)
 }
 
 func (m *metrics) lost(log string) {
@@ -190,7 +190,7 @@ type collector struct{ *series }
 
 var (
 	descLogs = prometheus.NewDesc("strandline_logs",
-		"Logs of which a replica is on this node, by state: leading, following, leaderless (no leader is known), failed, mending.", []string{"state"}, nil)
+		"Logs of which a replica is on this node, by state: leading, following, leaderless (no leader is known), failed, repairing.", []string{"state"}, nil)
 	descMemory = prometheus.NewDesc("strandline_memory_used_bytes",
 		"What each part of the node's memory holds; docs/limits.md names the parts.", []string{"part"}, nil)
 	descMemorySize = prometheus.NewDesc("strandline_memory_size_bytes", "What each part of the node's memory may hold.", []string{"part"}, nil)
@@ -222,7 +222,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	states := map[string]int{stateLeading: 0, stateFollowing: 0, stateLeaderless: 0, stateFailed: 0, stateMending: 0}
+	states := map[string]int{stateLeading: 0, stateFollowing: 0, stateLeaderless: 0, stateFailed: 0, stateRepairing: 0}
 	var used, lag int64
 	var sessions, under, stalled int
 	hosts := c.logs.all()

@@ -230,7 +230,7 @@ func (op *opener) judgeOpened(h *hosted, l cluster.Log, err error) {
 	case cluster.Renew:
 		op.repairer.lose(h, err)
 	case cluster.Repair:
-		op.repairer.mend(h, l, err)
+		op.repairer.startRepair(h, l, err)
 	case cluster.Refuse:
 		op.logger.Error("a log cannot be served", "log", l.Name, "error", err)
 		h.unavailable.Store(record.Refuse(record.Corrupt,

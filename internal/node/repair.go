@@ -19,9 +19,9 @@ import (
 // also one that does not lead, or is itself damaged elsewhere. What is believed
 // of the answers is decided by repair.Repairer.
 
-// mending is a log under repair: one goroutine, which owns the files until done
+// repair is a log under repair: one goroutine, which owns the files until done
 // is closed.
-type mending struct {
+type replicaRepair struct {
 	fetcher
 	// after is when the files are looked at first.
 	after time.Time
@@ -34,9 +34,9 @@ type mending struct {
 
 // repairRunning returns when the segment is whole. An error other than ErrTrimmed
 // means that it cannot be repaired while the log runs, or that ctx has ended.
-func (m *mending) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
+func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
 	patience := time.Now().Add(unsettledTime)
-	for wait := mendPause; ; wait = min(2*wait, mendPauseTo) {
+	for wait := repairPause; ; wait = min(2*wait, repairPauseTo) {
 		report, err = m.try(ctx)
 		switch {
 		case err == nil, errors.Is(err, segment.ErrTrimmed), ctx.Err() != nil:
@@ -47,7 +47,7 @@ func (m *mending) repairRunning(ctx context.Context) (report repair.Outcome, err
 			if time.Now().After(patience) {
 				return report, err
 			}
-			wait = mendPause
+			wait = repairPause
 		case errors.Is(err, errMissing):
 		default:
 			m.report("%v; trying again. First seen: %v", err, m.cause)
@@ -58,17 +58,17 @@ func (m *mending) repairRunning(ctx context.Context) (report repair.Outcome, err
 	}
 }
 
-// stop ends the mending and returns when the files are released.
-func (m *mending) stop() {
+// stop ends the repair and returns when the files are released.
+func (m *replicaRepair) stop() {
 	m.cancel()
 	<-m.done
 }
 
-func (m *mending) sayUnavailable(text string) {
-	m.host.unavailable.Store(record.Refuse(record.NotLeader, "log %q is being mended on this node: %s", m.host.name, text))
+func (m *replicaRepair) sayUnavailable(text string) {
+	m.host.unavailable.Store(record.Refuse(record.NotLeader, "log %q is being repaired on this node: %s", m.host.name, text))
 }
 
-func (m *mending) run(ctx context.Context) {
+func (m *replicaRepair) run(ctx context.Context) {
 	defer m.cancel()
 	report, err := m.repair(ctx)
 	close(m.done)
@@ -87,7 +87,7 @@ func (m *mending) run(ctx context.Context) {
 		after = newHosted(l, m.host.replicaID)
 		m.repairer.opener.judgeOpened(after, l, fmt.Errorf("%w: %w", errLost, err))
 	} else {
-		m.repairer.logger.Info("a log was mended", "log", l.Name, "replica", m.host.replicaID,
+		m.repairer.logger.Info("a log was repaired", "log", l.Name, "replica", m.host.replicaID,
 			"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments, "kept_aside", report.Aside)
 		m.repairer.metrics.repaired(l.Name, int64(report.Entries))
 		after = m.repairer.opener.host(l, m.host.replicaID)
@@ -97,10 +97,10 @@ func (m *mending) run(ctx context.Context) {
 
 // repair returns when the files are whole. An error means that they can never
 // be, or that ctx has ended.
-func (m *mending) repair(ctx context.Context) (repair.Outcome, error) {
+func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
 	defer m.close()
 	pause(ctx, time.Until(m.after))
-	for wait := mendPause; ; {
+	for wait := repairPause; ; {
 		report, err := m.try(ctx)
 		switch {
 		case err == nil:
@@ -112,29 +112,29 @@ func (m *mending) repair(ctx context.Context) (repair.Outcome, error) {
 		case errors.Is(err, errMissing):
 		default:
 			m.report("%v; trying again. First seen: %v", err, m.cause)
-			m.repairer.logger.Warn("a log cannot be mended at the moment", "log", m.host.name, "error", err)
+			m.repairer.logger.Warn("a log cannot be repaired at the moment", "log", m.host.name, "error", err)
 			m.close()
 		}
 		pause(ctx, wait)
-		wait = min(2*wait, mendPauseTo)
+		wait = min(2*wait, repairPauseTo)
 	}
 }
 
 // try asks for what is missing as long as some of it comes.
-func (m *mending) try(ctx context.Context) (report repair.Outcome, err error) {
+func (m *replicaRepair) try(ctx context.Context) (report repair.Outcome, err error) {
 	select {
 	case m.repairer.fetching <- struct{}{}:
 		defer func() { <-m.repairer.fetching }()
 	case <-ctx.Done():
 		return report, ctx.Err()
 	}
-	if m.mender == nil {
+	if m.rebuild == nil {
 		if err := m.open(ctx); err != nil {
 			return report, err
 		}
 	}
 	for {
-		wants := m.mender.Wants(mendWants)
+		wants := m.rebuild.Wants(repairWants)
 		if len(wants) == 0 {
 			return m.finish()
 		}
@@ -148,15 +148,15 @@ func (m *mending) try(ctx context.Context) (report repair.Outcome, err error) {
 	}
 }
 
-func (m *mending) open(ctx context.Context) error {
-	mender, err := m.begin(ctx)
+func (m *replicaRepair) open(ctx context.Context) error {
+	rebuild, err := m.begin(ctx)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
-	m.mender = mender
+	m.rebuild = rebuild
 	m.mu.Unlock()
-	if m.unseen() && len(mender.Wants(1)) == 0 {
+	if m.unseen() && len(rebuild.Wants(1)) == 0 {
 		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not show what is wrong with them
 	}
 	return nil
@@ -164,16 +164,16 @@ func (m *mending) open(ctx context.Context) error {
 
 // openFiles opens the files of a replica that does not run. Where the damaged
 // segment is known, the others are not read.
-func (m *mending) openFiles(ctx context.Context) (*repair.Repairer, error) {
+func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error) {
 	dir := m.repairer.files.replicaDir(m.host.id, m.host.replicaID)
 	o := m.repairer.files.segmentOptions(m.repairer.files.owner(m.host.id, m.host.replicaID), m.repairer.logger.With("log", m.host.name))
 	var corrupt *segment.CorruptError
 	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
-		mender, err := repair.BeginAt(ctx, m.repairer.disk, dir, o, corrupt.File)
-		if err != nil || !mender.Report().Whole() {
-			return mender, err
+		rebuild, err := repair.BeginAt(ctx, m.repairer.disk, dir, o, corrupt.File)
+		if err != nil || !rebuild.Report().Whole() {
+			return rebuild, err
 		}
-		if err := mender.Close(); err != nil {
+		if err := rebuild.Close(); err != nil {
 			return nil, err
 		}
 	}
@@ -181,29 +181,29 @@ func (m *mending) openFiles(ctx context.Context) (*repair.Repairer, error) {
 }
 
 // unseen: what is wrong with the files need not show in any one of them.
-func (m *mending) unseen() bool {
+func (m *replicaRepair) unseen() bool {
 	return errors.Is(m.cause, core.ErrShort) || errors.Is(m.cause, core.ErrSpliced)
 }
 
-// Times of mending.
+// Times of repair.
 const (
-	mendPause   = 50 * time.Millisecond // after a first round in vain; doubles
-	mendPauseTo = 5 * time.Second
-	// mendAgain is the least time between two mendings of one log, so that
+	repairPause   = 50 * time.Millisecond // after a first round in vain; doubles
+	repairPauseTo = 5 * time.Second
+	// repairAgain is the least time between two repairs of one log, so that
 	// damage which comes back at once does not keep a node busy.
-	mendAgain = 5 * time.Second
+	repairAgain = 5 * time.Second
 	// entriesTime is how long another node may take to look for entries.
 	entriesTime = 10 * time.Second
 )
 
-// mendAtOnce bounds the logs of a node that are read and fetched at the same
-// time, and so the memory and the disk that mending takes. Those that wait for a
+// repairAtOnce bounds the logs of a node that are read and fetched at the same
+// time, and so the memory and the disk that repair takes. Those that wait for a
 // node to come back do not count.
-const mendAtOnce = 8
+const repairAtOnce = 8
 
-// mendWants is how many ranges are asked for before it is looked anew what is
+// repairWants is how many ranges are asked for before it is looked anew what is
 // still missing.
-const mendWants = 32
+const repairWants = 32
 
 // errMissing: no node that answers has what is missing.
 var errMissing = errors.New("something is missing")

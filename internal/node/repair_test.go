@@ -74,7 +74,7 @@ func kept(t testing.TB, dir string) []string {
 	return files
 }
 
-func TestADamagedSegmentIsMendedFromOtherNodes(t *testing.T) {
+func TestADamagedSegmentIsRepairedFromOtherNodes(t *testing.T) {
 	c := several(t, 100, nil)
 	before, dir := c.replicaOf("c", "orders")
 	c.stop("c")
@@ -91,7 +91,7 @@ func TestADamagedSegmentIsMendedFromOtherNodes(t *testing.T) {
 	require.NotEmpty(t, kept(t, dir), "the damaged file is kept")
 }
 
-func TestDamageAtDifferentPlacesOnAllNodesIsMended(t *testing.T) {
+func TestDamageAtDifferentPlacesOnAllNodesIsRepaired(t *testing.T) {
 	c := several(t, 100, nil)
 	dirs := map[string]string{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -125,7 +125,7 @@ func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		c.eventually("it is told that nobody has it", func() bool {
 			info, err := c.nodes[name].KnownInfo(anyone, "orders")
-			return err == nil && strings.Contains(info.Problem, "is being mended") && strings.Contains(info.Problem, "not whole on")
+			return err == nil && strings.Contains(info.Problem, "is being repaired") && strings.Contains(info.Problem, "not whole on")
 		})
 		info, err := c.nodes[name].KnownInfo(anyone, "orders")
 		require.NoError(t, err)
@@ -138,15 +138,15 @@ func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
 		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
 		require.NoError(t, err)
 		at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
-		return !slices.ContainsFunc(status.Logs[at].Replicas, func(r ReplicaStatus) bool { return r.State != Mending })
+		return !slices.ContainsFunc(status.Logs[at].Replicas, func(r ReplicaStatus) bool { return r.State != Repairing })
 	})
 }
 
-func TestARunningFollowerThatReadsDamageIsMended(t *testing.T) {
+func TestARunningFollowerThatReadsDamageIsRepaired(t *testing.T) {
 	c := several(t, 100, nil)
 	follower := c.follower("orders")
 	c.cold(follower)
-	c.readUntilMended(follower, 10)
+	c.readUntilRepaired(follower, 10)
 }
 
 // A leader goes on leading while a sealed segment of its own is repaired.
@@ -157,7 +157,7 @@ func TestARunningLeaderThatReadsDamageLeadsOnAndIsRepaired(t *testing.T) {
 	c.transfer("orders", leader)
 	h := c.nodes[leader].logs.named("orders")
 	term := h.replica.Status().Term
-	c.readUntilMended(leader, 10)
+	c.readUntilRepaired(leader, 10)
 	require.Equal(t, leader, c.leader("orders"))
 	require.Equal(t, term, h.replica.Status().Term)
 	require.Same(t, h, c.nodes[leader].logs.named("orders"), "its replica was not closed")
@@ -204,14 +204,14 @@ func (c *testCluster) cold(name string) {
 	c.healthy()
 }
 
-// readUntilMended damages a sealed segment of a node that runs, and reads until
-// that is noticed and then until it is mended. Nothing wrong is ever given.
-func (c *testCluster) readUntilMended(name string, number int) {
+// readUntilRepaired damages a sealed segment of a node that runs, and reads until
+// that is noticed and then until it is repaired. Nothing wrong is ever given.
+func (c *testCluster) readUntilRepaired(name string, number int) {
 	c.t.Helper()
 	_, dir := c.replicaOf(name, "orders")
 	c.flip(dir, number)
 	noticed, wrong, refused := false, []string(nil), error(nil)
-	c.eventually("it is mended", func() bool {
+	c.eventually("it is repaired", func() bool {
 		texts, err := c.valuesNow(name, "orders", ReadRequest{})
 		if len(texts) > 100 || !slices.Equal(long(0, 100)[:len(texts)], texts) {
 			wrong = texts
@@ -235,13 +235,13 @@ func TestAScrubFindsWhatNobodyReads(t *testing.T) {
 	for _, name := range []string{c.leader("orders"), c.follower("orders")} {
 		_, dir := c.replicaOf(name, "orders")
 		c.flip(dir, 10)
-		c.eventually("it is mended", func() bool { return len(kept(t, dir)) > 0 })
+		c.eventually("it is repaired", func() bool { return len(kept(t, dir)) > 0 })
 		c.healthy()
 	}
 	c.sameOn("orders", long(0, 100))
 }
 
-func TestADamagedCatalogIsMendedBeforeTheNodeBegins(t *testing.T) {
+func TestADamagedCatalogIsRepairedBeforeTheNodeBegins(t *testing.T) {
 	c := three(t, 10)
 	before, dir := c.replicaOf("c", catalogName)
 	c.stop("c")
@@ -264,7 +264,7 @@ func TestADamagedCatalogIsMendedBeforeTheNodeBegins(t *testing.T) {
 
 // The damage lies in a segment that is full, so it shows only when the node
 // reads its catalog.
-func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsMended(t *testing.T) {
+func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsRepaired(t *testing.T) {
 	t.Parallel()
 	c := newClusterWith(t, func(o *Options) { o.SegmentBytes = 16 << 10 }, "a", "b", "c")
 	for i := range 20 {
@@ -284,7 +284,7 @@ func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsMended(t *testing.T) {
 	data[at] ^= 1
 	require.NoError(t, os.WriteFile(slices.Min(files), data, 0o644))
 	c.start("c", nil)
-	c.eventually("the catalog is mended", func() bool { return len(kept(t, dir)) > 0 })
+	c.eventually("the catalog is repaired", func() bool { return len(kept(t, dir)) > 0 })
 	c.healthy()
 	c.append("log-0", "one")
 	c.sameOn("log-0", []string{"one"})

@@ -47,17 +47,17 @@ func (rp *repairer) lose(h *hosted, reason error) {
 	rp.renewals.want()
 }
 
-// mend begins to mend a log that nothing else has open. The caller shows h to
+// repair begins to repair a log that nothing else has open. The caller shows h to
 // others, and holds changing or is alone with the node.
-func (rp *repairer) mend(h *hosted, l cluster.Log, cause error) {
+func (rp *repairer) startRepair(h *hosted, l cluster.Log, cause error) {
 	ctx, cancel := context.WithCancel(rp.tasks.ctx)
-	m := &mending{fetcher: fetcher{repairer: rp, host: h, cause: cause}, cancel: cancel, done: make(chan struct{})}
+	m := &replicaRepair{fetcher: fetcher{repairer: rp, host: h, cause: cause}, cancel: cancel, done: make(chan struct{})}
 	m.others, m.ask = m.holders, m.askNode
 	m.begin, m.say = m.openFiles, m.sayUnavailable
-	m.after = rp.repaired[l.ID].Add(mendAgain)
-	h.mending = m
+	m.after = rp.repaired[l.ID].Add(repairAgain)
+	h.replicaRepair = m
 	m.report("%v", cause)
-	rp.logger.Error("a log is being mended: it is not served here meanwhile", "log", h.name, "replica", h.replicaID, "error", cause)
+	rp.logger.Error("a log is being repaired: it is not served here meanwhile", "log", h.name, "replica", h.replicaID, "error", cause)
 	rp.metrics.foundDamage(h.name)
 	if !rp.tasks.run(func(context.Context) { m.run(ctx) }) {
 		close(m.done)
@@ -167,7 +167,7 @@ func (rp *repairer) attend(ctx context.Context, h *hosted, l cluster.Log, cause 
 		rp.rememberForgetful(h, cause)
 		rp.lose(after, cause)
 	} else {
-		rp.mend(after, l, cause)
+		rp.startRepair(after, l, cause)
 	}
 	rp.logs.add(after)
 }

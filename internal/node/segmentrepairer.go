@@ -53,7 +53,7 @@ func (sr *segmentRepairer) run(ctx context.Context, h *hosted) {
 		default:
 			sr.repairer.takeOut(h, fmt.Errorf("%w (%w)", d.cause, err))
 			for h.leaving.Load() && ctx.Err() == nil {
-				pause(ctx, mendPauseTo) // who takes it out of service stops the repairs first
+				pause(ctx, repairPauseTo) // who takes it out of service stops the repairs first
 			}
 		}
 		h.repairs.finished()
@@ -61,12 +61,12 @@ func (sr *segmentRepairer) run(ctx context.Context, h *hosted) {
 }
 
 // repairOf asks the nodes that hold the log for what is damaged.
-func (sr *segmentRepairer) repairOf(h *hosted, d damagedSegment) *mending {
-	var m *mending
+func (sr *segmentRepairer) repairOf(h *hosted, d damagedSegment) *replicaRepair {
+	var m *replicaRepair
 	if h.id == catalogID {
 		m = sr.catalogs.from(h, d.cause)
 	} else {
-		m = &mending{fetcher: fetcher{repairer: sr.repairer, host: h, cause: d.cause}}
+		m = &replicaRepair{fetcher: fetcher{repairer: sr.repairer, host: h, cause: d.cause}}
 		m.others, m.ask = m.holders, m.askNode
 	}
 	m.say = func(text string) {

@@ -18,7 +18,7 @@ type self struct {
 	me *atomic.Pointer[identity]
 	// catalogRepair is the repair of a catalog with which this node cannot
 	// begin; else nil.
-	catalogRepair *atomic.Pointer[mending]
+	catalogRepair *atomic.Pointer[replicaRepair]
 }
 
 func (s *self) notMember() *record.Refusal {

@@ -49,10 +49,10 @@ type logReport struct {
 	Learners   []uint64      `json:"learners"`
 	Peers      []core.Peer   `json:"peers,omitempty"` // of a leader
 	Problem    string        `json:"problem,omitempty"`
-	// Mending: its files are damaged and are being mended. Lost: it gets
+	// Repairing: its files are damaged and are being repaired. Lost: it gets
 	// another replica on this node.
-	Mending bool `json:"mending,omitempty"`
-	Lost    bool `json:"lost,omitempty"`
+	Repairing bool `json:"repairing,omitempty"`
+	Lost      bool `json:"lost,omitempty"`
 }
 
 // votersWithoutLeader are the voters as whoever has most of the log knows them,
@@ -178,8 +178,8 @@ func (st *statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader logRe
 		s.Problem = "the node does not hold it yet"
 	}
 	switch {
-	case at.Mending:
-		s.State = Mending
+	case at.Repairing:
+		s.State = Repairing
 	case at.Lost:
 		s.State = Lost
 	}
@@ -193,7 +193,7 @@ func (st *statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader logRe
 		}
 		s.End = p.End
 		switch {
-		case at.Mending, at.Lost:
+		case at.Repairing, at.Lost:
 		case node == leaderName:
 			s.State, s.End = Leads, leader.End
 		case !p.Active || !answers:

@@ -13,7 +13,7 @@ import (
 // newNode builds the parts of a node, each with the parts that it uses.
 func newNode(o Options, lock io.Closer, created *replicaList, incarnations *incarnations) *Node {
 	logger, disk, metrics, memory := o.Logger, o.Disk, newMetrics(o.Version), budget.New(o.Memory)
-	me, catalogs, repair := new(atomic.Pointer[identity]), new(atomic.Pointer[catalog]), new(atomic.Pointer[mending])
+	me, catalogs, repair := new(atomic.Pointer[identity]), new(atomic.Pointer[catalog]), new(atomic.Pointer[replicaRepair])
 	me.Store(&identity{})
 	logs, tasks, wake := newHostedLogs(), newTasks(), &renewals{wake: make(chan struct{}, 1)}
 	deciding, stopDeciding := context.WithCancel(context.Background())
@@ -69,7 +69,7 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *inca
 	*rp = repairer{
 		disk: disk, logger: logger, metrics: metrics, me: me, catalog: catalogs, logs: logs, files: fs, opener: op, starter: start, renewals: wake,
 		segments:        &segmentRepairer{logger: logger, metrics: metrics, repairer: rp, catalogs: n.catalogRepairer, tasks: tasks},
-		catalogRepairer: n.catalogRepairer, caller: call, peers: p, tasks: tasks, repaired: map[uint64]time.Time{}, fetching: make(chan struct{}, mendAtOnce),
+		catalogRepairer: n.catalogRepairer, caller: call, peers: p, tasks: tasks, repaired: map[uint64]time.Time{}, fetching: make(chan struct{}, repairAtOnce),
 	}
 	n.entries = &entryGiver{logs: logs, repairer: rp, catalogRepair: repair}
 	n.renewer = &renewer{

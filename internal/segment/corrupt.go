@@ -11,7 +11,7 @@ type CorruptError struct {
 	FirstIndex uint64 // entries [FirstIndex, LastIndex] are damaged, or may be
 	LastIndex  uint64 // 0: no entries are
 	Detail     string
-	// Renew: entries from other replicas cannot mend it, see ErrForgotten.
+	// Renew: entries from other replicas cannot repair it, see ErrNotRepairable.
 	Renew bool
 }
 

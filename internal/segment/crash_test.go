@@ -49,7 +49,7 @@ func (m *model) begin(ws []segment.Write) {
 		for _, f := range w.Frames {
 			next := m.now()
 			if cut := int(f.Index) - 2; cut < len(next.frames) {
-				// A segment that begins at f hides what it supersedes, even
+				// A segment that begins at f hides what it truncates, even
 				// if f itself did not make it.
 				next.frames = next.frames[:cut:cut]
 				m.maybe = append(m.maybe, next)
@@ -108,7 +108,7 @@ type walk struct {
 	model  *model
 	term   uint64
 	// snapshot is the highest index of a snapshot: what it covers is
-	// committed, and never superseded.
+	// committed, and never truncated.
 	snapshot uint64
 }
 

@@ -90,8 +90,8 @@ func namesIn(disk *faultdisk.Disk, dir, suffix string) (names []string) {
 // with what others have, or its replica has to be renewed.
 func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 	const (
-		mended  = "mended"  // with entries of others, if any are missing
-		renewed = "renewed" // the replica comes back under a new id
+		repaired = "repaired" // with entries of others, if any are missing
+		renewed  = "renewed"  // the replica comes back under a new id
 	)
 	// at is the n-th file with a suffix; below 0, from the end.
 	at := func(disk *faultdisk.Disk, dir, suffix string, n int) string {
@@ -119,13 +119,13 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 		result string
 		detail string
 	}{
-		{"the first segment is exchanged with that of another log", swap(".seg", 0), mended, "belongs to replica 9 of log 4"},
-		{"a segment in the middle is exchanged", swap(".seg", 2), mended, "belongs to replica 9 of log 4"},
+		{"the first segment is exchanged with that of another log", swap(".seg", 0), repaired, "belongs to replica 9 of log 4"},
+		{"a segment in the middle is exchanged", swap(".seg", 2), repaired, "belongs to replica 9 of log 4"},
 		{"the newest segment is exchanged", swap(".seg", -1), renewed, "belongs to replica 9 of log 4"},
-		{"the newest snapshot is exchanged", swap(".snap", -1), mended, "belongs to replica 9 of log 4"},
-		{"the oldest snapshot is exchanged", swap(".snap", 0), mended, "belongs to replica 9 of log 4"},
-		{"the watermark is exchanged", swap("witness", 0), mended, "belongs to replica 9 of log 4"},
-		{"the begin mark is exchanged", swap(".begin", 0), mended, "belongs to replica 9 of log 4"},
+		{"the newest snapshot is exchanged", swap(".snap", -1), repaired, "belongs to replica 9 of log 4"},
+		{"the oldest snapshot is exchanged", swap(".snap", 0), repaired, "belongs to replica 9 of log 4"},
+		{"the watermark is exchanged", swap("watermark", 0), repaired, "belongs to replica 9 of log 4"},
+		{"the begin mark is exchanged", swap(".begin", 0), repaired, "belongs to replica 9 of log 4"},
 		{"all files are exchanged", func(disk *faultdisk.Disk) string {
 			for _, name := range namesIn(disk, dir, "") {
 				exchange(disk, name, path.Join(foreign, path.Base(name)))
@@ -138,54 +138,54 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 				disk.Replace(name, disk.Content(path.Join(foreign, path.Base(name))))
 			}
 			return names[0]
-		}, mended, "belongs to replica 9 of log 4"},
+		}, repaired, "belongs to replica 9 of log 4"},
 		{"a segment is exchanged, and its header cannot be read", func(disk *faultdisk.Disk) string {
 			name := swap(".seg", 1)(disk)
 			disk.FlipBit(name, 40)
 			return name
-		}, mended, "segment header has CRC"},
+		}, repaired, "segment header has CRC"},
 		{"two segments of the log are exchanged", func(disk *faultdisk.Disk) string {
 			exchange(disk, at(disk, dir, ".seg", 1), at(disk, dir, ".seg", 2))
 			return at(disk, dir, ".seg", 1)
-		}, mended, "header of segment"},
+		}, repaired, "header of segment"},
 		{"a snapshot has the name of another", func(disk *faultdisk.Disk) string {
 			disk.Replace(at(disk, dir, ".snap", -1), disk.Content(at(disk, dir, ".snap", 0)))
 			return at(disk, dir, ".snap", -1)
-		}, mended, "snapshot of entry"},
+		}, repaired, "snapshot of entry"},
 		{"a segment lies there again as one of entry 1", func(disk *faultdisk.Disk) string {
 			name := at(disk, dir, ".seg", 1)
 			twin := name[:strings.LastIndex(name, "-")+1] + fmt.Sprintf("%020d.seg", 1)
 			disk.Replace(twin, disk.Content(name))
 			return twin
-		}, mended, "it is not part of this log"},
+		}, repaired, "it is not part of this log"},
 		{"a segment was renamed to the newest", func(disk *faultdisk.Disk) string {
 			name := at(disk, dir, ".seg", 0)
 			renamed := path.Join(dir, fmt.Sprintf("%020d-%020d.seg", 900, 900))
 			disk.Replace(renamed, disk.Content(name))
 			disk.Lose(name)
 			return renamed
-		}, mended, "header of segment"},
+		}, repaired, "header of segment"},
 		{"a segment of another log is to replace all", func(disk *faultdisk.Disk) string {
 			order := path.Join(dir, fmt.Sprintf("%020d-%020d.reset", 900, 900))
 			disk.Replace(order, disk.Content(at(disk, foreign, ".seg", -1)))
 			return order
-		}, mended, "it is not part of this log"},
+		}, repaired, "it is not part of this log"},
 		{"an older segment of the log is to replace all", func(disk *faultdisk.Disk) string {
 			name := at(disk, dir, ".seg", 1)
 			order := strings.TrimSuffix(name, ".seg") + ".reset"
 			disk.Replace(order, disk.Content(name))
 			return order
-		}, mended, "it would replace segment"},
+		}, repaired, "it would replace segment"},
 		{"a segment of another log is to replace a damaged one", func(disk *faultdisk.Disk) string {
-			order := strings.TrimSuffix(at(disk, dir, ".seg", 1), ".seg") + ".mend"
+			order := strings.TrimSuffix(at(disk, dir, ".seg", 1), ".seg") + ".repair"
 			disk.Replace(order, disk.Content(at(disk, foreign, ".seg", 1)))
 			return order
-		}, mended, "it is not part of this log"},
+		}, repaired, "it is not part of this log"},
 		{"the begin mark of another log, higher up", func(disk *faultdisk.Disk) string {
 			mark := path.Join(dir, fmt.Sprintf("%020d-%020d.begin", 4, 50))
 			disk.Replace(mark, disk.Content(at(disk, foreign, ".begin", 0)))
 			return mark
-		}, mended, "it is not part of this log"},
+		}, repaired, "it is not part of this log"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestALogKnowsItsOwnFilesOnly(t *testing.T) {
 		require.Equal(t, ours, report.Owner)
 		report, err = repair.Survey(context.Background(), disk, dir, store.Options{Owner: other}, nil)
 		require.NoError(t, err)
-		for _, suffix := range []string{".seg", ".snap", ".begin", "witness"} {
+		for _, suffix := range []string{".seg", ".snap", ".begin", "watermark"} {
 			for _, name := range namesIn(disk, dir, suffix) {
 				requireNamed(t, report, name, "belongs to")
 			}

@@ -20,8 +20,8 @@ import (
 
 // dir is where the tests keep their log on a faultdisk.
 const (
-	dir         = "data/log"
-	witnessFile = dir + "/witness"
+	dir           = "data/log"
+	watermarkFile = dir + "/watermark"
 )
 
 // bootstrap is an empty log whose first entry has index 2.
@@ -48,7 +48,7 @@ func saltSource(seed uint64) io.Reader {
 type chaCha struct{ *rand.ChaCha8 }
 
 // entry makes the entry i of a term. Its payload of size bytes depends on
-// both, so that entries which supersede each other differ. Every fifth entry
+// both, so that entries which replace each other differ. Every fifth entry
 // carries no record; the others carry one.
 func entry(i, term uint64, size int) segment.Frame {
 	payload := make([]byte, size)

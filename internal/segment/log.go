@@ -94,12 +94,12 @@ type Log interface {
 	ConfState() []byte
 	SetConfState([]byte) error
 
-	// Room tells how many bytes of entries this log may still take before it
+	// Room reports how many bytes of entries this log may still take before it
 	// must answer FULL.
 	Room() (int64, error)
 
 	// Prepare does one small step of work that makes later writes cheaper
-	// and tells whether there is more to do. It may run beside all others.
+	// and reports whether there is more to do. It may run beside all others.
 	Prepare() (more bool, err error)
 
 	Close() error
@@ -149,7 +149,7 @@ type Bootstrap struct {
 }
 
 // Write is one thing to append. The indexes of Frames are consecutive. The
-// first is at most LastIndex+1; it supersedes everything from its index on.
+// first is at most LastIndex+1; it truncates the log from its index on.
 // HardState, if any, counts once the frames are there.
 type Write struct {
 	Frames    []Frame

@@ -36,8 +36,8 @@ func TestLog(t *testing.T) {
 		{"what is written is read", writtenIsRead},
 		{"one write takes several", severalWrites},
 		{"entries stop at the size asked for", entriesStop},
-		{"a frame supersedes all from its index on", supersedes},
-		{"superseding reaches into earlier segments", supersedesEarlier},
+		{"a frame truncates the suffix from its index on", truncatesSuffix},
+		{"a truncation reaches into earlier segments", truncatesEarlierSegments},
 		{"an entry that does not follow is refused", gapRefused},
 		{"a cursor starts at any offset", cursorStarts},
 		{"a cursor stops at its limit and goes on from it", cursorLimit},
@@ -118,7 +118,7 @@ func entriesStop(t *testing.T, log segment.Log) {
 	require.Len(t, frames, 2)
 }
 
-func supersedes(t *testing.T, log segment.Log) {
+func truncatesSuffix(t *testing.T, log segment.Log) {
 	write(t, log, synced(entries(2, 12, 1, 100)...))
 	write(t, log, synced(entries(8, 10, 2, 120)...))
 	want := append(entries(2, 8, 1, 100), entries(8, 10, 2, 120)...)
@@ -133,7 +133,7 @@ func supersedes(t *testing.T, log segment.Log) {
 	requireEntries(t, log, entries(2, 4, 5, 10))
 }
 
-func supersedesEarlier(t *testing.T, log segment.Log) {
+func truncatesEarlierSegments(t *testing.T, log segment.Log) {
 	write(t, log, synced(entries(2, 100, 1, 1000)...))
 	write(t, log, synced(entries(40, 60, 2, 900)...))
 	want := append(entries(2, 40, 1, 1000), entries(40, 60, 2, 900)...)

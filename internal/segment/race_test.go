@@ -102,7 +102,7 @@ func TestACursorBeginsBesideARecycleBelowIt(t *testing.T) {
 	}
 }
 
-func TestRecycleBesideAWriteThatSupersedesWhatWouldBeTheFirstSegment(t *testing.T) {
+func TestRecycleBesideAWriteThatTruncatesWhatWouldBeTheFirstSegment(t *testing.T) {
 	disk := &intruded{Disk: faultdisk.New(1)}
 	s, starts := reopened(t, disk)
 	first := starts[12]

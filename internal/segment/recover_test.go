@@ -57,7 +57,7 @@ func flipHeader(t *testing.T, disk *faultdisk.Disk, kind string, index uint64) {
 
 // The table of recovery. Each row writes a log, damages it, and tells what
 // Open makes of it: the entries [2, last] of term 1, or corruption of which
-// entries, and whether it can be mended.
+// entries, and whether it can be repaired.
 func TestRecovery(t *testing.T) {
 	rows := []struct {
 		name    string
@@ -215,7 +215,7 @@ func TestRecovery(t *testing.T) {
 			name: "a segment begun and not written to",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
-				// Frame and footer, sync; header, sync, name; witness, sync;
+				// Frame and footer, sync; header, sync, name; durable watermark, sync;
 				// frames.
 				disk.StopAt(9)
 				_, err := s.Write(synced(entries(12, 16, 1, 1000)...))

@@ -203,7 +203,7 @@ func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
 	require.ErrorIs(t, err, segment.ErrUnsettled)
 	_, err = repair.BeginOnline(s, names[1], 2)
 	require.ErrorIs(t, err, segment.ErrUnsettled)
-	_, err = repair.BeginOnline(s, dir+"/witness", c.commit)
+	_, err = repair.BeginOnline(s, dir+"/watermark", c.commit)
 	require.ErrorIs(t, err, segment.ErrNotSealed)
 	require.NoError(t, s.Close())
 }
@@ -290,7 +290,7 @@ func TestRandomDamageIsRepairedOpen(t *testing.T) {
 			s, err := repair.Open(c.disks[0], dir, options(c.disks[0]))
 			if err != nil {
 				require.ErrorAs(t, err, new(*segment.CorruptError))
-				return // a file that is missing, or the first: for the Mender
+				return // a file that is missing, or the first: for the Repairer
 			}
 			_, err = repairOpen(s, c.giver(t), c.commit, func() {})
 			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrUnsettled) {
@@ -334,7 +334,7 @@ func TestTheNewestSegmentOfAnOpenLogIsRepaired(t *testing.T) {
 	}
 }
 
-// A log that cannot be opened is mended where it is damaged; what else is damaged
+// A log that cannot be opened is repaired where it is damaged; what else is damaged
 // is repaired when it is open. Nothing reads the whole.
 func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
 	for seed := range uint64(60) {
@@ -368,7 +368,7 @@ func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
 				if corrupt.File == newest {
 					require.LessOrEqual(t, c.disks[0].Calls(faultdisk.Open)-before, 10, "opened")
 				}
-				_, err = mendWith(m, c.giver(t), c.commit, 1<<20)
+				_, err = repairWith(m, c.giver(t), c.commit, 1<<20)
 				require.NoError(t, err)
 				s, err = repair.Open(c.disks[0], dir, options(c.disks[0]))
 			}

@@ -16,11 +16,11 @@ func TestARepairedSegmentThatEndsTooEarlyIsDamaged(t *testing.T) {
 	name := newestOn(disk)
 	whole := disk.Content(name)
 	disk.FlipBit(name, frameIn(t, disk, name, "entry", 0).Position+80)
-	_, err := mend(disk, c.giver(t), c.commit, 4000)
+	_, err := repairFiles(disk, c.giver(t), c.commit, 4000)
 	require.NoError(t, err)
 	repaired := disk.Content(name)
 	disk.Restart()
-	require.NoError(t, disk.Remove(witnessFile)) // the log goes on in the old file
+	require.NoError(t, disk.Remove(watermarkFile)) // the log goes on in the old file
 	disk.Replace(name, whole)
 
 	s := open(t, disk)

@@ -67,9 +67,9 @@ func TestAScrubSeesTheDisk(t *testing.T) {
 		{"the newest snapshot", flip(".snap", -1, 20), true},
 		{"the begin mark", flip(".begin", 0, 12), true},
 		{"both slots of the watermark", func(disk *faultdisk.Disk) string {
-			disk.FlipStored(witnessFile, 20)
-			disk.FlipStored(witnessFile, 4096+20)
-			return witnessFile
+			disk.FlipStored(watermarkFile, 20)
+			disk.FlipStored(watermarkFile, 4096+20)
+			return watermarkFile
 		}, true},
 	}
 	for _, row := range rows {

@@ -10,8 +10,8 @@ import (
 )
 
 // A disk that has lost a sector says so, again and again. What was there is
-// damaged like what it gives back wrongly, and is mended from others.
-func TestASectorThatCannotBeReadIsMended(t *testing.T) {
+// damaged like what it gives back wrongly, and is repaired from others.
+func TestASectorThatCannotBeReadIsRepaired(t *testing.T) {
 	places := map[string]func(t *testing.T, c *copies, name string) (from, size int64){
 		"in a payload": func(t *testing.T, c *copies, name string) (int64, int64) {
 			f := frameIn(t, c.disks[0], name, "entry", 2)
@@ -41,7 +41,7 @@ func TestASectorThatCannotBeReadIsMended(t *testing.T) {
 			require.ErrorAs(t, readAll(c), &corrupt)
 			require.Equal(t, name, corrupt.File)
 			c.disks[0].Restart()
-			_, err := mend(c.disks[0], c.giver(t), c.commit, 1<<20)
+			_, err := repairFiles(c.disks[0], c.giver(t), c.commit, 1<<20)
 			require.NoError(t, err)
 			c.requireWhole(t)
 		})

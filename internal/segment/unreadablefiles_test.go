@@ -51,7 +51,7 @@ func TestASmallFileThatCannotBeReadIsDamage(t *testing.T) {
 	t.Run("the watermark", func(t *testing.T) {
 		disk := faultdisk.New(7)
 		owned(t, disk, dir, ours)
-		disk.Unreadable(witnessFile, 0, 512)
+		disk.Unreadable(watermarkFile, 0, 512)
 		s := openOurs(t, disk)
 		write(t, s, synced(ownedEntry(exchangeEntries, ours)))
 		require.NoError(t, s.Close())
@@ -85,7 +85,7 @@ func openOurs(t *testing.T, disk *faultdisk.Disk) *store.Store {
 	return s
 }
 
-// The log begins with a segment whose entries were all superseded: A holds
+// The log begins with a segment whose entries were all truncated: A holds
 // entries up to 99, B those from 100 on, C those from 90 on, which takes the place
 // of B; then everything below 95 is recycled, and A with it.
 func TestASurveyOfALogWhoseFirstSegmentIsHidden(t *testing.T) {

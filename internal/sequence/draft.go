@@ -53,7 +53,7 @@ func (d *proposal) size() int {
 	return entryHeaderBytes + len(d.metas) + len(d.buffer) - d.room
 }
 
-// fits tells whether bytes of batches and metadata with so many records can
+// fits reports whether bytes of batches and metadata with so many records can
 // come into the proposal beside what it holds. Anything fits an empty one.
 func (d *proposal) fits(bytes int, records int) bool {
 	return d.batches == 0 ||

@@ -79,7 +79,7 @@ func (s *Sequencer) Release() {
 	s.forgetMemory()
 }
 
-// forgetMemory lets go of what was kept for proposals to come, so that an idle
+// forgetMemory releases what was kept for proposals to come, so that an idle
 // log keeps nothing. Data that Seal handed out stays as it is.
 func (s *Sequencer) forgetMemory() {
 	s.memory, s.spareViews, s.out = proposalMemory{}, nil, nil

@@ -14,7 +14,7 @@ type standing struct {
 	implicit bool // opened by its first batch; see record.MetaImplicit
 }
 
-// takes tells whether records from first on may be appended in epoch: they
+// takes reports whether records from first on may be appended in epoch: they
 // continue the current epoch, or begin a higher one. Only an implicit session
 // comes back after its end, because its producer has no way to open another.
 func (s standing) takes(epoch record.Epoch, first record.Sequence) bool {

@@ -74,7 +74,7 @@ func (l *spanList) popFront() {
 		return
 	}
 	if l.skip++; l.skip == chunkSpans {
-		l.chunks, l.skip = slices.Clone(l.chunks[1:]), 0 // a clone, to let go of the chunk
+		l.chunks, l.skip = slices.Clone(l.chunks[1:]), 0 // a clone, to release the chunk
 	}
 }
 

@@ -58,7 +58,7 @@ func (t *Table) WriterTerm() record.WriterTerm { return t.log.writerTerm }
 // shut reports whether an append without a writer term is refused.
 func (l *logState) shut() bool { return l.fenced && l.writerTerm > 0 }
 
-// Sealed tells whether the log takes no more appends.
+// Sealed reports whether the log takes no more appends.
 func (t *Table) Sealed() bool { return t.log.sealed }
 
 // Fenced reports whether appends without a writer term are refused once a term

@@ -94,7 +94,7 @@ func (s *session) stream(ctx context.Context) {
 }
 
 // burst sends what has no answer, and new requests up to the window, and waits
-// for the answers. It tells whether the node is worth another.
+// for the answers. It reports whether the node is worth another.
 func (s *session) burst(ctx context.Context, node *grpc.ClientConn) bool {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()

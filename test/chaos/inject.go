@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tracerTime is how long strace may take to let go of a node.
+// tracerTime is how long strace may take to release a node.
 const tracerTime = 5 * time.Second
 
 // inject lets one of the next system calls of a node fail, by strace: the N-th of
@@ -34,7 +34,7 @@ func inject(calls, failure string) func(*scene) func() {
 		tracer.Stderr = &said
 		require.NoError(s.t, tracer.Start())
 		return func() {
-			_ = tracer.Process.Signal(syscall.SIGTERM) // it lets go of the node
+			_ = tracer.Process.Signal(syscall.SIGTERM) // it releases the node
 			// One that was told so before it had begun may sleep for ever.
 			stuck := time.AfterFunc(tracerTime, func() { _ = tracer.Process.Kill() })
 			_ = tracer.Wait()

@@ -16,8 +16,8 @@ type kind struct {
 	Says  string
 	begin func(*scene) (end func())
 	needs need
-	// damages: it breaks what was synced, which only repair can mend. The next
-	// fault waits until all is mended: two copies may be damaged one after the
+	// damages: it breaks what was synced, which only a repair can undo. The next
+	// fault waits until all is repaired: two copies may be damaged one after the
 	// other, not together.
 	damages bool
 	// alone: nothing else goes on beside it.

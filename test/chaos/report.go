@@ -81,7 +81,7 @@ func newReport(o Options, left []string) *Report {
 	return &Report{Seed: o.Seed, Nodes: o.Nodes, Kinds: map[string]*Kind{}, Answers: map[string]int{}, NotDone: left, options: o}
 }
 
-// Holds tells whether nothing was found.
+// Holds reports whether nothing was found.
 func (r *Report) Holds() bool { return len(r.Problems) == 0 && r.Violations == 0 }
 
 func (r *Report) kind(name string) *Kind {

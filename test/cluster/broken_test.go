@@ -127,7 +127,7 @@ func TestTheSameStoriesHoldWithoutAFlaw(t *testing.T) {
 // live lets a cluster live through a story under load. It returns the rules that
 // its history breaks, and what else the harness had to complain of.
 func live(t *testing.T, flaw string, nodes int, load LoadOptions, story func(*Cluster, *Load)) (rules, problems []string) {
-	w := &witness{T: t}
+	w := &trial{T: t}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -223,15 +223,15 @@ func damage(c *Cluster, n *Node) {
 	n.note("a bit flipped in " + largest)
 }
 
-// witness is a test that may fail: what would end it ends a story.
-type witness struct {
+// trial is a test that may fail: what would end it ends a story.
+type trial struct {
 	*testing.T
 	mu       sync.Mutex
 	said     []string
 	cleanups []func()
 }
 
-func (w *witness) Errorf(format string, args ...any) {
+func (w *trial) Errorf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.said = append(w.said, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
@@ -239,22 +239,22 @@ func (w *witness) Errorf(format string, args ...any) {
 
 // Logf is for what the nodes said, which is of interest where nobody expects a
 // failure.
-func (w *witness) Logf(string, ...any) {}
+func (w *trial) Logf(string, ...any) {}
 
-func (w *witness) FailNow() {
+func (w *trial) FailNow() {
 	w.Errorf("the story ended early")
 	runtime.Goexit()
 }
 
-func (w *witness) Failed() bool {
+func (w *trial) Failed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.said) > 0
 }
 
-func (w *witness) Cleanup(f func()) { w.cleanups = append(w.cleanups, f) }
+func (w *trial) Cleanup(f func()) { w.cleanups = append(w.cleanups, f) }
 
-func (w *witness) cleanUp() {
+func (w *trial) cleanUp() {
 	for _, f := range slices.Backward(w.cleanups) {
 		f()
 	}

@@ -101,7 +101,7 @@ func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
 }
 
 // Each record is whole somewhere, and no node is whole.
-func TestDamageAtDifferentPlacesOnAllNodesIsMended(t *testing.T) {
+func TestDamageAtDifferentPlacesOnAllNodesIsRepaired(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	c := Start(t, Options{Nodes: 3, Flags: damaging})
@@ -121,7 +121,7 @@ func TestDamageAtDifferentPlacesOnAllNodesIsMended(t *testing.T) {
 		n.Start()
 	}
 	healthyAgain(c, l)
-	c.awaitMended(c.Nodes()...)
+	c.awaitRepaired(c.Nodes()...)
 	l.Verify()
 }
 
@@ -139,7 +139,7 @@ func TestAScrubFindsWhatRotsOnARunningFollowerAndLeader(t *testing.T) {
 	for i, name := range []string{c.others(leader)[0], leader} {
 		n := c.Node(name)
 		n.FlipValue(n.replicaOfLog(1), 10+i, random)
-		c.awaitMended(n)
+		c.awaitRepaired(n)
 		c.AwaitHealthy()
 	}
 	healthyAgain(c, l)
@@ -155,14 +155,14 @@ func (n *Node) replicaOfLog(id int) string {
 	return dirs[0]
 }
 
-// awaitMended waits until log 1 was mended on nodes.
-func (c *Cluster) awaitMended(nodes ...*Node) {
+// awaitRepaired waits until log 1 was repaired on nodes.
+func (c *Cluster) awaitRepaired(nodes ...*Node) {
 	c.t.Helper()
 	for _, n := range nodes {
 		require.Eventually(c.t.(*testing.T), func() bool {
 			aside, err := filepath.Glob(filepath.Join(n.data, "logs", "1", "*", "*.bad"))
 			return err == nil && len(aside) > 0
-		}, patience, 20*time.Millisecond, "node %s mends its log", n.name)
+		}, patience, 20*time.Millisecond, "node %s repairs its log", n.name)
 	}
 }
 

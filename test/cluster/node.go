@@ -81,7 +81,7 @@ func (n *Node) Dump() {
 	}
 }
 
-// Running tells whether there is a process; a paused one counts.
+// Running reports whether there is a process; a paused one counts.
 func (n *Node) Running() bool { return n.process != nil && n.process.running() }
 
 // Start begins a life of the node and waits until it serves, or

@@ -62,7 +62,7 @@ func (p *process) end(s syscall.Signal) *os.ProcessState {
 	return p.state
 }
 
-// announced tells whether the process has written a line to its output.
+// announced reports whether the process has written a line to its output.
 func (p *process) announced() (bool, error) {
 	text, err := os.ReadFile(p.output)
 	return bytes.ContainsRune(text, '\n'), err

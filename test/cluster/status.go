@@ -168,7 +168,7 @@ func (c *Cluster) AwaitMoved(log, from string) {
 	})
 }
 
-// knownToBeOut tells whether any node knows that one is no member any more. The
+// knownToBeOut reports whether any node knows that one is no member any more. The
 // one itself may not have heard of it.
 func (c *Cluster) knownToBeOut(name string) bool {
 	answers, _ := c.askAll()

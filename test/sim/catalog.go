@@ -109,7 +109,7 @@ func (n *node) decide(change func(p *cluster.Placement) bool) {
 	})
 }
 
-// alone tells whether a node is cut off from so many that no majority is left.
+// alone reports whether a node is cut off from so many that no majority is left.
 func (w *world) alone(n *node) bool {
 	reached := 0
 	for _, other := range w.nodes {
@@ -163,8 +163,8 @@ func (n *node) look() {
 	switch {
 	case n.replica != nil && n.replica.Status().Leading:
 		n.shape()
-	case n.mending != nil:
-		n.mending.ask()
+	case n.replicaRepair != nil:
+		n.replicaRepair.ask()
 	case n.distrusted != nil && w.chance(3):
 		n.renew()
 	}

@@ -55,9 +55,9 @@ type Counts struct {
 	Exchanged int `about:"damage"` // files, with others of the same replica or of one elsewhere
 
 	Distrusted int `about:"damaged replicas"` // that found out, and stopped
-	Mended     int `about:"damaged replicas"` // with what others had
+	Rebuilt    int `about:"damaged replicas"` // with what others had
 	Repaired   int `about:"damaged replicas"` // segments, while the replica went on
-	Witnessed  int `about:"damaged replicas"` // that knew from their witness that they had forgotten something
+	Noticed    int `about:"damaged replicas"` // that knew from their durable watermark that they had forgotten something
 	Forgot     int `about:"damaged replicas"` // that had, and could not know
 }
 

@@ -162,11 +162,11 @@ func (n *node) putBack() {
 	n.hurt("old copy put back", c.name)
 	n.world.counts.Stale++
 	if n.world.silent {
-		n.disk.Lose(n.witness())
+		n.disk.Lose(n.watermark())
 	}
 }
 
-// spare tells whether one more replica can be lost.
+// spare reports whether one more replica can be lost.
 func (w *world) spare() bool {
 	p := w.catalog.newest()
 	harmed := false
@@ -181,7 +181,7 @@ func (w *world) spare() bool {
 
 func (n *node) hurt(kind, file string) {
 	n.harm = harm{kind, file}
-	n.blind = n.blind || kind == failedRead || file == n.witness() || file == n.dir(n.replicaID)
+	n.blind = n.blind || kind == failedRead || file == n.watermark() || file == n.dir(n.replicaID)
 	n.world.trace("node %d: %s: %s", n.id, kind, file)
 }
 
@@ -198,16 +198,16 @@ func (n *node) unharmed() {
 // failedRead is the harm of a read that fails.
 const failedRead = "failed read"
 
-// witness of the replica here: the file that tells how far its log went.
-func (n *node) witness() string { return path.Join(n.dir(n.replicaID), "witness") }
+// durable watermark of the replica here: the file that tells how far its log went.
+func (n *node) watermark() string { return path.Join(n.dir(n.replicaID), "watermark") }
 
 // files of the replica here, sorted.
 func (n *node) files() []string { return n.disk.NamesIn(n.dir(n.replicaID)) }
 
-// superseded tells whether a segment was begun since the promise with an entry
+// truncated reports whether a segment was begun since the promise with an entry
 // that takes the place of others: a leader has told that those never counted, and
 // the power may have gone before the entry itself was there.
-func (n *node) superseded(first uint64) bool {
+func (n *node) truncated(first uint64) bool {
 	now := newest(n.files(), "")
 	return now > n.promised.newest && strings.HasSuffix(now, fmt.Sprintf("-%020d.seg", first))
 }
@@ -280,12 +280,12 @@ func (n *node) promise() {
 }
 
 // errForgot is how a replica is told what it cannot find out: that it has lost
-// entries of its newest segment and term, less than its witness lets pass, or
-// that its witness was damaged as well.
+// entries of its newest segment and term, less than its durable watermark lets pass, or
+// that its durable watermark was damaged as well.
 var errForgot = errors.New("this replica has forgotten what it promised")
 
-// remembers tells whether the replica that was opened still knows what it
-// promised. Only damage makes one forget, and its witness has to notice a lost
+// remembers reports whether the replica that was opened still knows what it
+// promised. Only damage makes one forget, and its durable watermark has to notice a lost
 // term, vote or segment.
 func (n *node) remembers() bool {
 	w, p, hard := n.world, n.promised, n.log.HardState()
@@ -295,7 +295,7 @@ func (n *node) remembers() bool {
 		return true // it will be noticed otherwise; or it is an older one, as the catalog was known once
 	}
 	if hard.Term > p.hard.Term || hard.Term == p.hard.Term && (p.hard.Vote == 0 || hard.Vote == p.hard.Vote) {
-		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last || n.superseded(last+1) {
+		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last || n.truncated(last+1) {
 			return true
 		}
 	}
@@ -305,7 +305,7 @@ func (n *node) remembers() bool {
 	}
 	if hard.Term != p.hard.Term || hard.Vote != p.hard.Vote || !slices.Contains(n.files(), p.newest) {
 		if !n.blind && !w.silent {
-			w.fail("replica %d on node %d has promised %+v in %s, comes back with %+v, and its witness has not noticed",
+			w.fail("replica %d on node %d has promised %+v in %s, comes back with %+v, and its durable watermark has not noticed",
 				n.replicaID, n.id, p, p.newest, hard)
 		}
 	}

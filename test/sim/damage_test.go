@@ -11,7 +11,7 @@ import (
 
 // Each node has a flipped bit in another of its full segments, so that no record
 // is damaged everywhere, and no replica is whole.
-func TestDamageInDifferentPlacesOnEveryNodeIsMended(t *testing.T) {
+func TestDamageInDifferentPlacesOnEveryNodeIsRepaired(t *testing.T) {
 	repaired := 0
 	for seed := range uint64(5) {
 		r := run(seed, Options{Nodes: 3, Replicas: 3}, func(w *world) {
@@ -29,7 +29,7 @@ func TestDamageInDifferentPlacesOnEveryNodeIsMended(t *testing.T) {
 		require.NoError(t, r.Err(), "seed %d", seed)
 		// One that lacks what all others have trimmed may come back as a new one, and
 		// what is trimmed meanwhile needs no repair.
-		require.GreaterOrEqual(t, 3, r.Counts.Repaired+r.Counts.Mended+r.Counts.Renewed, "%v", r)
+		require.GreaterOrEqual(t, 3, r.Counts.Repaired+r.Counts.Rebuilt+r.Counts.Renewed, "%v", r)
 		repaired += r.Counts.Repaired
 	}
 	require.Greater(t, repaired, 10)
@@ -50,9 +50,9 @@ func full(n *node) []string {
 }
 
 // A replica that comes back with an older copy of its newest segment, and without
-// its witness, has forgotten votes and acknowledged entries, and nothing on its
+// its durable watermark, has forgotten votes and acknowledged entries, and nothing on its
 // disk tells. If it votes before a leader tells, one damaged replica of three
-// loses records. This is what the witness is for, and why replicas that are blind
+// loses records. This is what the durable watermark is for, and why replicas that are blind
 // are told in the other runs; see docs/testing.md.
 func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
 	const seedsMost = 100
@@ -66,8 +66,8 @@ func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
 	require.Fail(t, "nobody noticed", "in %d seeds", seedsMost)
 }
 
-// The same with the witness: it knows of most, and the rest is told.
-func TestAReplicaThatForgotKnowsFromItsWitness(t *testing.T) {
+// The same with the durable watermark: it knows of most, and the rest is told.
+func TestAReplicaThatForgotKnowsFromItsWatermark(t *testing.T) {
 	var all Counts
 	for seed := range uint64(20) {
 		r := run(seed, Options{Replicas: 3, Time: 20 * time.Second}, func(w *world) {
@@ -78,6 +78,6 @@ func TestAReplicaThatForgotKnowsFromItsWitness(t *testing.T) {
 		all.Add(r.Counts)
 	}
 	t.Logf("%+v", all)
-	require.Greater(t, all.Witnessed, 10)
-	require.Greater(t, all.Witnessed, all.Forgot)
+	require.Greater(t, all.Noticed, 10)
+	require.Greater(t, all.Noticed, all.Forgot)
 }

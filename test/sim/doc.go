@@ -6,12 +6,12 @@
 // byte of its history.
 //
 // The replicas are those of production, moved step by step (runtime.Stepped), on
-// segments that lie on a faultdisk.Disk; what is damaged is mended by
+// segments that lie on a faultdisk.Disk; what is damaged is repaired by
 // repair.Repairer; where replicas are to be is decided by package cluster, as in
-// a node. Of what damage takes, a log's witness tells most; the little that it cannot
+// a node. Of what damage takes, a log's durable watermark tells most; the little that it cannot
 // see a replica is told here, see damage.go. What a node does about it is written
 // anew here, in few lines beside those of production: hosting.go, catalog.go,
-// mending.go, space.go. The catalog is no log here but a register; servers and the
+// repair.go, space.go. The catalog is no log here but a register; servers and the
 // transport are not part of it. The processes of test/cluster are for
 // those.
 //

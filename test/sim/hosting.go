@@ -61,7 +61,7 @@ func (n *node) host(id uint64, fresh bool) {
 	case damaged(err):
 		n.replicaID = id
 		if strings.Contains(err.Error(), "before what was known to be durable") {
-			n.world.counts.Witnessed++
+			n.world.counts.Noticed++
 		}
 		n.distrust(err)
 	default:
@@ -103,21 +103,21 @@ func (n *node) distrust(why error) {
 }
 
 // takeOut ends the replica: it does not vote, lead or acknowledge any more, until
-// it is mended or another has come in its place.
+// it is repaired or another has come in its place.
 func (n *node) takeOut(why error) {
 	n.world.trace("node %d: replica %d stops: %v", n.id, n.replicaID, why)
 	n.world.counts.Distrusted++
 	n.abandonWrite()
 	n.replica, n.distrusted = nil, why
-	if n.repairing != nil && n.repairing.mender != nil {
-		_ = n.repairing.mender.Close()
+	if n.repairing != nil && n.repairing.repairer != nil {
+		_ = n.repairing.repairer.Close()
 	}
 	n.repairing = nil
 	if n.log != nil {
 		_ = n.log.Close()
 		n.log = nil
 	}
-	n.mend()
+	n.startRepair()
 }
 
 // drop removes the replica that has left this node.

@@ -6,7 +6,7 @@ import (
 )
 
 // moveAtRest lets the clients pause, moves all replicas for which there is another
-// node, and cuts all power right after the log has let go of the old ones. What an
+// node, and cuts all power right after the log has released the old ones. What an
 // idle log does not write again it has to have made durable by then.
 func (w *world) moveAtRest() {
 	if w.resting {

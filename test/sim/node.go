@@ -24,7 +24,7 @@ type node struct {
 	made  map[uint64]bool // replicas that were made on this disk and not dropped
 	// What damage did to the replica here, and the copies that it may put back.
 	harm   harm
-	blind  bool // damage befell the witness of the replica here
+	blind  bool // damage befell the durable watermark of the replica here
 	copies []copied
 	// promised is what this replica must not forget, as it was told to others.
 	promised promise
@@ -39,23 +39,23 @@ type node struct {
 	slow    int64 // us that the disk takes longer
 	doom    doom
 
-	replicaID  uint64           // that is hosted here; 0: none
-	replica    *runtime.Stepped // nil: none, or it cannot be served
-	log        segment.Log
-	distrusted error      // why the replica cannot be served
-	found      error      // what proved to be damaged; acted on soon
-	mending    *mending   // nil: it is not being mended
-	repairing  *repairing // of a replica that goes on; nil: nothing is
-	suspect    bool       // it failed; what is stored is looked at when it opens
-	writing    *writing   // nil: no write is due or under way
-	gathering  bool       // inputs gather for a round that is due
-	inputs     int        // since the newest round
-	folded     uint64     // index of the newest state that was compared
-	feeding    bool
-	keeping    bool
-	newer      map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
-	shaped     int               // version of the catalog, and term, for which the log is as it should be
-	shapedTerm uint64
+	replicaID     uint64           // that is hosted here; 0: none
+	replica       *runtime.Stepped // nil: none, or it cannot be served
+	log           segment.Log
+	distrusted    error          // why the replica cannot be served
+	found         error          // what proved to be damaged; acted on soon
+	replicaRepair *replicaRepair // nil: it is not being repaired
+	repairing     *repairing     // of a replica that goes on; nil: nothing is
+	suspect       bool           // it failed; what is stored is looked at when it opens
+	writing       *writing       // nil: no write is due or under way
+	gathering     bool           // inputs gather for a round that is due
+	inputs        int            // since the newest round
+	folded        uint64         // index of the newest state that was compared
+	feeding       bool
+	keeping       bool
+	newer         map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
+	shaped        int               // version of the catalog, and term, for which the log is as it should be
+	shapedTerm    uint64
 }
 
 // epochMillis is the wall clock when a world begins.
@@ -87,7 +87,7 @@ func (n *node) start() {
 
 // forget what is known of the replica here.
 func (n *node) forget() {
-	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.mending = 0, nil, nil, nil, nil, nil
+	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.replicaRepair = 0, nil, nil, nil, nil, nil
 	n.repairing = nil
 	n.abandonWrite()
 	n.feeding, n.keeping, n.newer, n.shaped = false, false, map[uint64]uint64{}, -1

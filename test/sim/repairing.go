@@ -13,7 +13,7 @@ import (
 // repairing is a damaged full segment of a replica that goes on, which is laid out
 // anew with what others have, as the node does it.
 type repairing struct {
-	mending
+	replicaRepair
 	file  string
 	cause error
 	tries int // to begin
@@ -42,7 +42,7 @@ func (n *node) repairRunning(why error) bool {
 		return false
 	}
 	if n.repairing == nil { // else it is found again
-		n.repairing = &repairing{mending: mending{node: n, life: n.life, begins: map[uint64]beginning{}}, file: file, cause: why}
+		n.repairing = &repairing{replicaRepair: replicaRepair{node: n, life: n.life, begins: map[uint64]beginning{}}, file: file, cause: why}
 		n.world.trace("node %d: replica %d goes on, and repairs: %v", n.id, n.replicaID, why)
 	}
 	return true
@@ -54,14 +54,14 @@ func (r *repairing) work() {
 	n := r.node
 	switch {
 	case n.writing != nil && n.writing.resume != nil:
-	case r.mender == nil:
+	case r.repairer == nil:
 		r.begin()
-	case len(r.mender.Wants(1)) == 0:
+	case len(r.repairer.Wants(1)) == 0:
 		r.finish()
-	case r.trimmed(r.mender.Wants(1)[0].First).index > 0:
+	case r.trimmed(r.repairer.Wants(1)[0].First).index > 0:
 		n.takeOut(r.cause) // nobody has what is missing
 	default:
-		for _, want := range r.mender.Wants(4) {
+		for _, want := range r.repairer.Wants(4) {
 			r.question(n.world.nodes[n.world.random.IntN(len(n.world.nodes))], want.First, want.To)
 		}
 	}
@@ -69,10 +69,10 @@ func (r *repairing) work() {
 
 func (r *repairing) begin() {
 	n := r.node
-	mender, err := repair.BeginOnline(n.log.(*store.Store), r.file, n.replica.Certain())
+	repairer, err := repair.BeginOnline(n.log.(*store.Store), r.file, n.replica.Certain())
 	switch {
 	case err == nil:
-		r.mender = mender
+		r.repairer = repairer
 	case errors.Is(err, segment.ErrTrimmed):
 		n.repairing = nil
 	case errors.Is(err, segment.ErrUnsettled) && r.tries < repairTries:
@@ -86,7 +86,7 @@ func (r *repairing) begin() {
 
 func (r *repairing) finish() {
 	n := r.node
-	if _, err := r.mender.Finish(); err != nil {
+	if _, err := r.repairer.Finish(); err != nil {
 		n.die(n.disk.Stopped())
 		return
 	}

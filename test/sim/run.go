@@ -25,7 +25,7 @@ type Options struct {
 	Time time.Duration
 
 	// Silent makes all damage an older copy of a newest segment, with which the
-	// witness is lost, and lets the replica go on that has forgotten what it promised
+	// durable watermark is lost, and lets the replica go on that has forgotten what it promised
 	// and cannot know, as it would. That may break the rules, see damage.go.
 	Silent bool
 

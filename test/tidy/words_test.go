@@ -24,6 +24,11 @@ type retired struct {
 }
 
 var retiredWords = []retired{
+	{word: "mend(s|ed|er|ing|able)?", now: "repair"},
+	{word: "witness(es|ed)?|testimon(y|ies)", now: "durable watermark"},
+	{word: "supersed(e|es|ed|ing)", now: "truncate (the suffix)"},
+	{word: "strays?", now: "foreign file"},
+	{word: "pictures?", now: "inventory"},
 	{word: "doors?", now: "server, port"},
 	{word: "strangers?", now: "unknown peers"},
 	{word: "neighbou?rs?", now: "peers"},

@@ -97,7 +97,7 @@ const (
 	ReplicaState_REPLICA_STATE_UNREACHABLE ReplicaState = 5
 	// Its files are damaged: it does not run, and what is missing is fetched from
 	// other nodes.
-	ReplicaState_REPLICA_STATE_MENDING ReplicaState = 6
+	ReplicaState_REPLICA_STATE_REPAIRING ReplicaState = 6
 	// Its files are gone or cannot be trusted: a new replica takes its place.
 	ReplicaState_REPLICA_STATE_LOST ReplicaState = 7
 )
@@ -111,7 +111,7 @@ var (
 		3: "REPLICA_STATE_PROBING",
 		4: "REPLICA_STATE_SNAPSHOT",
 		5: "REPLICA_STATE_UNREACHABLE",
-		6: "REPLICA_STATE_MENDING",
+		6: "REPLICA_STATE_REPAIRING",
 		7: "REPLICA_STATE_LOST",
 	}
 	ReplicaState_value = map[string]int32{
@@ -121,7 +121,7 @@ var (
 		"REPLICA_STATE_PROBING":     3,
 		"REPLICA_STATE_SNAPSHOT":    4,
 		"REPLICA_STATE_UNREACHABLE": 5,
-		"REPLICA_STATE_MENDING":     6,
+		"REPLICA_STATE_REPAIRING":   6,
 		"REPLICA_STATE_LOST":        7,
 	}
 )
@@ -1272,15 +1272,15 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x12REPLICA_ROLE_VOTER\x10\x01\x12\x18\n" +
 	"\x14REPLICA_ROLE_LEARNER\x10\x02\x12\x18\n" +
 	"\x14REPLICA_ROLE_LEAVING\x10\x03\x12\x18\n" +
-	"\x14REPLICA_ROLE_MISSING\x10\x04*\xef\x01\n" +
+	"\x14REPLICA_ROLE_MISSING\x10\x04*\xf1\x01\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REPLICA_STATE_LEADER\x10\x01\x12\x1d\n" +
 	"\x19REPLICA_STATE_REPLICATING\x10\x02\x12\x19\n" +
 	"\x15REPLICA_STATE_PROBING\x10\x03\x12\x1a\n" +
 	"\x16REPLICA_STATE_SNAPSHOT\x10\x04\x12\x1d\n" +
-	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x19\n" +
-	"\x15REPLICA_STATE_MENDING\x10\x06\x12\x16\n" +
+	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x1b\n" +
+	"\x17REPLICA_STATE_REPAIRING\x10\x06\x12\x16\n" +
 	"\x12REPLICA_STATE_LOST\x10\a2\xc3\x05\n" +
 	"\x0eClusterService\x12T\n" +
 	"\vInitCluster\x12!.strandline.v1.InitClusterRequest\x1a\".strandline.v1.InitClusterResponse\x12c\n" +

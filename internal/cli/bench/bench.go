@@ -186,7 +186,7 @@ func (f *targetFlags) checkTLS(command *cobra.Command, subjects []suite.Subject)
 	return nil
 }
 
-// isServer tells whether an address is of the nodes at --server.
+// isServer reports whether an address is of the nodes at --server.
 func isServer(c *terminal.Terminal, a driver.Address) bool {
 	other := func(node string) bool { return !slices.Contains(c.Servers, node) }
 	return a.Scheme == driver.Strandline && !slices.ContainsFunc(a.Nodes, other)
@@ -385,7 +385,7 @@ func startBenchOn(c *terminal.Terminal, command *cobra.Command, flags *benchFlag
 	return startBench(c, command.Context(), *flags, targets.repeats)
 }
 
-// reachable tells whether there is a way to a subject. Nobody is asked yet.
+// reachable reports whether there is a way to a subject. Nobody is asked yet.
 func reachable(s suite.Subject) error {
 	system, err := driver.Open(s.Address, s.Options)
 	switch {

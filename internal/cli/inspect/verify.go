@@ -149,7 +149,7 @@ func verifyReplica(c *terminal.Terminal, ctx context.Context, data, cluster stri
 const (
 	stateWhole   = "whole"
 	stateDamaged = "damaged"
-	stateLost    = "lost" // what others have does not mend it
+	stateLost    = "lost" // what others have does not repair it
 )
 
 // verifyJSON is what verify shows of a replica.
@@ -177,15 +177,15 @@ type tornJSON struct {
 }
 
 type damageJSON struct {
-	File     string `json:"file"`
-	Position int64  `json:"position"`
-	Bytes    int64  `json:"bytes"`       // 0: the whole file
-	First    uint64 `json:"first_index"` // 0: no entries
-	Last     uint64 `json:"last_index"`
-	Start    int64  `json:"start_offset"`
-	End      int64  `json:"end_offset"`
-	Detail   string `json:"detail"`
-	Mendable bool   `json:"mendable"`
+	File       string `json:"file"`
+	Position   int64  `json:"position"`
+	Bytes      int64  `json:"bytes"`       // 0: the whole file
+	First      uint64 `json:"first_index"` // 0: no entries
+	Last       uint64 `json:"last_index"`
+	Start      int64  `json:"start_offset"`
+	End        int64  `json:"end_offset"`
+	Detail     string `json:"detail"`
+	Repairable bool   `json:"repairable"`
 }
 
 func (r *verifyJSON) take(report *repair.Report) {
@@ -204,7 +204,7 @@ func (r *verifyJSON) take(report *repair.Report) {
 		}
 		r.Damage = append(r.Damage, damageJSON{
 			File: d.File, Position: d.Position, Bytes: d.Size, First: d.First, Last: d.Last,
-			Start: int64(d.Start), End: int64(d.End), Detail: d.Detail, Mendable: !d.Renew,
+			Start: int64(d.Start), End: int64(d.End), Detail: d.Detail, Repairable: !d.Renew,
 		})
 	}
 }

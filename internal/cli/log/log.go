@@ -130,7 +130,7 @@ func retention(config client.LogConfig) string {
 	}
 }
 
-// replicas tells how many copies there are and, if known, where.
+// replicas reports how many copies there are and, if known, where.
 func replicas(i client.LogInfo) string {
 	var nodes []string
 	for _, r := range i.Replicas {

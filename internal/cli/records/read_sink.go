@@ -80,7 +80,7 @@ func (s *rawSink) flush() error {
 	return s.out.Flush()
 }
 
-// fits tells whether a record may join the open batch: offsets in a batch are
+// fits reports whether a record may join the open batch: offsets in a batch are
 // dense, which the log's are not where it was fast-forwarded.
 func (s *rawSink) fits(r record.Record) bool {
 	return int64(r.Offset) == s.base+int64(s.builder.Count()) &&

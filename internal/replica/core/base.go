@@ -31,7 +31,7 @@ func (b *base) begin() bool {
 	return begin
 }
 
-// tick lets go of what nobody takes any more.
+// tick releases what nobody takes any more.
 func (b *base) tick() {
 	if b.unused++; b.unused > feedTicks {
 		b.data = nil

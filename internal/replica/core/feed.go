@@ -111,7 +111,7 @@ func (f *feed) add(lo uint64, entries []*raftpb.Entry) {
 
 func (f *feed) clear() { f.ranges = nil }
 
-// tick lets go of what nobody takes any more.
+// tick releases what nobody takes any more.
 func (f *feed) tick() {
 	if f.unused++; f.unused > feedTicks {
 		f.ranges = nil

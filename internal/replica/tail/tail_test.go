@@ -9,7 +9,7 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-func TestEntriesThatSupersedeOnesWhichLeftMemoryReplaceTheWholeTail(t *testing.T) {
+func TestEntriesThatTruncateOnesWhichLeftMemoryReplaceTheWholeTail(t *testing.T) {
 	tail := New(budget.NewShares(1<<20), 0, 0)
 	entry := func(index, term uint64) Entry {
 		return Entry{Entry: &raftpb.Entry{Index: new(index), Term: new(term), Data: []byte{1}}}

@@ -30,7 +30,7 @@ var ErrFooter = errors.New("footer does not hold a valid index")
 //	    points: u64 index, i64 position, i64 offset, i64 time, u64 bytes
 //	    terms:  u64 first index, u64 term
 //
-// A later segment may supersede entries of this one, and then its first index
+// A later segment may truncate entries of this one, and then its first index
 // is the end of what counts here: the list of segments knows it.
 func (x *Index) Encode(b []byte) []byte {
 	le := binary.LittleEndian

@@ -54,7 +54,7 @@ const (
 //	72  payload, then zeros up to the next multiple of 8
 //
 // The header CRC begins with the position, so a frame is valid in one place
-// only: not where a stray write put it, and not inside the payload of another
+// only: not where a misplaced write put it, and not inside the payload of another
 // frame, should someone append a segment file to its own log.
 //
 // A crash may leave any subset of the 512-byte sectors of the writes since

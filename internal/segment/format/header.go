@@ -42,7 +42,7 @@ const (
 //	  88  u64  end before       position at which the segment before ends; 0: there is none
 //	  96  u64  footer before    position of its footer frame; 0: it has none
 //	 104  u64  bytes before     payload bytes of all entries before first index, since creation
-//	 112  u64  footer           position of this segment's own footer frame, if it was mended; else 0
+//	 112  u64  footer           position of this segment's own footer frame, if it was repaired; else 0
 //	 120  u64  salt before      of the segment before; 0: there is none
 //	 128  owner                 see Owner
 //	 176  configuration (opaque, at most 3916 bytes), then zeros
@@ -53,12 +53,12 @@ const (
 // what a crash left behind: it is corrupt.
 //
 // "end before" is what is left of the segment before it once recovery has cut
-// a torn tail: bytes from there on are not looked at again. A mended segment is
+// a torn tail: bytes from there on are not looked at again. A repaired segment is
 // laid out anew, so it does not end where the next one tells, but behind its own
 // footer.
 //
 // "salt before" binds a segment to the one in front of it: no other file takes
-// that one's place, whatever its name, unless it says that it was mended.
+// that one's place, whatever its name, unless it says that it was repaired.
 type Header struct {
 	Salt         uint64
 	Ordinal      uint64
@@ -78,21 +78,21 @@ type Header struct {
 }
 
 // link is what the first frame has in place of the CRC of a frame before it. The
-// header of a mended segment is made when all frames are.
+// header of a repaired segment is made when all frames are.
 func (h *Header) Link() uint32 {
-	if h.Mended() {
+	if h.Rebuilt() {
 		return uint32(h.Salt)
 	}
 	return h.Crc
 }
 
-// mended tells that the segment was laid out anew and is complete.
-func (h *Header) Mended() bool { return h.Footer != 0 }
+// repaired tells that the segment was laid out anew and is complete.
+func (h *Header) Rebuilt() bool { return h.Footer != 0 }
 
 // comesAfter reports why the segment with header before is not the one that h was
 // begun behind; nil if it is.
 func (h *Header) ComesAfter(before *Header) error {
-	if before.Mended() || h.SaltBefore == 0 || h.SaltBefore == before.Salt {
+	if before.Rebuilt() || h.SaltBefore == 0 || h.SaltBefore == before.Salt {
 		return nil
 	}
 	return fmt.Errorf("another file was there when the next segment was begun: its salt was %016x, not %016x", h.SaltBefore, before.Salt)

@@ -7,7 +7,7 @@ import (
 )
 
 // index tells where the entries of one segment are: what its frames add up to
-// after each has superseded those before it with its index or a higher one.
+// after each has truncated those before it with its index or a higher one.
 // The index of the active segment grows with each write; that of a full one
 // is read from its footer, or built again by a scan.
 //

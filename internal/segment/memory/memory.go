@@ -234,7 +234,7 @@ func (m *Log) Recycle(below uint64) (more bool, err error) {
 	m.snapshots = slices.Delete(m.snapshots, 0, base)
 	n := int(below - m.first)
 	m.term, m.start, m.first = m.frames[n-1].Term, m.offset(n), below
-	clear(m.frames[:n]) // lets go of the payloads
+	clear(m.frames[:n]) // releases the payloads
 	m.frames, m.before = m.frames[n:], m.before[n:]
 	return false, nil
 }

@@ -2,5 +2,5 @@
 // entries that other replicas have.
 //
 // Open opens a log, and says what is lost if it is damaged. A survey goes walk.go of
-// store, survey.go, picture.go; a repair repairer.go, give.go, rebuild.go.
+// store, survey.go, inventory.go; a repair repairer.go, give.go, rebuild.go.
 package repair

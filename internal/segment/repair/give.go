@@ -14,7 +14,7 @@ import (
 )
 
 // Give takes those of frames that are wanted and proven to belong here, and
-// tells how many. The frames are a piece without gaps of one giver's log, of
+// reports how many. The frames are a piece without gaps of one giver's log, of
 // which it knows that the entries up to committed are committed.
 //
 // Others may have gone another way than this replica, in entries that were not
@@ -40,9 +40,9 @@ import (
 // was here from it on, to the end of the log, it may take that place, in a row
 // with what is known to be committed: what was there and differed can never
 // count, whomever it was promised to. Nothing in front of it is in the way then,
-// since what was lost may have superseded all that was not committed.
+// since what was lost may have truncated all that was not committed.
 //
-// ErrForgotten: what others have committed is not what is here, so what is here
+// ErrNotRepairable: what others have committed is not what is here, so what is here
 // behind it never counted, and nobody need have what is missing of it. Any other
 // error is one of the disk.
 func (m *Repairer) Give(frames []segment.Frame, committed uint64) (taken int, err error) {
@@ -64,7 +64,7 @@ func (m *Repairer) Give(frames []segment.Frame, committed uint64) (taken int, er
 		n, err := m.take(frames[from:to])
 		taken += n
 		if err != nil {
-			return taken, fmt.Errorf("mend log in %s: %w", m.dir.Path, err)
+			return taken, fmt.Errorf("repair log in %s: %w", m.dir.Path, err)
 		}
 		from = to
 	}
@@ -82,12 +82,12 @@ func (m *Repairer) prove(frames []segment.Frame, committed uint64) (proven []boo
 		if k+1 < len(frames) && frames[k+1].Index != f.Index+1 {
 			follows = false
 		}
-		at := m.log.picture.at(f.Index)
+		at := m.log.inventory.at(f.Index)
 		if at < 0 || !valid(f) {
 			follows = false
 			continue
 		}
-		s := &m.log.picture.spans[at]
+		s := &m.log.inventory.spans[at]
 		known, same := s.tells(f)
 		follows = same || follows && !known
 		proven[k] = follows && !s.sound()
@@ -101,7 +101,7 @@ func (m *Repairer) prove(frames []segment.Frame, committed uint64) (proven []boo
 	}
 	for k := range frames {
 		f := &frames[k]
-		if at := m.log.picture.at(f.Index); at >= 0 && valid(f) && f.Index <= committed && !proven[k] {
+		if at := m.log.inventory.at(f.Index); at >= 0 && valid(f) && f.Index <= committed && !proven[k] {
 			contradicts := false
 			proven[k], contradicts = m.counts(f, at)
 			if contradicts && (lost == 0 || f.Index < lost) {
@@ -112,17 +112,17 @@ func (m *Repairer) prove(frames []segment.Frame, committed uint64) (proven []boo
 	return proven, lost
 }
 
-// counts tells whether f, which is committed and wanted in the span numbered at,
+// counts reports whether f, which is committed and wanted in the span numbered at,
 // can be taken for that alone, or else whether it contradicts what is known of
 // the entry that was here.
 func (m *Repairer) counts(f *segment.Frame, at int) (yes, contradicts bool) {
-	s := &m.log.picture.spans[at]
+	s := &m.log.inventory.spans[at]
 	known, _ := s.tells(f)
 	switch {
 	case known:
 	case f.Index <= m.commit:
 		return true, false
-	case m.log.picture.toldFrom(at + 1): // what follows decides
+	case m.log.inventory.toldFrom(at + 1): // what follows decides
 	case !s.loose() && f.Index < s.last: // the last of them does
 	case !s.loose(), f.Term > m.log.hard.Term:
 		return false, true // what was here was of another term
@@ -151,20 +151,20 @@ func (s *span) loose() bool { return s.doubt != 0 || s.kind == missing && s.term
 
 // toldFrom reports whether anything is known of the entries from the span
 // numbered k on.
-func (p *picture) toldFrom(k int) bool {
+func (p *inventory) toldFrom(k int) bool {
 	return slices.ContainsFunc(p.spans[k:], func(s span) bool { return !s.loose() })
 }
 
-// forsaken returns ErrForgotten if something is missing that nobody can be
+// forsaken returns ErrNotRepairable if something is missing that nobody can be
 // expected to have, since from the entry lost on others have gone another way.
 // What is missing further down can still be proven by what follows it.
 func (m *Repairer) forsaken(lost uint64) error {
 	if lost == 0 {
 		return nil
 	}
-	for _, s := range m.log.picture.spans {
+	for _, s := range m.log.inventory.spans {
 		if !s.sound() && (s.last >= lost || s.last+1 == lost && (s.kind == missing || s.doubt != 0)) {
-			return fmt.Errorf("mend log in %s: %w: others have committed another entry %d than was here, and entries %d to %d are missing",
+			return fmt.Errorf("repair log in %s: %w: others have committed another entry %d than was here, and entries %d to %d are missing",
 				m.dir.Path, ErrNotRepairable, lost, s.first, s.last)
 		}
 	}
@@ -214,7 +214,7 @@ func follows(f *segment.Frame, term uint64, stop record.Offset) bool {
 
 // takeOne puts an entry where it was wanted.
 func (m *Repairer) takeOne(f *segment.Frame) error {
-	p := &m.log.picture
+	p := &m.log.inventory
 	s := p.spans[p.at(f.Index)]
 	if s.kind == whole && s.term == f.Term {
 		if h, err := m.reader.header(&s, f.Index); err != nil {
@@ -247,7 +247,7 @@ func (m *Repairer) takeOne(f *segment.Frame) error {
 
 // join makes one span of the one numbered k and the one before, whose frames
 // follow each other, if it can.
-func (p *picture) join(k int) {
+func (p *inventory) join(k int) {
 	if k == 0 {
 		return
 	}
@@ -259,7 +259,7 @@ func (p *picture) join(k int) {
 }
 
 // givenFile keeps what was given, as frames, until the new segments are made of
-// it. It is gone with the Mender.
+// it. It is gone with the Repairer.
 type givenFile struct {
 	dir      *store.Dir
 	source   *source

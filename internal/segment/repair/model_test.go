@@ -21,7 +21,7 @@ import (
 
 // The histories that Raft allows, small and all of them: what leaders wrote,
 // what of it committed, which of it a replica has had and lost, and what others
-// may give it. Whatever a mender makes of it has to be what the replica had, or
+// may give it. Whatever a repairer makes of it has to be what the replica had, or
 // a log that is committed.
 
 // past is a log, by the terms of its entries from index 1 on. Two entries of an
@@ -106,7 +106,7 @@ const (
 
 // stored is what a replica wrote, and what has become of it.
 type stored struct {
-	before past // superseded from where it differs from log
+	before past // truncated from where it differs from log
 	log    past // what it had
 	early  int  // commit, as known when before was written
 	commit int  // at the end
@@ -128,16 +128,16 @@ func (s *stored) writes() int {
 	return len(s.before) + len(s.log) - s.before.common(s.log)
 }
 
-// model is one mender for many logs, without their files.
+// model is one repairer for many logs, without their files.
 type model struct {
-	mender *Repairer
-	all    *source
-	at     map[[2]uint64]int64 // position in all, by index and term
+	repairer *Repairer
+	all      *source
+	at       map[[2]uint64]int64 // position in all, by index and term
 }
 
 func newModel(t *testing.T, terms uint64, longest int) *model {
 	d := store.NewDir(vfs.OS(), t.TempDir(), store.Options{})
-	o := &model{mender: &Repairer{dir: d}, all: &source{path: filepath.Join(d.Path, "all"), salt: 1}, at: map[[2]uint64]int64{}}
+	o := &model{repairer: &Repairer{dir: d}, all: &source{path: filepath.Join(d.Path, "all"), salt: 1}, at: map[[2]uint64]int64{}}
 	file := givenFile{dir: d, source: o.all}
 	for i := range uint64(longest) {
 		for term := range terms {
@@ -148,9 +148,9 @@ func newModel(t *testing.T, terms uint64, longest int) *model {
 		}
 	}
 	require.NoError(t, file.file.Close())
-	o.mender.reader.fs = d.FS
-	o.mender.given.init(d)
-	t.Cleanup(func() { require.NoError(t, o.mender.Close()) })
+	o.repairer.reader.fs = d.FS
+	o.repairer.given.init(d)
+	t.Cleanup(func() { require.NoError(t, o.repairer.Close()) })
 	return o
 }
 
@@ -159,9 +159,9 @@ func frameOf(index, term uint64) segment.Frame {
 	return segment.Frame{Index: index, Term: term, First: record.Offset(index), Count: 1, CRC: format.Checksum(payload), Payload: payload}
 }
 
-// open makes the mender one of what is left of s.
+// open makes the repairer one of what is left of s.
 func (o *model) open(s *stored) *Repairer {
-	p := picture{first: 1}
+	p := inventory{first: 1}
 	n := 0
 	write := func(index int, term uint64) {
 		f := frameOf(uint64(index), term)
@@ -193,8 +193,8 @@ func (o *model) open(s *stored) *Repairer {
 		p.begin(&format.Header{Ordinal: 2, First: last + 1, TermBefore: s.log[last-1], Start: record.Offset(last + 1)})
 	}
 	p.state(last, segment.HardState{Commit: uint64(s.commit)})
-	m := o.mender
-	m.log = &surveyor{picture: p, hard: segment.HardState{Term: s.term, Commit: uint64(s.commit)}}
+	m := o.repairer
+	m.log = &surveyor{inventory: p, hard: segment.HardState{Term: s.term, Commit: uint64(s.commit)}}
 	m.commit = uint64(s.commit)
 	m.given.position, m.given.newest = 0, 0
 	return m
@@ -215,9 +215,9 @@ func (g giver) piece(from, to uint64) (frames []segment.Frame) {
 	return frames
 }
 
-// wrong tells what is wrong with what a mender holds.
+// wrong tells what is wrong with what a repairer holds.
 func wrong(m *Repairer, s *stored, truth past) string {
-	p := &m.log.picture
+	p := &m.log.inventory
 	if p.first != 1 || p.next() != uint64(len(s.log))+1 {
 		return fmt.Sprintf("the log is [%d, %d)", p.first, p.next())
 	}
@@ -242,9 +242,9 @@ func wrong(m *Repairer, s *stored, truth past) string {
 	return ""
 }
 
-// mend gives m what is asked for, of a giver that knows everything of its log,
+// repair gives m what is asked for, of a giver that knows everything of its log,
 // and has no more room in an answer than size entries.
-func (g giver) mend(m *Repairer, size uint64) error {
+func (g giver) repairFiles(m *Repairer, size uint64) error {
 	for {
 		wants := m.wants(10)
 		if len(wants) == 0 {
@@ -288,8 +288,8 @@ func (s *story) givers() (all []giver) {
 }
 
 var (
-	everyStory   = flag.Int("mend.every", 61, "which of the stories a mender is tested with: 1 is all")
-	longestStory = flag.Int("mend.longest", 3, "entries in the longest log")
+	everyStory   = flag.Int("repair.every", 61, "which of the stories a repairer is tested with: 1 is all")
+	longestStory = flag.Int("repair.longest", 3, "entries in the longest log")
 )
 
 // stories calls visit with everything that can have happened, with one or two
@@ -320,7 +320,7 @@ func storedOf(leaders map[uint64]past, truth, log past, terms uint64, visit func
 		earlier := leaders[term]
 		for n := range earlier {
 			before := earlier[:n+1]
-			// It was superseded by what follows, and nothing of it was committed.
+			// It was truncated by what follows, and nothing of it was committed.
 			if same := before.common(log); term < log[len(log)-1] && same < len(before) && same < len(log) && before.common(truth) <= same {
 				befores[fmt.Sprint(before)] = before
 			}
@@ -434,8 +434,8 @@ func TestManyPiecesOfManyGiversDoNotSpliceALog(t *testing.T) {
 }
 
 // One who knows all that is committed, up to the end of what is here at least,
-// ends the mending one way or the other, however little fits into an answer.
-func TestWhoeverKnowsWhatIsCommittedEndsTheMending(t *testing.T) {
+// ends the repair one way or the other, however little fits into an answer.
+func TestWhoeverKnowsWhatIsCommittedEndsTheRepair(t *testing.T) {
 	const terms = 3
 	longest := *longestStory
 	o := newModel(t, terms, longest)
@@ -449,7 +449,7 @@ func TestWhoeverKnowsWhatIsCommittedEndsTheMending(t *testing.T) {
 			}
 			for size := uint64(1); size < 5; size++ {
 				m := o.open(&s.stored)
-				err := g.mend(m, size)
+				err := g.repairFiles(m, size)
 				count++
 				if err != nil && !errors.Is(err, ErrNotRepairable) {
 					t.Fatalf("%v\nleaders %v, committed %v\nwritten: %v\ngiven by %+v, %d at a time", err, s.leaders, s.truth, &s.stored, g, size)

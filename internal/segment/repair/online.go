@@ -34,13 +34,13 @@ func openRepair(s *store.Store, path string, settled uint64) (*Repairer, error) 
 	m := &Repairer{dir: s.Dir, log: &surveyor{dir: s.Dir, hard: s.HardState()}, commit: settled, live: s}
 	m.reader.fs = s.FS
 	m.given.init(s.Dir)
-	m.log.picture.first, m.log.picture.commit = group[0].First, settled
+	m.log.inventory.first, m.log.inventory.commit = group[0].First, settled
 	for i, g := range group {
 		behind := next.Header
 		if i+1 < len(group) {
 			behind = group[i+1].Header
 		}
-		if err := m.log.picture.addSealed(s.FS, g, behind); err != nil {
+		if err := m.log.inventory.addSealed(s.FS, g, behind); err != nil {
 			return nil, err
 		}
 		m.log.parts = append(m.log.parts, part{
@@ -51,10 +51,10 @@ func openRepair(s *store.Store, path string, settled uint64) (*Repairer, error) 
 	return m, nil
 }
 
-// addSealed adds the entries of a segment to the picture. Which frames count is
+// addSealed adds the entries of a segment to the inventory. Which frames count is
 // told by the index: without one, all entries are missing. behind is the header
 // of the next segment; nil if it is lost.
-func (p *picture) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header) error {
+func (p *inventory) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header) error {
 	defer func() {
 		if p.next() < g.End {
 			p.lose(g.Ordinal)
@@ -72,7 +72,7 @@ func (p *picture) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header) 
 	return errors.Join(err, file.Close())
 }
 
-func (p *picture) addRuns(file vfs.File, g store.Sealed, behind *format.Header) error {
+func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header) error {
 	h, x := g.Header, g.Index
 	if h == nil && behind != nil && behind.SaltBefore != 0 {
 		h = &format.Header{Salt: behind.SaltBefore, First: g.First}
@@ -105,7 +105,7 @@ func (p *picture) addRuns(file vfs.File, g store.Sealed, behind *format.Header) 
 }
 
 // addRun adds the entries [r.first, stop): within a run each frame counts.
-func (p *picture) addRun(w *store.Walker, r format.Run, stop uint64, home uint64, from *source) error {
+func (p *inventory) addRun(w *store.Walker, r format.Run, stop uint64, home uint64, from *source) error {
 	for position := r.Begin; position < r.End && p.next() < stop; {
 		h, _, bad, err := w.Look(position)
 		if err != nil {

@@ -15,11 +15,11 @@ import (
 )
 
 // Finish makes new segments of what is here and what was given, and puts them
-// in the place of the damaged ones, which are kept aside. Then the Mender is
+// in the place of the damaged ones, which are kept aside. Then the Repairer is
 // closed, and Open opens the log. It is refused while something is missing.
 //
-// A crash leaves the log as it was before, or the next Open or OpenMender goes
-// on from there. After an error open the log anew, for mending or for use.
+// A crash leaves the log as it was before, or the next Open or Begin goes
+// on from there. After an error open the log anew, for repair or for use.
 func (m *Repairer) Finish() (Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -27,13 +27,13 @@ func (m *Repairer) Finish() (Outcome, error) {
 		return Outcome{}, m.done
 	}
 	if wants := m.wants(1); len(wants) > 0 {
-		return Outcome{}, fmt.Errorf("finish mending: entries %d to %d are still missing", wants[0].First, wants[0].Last)
+		return Outcome{}, fmt.Errorf("finish the repair: entries %d to %d are still missing", wants[0].First, wants[0].Last)
 	}
 	r, err := m.finish()
 	m.done = segment.ErrClosed
 	err = errors.Join(err, m.reader.close(), m.given.close())
 	if err != nil {
-		return r, fmt.Errorf("finish mending the log in %s: %w", m.dir.Path, err)
+		return r, fmt.Errorf("finish the repair of the log in %s: %w", m.dir.Path, err)
 	}
 	return r, nil
 }
@@ -63,7 +63,7 @@ func (m *Repairer) finish() (Outcome, error) {
 		return r, err
 	}
 	if len(made) > 0 {
-		if err := d.SwapMends(found); err != nil {
+		if err := d.SwapRepairs(found); err != nil {
 			return r, err
 		}
 	}
@@ -72,11 +72,11 @@ func (m *Repairer) finish() (Outcome, error) {
 			return r, err
 		}
 	}
-	if err := d.SetStraysAside(m.log.strays); err != nil {
+	if err := d.SetForeignAside(m.log.foreign); err != nil {
 		return r, err
 	}
 	if m.skips != nil {
-		if err := d.MoveBegin(m.log.parts[0].ordinal, m.log.picture.first); err != nil {
+		if err := d.MoveBegin(m.log.parts[0].ordinal, m.log.inventory.first); err != nil {
 			return r, err
 		}
 	}
@@ -121,16 +121,16 @@ func (m *Repairer) remake() (made []string, err error) {
 // remakeGroup writes the damaged parts [a, b] anew. Each begins where the first
 // entry is that is in it, or was lost in it; it ends where the next begins. All
 // entries in between are written, of whatever part they were: what was lost
-// there had superseded some of a part before, and they are hidden so again.
+// there had truncated some of a part before, and they are hidden so again.
 func (m *Repairer) remakeGroup(a, b int) (names []string, err error) {
 	begins := m.beginsOf(a, b)
-	w := &remaker{mender: m}
+	w := &remaker{repairer: m}
 	for k := a; k <= b; k++ {
 		h, err := m.headerFor(k, begins[k-a], w.last)
 		if err != nil {
 			return nil, err
 		}
-		name := filepath.Join(m.dir.Path, store.SegmentName(h.Ordinal, h.First)+store.MendSuffix)
+		name := filepath.Join(m.dir.Path, store.SegmentName(h.Ordinal, h.First)+store.RepairSuffix)
 		// Several that were lost in one piece share it.
 		split := k < b && begins[k-a+1] == begins[k-a+2]
 		end, err := w.write(name+vfs.TemporarySuffix, h, begins[k-a+1], split)
@@ -152,7 +152,7 @@ func (m *Repairer) remakeGroup(a, b int) (names []string, err error) {
 
 // beginsOf returns where each of the parts [a, b] begins, and where they end.
 func (m *Repairer) beginsOf(a, b int) []uint64 {
-	p, parts := &m.log.picture, m.log.parts
+	p, parts := &m.log.inventory, m.log.parts
 	begins := make([]uint64, b-a+2)
 	begins[b-a+1] = p.next()
 	for _, later := range parts[b+1:] {
@@ -216,7 +216,7 @@ func (m *Repairer) place(h *format.Header, k int, before *format.Index) (err err
 	if h.TermBefore, err = m.termBefore(h.First); err != nil {
 		return err
 	}
-	h.Start = m.log.picture.nextOffset
+	h.Start = m.log.inventory.nextOffset
 	if s := m.certain(h.First); s != nil {
 		if h.Start, err = m.startOf(s, h.First); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (m *Repairer) termBefore(i uint64) (uint64, error) {
 	if h := m.log.parts[m.log.from].header; h != nil {
 		return h.TermBefore, nil
 	}
-	term, _, err := m.dir.ReadSnapshot(i - 1) // it is there, or the log could not be mended
+	term, _, err := m.dir.ReadSnapshot(i - 1) // it is there, or the log could not be repaired
 	return term, err
 }
 
@@ -279,8 +279,8 @@ func (m *Repairer) weigh(from, to uint64) (bytes uint64, err error) {
 
 // remaker writes segments one after the other.
 type remaker struct {
-	mender *Repairer
-	last   *format.Index // of the segment written last
+	repairer *Repairer
+	last     *format.Index // of the segment written last
 
 	file     vfs.File
 	header   *format.Header
@@ -293,7 +293,7 @@ type remaker struct {
 // its name. If split, it ends early when it is full. Its first block comes
 // last: it tells where the footer is.
 func (w *remaker) write(path string, h *format.Header, end uint64, split bool) (uint64, error) {
-	m := w.mender
+	m := w.repairer
 	if err := m.dir.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
@@ -311,7 +311,7 @@ func (w *remaker) write(path string, h *format.Header, end uint64, split bool) (
 }
 
 func (w *remaker) fill(end uint64, split bool) (uint64, error) {
-	m, x := w.mender, format.NewIndex(w.header)
+	m, x := w.repairer, format.NewIndex(w.header)
 	full := func() bool { return split && w.position > m.dir.Options.SegmentBytes }
 	for x.Next < end && !full() {
 		s := m.certain(x.Next)

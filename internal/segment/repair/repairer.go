@@ -17,7 +17,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Mender makes a damaged log whole with entries that other replicas have. It is
+// Repairer makes a damaged log whole with entries that other replicas have. It is
 // the only one that has the log open. Wants tells what is missing, Give takes
 // it, Finish puts new segments in the place of the damaged ones, and then Open
 // opens the log. Nothing of the log changes before Finish.
@@ -54,7 +54,7 @@ type Want struct {
 	Exact bool
 }
 
-// MendReport tells what Finish did.
+// Outcome tells what Finish did.
 type Outcome struct {
 	Segments int      // made anew
 	Entries  uint64   // that came from others
@@ -62,19 +62,19 @@ type Outcome struct {
 	Aside    []string // names of the damaged files in the log's directory
 }
 
-// ErrForgotten tells that no entries from others make the log what it was: what
+// ErrNotRepairable tells that no entries from others make the log what it was: what
 // it says of the replica's promises, its term and vote, or where it ends, is
 // lost. The replica must come back under a new id.
-var ErrNotRepairable = errors.New("the log cannot be mended, its replica must be replaced by a new one")
+var ErrNotRepairable = errors.New("the log cannot be repaired, its replica must be replaced by a new one")
 
-// OpenMender reads every frame of the log in dir, as Survey does, after it has
-// finished what a crash interrupted. A whole log has a Mender too, which wants
-// nothing. ErrForgotten: it cannot be mended. ErrNoLog: there is none.
+// Begin reads every frame of the log in dir, as Survey does, after it has
+// finished what a crash interrupted. A whole log has a Repairer too, which wants
+// nothing. ErrNotRepairable: it cannot be repaired. ErrNoLog: there is none.
 func Begin(ctx context.Context, disk vfs.FS, dir string, o store.Options) (*Repairer, error) {
-	return openMender(ctx, disk, dir, o, 0)
+	return openRepairer(ctx, disk, dir, o, 0)
 }
 
-// OpenMenderAt is OpenMender for a log of which a segment file is known to be
+// BeginAt is Begin for a log of which a segment file is known to be
 // damaged. It reads that one, the one before it and those after it, up to the
 // newest, and the newest snapshot: damage further down shows when it is read, and
 // is repaired in the open log, see Store.OpenRepair. Entries of what it has not
@@ -85,13 +85,13 @@ func BeginAt(ctx context.Context, disk vfs.FS, dir string, o store.Options, file
 	if err != nil {
 		suspect = 0
 	}
-	return openMender(ctx, disk, dir, o, suspect)
+	return openRepairer(ctx, disk, dir, o, suspect)
 }
 
-func openMender(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect uint64) (*Repairer, error) {
+func openRepairer(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect uint64) (*Repairer, error) {
 	m := &Repairer{dir: store.NewDir(disk, dir, o)}
 	if err := m.start(ctx, suspect); err != nil {
-		return nil, fmt.Errorf("open log in %s for mending: %w", dir, err)
+		return nil, fmt.Errorf("open log in %s for repair: %w", dir, err)
 	}
 	return m, nil
 }
@@ -142,8 +142,8 @@ func (m *Repairer) Wants(limit int) []Want {
 
 func (m *Repairer) wants(limit int) []Want {
 	var wants []Want
-	for i := range m.log.picture.spans {
-		s := &m.log.picture.spans[i]
+	for i := range m.log.inventory.spans {
+		s := &m.log.inventory.spans[i]
 		if s.sound() {
 			continue
 		}
@@ -163,7 +163,7 @@ func (m *Repairer) wants(limit int) []Want {
 	return wants
 }
 
-// Entries gives others who mend what is whole and certain here of [lo, hi): from
+// Entries gives others who repair what is whole and certain here of [lo, hi): from
 // the first such entry on without a gap, as many as fit, at least one. What was
 // here is one history, so that holds for entries that are not committed too, and
 // for those behind what is missing here. It tells up to which index they are
@@ -175,7 +175,7 @@ func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame,
 		return nil, 0, m.done
 	}
 	bytes, full := 0, false
-	for _, s := range m.log.picture.spans {
+	for _, s := range m.log.inventory.spans {
 		i := max(s.first, lo)
 		if s.last < lo || !s.sound() && len(frames) == 0 {
 			continue
@@ -213,7 +213,7 @@ type skipped struct{ term uint64 }
 func (m *Repairer) Skip(below, term uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &m.log.picture
+	p := &m.log.inventory
 	sound := true
 	for _, s := range p.spans {
 		sound = sound && (s.sound() || s.first >= below)
@@ -237,7 +237,7 @@ func (m *Repairer) Skip(below, term uint64) bool {
 	return true
 }
 
-// Close lets go of the files. What was given and not finished is lost.
+// Close releases the files. What was given and not finished is lost.
 func (m *Repairer) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -249,11 +249,11 @@ func (m *Repairer) Close() error {
 
 // certain returns the span of entry i, if it is known which entry that is.
 func (m *Repairer) certain(i uint64) *span {
-	k := m.log.picture.at(i)
-	if k < 0 || m.log.picture.spans[k].kind == missing || m.log.picture.spans[k].doubt != 0 {
+	k := m.log.inventory.at(i)
+	if k < 0 || m.log.inventory.spans[k].kind == missing || m.log.inventory.spans[k].doubt != 0 {
 		return nil
 	}
-	return &m.log.picture.spans[k]
+	return &m.log.inventory.spans[k]
 }
 
 // startOf returns the first offset of entry i of s, stopOf the one behind it.

@@ -32,7 +32,7 @@ type Report struct {
 	Torn *Torn
 	// Damage is what was durable and is not as it was written.
 	Damage []Damage
-	// Unfinished are files of a Reset or a mending that a crash interrupted. The
+	// Unfinished are files of a Reset or a repair that a crash interrupted. The
 	// report is of the log as the next Open makes it of them.
 	Unfinished []string
 	// Aside are damaged files that were replaced. Nothing reads them.
@@ -53,11 +53,11 @@ type Damage struct {
 	First, Last    uint64        // the entries that are lost with it; 0: none
 	Start, End     record.Offset // their records are in [Start, End), as far as entries beside them tell
 	Detail         string
-	// Renew: entries from other replicas cannot mend it, see ErrForgotten.
+	// Renew: entries from other replicas cannot repair it, see ErrNotRepairable.
 	Renew bool
 }
 
-// Whole tells that there is nothing to mend.
+// Whole tells that there is nothing to repair.
 func (r *Report) Whole() bool { return len(r.Damage) == 0 }
 
 // Survey reads every frame of the log in dir, which nobody writes to
@@ -73,17 +73,17 @@ func Survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progr
 	return &v.report, nil
 }
 
-// surveyor walks the files of a log and draws the picture of its entries.
+// surveyor walks the files of a log and takes the inventory of its entries.
 type surveyor struct {
 	dir       *store.Dir
 	watermark *store.WatermarkFile
 	report    Report
-	picture   picture
+	inventory inventory
 
 	parts     []part // by ordinal, without a gap
 	snapshots []uint64
 	spoiled   []uint64 // snapshots that are not valid
-	strays    []store.ForeignFile
+	foreign   []store.ForeignFile
 	hard      segment.HardState
 	sure      bool // hard is the newest
 
@@ -163,7 +163,7 @@ func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, s
 	if err := v.readSnapshots(found); err != nil {
 		return nil, err
 	}
-	v.reportStrays(found, lacks)
+	v.reportForeign(found, lacks)
 	v.conclude()
 	return v, nil
 }
@@ -218,7 +218,7 @@ func diagnose(disk vfs.FS, dir string, o store.Options, suspect *store.SuspectEr
 	return v.report.corruption()
 }
 
-// walkParts draws the picture of the parts [from, to).
+// walkParts takes the inventory of the parts [from, to).
 func (v *surveyor) walkParts(from, to int) error {
 	v.from = from
 	for v.from+1 < to && v.hidden(v.from) {
@@ -235,7 +235,7 @@ func (v *surveyor) walkParts(from, to int) error {
 	}
 	if to == len(v.parts) {
 		v.judgeEnd()
-		v.hearWitness()
+		v.addWatermark()
 	}
 	return nil
 }
@@ -251,13 +251,13 @@ func (v *surveyor) hidden(k int) bool {
 	return false
 }
 
-// walkHidden walks a part beside the picture: what it says of entries was
-// superseded, and none is lost with it.
+// walkHidden walks a part beside the inventory: what it says of entries was
+// truncated, and none is lost with it.
 func (v *surveyor) walkHidden() error {
-	kept, open, ends, from, start, damage := v.picture, v.open, v.ends, v.from, v.report.Start, len(*v.damaged)
-	v.picture, v.open, v.ends, v.from = picture{}, nil, nil, v.at
+	kept, open, ends, from, start, damage := v.inventory, v.open, v.ends, v.from, v.report.Start, len(*v.damaged)
+	v.inventory, v.open, v.ends, v.from = inventory{}, nil, nil, v.at
 	err := v.walkPart()
-	v.picture, v.open, v.ends, v.from, v.report.Start = kept, open, ends, from, start
+	v.inventory, v.open, v.ends, v.from, v.report.Start = kept, open, ends, from, start
 	for k := range (*v.damaged)[damage:] {
 		d := &(*v.damaged)[damage+k]
 		d.First, d.Last, d.Start, d.End = 0, 0, 0, 0
@@ -315,11 +315,11 @@ func (v *surveyor) miss(ordinal, first uint64) {
 
 func (v *surveyor) newest() bool { return v.at == len(v.parts)-1 }
 
-// walkPart adds one part to the picture.
+// walkPart adds one part to the inventory.
 func (v *surveyor) walkPart() error {
 	p := &v.parts[v.at]
 	if v.at == v.from {
-		v.picture.first = p.first
+		v.inventory.first = p.first
 		if p.header != nil {
 			v.report.Start = p.header.Start
 		} else {
@@ -336,7 +336,7 @@ func (v *surveyor) walkPart() error {
 	default:
 		v.hard = p.header.Hard
 		v.found(p.header.First, p.header.Start)
-		if !v.picture.begin(p.header) {
+		if !v.inventory.begin(p.header) {
 			before := &v.parts[v.at-1]
 			before.damaged = true
 			v.add(Damage{File: before.path, Position: p.header.EndBefore, Detail: "its end does not fit what the next segment tells of it"})
@@ -356,7 +356,7 @@ func (v *surveyor) walkPart() error {
 func (v *surveyor) walkFile(p *part, file vfs.File) error {
 	w := &store.Walker{Scanner: store.Scanner{File: file, Path: p.path, Header: p.header, Size: p.size}, First: p.first}
 	w.Tell = func(position int64) error { return v.tellBytes(v.done + position) }
-	w.Holes = w.Header != nil && w.Header.Mended()
+	w.Holes = w.Header != nil && w.Header.Rebuilt()
 	if err := v.findEnd(w); err != nil {
 		return err
 	}
@@ -381,10 +381,10 @@ func (v *surveyor) walkFile(p *part, file vfs.File) error {
 	return err
 }
 
-// findEnd tells w where the frames of its part end: a mended segment knows that
+// findEnd tells w where the frames of its part end: a repaired segment knows that
 // itself, of others the next one knows it.
 func (v *surveyor) findEnd(w *store.Walker) error {
-	if h := w.Header; h != nil && h.Mended() {
+	if h := w.Header; h != nil && h.Rebuilt() {
 		f, _, bad, err := w.Look(h.Footer)
 		w.Footer, w.End = h.Footer, h.Footer+format.FrameHeaderSize
 		if bad == nil {
@@ -393,7 +393,7 @@ func (v *surveyor) findEnd(w *store.Walker) error {
 		return err
 	}
 	if v.newest() {
-		w.Witnessed = v.watermark.DurableIn(w.Header)
+		w.Watermark = v.watermark.DurableIn(w.Header)
 		return nil
 	}
 	if next := v.parts[v.at+1].header; next != nil && next.EndBefore >= format.HeaderSize {
@@ -412,15 +412,15 @@ func (v *surveyor) add(d Damage) int {
 // the next frame what entries they held.
 func (v *surveyor) lostIn(p *part, d Damage) {
 	p.damaged = true
-	d.First, d.Start = v.picture.next(), v.picture.nextOffset
+	d.First, d.Start = v.inventory.next(), v.inventory.nextOffset
 	v.open = append(v.open, v.add(d))
 	v.unsure()
-	v.picture.lose(p.ordinal)
+	v.inventory.lose(p.ordinal)
 }
 
 // unsure notes that the hard state may have been in what was damaged last.
 func (v *surveyor) unsure() {
-	if p := &v.parts[v.at]; p.header == nil || !p.header.Mended() {
+	if p := &v.parts[v.at]; p.header == nil || !p.header.Rebuilt() {
 		v.sure, v.hardAt = false, len(*v.damaged)-1
 	}
 }
@@ -460,17 +460,17 @@ func (v *visit) Whole(h *format.FrameHeader, position int64, payload []byte) {
 	switch h.Kind {
 	case format.EntryFrame:
 		v.found(h.Index, h.First)
-		v.picture.entry(h, whole, v.part.ordinal, v.from, position)
+		v.inventory.entry(h, whole, v.part.ordinal, v.from, position)
 	case format.HardStateFrame, format.MarkFrame:
 		v.found(h.Index+1, unknownOffset)
 		v.hard, _ = format.ParseHardState(payload) // its length was looked at
 		v.sure = v.part.header != nil              // it has the configuration, too
-		v.picture.state(h.Index, v.hard)
+		v.inventory.state(h.Index, v.hard)
 	case format.FooterFrame:
 		v.part.footer = position
-		if v.picture.gap {
+		if v.inventory.gap {
 			v.found(h.Index+1, unknownOffset)
-			v.picture.reach(h.Index+1, 0)
+			v.inventory.reach(h.Index+1, 0)
 		}
 	}
 }
@@ -478,17 +478,17 @@ func (v *visit) Whole(h *format.FrameHeader, position int64, payload []byte) {
 func (v *visit) Broken(h *format.FrameHeader, position int64, reason error) {
 	d := Damage{File: v.part.path, Position: position, Size: h.Size(), Detail: reason.Error()}
 	v.part.damaged = true
-	v.picture.apart = true
+	v.inventory.apart = true
 	switch h.Kind {
 	case format.EntryFrame:
 		v.found(h.Index, h.First)
 		d.First, d.Last = h.Index, h.Index
 		d.Start, d.End = h.First, h.First+record.Offset(h.Count)
 		v.add(d)
-		v.picture.entry(h, broken, v.part.ordinal, nil, position)
+		v.inventory.entry(h, broken, v.part.ordinal, nil, position)
 	case format.HardStateFrame, format.MarkFrame:
 		v.found(h.Index+1, unknownOffset)
-		v.picture.state(h.Index, segment.HardState{})
+		v.inventory.state(h.Index, segment.HardState{})
 		v.add(d)
 		v.unsure()
 	default:
@@ -506,28 +506,28 @@ func (v *visit) Lost(from, to int64, reason error) {
 	v.lostIn(v.part, d)
 }
 
-// judgeEnd tells whether the newest segment says what this replica promised.
+// judgeEnd reports whether the newest segment says what this replica promised.
 func (v *surveyor) judgeEnd() {
 	for _, k := range v.open {
 		d := &(*v.damaged)[k]
 		d.Last, d.End = d.First, d.Start
 		d.Detail += "; which entries follow is not known"
 	}
-	if !v.sure || v.picture.gap {
+	if !v.sure || v.inventory.gap {
 		d := &(*v.damaged)[v.hardAt]
 		d.Renew = true
 		d.Detail += "; the newest hard state may be lost with it"
 	}
 }
 
-// hearWitness adds what the witness knows of and the log lacks, unless the end of
+// addWatermark adds what the durable watermark knows of and the log lacks, unless the end of
 // the log is lost by what was found already.
-func (v *surveyor) hearWitness() {
+func (v *surveyor) addWatermark() {
 	p := &v.parts[len(v.parts)-1]
 	if p.header == nil || v.report.forgotten() != nil {
 		return
 	}
-	told, last := v.watermark.Written, v.picture.next()-1
+	told, last := v.watermark.Written, v.inventory.next()-1
 	missing := v.watermark.Missing(store.LogEnd{Header: p.header, Position: p.end, Hard: v.hard, Last: last})
 	if missing == "" {
 		return
@@ -539,14 +539,14 @@ func (v *surveyor) hearWitness() {
 		d.File, d.Position = filepath.Join(v.dir.Path, fmt.Sprintf("%020d-*.seg", p.ordinal+1)), 0
 	}
 	if shorter && told.Last > last {
-		d.First, d.Last, d.Start, d.End = last+1, told.Last, v.picture.nextOffset, v.picture.nextOffset
+		d.First, d.Last, d.Start, d.End = last+1, told.Last, v.inventory.nextOffset, v.inventory.nextOffset
 	}
 	v.add(d)
 }
 
 // readSnapshots finds out what the log can begin from.
 func (v *surveyor) readSnapshots(found *store.Files) error {
-	usable, first := false, cmp.Or(v.logFirst, v.picture.first)
+	usable, first := false, cmp.Or(v.logFirst, v.inventory.first)
 	for _, index := range slices.Backward(found.Snapshots) {
 		if v.narrowed && usable {
 			break
@@ -565,10 +565,10 @@ func (v *surveyor) readSnapshots(found *store.Files) error {
 		}
 		v.snapshots = append(v.snapshots, index)
 		switch {
-		case index >= v.picture.next():
+		case index >= v.inventory.next():
 			v.add(Damage{
-				File: v.dir.SnapshotPath(index), First: v.picture.next(), Last: index, Renew: true,
-				Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", v.picture.next()-1),
+				File: v.dir.SnapshotPath(index), First: v.inventory.next(), Last: index, Renew: true,
+				Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", v.inventory.next()-1),
 			})
 		case index+1 >= first:
 			usable = true
@@ -578,22 +578,22 @@ func (v *surveyor) readSnapshots(found *store.Files) error {
 	slices.Reverse(v.spoiled)
 	if v.parts[v.from].header == nil {
 		// Its header told the term before the first entry; a snapshot does, too.
-		usable = usable && slices.Contains(v.snapshots, v.picture.first-1)
+		usable = usable && slices.Contains(v.snapshots, v.inventory.first-1)
 	}
 	if !usable {
 		v.add(Damage{
 			File: v.parts[v.from].path, Renew: true,
-			Detail: fmt.Sprintf("no valid snapshot of entry %d or behind: there is nothing to begin from", v.picture.first-1),
+			Detail: fmt.Sprintf("no valid snapshot of entry %d or behind: there is nothing to begin from", v.inventory.first-1),
 		})
 	}
 	return nil
 }
 
-// reportStrays adds the files that look like part of the log and are not. A
+// reportForeign adds the files that look like part of the log and are not. A
 // watermark that was never made is no damage: it waits for room, or for the next
 // sync.
-func (v *surveyor) reportStrays(found *store.Files, lacks error) {
-	v.strays = found.Foreign
+func (v *surveyor) reportForeign(found *store.Files, lacks error) {
+	v.foreign = found.Foreign
 	for _, s := range found.Foreign {
 		v.add(Damage{File: s.Path, Detail: s.Reason.Error() + "; it is not part of this log"})
 	}
@@ -602,7 +602,7 @@ func (v *surveyor) reportStrays(found *store.Files, lacks error) {
 	}
 }
 
-// conclude adds the picture up.
+// conclude adds the inventory up.
 func (v *surveyor) conclude() {
 	r := &v.report
 	r.Owner = v.dir.Options.Owner
@@ -611,8 +611,8 @@ func (v *surveyor) conclude() {
 			r.Segments++
 		}
 	}
-	r.First, r.Last, r.End = v.picture.first, v.picture.next()-1, v.picture.nextOffset
-	for _, s := range v.picture.spans {
+	r.First, r.Last, r.End = v.inventory.first, v.inventory.next()-1, v.inventory.nextOffset
+	for _, s := range v.inventory.spans {
 		if s.kind == whole {
 			r.Entries += s.last - s.first + 1
 		}
@@ -633,7 +633,7 @@ func (r *Report) forgotten() *Damage {
 }
 
 // corruption is the first damage of a report as an error. One that cannot be
-// mended goes first.
+// repaired goes first.
 func (r *Report) corruption() *segment.CorruptError {
 	d := r.forgotten()
 	if d == nil {

@@ -297,7 +297,7 @@ func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, er
 	s.mu.RLock()
 	if lo >= seg.end {
 		defer s.mu.RUnlock()
-		return nil, fmt.Errorf("entry %d was superseded: %w", lo, segment.ErrUnavailable)
+		return nil, fmt.Errorf("entry %d was truncated: %w", lo, segment.ErrUnavailable)
 	}
 	b, stop := s.chunkAt(seg, lo, 0, min(seg.end, hi), int64(maxBytes))
 	b.narrow(seg.index, func(p *format.Point) bool { return p.Index < stop })

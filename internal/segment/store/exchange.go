@@ -109,7 +109,7 @@ type Rebuilt struct {
 // exchange puts segments that were made anew in the place of those in use. Who
 // reads the old files goes on with them; who comes now reads the new ones, by
 // handles that were opened before the names change. A crash leaves the names in a
-// state that the next Open finishes, see swapMends.
+// state that the next Open finishes, see swapRepairs.
 func (s *Store) Exchange(made []Rebuilt) error {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
@@ -128,7 +128,7 @@ func (s *Store) Exchange(made []Rebuilt) error {
 			return fmt.Errorf("open segment: %w", err)
 		}
 		seg := &Segment{
-			Ordinal: r.Header.Ordinal, First: r.Header.First, Path: strings.TrimSuffix(r.Name, MendSuffix) + ".seg",
+			Ordinal: r.Header.Ordinal, First: r.Header.First, Path: strings.TrimSuffix(r.Name, RepairSuffix) + ".seg",
 			header: r.Header, index: r.Index, terms: r.Index.Terms, footer: true, file: file, users: 1,
 		}
 		seg.unnamed.Store(true)
@@ -152,7 +152,7 @@ func (s *Store) Exchange(made []Rebuilt) error {
 		if err != nil {
 			return err
 		}
-		return s.SwapMends(found)
+		return s.SwapRepairs(found)
 	}()
 	for _, seg := range old {
 		seg.loading.Unlock()

@@ -24,7 +24,7 @@ func (memoryFile) Prefetch(int64, int64)              {}
 func (f memoryFile) Size() (int64, error)             { return f.Reader.Size(), nil }
 
 // fuzzSegment is a small segment with frames of each kind, one entry of it
-// superseding others.
+// truncating others.
 func fuzzSegment() (*format.Header, []byte) {
 	h := &format.Header{Salt: 0x5a17, Ordinal: 3, First: 10, TermBefore: 1, Start: 7, SaltBefore: 9, Owner: segment.Owner{Cluster: "c", Log: 3, Replica: 7}, Conf: []byte("conf")}
 	content := h.Encode()
@@ -169,8 +169,8 @@ func FuzzFooter(f *testing.F) {
 	})
 }
 
-// FuzzWitness proves that what is accepted is what tell writes.
-func FuzzWitness(f *testing.F) {
+// FuzzWatermark proves that what is accepted is what tell writes.
+func FuzzWatermark(f *testing.F) {
 	first := format.Watermark{Counter: 7, Ordinal: 3, Salt: 5, Position: format.HeaderSize, Term: 2, Vote: 1, Last: 9, Owner: segment.Owner{Cluster: "c", Log: 3, Replica: 7}}
 	second := first
 	second.Counter++

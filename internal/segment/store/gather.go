@@ -24,7 +24,7 @@ func (g *gather) reset() {
 	if cap(g.buffer) > keepBuffer {
 		g.buffer = nil
 	}
-	clear(g.vectors) // lets go of the payloads
+	clear(g.vectors) // releases the payloads
 	g.buffer, g.vectors, g.begun, g.size = g.buffer[:0], g.vectors[:0], 0, 0
 }
 

@@ -95,7 +95,7 @@ func (s *Store) load(seg *Segment) error {
 }
 
 // loadIndex reads the index of a segment that is not active. The next segment
-// knows where its footer is, unless it was mended. If that is damaged, the
+// knows where its footer is, unless it was repaired. If that is damaged, the
 // frames tell the same.
 func (s *Store) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFooter bool, err error) {
 	h, err := s.loadHeader(seg, file)

@@ -74,7 +74,7 @@ func (s *Store) recover() error {
 	if err := s.settle(sc); err != nil {
 		return err
 	}
-	if err := s.SetStraysAside(found.Foreign); err != nil {
+	if err := s.SetForeignAside(found.Foreign); err != nil {
 		return err
 	}
 	if err := s.removeLeftover(leftover, found.Temporary); err != nil {
@@ -119,7 +119,7 @@ type Files struct {
 	Snapshots []uint64   // rising
 	spares    []vfs.FileInfo
 	resets    []*Segment
-	mends     []*Segment
+	repairs   []*Segment
 	begins    []*Segment // marks, see beginMark
 	Begin     *Segment   // ordinal and first index of the segment that the log begins with; nil: not known
 	Aside     []string
@@ -127,7 +127,7 @@ type Files struct {
 	Temporary []string
 }
 
-// list returns the files of the log, without strays, and learns whose log it is.
+// list returns the files of the log, without foreign files, and learns whose log it is.
 func (d *Dir) List() (*Files, error) {
 	found, err := d.listed()
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *Dir) List() (*Files, error) {
 	if err := d.findOwner(found); err != nil {
 		return nil, err
 	}
-	return found, d.leaveStrays(found)
+	return found, d.leaveForeign(found)
 }
 
 // listed sorts the names in the directory.
@@ -169,17 +169,17 @@ func (d *Dir) listed() (*Files, error) {
 				seg.Path = filepath.Join(d.Path, info.Name)
 				found.resets = append(found.resets, seg)
 			}
-		case "mend":
+		case "repair":
 			if seg, ok := parseSegmentName(stem); ok {
 				seg.Path, seg.Size = filepath.Join(d.Path, info.Name), info.Size
-				found.mends = append(found.mends, seg)
+				found.repairs = append(found.repairs, seg)
 			}
 		case "begin":
 			if seg, ok := parseSegmentName(stem); ok {
 				seg.Path = filepath.Join(d.Path, info.Name)
 				found.begins = append(found.begins, seg)
 			}
-		case "snap.tmp", "mend.tmp", "begin.tmp":
+		case "snap.tmp", "repair.tmp", "begin.tmp":
 			found.Temporary = append(found.Temporary, info.Name)
 		}
 		if info.Name == GivenName || info.Name == watermarkName+vfs.TemporarySuffix {
@@ -268,7 +268,7 @@ func (s *Store) recoverActive(found *Files) (*Scanner, error) {
 	s.position, s.before, s.stagedNext = sc.Position, sc.before, sc.index.Next
 	s.marked = sc.marked
 	s.filler.position.Store(s.position)
-	s.torn = h.Mended()
+	s.torn = h.Rebuilt()
 	if sc.bad != nil {
 		if err := sc.lookBehind(); vfs.Unreadable(err) {
 			return nil, s.suspect(found, active.Ordinal, active.Ordinal)

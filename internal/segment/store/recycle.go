@@ -104,7 +104,7 @@ func (s *Store) liveFrom(ordinal uint64) *Segment {
 	return s.active
 }
 
-// hasSnapshot tells whether there is one of the state after an entry. The
+// hasSnapshot reports whether there is one of the state after an entry. The
 // caller holds mu.
 func (s *Store) hasSnapshot(index uint64) bool {
 	_, found := slices.BinarySearch(s.snapshots, index)
@@ -113,7 +113,7 @@ func (s *Store) hasSnapshot(index uint64) bool {
 
 // dropFront takes the first n segments out of the log, so that it begins at the
 // entry first, and returns those that nobody uses. The segment that begins there
-// may be hidden by now: a write superseded its first entry.
+// may be hidden by now: a write truncated its first entry.
 func (s *Store) dropFront(n int, first uint64) (unused []*Segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ const resetSuffix = ".reset"
 //     they must not look for a file that is about to go.
 //  4. The old segments and snapshots are removed, and the log is said to begin
 //     with the new segment.
-//  5. The new segment gets its name, and the witness is told.
+//  5. The new segment gets its name, and the durable watermark is written.
 func (s *Store) Reset(index, term uint64, start record.Offset, hs segment.HardState, snapshot []byte) error {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()

@@ -47,7 +47,7 @@ const growReserve = 1 << 20
 //     spare. A crash before leaves the old segment as the active one.
 //  3. The spare is renamed to a segment. The filler syncs the directory; if the
 //     power goes before, recovery knows the segment by its header, see names.
-//  4. The witness is told.
+//  4. the durable watermark is written.
 //
 // Only then a frame goes to the new segment.
 func (s *Store) roll(result *segment.Result) error {
@@ -113,19 +113,19 @@ func (s *Store) writeFooter() (int64, error) {
 	return position, s.flush()
 }
 
-// supersede prepares for an entry whose index is not the next. Entries from
+// truncate prepares for an entry whose index is not the next. Entries from
 // it on no longer count once its frame is written; nothing of them is touched.
 //
 // If it lies in an earlier segment, it gets a segment of its own. So no frame
 // has an index below the first of its segment, and the names of the files
 // alone tell which entries of which segment count.
-func (s *Store) supersede(i uint64, result *segment.Result) error {
+func (s *Store) truncateSuffix(i uint64, result *segment.Result) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
 	place, err := s.find(func(p *format.Point) bool { return p.Index < i })
 	if err != nil {
-		return fmt.Errorf("find entry %d, which is superseded: %w", i, err)
+		return fmt.Errorf("find entry %d, which is truncated: %w", i, err)
 	}
 	s.stagedNext = i
 	active := s.active

@@ -26,7 +26,7 @@ func TestAScanAddsUpTheFrames(t *testing.T) {
 	require.Len(t, s.index.Runs, 2)
 	require.Equal(t, uint64(10), s.index.Runs[0].First)
 	require.Equal(t, uint64(11), s.index.Runs[1].First)
-	require.Equal(t, s.index.Points[0].Position+format.FrameSize(12), s.index.Runs[0].End, "the run ends where it is superseded")
+	require.Equal(t, s.index.Points[0].Position+format.FrameSize(12), s.index.Runs[0].End, "the run ends where it is truncated")
 }
 
 func TestAFrameThatDoesNotFollowTheOneBeforeIsBad(t *testing.T) {

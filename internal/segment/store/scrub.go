@@ -96,7 +96,7 @@ func (s *Store) scrubSegment(seg *Segment, pace func(int) error) (err error) {
 	sc := Scanner{File: file, Path: seg.Path, Header: h, Size: end}
 	switch {
 	case !sealed:
-	case h.Mended():
+	case h.Rebuilt():
 		end = h.Footer + format.FrameHeaderSize
 		if sc.Size, err = file.Size(); err != nil {
 			return fmt.Errorf("scrub %s: %w", seg.Path, err)

@@ -27,7 +27,7 @@ type Options struct {
 
 	// Watermark is the path of the durable watermark, see WatermarkFile. Outside the
 	// directory of the log it notices that an older copy of the whole directory
-	// was brought back. Empty: the file "witness" in the directory.
+	// was brought back. Empty: the file "watermark" in the directory.
 	Watermark string
 
 	// SegmentBytes is the position at which a segment is full; 0 means 64 MiB.
@@ -83,12 +83,12 @@ var _ segment.Log = (*Store)(nil)
 //	<ordinal>-<first index>.begin  the segment that the log begins with, see beginMark
 //	<ordinal>-<first index>.reset  a segment that is about to replace all others, see Reset
 //	<index>.snap.tmp               a snapshot being written, or that of a Reset under way
-//	<ordinal>-<first index>.mend   a segment made anew that is about to replace a damaged one, see Mender
-//	witness                        how far the log certainly went, see Options.Watermark
+//	<ordinal>-<first index>.repair   a segment made anew that is about to replace a damaged one, see Repairer
+//	watermark                        how far the log certainly went, see Options.Watermark
 //	*.bad                          damaged files that were replaced; nothing reads them
 //
 // All numbers have 20 decimal digits. The first index alone would not name a
-// segment: after a torn tail, and when an entry supersedes the first of a
+// segment: after a torn tail, and when an entry truncates the first of a
 // segment, two segments begin with the same index. The ordinal rises with
 // each segment begun, so it tells which of them counts.
 type Store struct {
@@ -125,7 +125,7 @@ type Store struct {
 	synced     int64  // everything in front of it in the active segment is durable
 	marked     int64  // position behind the newest sync mark
 	before     uint32 // header CRC of the last frame
-	torn       bool   // the active segment ends in a torn tail, or was mended, and takes no more frames
+	torn       bool   // the active segment ends in a torn tail, or was repaired, and takes no more frames
 	gather     gather
 	staged     []stagedFrame
 	stagedNext uint64 // one beyond the last entry written or staged

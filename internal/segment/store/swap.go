@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	MendSuffix = ".mend"
-	badSuffix  = ".bad"
+	RepairSuffix = ".repair"
+	badSuffix    = ".bad"
 )
 
 // finishSwaps ends what a crash interrupted, so that what is found after it are
 // segments and snapshots only.
 func (d *Dir) FinishSwaps(found *Files) (*Files, error) {
-	if len(found.mends) > 0 {
-		if err := d.SwapMends(found); err != nil {
-			return nil, fmt.Errorf("finish mending: %w", err)
+	if len(found.repairs) > 0 {
+		if err := d.SwapRepairs(found); err != nil {
+			return nil, fmt.Errorf("finish the repair: %w", err)
 		}
 		var err error
 		if found, err = d.List(); err != nil {
@@ -42,19 +42,19 @@ func (d *Dir) FinishSwaps(found *Files) (*Files, error) {
 	return found, nil
 }
 
-// swapMends puts segments that were made anew in the place of damaged ones. A
-// file named .mend is complete and durable. The directory is synced between the
-// steps, so no crash leaves two segments of an ordinal, or none and no .mend:
+// swapRepairs puts segments that were made anew in the place of damaged ones. A
+// file named .repair is complete and durable. The directory is synced between the
+// steps, so no crash leaves two segments of an ordinal, or none and no .repair:
 //
-//  1. The .mend names are durable.
+//  1. The .repair names are durable.
 //  2. Segments of their ordinals are kept aside, as .bad.
-//  3. The .mend files become segments.
-func (d *Dir) SwapMends(found *Files) error {
+//  3. The .repair files become segments.
+func (d *Dir) SwapRepairs(found *Files) error {
 	if err := d.SyncDir(); err != nil {
 		return err
 	}
 	for _, seg := range found.Segments {
-		if slices.ContainsFunc(found.mends, func(m *Segment) bool { return m.Ordinal == seg.Ordinal }) {
+		if slices.ContainsFunc(found.repairs, func(m *Segment) bool { return m.Ordinal == seg.Ordinal }) {
 			if err := d.SetAside(seg.Path); err != nil {
 				return err
 			}
@@ -63,11 +63,11 @@ func (d *Dir) SwapMends(found *Files) error {
 	if err := d.SyncDir(); err != nil {
 		return err
 	}
-	for _, m := range found.mends {
-		if err := d.FS.Rename(m.Path, strings.TrimSuffix(m.Path, MendSuffix)+".seg"); err != nil {
+	for _, m := range found.repairs {
+		if err := d.FS.Rename(m.Path, strings.TrimSuffix(m.Path, RepairSuffix)+".seg"); err != nil {
 			return err
 		}
-		d.Options.Logger.Info("a mended segment is in place", "file", m.Path)
+		d.Options.Logger.Info("a repaired segment is in place", "file", m.Path)
 	}
 	return d.SyncDir()
 }
@@ -95,7 +95,7 @@ func (d *Dir) SetAside(path string) error {
 // unfinished lists the files of swaps under way.
 func (f *Files) Unfinished() []string {
 	var names []string
-	for _, seg := range slices.Concat(f.resets, f.mends) {
+	for _, seg := range slices.Concat(f.resets, f.repairs) {
 		names = append(names, filepath.Base(seg.Path))
 	}
 	return names
@@ -104,9 +104,9 @@ func (f *Files) Unfinished() []string {
 // foresee makes f what it will be when finishSwaps is done.
 func (d *Dir) Foresee(f *Files) error {
 	f.Segments = slices.DeleteFunc(f.Segments, func(seg *Segment) bool {
-		return slices.ContainsFunc(f.mends, func(m *Segment) bool { return m.Ordinal == seg.Ordinal })
+		return slices.ContainsFunc(f.repairs, func(m *Segment) bool { return m.Ordinal == seg.Ordinal })
 	})
-	f.Segments = append(f.Segments, f.mends...)
+	f.Segments = append(f.Segments, f.repairs...)
 	if len(f.resets) > 0 {
 		f.Segments, f.Begin = f.resets[:1], f.resets[0]
 		f.Snapshots = []uint64{f.resets[0].First - 1}

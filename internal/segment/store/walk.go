@@ -20,9 +20,9 @@ type Walker struct {
 	// is known; 0: as far as a frame vouches for what lies in front of it. From
 	// footer on, if it is not 0, there are no entries.
 	End, Footer int64
-	// witnessed is the position in front of which everything was durable, as the
-	// witness tells; 0: it does not.
-	Witnessed int64
+	// Watermark is the position in front of which everything was durable, as the
+	// durable watermark says; 0: it does not cover this segment.
+	Watermark int64
 	// salvaged: the salt is known, the rest of the segment's header is not.
 	Salvaged bool
 	// tell is called now and then with the bytes read so far. Its error ends
@@ -47,7 +47,7 @@ func (w *Walker) Walk(v visitor) (end int64, torn bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	vouched := max(framed, w.Witnessed)
+	vouched := max(framed, w.Watermark)
 	position, next := int64(format.HeaderSize), w.First
 	before, chained := w.Header.Link(), !w.Salvaged
 	sure := true // nothing was lost so far: next is known

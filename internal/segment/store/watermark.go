@@ -40,7 +40,7 @@ type WatermarkFile struct {
 }
 
 const (
-	watermarkName = "witness"
+	watermarkName = "watermark"
 
 	// defaultWatermarkBytes is small beside a segment, and one sync more for so
 	// many bytes is not felt.
@@ -193,10 +193,10 @@ func (w *WatermarkFile) Missing(end LogEnd) string {
 	case !w.known:
 	case h.Ordinal < mark.Ordinal:
 		lacks = "its newest segment is missing"
-	case h.Ordinal == mark.Ordinal && !h.Mended() && h.Salt != mark.Salt:
+	case h.Ordinal == mark.Ordinal && !h.Rebuilt() && h.Salt != mark.Salt:
 		lacks = "its newest segment is another file"
 	// A repaired segment is laid out anew, and complete.
-	case h.Ordinal == mark.Ordinal && !h.Mended() && end.Position < mark.Position:
+	case h.Ordinal == mark.Ordinal && !h.Rebuilt() && end.Position < mark.Position:
 		lacks = "its newest segment is an older copy, or damaged there"
 	case end.Hard.Term < mark.Term:
 		lacks = "a term is missing"

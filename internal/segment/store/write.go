@@ -58,7 +58,7 @@ func (s *Store) write(ws []segment.Write, result *segment.Result) error {
 
 // Mark writes a sync mark unless the newest frame is one. It is not synced:
 // it becomes durable with the next write, or when the kernel gets to it. The
-// witness is told of what is durable before it.
+// durable watermark is written of what is durable before it.
 func (s *Store) Mark() error {
 	if err := s.failed(); err != nil {
 		return err
@@ -88,7 +88,7 @@ type stagedFrame struct {
 
 func (s *Store) stageEntry(f *segment.Frame, result *segment.Result) error {
 	if f.Index != s.stagedNext {
-		if err := s.supersede(f.Index, result); err != nil {
+		if err := s.truncateSuffix(f.Index, result); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ var (
 	appendWorks = sync.Pool{New: func() any { return new(appendWork) }}
 )
 
-// Work that kept much more memory than requests usually need lets go of it.
+// Work that kept much more memory than requests usually need releases it.
 const (
 	keptBytes   = 1<<20 + 64<<10
 	keptBatches = 64

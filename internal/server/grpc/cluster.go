@@ -117,7 +117,7 @@ var replicaStates = map[node.ReplicaState]strandlinev1.ReplicaState{
 	node.Probing:     strandlinev1.ReplicaState_REPLICA_STATE_PROBING,
 	node.Snapshot:    strandlinev1.ReplicaState_REPLICA_STATE_SNAPSHOT,
 	node.Unreachable: strandlinev1.ReplicaState_REPLICA_STATE_UNREACHABLE,
-	node.Mending:     strandlinev1.ReplicaState_REPLICA_STATE_MENDING,
+	node.Repairing:   strandlinev1.ReplicaState_REPLICA_STATE_REPAIRING,
 	node.Lost:        strandlinev1.ReplicaState_REPLICA_STATE_LOST,
 	node.Unknown:     strandlinev1.ReplicaState_REPLICA_STATE_UNSPECIFIED,
 }

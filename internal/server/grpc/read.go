@@ -227,7 +227,7 @@ func decodeConsistency(q *strandlinev1.ReadRequest, r *node.ReadRequest) *record
 	return nil
 }
 
-// known tells whether an enumeration names a value: proto3 lets others pass.
+// known reports whether an enumeration names a value: proto3 lets others pass.
 func known[E ~int32](names map[int32]string, value E) bool {
 	_, ok := names[int32(value)]
 	return ok

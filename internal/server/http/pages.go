@@ -7,13 +7,13 @@ import (
 )
 
 // live tells that the process answers. It looks at nothing else: restarting a
-// process does not mend a disk.
+// process does not repair a disk.
 func live(w http.ResponseWriter, _ *http.Request) {
 	text(w)
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// ready tells whether the node serves all its logs, and if not, which.
+// ready reports whether the node serves all its logs, and if not, which.
 func ready(w http.ResponseWriter, n Node) {
 	text(w)
 	if err := n.Ready(); err != nil {

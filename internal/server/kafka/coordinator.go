@@ -125,7 +125,7 @@ func (c *coordinator) termIs(term uint64) bool {
 	return c.term == term
 }
 
-// resign lets go of all groups: somebody else coordinates, or did meanwhile.
+// resign releases all groups: somebody else coordinates, or did meanwhile.
 func (c *coordinator) resign() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

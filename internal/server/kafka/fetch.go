@@ -305,7 +305,7 @@ func (f *fetch) await(ctx context.Context) {
 	reflect.Select(cases)
 }
 
-// finish lets go of what was gathered. Readers that have more to give stand by
+// finish releases what was gathered. Readers that have more to give stand by
 // for the next request, if this one was sent.
 func (f *fetch) finish(sent bool) {
 	for _, r := range f.readers {

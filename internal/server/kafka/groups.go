@@ -121,7 +121,7 @@ func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 // wait returns the answer of a group, or none's where the connection or the
 // server ends first. That may take as long as a rebalance, in which members that
 // wait must not use up what heartbeats of others need: the group has copies of
-// what it keeps, so the request itself is let go of.
+// what it keeps, so the request itself is released.
 func wait[T any](q *call, answers <-chan T, none func(error) T) T {
 	q.request = nil
 	q.frame.release()

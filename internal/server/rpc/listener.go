@@ -130,7 +130,7 @@ type connAddr struct {
 func (c *countedConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
 
 // Disconnect closes the connection that the call of ctx came by. gRPC has no other
-// way to let go of what a client does not take.
+// way to release what a client does not take.
 func Disconnect(ctx context.Context) {
 	if from, ok := peer.FromContext(ctx); ok {
 		if a, ok := from.Addr.(connAddr); ok {

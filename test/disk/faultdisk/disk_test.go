@@ -14,7 +14,7 @@ func newDisk(t *testing.T) *Disk {
 	return d
 }
 
-// put writes a file; synced tells whether its bytes are, nameSynced its name.
+// put writes a file; synced reports whether its bytes are, nameSynced its name.
 func put(t *testing.T, d *Disk, name, content string, synced, nameSynced bool) {
 	f, err := d.Create(name)
 	require.NoError(t, err)

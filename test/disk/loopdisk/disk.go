@@ -31,7 +31,7 @@ type Disk struct {
 	mounted bool
 }
 
-// Available tells whether a disk can be made here, by making a small one the
+// Available reports whether a disk can be made here, by making a small one the
 // first time it is asked: nil, or why not.
 var Available = sync.OnceValue(func() error {
 	dir, err := os.MkdirTemp("", "strandline-loopdisk-*")

@@ -41,7 +41,7 @@ func main() {
 	flag.DurationVar(&p.time, "time", 0, "virtual time that faults go on in each; 0: 12 s")
 	flag.DurationVar(&p.limit, "limit", 2*time.Minute, "real time that one seed may take")
 	flag.IntVar(&p.failures, "failures", 10, "stop after so many")
-	flag.BoolVar(&p.silent, "silent", false, "put old copies of newest segments back, lose the witness with them, and let those replicas go on; some seeds fail")
+	flag.BoolVar(&p.silent, "silent", false, "put old copies of newest segments back, lose the durable watermark with them, and let those replicas go on; some seeds fail")
 	flag.Parse()
 	if *worker {
 		work(os.Stdin, os.Stdout, sim.Options{Time: p.time, Silent: p.silent})

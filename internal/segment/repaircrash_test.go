@@ -26,7 +26,7 @@ func damageMany(t *testing.T, disk *faultdisk.Disk) {
 	disk.FlipBit(filesOn(disk, ".snap")[1], 50)
 }
 
-func TestAPowerCutAtEveryOperationOfMending(t *testing.T) {
+func TestAPowerCutAtEveryOperationOfRepair(t *testing.T) {
 	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
 		t.Run(remains.String(), func(t *testing.T) {
 			for n := 1; ; n++ {
@@ -34,7 +34,7 @@ func TestAPowerCutAtEveryOperationOfMending(t *testing.T) {
 				disk := c.disks[0]
 				damageMany(t, disk)
 				disk.StopAt(n)
-				_, err := mend(disk, c.giver(t), c.commit, 4000)
+				_, err := repairFiles(disk, c.giver(t), c.commit, 4000)
 				finished := err == nil
 				if !finished {
 					require.ErrorIs(t, err, faultdisk.ErrStopped)
@@ -52,7 +52,7 @@ func TestAPowerCutAtEveryOperationOfMending(t *testing.T) {
 				default:
 					require.NoError(t, err, "operation %d", n)
 				}
-				_, err = mend(disk, c.giver(t), c.commit, 4000)
+				_, err = repairFiles(disk, c.giver(t), c.commit, 4000)
 				require.NoError(t, err, "operation %d", n)
 				c.requireWhole(t)
 				if finished {
@@ -65,7 +65,7 @@ func TestAPowerCutAtEveryOperationOfMending(t *testing.T) {
 }
 
 // Each of two damaged copies gives what the other lacks.
-func TestTwoDamagedCopiesMendEachOther(t *testing.T) {
+func TestTwoDamagedCopiesRepairEachOther(t *testing.T) {
 	for seed := range uint64(5) {
 		c := newCopies(t, seed, 80)
 		for i, disk := range c.disks {

@@ -29,15 +29,15 @@ func promise(term, vote uint64) []segment.Write {
 }
 
 // The table of what a log has forgotten. Each row writes a log and takes
-// something back that was durable. Where the witness tells, Open, Survey and
-// OpenMender say so, each in its way; where it cannot, the row says what the log
+// something back that was durable. Where the durable watermark tells, Open, Survey and
+// Begin say so, each in its way; where it cannot, the row says what the log
 // becomes.
 func TestWhatALogHasForgotten(t *testing.T) {
 	const (
-		renewed = "renewed" // the replica must come back under a new id
-		mended  = "mended"  // others can give what is lost
-		sound   = "sound"   // nothing is missing
-		unseen  = "unseen"  // something is, and nobody can know
+		renewed  = "renewed"  // the replica must come back under a new id
+		repaired = "repaired" // others can give what is lost
+		sound    = "sound"    // nothing is missing
+		unseen   = "unseen"   // something is, and nobody can know
 	)
 	rows := []struct {
 		name   string
@@ -63,7 +63,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			},
 			result: renewed, detail: "older copy",
 		}, {
-			name: "an older copy, by as much as the witness lets pass",
+			name: "an older copy, by as much as the durable watermark lets pass",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(1, 0))
 				old := disk.Content(newestOn(disk))
@@ -144,12 +144,12 @@ func TestWhatALogHasForgotten(t *testing.T) {
 				old := contents(disk)
 				require.NoError(t, s.Reset(100, 3, 50, segment.HardState{Term: 3, Commit: 100}, []byte("state")))
 				for _, name := range disk.Names() {
-					if name != witnessFile {
+					if name != watermarkFile {
 						disk.Lose(name)
 					}
 				}
 				for name, content := range old {
-					if name != witnessFile {
+					if name != watermarkFile {
 						disk.Replace(name, []byte(content))
 					}
 				}
@@ -172,15 +172,15 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			},
 			result: renewed, detail: "or damaged there",
 		}, {
-			name: "the payload of the last entry, which the witness knows",
+			name: "the payload of the last entry, which the durable watermark knows",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				write(t, s, synced(entry(16, 2, 5000)))
 				flipPayload(t, disk, "entry", 16)
 			},
-			result: mended, detail: "payload of entry",
+			result: repaired, detail: "payload of entry",
 		}, {
-			name: "the frame header of the last entry, which the witness knows",
+			name: "the frame header of the last entry, which the durable watermark knows",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				write(t, s, synced(entry(16, 2, 5000)))
@@ -195,7 +195,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			},
 			result: renewed, detail: "the newest hard state may be lost with it",
 		}, {
-			name: "the last entry, which the witness does not know",
+			name: "the last entry, which the durable watermark does not know",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				write(t, s, synced(entry(16, 2, 100)))
@@ -203,40 +203,40 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			},
 			result: unseen,
 		}, {
-			name: "the witness is missing",
+			name: "the durable watermark is missing",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
-				disk.Lose(witnessFile)
+				disk.Lose(watermarkFile)
 			},
 			result: sound, detail: "it gets another one",
 		}, {
-			name: "both slots of the witness are damaged",
+			name: "both slots of the durable watermark are damaged",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
-				disk.FlipBit(witnessFile, 30)
-				disk.FlipBit(witnessFile, 4096+30)
+				disk.FlipBit(watermarkFile, 30)
+				disk.FlipBit(watermarkFile, 4096+30)
 			},
 			result: sound, detail: "it gets another one",
 		}, {
-			name: "the witness is cut short",
+			name: "the durable watermark is cut short",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
-				disk.Replace(witnessFile, disk.Content(witnessFile)[:5000])
+				disk.Replace(watermarkFile, disk.Content(watermarkFile)[:5000])
 			},
 			result: sound, detail: "it gets another one",
 		}, {
-			name: "the witness is an older copy",
+			name: "the durable watermark is an older copy",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
-				old := disk.Content(witnessFile)
+				old := disk.Content(watermarkFile)
 				write(t, s, promise(2, 1))
 				write(t, s, synced(entries(16, 40, 2, 1000)...))
-				disk.Replace(witnessFile, old)
+				disk.Replace(watermarkFile, old)
 			},
 			result: sound,
 		}, {
 			name: "a torn slot leaves the older one, which is no reason",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
-				before := disk.Content(witnessFile)
+				before := disk.Content(watermarkFile)
 				write(t, s, promise(2, 1))
 				tearSlot(t, disk, before)
 			},
@@ -246,7 +246,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := disk.Content(newestOn(disk))
 				write(t, s, promise(2, 1))
-				before := disk.Content(witnessFile)
+				before := disk.Content(watermarkFile)
 				write(t, s, promise(3, 0))
 				tearSlot(t, disk, before)
 				disk.Replace(newestOn(disk), old)
@@ -268,15 +268,15 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			o.Logger = slog.New(slog.NewTextHandler(&told, nil))
 			s, err := repair.Open(disk, dir, o)
 			report := survey(t, disk)
-			_, mending := repair.Begin(context.Background(), disk, dir, o)
+			_, replicaRepair := repair.Begin(context.Background(), disk, dir, o)
 			if row.result == sound || row.result == unseen {
 				require.NoError(t, err)
-				require.NoError(t, mending)
+				require.NoError(t, replicaRepair)
 				for _, d := range report.Damage {
-					require.Equal(t, witnessFile, d.File)
+					require.Equal(t, watermarkFile, d.File)
 				}
 				require.Contains(t, told.String(), row.detail)
-				// It goes on, and from the next clean stop on the witness knows.
+				// It goes on, and from the next clean stop on the durable watermark knows.
 				last := s.LastIndex()
 				write(t, s, synced(entry(last+1, 9, 10)))
 				old := disk.Content(newestOn(disk))
@@ -298,9 +298,9 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			require.NotEmpty(t, report.Damage)
 			require.Equal(t, corrupt.Detail, report.Damage[len(report.Damage)-1].Detail)
 			if row.result == renewed {
-				require.ErrorIs(t, mending, repair.ErrNotRepairable)
+				require.ErrorIs(t, replicaRepair, repair.ErrNotRepairable)
 			} else {
-				require.NoError(t, mending)
+				require.NoError(t, replicaRepair)
 			}
 			if !strings.Contains(corrupt.File, "*") {
 				require.Contains(t, disk.Names(), corrupt.File)
@@ -309,10 +309,10 @@ func TestWhatALogHasForgotten(t *testing.T) {
 	}
 }
 
-// tearSlot undoes half of what was written to the witness since it was before.
+// tearSlot undoes half of what was written to the durable watermark since it was before.
 func tearSlot(t *testing.T, disk *faultdisk.Disk, before []byte) {
 	t.Helper()
-	content := disk.Content(witnessFile)
+	content := disk.Content(watermarkFile)
 	torn := false
 	for at := range content {
 		if content[at] != before[at] && at%4096 >= 40 {
@@ -320,11 +320,11 @@ func tearSlot(t *testing.T, disk *faultdisk.Disk, before []byte) {
 		}
 	}
 	require.True(t, torn)
-	disk.Replace(witnessFile, content)
+	disk.Replace(watermarkFile, content)
 }
 
-// The witness costs an append nothing but one sync in so many bytes.
-func TestAppendsSyncTheWitnessOnceInSoManyBytes(t *testing.T) {
+// The durable watermark costs an append nothing but one sync in so many bytes.
+func TestAppendsSyncTheWatermarkOnceInSoManyBytes(t *testing.T) {
 	disk := faultdisk.New(1)
 	o := options(disk)
 	o.SegmentBytes, o.WatermarkBytes = 64<<20, 0
@@ -341,13 +341,13 @@ func TestAppendsSyncTheWitnessOnceInSoManyBytes(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestALogWithoutAWitnessGetsOneWhenItIsOpened(t *testing.T) {
+func TestALogWithoutAWatermarkGetsOneWhenItIsOpened(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)
 	old := disk.Content(newestOn(disk))
 	write(t, s, synced(entries(2, 10, 1, 100)...))
 	require.NoError(t, s.Close())
-	disk.Lose(witnessFile)
+	disk.Lose(watermarkFile)
 	disk.Restart()
 	open(t, disk)
 	disk.PowerCut(faultdisk.Nothing)
@@ -356,25 +356,25 @@ func TestALogWithoutAWitnessGetsOneWhenItIsOpened(t *testing.T) {
 	require.ErrorContains(t, err, "before what was known to be durable")
 }
 
-// A log without a witness votes and trims on a full disk like any other.
-func TestAFullDiskDoesNotEndALogForItsWitness(t *testing.T) {
+// A log without a durable watermark votes and trims on a full disk like any other.
+func TestAFullDiskDoesNotEndALogForItsWatermark(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)
 	require.NoError(t, s.Close())
-	disk.Lose(witnessFile)
+	disk.Lose(watermarkFile)
 	disk.Restart()
 	disk.Capacity(disk.Used())
 	s = open(t, disk)
 	write(t, s, promise(2, 1))
-	require.NotContains(t, disk.Names(), witnessFile)
+	require.NotContains(t, disk.Names(), watermarkFile)
 	disk.Capacity(0)
 	write(t, s, promise(2, 1))
 	write(t, s, promise(3, 1))
-	require.Contains(t, disk.Names(), witnessFile)
+	require.Contains(t, disk.Names(), watermarkFile)
 	require.NoError(t, s.Close())
 }
 
-func TestAWitnessThatCannotBeWrittenEndsTheLog(t *testing.T) {
+func TestAWatermarkThatCannotBeWrittenEndsTheLog(t *testing.T) {
 	for _, op := range []faultdisk.Op{faultdisk.Write, faultdisk.Datasync} {
 		t.Run(fmt.Sprint(op), func(t *testing.T) {
 			disk := faultdisk.New(1)
@@ -382,7 +382,7 @@ func TestAWitnessThatCannotBeWrittenEndsTheLog(t *testing.T) {
 			disk.FailNth(op, 2, syscall.EIO) // the first write and sync are those of the segment
 			_, err := s.Write(promise(2, 1))
 			require.ErrorIs(t, err, syscall.EIO)
-			require.ErrorContains(t, err, "witness")
+			require.ErrorContains(t, err, "watermark")
 			_, again := s.Write(synced(entry(2, 1, 10)))
 			require.Equal(t, err, again)
 			require.Error(t, s.Close())
@@ -394,15 +394,15 @@ func TestAWitnessThatCannotBeWrittenEndsTheLog(t *testing.T) {
 	}
 }
 
-// A mended newest segment is another file, with its frames elsewhere.
-func TestTheWitnessKnowsTheSegmentThatWasMended(t *testing.T) {
+// A repaired newest segment is another file, with its frames elsewhere.
+func TestTheWatermarkKnowsTheSegmentThatWasRepaired(t *testing.T) {
 	c := newCopies(t, 3, 60)
 	disk := c.disks[0]
 	newest := newestOn(disk)
 	flip := frameIn(t, disk, newest, "entry", 0)
 	disk.FlipBit(newest, flip.Position+80)
 	damaged := disk.Content(newest)
-	_, err := mend(disk, c.giver(t), c.commit, 4000)
+	_, err := repairFiles(disk, c.giver(t), c.commit, 4000)
 	require.NoError(t, err)
 	disk.Restart()
 	disk.Replace(newest, damaged)
@@ -413,9 +413,9 @@ func TestTheWitnessKnowsTheSegmentThatWasMended(t *testing.T) {
 }
 
 // A vote that was written, and not synced, when the process was killed is found by
-// the next, which may act on it without writing it again. So the witness is told when
+// the next, which may act on it without writing it again. So the durable watermark is written when
 // the log is opened.
-func TestTheWitnessKnowsAVoteThatWasFoundWhenTheLogWasOpened(t *testing.T) {
+func TestTheWatermarkKnowsAVoteThatWasFoundWhenTheLogWasOpened(t *testing.T) {
 	disk := faultdisk.New(7)
 	s := create(t, disk)
 	write(t, s, synced(entries(2, 16, 1, 100)...))

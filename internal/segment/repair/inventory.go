@@ -8,23 +8,23 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// picture is what can be told of each entry of a damaged log, from its frames in
+// inventory is what can be told of each entry of a damaged log, from its frames in
 // the order in which they were written:
 //
 //	whole      the entry is there
 //	broken     its frame's header is there, its payload is not
 //	missing    there was one, and nobody here knows which
 //
-// Where frames were lost, one of them may have superseded entries in front of
+// Where frames were lost, one of them may have truncated entries in front of
 // them. So what is above the commit index as it was known there is in doubt
 // from then on: it is there, and may not be what counted. Two things end the
 // doubt. The one who has the entry by other evidence says the same, see Give;
 // or an entry behind the damage has the same term: (index, term) names an entry
 // and all in front of it, so what the one belongs to belongs to the other.
-type picture struct {
+type inventory struct {
 	first  uint64 // the log begins there
 	spans  []span // rising, without gaps, from first on
-	commit uint64 // entries up to here cannot be superseded any more
+	commit uint64 // entries up to here cannot be truncated any more
 
 	// losses are the ordinals of the segments in which something was lost, in
 	// the order in which it would have been read; the first is number 1.
@@ -51,7 +51,7 @@ type span struct {
 	first, last uint64
 	kind        spanKind
 	// doubt is the number of the loss in which an entry may have been that
-	// superseded these, or of missing ones what term tells of them; 0: there
+	// truncated these, or of missing ones what term tells of them; 0: there
 	// is none.
 	doubt int
 	// term is that of each of the entries. For missing ones it is that of what
@@ -86,7 +86,7 @@ type source struct {
 }
 
 // next is one beyond the last entry.
-func (p *picture) next() uint64 {
+func (p *inventory) next() uint64 {
 	if n := len(p.spans); n > 0 {
 		return p.spans[n-1].last + 1
 	}
@@ -94,7 +94,7 @@ func (p *picture) next() uint64 {
 }
 
 // lose notes that frames were lost in the segment home.
-func (p *picture) lose(home uint64) {
+func (p *inventory) lose(home uint64) {
 	p.apart = true
 	if !p.gap {
 		p.gap, p.home = true, home
@@ -112,7 +112,7 @@ func (p *picture) lose(home uint64) {
 }
 
 // entry notes the frame h of home: whole at position of from, or broken.
-func (p *picture) entry(h *format.FrameHeader, kind spanKind, home uint64, from *source, position int64) {
+func (p *inventory) entry(h *format.FrameHeader, kind spanKind, home uint64, from *source, position int64) {
 	p.reach(h.Index, h.Term)
 	p.nextOffset = h.First + record.Offset(h.Count)
 	apart := p.apart || kind == broken
@@ -131,7 +131,7 @@ func (p *picture) entry(h *format.FrameHeader, kind spanKind, home uint64, from 
 }
 
 // state notes a hard state that was written when last was the newest entry.
-func (p *picture) state(last uint64, hard segment.HardState) {
+func (p *inventory) state(last uint64, hard segment.HardState) {
 	if p.gap {
 		p.reach(last+1, 0)
 	}
@@ -140,7 +140,7 @@ func (p *picture) state(last uint64, hard segment.HardState) {
 
 // begin notes the header of a segment. If it disagrees with the frames so far,
 // some were lost in the segment before, and agrees is false.
-func (p *picture) begin(h *format.Header) (agrees bool) {
+func (p *inventory) begin(h *format.Header) (agrees bool) {
 	agrees = p.gap || h.First <= p.next() && p.termAt(h.First-1, h.TermBefore) == h.TermBefore
 	if !agrees {
 		p.lose(h.Ordinal - 1)
@@ -153,16 +153,16 @@ func (p *picture) begin(h *format.Header) (agrees bool) {
 }
 
 // termAt returns the term of an entry; otherwise if it is not known.
-func (p *picture) termAt(i, otherwise uint64) uint64 {
+func (p *inventory) termAt(i, otherwise uint64) uint64 {
 	if k := p.at(i); k >= 0 && p.spans[k].kind != missing {
 		return p.spans[k].term
 	}
 	return otherwise
 }
 
-// reach makes i the next entry: those from it on were superseded, those up to
+// reach makes i the next entry: those from it on were truncated, those up to
 // it were lost. term is that of the entry to come, 0 if it is not known.
-func (p *picture) reach(i, term uint64) {
+func (p *inventory) reach(i, term uint64) {
 	p.cut(i)
 	if next := p.next(); i > next {
 		p.spans = append(p.spans, span{first: next, last: i - 1, home: p.home, start: unknownOffset, stop: unknownOffset})
@@ -175,8 +175,8 @@ func (p *picture) reach(i, term uint64) {
 
 // agree ends doubts about entries below i, by the term of the last of them or
 // of the one at i: the entries in front of it of the same term are those which
-// it follows, and those of a higher one were superseded.
-func (p *picture) agree(i, term uint64) {
+// it follows, and those of a higher one were truncated.
+func (p *inventory) agree(i, term uint64) {
 	for k := len(p.spans) - 1; k >= 0 && (p.spans[k].doubt != 0 || p.spans[k].kind == missing); k-- {
 		s := &p.spans[k]
 		switch {
@@ -201,7 +201,7 @@ func (p *picture) agree(i, term uint64) {
 }
 
 // cut forgets the entries from i on.
-func (p *picture) cut(i uint64) {
+func (p *inventory) cut(i uint64) {
 	if i <= p.first {
 		p.first, p.spans = i, nil
 	} else if i < p.next() {
@@ -211,7 +211,7 @@ func (p *picture) cut(i uint64) {
 
 // split returns the number of the span that begins at entry i, and makes it
 // begin there. For one beyond the last it is the number of spans.
-func (p *picture) split(i uint64) int {
+func (p *inventory) split(i uint64) int {
 	k := p.at(i)
 	if k < 0 {
 		return len(p.spans)
@@ -230,7 +230,7 @@ func (p *picture) split(i uint64) int {
 }
 
 // at returns the number of the span that holds entry i; -1 if there is none.
-func (p *picture) at(i uint64) int {
+func (p *inventory) at(i uint64) int {
 	k := sort.Search(len(p.spans), func(k int) bool { return p.spans[k].last >= i })
 	if k == len(p.spans) || p.spans[k].first > i {
 		return -1
@@ -239,7 +239,7 @@ func (p *picture) at(i uint64) int {
 }
 
 // put replaces the entries of s, which is whole.
-func (p *picture) put(s span) {
+func (p *inventory) put(s span) {
 	from := p.split(s.first)
 	to := p.split(s.last + 1)
 	p.spans = append(p.spans[:from+1], p.spans[to:]...)

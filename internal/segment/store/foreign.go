@@ -10,19 +10,19 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// stray is a file whose name says that it is part of the log, and which is not:
-// it was copied or renamed here. Nothing reads it; Open and Mender.Finish set it
+// ForeignFile is a file whose name says that it is part of the log, and which is not:
+// it was copied or renamed here. Nothing reads it; Open and Repairer.Finish set it
 // aside.
 type ForeignFile struct {
 	Path   string
 	Reason error
 }
 
-// leaveStrays takes out of found what must not be acted upon. The names of
-// segments that are to replace others, .reset and .mend, are orders: they count
+// leaveForeign takes out of found what must not be acted upon. The names of
+// segments that are to replace others, .reset and .repair, are orders: they count
 // only with a header of this log that fits to the name. Of two segments with one
 // ordinal at most one was made by this log last.
-func (d *Dir) leaveStrays(found *Files) (err error) {
+func (d *Dir) leaveForeign(found *Files) (err error) {
 	if err := d.chooseBegin(found); err != nil {
 		return err
 	}
@@ -39,8 +39,8 @@ func (d *Dir) leaveStrays(found *Files) (err error) {
 	if err != nil {
 		return err
 	}
-	found.mends, err = d.keep(found, found.mends, func(h *format.Header) error {
-		if !h.Mended() {
+	found.repairs, err = d.keep(found, found.repairs, func(h *format.Header) error {
+		if !h.Rebuilt() {
 			return errors.New("it is not complete")
 		}
 		return nil
@@ -91,7 +91,7 @@ func (d *Dir) leaveFarAway(found *Files) error {
 }
 
 // keep returns those of segments that are of this log and whose header passes
-// check; the others are strays.
+// check; the others are foreign files.
 func (d *Dir) keep(found *Files, segments []*Segment, check func(*format.Header) error) (kept []*Segment, err error) {
 	for _, seg := range segments {
 		h, err := d.peek(seg)
@@ -110,7 +110,7 @@ func (d *Dir) keep(found *Files, segments []*Segment, check func(*format.Header)
 }
 
 // leaveTwins keeps one segment of each ordinal: one with a valid header, rather
-// one that was mended, since a mended segment took another one's place.
+// one that was repaired, since a repaired segment took another one's place.
 func (d *Dir) leaveTwins(found *Files) error {
 	for k := 1; k < len(found.Segments); {
 		a, b := found.Segments[k-1], found.Segments[k]
@@ -146,21 +146,21 @@ func (d *Dir) rank(seg *Segment) (int, error) {
 		return 0, err
 	case d.Options.Owner.Mismatch(h.Owner) != nil:
 		return 0, nil
-	case h.Mended():
+	case h.Rebuilt():
 		return 2, nil
 	}
 	return 1, nil
 }
 
-// setStraysAside gives strays names that nothing reads.
-func (d *Dir) SetStraysAside(strays []ForeignFile) error {
-	for _, stray := range strays {
-		d.Options.Logger.Error("a file is not part of the log that it was found with; it is set aside", "file", stray.Path, "reason", stray.Reason)
-		if err := d.SetAside(stray.Path); err != nil {
+// setForeignAside gives foreign files names that nothing reads.
+func (d *Dir) SetForeignAside(foreign []ForeignFile) error {
+	for _, foreign := range foreign {
+		d.Options.Logger.Error("a file is not part of the log that it was found with; it is set aside", "file", foreign.Path, "reason", foreign.Reason)
+		if err := d.SetAside(foreign.Path); err != nil {
 			return fmt.Errorf("set aside what is not part of the log: %w", err)
 		}
 	}
-	if len(strays) == 0 {
+	if len(foreign) == 0 {
 		return nil
 	}
 	return d.SyncDir()

@@ -30,7 +30,7 @@ type copies struct {
 	older  []map[string]string // files of the first, at times before
 }
 
-// newCopies writes a history of steps: entries, some of which supersede others,
+// newCopies writes a history of steps: entries, some of which truncate others,
 // hard states, snapshots, and on the first copy recycled files.
 func newCopies(t *testing.T, seed uint64, steps int) *copies {
 	t.Helper()
@@ -108,17 +108,17 @@ func survey(t *testing.T, disk *faultdisk.Disk) *repair.Report {
 
 var errStuck = errors.New("nobody has what is missing")
 
-// mend mends the log on disk with what giver has, in pieces of maxBytes.
-func mend(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes int) (r repair.Outcome, err error) {
+// repair repairs the log on disk with what giver has, in pieces of maxBytes.
+func repairFiles(disk *faultdisk.Disk, giver segment.Log, committed uint64, maxBytes int) (r repair.Outcome, err error) {
 	m, err := repair.Begin(context.Background(), disk, dir, options(disk))
 	if err != nil {
 		return r, err
 	}
-	return mendWith(m, giver, committed, maxBytes)
+	return repairWith(m, giver, committed, maxBytes)
 }
 
-// mendWith finishes and closes m.
-func mendWith(m *repair.Repairer, giver segment.Log, committed uint64, maxBytes int) (r repair.Outcome, err error) {
+// repairWith finishes and closes m.
+func repairWith(m *repair.Repairer, giver segment.Log, committed uint64, maxBytes int) (r repair.Outcome, err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 	for vain := 0; ; {
 		wants := m.Wants(3)
@@ -270,11 +270,11 @@ func TestASurveyNamesEachPlace(t *testing.T) {
 	require.Equal(t, want, report.Damage)
 }
 
-// The table of damage: what a survey says of it, and what mending makes of it.
+// The table of damage: what a survey says of it, and what repair makes of it.
 func TestDamage(t *testing.T) {
 	const (
 		whole = iota
-		mended
+		repaired
 		renewed
 	)
 	first := func(segments []string) string { return segments[0] }
@@ -296,57 +296,57 @@ func TestDamage(t *testing.T) {
 		detail string // of the first damage
 		result int
 	}{
-		{"payload in the middle", middle, flip("entry", 4, 80), "payload of entry", mended},
-		{"payload of the first entry", first, flip("entry", 0, 80), "payload of entry", mended},
-		{"payload in the newest", newest, flip("entry", 0, 80), "payload of entry", mended},
-		{"frame header in the middle", middle, flip("entry", 4, 20), "frame header has CRC", mended},
-		{"frame header, the salt", middle, flip("entry", 4, 9), "frame has salt", mended},
-		{"frame header in the newest", newest, flip("entry", 0, 20), "frame header has CRC", mended},
-		{"first frame header in the middle", middle, flip("entry", 0, 20), "frame header has CRC", mended},
-		{"last frame header in the middle", middle, flip("entry", -1, 20), "frame header has CRC", mended},
-		{"hard state in the middle", middle, flip("hard state", 0, 75), "payload of entry", mended},
-		{"hard state in the newest, others behind", newest, flip("hard state", 0, 75), "payload of entry", mended},
+		{"payload in the middle", middle, flip("entry", 4, 80), "payload of entry", repaired},
+		{"payload of the first entry", first, flip("entry", 0, 80), "payload of entry", repaired},
+		{"payload in the newest", newest, flip("entry", 0, 80), "payload of entry", repaired},
+		{"frame header in the middle", middle, flip("entry", 4, 20), "frame header has CRC", repaired},
+		{"frame header, the salt", middle, flip("entry", 4, 9), "frame has salt", repaired},
+		{"frame header in the newest", newest, flip("entry", 0, 20), "frame header has CRC", repaired},
+		{"first frame header in the middle", middle, flip("entry", 0, 20), "frame header has CRC", repaired},
+		{"last frame header in the middle", middle, flip("entry", -1, 20), "frame header has CRC", repaired},
+		{"hard state in the middle", middle, flip("hard state", 0, 75), "payload of entry", repaired},
+		{"hard state in the newest, others behind", newest, flip("hard state", 0, 75), "payload of entry", repaired},
 		{"sync mark, the last frame", newest, flip("mark", -1, 75), "", whole},
-		{"footer", middle, flip("footer", 0, 90), "payload of entry", mended},
-		{"footer's frame header", first, flip("footer", 0, 20), "frame header has CRC", mended},
+		{"footer", middle, flip("footer", 0, 90), "payload of entry", repaired},
+		{"footer's frame header", first, flip("footer", 0, 20), "frame header has CRC", repaired},
 		{"segment header in the middle", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			disk.FlipBit(name, 50)
-		}, "segment header has CRC", mended},
+		}, "segment header has CRC", repaired},
 		{"segment header of the first", first, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			disk.FlipBit(name, 50)
-		}, "segment header has CRC", mended},
+		}, "segment header has CRC", repaired},
 		{"segment header of the newest", newest, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			disk.FlipBit(name, 50)
 		}, "segment header has CRC", renewed},
 		{"segment header and first frames", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			zero(t, disk, name, 0, 8192)
-		}, "segment header has CRC", mended},
+		}, "segment header has CRC", repaired},
 		{"a page of zeros", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			zero(t, disk, name, 8192, 4096)
-		}, "", mended},
+		}, "", repaired},
 		{"the whole file zeros", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			zero(t, disk, name, 0, 1<<30)
-		}, "segment header has CRC", mended},
+		}, "segment header has CRC", repaired},
 		{"cut short", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			replaceFile(t, disk, name, disk.Content(name)[:9000])
-		}, "", mended},
+		}, "", repaired},
 		{"cut short within the header", first, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			replaceFile(t, disk, name, disk.Content(name)[:100])
-		}, "segment header cut short", mended},
+		}, "segment header cut short", repaired},
 		{"empty", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			replaceFile(t, disk, name, nil)
-		}, "segment header cut short", mended},
-		{"missing in the middle", middle, remove, "the segment file is missing", mended},
-		{"missing at the head", first, remove, "the segment file is missing", mended},
+		}, "segment header cut short", repaired},
+		{"missing in the middle", middle, remove, "the segment file is missing", repaired},
+		{"missing at the head", first, remove, "the segment file is missing", repaired},
 		{"two missing", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			remove(t, disk, name)
 			remove(t, disk, middle(segmentsOn(disk)))
-		}, "the segment file is missing", mended},
+		}, "the segment file is missing", repaired},
 		{"all but the newest missing", first, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			for len(segmentsOn(disk)) > 1 {
 				remove(t, disk, segmentsOn(disk)[0])
 			}
-		}, "the segment file is missing", mended},
+		}, "the segment file is missing", repaired},
 		{"all missing", first, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			for len(segmentsOn(disk)) > 0 {
 				remove(t, disk, segmentsOn(disk)[0])
@@ -354,18 +354,18 @@ func TestDamage(t *testing.T) {
 		}, "the segment file is missing", renewed},
 		{"another segment under its name", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			replaceFile(t, disk, name, disk.Content(newest(segmentsOn(disk))))
-		}, "header of segment", mended},
+		}, "header of segment", repaired},
 		{"many places", middle, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			for _, name := range segmentsOn(disk) {
 				flip("entry", 0, 20)(t, disk, name)
 			}
 			remove(t, disk, name)
 			disk.FlipBit(first(segmentsOn(disk)), 60)
-		}, "", mended},
+		}, "", repaired},
 		{"newest snapshot", newest, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			snapshots := filesOn(disk, ".snap")
 			disk.FlipBit(snapshots[len(snapshots)-1], 98)
-		}, "snapshot data has CRC", mended},
+		}, "snapshot data has CRC", repaired},
 		{"all snapshots", newest, func(t *testing.T, disk *faultdisk.Disk, name string) {
 			for _, name := range filesOn(disk, ".snap") {
 				disk.FlipBit(name, 98)
@@ -391,7 +391,7 @@ func TestDamage(t *testing.T) {
 				require.NotEmpty(t, report.Damage)
 				require.Contains(t, report.Damage[0].Detail, row.detail)
 				giver := c.giver(t)
-				r, err := mend(disk, giver, c.commit, 4000)
+				r, err := repairFiles(disk, giver, c.commit, 4000)
 				if row.result == renewed {
 					require.ErrorIs(t, err, repair.ErrNotRepairable)
 					require.Equal(t, damaged, contents(disk), "nothing is changed")
@@ -425,11 +425,11 @@ var (
 // frame, and lose the segment that knows where it ends.
 var cutInPadding = []uint64{5483, 8080}
 
-// A log is damaged at a random place, in a random way, and mended.
-// MEND_SEED replays one.
+// A log is damaged at a random place, in a random way, and repaired.
+// REPAIR_SEED replays one.
 func TestRandomDamage(t *testing.T) {
 	seeds := []uint64{}
-	if text := os.Getenv("MEND_SEED"); text != "" {
+	if text := os.Getenv("REPAIR_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
 		seeds = append(seeds, seed)
@@ -446,7 +446,7 @@ func TestRandomDamage(t *testing.T) {
 	for _, seed := range seeds {
 		results[randomDamage(t, seed)]++
 		if t.Failed() {
-			t.Fatalf("replay with MEND_SEED=%d", seed)
+			t.Fatalf("replay with REPAIR_SEED=%d", seed)
 		}
 	}
 	t.Log(results)
@@ -455,7 +455,7 @@ func TestRandomDamage(t *testing.T) {
 func randomDamage(t *testing.T, seed uint64) (result string) {
 	defer func() {
 		if t.Failed() {
-			t.Logf("replay with MEND_SEED=%d", seed)
+			t.Logf("replay with REPAIR_SEED=%d", seed)
 		}
 	}()
 	random := rand.New(rand.NewPCG(seed, 4))
@@ -491,7 +491,7 @@ func randomDamage(t *testing.T, seed uint64) (result string) {
 			}
 		}
 	}
-	_, err := mend(disk, c.giver(t), c.commit, 1000+random.IntN(10000))
+	_, err := repairFiles(disk, c.giver(t), c.commit, 1000+random.IntN(10000))
 	if errors.Is(err, repair.ErrNotRepairable) || errors.Is(err, segment.ErrNoLog) {
 		snapshot := false
 		for name := range touched {
@@ -503,7 +503,7 @@ func randomDamage(t *testing.T, seed uint64) (result string) {
 	require.NoError(t, err)
 	if !touched[newest] {
 		c.requireWhole(t)
-		return "mended"
+		return "repaired"
 	}
 	// The end may be what it was some time before: that it is looks like a torn
 	// tail, or like a log that ended there.
@@ -512,7 +512,7 @@ func randomDamage(t *testing.T, seed uint64) (result string) {
 	require.NoError(t, sameUpTo(s, c.want[s.FirstIndex()-2:], s.HardState().Commit))
 	if s.HardState() == c.hard {
 		require.NoError(t, s.Close())
-		return "mended"
+		return "repaired"
 	}
 	require.NoError(t, s.Close())
 	return "older"

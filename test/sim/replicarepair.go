@@ -9,45 +9,45 @@ import (
 	"strandline.dev/internal/segment/repair"
 )
 
-// mending is a damaged replica that is made whole again with what others have,
+// repair is a damaged replica that is made whole again with what others have,
 // as the node does it: it asks them for the entries that cannot be read here,
 // and opens the log when nothing is missing any more.
-type mending struct {
-	node   *node
-	life   int
-	mender *repair.Repairer
-	begins map[uint64]beginning // by node: where its log begins
+type replicaRepair struct {
+	node     *node
+	life     int
+	repairer *repair.Repairer
+	begins   map[uint64]beginning // by node: where its log begins
 }
 
 // beginning is the first entry of a log, and the term of the one before.
 type beginning struct{ index, term uint64 }
 
-// mendBytes are given in one answer at most: little, so that there are many.
-const mendBytes = 8 << 10
+// repairBytes are given in one answer at most: little, so that there are many.
+const repairBytes = 8 << 10
 
-// mend begins to mend the replica here. If that cannot be done, it is left to
+// repair begins to repair the replica here. If that cannot be done, it is left to
 // be renewed.
-func (n *node) mend() {
-	n.mending = nil
+func (n *node) startRepair() {
+	n.replicaRepair = nil
 	if errors.Is(n.distrusted, errForgot) || errors.Is(n.distrusted, core.ErrForgot) {
 		return
 	}
-	mender, err := repair.Begin(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
+	repairer, err := repair.Begin(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
 	switch {
-	case err == nil && len(mender.Wants(1)) == 0 && (errors.Is(n.distrusted, core.ErrShort) || errors.Is(n.distrusted, core.ErrSpliced)):
+	case err == nil && len(repairer.Wants(1)) == 0 && (errors.Is(n.distrusted, core.ErrShort) || errors.Is(n.distrusted, core.ErrSpliced)):
 		// The files do not tell what is wrong with them.
-		_ = mender.Close()
+		_ = repairer.Close()
 	case err == nil:
-		n.mending = &mending{node: n, life: n.life, mender: mender, begins: map[uint64]beginning{}}
+		n.replicaRepair = &replicaRepair{node: n, life: n.life, repairer: repairer, begins: map[uint64]beginning{}}
 	case !errors.Is(err, repair.ErrNotRepairable) && !damaged(err):
 		n.die(n.disk.Stopped())
 	}
 }
 
 // ask asks others for what is missing, or ends when nothing is.
-func (m *mending) ask() {
+func (m *replicaRepair) ask() {
 	w := m.node.world
-	wants := m.mender.Wants(4)
+	wants := m.repairer.Wants(4)
 	if len(wants) == 0 {
 		m.finish()
 		return
@@ -61,7 +61,7 @@ func (m *mending) ask() {
 }
 
 // question asks another node for the entries [from, to].
-func (m *mending) question(other *node, from, to uint64) {
+func (m *replicaRepair) question(other *node, from, to uint64) {
 	n := m.node
 	if r, here := n.placed().On(other.id); here && other != n {
 		n.world.question(n, other, func(reply func(func())) {
@@ -73,14 +73,14 @@ func (m *mending) question(other *node, from, to uint64) {
 }
 
 // finish puts the log together and opens it.
-func (m *mending) finish() {
+func (m *replicaRepair) finish() {
 	n, id := m.node, m.node.replicaID
-	if _, err := m.mender.Finish(); err != nil {
+	if _, err := m.repairer.Finish(); err != nil {
 		n.die(n.disk.Stopped())
 		return
 	}
-	n.world.counts.Mended++
-	n.world.trace("node %d: replica %d is mended", n.id, id)
+	n.world.counts.Rebuilt++
+	n.world.trace("node %d: replica %d is repaired", n.id, id)
 	n.host(id, false)
 	if n.serves() {
 		n.harm = harm{}
@@ -88,22 +88,22 @@ func (m *mending) finish() {
 }
 
 // skip gives up what all others have trimmed.
-func (m *mending) skip(first uint64) (skipped bool) {
+func (m *replicaRepair) skip(first uint64) (skipped bool) {
 	n := m.node
 	lowest := m.trimmed(first)
 	if lowest.index == 0 {
 		return false
 	}
-	if !m.mender.Skip(lowest.index, lowest.term) {
-		n.mending = nil // it is renewed
-		_ = m.mender.Close()
+	if !m.repairer.Skip(lowest.index, lowest.term) {
+		n.replicaRepair = nil // it is renewed
+		_ = m.repairer.Close()
 	}
 	return true
 }
 
 // trimmed returns the lowest beginning of the logs of others, if all of them begin
 // behind first.
-func (m *mending) trimmed(first uint64) (lowest beginning) {
+func (m *replicaRepair) trimmed(first uint64) (lowest beginning) {
 	n := m.node
 	p := n.placed()
 	for _, r := range append(p.Replicas[:len(p.Replicas):len(p.Replicas)], p.Leaving...) {
@@ -122,15 +122,15 @@ func (m *mending) trimmed(first uint64) (lowest beginning) {
 }
 
 // give answers with entries [first, last], as many as there are and fit, whether
-// the replica here runs or is mended itself.
-func (n *node) give(to *mending, first, last uint64, reply func(func())) {
+// the replica here runs or is repaired itself.
+func (n *node) give(to *replicaRepair, first, last uint64, reply func(func())) {
 	var frames []segment.Frame
 	var settled uint64
 	var begins beginning
 	var err error
 	switch {
-	case n.mending != nil:
-		frames, settled, err = n.mending.mender.Entries(first, last+1, mendBytes)
+	case n.replicaRepair != nil:
+		frames, settled, err = n.replicaRepair.repairer.Entries(first, last+1, repairBytes)
 	case n.replica != nil:
 		settled = n.replica.Certain()
 		if index := n.log.FirstIndex(); !n.replica.Status().Short {
@@ -139,7 +139,7 @@ func (n *node) give(to *mending, first, last uint64, reply func(func())) {
 			}
 		}
 		lo, hi := max(first, n.log.FirstIndex()), min(last, n.log.LastIndex())+1
-		if frames, err = n.log.Entries(lo, hi, mendBytes); damaged(err) {
+		if frames, err = n.log.Entries(lo, hi, repairBytes); damaged(err) {
 			n.distrust(err)
 		}
 	default:
@@ -153,24 +153,24 @@ func (n *node) give(to *mending, first, last uint64, reply func(func())) {
 
 // take takes an answer to a question for entries up to last. What is at the end
 // of them may prove the rest, so it goes on asking until something is taken.
-func (m *mending) take(from *node, frames []segment.Frame, settled uint64, begins beginning, last uint64) {
+func (m *replicaRepair) take(from *node, frames []segment.Frame, settled uint64, begins beginning, last uint64) {
 	n := m.node
-	live := n.repairing != nil && &n.repairing.mending == m
-	if n.mending != m && !live {
+	live := n.repairing != nil && &n.repairing.replicaRepair == m
+	if n.replicaRepair != m && !live {
 		return
 	}
 	if begins.index > 0 {
 		m.begins[from.id] = begins
 	}
-	taken, err := m.mender.Give(frames, settled)
+	taken, err := m.repairer.Give(frames, settled)
 	switch {
 	case err == nil && taken == 0 && len(frames) > 0 && frames[len(frames)-1].Index < last:
 		m.question(from, frames[len(frames)-1].Index+1, last)
 	case errors.Is(err, repair.ErrNotRepairable) && live:
 		n.takeOut(n.repairing.cause)
 	case errors.Is(err, repair.ErrNotRepairable):
-		_ = m.mender.Close()
-		n.mending = nil
+		_ = m.repairer.Close()
+		n.replicaRepair = nil
 	case err != nil:
 		n.die(n.disk.Stopped())
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // What was given before the crash is asked for again.
-func TestAMendingThatWasInterruptedBeginsAgain(t *testing.T) {
+func TestARepairThatWasInterruptedBeginsAgain(t *testing.T) {
 	c := newCopies(t, 1, 60)
 	for _, name := range c.disks[0].Names() {
 		if strings.HasSuffix(name, ".seg") {
@@ -28,7 +28,7 @@ func TestAMendingThatWasInterruptedBeginsAgain(t *testing.T) {
 	_, err = m.Give(frames, c.commit)
 	require.NoError(t, err)
 	c.disks[0].Restart()
-	_, err = mend(c.disks[0], giver, c.commit, 4<<10)
+	_, err = repairFiles(c.disks[0], giver, c.commit, 4<<10)
 	require.NoError(t, err)
 	c.requireWhole(t)
 }
