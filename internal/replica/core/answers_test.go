@@ -29,13 +29,13 @@ func TestAQuestionWaitsUntilTheLeaderIsReady(t *testing.T) {
 	b.settle()
 	// The commit index is written lazily: after a crash it is an old one.
 	b.open(segment.HardState{Term: b.log.HardState().Term, Vote: 1, Commit: 1})
-	for b.step(); !b.core.leading; {
+	for b.step(); !b.core.leads(); {
 		b.sync()
 	}
-	require.False(t, b.core.leaderReady)
+	require.False(t, b.core.role == leaderReady)
 	b.core.Confirm(func(r *record.Refusal) {
 		require.Nil(t, r)
-		require.Equal(t, record.Offset(1), b.core.table.End())
+		require.Equal(t, record.Offset(1), b.core.storage.table.End())
 		b.answers = nil
 	})
 	require.NotEmpty(t, b.answers)
@@ -59,7 +59,7 @@ func TestNothingBehindAFastForwardIsShownBeforeItIsApplied(t *testing.T) {
 				c.sync(id)
 			}
 		}
-		start, end, err := c.all[follower].core.tail.Bounds()
+		start, end, err := c.all[follower].core.storage.tail.Bounds()
 		require.NoError(t, err)
 		require.True(t, end <= 100 || start == 100, "readable [%d, %d)", start, end)
 		c.now.Monotonic += TickMillis

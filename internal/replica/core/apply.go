@@ -13,7 +13,7 @@ import (
 
 // apply folds committed entries, which are durable here, into the table.
 func (c *Core) apply(m *raftpb.Message) {
-	start := c.table.Start()
+	start := c.storage.table.Start()
 	for _, e := range m.GetEntries() {
 		if err := c.applyEntry(e); err != nil {
 			if errors.Is(err, sequence.ErrMisfit) {
@@ -28,11 +28,11 @@ func (c *Core) apply(m *raftpb.Message) {
 			c.logger.Debug("raft refused an apply response", "error", err)
 		}
 	}
-	c.tail.Publish(c.table.Start(), c.table.End())
-	c.tail.Evict(min(c.applied, c.durable)+1, c.tail.Limit())
-	c.short.yes = c.short.yes && c.table.Start() < c.storage.log.StartOffset()
-	if c.table.Start() > start {
-		c.out.Recycle = c.table.Start()
+	c.storage.tail.Publish(c.storage.table.Start(), c.storage.table.End())
+	c.storage.tail.Evict(min(c.storage.applied, c.storage.durable)+1, c.storage.tail.Limit())
+	c.short.yes = c.short.yes && c.storage.table.Start() < c.storage.log.StartOffset()
+	if c.storage.table.Start() > start {
+		c.out.Recycle = c.storage.table.Start()
 	}
 }
 
@@ -43,12 +43,12 @@ func (c *Core) applyEntry(e *raftpb.Entry) error {
 	switch e.GetType() {
 	case raftpb.EntryNormal:
 		if len(e.Data) > 0 {
-			start := c.table.Start()
-			if err := c.sequencer.Committed(e.Data, c.checksum(e)); err != nil {
+			start := c.storage.table.Start()
+			if err := c.sequencer.Committed(e.Data, c.storage.checksum(e)); err != nil {
 				return err
 			}
-			if c.table.Start() > start {
-				c.trimmed = e.GetIndex()
+			if c.storage.table.Start() > start {
+				c.space.trimmed = e.GetIndex()
 			}
 		}
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
@@ -56,21 +56,12 @@ func (c *Core) applyEntry(e *raftpb.Entry) error {
 			return err
 		}
 	}
-	c.applied = e.GetIndex()
-	c.storage.applied, c.storage.appliedTerm = c.applied, e.GetTerm()
-	if c.leading && !c.leaderReady && e.GetTerm() == c.term {
-		c.leaderReady = true
+	c.storage.applied, c.storage.appliedTerm = e.GetIndex(), e.GetTerm()
+	if c.role == elected && e.GetTerm() == c.term {
+		c.role = leaderReady
 		c.sequencer.StartLeading(int32(c.term), c.now.Monotonic)
 	}
 	return nil
-}
-
-// checksum of an entry is known while it is in the tail.
-func (c *Core) checksum(e *raftpb.Entry) uint32 {
-	if t, ok := c.tail.At(e.GetIndex()); ok && t.GetTerm() == e.GetTerm() {
-		return t.CRC
-	}
-	return record.Checksum(e.Data)
 }
 
 func (c *Core) applyConfiguration(e *raftpb.Entry) error {
@@ -115,7 +106,7 @@ func (c *Core) snapshot() error {
 		return fmt.Errorf("encode configuration: %w", err)
 	}
 	c.out.Snapshots = append(c.out.Snapshots, Snapshot{
-		Index: c.applied, Term: c.storage.appliedTerm, Conf: conf, Table: c.table.Copy(),
+		Index: c.storage.applied, Term: c.storage.appliedTerm, Conf: conf, Table: c.storage.table.Copy(),
 	})
 	return nil
 }

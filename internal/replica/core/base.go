@@ -38,21 +38,6 @@ func (b *base) tick() {
 	}
 }
 
-// BaseLoaded takes what Log.LoadBase answered, which Output.Base asked for.
-func (c *Core) BaseLoaded(index, term uint64, data []byte, err error) {
-	b := &c.storage.base
-	b.reading = false
-	if err != nil {
-		c.logger.Warn("no snapshot for a follower at the moment", "error", err)
-		c.storage.baseless.wanted = true
-		return
-	}
-	b.index, b.term, b.data, b.unused = index, term, data, 0
-	if c.failed == nil && c.leading {
-		c.nudge(func(next uint64) bool { return next <= index+1 })
-	}
-}
-
 // withMembers is the configuration of a snapshot for followers that are members
 // now. It may be older than they are, and Raft takes no snapshot that does not name
 // it; so members that came later are named as learners, which they were before

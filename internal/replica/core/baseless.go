@@ -21,12 +21,3 @@ func (b *baseless) tick() bool {
 	b.wanted = false
 	return wanted
 }
-
-// handOverBase hands over if a follower needs what another leader may have.
-func (c *Core) handOverBase() {
-	if !c.storage.baseless.tick() || !c.HandOver(0) {
-		return
-	}
-	c.storage.baseless.ticks = baselessEvery
-	c.logger.Warn("a follower needs the snapshot at the start of the log, which is lost here; handing leadership over", "to", c.handover.to)
-}

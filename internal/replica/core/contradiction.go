@@ -12,13 +12,13 @@ import (
 // message, be sent the same entries, and reject them, without end and once more
 // for each heartbeat. It reports whether the replica has failed.
 func (c *Core) contradicted(m *raftpb.Message) bool {
-	if m.GetType() != raftpb.MsgApp || m.GetTerm() < c.term || m.GetIndex() != c.commit {
+	if m.GetType() != raftpb.MsgApp || m.GetTerm() < c.term || m.GetIndex() != c.storage.commit {
 		return false
 	}
 	c.protect(func() {
-		if term, err := c.storage.term(c.commit); err == nil && term != m.GetLogTerm() {
+		if term, err := c.storage.term(c.storage.commit); err == nil && term != m.GetLogTerm() {
 			panic(contradiction(fmt.Sprintf("entry %d was committed here in term %d, and the leader of term %d has it in term %d",
-				c.commit, term, m.GetTerm(), m.GetLogTerm())))
+				c.storage.commit, term, m.GetTerm(), m.GetLogTerm())))
 		}
 	})
 	return c.failed != nil

@@ -15,12 +15,12 @@ func TestAFollowerStopsWhenItsLeaderHasAnotherCommittedEntry(t *testing.T) {
 	c.append(l, values(t, "acknowledged"))
 	c.settle()
 	follower := c.all[l%3+1].core
-	mine, err := follower.storage.Term(follower.commit)
+	mine, err := follower.storage.Term(follower.storage.commit)
 	require.NoError(t, err)
 	message := func(term, before uint64) *raftpb.Message {
 		return &raftpb.Message{
 			Type: raftpb.MsgApp.Enum(), From: new(l), To: new(follower.id), Term: new(term),
-			Index: new(follower.commit), LogTerm: new(before), Commit: new(follower.commit),
+			Index: new(follower.storage.commit), LogTerm: new(before), Commit: new(follower.storage.commit),
 		}
 	}
 	require.NoError(t, follower.Step(message(follower.term, mine)))

@@ -40,7 +40,7 @@ type shortage struct {
 func (c *Core) missing() {
 	switch {
 	case !c.short.yes || c.short.told || c.failed != nil:
-	case c.leaderReady:
+	case c.role == leaderReady:
 		c.tellShort()
 	case !c.short.asked && c.leader != 0:
 		c.short.asked = true
@@ -56,7 +56,7 @@ func (c *Core) missing() {
 func (c *Core) tellShort() {
 	c.short.told = true
 	c.out.Damaged = fmt.Errorf("records %d to %d are gone with the oldest files of this log: %w",
-		c.table.Start(), c.storage.log.StartOffset()-1, ErrShort)
+		c.storage.table.Start(), c.storage.log.StartOffset()-1, ErrShort)
 	if c.soleVoter() {
 		c.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", c.out.Damaged))
 	}
@@ -69,5 +69,5 @@ func (c *Core) Final() uint64 {
 	if c.storage.log.FirstIndex() <= c.installed {
 		return 0 // the files are still those from before the snapshot
 	}
-	return c.applied
+	return c.storage.applied
 }

@@ -13,7 +13,7 @@ import (
 // the request is neither done nor not done.
 func TestARequestOfWhichRaftTookAPartIsNotDecidedAgain(t *testing.T) {
 	var answers []Answered
-	core := &Core{}
+	core := newBench(t).core
 	request := func() *Request {
 		return &Request{Append: &sequence.Append{}, Done: func(sequence.Answer) {}}
 	}

@@ -1,44 +1,49 @@
 package core
 
-import (
-	"slices"
+import "slices"
 
-	"strandline.dev/internal/record"
-)
-
-// What a replica does about having no leader, beyond what Raft does by itself.
+// election is what a replica does about having no leader, beyond what Raft does by
+// itself.
+type election struct {
+	*group
+	// firstLeader: nobody has led this log yet, and this replica is the one to begin.
+	firstLeader         bool
+	delay               int // ticks until this replica starts an election, see PeerGone; 0: it does not
+	ticksWithoutLeader  int
+	ticksSinceHeartbeat int
+}
 
 // startElection asks for leadership now instead of after an election timeout.
-func (c *Core) startElection() {
-	c.protect(func() {
-		if err := c.raft.Campaign(); err != nil {
-			c.logger.Debug("could not start an election", "error", err)
+func (e *election) startElection() {
+	e.protect(func() {
+		if err := e.raft.Campaign(); err != nil {
+			e.logger.Debug("could not start an election", "error", err)
 		}
 	})
 }
 
 // PeerGone tells that a replica's process is gone for certain. If it led, the
 // others need not wait until they miss it.
-func (c *Core) PeerGone(replica uint64) {
-	if c.failed != nil || c.leading || c.leader != replica || !c.isVoter(c.id) {
+func (e *election) PeerGone(replica uint64) {
+	if e.leads() || e.leader != replica || !e.isVoter(e.id) {
 		return
 	}
-	c.protect(func() {
-		if err := c.raft.ForgetLeader(); err != nil {
-			c.logger.Debug("could not forget the leader", "error", err)
+	e.protect(func() {
+		if err := e.raft.ForgetLeader(); err != nil {
+			e.logger.Debug("could not forget the leader", "error", err)
 		}
 	})
 	// One starts an election at once, the others a while later if it did not succeed.
-	for i, id := range c.heirs(replica) {
-		if id == c.id {
-			c.electionDelay = 1 + 3*i
+	for i, id := range e.heirs(replica) {
+		if id == e.id {
+			e.delay = 1 + 3*i
 		}
 	}
 }
 
 // heirs are the voters that are left, in an order that all of them know.
-func (c *Core) heirs(gone uint64) (left []uint64) {
-	for _, id := range c.storage.conf.GetVoters() {
+func (e *election) heirs(gone uint64) (left []uint64) {
+	for _, id := range e.storage.conf.GetVoters() {
 		if id != gone {
 			left = append(left, id)
 		}
@@ -47,35 +52,24 @@ func (c *Core) heirs(gone uint64) (left []uint64) {
 	return left
 }
 
-// delayedElection starts an election when the ticks are over that PeerGone set.
-func (c *Core) delayedElection() {
-	if c.electionDelay == 0 {
-		return
+// tick starts an election when one is due. It reports whether there has been no
+// leader, or nothing has been heard of it, for so long that questions are better
+// asked elsewhere. A learner never stops to believe in its leader by itself.
+func (e *election) tick() (leaderless, silent bool) {
+	if e.delay > 0 {
+		if e.delay--; e.delay == 0 && e.leader == 0 {
+			e.startElection()
+		}
 	}
-	if c.electionDelay--; c.electionDelay == 0 && c.leader == 0 {
-		c.startElection()
+	if e.leader != 0 {
+		e.ticksWithoutLeader = 0
+	} else {
+		if e.firstLeader && e.ticksWithoutLeader%firstLeaderTicks == 0 {
+			e.startElection()
+		}
+		e.ticksWithoutLeader++
+		leaderless = e.ticksWithoutLeader%(4*electionTicks) == 0
 	}
-}
-
-// leaderless counts the ticks without a leader. Questions are refused when there
-// has been none for so long that the caller had better ask elsewhere.
-func (c *Core) leaderless() {
-	if c.leader != 0 {
-		c.ticksWithoutLeader = 0
-		return
-	}
-	if c.firstLeader && c.ticksWithoutLeader%firstLeaderTicks == 0 {
-		c.startElection()
-	}
-	if c.ticksWithoutLeader++; c.ticksWithoutLeader%(4*electionTicks) == 0 {
-		c.confirm.refuse(c.notLeader())
-	}
-}
-
-// unansweredQuestions refuses the questions of a replica that has heard nothing from the
-// leader for long. A learner never stops to believe in its leader by itself.
-func (c *Core) unansweredQuestions() {
-	if c.ticksSinceHeartbeat++; !c.leading && c.ticksSinceHeartbeat > 4*electionTicks && !c.confirm.empty() {
-		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
-	}
+	e.ticksSinceHeartbeat++
+	return leaderless, !e.leads() && e.ticksSinceHeartbeat > 4*electionTicks
 }

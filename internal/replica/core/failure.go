@@ -9,24 +9,27 @@ func (c *Core) Fail(reason *record.Refusal) {
 		return
 	}
 	c.failed = reason
-	c.tail.Fail(reason)
+	c.storage.tail.Fail(reason)
 	unknown := reason
 	if unknown.Reason.Outcome() != record.MaybeDone {
 		unknown = record.Refuse(record.OutcomeUnknown, "this replica stopped before the append was committed; it may be in the log: %v", reason)
 	}
 	c.endLeadership(reason, unknown)
-	c.leading, c.leader = false, 0
+	c.leader = 0
 }
 
 // Failed tells why the replica ended, or nil.
 func (c *Core) Failed() *record.Refusal { return c.failed }
 
-// protect runs f, which calls Raft. Raft panics when its log cannot be read: a
+// guard runs f, which calls Raft. Raft panics when its log cannot be read: a
 // disk that fails ends this replica, and not the process with all the others.
 // So does a message that contradicts what has committed here, which Raft will
 // not go on with. No other panic is held up. Raft is not called again after a
 // failure.
-func (c *Core) protect(f func()) {
+func (c *Core) guard(f func()) {
+	if c.failed != nil {
+		return
+	}
 	defer func() {
 		if c.storage.broken != nil {
 			_ = recover()

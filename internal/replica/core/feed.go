@@ -1,10 +1,6 @@
 package core
 
-import (
-	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/raftpb"
-	"go.etcd.io/raft/v3/tracker"
-)
+import "go.etcd.io/raft/v3/raftpb"
 
 // feed brings entries that have left memory to followers who lag. Raft asks
 // for them on the loop, where a disk must not be read; so it hears that there
@@ -115,36 +111,5 @@ func (f *feed) clear() { f.ranges = nil }
 func (f *feed) tick() {
 	if f.unused++; f.unused > feedTicks {
 		f.ranges = nil
-	}
-}
-
-// Fed takes a range that Output.Feeds asked for. Without entries it could not
-// be read: the follower's next message makes Raft ask again.
-func (c *Core) Fed(lo uint64, entries []*raftpb.Entry) {
-	c.storage.feed.add(lo, entries)
-	if len(entries) == 0 || c.failed != nil || !c.leading {
-		return
-	}
-	last := entries[len(entries)-1].GetIndex()
-	c.nudge(func(next uint64) bool { return next >= lo && next <= last+1 })
-}
-
-// nudge makes Raft look again at followers for whom something has been read, by
-// the index that they need next. A follower whose heartbeat was answered gets what
-// it lacks. That is said only in the name of one who has been heard of lately, so
-// that nobody counts as alive who is not.
-func (c *Core) nudge(who func(next uint64) bool) {
-	var waiting []uint64
-	c.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-		if id != c.id && p.RecentActive && p.State != tracker.StateSnapshot && who(p.Next) {
-			waiting = append(waiting, id)
-		}
-	})
-	for _, id := range waiting {
-		if err := c.Step(&raftpb.Message{
-			Type: raftpb.MsgHeartbeatResp.Enum(), From: new(id), To: new(c.id), Term: new(c.term),
-		}); err != nil {
-			c.logger.Debug("raft refused a nudge", "error", err)
-		}
 	}
 }

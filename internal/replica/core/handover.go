@@ -1,54 +1,44 @@
 package core
 
-import (
-	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/tracker"
-)
-
 // handover is a leader's way to stop leading without loss: it takes no new
 // entries until those in flight have committed, and then lets another replica
 // start an election at once. What waits in the queue is refused as NOT_LEADER when that
 // one leads, and nothing becomes unknown.
 type handover struct {
+	*group
+	proposals *proposals
+
 	to    uint64 // replica id; 0: none under way
 	asked bool   // Raft has been told
 	ticks int    // since it began
+
+	slowness slowness
+	stalled  bool // the disk hangs, see SetStalled
 }
 
 // handOver lets replica to lead; 0 chooses the one that has most. It reports
 // false if this replica does not lead, or to cannot take over.
-func (c *Core) HandOver(to uint64) bool {
-	if c.failed != nil || !c.leading {
+func (h *handover) HandOver(to uint64) bool {
+	if !h.leads() {
 		return false
 	}
 	if to == 0 {
-		to = c.nextBest()
+		to = h.nextBest()
 	}
-	if to == 0 || to == c.id || !c.isVoter(to) || !c.caughtUp(to) {
+	if to == 0 || to == h.id || !h.isVoter(to) || !h.caughtUp(to) {
 		return false // appends would wait for it
 	}
-	if c.handover.to != to {
-		c.handover = handover{to: to}
+	if h.to != to {
+		h.to, h.asked, h.ticks = to, false, 0
 	}
 	return true
 }
 
-// nextBest is the voter that has most of the log and was heard of lately, or 0.
-func (c *Core) nextBest() (best uint64) {
-	most := uint64(0)
-	c.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
-		if id != c.id && kind == raft.ProgressTypePeer && p.RecentActive && p.State == tracker.StateReplicate && p.Match >= most {
-			best, most = id, p.Match
-		}
-	})
-	return best
-}
-
-// askHandover tells Raft once nothing is in flight.
-func (c *Core) askHandover() {
-	if h := &c.handover; h.to != 0 && !h.asked && len(c.proposals) == 0 {
+// ask tells Raft once nothing is in flight.
+func (h *handover) ask() {
+	if h.to != 0 && !h.asked && len(h.proposals.list) == 0 {
 		h.asked = true
-		c.raft.TransferLeader(h.to)
+		h.raft.TransferLeader(h.to)
 	}
 }
 
@@ -58,44 +48,40 @@ func (h *handover) tick() {
 		return
 	}
 	if h.ticks++; h.ticks > 2*electionTicks {
-		*h = handover{}
+		h.to, h.asked, h.ticks = 0, false, 0
 	}
 }
 
-// A leader whose disk is much slower than those of its followers commits by
-// their acknowledgements, long before its own write is done. It goes on so for
-// slowTicks of the last slowWindow and then hands over.
-const (
-	slowTicks  = 40
-	slowWindow = 80 // 4 s
-	// slowMillis that a write of the leader has been under way behind the
-	// commit index make a tick count.
-	slowMillis = 20
-)
+// SetStalled records whether the disk has stalled. What a leader commits meanwhile is
+// on the followers' disks alone, and where that is no majority nothing commits.
+func (h *handover) SetStalled(stalled bool) { h.stalled = stalled }
 
-// slowness counts ticks in which this leader's disk was behind its followers'.
-type slowness struct {
-	behind int64 // when commit was first seen ahead of this disk; 0: it is not
-	ticks  uint64
-	slow   int // bits set in history
-	recent [slowWindow]bool
+// leaveStalledDisk lets another replica lead while the disk hangs. A leader that is
+// not ready does so too: the votes of the others elect a replica that cannot store
+// its own, and it is ready only when an entry of its term is on its disk.
+func (h *handover) leaveStalledDisk() {
+	if !h.stalled || h.to != 0 || !h.HandOver(0) {
+		return
+	}
+	h.logger.Error("the disk has not finished a write for long; handing leadership over", "to", h.to)
 }
 
-func (s *slowness) tick(now int64, commit, durable uint64) (handOver bool) {
-	switch {
-	case commit <= durable:
-		s.behind = 0
-	case s.behind == 0:
-		s.behind = now
+// leaveWithoutBase hands over if a follower needs what another leader may have.
+func (h *handover) leaveWithoutBase() {
+	if !h.storage.baseless.tick() || !h.HandOver(0) {
+		return
 	}
-	slow := s.behind != 0 && now-s.behind >= slowMillis
-	at := &s.recent[s.ticks%slowWindow]
-	s.ticks++
-	if *at {
-		s.slow--
-	}
-	if *at = slow; slow {
-		s.slow++
-	}
-	return s.slow >= slowTicks
+	h.storage.baseless.ticks = baselessEvery
+	h.logger.Warn("a follower needs the snapshot at the start of the log, which is lost here; handing leadership over", "to", h.to)
 }
+
+// leaveSlowDisk hands over if this disk has been slower than the followers' for long.
+func (h *handover) leaveSlowDisk(now int64) {
+	if h.slowness.tick(now, h.storage.commit, h.storage.durable) && h.HandOver(0) {
+		h.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", h.to)
+		h.slowness = slowness{}
+	}
+}
+
+// endTerm forgets a handover: leadership has ended.
+func (h *handover) endTerm() { h.to, h.asked, h.ticks, h.slowness = 0, false, 0, slowness{} }

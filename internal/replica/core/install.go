@@ -38,17 +38,17 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*Install, er
 	c.logger.Info("the leader has trimmed what this replica lacks; it goes on behind",
 		"index", meta.GetIndex(), "offset", int64(table.End()))
 	room := c.sequencer.Room()
-	c.table, c.sequencer = table, sequence.New(table)
+	c.storage.table, c.sequencer = table, sequence.New(table)
 	c.sequencer.SetRoom(room)
-	c.applied, c.commit = meta.GetIndex(), max(c.commit, meta.GetIndex())
-	c.storage.applied, c.storage.appliedTerm = c.applied, meta.GetTerm()
+	c.storage.commit = max(c.storage.commit, meta.GetIndex())
+	c.storage.applied, c.storage.appliedTerm = meta.GetIndex(), meta.GetTerm()
 	c.starts, c.short = nil, shortage{}
 	c.installed = meta.GetIndex()
 	c.storage.conf = meta.GetConfState()
 	c.storage.last, c.storage.lastTerm = meta.GetIndex(), meta.GetTerm()
 	c.storage.hard = hard
-	c.durable = min(c.durable, meta.GetIndex())
-	c.tail.Reset(table.End())
+	c.storage.durable = min(c.storage.durable, meta.GetIndex())
+	c.storage.tail.Reset(table.End())
 	return &Install{
 		Index: meta.GetIndex(), Term: meta.GetTerm(), Start: table.End(), Hard: hard,
 		Data: encodeState(conf, table.Snapshot(nil)),

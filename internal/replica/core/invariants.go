@@ -15,16 +15,16 @@ import (
 func (c *Core) checkBounds() error {
 	last := c.storage.last
 	switch {
-	case c.applied > c.commit:
-		return fmt.Errorf("entries up to %d are applied, up to %d are committed", c.applied, c.commit)
-	case c.commit > last:
-		return fmt.Errorf("entries up to %d are committed, the log ends at %d", c.commit, last)
-	case c.durable > last:
-		return fmt.Errorf("entries up to %d are durable, the log ends at %d", c.durable, last)
-	case c.applied > max(c.durable, c.installed):
-		return fmt.Errorf("entries up to %d are applied, up to %d are durable", c.applied, c.durable)
-	case c.unplaced > len(c.proposals):
-		return fmt.Errorf("%d of %d proposals have no index", c.unplaced, len(c.proposals))
+	case c.storage.applied > c.storage.commit:
+		return fmt.Errorf("entries up to %d are applied, up to %d are committed", c.storage.applied, c.storage.commit)
+	case c.storage.commit > last:
+		return fmt.Errorf("entries up to %d are committed, the log ends at %d", c.storage.commit, last)
+	case c.storage.durable > last:
+		return fmt.Errorf("entries up to %d are durable, the log ends at %d", c.storage.durable, last)
+	case c.storage.applied > max(c.storage.durable, c.installed):
+		return fmt.Errorf("entries up to %d are applied, up to %d are durable", c.storage.applied, c.storage.durable)
+	case c.proposals.unplaced > len(c.proposals.list):
+		return fmt.Errorf("%d of %d proposals have no index", c.proposals.unplaced, len(c.proposals.list))
 	}
 	return c.sequencer.CheckBounds()
 }
@@ -39,33 +39,33 @@ func (c *Core) CheckInvariants() error {
 	if err := c.checkBounds(); err != nil {
 		return err
 	}
-	if first := c.storage.log.FirstIndex(); first > c.applied+1 {
-		return fmt.Errorf("the stored log begins at entry %d, entries up to %d are applied", first, c.applied)
+	if first := c.storage.log.FirstIndex(); first > c.storage.applied+1 {
+		return fmt.Errorf("the stored log begins at entry %d, entries up to %d are applied", first, c.storage.applied)
 	}
-	start, end, err := c.tail.Bounds()
+	start, end, err := c.storage.tail.Bounds()
 	switch {
 	case err != nil:
 		return fmt.Errorf("nothing can be read of a replica that goes on: %w", err)
-	case start < c.table.Start():
-		return fmt.Errorf("readers may begin at %d, the log begins at %d", start, c.table.Start())
-	case end < c.table.End():
-		return fmt.Errorf("readers may read up to %d, entries up to offset %d are applied", end, c.table.End())
+	case start < c.storage.table.Start():
+		return fmt.Errorf("readers may begin at %d, the log begins at %d", start, c.storage.table.Start())
+	case end < c.storage.table.End():
+		return fmt.Errorf("readers may read up to %d, entries up to offset %d are applied", end, c.storage.table.End())
 	}
-	if e, ok := c.tail.At(c.applied); ok && e.End != c.table.End() {
-		return fmt.Errorf("entry %d ends at offset %d, the table at %d", c.applied, e.End, c.table.End())
+	if e, ok := c.storage.tail.At(c.storage.applied); ok && e.End != c.storage.table.End() {
+		return fmt.Errorf("entry %d ends at offset %d, the table at %d", c.storage.applied, e.End, c.storage.table.End())
 	}
 	index := uint64(0)
-	for i := range c.proposals {
-		switch p := &c.proposals[i]; {
-		case (p.index == 0) != (i >= len(c.proposals)-c.unplaced):
-			return fmt.Errorf("proposal %d has index %d, the last %d of %d have none", p.number, p.index, c.unplaced, len(c.proposals))
-		case p.index != 0 && p.index <= max(index, c.commit):
-			return fmt.Errorf("proposal %d has index %d behind index %d, entries up to %d are committed", p.number, p.index, index, c.commit)
+	for i := range c.proposals.list {
+		switch p := &c.proposals.list[i]; {
+		case (p.index == 0) != (i >= len(c.proposals.list)-c.proposals.unplaced):
+			return fmt.Errorf("proposal %d has index %d, the last %d of %d have none", p.number, p.index, c.proposals.unplaced, len(c.proposals.list))
+		case p.index != 0 && p.index <= max(index, c.storage.commit):
+			return fmt.Errorf("proposal %d has index %d behind index %d, entries up to %d are committed", p.number, p.index, index, c.storage.commit)
 		default:
 			index = p.index
 		}
 	}
-	if err := c.tail.CheckInvariants(); err != nil {
+	if err := c.storage.tail.CheckInvariants(); err != nil {
 		return err
 	}
 	return c.sequencer.CheckInvariants()

@@ -11,10 +11,10 @@ import (
 
 func TestAReplicaWhoseInvariantsDoNotHoldEndsAndNamesTheOne(t *testing.T) {
 	for claim, breakIt := range map[string]func(c *Core){
-		"entries up to 9 are durable, the log ends at 2":     func(c *Core) { c.durable = 9 },
-		"entries up to 9 are committed":                      func(c *Core) { c.commit = 9 },
-		"entries up to 2 are applied, up to 1 are committed": func(c *Core) { c.commit = 1 },
-		"3 of 0 proposals have no index":                     func(c *Core) { c.unplaced = 3 },
+		"entries up to 9 are durable, the log ends at 2":     func(c *Core) { c.storage.durable = 9 },
+		"entries up to 9 are committed":                      func(c *Core) { c.storage.commit = 9 },
+		"entries up to 2 are applied, up to 1 are committed": func(c *Core) { c.storage.commit = 1 },
+		"3 of 0 proposals have no index":                     func(c *Core) { c.proposals.unplaced = 3 },
 	} {
 		b := newBench(t)
 		b.settle()
@@ -36,9 +36,9 @@ func TestAGapInTheOffsetChainIsFound(t *testing.T) {
 	b.append(values(t, "two"))
 	b.settle()
 	require.NoError(t, b.core.CheckInvariants())
-	e, ok := b.core.tail.At(b.core.storage.last)
+	e, ok := b.core.storage.tail.At(b.core.storage.last)
 	require.True(t, ok)
 	e.First++
-	b.core.tail.Append([]tail.Entry{e})
+	b.core.storage.tail.Append([]tail.Entry{e})
 	require.ErrorContains(t, b.core.CheckInvariants(), "begins at offset 2, the one before ends at 1")
 }

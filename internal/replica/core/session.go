@@ -8,21 +8,21 @@ import (
 // KeepSession renews a session's lease. That it is kept rests on still being the
 // leader: one that slept while another was elected knows of no end that the other
 // decides.
-func (c *Core) KeepSession(id record.SessionID, done func(sequence.Answer)) {
-	if r := c.notServing(); r != nil {
-		c.answer(done, sequence.Answer{Refusal: r})
+func (q *reads) KeepSession(id record.SessionID, done func(sequence.Answer)) {
+	if r := q.notServing(); r != nil {
+		q.answer(done, sequence.Answer{Refusal: r})
 		return
 	}
-	a := c.sequencer.KeepAlive(id, c.now.Monotonic)
+	a := q.sequencer.KeepAlive(id, q.now.Monotonic)
 	if a.Refusal != nil || a.RestsOn != 0 {
-		c.deferAnswers([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Proposal{})
+		q.deferAnswers([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Proposal{})
 		return
 	}
-	c.confirm.addLeading(func(r *record.Refusal) {
+	q.confirm.addLeading(func(r *record.Refusal) {
 		if r == nil {
-			r = c.notServing()
+			r = q.notServing()
 		}
-		c.answer(done, sequence.Answer{Refusal: r})
+		q.answer(done, sequence.Answer{Refusal: r})
 	})
 }
 
@@ -34,30 +34,30 @@ type Resolution struct {
 
 // Resolve tells what became of a record of a session, as of now: the answer
 // rests on still being the leader.
-func (c *Core) Resolve(id record.SessionID, epoch record.Epoch, number record.Sequence, done func(Resolution, *record.Refusal)) {
-	if r := c.notServing(); r != nil {
+func (q *reads) Resolve(id record.SessionID, epoch record.Epoch, number record.Sequence, done func(Resolution, *record.Refusal)) {
+	if r := q.notServing(); r != nil {
 		done(Resolution{}, r)
 		return
 	}
-	c.confirm.addLeading(func(r *record.Refusal) {
+	q.confirm.addLeading(func(r *record.Refusal) {
 		if r == nil {
-			r = c.notServing()
+			r = q.notServing()
 		}
 		if r != nil {
 			done(Resolution{}, r)
 			return
 		}
-		done(Resolution{c.sequencer.Resolve(id, epoch, number), c.sequencer.Epoch(id)}, nil)
+		done(Resolution{q.sequencer.Resolve(id, epoch, number), q.sequencer.Epoch(id)}, nil)
 	})
 }
 
 // notServing is why this replica cannot answer for the log, or nil.
-func (c *Core) notServing() *record.Refusal {
+func (q *reads) notServing() *record.Refusal {
 	switch {
-	case c.failed != nil:
-		return c.failed
-	case !c.leaderReady:
-		return c.notLeader()
+	case q.failed != nil:
+		return q.failed
+	case q.role != leaderReady:
+		return q.notLeader()
 	}
 	return nil
 }

@@ -10,21 +10,30 @@ import (
 
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
 )
 
 // storage shows the tail and the segments to Raft as one log. All its methods
 // run on the core's loop; entries are read from disk here only while a replica
 // starts. What a follower who lags needs is read aside, see feed and base.
 type storage struct {
-	tail *tail.Tail
-	log  segment.Log
+	tail  *tail.Tail
+	log   segment.Log
+	table *sequence.Table // what the entries up to applied add up to
 	// last is the index of the newest entry handed to the writer: Raft must
 	// see entries here before it hears that they are durable.
 	last     uint64
 	lastTerm uint64
 	hard     segment.HardState
 	conf     *raftpb.ConfState
-	applied  uint64 // as the core's
+	// Bounds of indexes at any time, see Core.checkBounds:
+	//
+	//	first-1 <= applied <= min(commit, durable) <= last
+	commit  uint64 // newest index known committed
+	applied uint64 // newest index folded into the table
+	// durable is the newest index whose write is known to be durable, and which no
+	// write that is under way replaces.
+	durable uint64
 	// appliedTerm is the term of applied: Raft asks for it with each linearizable
 	// read, and it may not be in memory.
 	appliedTerm uint64

@@ -2,12 +2,10 @@ package core
 
 import (
 	"errors"
-	"fmt"
 
 	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 )
 
@@ -30,7 +28,7 @@ func (c *Core) store(m *raftpb.Message) {
 	}
 	if len(m.GetEntries()) > 0 {
 		w.MustSync = true
-		entries, err := c.describeAll(m.GetEntries())
+		entries, err := c.storage.describeAll(m.GetEntries(), c.proposals)
 		if err != nil {
 			c.out.Damaged = err // if it is what is stored before it that cannot be read
 			reason := record.Corrupt
@@ -40,8 +38,8 @@ func (c *Core) store(m *raftpb.Message) {
 			c.Fail(record.Refuse(reason, "an entry for the log cannot be read: %v", err))
 			return
 		}
-		c.tail.Append(entries)
-		c.durable = min(c.durable, entries[0].GetIndex()-1)
+		c.storage.tail.Append(entries)
+		c.storage.durable = min(c.storage.durable, entries[0].GetIndex()-1)
 		c.woken()
 		w.Frames = make([]segment.Frame, len(entries))
 		for i := range entries {
@@ -49,58 +47,23 @@ func (c *Core) store(m *raftpb.Message) {
 		}
 		last := m.GetEntries()[len(entries)-1]
 		c.storage.last, c.storage.lastTerm = last.GetIndex(), last.GetTerm()
-		w.Written = c.noticed()
+		w.Written = c.proposals.noticed()
 	}
 	c.out.Writes = append(c.out.Writes, w)
 }
 
-// describeAll finds bounds and checksums of entries; proposals of our own carry
-// theirs and learn their index here.
-func (c *Core) describeAll(entries []*raftpb.Entry) ([]tail.Entry, error) {
-	end, time, err := c.before(entries[0].GetIndex())
-	if err != nil {
-		return nil, err
+// madeDurable takes a write that is durable into account. Of its entries those
+// count that have not been replaced since: it was on its way while others came.
+func (c *Core) madeDurable(w *Write) {
+	if w.Install != nil {
+		c.storage.durable = max(c.storage.durable, w.Install.Index)
 	}
-	out := make([]tail.Entry, len(entries))
-	for i, e := range entries {
-		crc, ours := uint32(0), false
-		if c.unplaced > 0 && e.GetType() == raftpb.EntryNormal && len(e.Data) > 0 {
-			f := &c.proposals[len(c.proposals)-c.unplaced]
-			f.index, crc, ours = e.GetIndex(), f.crc, true
-			c.written, f.written = append(c.written, f.written...), nil
-			c.unplaced--
+	for i := len(w.Frames) - 1; i >= 0; i-- {
+		f := &w.Frames[i]
+		if e, ok := c.storage.tail.At(f.Index); ok && e.GetTerm() == f.Term {
+			c.storage.durable = max(c.storage.durable, f.Index)
+			break
 		}
-		if !ours {
-			crc = record.Checksum(e.Data)
-		}
-		if out[i], err = tail.Describe(e, crc, end, time); err != nil {
-			return nil, err
-		}
-		end, time = out[i].End, out[i].Time
 	}
-	return out, nil
+	c.proposals.markDurable(c.storage.durable, c.now.Monotonic)
 }
-
-// before returns the end of the log and its time just before index. It reads the
-// disk for one entry only: where a suffix is replaced that was stored, and not known
-// to be committed, when this process began.
-func (c *Core) before(index uint64) (record.Offset, int64, error) {
-	if index-1 == c.applied {
-		return c.table.End(), c.table.Time(), nil
-	}
-	if e, ok := c.tail.At(index - 1); ok {
-		return e.End, e.Time, nil
-	}
-	frames, err := c.storage.log.Entries(index-1, index, 0)
-	if err != nil {
-		return 0, 0, unread{fmt.Errorf("read entry %d: %w", index-1, err)}
-	}
-	f := frames[0]
-	e, err := tail.Describe(&raftpb.Entry{Type: raftpb.EntryType(f.Type).Enum(), Data: f.Payload}, f.CRC, f.First, f.Time)
-	return e.End, e.Time, err
-}
-
-// unread is an error of reading the log, not of what stands there.
-type unread struct{ error }
-
-func (u unread) Unwrap() error { return u.error }

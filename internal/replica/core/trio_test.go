@@ -225,7 +225,7 @@ func (c *trio) leader(but ...uint64) uint64 {
 	c.t.Helper()
 	for range 200 {
 		for id, m := range c.all {
-			if !m.down && m.core.leaderReady && m.core.failed == nil {
+			if !m.down && m.core.role == leaderReady && m.core.failed == nil {
 				other := true
 				for _, b := range but {
 					other = other && b != id
@@ -263,10 +263,10 @@ func (c *trio) requireEnd(want record.Offset) {
 	c.tick()
 	for id, m := range c.all {
 		if !m.down {
-			_, end, err := m.core.tail.Bounds()
+			_, end, err := m.core.storage.tail.Bounds()
 			require.NoError(c.t, err)
 			require.Equal(c.t, want, end, "replica %d", id)
-			require.Equal(c.t, want, m.core.table.End(), "table of replica %d", id)
+			require.Equal(c.t, want, m.core.storage.table.End(), "table of replica %d", id)
 		}
 	}
 }
@@ -386,12 +386,12 @@ func (l *coldLog) TermInMemory(index uint64) (uint64, error) {
 }
 
 func (l *coldLog) Term(index uint64) (uint64, error) {
-	require.True(l.t, l.aside || index > (*l.core).applied, "the loop reads the disk for the term of %d", index)
+	require.True(l.t, l.aside || index > (*l.core).storage.applied, "the loop reads the disk for the term of %d", index)
 	return l.Log.Term(index)
 }
 
 func (l *coldLog) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
-	require.True(l.t, l.aside || lo > (*l.core).applied, "the loop reads the disk from %d on", lo)
+	require.True(l.t, l.aside || lo > (*l.core).storage.applied, "the loop reads the disk from %d on", lo)
 	return l.Log.Entries(lo, hi, maxBytes)
 }
 
@@ -441,7 +441,7 @@ func TestAFollowerThatNeedsLessThanThereIsGetsTheStartAndTheRest(t *testing.T) {
 	c.restart(lagging)
 	c.requireEnd(40)
 	behind := c.all[lagging]
-	start, _, err := behind.core.tail.Bounds()
+	start, _, err := behind.core.storage.tail.Bounds()
 	require.NoError(t, err)
 	require.Equal(t, record.Offset(30), start)
 	require.Equal(t, m.log.FirstIndex(), behind.log.FirstIndex(), "its files begin where the leader's do")
@@ -458,7 +458,7 @@ func TestAFollowerThatNeedsLessThanThereIsGetsTheStartAndTheRest(t *testing.T) {
 
 	// And after a restart it still does.
 	c.restart(lagging)
-	require.Equal(t, 1, c.all[lagging].core.table.OpenSessions())
+	require.Equal(t, 1, c.all[lagging].core.storage.table.OpenSessions())
 }
 
 // baseLost is a log that has lost the snapshot at its start.
@@ -489,8 +489,8 @@ func TestALeaderWithoutTheSnapshotThatAFollowerNeedsLetsAnotherLead(t *testing.T
 		c.tick()
 		c.settle()
 	}
-	require.False(t, leader.core.leading)
-	require.EqualValues(t, 40, c.all[lagging].core.table.End(), "and that one brings it up")
+	require.False(t, leader.core.leads())
+	require.EqualValues(t, 40, c.all[lagging].core.storage.table.End(), "and that one brings it up")
 }
 
 func TestAReplicaIsReplacedInOneJointChange(t *testing.T) {
@@ -564,7 +564,7 @@ func TestALinearizableQuestionToAFollowerWaitsForWhatTheLeaderCommitted(t *testi
 	c.all[f].core.Confirm(func(r *record.Refusal) {
 		require.Nil(t, r)
 		asked = true
-		require.Equal(t, record.Offset(1), c.all[f].core.table.End())
+		require.Equal(t, record.Offset(1), c.all[f].core.storage.table.End())
 	})
 	c.step(f)
 	c.settle()
@@ -640,7 +640,7 @@ func chaos(t *testing.T, seed uint64) {
 				c.feed(id)
 			}
 		case p < 80 && !m.down:
-			if m.core.leaderReady {
+			if m.core.role == leaderReady {
 				text := fmt.Sprint("record ", round)
 				sent = append(sent, acked{c.append(id, values(t, text)), text})
 			}
@@ -673,7 +673,7 @@ func chaos(t *testing.T, seed uint64) {
 	l := c.leader()
 	c.append(l, values(t, "the last"))
 	c.settle()
-	_, end, err := c.all[l].core.tail.Bounds()
+	_, end, err := c.all[l].core.storage.tail.Bounds()
 	require.NoError(t, err)
 	c.requireEnd(end)
 	want := c.stored(l)
@@ -748,14 +748,14 @@ func TestAQuietLogIdlesUntilSomethingHappens(t *testing.T) {
 			c.tick()
 		}
 		for id, m := range c.all {
-			require.True(t, m.down || m.core.Idle(), "replica %d", id)
+			require.True(t, m.down || m.core.Pace() == IdlePace, "replica %d", id)
 		}
 	}
 	idle()
 	c.append(l, values(t, "one"))
 	c.settle()
 	for id, m := range c.all {
-		require.False(t, m.core.Idle(), "replica %d", id)
+		require.Equal(t, EveryTick, m.core.Pace(), "replica %d", id)
 	}
 	idle()
 	c.all[l].down = true
@@ -763,7 +763,7 @@ func TestAQuietLogIdlesUntilSomethingHappens(t *testing.T) {
 		if id != l {
 			m.core.StirBy(l)
 			m.core.PeerGone(l)
-			require.False(t, m.core.Idle(), "the loss of a node wakes replica %d", id)
+			require.Equal(t, EveryTick, m.core.Pace(), "the loss of a node wakes replica %d", id)
 		}
 	}
 	c.tick()
@@ -782,7 +782,7 @@ func TestALeaderNeverRemovesItself(t *testing.T) {
 			wanted[i] = id + 10
 			c.add(wanted[i], replicas)
 		}
-		for i := 0; c.all[l].core.leading; i++ {
+		for i := 0; c.all[l].core.leads(); i++ {
 			require.Less(t, i, 200)
 			c.all[l].core.Reshape(wanted, nil)
 			c.step(l)

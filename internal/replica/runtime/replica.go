@@ -39,9 +39,8 @@ type Replica struct {
 	started time.Time
 
 	status atomic.Pointer[core.Status]
-	quiet  atomic.Bool // ticks would change nothing
-	idle   atomic.Bool // ticks may come more slowly
-	ticks  int         // calls of Tick
+	pace   atomic.Uint32 // core.Pace
+	ticks  int           // calls of Tick
 	room   atomic.Pointer[room]
 
 	mu      sync.Mutex
@@ -163,7 +162,8 @@ func (r *Replica) Do(f func(*core.Core)) *record.Refusal { return r.post(input{d
 // Tick tells the replica that TickMillis have passed. It belongs to one
 // goroutine.
 func (r *Replica) Tick() {
-	if r.ticks++; r.quiet.Load() || r.idle.Load() && r.ticks%core.IdleEvery != 0 {
+	r.ticks++
+	if pace := core.Pace(r.pace.Load()); pace == core.NoTicks || pace == core.IdlePace && r.ticks%core.IdleEvery != 0 {
 		return
 	}
 	stalled := r.Stalled() > 0
@@ -250,7 +250,7 @@ func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 		return ctx.Err()
 	}
 	ended := make(chan struct{})
-	if refusal := r.Do(func(c *core.Core) { c.WhenNotLeading(func() { close(ended) }) }); refusal != nil {
+	if refusal := r.Do(func(c *core.Core) { c.When(core.NotLeading, func() { close(ended) }) }); refusal != nil {
 		return refusal
 	}
 	select {
@@ -273,7 +273,7 @@ func (r *Replica) Full() bool {
 // committed when it began: from then on Status tells its true configuration.
 func (r *Replica) AwaitReplay(ctx context.Context) error {
 	done := make(chan struct{})
-	if refusal := r.Do(func(c *core.Core) { c.WhenReplayed(func() { close(done) }) }); refusal != nil {
+	if refusal := r.Do(func(c *core.Core) { c.When(core.Replayed, func() { close(done) }) }); refusal != nil {
 		return refusal
 	}
 	select {
@@ -287,7 +287,7 @@ func (r *Replica) AwaitReplay(ctx context.Context) error {
 // AwaitLeaderReady waits until this replica takes appends.
 func (r *Replica) AwaitLeaderReady(ctx context.Context) error {
 	done := make(chan struct{})
-	if refusal := r.Do(func(c *core.Core) { c.WhenLeaderReady(func() { close(done) }) }); refusal != nil {
+	if refusal := r.Do(func(c *core.Core) { c.When(core.LeaderReady, func() { close(done) }) }); refusal != nil {
 		return refusal
 	}
 	select {
@@ -318,7 +318,7 @@ func (r *Replica) Log() segment.Log { return r.log }
 // before Ended.
 func (r *Replica) Close(ctx context.Context) error {
 	drained := make(chan struct{})
-	poll := func(c *core.Core) { c.WhenDrained(func() { close(drained) }) }
+	poll := func(c *core.Core) { c.When(core.Drained, func() { close(drained) }) }
 	if r.Do(poll) == nil {
 		select {
 		case <-drained:
@@ -543,8 +543,7 @@ func (r *Replica) publish(c *core.Core) {
 	if told := r.options.LeaderChanged; told != nil && (now.Leader != before.Leader || now.Leading != before.Leading) {
 		told(*before, now)
 	}
-	r.quiet.Store(c.Quiet())
-	r.idle.Store(c.Idle())
+	r.pace.Store(uint32(c.Pace()))
 }
 
 // loadBase reads the snapshot at the start of the log for a follower.

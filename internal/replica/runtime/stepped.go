@@ -112,7 +112,10 @@ func (s *Stepped) Certain() uint64 { return s.core.Final() }
 
 // Committed is the index up to which the log is known to be committed here, and
 // is durable here too.
-func (s *Stepped) Committed() uint64 { return min(s.core.Commit(), s.core.Durable()) }
+func (s *Stepped) Committed() uint64 {
+	_, commit, durable := s.core.Positions()
+	return min(commit, durable)
+}
 
 // Folded is the table that the entries up to an index add up to here, encoded. Two
 // replicas with the same index have the same bytes. The configuration is not part
@@ -122,4 +125,7 @@ func (s *Stepped) Folded() (index uint64, table []byte) {
 }
 
 // Applied is the index of the newest entry that was folded.
-func (s *Stepped) Applied() uint64 { return s.core.Applied() }
+func (s *Stepped) Applied() uint64 {
+	applied, _, _ := s.core.Positions()
+	return applied
+}

@@ -20,9 +20,9 @@ func TestAnEntryIsDurableWhenItsOwnWriteIs(t *testing.T) {
 	b.step()
 	b.append(values(t, "b"))
 	b.step()
-	require.Len(t, b.core.proposals, 2)
+	require.Len(t, b.core.proposals.list, 2)
 	require.GreaterOrEqual(t, len(b.pending), 2)
-	first := b.core.proposals[0].index
+	first := b.core.proposals.list[0].index
 	for i := range b.pending {
 		_, err := b.log.Write([]segment.Write{b.pending[i].Write})
 		require.NoError(t, err)
@@ -31,11 +31,11 @@ func TestAnEntryIsDurableWhenItsOwnWriteIs(t *testing.T) {
 		b.core.Written(b.pending[0], nil)
 		b.pending = b.pending[1:]
 	}
-	require.Less(t, b.core.durable, first)
+	require.Less(t, b.core.storage.durable, first)
 	b.core.Written(b.pending[0], nil)
-	require.Equal(t, first, b.core.durable)
-	require.NotZero(t, b.core.proposals[0].durable)
-	require.Zero(t, b.core.proposals[1].durable, "its write has not been reported")
+	require.Equal(t, first, b.core.storage.durable)
+	require.NotZero(t, b.core.proposals.list[0].durable)
+	require.Zero(t, b.core.proposals.list[1].durable, "its write has not been reported")
 }
 
 // A write that was under way when a new leader's entries replaced what it holds
@@ -46,10 +46,10 @@ func TestAReplacedEntryIsNotDurable(t *testing.T) {
 	c.settle()
 	follower := leader%3 + 1
 	m := c.all[follower]
-	durable := m.core.durable
+	durable := m.core.storage.durable
 	old := Write{Write: segment.Write{Frames: []segment.Frame{{Index: durable + 1, Term: 1}, {Index: durable + 2, Term: 1}}}}
 	m.core.madeDurable(&old)
-	require.Equal(t, durable, m.core.durable)
+	require.Equal(t, durable, m.core.storage.durable)
 }
 
 // Under saturation one drain of the queue makes several entries, which are written
@@ -62,15 +62,15 @@ func TestADrainIsInProgressAsAWhole(t *testing.T) {
 		b.append(large())
 	}
 	b.step()
-	p := b.core.progress()
+	p := b.core.proposals.progress()
 	require.Equal(t, 2, p.drains)
-	require.Len(t, b.core.proposals, 4, "two entries in each")
+	require.Len(t, b.core.proposals.list, 4, "two entries in each")
 	require.Empty(t, b.core.queue, "one drain is synced while the other forms")
 	require.InDelta(t, 4*700<<10, p.bytes, 1<<10, "each append is counted once")
 	require.InDelta(t, 2*700<<10, p.newest, 1<<10)
 	b.settle()
 	require.Len(t, b.answers, 4)
-	require.Zero(t, b.core.progress())
+	require.Zero(t, b.core.proposals.progress())
 }
 
 // While writes hang, the ends of sessions are queued once.
@@ -98,7 +98,7 @@ func TestTheEndOfASessionIsQueuedOnce(t *testing.T) {
 		b.now.Monotonic += TickMillis
 		b.core.Tick()
 	}
-	require.Zero(t, b.core.table.OpenSessions())
+	require.Zero(t, b.core.storage.table.OpenSessions())
 	require.Zero(t, b.core.expiring)
 }
 
@@ -122,6 +122,6 @@ func TestAnIdleLogKeepsNothingOfItsLastBurst(t *testing.T) {
 		_, kept := inMemory(m.core)
 		require.Zero(t, kept, "replica %d", id)
 		require.Nil(t, m.core.queue)
-		require.Nil(t, m.core.proposals)
+		require.Nil(t, m.core.proposals.list)
 	}
 }

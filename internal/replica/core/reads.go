@@ -10,6 +10,10 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
+// reads are what rests on this replica's knowledge of who leads: linearizable reads,
+// and what is asked of sessions.
+type reads struct{ *proposer }
+
 // confirmations are questions to the leader, whoever it is: how far has the log
 // committed? All that gather while one ReadIndex is on its way share the next.
 type confirmations struct {
@@ -43,39 +47,38 @@ type confirmed struct {
 
 // Confirm calls done with nil once this replica has everything that was
 // committed anywhere when Confirm was called, or with a refusal.
-func (c *Core) Confirm(done func(*record.Refusal)) {
-	c.stir()
+func (q *reads) Confirm(done func(*record.Refusal)) {
+	q.stir()
 	// It leaves with the answers, when others see the state that it tells of.
 	answer := func(r *record.Refusal) {
-		c.answer(func(sequence.Answer) { done(r) }, sequence.Answer{})
+		q.answer(func(sequence.Answer) { done(r) }, sequence.Answer{})
 	}
 	switch {
-	case c.failed != nil:
-		answer(c.failed)
-	case c.leader == 0:
-		answer(c.notLeader())
+	case q.failed != nil:
+		answer(q.failed)
+	case q.leader == 0:
+		answer(q.notLeader())
 	default:
-		c.confirm.add(answer)
+		q.confirm.add(answer)
 	}
 }
 
 // askConfirmation starts a ReadIndex if somebody waits and none is under way.
-func (c *Core) askConfirmation() {
-	q := &c.confirm
-	if len(q.waiting) == 0 || len(q.asked) > 0 || c.leader == 0 || c.leading && !c.leaderReady {
+func (q *reads) askConfirmation() {
+	if len(q.confirm.waiting) == 0 || len(q.confirm.asked) > 0 || q.leader == 0 || q.leads() && q.role != leaderReady {
 		return // before it is ready a leader does not know what has committed
 	}
-	q.asked, q.waiting = q.waiting, nil
-	if q.number == 0 {
+	q.confirm.asked, q.confirm.waiting = q.confirm.waiting, nil
+	if q.confirm.number == 0 {
 		// Not the numbers of the process before, whose questions may still be
 		// under way.
-		q.number = uint64(c.now.Unix) << 16
+		q.confirm.number = uint64(q.now.Unix) << 16
 	}
-	q.number++
-	q.ticks = 0
-	q.sent = c.now.Monotonic
+	q.confirm.number++
+	q.confirm.ticks = 0
+	q.confirm.sent = q.now.Monotonic
 	// The leader tells questions apart by nothing else than these bytes.
-	c.raft.ReadIndex(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, q.number), c.id))
+	q.raft.ReadIndex(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, q.confirm.number), q.id))
 }
 
 func (q *confirmations) add(done func(*record.Refusal)) {

@@ -24,28 +24,72 @@ import (
 // committed lies in front of the trim or the first entry of its term: it is no more
 // than what may be in flight, and is taken by a disk that has room for trims only.
 
+// space is what the disks have room for.
+type space struct {
+	*group
+	own     sequence.Room // this replica's disk
+	accepts sequence.Room // what this replica accepts where it leads
+	trimmed uint64        // index of the newest trim that was applied
+}
+
 // SetRoom says what this replica's disk has room for, and what the disks of a
 // majority have room for, which counts where this replica leads.
 func (c *Core) SetRoom(own, majority sequence.Room) {
-	c.room = own
-	c.sequencer.SetRoom(max(own, majority))
+	c.space.own, c.space.accepts = own, max(own, majority)
+	c.sequencer.SetRoom(c.space.accepts)
 }
 
 // markEnding writes into a message what this leader has room for, which tells a
 // follower which of the entries end: those that the leader accepts no more of. A
 // leader that is not ready accepts nothing, and in front of a trim everything ends.
-func (c *Core) markEnding(m *raftpb.Message) {
+func (s *space) markEnding(m *raftpb.Message) {
 	n := len(m.Entries)
 	if m.GetType() != raftpb.MsgApp || n == 0 {
 		return
 	}
-	ending := c.sequencer.Room()
-	if !c.leaderReady || m.Entries[n-1].GetIndex() <= c.trimmed {
+	ending := s.accepts
+	if s.role != leaderReady || m.Entries[n-1].GetIndex() <= s.trimmed {
 		ending = sequence.RoomForTrims
 	}
 	if ending != sequence.RoomForRecords {
 		m.Context = []byte{byte(ending)}
 	}
+}
+
+// admit cuts off the entries of a message that the disk has no room for. It
+// reports false if nothing is left to be taken; the leader sends them again.
+func (s *space) admit(m *raftpb.Message) bool {
+	if s.own == sequence.RoomForRecords || m.GetType() != raftpb.MsgApp || len(m.Entries) == 0 {
+		return true
+	}
+	ends, _ := ending(m)
+	n := 0
+	for n < len(m.Entries) {
+		e := m.Entries[n]
+		awaited := ends == sequence.RoomForTrims && e.GetIndex() > m.GetCommit()
+		if !awaited && !s.hasRoomFor(e, ends) {
+			break
+		}
+		n++
+	}
+	m.Entries = m.Entries[:n]
+	return n > 0
+}
+
+func (s *space) hasRoomFor(e *raftpb.Entry, ends sequence.Room) bool {
+	if index := e.GetIndex(); index <= s.storage.last {
+		if term, err := s.storage.term(index); err != nil || term == e.GetTerm() {
+			return true // it is here already
+		}
+	}
+	least := sequence.RoomForTrims
+	if e.GetType() == raftpb.EntryNormal {
+		least = sequence.EntryRoom(e.Data)
+	}
+	if least < ends {
+		least++
+	}
+	return s.own <= least
 }
 
 // ending returns what markEnding has written, and false for anything else.
@@ -57,40 +101,4 @@ func ending(m *raftpb.Message) (room sequence.Room, ok bool) {
 		return sequence.Room(context[0]), true
 	}
 	return 0, false
-}
-
-// admit cuts off the entries of a message that the disk has no room for. It
-// reports false if nothing is left to be taken; the leader sends them again.
-func (c *Core) admit(m *raftpb.Message) bool {
-	if c.room == sequence.RoomForRecords || m.GetType() != raftpb.MsgApp || len(m.Entries) == 0 {
-		return true
-	}
-	ends, _ := ending(m)
-	n := 0
-	for n < len(m.Entries) {
-		e := m.Entries[n]
-		awaited := ends == sequence.RoomForTrims && e.GetIndex() > m.GetCommit()
-		if !awaited && !c.hasRoomFor(e, ends) {
-			break
-		}
-		n++
-	}
-	m.Entries = m.Entries[:n]
-	return n > 0
-}
-
-func (c *Core) hasRoomFor(e *raftpb.Entry, ends sequence.Room) bool {
-	if index := e.GetIndex(); index <= c.storage.last {
-		if term, err := c.storage.term(index); err != nil || term == e.GetTerm() {
-			return true // it is here already
-		}
-	}
-	least := sequence.RoomForTrims
-	if e.GetType() == raftpb.EntryNormal {
-		least = sequence.EntryRoom(e.Data)
-	}
-	if least < ends {
-		least++
-	}
-	return c.room <= least
 }

@@ -1,0 +1,156 @@
+package core
+
+import (
+	"log/slog"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+
+	"strandline.dev/internal/record"
+)
+
+// role is what a replica is among those of its log.
+type role uint8
+
+const (
+	// follower, or candidate, or a replica that has ended.
+	follower role = iota
+	// elected: it leads, and has not committed an entry of its own term yet.
+	elected
+	// leaderReady: it has, so its sequencer is complete and takes appends.
+	leaderReady
+)
+
+// group is what this replica knows of the replicas of its log: their configuration,
+// who leads, and how far they follow. Other parts of the core reach Raft by it.
+type group struct {
+	id      uint64
+	raft    *raft.RawNode
+	storage *storage
+	logger  *slog.Logger
+	// protect runs what calls Raft, see Core.guard.
+	protect func(func())
+
+	role   role
+	leader uint64 // replica id of the leader as Raft knows it; 0: none
+	term   uint64
+	heard  heard
+	// failed is why the replica ended, or nil.
+	failed *record.Refusal
+	// address is where the clients of a replica's node go.
+	address func(replica uint64) string
+	// quietTicks counts the ticks since anything happened, see Core.Pace.
+	quietTicks int
+}
+
+func (g *group) leads() bool { return g.role != follower }
+
+// Members are the replicas of a log as its Raft configuration tells. The lists
+// are shared and never changed.
+type Members struct {
+	Voters, Learners []uint64
+	// Outgoing, if not empty, are the voters of the configuration before, which
+	// must agree to everything too.
+	Outgoing []uint64
+}
+
+func (g *group) members() Members {
+	conf := g.storage.conf
+	return Members{Voters: conf.GetVoters(), Learners: conf.GetLearners(), Outgoing: conf.GetVotersOutgoing()}
+}
+
+func (g *group) isVoter(id uint64) bool { return slices.Contains(g.storage.conf.GetVoters(), id) }
+
+func (g *group) isMember(id uint64) bool {
+	return g.isVoter(id) || slices.Contains(g.storage.conf.GetLearners(), id) ||
+		slices.Contains(g.storage.conf.GetVotersOutgoing(), id)
+}
+
+// canGoOn reports whether a majority of voters-to-be answer.
+func (g *group) canGoOn(wanted []uint64) bool {
+	active := 0
+	g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if slices.Contains(wanted, id) && (p.RecentActive || id == g.id) {
+			active++
+		}
+	})
+	return 2*active > len(wanted)
+}
+
+// heir is a wanted voter that can lead instead of this replica, or 0.
+func (g *group) heir(wanted []uint64) (best uint64) {
+	most := uint64(0)
+	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if slices.Contains(wanted, id) && kind == raft.ProgressTypePeer && g.keepsUp(p) && p.Match >= most {
+			best, most = id, p.Match
+		}
+	})
+	return best
+}
+
+// caughtUp reports whether a learner lacks no more than is on its way at any
+// time.
+func (g *group) caughtUp(id uint64) (yes bool) {
+	g.raft.WithProgress(func(other uint64, _ raft.ProgressType, p tracker.Progress) {
+		if other == id {
+			yes = g.keepsUp(p)
+		}
+	})
+	return yes
+}
+
+func (g *group) keepsUp(p tracker.Progress) bool {
+	return p.RecentActive && p.State == tracker.StateReplicate && p.Match+caughtUpLag >= g.storage.last
+}
+
+// nextBest is the voter that has most of the log and was heard of lately, or 0.
+func (g *group) nextBest() (best uint64) {
+	most := uint64(0)
+	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if id != g.id && kind == raft.ProgressTypePeer && p.RecentActive && p.State == tracker.StateReplicate && p.Match >= most {
+			best, most = id, p.Match
+		}
+	})
+	return best
+}
+
+func (g *group) soleVoter() bool {
+	voters := g.storage.conf.GetVoters()
+	return len(voters) == 1 && voters[0] == g.id
+}
+
+// Unreachable tells that a message to a replica was not sent.
+func (g *group) Unreachable(replica uint64) {
+	g.protect(func() { g.raft.ReportUnreachable(replica) })
+}
+
+// snapshotLost tells that a snapshot did not reach a replica.
+func (g *group) SnapshotLost(replica uint64) {
+	g.protect(func() { g.raft.ReportSnapshot(replica, raft.SnapshotFailure) })
+}
+
+// stir tells that something happens. A follower and its leader stir together:
+// what one does reaches the other as a message that is no heartbeat.
+func (g *group) stir() { g.quietTicks = 0 }
+
+// stirBy tells that a replica's node came or went. Followers mind their leader
+// only: one that ticks fast while its leader does not would start an election.
+func (g *group) StirBy(replica uint64) {
+	if g.leads() || g.leader == replica {
+		g.stir()
+	}
+}
+
+// caughtUpLag is about what is in flight on a busy log, in entries.
+const caughtUpLag = 64
+
+// notLeader refuses what only the leader can do, and names it if it is known.
+func (g *group) notLeader() *record.Refusal {
+	if g.leader == 0 || g.leader == g.id {
+		return record.Refuse(record.NotLeader, "the log has no leader at the moment")
+	}
+	r := record.Refuse(record.NotLeader, "another node leads the log")
+	r.Leader = g.address(g.leader)
+	return r
+}

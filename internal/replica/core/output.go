@@ -1,0 +1,87 @@
+package core
+
+import (
+	"go.etcd.io/raft/v3/raftpb"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+// Output is what the owner of a core has to do, in this order: hand over the
+// writes, send the messages, deliver the answers, save snapshots, recycle.
+type Output struct {
+	Writes    []Write
+	Messages  []*raftpb.Message
+	Answers   []Answered
+	Snapshots []Snapshot
+	// Feeds are ranges to be read from the log, see Fed.
+	Feeds []Feed
+	// Base: the snapshot at the start of the log is to be read, see BaseLoaded.
+	Base bool
+	// Recycle, if not 0, says that no reader needs records below it any more.
+	Recycle record.Offset
+	// Damaged tells what the stored log turned out to be, see Options.Damaged.
+	Damaged error
+}
+
+// Feed is a range of entries [Lo, Hi) that a follower who lags needs.
+type Feed struct{ Lo, Hi uint64 }
+
+// Write is bytes to make durable. The core must be told with Written.
+type Write struct {
+	segment.Write
+	// Install, if any, comes before the rest.
+	Install   *Install
+	responses []*raftpb.Message
+}
+
+// Waits reports whether something waits for the write to be durable.
+func (w *Write) Waits() bool { return w.MustSync || w.Install != nil || len(w.responses) > 0 }
+
+// Answered is an answer on its way to who asked.
+type Answered struct {
+	Done   func(sequence.Answer)
+	Answer sequence.Answer
+}
+
+// Snapshot is the state of the log as of Index, for the segment after it. It is
+// encoded beside the loop, see upkeep: that takes long for many sessions.
+type Snapshot struct {
+	Index, Term uint64
+	Conf        []byte
+	Table       *sequence.Table // a copy
+}
+
+// Encode returns the content of the snapshot.
+func (s *Snapshot) Encode() []byte { return encodeState(s.Conf, s.Table.Snapshot(nil)) }
+
+// Clear empties the lists, dropping what they refer to.
+func (o *Output) Clear() {
+	clear(o.Writes)
+	clear(o.Messages)
+	clear(o.Answers)
+	clear(o.Snapshots)
+	o.Writes, o.Messages, o.Answers, o.Snapshots = o.Writes[:0], o.Messages[:0], o.Answers[:0], o.Snapshots[:0]
+	o.Feeds = o.Feeds[:0]
+	o.Recycle, o.Damaged = 0, nil
+}
+
+// round is what the owner gives to a core, and what it gets.
+type round struct {
+	now Now
+	out Output // gathers what comes out
+}
+
+// Now is the time as the owner of a core sees it.
+type Now struct {
+	Monotonic int64 // ms, never goes back; leases
+	Unix      int64 // ms; stamps entries
+	Nano      int64 // ns of the same clock as Monotonic, to measure with; 0: nobody does
+}
+
+func (r *round) answer(done func(sequence.Answer), a sequence.Answer) {
+	if done != nil {
+		r.out.Answers = append(r.out.Answers, Answered{done, a})
+	}
+}

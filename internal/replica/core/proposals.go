@@ -1,0 +1,170 @@
+package core
+
+import (
+	"time"
+
+	"strandline.dev/internal/sequence"
+)
+
+// proposals are the entries given to Raft and not yet committed, oldest first.
+type proposals struct {
+	list   []proposal
+	drains uint64 // so far, of the queue into proposals
+	// unplaced: Raft has not given an index yet to so many, the last.
+	unplaced int
+	// written is called when the write that is being made is, see noticed.
+	written []func()
+	// highLatency: entries take much longer to their commit than to this disk, so the
+	// time between is the network's. See mayAdd.
+	highLatency bool
+	committed   func(queued, took time.Duration) // Config.Committed
+}
+
+// proposal is an entry that Raft was given and that has not committed.
+type proposal struct {
+	number  uint64 // the sequencer's number of it
+	drain   uint64 // the drain of the queue that it came with
+	index   uint64 // 0 until Raft has placed it
+	crc     uint32
+	bytes   int   // of the appends that were drained, on the last proposal of a drain
+	durable int64 // monotonic ms when it was on this disk; 0: it is not yet
+	timing  timing
+	answers []Answered
+	written []func() // see Request.Written
+}
+
+// progress is how much is proposed and has not committed.
+type progress struct {
+	drains   int
+	unstored int // drains that are not on this disk yet
+	bytes    int // of all appends
+	newest   int // of those in the newest drain
+}
+
+// timing is when the oldest request of a proposal arrived, and when it was
+// proposed; see Now.Nano.
+type timing struct{ oldest, proposed int64 }
+
+func (ps *proposals) progress() (p progress) {
+	for i := range ps.list {
+		f := &ps.list[i]
+		if last := i+1 == len(ps.list) || ps.list[i+1].drain != f.drain; last {
+			p.drains++
+			p.bytes += f.bytes
+			p.newest = f.bytes
+			if f.durable == 0 {
+				p.unstored++
+			}
+		}
+	}
+	return p
+}
+
+// mayAdd reports whether another drain may begin. While one is being synced a
+// second one forms, but not before as much waits as is on its way: a second one
+// with the first request that comes would leave all the others to a third, and
+// every append would wait for three syncs instead of two.
+//
+// Across slow links what is on this disk already waits for the network alone.
+// Then others follow without waiting for it, up to a window of bytes.
+func (ps *proposals) mayAdd(waiting int) bool {
+	p := ps.progress()
+	switch {
+	case p.drains == 0:
+		return true
+	case ps.highLatency:
+		return p.unstored < maxDrains && p.bytes < windowBytes
+	case p.drains >= maxDrains:
+		return false
+	}
+	return waiting >= p.newest
+}
+
+// commit takes the proposals out that have committed, and delivers their
+// answers.
+func (ps *proposals) commit(commit uint64, r *round) {
+	n := 0
+	for n < len(ps.list) && ps.list[n].index != 0 && ps.list[n].index <= commit {
+		f := &ps.list[n]
+		ps.highLatency = f.durable != 0 && r.now.Monotonic-f.durable >= highLatencyMillis
+		r.out.Answers = append(r.out.Answers, f.answers...)
+		ps.measured(f.timing, r.now)
+		n++
+	}
+	left := copy(ps.list, ps.list[n:])
+	clear(ps.list[left:])
+	ps.list = ps.list[:left]
+}
+
+// notice lets the caller of an accepted append know when it is written, before
+// it is durable: Request.Written.
+func (ps *proposals) notice(q *Request, a sequence.Answer) {
+	if q.Written == nil || a.Refusal != nil || a.RestsOn == 0 {
+		return
+	}
+	for i := len(ps.list) - 1; i >= 0; i-- {
+		if f := &ps.list[i]; f.number == a.RestsOn && f.index == 0 {
+			f.written = append(f.written, func() { q.Written(a) })
+			return
+		}
+	}
+}
+
+// noticed takes those that wait for the proposals which the write at hand holds.
+func (ps *proposals) noticed() func() {
+	all := ps.written
+	ps.written = nil
+	if len(all) == 0 {
+		return nil
+	}
+	return func() {
+		for _, tell := range all {
+			tell()
+		}
+	}
+}
+
+// measured reports how long a proposal that has committed took.
+func (ps *proposals) measured(t timing, now Now) {
+	if ps.committed != nil && t.oldest != 0 {
+		ps.committed(time.Duration(max(t.proposed-t.oldest, 0)), time.Duration(now.Nano-t.proposed))
+	}
+}
+
+// wait lets an answer wait for a proposal; it reports false if that one has
+// committed already.
+func (ps *proposals) wait(number uint64, a Answered) bool {
+	for i := len(ps.list) - 1; i >= 0; i-- {
+		if f := &ps.list[i]; f.number == number {
+			f.answers = append(f.answers, a)
+			return true
+		}
+	}
+	return false
+}
+
+// markDurable notes which proposals are on this disk.
+func (ps *proposals) markDurable(index uint64, now int64) {
+	for i := range ps.list {
+		if f := &ps.list[i]; f.durable == 0 && f.index != 0 && f.index <= index {
+			f.durable = max(now, 1)
+		}
+	}
+}
+
+// place gives the oldest proposal without an index its index, and returns its
+// checksum. It reports false if there is none.
+func (ps *proposals) place(index uint64) (crc uint32, ok bool) {
+	if ps.unplaced == 0 {
+		return 0, false
+	}
+	f := &ps.list[len(ps.list)-ps.unplaced]
+	f.index = index
+	ps.written, f.written = append(ps.written, f.written...), nil
+	ps.unplaced--
+	return f.crc, true
+}
+
+// nextIndex is the index that Raft has just given to an entry, which comes out of it
+// with the next Ready; last is that of the newest entry that has.
+func (ps *proposals) nextIndex(last uint64) uint64 { return last + uint64(ps.unplaced) + 1 }

@@ -1,0 +1,145 @@
+package core
+
+import (
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+)
+
+// proposer gives what waits to the sequencer, and what that accepts to Raft.
+type proposer struct {
+	*group
+	*round
+	proposals *proposals
+	handover  *handover
+	confirm   confirmations
+	sequencer *sequence.Sequencer
+
+	// Requests that wait for their turn to be proposed, oldest first.
+	queue    []*Request
+	queued   int               // bytes of the appends in queue
+	expiring int               // ends of sessions in queue whose leases have run out
+	decided  []sequence.Answer // scratch of decide
+}
+
+// propose gives the queue to the sequencer and what it accepts to Raft: one entry
+// for all that waits, or a few where it does not fit or commands are among it.
+func (p *proposer) propose() {
+	for p.role == leaderReady && len(p.queue) > 0 && p.handover.to == 0 && p.proposals.mayAdd(p.queued) {
+		decided, taken, bytes := p.decide()
+		dropped := p.send(p.sequencer.Seal(p.now.Unix), bytes, timing{oldest: taken[0].Arrived, proposed: p.now.Nano})
+		p.deferAnswers(decided, taken, dropped)
+		clear(decided)
+		clear(taken)
+		if len(p.queue) == 0 && cap(taken) <= maxSpareQueue {
+			p.queue = taken[:0]
+		}
+		if dropped.Number != 0 {
+			return // Raft takes nothing now; the next tick or message tries again
+		}
+	}
+}
+
+// decide drains the queue into the sequencer until an entry is full.
+func (p *proposer) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
+	n := 0
+	for n < len(p.queue) && bytes < record.EntryTargetBytes {
+		r := p.queue[n]
+		n++
+		bytes += r.bytes()
+		if r.expiry {
+			p.expiring--
+		}
+		switch {
+		case r.Append != nil:
+			p.decided = append(p.decided, p.sequencer.Append(r.Append))
+		case r.Command.Kind == record.ExpireSession:
+			p.decided = append(p.decided, p.sequencer.Expire(r.Command.Session))
+		default:
+			p.decided = append(p.decided, p.sequencer.Command(*r.Command))
+		}
+	}
+	p.queued -= bytes
+	taken = p.queue[:n]
+	p.queue = p.queue[n:]
+	if len(p.queue) == 0 {
+		p.queue = nil
+	}
+	decided = p.decided
+	p.decided = p.decided[:0]
+	return decided, taken, bytes
+}
+
+// send proposes what was made of a drain of so many bytes. It returns the first one
+// that Raft did not take, if any; that one and those after it are undone in the
+// sequencer.
+func (p *proposer) send(made []sequence.Proposal, bytes int, t timing) (dropped sequence.Proposal) {
+	p.proposals.drains++
+	for i, d := range made {
+		if err := p.raft.Propose(d.Data); err != nil {
+			p.logger.Debug("raft dropped a proposal", "error", err)
+			p.sequencer.Drop(d.Number)
+			return d
+		}
+		entry := proposal{number: d.Number, drain: p.proposals.drains, crc: d.CRC, timing: t}
+		if i+1 == len(made) {
+			entry.bytes = bytes
+		}
+		p.proposals.list = append(p.proposals.list, entry)
+		p.proposals.unplaced++
+	}
+	return sequence.Proposal{}
+}
+
+// deferAnswers puts each answer where it waits for what it rests on. Requests that
+// rest on a dropped proposal go back to the head of the queue, in order; but for one
+// of which Raft has taken a part, in proposals before that one.
+func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dropped sequence.Proposal) {
+	var again []*Request
+	for i, a := range decided {
+		done := taken[i].Done
+		p.proposals.notice(taken[i], a)
+		switch {
+		case dropped.Number != 0 && a.RestsOn >= dropped.Number && a.Refusal == nil && a.First.Count > 0 && a.First.First < dropped.First:
+			// Decided again it would append that part twice, and refused it would
+			// count as not done.
+			p.answer(done, sequence.Answer{Refusal: record.Refuse(record.OutcomeUnknown, "only a part of the request was proposed; it may be in the log")})
+		case dropped.Number != 0 && a.RestsOn >= dropped.Number:
+			again = append(again, taken[i])
+			p.queued += taken[i].bytes()
+			if taken[i].expiry {
+				p.expiring++
+			}
+		case done == nil:
+		case a.RestsOn != 0 && p.proposals.wait(a.RestsOn, Answered{done, a}):
+		case a.Refusal != nil:
+			// It rests on committed state only, but another leader may have
+			// gone further by now.
+			p.confirm.addLeading(func(r *record.Refusal) {
+				if r != nil {
+					a.Refusal = r
+				}
+				p.answer(done, a)
+			})
+		default:
+			p.answer(done, a)
+		}
+	}
+	if len(again) > 0 {
+		p.queue = append(again, p.queue...)
+	}
+}
+
+// expire ends sessions whose leases have run out. Until those that it has queued
+// are decided it queues no others, which would be the same again.
+func (p *proposer) expire() {
+	if p.expiring > 0 || p.sequencer.Room() == sequence.RoomForTrims {
+		return
+	}
+	for _, id := range p.sequencer.Expired() {
+		p.queue = append(p.queue, &Request{Command: &record.Command{Kind: record.ExpireSession, Session: id}, expiry: true})
+		p.expiring++
+	}
+}
+
+// maxSpareQueue bounds the empty queue whose memory is used again, in requests.
+const maxSpareQueue = 1024

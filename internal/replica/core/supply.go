@@ -1,0 +1,81 @@
+package core
+
+import (
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// supply brings followers who lag what they need and what is not in memory here:
+// entries, see feed, and the snapshot at the start of the log, see base.
+type supply struct {
+	*group
+	ticks int // since followers with a snapshot were looked at
+}
+
+// Fed takes a range that Output.Feeds asked for. Without entries it could not
+// be read: the follower's next message makes Raft ask again.
+func (s *supply) Fed(lo uint64, entries []*raftpb.Entry) {
+	s.storage.feed.add(lo, entries)
+	if len(entries) == 0 || !s.leads() {
+		return
+	}
+	last := entries[len(entries)-1].GetIndex()
+	s.nudge(func(next uint64) bool { return next >= lo && next <= last+1 })
+}
+
+// nudge makes Raft look again at followers for whom something has been read, by
+// the index that they need next. A follower whose heartbeat was answered gets what
+// it lacks. That is said only in the name of one who has been heard of lately, so
+// that nobody counts as alive who is not.
+func (s *supply) nudge(who func(next uint64) bool) {
+	var waiting []uint64
+	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if id != s.id && p.RecentActive && p.State != tracker.StateSnapshot && who(p.Next) {
+			waiting = append(waiting, id)
+		}
+	})
+	for _, id := range waiting {
+		s.heard.from(id)
+		s.protect(func() {
+			if err := s.raft.Step(&raftpb.Message{
+				Type: raftpb.MsgHeartbeatResp.Enum(), From: new(id), To: new(s.id), Term: new(s.term),
+			}); err != nil {
+				s.logger.Debug("raft refused a nudge", "error", err)
+			}
+		})
+	}
+}
+
+// BaseLoaded takes what Log.LoadBase answered, which Output.Base asked for.
+func (s *supply) BaseLoaded(index, term uint64, data []byte, err error) {
+	b := &s.storage.base
+	b.reading = false
+	if err != nil {
+		s.logger.Warn("no snapshot for a follower at the moment", "error", err)
+		s.storage.baseless.wanted = true
+		return
+	}
+	b.index, b.term, b.data, b.unused = index, term, data, 0
+	if s.leads() {
+		s.nudge(func(next uint64) bool { return next <= index+1 })
+	}
+}
+
+// retrySnapshots lets Raft look anew at followers who were sent a snapshot: it
+// may have been lost on the way without a word, and nothing else follows it.
+func (s *supply) retrySnapshots() {
+	if s.ticks++; s.ticks < 4*electionTicks {
+		return
+	}
+	s.ticks = 0
+	var waiting []uint64
+	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if p.State == tracker.StateSnapshot {
+			waiting = append(waiting, id)
+		}
+	})
+	for _, id := range waiting {
+		s.SnapshotLost(id)
+	}
+}
