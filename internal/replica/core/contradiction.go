@@ -15,7 +15,7 @@ func (c *Core) contradicted(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgApp || m.GetTerm() < c.term || m.GetIndex() != c.storage.commit {
 		return false
 	}
-	c.protect(func() {
+	c.guard(func() {
 		if term, err := c.storage.term(c.storage.commit); err == nil && term != m.GetLogTerm() {
 			panic(contradiction(fmt.Sprintf("entry %d was committed here in term %d, and the leader of term %d has it in term %d",
 				c.storage.commit, term, m.GetTerm(), m.GetLogTerm())))

@@ -65,7 +65,7 @@ func (c *Core) Tick() {
 	}
 	c.quietTicks++
 	c.heard.tick()
-	c.protect(c.raft.Tick)
+	c.guard(c.raft.Tick)
 	c.confirm.tick()
 	c.handover.tick()
 	c.storage.feed.tick()
@@ -94,7 +94,7 @@ func (c *Core) Tick() {
 // reaches index. A leader tells no follower of commits beyond what that one has
 // acknowledged.
 func (c *Core) has(index uint64) bool {
-	c.protect(c.advance)
+	c.guard(c.advance)
 	return c.failed != nil || index <= c.storage.last
 }
 
@@ -122,7 +122,7 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	if t := m.GetType(); t != raftpb.MsgHeartbeat && t != raftpb.MsgHeartbeatResp && m.GetFrom() != c.id {
 		c.stir()
 	}
-	c.protect(func() { err = c.raft.Step(m) })
+	c.guard(func() { err = c.raft.Step(m) })
 	return err
 }
 
@@ -147,7 +147,7 @@ func (c *Core) Written(w Write, rolled []uint64) {
 func (c *Core) Advance() *Output {
 	c.given.Clear()
 	if c.failed == nil {
-		c.protect(c.advance)
+		c.guard(c.advance)
 		c.failBroken(c.checkBounds())
 	}
 	for _, lo := range c.storage.feed.wanted {

@@ -80,7 +80,7 @@ func New(o Config) (*Core, error) {
 		DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: raftLogger{o.Logger},
 	}
-	c.protect(func() {
+	c.guard(func() {
 		if c.raft, err = raft.NewRawNode(config); err == nil && c.soleVoter() {
 			err = c.raft.Campaign() // nobody else can lead: do not wait for an election timeout
 		}
