@@ -63,7 +63,7 @@ type Options struct {
 	SyncDelay time.Duration
 	// DiskStall is how long a write may take before its disk counts as stalled: a
 	// leader hands over then, and Ready and the status say so. Default
-	// runtime.DefaultStall.
+	// DefaultDiskStall.
 	DiskStall time.Duration
 	// ClockSkew is added to the time of day, to see what a clock that is wrong
 	// would do. For tests.
@@ -85,6 +85,9 @@ const DefaultName = "node1"
 // DefaultMemory is for a node inside of another program.
 const DefaultMemory = 1 << 30
 
+// DefaultDiskStall is far above what a healthy disk takes for a write.
+const DefaultDiskStall = runtime.DefaultStall
+
 // DefaultMinFree leaves room for commands, snapshots and hard state of every
 // log, and for an operator to look around.
 const DefaultMinFree = 512 << 20
@@ -99,7 +102,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Name = cmp.Or(o.Name, DefaultName)
 	o.MinFree, o.Memory = cmp.Or(o.MinFree, DefaultMinFree), cmp.Or(o.Memory, DefaultMemory)
-	o.LostAfter, o.DiskStall = cmp.Or(o.LostAfter, DefaultLostAfter), cmp.Or(o.DiskStall, runtime.DefaultStall)
+	o.LostAfter, o.DiskStall = cmp.Or(o.LostAfter, DefaultLostAfter), cmp.Or(o.DiskStall, DefaultDiskStall)
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
 	return o
 }

@@ -138,7 +138,7 @@ func replicas(i client.LogInfo) string {
 	}
 	switch {
 	case len(nodes) > 0 && len(nodes) < i.Config.Replicas:
-		return fmt.Sprintf("%d of %d replicas on %s: the others come with more nodes", len(nodes), i.Config.Replicas, strings.Join(nodes, ", "))
+		return fmt.Sprintf("%d of %d replicas on %s: \"cluster status\" shows how far the others are, or that they wait for more nodes", len(nodes), i.Config.Replicas, strings.Join(nodes, ", "))
 	case len(nodes) > 0:
 		return terminal.Counted(int64(len(nodes)), "replica") + " on " + strings.Join(nodes, ", ")
 	case i.Config.Replicas > 0:

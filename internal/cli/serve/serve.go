@@ -136,6 +136,9 @@ exit code 0, within 10 s.`,
 			if err := checkMemory(command, s.Node.Memory, 1); err != nil {
 				return err
 			}
+			if s.Node.DiskStall == 0 {
+				return terminal.Misused(command, "--disk-stall 0: every write takes some time")
+			}
 			// A log collector reads both streams: then all of both is JSON.
 			c.JSON = c.JSON || style == styleJSON
 			s.Node.Logger = style.logger(c.Err)
@@ -144,7 +147,7 @@ exit code 0, within 10 s.`,
 	}
 	s.Node = node.Options{
 		Version: terminal.ReadVersion().Version, MinFree: node.DefaultMinFree, LostAfter: node.DefaultLostAfter,
-		ScrubRate: node.DefaultScrubRate, ScrubEvery: node.DefaultScrubEvery,
+		DiskStall: node.DefaultDiskStall, ScrubRate: node.DefaultScrubRate, ScrubEvery: node.DefaultScrubEvery,
 	}
 	s.OpenFiles = terminal.OpenFileLimit()
 	flags := command.Flags()
@@ -161,6 +164,7 @@ exit code 0, within 10 s.`,
 	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
 	flags.Var((*terminal.Size)(&s.Node.MinFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
+	flags.Var((*terminal.Duration)(&s.Node.DiskStall), "disk-stall", "how long a write may take before the disk counts as stalled: the node hands over what it leads")
 	memoryFlag(flags, &s.Node.Memory, "how much memory the node uses")
 	flags.Var((*terminal.Size)(&s.Node.ScrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
 	flags.Var((*terminal.Duration)(&s.Node.ScrubEvery), "scrub-every", "how often everything is read to find damage")
