@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"slices"
-
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica/core"
 )
@@ -12,55 +10,74 @@ import (
 // is as in a cluster: they hear of changes late, not at all while they are cut
 // off, and know less after a crash than they have acted on.
 type catalog struct {
-	versions []cluster.Placement // the last is the newest
-	given    []uint64            // the highest replica id in each version and those before
-	next     uint64              // the first replica id that was never used
+	versions []version // the last is the newest
 	trace    func(format string, args ...any)
 }
 
-// found puts a log on the first count nodes.
-func (c *catalog) found(count int) {
-	var p cluster.Placement
-	for id := uint64(1); id <= uint64(count); id++ {
-		p.Founders = append(p.Founders, id)
-		p.Replicas = append(p.Replicas, cluster.Replica{ID: id, Node: id})
-	}
-	c.versions, c.given, c.next = []cluster.Placement{p}, []uint64{uint64(count)}, uint64(count)+1
+// version is the state that the changes so far add up to, and the log in it.
+type version struct {
+	cluster.State
+	log cluster.Log
 }
 
-func (c *catalog) newest() *cluster.Placement { return &c.versions[len(c.versions)-1] }
+// logID is that of the one log.
+const logID = 1
+
+// found puts a log on the first count nodes.
+func (c *catalog) found(count int) {
+	l := cluster.Log{ID: logID, Name: logName}
+	for id := uint64(1); id <= uint64(count); id++ {
+		l.Founders = append(l.Founders, id)
+		l.Replicas = append(l.Replicas, cluster.Replica{ID: id, Node: id})
+	}
+	c.versions = []version{{State: cluster.NewState()}}
+	c.change(func(*cluster.State) cluster.Change { return cluster.Change{Put: []cluster.Log{l}} })
+	c.versions = c.versions[1:]
+}
+
+func (c *catalog) newest() *version { return &c.versions[len(c.versions)-1] }
 
 // settled is how many replicas the log had when it last had those that it should
 // have.
 func (c *catalog) settled() int {
 	for i := len(c.versions) - 1; ; i-- {
-		if p := &c.versions[i]; p.Settled() {
-			return len(p.Replicas)
+		if l := &c.versions[i].log; l.Settled() {
+			return len(l.Replicas)
 		}
 	}
 }
 
-// change decides on the newest placement, a copy of which it is given, and
-// reports whether there is a newer one now.
-func (c *catalog) change(decide func(p *cluster.Placement) bool) bool {
-	p := *c.newest()
-	if !decide(&p) {
+// change records what is decided on the newest state, and reports whether that is
+// anything.
+func (c *catalog) change(decide func(s *cluster.State) cluster.Change) bool {
+	now := c.newest()
+	change := decide(&now.State)
+	if change.Empty() {
 		return false
 	}
-	c.versions = append(c.versions, p)
-	c.given = append(c.given, max(c.given[len(c.given)-1], slices.Max(p.Wanted())))
-	c.trace("the log is to have %+v, leaving %+v", p.Replicas, p.Leaving)
+	s := now.Clone()
+	if err := s.Fold(change); err != nil {
+		panic(err) // it is none of an unknown kind
+	}
+	c.versions = append(c.versions, version{s, s.Logs[logName]})
+	c.trace("the log is to have %+v, leaving %+v", c.newest().log.Replicas, c.newest().log.Leaving)
 	return true
 }
 
-// take is an id that was never used.
-func (c *catalog) take() uint64 {
-	c.next++
-	return c.next - 1
+// place lets an operator change where the log is to be, with replica ids from next on.
+func (c *catalog) place(decide func(p *cluster.Placement, next uint64) bool) bool {
+	return c.change(func(s *cluster.State) (change cluster.Change) {
+		if l := s.Logs[logName]; decide(&l.Placement, s.NextReplica) {
+			change.Put = []cluster.Log{l}
+		}
+		return change
+	})
 }
 
-// placed is the placement as known here.
-func (n *node) placed() *cluster.Placement { return &n.world.catalog.versions[n.known] }
+// catalog is the state as known here, placed the placement in it.
+func (n *node) catalog() *version { return &n.world.catalog.versions[n.known] }
+
+func (n *node) placed() *cluster.Placement { return &n.catalog().log.Placement }
 
 // nodeOf is the node of a replica as known here, or as that has told by writing.
 func (n *node) nodeOf(replica uint64) uint64 {
@@ -95,9 +112,9 @@ func (n *node) refresh(then func()) {
 	})
 }
 
-// decide changes the placement, if this node can talk to most others. It hears
-// later what came of it.
-func (n *node) decide(change func(p *cluster.Placement) bool) {
+// decide changes the catalog, if this node can talk to most others. It hears later
+// what came of it.
+func (n *node) decide(change func(s *cluster.State) cluster.Change) {
 	w := n.world
 	if w.alone(n) || w.lost() {
 		return
@@ -131,21 +148,20 @@ func (n *node) shape() {
 		if n.replica == nil || !n.replica.Status().Leading {
 			return
 		}
-		p, version, term := *n.placed(), n.known, n.replica.Status().Term
+		l, version, term := n.catalog().log, n.known, n.replica.Status().Term
 		n.replica.Do(func(c *core.Core) {
 			switch {
-			case !c.Reshape(p.Wanted(), nil):
-			case p.Settled():
+			case !c.Reshape(l.Wanted(), nil):
+			case l.Settled():
 				n.shaped, n.shapedTerm = version, term
 			case !c.ConfigurationDurable():
 			default:
-				n.decide(func(now *cluster.Placement) bool {
-					if !now.Same(&p) {
-						return false
+				n.decide(func(s *cluster.State) cluster.Change {
+					change := s.Settle(&l)
+					if !change.Empty() {
+						n.world.counts.Settled++
 					}
-					now.Settle()
-					n.world.counts.Settled++
-					return true
+					return change
 				})
 			}
 		})
@@ -177,15 +193,11 @@ func (n *node) look() {
 // trusted any more.
 func (n *node) renew() {
 	lost := n.replicaID
-	n.decide(func(p *cluster.Placement) bool {
-		w := n.world
-		if r, here := p.On(n.id); !here || r.ID != lost {
-			return false
+	n.decide(func(s *cluster.State) cluster.Change {
+		change := s.Renew(n.id, map[uint64]bool{lost: true}).Change
+		if !change.Empty() {
+			n.world.counts.Renewed++
 		}
-		if p.Renew(lost, w.catalog.next) {
-			w.catalog.take()
-		}
-		w.counts.Renewed++
-		return true
+		return change
 	})
 }

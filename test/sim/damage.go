@@ -168,7 +168,7 @@ func (n *node) putBack() {
 
 // spare reports whether one more replica can be lost.
 func (w *world) spare() bool {
-	p := w.catalog.newest()
+	p := &w.catalog.newest().log
 	harmed := false
 	for _, n := range w.nodes {
 		harmed = harmed || n.harm.kind != ""

@@ -7,12 +7,13 @@
 //
 // The replicas are those of production, moved step by step (runtime.Stepped), on
 // segments that lie on a faultdisk.Disk; what is damaged is repaired by
-// repair.Repairer; where replicas are to be is decided by package cluster, as in
-// a node. Of what damage takes, a log's durable watermark tells most; the little that it cannot
-// see a replica is told here, see damage.go. What a node does about it is written
-// anew here, in few lines beside those of production: hosting.go, catalog.go,
-// repair.go, space.go. The catalog is no log here but a register; servers and the
-// transport are not part of it. The processes of test/cluster are for
+// repair.Repairer. Where replicas are to be, what a node hosts, what follows from a
+// finished move or a lost replica, what disks have room for and what nobody has any more
+// is decided by package cluster, as in a node; how that is carried out is written anew
+// here: catalog.go, hosting.go, replicarepair.go, space.go. Of what damage takes, a log's
+// durable watermark shows most; the little that it cannot see a replica is told here, see
+// damage.go. The catalog is no log here but a register; servers and the transport are not
+// part of it. The processes of test/cluster are for
 // those.
 //
 // A write is a coroutine (writing.go), which runs only while the world waits for it,

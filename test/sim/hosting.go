@@ -24,19 +24,15 @@ const segmentBytes = 24 << 10
 
 // rehost brings what this node hosts to what the catalog says, as known here.
 func (n *node) rehost() {
-	for {
-		step, r := n.placed().Due(n.id, n.replicaID, func(id uint64) bool { return n.made[id] }, n.current)
-		switch step {
-		case cluster.Drop:
-			n.drop()
-			if !n.up {
-				return
-			}
-		case cluster.Open, cluster.Make:
-			n.host(r.ID, step == cluster.Make)
-			return
-		default:
-			return
+	hosted := map[string]cluster.Hosted{}
+	if n.replicaID != 0 {
+		hosted[logName] = cluster.Hosted{Log: logID, Replica: n.replicaID}
+	}
+	for _, due := range n.catalog().HostingDue(n.id, hosted, func(_, replica uint64) bool { return n.made[replica] }, n.current) {
+		if due.Step != cluster.Drop {
+			n.host(due.Replica, due.Step == cluster.Make)
+		} else if n.drop(); n.up {
+			n.rehost()
 		}
 	}
 }
@@ -206,7 +202,7 @@ func (n *node) hear(from, to uint64, message []byte) {
 		return // dropped, or not known here yet: Raft tries again
 	}
 	err := n.replica.Step(message, func(sender uint64) bool {
-		switch n.placed().SenderOf(sender, from, n.world.catalog.given[n.known]+1) {
+		switch n.placed().SenderOf(sender, from, n.catalog().NextReplica) {
 		case cluster.Placed:
 			return true
 		case cluster.Newer:

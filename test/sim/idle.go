@@ -22,11 +22,11 @@ func (w *world) moveAtRest() {
 // moveAll moves each replica to a node of its own that has none, as far as there
 // are such nodes.
 func (w *world) moveAll() {
-	w.catalog.change(func(p *cluster.Placement) bool {
+	w.catalog.place(func(p *cluster.Placement, next uint64) bool {
 		free, moved := w.free(p), false
 		for _, r := range p.Replicas {
-			if len(free) > 0 && p.Move(r.Node, free[0].id, w.catalog.next) {
-				w.catalog.take()
+			if len(free) > 0 && p.Move(r.Node, free[0].id, next) {
+				next++
 				w.counts.Moved++
 				free, moved = free[1:], true
 			}
@@ -61,7 +61,7 @@ func (w *world) awaitMove(deadline int64) {
 
 // moved reports whether the log is where it should be, and nowhere else.
 func (w *world) moved() bool {
-	p := w.catalog.newest()
+	p := &w.catalog.newest().log
 	for _, n := range w.nodes {
 		if r, here := p.On(n.id); n.replicaID != 0 && (!here || r.ID != n.replicaID) {
 			return false

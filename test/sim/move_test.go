@@ -19,7 +19,7 @@ func TestPowerCutsAfterAMoveOfAnIdleLog(t *testing.T) {
 			if !w.moveIdle(moved) {
 				return
 			}
-			w.until(t, seed, func() bool { return w.catalog.newest().Settled() })
+			w.until(t, seed, func() bool { return w.catalog.newest().log.Settled() })
 			w.run(w.now + int64(w.dice(0, 5, 100, 1000))*millisecond)
 			w.cutPower()
 			done++
@@ -39,7 +39,7 @@ func TestPowerCutsAtEveryStepOfAMove(t *testing.T) {
 					require.True(t, w.moveIdle(moved))
 					for range step {
 						w.step()
-						settled = settled || w.catalog.newest().Settled()
+						settled = settled || w.catalog.newest().log.Settled()
 					}
 					if victim == 0 {
 						w.cutPower()
@@ -56,15 +56,15 @@ func TestPowerCutsAtEveryStepOfAMove(t *testing.T) {
 // moveIdle lets the log fall idle and begins to move some of its three replicas. It
 // reports false if the log has not got three.
 func (w *world) moveIdle(replicas int) bool {
-	if len(w.catalog.newest().Replicas) != 3 {
+	if len(w.catalog.newest().log.Replicas) != 3 {
 		return false
 	}
 	w.run(w.now + second)
 	w.quiet = true
 	w.run(w.now + 3*second)
-	w.catalog.change(func(p *cluster.Placement) bool {
+	w.catalog.place(func(p *cluster.Placement, next uint64) bool {
 		for i, n := range w.free(p)[:replicas] {
-			p.Move(p.Replicas[i].Node, n.id, w.catalog.take())
+			p.Move(p.Replicas[i].Node, n.id, next+uint64(i))
 		}
 		return true
 	})

@@ -5,19 +5,19 @@ import "strandline.dev/internal/cluster"
 // An operator moves replicas between nodes, and makes them more or fewer,
 // without a look at how the log is.
 func (w *world) operate() {
-	w.catalog.change(func(p *cluster.Placement) bool {
+	w.catalog.place(func(p *cluster.Placement, next uint64) bool {
 		free := w.free(p)
 		switch {
 		case len(free) == 0 || w.chance(6) && len(p.Replicas) > 3:
 			return w.fewer(p)
 		case w.chance(4) && len(p.Replicas) < 5:
-			p.Add(free[w.random.IntN(len(free))].id, w.catalog.take())
+			p.Add(free[w.random.IntN(len(free))].id, next)
 			w.counts.Added++
 			return true
 		}
 		from := p.Replicas[w.random.IntN(len(p.Replicas))].Node
 		w.counts.Moved++
-		return p.Move(from, free[w.random.IntN(len(free))].id, w.catalog.take())
+		return p.Move(from, free[w.random.IntN(len(free))].id, next)
 	})
 }
 

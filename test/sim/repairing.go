@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/segment/store"
@@ -42,7 +43,7 @@ func (n *node) repairRunning(why error) bool {
 		return false
 	}
 	if n.repairing == nil { // else it is found again
-		n.repairing = &repairing{replicaRepair: replicaRepair{node: n, life: n.life, begins: map[uint64]beginning{}}, file: file, cause: why}
+		n.repairing = &repairing{replicaRepair: replicaRepair{node: n, life: n.life, begins: map[uint64]cluster.Beginning{}}, file: file, cause: why}
 		n.world.trace("node %d: replica %d goes on, and repairs: %v", n.id, n.replicaID, why)
 	}
 	return true
@@ -58,9 +59,11 @@ func (r *repairing) work() {
 		r.begin()
 	case len(r.repairer.Wants(1)) == 0:
 		r.finish()
-	case r.trimmed(r.repairer.Wants(1)[0].First).index > 0:
-		n.takeOut(r.cause) // nobody has what is missing
 	default:
+		if _, trimmed := r.trimmed(r.repairer.Wants(1)[0].First); trimmed {
+			n.takeOut(r.cause) // nobody has what is missing
+			return
+		}
 		for _, want := range r.repairer.Wants(4) {
 			r.question(n.world.nodes[n.world.random.IntN(len(n.world.nodes))], want.First, want.To)
 		}

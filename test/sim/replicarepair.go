@@ -3,7 +3,9 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/repair"
@@ -16,11 +18,8 @@ type replicaRepair struct {
 	node     *node
 	life     int
 	repairer *repair.Repairer
-	begins   map[uint64]beginning // by node: where its log begins
+	begins   map[uint64]cluster.Beginning // by node: where its log begins
 }
-
-// beginning is the first entry of a log, and the term of the one before.
-type beginning struct{ index, term uint64 }
 
 // repairBytes are given in one answer at most: little, so that there are many.
 const repairBytes = 8 << 10
@@ -38,7 +37,7 @@ func (n *node) startRepair() {
 		// The files do not tell what is wrong with them.
 		_ = repairer.Close()
 	case err == nil:
-		n.replicaRepair = &replicaRepair{node: n, life: n.life, repairer: repairer, begins: map[uint64]beginning{}}
+		n.replicaRepair = &replicaRepair{node: n, life: n.life, repairer: repairer, begins: map[uint64]cluster.Beginning{}}
 	case !errors.Is(err, repair.ErrNotRepairable) && !damaged(err):
 		n.die(n.disk.Stopped())
 	}
@@ -90,35 +89,27 @@ func (m *replicaRepair) finish() {
 // skip gives up what all others have trimmed.
 func (m *replicaRepair) skip(first uint64) (skipped bool) {
 	n := m.node
-	lowest := m.trimmed(first)
-	if lowest.index == 0 {
+	lowest, trimmed := m.trimmed(first)
+	if !trimmed {
 		return false
 	}
-	if !m.repairer.Skip(lowest.index, lowest.term) {
+	if !m.repairer.Skip(lowest.Index, lowest.Term) {
 		n.replicaRepair = nil // it is renewed
 		_ = m.repairer.Close()
 	}
 	return true
 }
 
-// trimmed returns the lowest beginning of the logs of others, if all of them begin
-// behind first.
-func (m *replicaRepair) trimmed(first uint64) (lowest beginning) {
-	n := m.node
-	p := n.placed()
-	for _, r := range append(p.Replicas[:len(p.Replicas):len(p.Replicas)], p.Leaving...) {
-		b, heard := m.begins[r.Node]
-		switch {
-		case r.Node == n.id || r.Lost:
-			continue
-		case !heard || b.index <= first:
-			return beginning{}
-		}
-		if lowest.index == 0 || b.index < lowest.index {
-			lowest = b
+// trimmed returns where the logs of others begin, if none has first any more.
+func (m *replicaRepair) trimmed(first uint64) (cluster.Beginning, bool) {
+	n, p := m.node, m.node.placed()
+	var others []cluster.Beginning
+	for _, r := range slices.Concat(p.Replicas, p.Leaving) {
+		if r.Node != n.id && !r.Lost {
+			others = append(others, m.begins[r.Node])
 		}
 	}
-	return lowest
+	return cluster.TrimmedBy(first, others)
 }
 
 // give answers with entries [first, last], as many as there are and fit, whether
@@ -126,7 +117,7 @@ func (m *replicaRepair) trimmed(first uint64) (lowest beginning) {
 func (n *node) give(to *replicaRepair, first, last uint64, reply func(func())) {
 	var frames []segment.Frame
 	var settled uint64
-	var begins beginning
+	var begins cluster.Beginning
 	var err error
 	switch {
 	case n.replicaRepair != nil:
@@ -135,7 +126,7 @@ func (n *node) give(to *replicaRepair, first, last uint64, reply func(func())) {
 		settled = n.replica.Certain()
 		if index := n.log.FirstIndex(); !n.replica.Status().Short {
 			if term, err := n.log.Term(index - 1); err == nil {
-				begins = beginning{index, term}
+				begins = cluster.Beginning{Index: index, Term: term}
 			}
 		}
 		lo, hi := max(first, n.log.FirstIndex()), min(last, n.log.LastIndex())+1
@@ -153,13 +144,13 @@ func (n *node) give(to *replicaRepair, first, last uint64, reply func(func())) {
 
 // take takes an answer to a question for entries up to last. What is at the end
 // of them may prove the rest, so it goes on asking until something is taken.
-func (m *replicaRepair) take(from *node, frames []segment.Frame, settled uint64, begins beginning, last uint64) {
+func (m *replicaRepair) take(from *node, frames []segment.Frame, settled uint64, begins cluster.Beginning, last uint64) {
 	n := m.node
 	live := n.repairing != nil && &n.repairing.replicaRepair == m
 	if n.replicaRepair != m && !live {
 		return
 	}
-	if begins.index > 0 {
+	if begins.Index > 0 {
 		m.begins[from.id] = begins
 	}
 	taken, err := m.repairer.Give(frames, settled)

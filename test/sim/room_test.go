@@ -53,7 +53,7 @@ func TestALogBelowTheSecondThresholdElectsReadsAndTrims(t *testing.T) {
 			w.run(w.now + 2*second)
 			w.quiet = true // nothing is in flight when the second one is passed
 			w.run(w.now + 2*second)
-			w.keepFree(w.nodes, commandsFree/2, 4*second)
+			w.keepFree(w.nodes, minFree/8, 4*second)
 			w.run(w.now + second)
 
 			s := suite{t, w, seed}

@@ -203,7 +203,7 @@ func (w *world) tell() {
 // their nodes.
 func (w *world) holders() (nodes []*node) {
 	for deadline := w.now + settleTime; w.problem == nil; w.run(w.now + 100*millisecond) {
-		p := w.catalog.newest()
+		p := &w.catalog.newest().log.Placement
 		nodes = nodes[:0]
 		for _, r := range p.Replicas {
 			if n := w.nodes[r.Node-1]; n.serves() && n.replicaID == r.ID && n.repairing == nil {

@@ -1,8 +1,7 @@
 package sim
 
 import (
-	"slices"
-
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/sequence"
 )
 
@@ -10,19 +9,13 @@ import (
 // that goes on without them.
 const minFree = 16 * segmentBytes
 
-// commandsFree must stay free for commands to be taken other than trims.
-const commandsFree = minFree / 4
-
 // room is what the disk has room for.
 func (n *node) room() sequence.Room {
 	free, _, err := n.disk.Free(".")
-	switch {
-	case err != nil || free >= minFree:
+	if err != nil {
 		return sequence.RoomForRecords
-	case free >= commandsFree:
-		return sequence.RoomForCommands
 	}
-	return sequence.RoomForTrims
+	return cluster.RoomOf(free, minFree)
 }
 
 // watchSpace tells the replica what its disk, and those of a majority, have room
@@ -39,8 +32,7 @@ func (n *node) watchSpace() {
 			}
 			rooms = append(rooms, room)
 		}
-		slices.Sort(rooms)
-		majority = rooms[len(rooms)/2]
+		majority = cluster.MajorityRoom(rooms)
 	}
 	n.replica.SetRoom(own, majority)
 }
