@@ -39,6 +39,9 @@ type NodeStatus struct {
 	Version    string // of the program it runs; empty: unknown
 	BytesFree  int64
 	BytesTotal int64
+	// MemoryUsed are bytes that its clients' work takes of MemoryTotal.
+	MemoryUsed  int64
+	MemoryTotal int64
 }
 
 // LogStatus is one log with all its replicas.
@@ -222,7 +225,7 @@ func fromClusterStatus(w *strandlinev1.GetClusterStatusResponse) ClusterStatus {
 	for _, n := range w.GetNodes() {
 		s.Nodes = append(s.Nodes, NodeStatus{
 			ID: n.Id, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
-			BytesFree: n.BytesFree, BytesTotal: n.BytesTotal,
+			BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
 		})
 	}
 	for _, l := range w.GetLogs() {

@@ -22,7 +22,7 @@ func (f *fakeServer) InitCluster(context.Context, *strandlinev1.InitClusterReque
 func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
 	return &strandlinev1.GetClusterStatusResponse{
 		ClusterId: "c1",
-		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3}},
+		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
 		Logs: []*strandlinev1.LogStatus{{
 			Name: "orders", Id: 3, Leader: "a", Term: 5, StartOffset: 10, EndOffset: 100, Healthy: true,
 			Replicas: []*strandlinev1.ReplicaStatus{
@@ -138,7 +138,7 @@ func TestAClusterIsShownAsTheServerKnowsIt(t *testing.T) {
 	require.True(t, got.Healthy())
 	require.Equal(t, client.ClusterStatus{
 		ClusterID: "c1",
-		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3}},
+		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
 		Logs: []client.LogStatus{{
 			Name: "orders", ID: 3, Leader: "a", Term: 5, Start: 10, End: 100, Healthy: true,
 			Replicas: []client.ReplicaStatus{

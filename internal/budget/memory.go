@@ -43,6 +43,14 @@ func New(size int64) *Memory {
 // Size is all of it.
 func (m *Memory) Size() int64 { return m.size }
 
+// Used is what all parts hold together.
+func (m *Memory) Used() (bytes int64) {
+	for _, u := range m.Use() {
+		bytes += u.Used
+	}
+	return bytes
+}
+
 // Use is how much of a part is taken.
 type Use struct {
 	Part       string `json:"part"`

@@ -19,6 +19,9 @@ type NodeStatus struct {
 	Version    string // of the program it runs; empty: unknown
 	BytesFree  int64
 	BytesTotal int64
+	// MemoryUsed is what the parts of its memory hold, MemoryTotal all of it.
+	MemoryUsed  int64
+	MemoryTotal int64
 }
 
 // LogStatus is one log with all its replicas.

@@ -42,6 +42,11 @@ func (c *testCluster) allVote(name string, states map[string]ReplicaState) {
 		slow := slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Alive != (c.nodes[n.Name] != nil) })
 		return !slow && !slices.ContainsFunc(status.Logs, func(l LogStatus) bool { return l.Leader != "" })
 	})
+	for _, n := range status.Nodes {
+		if n.Alive {
+			require.Equal(c.t, c.nodes[n.Name].Memory().Size(), n.MemoryTotal, n.Name)
+		}
+	}
 	for _, l := range status.Logs {
 		for _, r := range l.Replicas {
 			require.Equal(c.t, Voter, r.Role, "%s on %s", l.Name, r.Node)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
@@ -25,6 +26,7 @@ type statuses struct {
 	caller  *caller
 	router  *router
 	space   *space
+	memory  *budget.Memory
 }
 
 // statusTime is how long a node may take to report before it counts as
@@ -33,10 +35,12 @@ const statusTime = 1500 * time.Millisecond
 
 // report is what a node says of itself.
 type report struct {
-	Version    string               `json:"version"`
-	BytesFree  int64                `json:"bytes_free"`
-	BytesTotal int64                `json:"bytes_total"`
-	Logs       map[uint64]logReport `json:"logs"` // that it holds, by id
+	Version     string               `json:"version"`
+	BytesFree   int64                `json:"bytes_free"`
+	BytesTotal  int64                `json:"bytes_total"`
+	MemoryUsed  int64                `json:"memory_used"`
+	MemoryTotal int64                `json:"memory_total"`
+	Logs        map[uint64]logReport `json:"logs"` // that it holds, by id
 }
 
 // logReport is what a node knows of a log that it holds.
@@ -87,7 +91,7 @@ type transferRequest struct {
 // ownStatus reports on this node and the logs that it holds.
 func (st *statuses) ownStatus() report {
 	free, total := st.space.known()
-	r := report{Version: st.options.Version, BytesFree: free, BytesTotal: total, Logs: map[uint64]logReport{}}
+	r := report{Version: st.options.Version, BytesFree: free, BytesTotal: total, MemoryUsed: st.memory.Used(), MemoryTotal: st.memory.Size(), Logs: map[uint64]logReport{}}
 	hosts := st.logs.all()
 	st.lookAtFollowers(hosts)
 	for _, h := range hosts {
@@ -109,7 +113,7 @@ func (st *statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 		r, alive := reports[node.ID]
 		out.Nodes = append(out.Nodes, NodeStatus{
 			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive,
-			Version: r.Version, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal,
+			Version: r.Version, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal, MemoryUsed: r.MemoryUsed, MemoryTotal: r.MemoryTotal,
 		})
 	}
 	out.Logs = append(out.Logs, st.logStatus(st.catalogAsLog(state), state, reports))

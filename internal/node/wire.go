@@ -92,7 +92,7 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *inca
 
 	n.self, n.files = self, fs
 	n.describer = &describer{options: &o, me: me, catalog: catalogs, logs: logs, self: self, finder: find, router: rt, space: disks}
-	n.statuses = &statuses{options: &o, logger: logger, catalog: catalogs, logs: logs, self: self, caller: call, router: rt, space: disks}
+	n.statuses = &statuses{options: &o, logger: logger, catalog: catalogs, logs: logs, self: self, caller: call, router: rt, space: disks, memory: memory}
 	n.transfers = &transfers{me: me, catalog: catalogs, logs: logs, self: self, caller: call, finder: find, router: rt}
 	n.logAdmin = &logAdmin{
 		logger: logger, catalog: catalogs, logs: logs, self: self, peers: p, caller: call, finder: find, opener: op, describer: n.describer,

@@ -361,8 +361,11 @@ type NodeStatus struct {
 	// Of the program it runs; empty: unknown.
 	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	// Of its disk.
-	BytesFree     int64 `protobuf:"varint,6,opt,name=bytes_free,json=bytesFree,proto3" json:"bytes_free,omitempty"`
-	BytesTotal    int64 `protobuf:"varint,7,opt,name=bytes_total,json=bytesTotal,proto3" json:"bytes_total,omitempty"`
+	BytesFree  int64 `protobuf:"varint,6,opt,name=bytes_free,json=bytesFree,proto3" json:"bytes_free,omitempty"`
+	BytesTotal int64 `protobuf:"varint,7,opt,name=bytes_total,json=bytesTotal,proto3" json:"bytes_total,omitempty"`
+	// What its clients' work takes of its memory, and all of that (--memory).
+	MemoryUsed    int64 `protobuf:"varint,8,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
+	MemoryTotal   int64 `protobuf:"varint,9,opt,name=memory_total,json=memoryTotal,proto3" json:"memory_total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -442,6 +445,20 @@ func (x *NodeStatus) GetBytesFree() int64 {
 func (x *NodeStatus) GetBytesTotal() int64 {
 	if x != nil {
 		return x.BytesTotal
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetMemoryUsed() int64 {
+	if x != nil {
+		return x.MemoryUsed
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetMemoryTotal() int64 {
+	if x != nil {
+		return x.MemoryTotal
 	}
 	return 0
 }
@@ -1211,7 +1228,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12/\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x19.strandline.v1.NodeStatusR\x05nodes\x12,\n" +
-	"\x04logs\x18\x03 \x03(\v2\x18.strandline.v1.LogStatusR\x04logs\"\xba\x01\n" +
+	"\x04logs\x18\x03 \x03(\v2\x18.strandline.v1.LogStatusR\x04logs\"\xfe\x01\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
@@ -1222,7 +1239,10 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"bytes_free\x18\x06 \x01(\x03R\tbytesFree\x12\x1f\n" +
 	"\vbytes_total\x18\a \x01(\x03R\n" +
-	"bytesTotal\"\xf1\x01\n" +
+	"bytesTotal\x12\x1f\n" +
+	"\vmemory_used\x18\b \x01(\x03R\n" +
+	"memoryUsed\x12!\n" +
+	"\fmemory_total\x18\t \x01(\x03R\vmemoryTotal\"\xf1\x01\n" +
 	"\tLogStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x16\n" +

@@ -14,7 +14,7 @@ import (
 func someCluster() client.ClusterStatus {
 	return client.ClusterStatus{
 		ClusterID: "K7", Nodes: []client.NodeStatus{
-			{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 1 << 30, BytesTotal: 2 << 30},
+			{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 1 << 30, BytesTotal: 2 << 30, MemoryUsed: 3 << 20, MemoryTotal: 512 << 20},
 			{ID: 2, Name: "b", Address: "127.0.0.1:7172"},
 		},
 		Logs: []client.LogStatus{{
@@ -40,8 +40,8 @@ func TestAClusterAsJSON(t *testing.T) {
 	c := &terminal.Terminal{Out: &out, JSON: true}
 	require.NoError(t, showCluster(c, someCluster()))
 	require.Equal(t, `{"cluster":"K7",`+
-		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648},`+
-		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null}],`+
+		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648,"memory_used":3145728,"memory_total":536870912},`+
+		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null,"memory_used":null,"memory_total":null}],`+
 		`"logs":[{"name":"orders","id":3,"leader":"a","term":5,"start":0,"end":100,"healthy":false,"replicas":[`+
 		`{"replica":7,"node":"a","role":"voter","end":100,"lag":0,"state":"leader","problem":""},`+
 		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}]},`+
@@ -60,9 +60,9 @@ func TestAClusterAsATable(t *testing.T) {
 	require.NoError(t, showCluster(c, someCluster()))
 	require.Equal(t, `cluster K7
 
-NODE  ADDRESS         ALIVE  FREE     OF       VERSION
-a     127.0.0.1:7171  yes    1GiB     2GiB     v1
-b     127.0.0.1:7172  no     unknown  unknown  unknown
+NODE  ADDRESS         ALIVE  FREE     OF       MEMORY   OF       VERSION
+a     127.0.0.1:7171  yes    1GiB     2GiB     3MiB     512MiB   v1
+b     127.0.0.1:7172  no     unknown  unknown  unknown  unknown  unknown
 
 LOG     HEALTHY  LEADER   TERM     START    END      REPLICA ON  ROLE     END      LAG      STATE        PROBLEM
 orders  no       a        5        0        100      a           voter    100      0        leader       

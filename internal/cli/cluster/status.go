@@ -117,13 +117,15 @@ type StatusJSON struct {
 }
 
 type nodeJSON struct {
-	ID         uint64 `json:"id"`
-	Name       string `json:"name"`
-	Address    string `json:"address"`
-	Alive      bool   `json:"alive"`
-	Version    string `json:"version"`
-	BytesFree  *int64 `json:"bytes_free"` // nil: unknown, it does not answer
-	BytesTotal *int64 `json:"bytes_total"`
+	ID          uint64 `json:"id"`
+	Name        string `json:"name"`
+	Address     string `json:"address"`
+	Alive       bool   `json:"alive"`
+	Version     string `json:"version"`
+	BytesFree   *int64 `json:"bytes_free"` // nil: unknown, it does not answer
+	BytesTotal  *int64 `json:"bytes_total"`
+	MemoryUsed  *int64 `json:"memory_used"` // what clients' work takes
+	MemoryTotal *int64 `json:"memory_total"`
 }
 
 type clusterLogJSON struct {
@@ -153,6 +155,7 @@ func NewStatusJSON(s client.ClusterStatus) StatusJSON {
 		node := nodeJSON{ID: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version}
 		if n.Alive {
 			node.BytesFree, node.BytesTotal = &n.BytesFree, &n.BytesTotal
+			node.MemoryUsed, node.MemoryTotal = &n.MemoryUsed, &n.MemoryTotal
 		}
 		object.Nodes = append(object.Nodes, node)
 	}
@@ -194,11 +197,11 @@ func showCluster(c *terminal.Terminal, s client.ClusterStatus) error {
 	return c.Show(NewStatusJSON(s), func(out io.Writer) {
 		fmt.Fprintf(out, "cluster %s\n\n", s.ClusterID)
 		nodes := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tVERSION")
+		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tMEMORY\tOF\tVERSION")
 		for _, n := range s.Nodes {
-			space := "unknown\tunknown"
+			space := "unknown\tunknown\tunknown\tunknown"
 			if n.Alive {
-				space = fmt.Sprintf("%v\t%v", terminal.Size(n.BytesFree), terminal.Size(n.BytesTotal))
+				space = fmt.Sprintf("%v\t%v\t%v\t%v", terminal.Size(n.BytesFree), terminal.Size(n.BytesTotal), terminal.Size(n.MemoryUsed), terminal.Size(n.MemoryTotal))
 			}
 			fmt.Fprintf(nodes, "%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, yesNo(n.Alive), space, terminal.OrUnknown(n.Version))
 		}

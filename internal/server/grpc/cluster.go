@@ -86,7 +86,7 @@ func (d *clusterService) Rebalance(ctx context.Context, _ *strandlinev1.Rebalanc
 func encodeNodeStatus(n node.NodeStatus) *strandlinev1.NodeStatus {
 	return &strandlinev1.NodeStatus{
 		Id: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
-		BytesFree: n.BytesFree, BytesTotal: n.BytesTotal,
+		BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
 	}
 }
 

@@ -130,7 +130,7 @@ func TestEachClusterCallTellsARefusal(t *testing.T) {
 func TestTheClusterIsToldAsTheNodeKnowsIt(t *testing.T) {
 	n := &clusterNode{status: node.ClusterStatus{
 		ClusterID: "c1",
-		Nodes:     []node.NodeStatus{{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3}},
+		Nodes:     []node.NodeStatus{{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
 		Logs: []node.LogStatus{{
 			Name: "orders", ID: 3, Leader: "a", Term: 5, Start: 10, End: 100, Healthy: true,
 			Replicas: []node.ReplicaStatus{{
@@ -143,7 +143,7 @@ func TestTheClusterIsToldAsTheNodeKnowsIt(t *testing.T) {
 	require.NoError(t, err)
 	want := &strandlinev1.GetClusterStatusResponse{
 		ClusterId: "c1",
-		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3}},
+		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
 		Logs: []*strandlinev1.LogStatus{{
 			Name: "orders", Id: 3, Leader: "a", Term: 5, StartOffset: 10, EndOffset: 100, Healthy: true,
 			Replicas: []*strandlinev1.ReplicaStatus{{
