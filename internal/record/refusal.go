@@ -129,8 +129,11 @@ func Refuse(r Reason, format string, args ...any) *Refusal {
 // RefusalOf is the refusal that err is or wraps; nil for nil. Any other error makes a
 // refusal with reason Invalid.
 func RefusalOf(err error) *Refusal {
+	if err == nil {
+		return nil // r below is allocated
+	}
 	var r *Refusal
-	if err != nil && !errors.As(err, &r) {
+	if !errors.As(err, &r) {
 		r = Refuse(Invalid, "%v", err)
 	}
 	return r

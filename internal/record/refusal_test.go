@@ -56,3 +56,8 @@ func TestARefusalIsFoundByItsReasonThroughWrapping(t *testing.T) {
 	require.Equal(t, Offset(7), refusal.End)
 	require.EqualError(t, err, "append to orders: END_MISMATCH: the log ends at 7")
 }
+
+// Every append that is let in asks for it.
+func TestNoRefusalCostsNoMemory(t *testing.T) {
+	require.Zero(t, testing.AllocsPerRun(100, func() { require.Nil(t, RefusalOf(nil)) }))
+}
