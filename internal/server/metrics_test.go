@@ -16,6 +16,7 @@ import (
 
 	"strandline.dev/internal/node"
 	kafkaserver "strandline.dev/internal/server/kafka"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -55,7 +56,7 @@ func exported(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	grpcServer := rpc.New(rpc.Options{Logger: quiet})
 	defer grpcServer.Stop(context.Background())
-	kafka := kafkaserver.New(kafkaserver.Verbs(n), kafkaserver.Options{Logger: quiet})
+	kafka := kafkaserver.New(backend.Verbs(n), kafkaserver.Options{Logger: quiet})
 	defer kafka.Stop(context.Background())
 
 	rows := map[string]string{}

@@ -18,6 +18,7 @@ import (
 	grpcserver "strandline.dev/internal/server/grpc"
 	httpserver "strandline.dev/internal/server/http"
 	kafkaserver "strandline.dev/internal/server/kafka"
+	"strandline.dev/internal/server/kafka/backend"
 	logspecserver "strandline.dev/internal/server/logspec"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport"
@@ -109,7 +110,7 @@ func (s *Server) start(o Options) (err error) {
 	var collectors []prometheus.Collector
 
 	if o.Kafka != nil {
-		kafka := kafkaserver.New(kafkaserver.Verbs(s.node), kafkaserver.Options{
+		kafka := kafkaserver.New(backend.Verbs(s.node), kafkaserver.Options{
 			MaxConnections: kafkaConnections(o.OpenFiles), Advertise: o.Node.KafkaAddress,
 			Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, Logger: s.logger,
 		})

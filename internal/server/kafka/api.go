@@ -1,13 +1,17 @@
 package kafkaserver
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/server/kafka/protocol"
+)
 
 // api is one kind of request that is served.
 type api struct {
 	key      int16
 	name     string
 	min, max int16 // versions, inclusive
-	layout   layout
+	layout   protocol.Layout
 	large    bool // may have up to MaxGroupBytes
 	// handle does the work and makes the answer. nil for those that the
 	// connection treats in ways of their own: Produce, Fetch, ApiVersions.
@@ -61,7 +65,7 @@ var apis = index(
 )
 
 func serve(key kmsg.Key, first, last int16, layout string, handle func(*call) kmsg.Response) *api {
-	return &api{key: key.Int16(), name: key.Name(), min: first, max: last, layout: parseLayout(layout), handle: handle}
+	return &api{key: key.Int16(), name: key.Name(), min: first, max: last, layout: protocol.ParseLayout(layout), handle: handle}
 }
 
 // large is for requests that carry what members of groups tell each other.

@@ -11,6 +11,8 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/kafka/group"
+	"strandline.dev/internal/server/kafka/protocol"
+	"strandline.dev/internal/server/kafka/settings"
 )
 
 // brokerSetting is one of Kafka's settings of a broker that means something here. A
@@ -39,10 +41,10 @@ func (q *call) brokerSettings() []brokerSetting {
 		whole("group.max.session.timeout.ms", group.MaxSessionMs),
 		whole("group.max.size", group.MaxMembers),
 		whole("group.min.session.timeout.ms", group.MinSessionMs),
-		whole("log.retention.bytes", unlimited),
-		whole("log.retention.ms", unlimited),
+		whole("log.retention.bytes", settings.Unlimited),
+		whole("log.retention.ms", settings.Unlimited),
 		whole("message.max.bytes", record.MaxBatchBytes),
-		whole("min.insync.replicas", int64(majority(min(defaultReplicas, len(b.byName))))),
+		whole("min.insync.replicas", int64(settings.Majority(min(defaultReplicas, len(b.byName))))),
 		whole("node.id", int64(b.self)),
 		whole("num.partitions", 1),
 		whole("offset.metadata.max.bytes", maxCommitMetadata),
@@ -65,7 +67,7 @@ func (q *call) describeBroker(asked *kmsg.DescribeConfigsRequestResource, docume
 		return nil, nil
 	}
 	if id := strconv.Itoa(int(q.brokers().self)); asked.ResourceName != id {
-		return nil, refuse(kerr.InvalidRequest, fmt.Sprintf("this is broker %s, not %q", id, asked.ResourceName))
+		return nil, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("this is broker %s, not %q", id, asked.ResourceName))
 	}
 	if asked.ResourceType == kmsg.ConfigResourceTypeBrokerLogger {
 		return nil, nil

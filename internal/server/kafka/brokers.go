@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // brokers are the nodes of the cluster as one client finds them. A node's id is
@@ -161,7 +162,7 @@ func (s *Server) clusterStatus(ctx context.Context) node.ClusterStatus {
 
 // askStatus asks all nodes, for whoever wants to know.
 func (s *Server) askStatus() {
-	status, err := s.node.ClusterStatus(s.stopping, anonymous)
+	status, err := s.node.ClusterStatus(s.stopping, backend.Anonymous)
 	c := &s.status
 	c.mu.Lock()
 	defer c.mu.Unlock()

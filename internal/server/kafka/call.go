@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -124,51 +125,44 @@ func (q *call) decode() error {
 	}
 	request := kmsg.RequestForKey(q.key)
 	request.SetVersion(q.version)
-	header := walk{rest: data[8:], flexible: false}
+	header := protocol.Walk{Rest: data[8:]}
 	if err := q.decodeClientID(&header); err != nil {
 		return err
 	}
-	if request.IsFlexible() && !header.tags() {
+	if request.IsFlexible() && !header.Tags() {
 		return errHeader
 	}
-	parts, err := q.api.layout.check(header.rest, q.version, request.IsFlexible())
+	_, parts, err := q.api.layout.Check(header.Rest, q.version, request.IsFlexible())
 	if err == nil && q.key != produceKey && len(data) > MaxCallBytes && parts > len(data)/largePart {
 		err = fmt.Errorf("%d fields and elements in %d bytes; as many are taken in up to %d bytes", parts, len(data), MaxCallBytes)
 	}
 	if err != nil {
 		return fmt.Errorf("%s request of version %d: %w", q.api.name, q.version, err)
 	}
-	if err := request.ReadFrom(header.rest); err != nil {
+	if err := request.ReadFrom(header.Rest); err != nil {
 		return fmt.Errorf("%s request of version %d: %w", q.api.name, q.version, err)
 	}
 	q.request = request
 	return nil
 }
 
-func (q *call) decodeClientID(w *walk) error {
-	if len(w.rest) < 2 {
+func (q *call) decodeClientID(w *protocol.Walk) error {
+	if len(w.Rest) < 2 {
 		return errHeader
 	}
-	null := int16(binary.BigEndian.Uint16(w.rest)) < 0
-	n, ok := w.length(2)
-	if !ok || n > len(w.rest) {
+	null := int16(binary.BigEndian.Uint16(w.Rest)) < 0
+	n, ok := w.Length(2)
+	if !ok || n > len(w.Rest) {
 		return errHeader
 	}
-	if !null {
-		if same := q.connection.client; same == string(w.rest[:n]) {
+	if id := w.Rest[:n]; !null {
+		if same := q.connection.client; same == string(id) {
 			q.clientID = &same
 		} else {
-			id := string(w.rest[:n])
-			q.clientID = &id
+			q.clientID = new(string(id))
 		}
 	}
-	return w.skipped(n)
-}
-
-func (w *walk) skipped(n int) error {
-	if !w.skip(n) {
-		return errHeader
-	}
+	w.Skip(n)
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 // Kinds of elections that ElectLeaders knows.
@@ -22,9 +24,9 @@ func (q *call) electLeaders(m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersRespo
 	r := kmsg.NewPtrElectLeadersResponse()
 	asked := m.Topics
 	if asked == nil {
-		all, err := q.connection.server.node.Topics(q.connection.ctx, anonymous)
+		all, err := q.connection.server.node.Topics(q.connection.ctx, backend.Anonymous)
 		if err != nil {
-			r.ErrorCode = codeOf(err)
+			r.ErrorCode = protocol.CodeOf(err)
 			return r
 		}
 		for i := range all {
@@ -48,7 +50,7 @@ func (q *call) electLeaders(m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersRespo
 			out.Partition = number
 			electing.add(func() {
 				err := q.elect(brokers, asked[i].Topic, number, m.ElectionType)
-				out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+				out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 			})
 		}
 	}
@@ -64,21 +66,21 @@ func (q *call) elect(b *brokers, topic string, number int32, kind int8) error {
 	case number < 0 || int(number) >= len(t.Partitions):
 		return kerr.UnknownTopicOrPartition
 	case kind != electPreferred && kind != electUnclean:
-		return refuse(kerr.InvalidRequest, fmt.Sprintf("%d is no kind of election", kind))
+		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%d is no kind of election", kind))
 	}
 	l := &t.Partitions[number]
 	leader := b.leader(l)
 	all, _ := b.replicas(l)
 	switch {
 	case kind == electUnclean && leader != noBroker, len(all) > 0 && leader == all[0]:
-		return refuse(kerr.ElectionNotNeeded, fmt.Sprintf("node %d leads it", leader))
+		return protocol.Refuse(kerr.ElectionNotNeeded, fmt.Sprintf("node %d leads it", leader))
 	case kind == electUnclean:
-		return refuse(kerr.EligibleLeadersNotAvailable, "no leader is elected that may lack a committed record")
+		return protocol.Refuse(kerr.EligibleLeadersNotAvailable, "no leader is elected that may lack a committed record")
 	case len(all) == 0:
 		return kerr.PreferredLeaderNotAvailable
 	}
-	if err := q.connection.server.node.TransferLeader(q.connection.ctx, anonymous, l.Name, l.Replicas[0].Node); err != nil {
-		return refuse(kerr.PreferredLeaderNotAvailable, err.Error())
+	if err := q.connection.server.node.TransferLeader(q.connection.ctx, backend.Anonymous, l.Name, l.Replicas[0].Node); err != nil {
+		return protocol.Refuse(kerr.PreferredLeaderNotAvailable, err.Error())
 	}
 	return nil
 }
@@ -148,7 +150,7 @@ func (q *call) describeProducers(m *kmsg.DescribeProducersRequest) *kmsg.Describ
 			one := kmsg.NewDescribeProducersResponseTopicPartition()
 			one.Partition = number
 			err := q.describePartitionProducers(out.Topic, number, &one)
-			one.ErrorCode, one.ErrorMessage = codeOf(err), detailOf(err)
+			one.ErrorCode, one.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 			out.Partitions = append(out.Partitions, one)
 		}
 		r.Topics = append(r.Topics, out)
@@ -157,17 +159,17 @@ func (q *call) describeProducers(m *kmsg.DescribeProducersRequest) *kmsg.Describ
 }
 
 func (q *call) describePartitionProducers(topic string, number int32, out *kmsg.DescribeProducersResponseTopicPartition) error {
-	log, ok := logOf(topic, number)
+	log, ok := backend.LogOf(topic, number)
 	if !ok {
 		return kerr.UnknownTopicOrPartition
 	}
 	s := q.connection.server
-	if b, err := s.node.Bounds(anonymous, log); err != nil {
+	if b, err := s.node.Bounds(backend.Anonymous, log); err != nil {
 		return err
 	} else if !b.Leading {
 		return kerr.NotLeaderForPartition
 	}
-	producers, err := s.node.Producers(q.connection.ctx, anonymous, log)
+	producers, err := s.node.Producers(q.connection.ctx, backend.Anonymous, log)
 	for _, p := range producers {
 		one := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 		one.ProducerID, one.ProducerEpoch, one.LastSequence = int64(p.ID), int32(p.Epoch), lastSequence(p.Next)

@@ -15,6 +15,7 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -26,11 +27,11 @@ var nodeNames = []string{"a", "b", "c"}
 
 func openCluster(t *testing.T, hidden ...string) testServers {
 	t.Helper()
-	return openClusterOver(t, func(_ string, n Node) Node { return n }, hidden...)
+	return openClusterOver(t, func(_ string, n backend.Node) backend.Node { return n }, hidden...)
 }
 
 // openClusterOver opens testServers to what over makes of each node.
-func openClusterOver(t *testing.T, over func(name string, n Node) Node, hidden ...string) testServers {
+func openClusterOver(t *testing.T, over func(name string, n backend.Node) backend.Node, hidden ...string) testServers {
 	t.Helper()
 	peers, listeners := map[string]string{}, map[string]net.Listener{}
 	for _, name := range nodeNames {
@@ -67,7 +68,7 @@ func has(names []string, name string) bool {
 	return false
 }
 
-func openMember(t *testing.T, name string, peers map[string]string, l net.Listener, shown bool, over func(string, Node) Node) *testServer {
+func openMember(t *testing.T, name string, peers map[string]string, l net.Listener, shown bool, over func(string, backend.Node) backend.Node) *testServer {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	kafka, err := net.Listen("tcp", "127.5.0.1:0")
@@ -78,7 +79,7 @@ func openMember(t *testing.T, name string, peers map[string]string, l net.Listen
 	}
 	n, err := node.Open(o)
 	require.NoError(t, err)
-	d := &testServer{T: t, node: n, server: New(over(name, Verbs(n)), Options{Logger: quiet}), address: kafka.Addr().String()}
+	d := &testServer{T: t, node: n, server: New(over(name, backend.Verbs(n)), Options{Logger: quiet}), address: kafka.Addr().String()}
 	fromPeers, others := peer.Split(l)
 	served := make(chan error, 2)
 	go func() { served <- n.ServePeers(fromPeers) }()
@@ -181,7 +182,7 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 }
 
 // silenced is a node that gets no answer from the leaders of what it follows.
-type silenced struct{ Node }
+type silenced struct{ backend.Node }
 
 func (silenced) Info(ctx context.Context, _ node.Caller, _ string) (node.Info, error) {
 	<-ctx.Done()
@@ -193,7 +194,7 @@ func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
 	all["a"].createReplicated("orders", 1, 3)
 	leader, followers := all.leader("orders", 3)
 	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
-	near := followers[0].over(silenced{Verbs(followers[0].node)})
+	near := followers[0].over(silenced{backend.Verbs(followers[0].node)})
 	q := fetchRequest(11, 60_000, 1, 1<<20, 0, "orders")
 	q.Rack = near.node.Name()
 	near.eventually("it has the record", func() bool {
@@ -207,7 +208,7 @@ func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
 
 // lagging is a leader one of whose followers has stored nothing.
 type lagging struct {
-	Node
+	backend.Node
 	behind uint64
 	end    record.Offset
 }
@@ -226,7 +227,7 @@ func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
 	leader.appendDirectly("orders", batchOf(t, record.None, "2"))
 	near := followers[0]
 	for end, sent := range map[record.Offset]int32{0: noBroker, 1: near.id(), 2: near.id()} {
-		d := leader.over(lagging{Verbs(leader.node), uint64(near.id()), end})
+		d := leader.over(lagging{backend.Verbs(leader.node), uint64(near.id()), end})
 		require.Equal(t, sent, d.fetchFrom(near.node.Name()).PreferredReadReplica, "stored up to %d", end)
 	}
 }

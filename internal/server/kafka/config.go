@@ -9,6 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
+	"strandline.dev/internal/server/kafka/settings"
 )
 
 func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeConfigsResponse {
@@ -29,9 +32,9 @@ func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeCon
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
 			out.Configs, err = q.describeBroker(asked, m.IncludeDocumentation)
 		default:
-			err = refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no settings here", asked.ResourceType))
+			err = protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no settings here", asked.ResourceType))
 		}
-		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Resources = append(r.Resources, out)
 	}
 	return r
@@ -47,20 +50,20 @@ const (
 // that mean something or were given.
 func describeTopicConfigs(config *node.Config, names []string, documented bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	var all []kmsg.DescribeConfigsResponseResourceConfig
-	for i := range settings {
-		s := &settings[i]
-		value, given := s.value(config)
-		if names != nil && !slices.Contains(names, s.name) || names == nil && s.rare && !given {
+	for i := range settings.All {
+		s := &settings.All[i]
+		value, given := s.Value(config)
+		if names != nil && !slices.Contains(names, s.Name) || names == nil && s.Rare && !given {
 			continue
 		}
 		out := kmsg.NewDescribeConfigsResponseResourceConfig()
-		out.Name, out.Value, out.ConfigType, out.ReadOnly = s.name, &value, s.kind, s.check == nil
+		out.Name, out.Value, out.ConfigType, out.ReadOnly = s.Name, &value, s.Kind, s.Check == nil
 		out.Source, out.IsDefault = sourceDefault, !given
 		if given {
 			out.Source = sourceTopic
 		}
 		if documented {
-			out.Documentation = &s.note
+			out.Documentation = &s.Note
 		}
 		all = append(all, out)
 	}
@@ -75,7 +78,7 @@ func (q *call) incrementalAlterConfigs(m *kmsg.IncrementalAlterConfigsRequest) *
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = asked.ResourceType, asked.ResourceName
 		err := q.configure(asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *node.Config) error {
-			c.Settings = given(c)
+			c.Settings = settings.Given(c)
 			for j := range asked.Configs {
 				if err := change(c, &asked.Configs[j]); err != nil {
 					return err
@@ -83,7 +86,7 @@ func (q *call) incrementalAlterConfigs(m *kmsg.IncrementalAlterConfigsRequest) *
 			}
 			return nil
 		})
-		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Resources = append(r.Resources, out)
 	}
 	return r
@@ -105,7 +108,7 @@ func (q *call) alterConfigs(m *kmsg.AlterConfigsRequest) *kmsg.AlterConfigsRespo
 			}
 			return nil
 		})
-		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Resources = append(r.Resources, out)
 	}
 	return r
@@ -114,7 +117,7 @@ func (q *call) alterConfigs(m *kmsg.AlterConfigsRequest) *kmsg.AlterConfigsRespo
 // configure changes the settings of a topic as f does.
 func (q *call) configure(kind kmsg.ConfigResourceType, name string, validateOnly bool, f func(*node.Config) error) error {
 	if kind != kmsg.ConfigResourceTypeTopic {
-		return refuse(kerr.InvalidRequest, fmt.Sprintf("settings of %v cannot be changed through this port", kind))
+		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("settings of %v cannot be changed through this port", kind))
 	}
 	t, err := q.topic(name)
 	if err != nil {
@@ -124,22 +127,22 @@ func (q *call) configure(kind kmsg.ConfigResourceType, name string, validateOnly
 	if err := f(&config); err != nil || validateOnly {
 		return err
 	}
-	return q.connection.server.node.ConfigureTopic(q.connection.ctx, anonymous, t.Name, derive(config))
+	return q.connection.server.node.ConfigureTopic(q.connection.ctx, backend.Anonymous, t.Name, settings.Derive(config))
 }
 
 // give sets one setting in c.Settings; nothing means the default.
 func give(c *node.Config, name string, value *string) error {
 	if value == nil {
-		if settingNamed(name) == nil {
-			return refuse(kerr.InvalidConfig, fmt.Sprintf("topics have no setting %q here", name))
+		if settings.Named(name) == nil {
+			return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("topics have no setting %q here", name))
 		}
 		delete(c.Settings, name)
 		return nil
 	}
-	if err := checkSetting(c, name, *value); err != nil {
+	if err := settings.Check(c, name, *value); err != nil {
 		return err
 	}
-	if settingNamed(name).check != nil {
+	if settings.Named(name).Check != nil {
 		c.Settings[name] = *value
 	}
 	return nil
@@ -153,22 +156,22 @@ func change(c *node.Config, asked *kmsg.IncrementalAlterConfigsRequestResourceCo
 		return give(c, name, nil)
 	case kmsg.IncrementalAlterConfigOpSet, kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
 	default:
-		return refuse(kerr.InvalidRequest, fmt.Sprintf("%d is no way to change %s", asked.Op, name))
+		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%d is no way to change %s", asked.Op, name))
 	}
 	if value == nil {
-		return refuse(kerr.InvalidRequest, fmt.Sprintf("%s is set to nothing", name))
+		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%s is set to nothing", name))
 	}
 	if asked.Op == kmsg.IncrementalAlterConfigOpSet {
 		return give(c, name, value)
 	}
-	s := settingNamed(name)
-	if s == nil || s.kind != kmsg.ConfigTypeList {
-		return refuse(kerr.InvalidConfig, fmt.Sprintf("%s is no list that can be added to", name))
+	s := settings.Named(name)
+	if s == nil || s.Kind != kmsg.ConfigTypeList {
+		return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("%s is no list that can be added to", name))
 	}
-	is, _ := s.value(c)
-	all := slices.DeleteFunc(listed(is), func(one string) bool { return slices.Contains(listed(*value), one) })
+	is, _ := s.Value(c)
+	all := slices.DeleteFunc(settings.Listed(is), func(one string) bool { return slices.Contains(settings.Listed(*value), one) })
 	if asked.Op == kmsg.IncrementalAlterConfigOpAppend {
-		all = append(all, listed(*value)...)
+		all = append(all, settings.Listed(*value)...)
 	}
 	return give(c, name, new(strings.Join(all, ",")))
 }

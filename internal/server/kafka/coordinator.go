@@ -11,6 +11,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
 )
 
@@ -57,11 +58,11 @@ func (c *coordinator) now() int64 { return time.Since(c.started).Milliseconds() 
 
 // found makes the log of the offsets, if it is not there.
 func (c *coordinator) found(ctx context.Context) error {
-	_, err := c.server.node.Bounds(system, offsetsLog)
+	_, err := c.server.node.Bounds(backend.System, offsetsLog)
 	if !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
 		return nil // what else is wrong will show where it matters
 	}
-	_, err = c.server.node.CreateLog(ctx, system, offsetsLog, node.Config{})
+	_, err = c.server.node.CreateLog(ctx, backend.System, offsetsLog, node.Config{})
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (c *coordinator) found(ctx context.Context) error {
 // ready returns the term in which this node coordinates, with all offsets
 // loaded, or an error where it does not.
 func (c *coordinator) ready(ctx context.Context) (term uint64, err error) {
-	b, err := c.server.node.Bounds(system, offsetsLog)
+	b, err := c.server.node.Bounds(backend.System, offsetsLog)
 	switch {
 	case errors.Is(err, &record.Refusal{Reason: record.LogNotFound}), errors.Is(err, &record.Refusal{Reason: record.NotLeader}):
 		c.resign()
@@ -107,12 +108,12 @@ func (c *coordinator) ready(ctx context.Context) (term uint64, err error) {
 // confirm returns nil if this node still coordinates in a term, so that what it
 // knows includes all that anybody was told.
 func (c *coordinator) confirm(ctx context.Context, term uint64) error {
-	if _, err := c.server.node.Info(ctx, system, offsetsLog); err != nil {
+	if _, err := c.server.node.Info(ctx, backend.System, offsetsLog); err != nil {
 		return coordinatorError(err)
 	}
 	// A node that has been replaced learns from its successor what is committed,
 	// and has not folded it.
-	b, err := c.server.node.Bounds(system, offsetsLog)
+	b, err := c.server.node.Bounds(backend.System, offsetsLog)
 	if err != nil || !b.Leading || b.Term != term {
 		return kerr.NotCoordinator
 	}
@@ -254,10 +255,10 @@ func (c *coordinator) clean(ctx context.Context, term uint64, now time.Time) err
 
 // deleted reports whether the log that an offset is of is gone.
 func (s *Server) deleted(o offsetOf) bool {
-	log, ok := logOf(o.Topic, o.Partition)
+	log, ok := backend.LogOf(o.Topic, o.Partition)
 	if !ok || o.Log == 0 {
 		return false
 	}
-	l, err := s.node.KnownInfo(anonymous, log)
+	l, err := s.node.KnownInfo(backend.Anonymous, log)
 	return errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) || err == nil && l.ID > o.Log
 }

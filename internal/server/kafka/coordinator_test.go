@@ -12,11 +12,12 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // interrupted is a node that calls a function once, at one moment.
 type interrupted struct {
-	Node
+	backend.Node
 	mu           sync.Mutex
 	beforeAppend func() // to the log of offsets
 	beforeInfo   func() // of the log of offsets
@@ -56,7 +57,7 @@ func (i *interrupted) Info(ctx context.Context, c node.Caller, log string) (node
 // coordinates, and group "billing" has committed offset 1.
 func openInterrupted(t *testing.T) (all testServers, a *interrupted) {
 	nodes := map[string]*interrupted{}
-	all = openClusterOver(t, func(name string, n Node) Node {
+	all = openClusterOver(t, func(name string, n backend.Node) backend.Node {
 		nodes[name] = &interrupted{Node: n}
 		return nodes[name]
 	})
@@ -119,7 +120,7 @@ func TestTheOffsetsOfAGroupWithMembersOutliveItsCoordinator(t *testing.T) {
 
 // created notes what logs are created with.
 type created struct {
-	Node
+	backend.Node
 	configs chan node.Config
 }
 
@@ -132,7 +133,7 @@ func (n created) CreateLog(ctx context.Context, c node.Caller, name string, conf
 // is told has as many for ever as the cluster had nodes when a group first committed.
 func TestTheLogOfOffsetsIsToldNoNumberOfReplicas(t *testing.T) {
 	d := openNew(t)
-	n := created{Verbs(d.node), make(chan node.Config, 1)}
+	n := created{backend.Verbs(d.node), make(chan node.Config, 1)}
 	d.over(n).raw().coordinated()
 	require.Equal(t, node.Config{}, <-n.configs)
 }

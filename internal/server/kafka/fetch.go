@@ -13,6 +13,9 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
+	"strandline.dev/internal/server/kafka/readers"
 )
 
 // fetch is a Fetch request that is being answered. Batches go to the client
@@ -28,7 +31,7 @@ type fetch struct {
 	charged    int64 // taken from the budget of answers
 	// readers stand behind what is sent, and done gives the memory of chunks
 	// back that are used up; both wait until it is sent.
-	readers []*keptReader
+	readers []*readers.Kept
 	done    []func()
 }
 
@@ -66,7 +69,7 @@ func (q *call) answerFetch() error {
 	f.parts = make([]fetchPart, n)
 	f.collect()
 	for _, r := range f.readers {
-		r.readAhead(f.call.connection.server.stopping, f.call.connection.server.fetches)
+		r.ReadAhead(f.call.connection.server.stopping, f.call.connection.server.fetches)
 	}
 	err := f.send()
 	f.finish(err == nil)
@@ -107,7 +110,7 @@ func (f *fetch) inTouch() bool {
 		asking.add(func() {
 			ctx, cancel := context.WithTimeout(f.call.connection.ctx, touchTime)
 			defer cancel()
-			if _, err := f.call.connection.server.node.Info(ctx, anonymous, part.log); err != nil {
+			if _, err := f.call.connection.server.node.Info(ctx, backend.Anonymous, part.log); err != nil {
 				part.code = kerr.NotLeaderForPartition.Code
 			}
 		})
@@ -144,7 +147,7 @@ func (f *fetch) gather(ctx context.Context) {
 			at++
 			*part = fetchPart{nearer: noBroker}
 			if err := f.fill(ctx, part, t.Topic, &t.Partitions[j]); err != nil {
-				part.code, part.runs, part.bytes, f.failed = codeOf(err), nil, 0, true
+				part.code, part.runs, part.bytes, f.failed = protocol.CodeOf(err), nil, 0, true
 			}
 			f.bytes += part.bytes
 		}
@@ -156,12 +159,12 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	if s.isOffsetsTopic(topic, p.Partition) {
 		return part.fillInternal(p.FetchOffset)
 	}
-	log, ok := logOf(topic, p.Partition)
+	log, ok := backend.LogOf(topic, p.Partition)
 	if !ok {
 		return kerr.UnknownTopicOrPartition
 	}
 	part.log = log
-	if part.bounds, err = s.node.Bounds(anonymous, log); err != nil {
+	if part.bounds, err = s.node.Bounds(backend.Anonymous, log); err != nil {
 		return err
 	}
 	if err := checkEpoch(part.bounds, p.CurrentLeaderEpoch); err != nil {
@@ -189,12 +192,12 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	if at == part.bounds.End || limit <= 0 && f.bytes > 0 {
 		return nil
 	}
-	r, err := s.readers.open(ctx, log, part.bounds.ID, at)
+	r, err := s.readers.Open(ctx, log, part.bounds.ID, at)
 	if err != nil {
 		return err
 	}
 	if err := f.read(ctx, part, r, limit); err != nil {
-		r.close()
+		r.Close()
 		return err
 	}
 	f.readers = append(f.readers, r)
@@ -210,7 +213,7 @@ func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record
 		return noBroker
 	}
 	brokers := f.call.brokers()
-	l, err := f.call.connection.server.node.KnownInfo(anonymous, log)
+	l, err := f.call.connection.server.node.KnownInfo(backend.Anonymous, log)
 	if err != nil {
 		return noBroker
 	}
@@ -219,7 +222,7 @@ func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record
 		if other, ok := brokers.find(id); !ok || other.rack != f.request.Rack || id == brokers.self {
 			continue
 		}
-		ends, err := f.call.connection.server.node.StoredBy(ctx, anonymous, log)
+		ends, err := f.call.connection.server.node.StoredBy(ctx, backend.Anonymous, log)
 		if end, known := ends[uint64(id)]; err == nil && known && (end > at || end >= b.End) {
 			return id
 		}
@@ -227,19 +230,16 @@ func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record
 	return noBroker
 }
 
-// chunkCost is what a chunk takes of the budget of answers.
-const chunkCost = 1<<20 + 256<<10
-
 // read takes batches from a reader up to limit. The first chunk is free, as a
 // fetch must always get on; those behind it are taken while the budget lasts.
-func (f *fetch) read(ctx context.Context, part *fetchPart, r *keptReader, limit int) error {
+func (f *fetch) read(ctx context.Context, part *fetchPart, r *readers.Kept, limit int) error {
 	for part.bytes < limit || part.bytes == 0 && f.bytes == 0 {
-		if len(r.left) == 0 {
+		if len(r.Left) == 0 {
 			if done, err := f.more(ctx, r, f.bytes+part.bytes == 0); done || err != nil {
 				return err
 			}
 		}
-		runs, n, done := r.take(part.runs, limit-part.bytes, f.bytes+part.bytes == 0)
+		runs, n, done := r.Take(part.runs, limit-part.bytes, f.bytes+part.bytes == 0)
 		part.runs = runs
 		part.bytes += n
 		if done == nil {
@@ -252,18 +252,18 @@ func (f *fetch) read(ctx context.Context, part *fetchPart, r *keptReader, limit 
 
 // more lets a reader begin its next chunk, which costs nothing if it is free.
 // Done: there is none, or the budget does not allow for it.
-func (f *fetch) more(ctx context.Context, r *keptReader, free bool) (done bool, err error) {
-	if r.takeAhead() {
-		f.charged += chunkCost
+func (f *fetch) more(ctx context.Context, r *readers.Kept, free bool) (done bool, err error) {
+	if r.TakeAhead() {
+		f.charged += readers.ChunkCost
 		return false, nil
 	}
 	if !free {
-		if !f.call.connection.server.fetches.TryAcquire(chunkCost) {
+		if !f.call.connection.server.fetches.TryAcquire(readers.ChunkCost) {
 			return true, nil
 		}
-		f.charged += chunkCost
+		f.charged += readers.ChunkCost
 	}
-	err = r.fill(ctx)
+	err = r.Fill(ctx)
 	if errors.Is(err, io.EOF) {
 		return true, nil
 	}
@@ -289,7 +289,7 @@ func (f *fetch) await(ctx context.Context) {
 		if part.internal {
 			continue
 		}
-		changed, err := f.call.connection.server.node.Changed(anonymous, part.log, part.bounds)
+		changed, err := f.call.connection.server.node.Changed(backend.Anonymous, part.log, part.bounds)
 		if err != nil || changed == nil {
 			return
 		}
@@ -309,11 +309,11 @@ func (f *fetch) await(ctx context.Context) {
 // for the next request, if this one was sent.
 func (f *fetch) finish(sent bool) {
 	for _, r := range f.readers {
-		if b, err := f.call.connection.server.node.Bounds(anonymous, r.log); sent && err == nil && r.next < b.End {
-			f.call.connection.server.readers.keep(r)
+		if b, err := f.call.connection.server.node.Bounds(backend.Anonymous, r.Log); sent && err == nil && r.Next < b.End {
+			f.call.connection.server.readers.Keep(r)
 			continue
 		}
-		r.close()
+		r.Close()
 	}
 	for _, done := range f.done {
 		done()

@@ -16,6 +16,7 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/readers"
 )
 
 // fetchRequest asks for partition 0 of topics, from an offset each.
@@ -76,7 +77,7 @@ func TestALongLogIsFetchedPieceByPieceWithoutAGap(t *testing.T) {
 			require.NotEmpty(t, run)
 			require.LessOrEqual(t, len(run), max(int(min(limit, MaxFetchBytes)), 100_200), "the limit holds, but for a first batch")
 			got = append(got, run...)
-			next = int64(lastBatch(run).End())
+			next = int64(readers.LastBatch(run).End())
 		}
 		require.Equal(t, stored, got, "in pieces of %d", limit)
 		_ = c.Close()
@@ -278,13 +279,13 @@ func TestReadersThatNobodyComesBackToAreClosed(t *testing.T) {
 	c := d.raw()
 	r := c.fetch(fetchRequest(11, 0, 1, 1<<20, 0, "long"))
 	require.NotEmpty(t, r.Topics[0].Partitions[0].RecordBatches)
-	require.Eventually(t, func() bool {
-		d.server.readers.mu.Lock()
-		defer d.server.readers.mu.Unlock()
-		return len(d.server.readers.all) == 1
-	}, 10*time.Second, time.Millisecond)
-	d.server.readers.expire(time.Now().Add(keptReaderTime + time.Second))
-	require.Empty(t, d.server.readers.all)
+	waiting := func() int {
+		n, _ := d.server.readers.Waiting()
+		return n
+	}
+	require.Eventually(t, func() bool { return waiting() == 1 }, 10*time.Second, time.Millisecond)
+	d.server.readers.Expire(time.Now().Add(readers.KeptTime + time.Second))
+	require.Zero(t, waiting())
 }
 
 func TestTheNextAnswerIsReadWhileOneIsSentAndGivenBackIfNobodyComes(t *testing.T) {
@@ -298,24 +299,20 @@ func TestTheNextAnswerIsReadWhileOneIsSentAndGivenBackIfNobodyComes(t *testing.T
 	run := r.Topics[0].Partitions[0].RecordBatches
 	require.Greater(t, len(run), 5<<20)
 	waiting := func() int {
-		d.server.readers.mu.Lock()
-		defer d.server.readers.mu.Unlock()
-		if len(d.server.readers.all) == 0 || d.server.readers.all[0].ahead == nil {
-			return 0
-		}
-		return len(d.server.readers.all[0].ahead.chunks)
+		_, chunks := d.server.readers.Waiting()
+		return chunks
 	}
 	require.Eventually(t, func() bool {
-		return waiting() >= 5 && d.server.fetches.Used() == int64(waiting()*chunkCost)
+		return waiting() >= 5 && d.server.fetches.Used() == int64(waiting()*readers.ChunkCost)
 	}, 10*time.Second, time.Millisecond, "it counts against the budget")
-	d.server.readers.expire(time.Now().Add(keptReaderTime + time.Second))
+	d.server.readers.Expire(time.Now().Add(readers.KeptTime + time.Second))
 	require.Zero(t, d.server.fetches.Used())
-	require.NotEmpty(t, c.fetch(fetchRequest(11, 0, 1, 6<<20, int64(lastBatch(run).End()), "long")).Topics[0].Partitions[0].RecordBatches)
+	require.NotEmpty(t, c.fetch(fetchRequest(11, 0, 1, 6<<20, int64(readers.LastBatch(run).End()), "long")).Topics[0].Partitions[0].RecordBatches)
 }
 
 func TestALongLogIsFetchedWithNextToNoBudget(t *testing.T) {
 	memory := budget.New(DefaultMemory)
-	memory.Fetches = budget.NewPool(2 * chunkCost)
+	memory.Fetches = budget.NewPool(2 * readers.ChunkCost)
 	d := open(t, t.TempDir(), Options{Memory: memory})
 	d.create("long", 1)
 	for range 100 {
@@ -323,7 +320,7 @@ func TestALongLogIsFetchedWithNextToNoBudget(t *testing.T) {
 	}
 	c := d.raw()
 	var got []byte
-	for next := int64(0); next < 100; next = int64(lastBatch(got).End()) {
+	for next := int64(0); next < 100; next = int64(readers.LastBatch(got).End()) {
 		run := c.fetch(fetchRequest(11, 0, 1, 8<<20, next, "long")).Topics[0].Partitions[0].RecordBatches
 		require.NotEmpty(t, run)
 		got = append(got, run...)

@@ -14,7 +14,9 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 // text is what an optional string says; nothing is empty.
@@ -40,11 +42,11 @@ func (q *call) findCoordinator(m *kmsg.FindCoordinatorRequest) *kmsg.FindCoordin
 	for _, key := range keys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
 		c.Key, c.NodeID, c.Host, c.Port = key, b.id, b.host, b.port
-		c.ErrorCode, c.ErrorMessage = codeOf(err), detailOf(err)
+		c.ErrorCode, c.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Coordinators = append(r.Coordinators, c)
 	}
 	r.NodeID, r.Host, r.Port = b.id, b.host, b.port
-	r.ErrorCode, r.ErrorMessage = codeOf(err), detailOf(err)
+	r.ErrorCode, r.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 	return r
 }
 
@@ -55,15 +57,15 @@ func (q *call) coordinator(kind int8) (broker, error) {
 	case coordinatesGroups:
 	case coordinatesTransactions:
 		// The one code that every client takes for final.
-		return broker{}, refuse(kerr.TransactionalIDAuthorizationFailed, "there are no transactions here")
+		return broker{}, protocol.Refuse(kerr.TransactionalIDAuthorizationFailed, "there are no transactions here")
 	default:
-		return broker{}, refuse(kerr.InvalidRequest, "only groups are coordinated here")
+		return broker{}, protocol.Refuse(kerr.InvalidRequest, "only groups are coordinated here")
 	}
 	if err := q.connection.server.groups.found(q.connection.ctx); err != nil {
-		return broker{}, refuse(kerr.CoordinatorNotAvailable, err.Error())
+		return broker{}, protocol.Refuse(kerr.CoordinatorNotAvailable, err.Error())
 	}
 	brokers := q.brokers()
-	l, err := q.connection.server.node.KnownInfo(system, offsetsLog)
+	l, err := q.connection.server.node.KnownInfo(backend.System, offsetsLog)
 	if err != nil {
 		l = node.Info{Name: offsetsLog}
 	}
@@ -72,10 +74,10 @@ func (q *call) coordinator(kind int8) (broker, error) {
 		return b, nil
 	}
 	if leader != noBroker {
-		return broker{}, refuse(kerr.CoordinatorNotAvailable,
+		return broker{}, protocol.Refuse(kerr.CoordinatorNotAvailable,
 			fmt.Sprintf("node %d leads the log of consumer offsets, and is down or has no Kafka port for clients of other nodes", leader))
 	}
-	return broker{}, refuse(kerr.CoordinatorNotAvailable, "the log of consumer offsets has no leader at the moment")
+	return broker{}, protocol.Refuse(kerr.CoordinatorNotAvailable, "the log of consumer offsets has no leader at the moment")
 }
 
 func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
@@ -100,7 +102,7 @@ func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 		a = wait(q, answers, func(err error) group.Joined { return group.Joined{Err: err, MemberID: j.MemberID} })
 	}
 	r := kmsg.NewPtrJoinGroupResponse()
-	r.ErrorCode, r.Generation, r.LeaderID, r.MemberID = codeOf(a.Err), a.Generation, a.Leader, a.MemberID
+	r.ErrorCode, r.Generation, r.LeaderID, r.MemberID = protocol.CodeOf(a.Err), a.Generation, a.Leader, a.MemberID
 	r.Protocol = &a.Protocol
 	if a.Err != nil {
 		r.Generation = -1
@@ -166,7 +168,7 @@ func (q *call) syncGroup(m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 		a = wait(q, answers, func(err error) group.Synced { return group.Synced{Err: err} })
 	}
 	r := kmsg.NewPtrSyncGroupResponse()
-	r.ErrorCode, r.MemberAssignment = codeOf(a.Err), a.Share
+	r.ErrorCode, r.MemberAssignment = protocol.CodeOf(a.Err), a.Share
 	if a.Err == nil {
 		r.ProtocolType, r.Protocol = &a.ProtocolType, &a.Protocol
 	}
@@ -193,7 +195,7 @@ func (q *call) inGroup(id string, f func(g *group.Group, now int64) error) error
 
 func (q *call) heartbeat(m *kmsg.HeartbeatRequest) *kmsg.HeartbeatResponse {
 	r := kmsg.NewPtrHeartbeatResponse()
-	r.ErrorCode = codeOf(q.inGroup(m.Group, func(g *group.Group, now int64) error {
+	r.ErrorCode = protocol.CodeOf(q.inGroup(m.Group, func(g *group.Group, now int64) error {
 		return g.Heartbeat(now, m.MemberID, text(m.InstanceID), m.Generation)
 	}))
 	return r
@@ -221,7 +223,7 @@ func (q *call) leaveGroup(m *kmsg.LeaveGroupRequest) *kmsg.LeaveGroupResponse {
 	for _, l := range leaving {
 		err := q.inGroup(m.Group, func(g *group.Group, now int64) error { return g.Leave(now, l.MemberID, text(l.InstanceID)) })
 		out := kmsg.NewLeaveGroupResponseMember()
-		out.MemberID, out.InstanceID, out.ErrorCode = l.MemberID, l.InstanceID, codeOf(err)
+		out.MemberID, out.InstanceID, out.ErrorCode = l.MemberID, l.InstanceID, protocol.CodeOf(err)
 		r.Members = append(r.Members, out)
 		if m.Version < 3 || errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.CoordinatorNotAvailable) {
 			r.ErrorCode = out.ErrorCode
@@ -242,7 +244,7 @@ func (q *call) offsetCommit(m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitRespo
 			if err == nil {
 				err = checkCommit(&t, &p)
 			}
-			if codes[at] = codeOf(err); err == nil {
+			if codes[at] = protocol.CodeOf(err); err == nil {
 				change.Commits = append(change.Commits, offsetCommit{
 					Topic: at.topic, Partition: at.number, committed: committed{
 						Offset: p.Offset, Log: t.Partitions[p.Partition].ID, Epoch: p.LeaderEpoch, Metadata: text(p.Metadata),
@@ -251,7 +253,7 @@ func (q *call) offsetCommit(m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitRespo
 			}
 		}
 	}
-	failed := codeOf(q.commit(m, change))
+	failed := protocol.CodeOf(q.commit(m, change))
 	for i := range m.Topics {
 		t := kmsg.NewOffsetCommitResponseTopic()
 		t.Topic = m.Topics[i].Topic
@@ -369,7 +371,7 @@ func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic
 	if err == nil {
 		err = s.groups.confirm(q.connection.ctx, term)
 	}
-	r.ErrorCode = codeOf(err)
+	r.ErrorCode = protocol.CodeOf(err)
 	known := map[partition]committed{}
 	if err == nil {
 		if g := s.groups.offsets.of(id); g != nil {

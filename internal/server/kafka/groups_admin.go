@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/server/kafka/group"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 // describe tells what a group is, with its members or without.
@@ -34,7 +35,7 @@ func (q *call) describeGroups(m *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroup
 	for _, id := range m.Groups {
 		out := kmsg.NewDescribeGroupsResponseGroup()
 		d, _, err := q.describe(id)
-		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, codeOf(err), string(d.State), d.ProtocolType, d.Protocol
+		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, protocol.CodeOf(err), string(d.State), d.ProtocolType, d.Protocol
 		out.AuthorizedOperations = noOperations
 		for _, member := range d.Members {
 			one := kmsg.NewDescribeGroupsResponseGroupMember()
@@ -61,12 +62,12 @@ func (q *call) listGroups(m *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
 	r := kmsg.NewPtrListGroupsResponse()
 	c := q.connection.server.groups
 	if err := c.found(q.connection.ctx); err != nil {
-		r.ErrorCode = codeOf(err)
+		r.ErrorCode = protocol.CodeOf(err)
 		return r
 	}
 	if _, err := c.ready(q.connection.ctx); err != nil {
 		if err != kerr.NotCoordinator {
-			r.ErrorCode = codeOf(err)
+			r.ErrorCode = protocol.CodeOf(err)
 		}
 		return r // somebody else has them all
 	}
@@ -127,7 +128,7 @@ func (q *call) offsetDelete(m *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteRespo
 	if err == nil && len(change.Remove) > 0 {
 		err = coordinatorError(q.connection.server.groups.offsets.write(q.connection.ctx, term, change))
 	}
-	if r.ErrorCode = codeOf(err); err != nil {
+	if r.ErrorCode = protocol.CodeOf(err); err != nil {
 		r.Topics = nil
 	}
 	return r
@@ -149,7 +150,7 @@ func (q *call) deleteGroups(m *kmsg.DeleteGroupsRequest) *kmsg.DeleteGroupsRespo
 				Group: id, Time: time.Now().UnixMilli(), Delete: true,
 			}))
 		}
-		out.Group, out.ErrorCode = id, codeOf(err)
+		out.Group, out.ErrorCode = id, protocol.CodeOf(err)
 		r.Groups = append(r.Groups, out)
 	}
 	return r

@@ -5,6 +5,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // offsetsTopic is what Kafka's tools call the log of committed offsets. It is
@@ -13,7 +14,7 @@ import (
 const offsetsTopic = "__consumer_offsets"
 
 func (q *call) offsetsTopic(b *brokers) (kmsg.MetadataResponseTopic, bool) {
-	l, err := q.connection.server.node.KnownInfo(system, offsetsLog)
+	l, err := q.connection.server.node.KnownInfo(backend.System, offsetsLog)
 	if err != nil {
 		return kmsg.MetadataResponseTopic{}, false // nothing has been committed yet
 	}
@@ -27,7 +28,7 @@ func (s *Server) isOffsetsTopic(topic string, partition int32) bool {
 	if topic != offsetsTopic || partition != 0 {
 		return false
 	}
-	_, err := s.node.KnownInfo(system, offsetsLog)
+	_, err := s.node.KnownInfo(backend.System, offsetsLog)
 	return err == nil
 }
 

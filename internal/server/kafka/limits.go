@@ -86,12 +86,6 @@ const (
 	// away that wait for more.
 	touchTime = 2 * time.Second
 
-	// maxKeptReaders bounds the readers that wait for a Fetch to go on
-	// where they stand, and keptReaderTime how long each waits: a reader holds
-	// some MiB and keeps its segment from being used again.
-	maxKeptReaders = 64
-	keptReaderTime = 2 * time.Second
-
 	// maxTimeScan bounds how far a lookup by time goes through records whose
 	// own times are earlier.
 	maxTimeScan = 16 << 20

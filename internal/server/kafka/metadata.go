@@ -2,38 +2,25 @@ package kafkaserver
 
 import (
 	"errors"
-	"regexp"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 // noOperations stands for "rights were not asked for".
 const noOperations = -1 << 31
 
-// topicName is what a topic may be called.
-var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
-
-// logOf names the log that holds a partition, and reports whether there can be
-// one: the system's own logs are no topics, nor are partitions.
-func logOf(topic string, partition int32) (log string, ok bool) {
-	if topic == "" || node.IsSystem(topic) || strings.Contains(topic, "/") || partition < 0 {
-		return "", false
-	}
-	return cluster.PartitionLog(topic, partition), true
-}
-
 // topic finds a topic by name. The error is a *record.Refusal.
 func (q *call) topic(name string) (node.Topic, error) {
-	if _, ok := logOf(name, 0); !ok {
+	if _, ok := backend.LogOf(name, 0); !ok {
 		return node.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
 	}
-	return q.connection.server.node.Topic(q.connection.ctx, anonymous, name)
+	return q.connection.server.node.Topic(q.connection.ctx, backend.Anonymous, name)
 }
 
 func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
@@ -50,7 +37,7 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 	// No topics at all mean every topic in version 0, and none later, where
 	// null means every one.
 	if m.Topics == nil || m.Version == 0 && len(m.Topics) == 0 {
-		all, err := s.node.Topics(q.connection.ctx, anonymous)
+		all, err := s.node.Topics(q.connection.ctx, backend.Anonymous)
 		if err != nil {
 			s.logger.Warn("could not list topics", "error", err)
 		}
@@ -84,11 +71,11 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 
 // autoCreate makes a topic that somebody has asked for, as Kafka does by default.
 func (q *call) autoCreate(name string) (node.Topic, error) {
-	if _, ok := logOf(name, 0); !ok || !topicName.MatchString(name) {
+	if _, ok := backend.LogOf(name, 0); !ok || !backend.TopicName.MatchString(name) {
 		return node.Topic{}, kerr.InvalidTopicException
 	}
 	s := q.connection.server
-	t, err := s.node.CreateTopic(q.connection.ctx, anonymous, name, 1, node.Config{}, nil)
+	t, err := s.node.CreateTopic(q.connection.ctx, backend.Anonymous, name, 1, node.Config{}, nil)
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
 		return q.topic(name) // somebody else was faster
 	}
@@ -109,8 +96,8 @@ func (q *call) askedFor(name *string, id topicID) (node.Topic, error) {
 // noTopic says what is wrong with a topic that was asked for.
 func noTopic(asked *kmsg.MetadataRequestTopic, err error) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
-	out.Topic, out.TopicID, out.ErrorCode, out.AuthorizedOperations = asked.Topic, asked.TopicID, codeOf(err), noOperations
-	if asked.Topic != nil && !topicName.MatchString(*asked.Topic) {
+	out.Topic, out.TopicID, out.ErrorCode, out.AuthorizedOperations = asked.Topic, asked.TopicID, protocol.CodeOf(err), noOperations
+	if asked.Topic != nil && !backend.TopicName.MatchString(*asked.Topic) {
 		out.ErrorCode = kerr.InvalidTopicException.Code
 	}
 	return out

@@ -17,6 +17,7 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // offsetsLog keeps what consumer groups have committed. Who leads it
@@ -53,7 +54,7 @@ const (
 // so far. Otherwise a commit that waited while another node coordinated for a
 // moment would undo what that node has acknowledged since.
 type offsets struct {
-	node Node
+	node backend.Node
 
 	mu      sync.Mutex
 	state   commits
@@ -71,7 +72,7 @@ type offsetWrite struct {
 	done   chan<- error // has room for the answer
 }
 
-func newOffsets(n Node) *offsets { return &offsets{node: n, state: newCommits()} }
+func newOffsets(n backend.Node) *offsets { return &offsets{node: n, state: newCommits()} }
 
 // load folds all that the log has when a leadership of this node begins.
 func (o *offsets) load(ctx context.Context, term uint64) error {
@@ -188,7 +189,7 @@ func (o *offsets) append(term uint64, changes []offsetChange) error {
 			if err := o.catchUp(ctx); err != nil {
 				return err
 			}
-			if b, err := o.node.Bounds(system, offsetsLog); err != nil || b.Term != term {
+			if b, err := o.node.Bounds(backend.System, offsetsLog); err != nil || b.Term != term {
 				return kerr.NotCoordinator
 			}
 			continue
@@ -237,9 +238,9 @@ func encodeChanges(changes []offsetChange) (record.Batch, error) {
 }
 
 // appendTo appends a batch if the log ends at an offset, and waits.
-func appendTo(ctx context.Context, n Node, log string, end record.Offset, batch record.Batch) error {
+func appendTo(ctx context.Context, n backend.Node, log string, end record.Offset, batch record.Batch) error {
 	answers := make(chan sequence.Answer, 1)
-	n.Append(system, log, &sequence.Append{
+	n.Append(backend.System, log, &sequence.Append{
 		ExpectedEnd: end, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch), Atomic: true,
 	}, func(a sequence.Answer) { answers <- a })
 	select {
@@ -255,7 +256,7 @@ func appendTo(ctx context.Context, n Node, log string, end record.Offset, batch 
 
 // catchUp folds every record that is committed now.
 func (o *offsets) catchUp(ctx context.Context) error {
-	info, err := o.node.Info(ctx, system, offsetsLog)
+	info, err := o.node.Info(ctx, backend.System, offsetsLog)
 	if err != nil {
 		return err
 	}
@@ -268,7 +269,7 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	if o.next >= info.End {
 		return nil
 	}
-	r, err := o.node.Read(ctx, system, offsetsLog, node.ReadRequest{
+	r, err := o.node.Read(ctx, backend.System, offsetsLog, node.ReadRequest{
 		From: node.From{Kind: node.FromOffset, Offset: o.next}, Until: info.End,
 	})
 	if err != nil {
@@ -326,7 +327,7 @@ func (o *offsets) checkpoint() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
 	defer cancel()
-	if _, _, err := o.node.Trim(ctx, system, offsetsLog, begin, false); err != nil {
+	if _, _, err := o.node.Trim(ctx, backend.System, offsetsLog, begin, false); err != nil {
 		return err
 	}
 	o.mu.Lock()

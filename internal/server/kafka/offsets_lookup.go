@@ -11,6 +11,8 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 // Special times of ListOffsets.
@@ -36,7 +38,7 @@ func (q *call) listOffsets(m *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse
 			out.Partition, out.Offset, out.Timestamp, out.LeaderEpoch = p.Partition, -1, -1, -1
 			looking.add(func() {
 				if err := q.listOffset(t.Topic, p, out); err != nil {
-					out.ErrorCode, out.Offset, out.Timestamp = codeOf(err), -1, -1
+					out.ErrorCode, out.Offset, out.Timestamp = protocol.CodeOf(err), -1, -1
 				}
 			})
 		}
@@ -79,20 +81,20 @@ func (l lookups) run() {
 // not know it without asking; what they would answer looks like a truncated log.
 func (q *call) complete(topic string, partition, epoch int32) (log string, b node.Bounds, err error) {
 	s := q.connection.server
-	log, ok := logOf(topic, partition)
+	log, ok := backend.LogOf(topic, partition)
 	if !ok {
 		return "", b, kerr.UnknownTopicOrPartition
 	}
-	if b, err = s.node.Bounds(anonymous, log); err != nil {
+	if b, err = s.node.Bounds(backend.Anonymous, log); err != nil {
 		return "", b, err
 	}
 	if err := checkEpoch(b, epoch); err != nil {
 		return "", b, err
 	}
-	if _, err = s.node.Info(q.connection.ctx, anonymous, log); err != nil {
+	if _, err = s.node.Info(q.connection.ctx, backend.Anonymous, log); err != nil {
 		return "", b, err
 	}
-	b, err = s.node.Bounds(anonymous, log)
+	b, err = s.node.Bounds(backend.Anonymous, log)
 	return log, b, err
 }
 
@@ -114,7 +116,7 @@ func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition
 	case p.Timestamp == timeEarliest, p.Timestamp == timeEarliestLocal:
 		out.Offset = int64(b.Start)
 	case p.Timestamp == timeNewest:
-		found, err := q.connection.server.newest.find(q.connection.ctx, log, b)
+		found, err := q.connection.server.newest.Find(q.connection.ctx, log, b)
 		if err != nil {
 			return err
 		}
@@ -141,7 +143,7 @@ func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition
 // begins there misses nothing that a longer search would have found.
 func (s *Server) firstSince(ctx context.Context, log string, unixMs int64) (record.Record, error) {
 	none := record.Record{Offset: -1, Timestamp: -1}
-	r, err := s.node.Read(ctx, anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromTime, Time: unixMs}, Until: node.NoOffset})
+	r, err := s.node.Read(ctx, backend.Anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromTime, Time: unixMs}, Until: node.NoOffset})
 	if err != nil {
 		return none, err
 	}
@@ -198,7 +200,7 @@ func (q *call) offsetForLeaderEpoch(m *kmsg.OffsetForLeaderEpochRequest) *kmsg.O
 			looking.add(func() {
 				epoch, end, err := q.endOfEpoch(t.Topic, p)
 				if err != nil {
-					out.ErrorCode = codeOf(err)
+					out.ErrorCode = protocol.CodeOf(err)
 					return
 				}
 				out.LeaderEpoch, out.EndOffset = epoch, int64(end)
@@ -244,7 +246,7 @@ func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopic
 
 // batchAt reads the header of the batch that holds an offset.
 func (s *Server) batchAt(ctx context.Context, log string, at record.Offset) (record.Batch, error) {
-	r, err := s.node.Read(ctx, anonymous, log, node.ReadRequest{
+	r, err := s.node.Read(ctx, backend.Anonymous, log, node.ReadRequest{
 		From: node.From{Kind: node.FromOffset, Offset: at}, Until: at + 1, MaxRecords: 1,
 	})
 	if err != nil {

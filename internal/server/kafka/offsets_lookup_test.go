@@ -12,12 +12,13 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // behind is a node that knows only the first of the records in its log before it
 // has asked, as one does that has just been elected, or replaced, or follows.
 type behind struct {
-	Node
+	backend.Node
 	asked atomic.Bool
 }
 
@@ -41,7 +42,7 @@ func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
 	d.appendDirectly("orders", batchOf(t, record.None, "b"))
 	b, err := d.node.Bounds(node.Caller{}, "orders")
 	require.NoError(t, err)
-	lagging := &behind{Node: Verbs(d.node)}
+	lagging := &behind{Node: backend.Verbs(d.node)}
 	again := d.over(lagging)
 
 	require.EqualValues(t, 2, again.endOfEpoch(int32(b.Term)).EndOffset, "a consumer that has read both sees no truncation")
@@ -60,7 +61,7 @@ func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
 
 // together is a node that makes sure of several logs only when all are asked for.
 type together struct {
-	Node
+	backend.Node
 	missing atomic.Int32
 	all     chan struct{}
 }
@@ -81,7 +82,7 @@ func TestOffsetsOfManyPartitionsAreLookedUpAtTheSameTime(t *testing.T) {
 	d := openNew(t)
 	const partitions = 20
 	d.create("orders", partitions)
-	n := &together{Node: Verbs(d.node), all: make(chan struct{})}
+	n := &together{Node: backend.Verbs(d.node), all: make(chan struct{})}
 	n.missing.Store(partitions)
 	q := kmsg.NewPtrListOffsetsRequest()
 	q.Version = 6

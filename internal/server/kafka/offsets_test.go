@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // commitOf is a commit of partition 0 of topic "orders".
@@ -17,15 +18,15 @@ func commitOf(group string, offset, unixMs int64) offsetChange {
 // offsetsOf makes the log of offsets, and what a coordinator holds of it.
 func (d *testServer) offsetsOf() (*offsets, uint64) {
 	d.Helper()
-	_, err := d.node.CreateLog(d.Context(), system, offsetsLog, node.Config{})
+	_, err := d.node.CreateLog(d.Context(), backend.System, offsetsLog, node.Config{})
 	require.NoError(d, err)
 	return d.anotherOffsets()
 }
 
 func (d *testServer) anotherOffsets() (*offsets, uint64) {
 	d.Helper()
-	o := newOffsets(Verbs(d.node))
-	b, err := d.node.Bounds(system, offsetsLog)
+	o := newOffsets(backend.Verbs(d.node))
+	b, err := d.node.Bounds(backend.System, offsetsLog)
 	require.NoError(d, err)
 	require.NoError(d, o.load(d.Context(), b.Term))
 	return o, b.Term
@@ -43,7 +44,7 @@ func TestTheLogOfOffsetsDoesNotGrowWithTheNumberOfCommits(t *testing.T) {
 		require.NoError(t, o.append(term, all))
 	}
 	require.NoError(t, o.checkpoint())
-	b, err := d.node.Bounds(system, offsetsLog)
+	b, err := d.node.Bounds(backend.System, offsetsLog)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, b.End-b.Start, "a record for each group is left")
 

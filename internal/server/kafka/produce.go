@@ -10,6 +10,9 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
+	"strandline.dev/internal/server/kafka/settings"
 )
 
 // produced is a Produce request whose batches are with their logs.
@@ -81,20 +84,20 @@ func (q *call) produce() {
 func (part *producedPart) hand(p *produced, topic string, partition int32, records []byte) {
 	part.of = p
 	s := p.call.connection.server
-	log, ok := logOf(topic, partition)
+	log, ok := backend.LogOf(topic, partition)
 	if topic == offsetsTopic {
 		part.code = kerr.InvalidTopicException.Code
 	} else if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code
 	} else if err := part.check(p, records); err != nil {
-		part.answer.Refusal, part.code = err, produceCode(err)
+		part.answer.Refusal, part.code = err, protocol.ProduceCode(err)
 		if batch, _, err := record.Split(records); err == nil && batch.Damaged() {
 			part.code = kerr.CorruptMessage.Code
 		}
 	} else if code := p.refused(); code != 0 {
 		part.code = code
 	} else if err := part.apply(s, s.node.ConfigOf(log)); err != nil {
-		part.answer.Refusal, part.code = err, produceCode(err)
+		part.answer.Refusal, part.code = err, protocol.ProduceCode(err)
 	}
 	if part.code != 0 {
 		p.settled()
@@ -104,10 +107,10 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	part.log = log
 	s.metrics.produced.Add(float64(len(records)))
 	if p.request.Acks == acksLeader {
-		s.node.AppendEarly(anonymous, log, &part.append, part.take, part.settle)
+		s.node.AppendEarly(backend.Anonymous, log, &part.append, part.take, part.settle)
 		return
 	}
-	s.node.Append(anonymous, log, &part.append, part.settle)
+	s.node.Append(backend.Anonymous, log, &part.append, part.settle)
 }
 
 // apply changes a batch as the settings of its topic want it.
@@ -115,7 +118,7 @@ func (part *producedPart) apply(s *Server, c *node.Config) *record.Refusal {
 	if c == nil || len(c.Settings) == 0 {
 		return nil
 	}
-	if codec, any := codecOf(c); !any && codec != part.batch[0].Compression() {
+	if codec, any := settings.CodecOf(c); !any && codec != part.batch[0].Compression() {
 		s.inflating <- struct{}{}
 		batch, err := part.batch[0].Recompress(codec)
 		<-s.inflating
@@ -129,7 +132,7 @@ func (part *producedPart) apply(s *Server, c *node.Config) *record.Refusal {
 		part.recompressed = int64(len(batch))
 		part.batch[0], part.append.Bytes = batch, len(batch)
 	}
-	if c.Settings[timestampType] == logAppendTime {
+	if c.Settings[settings.TimestampType] == settings.LogAppendTime {
 		part.appendTime = time.Now().UnixMilli()
 		part.batch[0].SetAppendTime(part.appendTime)
 	}
@@ -215,7 +218,7 @@ func (part *producedPart) take(a sequence.Answer) {
 	}
 	part.answer = a
 	if a.Refusal != nil {
-		part.code = produceCode(a.Refusal)
+		part.code = protocol.ProduceCode(a.Refusal)
 	}
 	part.of.settled()
 }
@@ -290,7 +293,7 @@ func (part *producedPart) describe(out *kmsg.ProduceResponseTopicPartition) {
 	if part.log != "" {
 		// Java's producer needs the start with UNKNOWN_PRODUCER_ID too: without it,
 		// it sends the same batch again until its time is up.
-		if b, err := s.node.Bounds(anonymous, part.log); err == nil {
+		if b, err := s.node.Bounds(backend.Anonymous, part.log); err == nil {
 			out.LogStartOffset = int64(b.Start)
 		}
 	}

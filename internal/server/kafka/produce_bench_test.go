@@ -16,6 +16,7 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // BenchmarkProduce sends batches of one 2 KiB record over loopback, some of
@@ -34,7 +35,7 @@ func BenchmarkProduce(b *testing.B) {
 
 // answeringNode is a node of which the benchmark uses no more than this.
 type answeringNode struct {
-	Node
+	backend.Node
 	answers chan func()
 }
 

@@ -5,6 +5,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 // lastSequence is the number of the newest batch's last record, as Kafka counts:
@@ -27,9 +29,9 @@ func (q *call) initProducerID(m *kmsg.InitProducerIDRequest) *kmsg.InitProducerI
 		r.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
 		return r
 	}
-	id, err := q.connection.server.node.ReserveSession(q.connection.ctx, anonymous)
+	id, err := q.connection.server.node.ReserveSession(q.connection.ctx, backend.Anonymous)
 	if err != nil {
-		r.ErrorCode = codeOf(err)
+		r.ErrorCode = protocol.CodeOf(err)
 		return r
 	}
 	r.ProducerID, r.ProducerEpoch = int64(id), 0

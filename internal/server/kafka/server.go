@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/readers"
 )
 
 // Server is the Kafka port of a node.
 type Server struct {
-	node    Node
+	node    backend.Node
 	options Options
 	logger  *slog.Logger
 
@@ -24,8 +26,8 @@ type Server struct {
 	// inflating bounds how many compressed batches are looked into at once:
 	// each may take record.MaxInflatedBytes and more for a moment.
 	inflating chan struct{}
-	readers   *keptReaders
-	newest    *newest
+	readers   *readers.Pool
+	newest    *readers.Newest
 	groups    *coordinator
 	status    clusterStatus
 	metrics   *metrics
@@ -57,7 +59,7 @@ type Options struct {
 }
 
 // New makes a server for n. It does nothing before Serve.
-func New(n Node, o Options) *Server {
+func New(n backend.Node, o Options) *Server {
 	if o.MaxConnections == 0 {
 		o.MaxConnections = DefaultMaxConnections
 	}
@@ -71,8 +73,8 @@ func New(n Node, o Options) *Server {
 		node: n, options: o, logger: o.Logger,
 		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
 		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		readers:   newKeptReaders(n),
-		newest:    newNewest(n),
+		readers:   readers.NewPool(n),
+		newest:    readers.NewNewest(n),
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -152,7 +154,7 @@ func (s *Server) keepTime(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			s.readers.expire(now)
+			s.readers.Expire(now)
 			s.groups.tick()
 		}
 	}
@@ -181,7 +183,7 @@ func (s *Server) Stop(ctx context.Context) {
 	})
 	s.running.Wait()
 	cut()
-	s.readers.close()
+	s.readers.Close()
 }
 
 func (s *Server) open() int {

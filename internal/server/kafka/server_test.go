@@ -18,6 +18,7 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/vfs"
 )
 
@@ -43,7 +44,7 @@ func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
 	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
 	require.NoError(t, err)
 	o.Logger = quiet
-	d := &testServer{T: t, node: n, server: New(Verbs(n), o)}
+	d := &testServer{T: t, node: n, server: New(backend.Verbs(n), o)}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)
 	d.address = l.Addr().String()
@@ -58,7 +59,7 @@ func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
 }
 
 // over opens another server to the same node, as n shows it.
-func (d *testServer) over(n Node) *testServer {
+func (d *testServer) over(n backend.Node) *testServer {
 	d.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	other := &testServer{T: d.T, node: d.node, server: New(n, Options{Logger: quiet})}

@@ -7,6 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 // topicID tells a topic from any other of its name, here or in another cluster: a
@@ -31,7 +33,7 @@ func (s *Server) topicID(t *node.Topic) topicID {
 // topicWithID finds a topic by its id.
 func (q *call) topicWithID(id topicID) (node.Topic, error) {
 	s := q.connection.server
-	all, err := s.node.Topics(q.connection.ctx, anonymous)
+	all, err := s.node.Topics(q.connection.ctx, backend.Anonymous)
 	if err != nil {
 		return node.Topic{}, err
 	}
@@ -40,5 +42,5 @@ func (q *call) topicWithID(id topicID) (node.Topic, error) {
 			return all[i], nil
 		}
 	}
-	return node.Topic{}, refuse(kerr.UnknownTopicID, "no topic has this id")
+	return node.Topic{}, protocol.Refuse(kerr.UnknownTopicID, "no topic has this id")
 }

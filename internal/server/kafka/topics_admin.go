@@ -10,6 +10,9 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
+	"strandline.dev/internal/server/kafka/settings"
 )
 
 func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
@@ -19,7 +22,7 @@ func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRespo
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic = asked.Topic
 		config, count, id, err := q.createTopic(asked, m.ValidateOnly)
-		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		if err == nil {
 			out.TopicID, out.NumPartitions, out.ReplicationFactor = id, count, int16(config.Replicas)
 			for _, c := range describeTopicConfigs(&config, nil, false) {
@@ -50,18 +53,18 @@ func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bo
 	}
 	switch _, err := q.topic(asked.Topic); {
 	case err == nil:
-		return config, 0, id, refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
+		return config, 0, id, protocol.Refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
 	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
 		return config, 0, id, err
 	}
 	if config.Replicas > len(members) {
-		return config, 0, id, refuse(kerr.InvalidReplicationFactor,
+		return config, 0, id, protocol.Refuse(kerr.InvalidReplicationFactor,
 			fmt.Sprintf("%d replicas asked for, and the cluster has %d nodes", config.Replicas, len(members)))
 	}
 	if validateOnly {
 		return config, count, id, nil
 	}
-	t, err := s.node.CreateTopic(q.connection.ctx, anonymous, asked.Topic, count, config, on)
+	t, err := s.node.CreateTopic(q.connection.ctx, backend.Anonymous, asked.Topic, count, config, on)
 	if err != nil {
 		return config, 0, id, assignmentError(err, on)
 	}
@@ -75,15 +78,15 @@ func assigned(asked *kmsg.CreateTopicsRequestTopic) ([][]uint64, error) {
 		return nil, nil
 	}
 	if asked.NumPartitions != -1 || asked.ReplicationFactor != -1 {
-		return nil, refuse(kerr.InvalidRequest, "give either the nodes of each partition, or numbers of partitions and replicas")
+		return nil, protocol.Refuse(kerr.InvalidRequest, "give either the nodes of each partition, or numbers of partitions and replicas")
 	}
 	on := make([][]uint64, n)
 	for _, a := range asked.ReplicaAssignment {
 		switch {
 		case a.Partition < 0 || int(a.Partition) >= n || on[a.Partition] != nil:
-			return nil, refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("partitions are numbered from 0 to %d, each once", n-1))
+			return nil, protocol.Refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("partitions are numbered from 0 to %d, each once", n-1))
 		case len(a.Replicas) == 0 || len(a.Replicas) != len(asked.ReplicaAssignment[0].Replicas):
-			return nil, refuse(kerr.InvalidReplicaAssignment, "all partitions need the same number of replicas")
+			return nil, protocol.Refuse(kerr.InvalidReplicaAssignment, "all partitions need the same number of replicas")
 		}
 		on[a.Partition] = nodeIDs(a.Replicas)
 	}
@@ -103,15 +106,15 @@ func nodeIDs(brokers []int32) []uint64 {
 func assignmentError(err error, on [][]uint64) error {
 	var r *record.Refusal
 	if on != nil && errors.As(err, &r) && (r.Reason == record.NoNode || r.Reason == record.Invalid) {
-		return refuse(kerr.InvalidReplicaAssignment, r.Detail)
+		return protocol.Refuse(kerr.InvalidReplicaAssignment, r.Detail)
 	}
 	return err
 }
 
 // planTopic checks what a topic is to be like in a cluster of so many nodes.
 func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Config, count int32, err error) {
-	if _, ok := logOf(asked.Topic, 0); !ok || !topicName.MatchString(asked.Topic) {
-		return config, 0, refuse(kerr.InvalidTopicException,
+	if _, ok := backend.LogOf(asked.Topic, 0); !ok || !backend.TopicName.MatchString(asked.Topic) {
+		return config, 0, protocol.Refuse(kerr.InvalidTopicException,
 			fmt.Sprintf("%q is no name for a topic: 1 to 249 of a-z A-Z 0-9 . _ -, and none of the system's", asked.Topic))
 	}
 	count = asked.NumPartitions
@@ -119,11 +122,11 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Con
 		count = max(1, int32(len(asked.ReplicaAssignment)))
 	}
 	if count < 1 || count > maxPartitions {
-		return config, 0, refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", count, maxPartitions))
+		return config, 0, protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", count, maxPartitions))
 	}
 	switch n := asked.ReplicationFactor; {
 	case n == 0 || n < -1:
-		return config, 0, refuse(kerr.InvalidReplicationFactor, fmt.Sprintf("%d replicas", n))
+		return config, 0, protocol.Refuse(kerr.InvalidReplicationFactor, fmt.Sprintf("%d replicas", n))
 	case n > 0:
 		config.Replicas = int(n)
 	}
@@ -131,7 +134,7 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Con
 	sized := config
 	sized.Replicas = cmp.Or(config.Replicas, min(defaultReplicas, nodes))
 	for _, c := range asked.Configs {
-		if c.Name == durability && text(c.Value) == node.Memory.String() {
+		if c.Name == settings.Durability && text(c.Value) == node.Memory.String() {
 			config.Durability = node.Memory
 			continue
 		}
@@ -139,7 +142,7 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Con
 			return config, 0, err
 		}
 	}
-	return derive(config), count, nil
+	return settings.Derive(config), count, nil
 }
 
 // defaultReplicas is how many nodes hold a topic that does not say, if there are so
@@ -158,12 +161,12 @@ func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsRespo
 		t, err := q.askedFor(asked[i].Topic, asked[i].TopicID)
 		if err == nil {
 			out.Topic, out.TopicID = &t.Name, q.connection.server.topicID(&t)
-			err = q.connection.server.node.DeleteTopic(q.connection.ctx, anonymous, t.Name)
+			err = q.connection.server.node.DeleteTopic(q.connection.ctx, backend.Anonymous, t.Name)
 		}
 		for _, l := range t.Partitions {
-			q.connection.server.readers.forget(l.Name)
+			q.connection.server.readers.Forget(l.Name)
 		}
-		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Topics = append(r.Topics, out)
 	}
 	return r
@@ -175,7 +178,7 @@ func (q *call) createPartitions(m *kmsg.CreatePartitionsRequest) *kmsg.CreatePar
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = m.Topics[i].Topic
 		err := q.addPartitions(&m.Topics[i], m.ValidateOnly)
-		out.ErrorCode, out.ErrorMessage = codeOf(err), detailOf(err)
+		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Topics = append(r.Topics, out)
 	}
 	return r
@@ -188,9 +191,9 @@ func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateO
 	case err != nil:
 		return err
 	case asked.Count <= have:
-		return refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %q has %d partitions already", asked.Topic, have))
+		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %q has %d partitions already", asked.Topic, have))
 	case asked.Count > maxPartitions:
-		return refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", asked.Count, maxPartitions))
+		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", asked.Count, maxPartitions))
 	case validateOnly:
 		return nil
 	}
@@ -198,7 +201,7 @@ func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateO
 	for _, a := range asked.Assignment {
 		on = append(on, nodeIDs(a.Replicas))
 	}
-	return assignmentError(q.connection.server.node.AddPartitions(q.connection.ctx, anonymous, asked.Topic, asked.Count, on), on)
+	return assignmentError(q.connection.server.node.AddPartitions(q.connection.ctx, backend.Anonymous, asked.Topic, asked.Count, on), on)
 }
 
 // deleteRecords trims. Offset -1 stands for the end.
@@ -212,7 +215,7 @@ func (q *call) deleteRecords(m *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsRe
 			out.Partition, out.LowWatermark = p.Partition, -1
 			start, err := q.trim(t.Topic, p.Partition, record.Offset(p.Offset))
 			if err != nil {
-				out.ErrorCode = codeOf(err)
+				out.ErrorCode = protocol.CodeOf(err)
 			} else {
 				out.LowWatermark = int64(start)
 			}
@@ -225,13 +228,13 @@ func (q *call) deleteRecords(m *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsRe
 
 func (q *call) trim(topic string, partition int32, before record.Offset) (record.Offset, error) {
 	s, ctx := q.connection.server, q.connection.ctx
-	log, ok := logOf(topic, partition)
+	log, ok := backend.LogOf(topic, partition)
 	if !ok {
 		return 0, kerr.UnknownTopicOrPartition
 	}
 	switch {
 	case before == -1:
-		info, err := s.node.Info(ctx, anonymous, log)
+		info, err := s.node.Info(ctx, backend.Anonymous, log)
 		if err != nil {
 			return 0, err
 		}
@@ -239,7 +242,7 @@ func (q *call) trim(topic string, partition int32, before record.Offset) (record
 	case before < 0:
 		return 0, kerr.OffsetOutOfRange
 	}
-	start, _, err := s.node.Trim(ctx, anonymous, log, before, false)
+	start, _, err := s.node.Trim(ctx, backend.Anonymous, log, before, false)
 	return start, err
 }
 
@@ -251,8 +254,8 @@ func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLog
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = "data", -1, -1
 	brokers := q.brokers()
-	all, err := s.node.Topics(q.connection.ctx, anonymous)
-	dir.ErrorCode = codeOf(err)
+	all, err := s.node.Topics(q.connection.ctx, backend.Anonymous)
+	dir.ErrorCode = protocol.CodeOf(err)
 	wanted := map[string][]int32{}
 	for _, t := range m.Topics {
 		wanted[t.Topic] = t.Partitions

@@ -13,6 +13,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 func (d *testServer) metadata(topics ...string) *kmsg.MetadataResponse {
@@ -274,14 +275,14 @@ func TestANodeIsShownToItsOwnClientsWhereItIsShownToAllOthers(t *testing.T) {
 	all := openCluster(t)
 	shown := all["b"].metadata().Brokers
 	// a also listens where only some of its clients find it.
-	other := all["a"].over(Verbs(all["a"].node))
+	other := all["a"].over(backend.Verbs(all["a"].node))
 	require.NotEqual(t, other.address, all["a"].address)
 	require.Equal(t, shown, other.metadata().Brokers)
 }
 
 // slow is a node whose peers do not all answer at once.
 type slow struct {
-	Node
+	backend.Node
 	answer chan struct{}
 }
 
@@ -298,7 +299,7 @@ func TestClientsDoNotWaitForANodeThatDoesNotAnswer(t *testing.T) {
 	if elsewhere == leader {
 		elsewhere = all["b"]
 	}
-	s := &slow{Node: Verbs(elsewhere.node), answer: make(chan struct{}, 1)}
+	s := &slow{Node: backend.Verbs(elsewhere.node), answer: make(chan struct{}, 1)}
 	d := elsewhere.over(s)
 	s.answer <- struct{}{}
 	require.Equal(t, leader.id(), d.metadata("orders").Topics[0].Partitions[0].Leader)
@@ -318,7 +319,7 @@ func TestClientsDoNotWaitForANodeThatDoesNotAnswer(t *testing.T) {
 
 // counting counts how often a topic is looked up.
 type counting struct {
-	Node
+	backend.Node
 	topics atomic.Int32
 }
 
@@ -330,7 +331,7 @@ func (n *counting) Topic(ctx context.Context, c node.Caller, name string) (node.
 func TestACommitOfManyPartitionsLooksTheirTopicUpOnce(t *testing.T) {
 	d := openNew(t)
 	d.create("orders", 50)
-	n := &counting{Node: Verbs(d.node)}
+	n := &counting{Node: backend.Verbs(d.node)}
 	c := d.over(n).raw()
 	c.coordinated()
 	q := kmsg.NewPtrOffsetCommitRequest()

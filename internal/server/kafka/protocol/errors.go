@@ -1,4 +1,4 @@
-package kafkaserver
+package protocol
 
 import (
 	"context"
@@ -43,8 +43,8 @@ var errorCodes = map[record.Reason]*kerr.Error{
 	record.Precondition:     kerr.PolicyViolation,
 }
 
-// codeOf is the code that tells a client of err; 0 for none.
-func codeOf(err error) int16 {
+// CodeOf is the code that tells a client of err; 0 for none.
+func CodeOf(err error) int16 {
 	if err == nil {
 		return 0
 	}
@@ -69,16 +69,16 @@ func kafkaError(err error) *kerr.Error {
 	return kerr.UnknownServerError
 }
 
-// produceCode is codeOf for a refused append: records that are wrong or too large
+// ProduceCode is codeOf for a refused append: records that are wrong or too large
 // are told apart from a request that is.
-func produceCode(r *record.Refusal) int16 {
+func ProduceCode(r *record.Refusal) int16 {
 	switch r.Reason {
 	case record.Invalid:
 		return kerr.InvalidRecord.Code
 	case record.TooLarge:
 		return kerr.MessageTooLarge.Code
 	}
-	return codeOf(r)
+	return CodeOf(r)
 }
 
 // refusedError is a code with words for a person.
@@ -90,10 +90,10 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.detail }
 func (e *refusedError) Unwrap() error { return e.code }
 
-func refuse(code *kerr.Error, detail string) error { return &refusedError{code, detail} }
+func Refuse(code *kerr.Error, detail string) error { return &refusedError{code, detail} }
 
-// detailOf is what to tell a person about err; nil for no error.
-func detailOf(err error) *string {
+// DetailOf is what to tell a person about err; nil for no error.
+func DetailOf(err error) *string {
 	if err == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package kafkaserver
+package protocol
 
 import (
 	"encoding/binary"
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// layout is how a request is laid out, as far as lengths and counts go. The
+// Layout is how a request is laid out, as far as lengths and counts go. The
 // decoder of kmsg believes a count before it has seen what it counts: it
 // allocates by it, or goes in circles. So a request is walked by its layout
 // first, and only what is wholly there is decoded.
@@ -22,16 +22,16 @@ import (
 //
 // In a flexible version every struct ends with tagged fields, and lengths are
 // varints; the layout does not say so, the walk does.
-type layout []field
+type Layout []field
 
 type field struct {
 	kind     byte // a letter of the above; '[' and '(' for arrays
-	inner    layout
+	inner    Layout
 	min, max int16
 }
 
-// parseLayout panics where the text is wrong: layouts are constants.
-func parseLayout(text string) layout {
+// ParseLayout panics where the text is wrong: layouts are constants.
+func ParseLayout(text string) Layout {
 	l, rest := parseFields(text, 0)
 	if rest != "" {
 		panic("layout: unexpected " + rest)
@@ -39,8 +39,8 @@ func parseLayout(text string) layout {
 	return l
 }
 
-func parseFields(text string, closing byte) (layout, string) {
-	var l layout
+func parseFields(text string, closing byte) (Layout, string) {
+	var l Layout
 	for {
 		text = strings.TrimLeft(text, " ")
 		switch {
@@ -89,57 +89,57 @@ func parseVersion(text string) int16 {
 
 var errLayout = errors.New("a length or a count goes beyond the request")
 
-// check proves that data begins with one request of this layout, whole, and counts
-// its fields, elements and tags. What follows it is nobody's concern: librdkafka
-// sends a byte too many now and then.
-func (l layout) check(data []byte, version int16, flexible bool) (parts int, err error) {
-	w := walk{rest: data, version: version, flexible: flexible}
+// Check proves that data begins with one request of this layout, whole, counts its
+// fields, elements and tags, and returns what follows it, which means nothing:
+// librdkafka sends a byte too many now and then.
+func (l Layout) Check(data []byte, version int16, flexible bool) (rest []byte, parts int, err error) {
+	w := Walk{Rest: data, Version: version, Flexible: flexible}
 	if !w.fields(l, true) {
-		return 0, errLayout
+		return nil, 0, errLayout
 	}
-	return w.parts, nil
+	return w.Rest, w.parts, nil
 }
 
-// walk goes over a request. Its methods report whether what they look for is
+// Walk goes over a request. Its methods report whether what they look for is
 // there.
-type walk struct {
-	rest     []byte
-	version  int16
-	flexible bool
+type Walk struct {
+	Rest     []byte
+	Version  int16
+	Flexible bool
 	parts    int // passed so far
 }
 
 // fields walks a struct; tagged tells that it ends with tagged fields, where
 // the version is flexible.
-func (w *walk) fields(l layout, tagged bool) bool {
+func (w *Walk) fields(l Layout, tagged bool) bool {
 	for i := range l {
 		f := &l[i]
-		if w.version < f.min || w.version > f.max {
+		if w.Version < f.min || w.Version > f.max {
 			continue
 		}
 		if !w.field(f) {
 			return false
 		}
 	}
-	return !tagged || !w.flexible || w.tags()
+	return !tagged || !w.Flexible || w.Tags()
 }
 
 var fixedSizes = [256]int{'b': 1, 'h': 2, 'i': 4, 'l': 8, 'u': 16}
 
-func (w *walk) field(f *field) bool {
+func (w *Walk) field(f *field) bool {
 	w.parts++
 	switch f.kind {
 	case 's':
-		n, ok := w.length(2)
-		return ok && w.skip(n)
+		n, ok := w.Length(2)
+		return ok && w.Skip(n)
 	case 'r':
-		n, ok := w.length(4)
-		return ok && w.skip(n)
+		n, ok := w.Length(4)
+		return ok && w.Skip(n)
 	case '[', '(':
-		count, ok := w.length(4)
+		count, ok := w.Length(4)
 		// Every element takes at least a byte, or the walk itself could be
 		// made to go in circles.
-		if !ok || count > len(w.rest) {
+		if !ok || count > len(w.Rest) {
 			return false
 		}
 		for range count {
@@ -149,31 +149,31 @@ func (w *walk) field(f *field) bool {
 		}
 		return true
 	}
-	return w.skip(fixedSizes[f.kind])
+	return w.Skip(fixedSizes[f.kind])
 }
 
-// length reads a length or a count of so many bytes, or a varint; null is 0.
-func (w *walk) length(size int) (int, bool) {
-	if w.flexible {
+// Length reads a length or a count of so many bytes, or a varint; null is 0.
+func (w *Walk) Length(size int) (int, bool) {
+	if w.Flexible {
 		n, ok := w.uvarint()
 		return max(n-1, 0), ok
 	}
-	if len(w.rest) < size {
+	if len(w.Rest) < size {
 		return 0, false
 	}
 	n := 0
 	if size == 2 {
-		n = int(int16(binary.BigEndian.Uint16(w.rest)))
+		n = int(int16(binary.BigEndian.Uint16(w.Rest)))
 	} else {
-		n = int(int32(binary.BigEndian.Uint32(w.rest)))
+		n = int(int32(binary.BigEndian.Uint32(w.Rest)))
 	}
-	w.rest = w.rest[size:]
+	w.Rest = w.Rest[size:]
 	return max(n, 0), n >= -1
 }
 
-func (w *walk) tags() bool {
+func (w *Walk) Tags() bool {
 	count, ok := w.uvarint()
-	if !ok || count > len(w.rest)/2 {
+	if !ok || count > len(w.Rest)/2 {
 		return false
 	}
 	for range count {
@@ -182,7 +182,7 @@ func (w *walk) tags() bool {
 			return false
 		}
 		size, ok := w.uvarint()
-		if !ok || !w.skip(size) {
+		if !ok || !w.Skip(size) {
 			return false
 		}
 	}
@@ -190,19 +190,19 @@ func (w *walk) tags() bool {
 }
 
 // uvarint reads a varint of at most 31 bits in at most five bytes.
-func (w *walk) uvarint() (int, bool) {
-	n, size := binary.Uvarint(w.rest[:min(len(w.rest), 5)])
+func (w *Walk) uvarint() (int, bool) {
+	n, size := binary.Uvarint(w.Rest[:min(len(w.Rest), 5)])
 	if size <= 0 || n > 1<<31-1 {
 		return 0, false
 	}
-	w.rest = w.rest[size:]
+	w.Rest = w.Rest[size:]
 	return int(n), true
 }
 
-func (w *walk) skip(n int) bool {
-	if n > len(w.rest) {
+func (w *Walk) Skip(n int) bool {
+	if n > len(w.Rest) {
 		return false
 	}
-	w.rest = w.rest[n:]
+	w.Rest = w.Rest[n:]
 	return true
 }

@@ -1,10 +1,11 @@
-package kafkaserver
+package readers
 
 import (
 	"context"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // ahead reads the next answer's chunks while the one before is being sent: a
@@ -17,9 +18,9 @@ type ahead struct {
 	budget *budget.Pool // chunkCost of it is taken for each of chunks
 }
 
-// readAhead begins to read as many chunks as the last answer took, if those
+// ReadAhead begins to read as many chunks as the last answer took, if those
 // were several: a single one the reader itself has under way.
-func (r *keptReader) readAhead(ctx context.Context, pool *budget.Pool) {
+func (r *Kept) ReadAhead(ctx context.Context, pool *budget.Pool) {
 	n := r.taken
 	r.taken = 0
 	if n < 2 || r.ahead != nil {
@@ -30,24 +31,24 @@ func (r *keptReader) readAhead(ctx context.Context, pool *budget.Pool) {
 	go r.ahead.read(ctx, r.reader, n)
 }
 
-func (a *ahead) read(ctx context.Context, r Reader, n int) {
+func (a *ahead) read(ctx context.Context, r backend.Reader, n int) {
 	defer close(a.chunks)
 	for range n {
-		if ctx.Err() != nil || !a.budget.TryAcquire(chunkCost) {
+		if ctx.Err() != nil || !a.budget.TryAcquire(ChunkCost) {
 			return
 		}
 		c, err := r.Next(ctx)
 		if err != nil {
-			a.budget.Release(chunkCost)
+			a.budget.Release(ChunkCost)
 			return
 		}
 		a.chunks <- c
 	}
 }
 
-// takeAhead begins the next chunk that was read ahead, if there is one. The
+// TakeAhead begins the next chunk that was read ahead, if there is one. The
 // caller owes chunkCost to the budget for it.
-func (r *keptReader) takeAhead() bool {
+func (r *Kept) TakeAhead() bool {
 	if r.ahead == nil {
 		return false
 	}
@@ -66,6 +67,6 @@ func (a *ahead) close() {
 	a.stop()
 	for c := range a.chunks {
 		c.Release()
-		a.budget.Release(chunkCost)
+		a.budget.Release(ChunkCost)
 	}
 }

@@ -1,4 +1,4 @@
-package kafkaserver
+package readers
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
-// newest finds records with the latest time. A log has no index of times of producers,
+// Newest finds records with the latest time. A log has no index of times of producers,
 // so the whole log is read; what was found is kept, and the next search begins behind
 // it.
-type newest struct {
-	node Node
+type Newest struct {
+	node backend.Node
 	// known is a place of its own for one search at a time, and what earlier ones found
 	// by log id.
 	known chan map[uint64]newestRecord
@@ -28,15 +29,15 @@ type newestRecord struct {
 // maxNewest bounds the logs whose results are kept.
 const maxNewest = 1000
 
-func newNewest(n Node) *newest {
-	s := &newest{node: n, known: make(chan map[uint64]newestRecord, 1)}
+func NewNewest(n backend.Node) *Newest {
+	s := &Newest{node: n, known: make(chan map[uint64]newestRecord, 1)}
 	s.known <- map[uint64]newestRecord{}
 	return s
 }
 
-// find returns the record with the latest time, as its producer gave it, the first of
+// Find returns the record with the latest time, as its producer gave it, the first of
 // several; offset -1 in an empty log. A search that ctx ends is continued by the next.
-func (s *newest) find(ctx context.Context, log string, b node.Bounds) (record.Record, error) {
+func (s *Newest) Find(ctx context.Context, log string, b node.Bounds) (record.Record, error) {
 	var known map[uint64]newestRecord
 	select {
 	case known = <-s.known:
@@ -60,8 +61,8 @@ func (s *newest) find(ctx context.Context, log string, b node.Bounds) (record.Re
 }
 
 // search looks through the records from at.through to end.
-func (s *newest) search(ctx context.Context, log string, at *newestRecord, end record.Offset) error {
-	r, err := s.node.Read(ctx, anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromOffset, Offset: at.through}, Until: end})
+func (s *Newest) search(ctx context.Context, log string, at *newestRecord, end record.Offset) error {
+	r, err := s.node.Read(ctx, backend.Anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromOffset, Offset: at.through}, Until: end})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package kafkaserver
+package protocol
 
 import (
 	"context"
@@ -27,19 +27,19 @@ func TestErrorsKeepTheirCodeThroughWrapping(t *testing.T) {
 	refusal := record.Refuse(record.LogNotFound, "there is no log")
 	for err, code := range map[error]*kerr.Error{
 		fmt.Errorf("look up: %w", refusal):               kerr.UnknownTopicOrPartition,
-		refuse(kerr.InvalidConfig, "no such setting"):    kerr.InvalidConfig,
+		Refuse(kerr.InvalidConfig, "no such setting"):    kerr.InvalidConfig,
 		fmt.Errorf("wait: %w", context.DeadlineExceeded): kerr.RequestTimedOut,
 		errors.New("anything else"):                      kerr.UnknownServerError,
 	} {
-		require.Equal(t, code.Code, codeOf(err))
+		require.Equal(t, code.Code, CodeOf(err))
 	}
-	require.Zero(t, codeOf(nil))
-	require.Nil(t, detailOf(nil))
-	require.Equal(t, "there is no log", *detailOf(refusal))
+	require.Zero(t, CodeOf(nil))
+	require.Nil(t, DetailOf(nil))
+	require.Equal(t, "there is no log", *DetailOf(refusal))
 }
 
 func TestTooLargeIsAMessageOnlyWhereThereIsOne(t *testing.T) {
 	tooMany := record.Refuse(record.TooLarge, "there are 10000 logs")
-	require.Equal(t, kerr.PolicyViolation.Code, codeOf(tooMany))
-	require.Equal(t, kerr.MessageTooLarge.Code, produceCode(tooMany))
+	require.Equal(t, kerr.PolicyViolation.Code, CodeOf(tooMany))
+	require.Equal(t, kerr.MessageTooLarge.Code, ProduceCode(tooMany))
 }

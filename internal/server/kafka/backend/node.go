@@ -1,8 +1,13 @@
-package kafkaserver
+// Package backend is what the Kafka server asks of a node: the verbs, and which log a
+// partition is.
+package backend
 
 import (
 	"context"
+	"regexp"
+	"strings"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -61,8 +66,20 @@ func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadR
 }
 
 var (
-	// anonymous is every caller, until callers are told apart.
-	anonymous node.Caller
-	// system is the server itself.
-	system = node.Caller{Name: "kafka", System: true}
+	// Anonymous is every caller, until callers are told apart.
+	Anonymous node.Caller
+	// System is the server itself.
+	System = node.Caller{Name: "kafka", System: true}
 )
+
+// LogOf names the log that holds a partition, and reports whether there can be
+// one: the system's own logs are no topics, nor are partitions.
+func LogOf(topic string, partition int32) (log string, ok bool) {
+	if topic == "" || node.IsSystem(topic) || strings.Contains(topic, "/") || partition < 0 {
+		return "", false
+	}
+	return cluster.PartitionLog(topic, partition), true
+}
+
+// TopicName is what a topic may be called.
+var TopicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)

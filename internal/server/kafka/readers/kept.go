@@ -1,0 +1,226 @@
+// Package readers keeps readers of logs between the requests of Kafka consumers, and
+// searches logs for them.
+package readers
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
+)
+
+const (
+	// ChunkCost is what a chunk takes of the budget of answers, in bytes.
+	ChunkCost = 1<<20 + 256<<10
+
+	// maxKept bounds the readers that wait for a Fetch to go on
+	// where they stand, and KeptTime how long each waits: a reader holds
+	// some MiB and keeps its segment from being used again.
+	maxKept  = 64
+	KeptTime = 2 * time.Second
+)
+
+// Kept is a reader between two requests. A consumer that reads a long log
+// asks for one piece after the other; a reader that stands where the next piece
+// begins has it at hand, or is reading it already.
+type Kept struct {
+	Log    string
+	id     uint64        // of the log
+	Next   record.Offset // of the first record that was not given
+	reader backend.Reader
+	// Left is what the newest chunk still holds from Next on; its memory goes
+	// back when the chunk is used up.
+	Left    [][]byte
+	release func()
+	taken   int    // chunks that the answer at hand has begun
+	ahead   *ahead // what comes behind Left; nil: the reader is asked itself
+	since   time.Time
+}
+
+// Fill begins the next chunk. The error is io.EOF at the end of the log.
+func (r *Kept) Fill(ctx context.Context) error {
+	c, err := r.reader.Next(ctx)
+	if err == nil {
+		r.begin(c)
+	}
+	return err
+}
+
+func (r *Kept) begin(c node.Chunk) {
+	r.Left, r.release = c.Parts, c.Release
+	r.taken++
+}
+
+// Take moves whole batches of at most limit bytes from left to dst; with whole,
+// the first even if it is larger. done is the release of a chunk that is used
+// up: it may be called when what was taken has been sent.
+func (r *Kept) Take(dst [][]byte, limit int, whole bool) (_ [][]byte, bytes int, done func()) {
+	for len(r.Left) > 0 {
+		run := r.Left[0]
+		if len(run) > limit-bytes {
+			n := cut(run, limit-bytes)
+			if n == 0 && whole && bytes == 0 {
+				n = batchSize(run)
+			}
+			if n == 0 {
+				return dst, bytes, nil
+			}
+			if n < len(run) {
+				r.Left[0] = run[n:]
+				r.Next = record.Batch(run[n:]).BaseOffset()
+				return append(dst, run[:n:n]), bytes + n, nil
+			}
+		}
+		dst = append(dst, run)
+		bytes += len(run)
+		r.Left = r.Left[1:]
+		r.Next = LastBatch(run).End()
+	}
+	done, r.release = r.release, nil
+	return dst, bytes, done
+}
+
+// cut is how many bytes of a run are whole batches within limit.
+func cut(run []byte, limit int) int {
+	n := 0
+	for n < len(run) {
+		size := batchSize(run[n:])
+		if n+size > limit {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// LastBatch is the last batch of a run, which is stored and so known to be whole.
+func LastBatch(run []byte) record.Batch {
+	for {
+		size := batchSize(run)
+		if size >= len(run) {
+			return record.Batch(run)
+		}
+		run = run[size:]
+	}
+}
+
+// batchSize is the size of the first batch of a run, which is stored and so
+// known to be whole.
+func batchSize(run []byte) int {
+	batch, _, err := record.Split(run)
+	if err != nil {
+		return len(run)
+	}
+	return len(batch)
+}
+
+func (r *Kept) Close() {
+	r.Left = nil
+	if r.release != nil {
+		r.release()
+		r.release = nil
+	}
+	if r.ahead != nil {
+		r.ahead.close()
+		r.ahead = nil
+	}
+	r.reader.Close()
+}
+
+// Pool are those that wait for a request to go on with them.
+type Pool struct {
+	node backend.Node
+
+	mu     sync.Mutex
+	all    []*Kept // oldest first, at most maxKept
+	closed bool
+}
+
+func NewPool(n backend.Node) *Pool { return &Pool{node: n} }
+
+// Open finds a reader that stands at an offset, or begins one.
+func (s *Pool) Open(ctx context.Context, log string, id uint64, at record.Offset) (*Kept, error) {
+	s.mu.Lock()
+	for i := len(s.all) - 1; i >= 0; i-- {
+		if r := s.all[i]; r.Next == at && r.id == id {
+			s.all = slices.Delete(s.all, i, i+1)
+			s.mu.Unlock()
+			return r, nil
+		}
+	}
+	s.mu.Unlock()
+	reader, err := s.node.Read(ctx, backend.Anonymous, log, node.ReadRequest{
+		From: node.From{Kind: node.FromOffset, Offset: at}, Until: node.NoOffset,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Kept{Log: log, id: id, Next: at, reader: reader}, nil
+}
+
+// Keep lets a reader wait; the one that has waited longest makes room.
+func (s *Pool) Keep(r *Kept) {
+	r.since = time.Now()
+	s.mu.Lock()
+	out := r
+	if !s.closed {
+		out = nil
+		if s.all = append(s.all, r); len(s.all) > maxKept {
+			out = s.all[0]
+			s.all = slices.Delete(s.all, 0, 1)
+		}
+	}
+	s.mu.Unlock()
+	if out != nil {
+		out.Close()
+	}
+}
+
+// Waiting returns how many readers wait, and how many chunks they have read ahead.
+func (s *Pool) Waiting() (readers, chunks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.all {
+		if r.ahead != nil {
+			chunks += len(r.ahead.chunks)
+		}
+	}
+	return len(s.all), chunks
+}
+
+// Expire closes those that nobody came back to.
+func (s *Pool) Expire(now time.Time) {
+	s.drop(func(r *Kept) bool { return now.Sub(r.since) > KeptTime })
+}
+
+// Forget closes those of a log that is going to be deleted.
+func (s *Pool) Forget(log string) {
+	s.drop(func(r *Kept) bool { return r.Log == log })
+}
+
+func (s *Pool) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.drop(func(*Kept) bool { return true })
+}
+
+func (s *Pool) drop(which func(*Kept) bool) {
+	s.mu.Lock()
+	var dropped []*Kept
+	s.all = slices.DeleteFunc(s.all, func(r *Kept) bool {
+		if !which(r) {
+			return false
+		}
+		dropped = append(dropped, r)
+		return true
+	})
+	s.mu.Unlock()
+	for _, r := range dropped {
+		r.Close()
+	}
+}

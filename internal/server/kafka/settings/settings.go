@@ -1,0 +1,267 @@
+package settings
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/protocol"
+)
+
+// Setting is one of Kafka's settings of a topic. What a topic was given is kept as
+// it was given, because tools compare it with what they asked for; what it means
+// for the log follows from all of them together, see Derive.
+type Setting struct {
+	Name string
+	Kind kmsg.ConfigType
+	// Check refuses a value; nil: none but Show's.
+	Check func(value string) error
+	// Show is the value of a log for which none was given.
+	Show func(*node.Config) string
+	// Rare settings are shown only where one was given, or asked for by name.
+	Rare bool
+	Note string
+}
+
+const (
+	cleanupPolicy   = "cleanup.policy"
+	compressionType = "compression.type"
+	maxMessage      = "max.message.bytes"
+	minInSync       = "min.insync.replicas"
+	retentionBytes  = "retention.bytes"
+	retentionTime   = "retention.ms"
+	TimestampType   = "message.timestamp.type"
+	Durability      = "strandline.durability"
+)
+
+// Unlimited is how Kafka writes "never".
+const Unlimited = -1
+
+// Values of message.timestamp.type.
+const (
+	createTime    = "CreateTime"
+	LogAppendTime = "LogAppendTime"
+)
+
+const noEffect = "Kept as it was set; it has no effect here."
+
+// All are all that a topic may be given, by name.
+var All = []Setting{
+	{Name: cleanupPolicy, Kind: kmsg.ConfigTypeList, Check: checkPolicy, Show: always("delete"),
+		Note: "Logs are never compacted: with compact, everything is kept, and retention does not apply without delete."},
+	{Name: "compression.gzip.level", Kind: kmsg.ConfigTypeInt, Check: whole(-1, 9), Show: always("-1"), Rare: true, Note: noEffect},
+	{Name: "compression.lz4.level", Kind: kmsg.ConfigTypeInt, Check: whole(1, 17), Show: always("9"), Rare: true, Note: noEffect},
+	{Name: compressionType, Kind: kmsg.ConfigTypeString, Show: always("producer"),
+		Check: oneOf("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+		Note:  "Other batches that come through this port are compressed anew; with producer, they are stored as they come."},
+	{Name: "compression.zstd.level", Kind: kmsg.ConfigTypeInt, Check: whole(-131072, 22), Show: always("3"), Rare: true, Note: noEffect},
+	{Name: "delete.retention.ms", Kind: kmsg.ConfigTypeLong, Check: whole(0, math.MaxInt64), Show: always("86400000"), Rare: true, Note: noEffect},
+	{Name: "file.delete.delay.ms", Kind: kmsg.ConfigTypeLong, Check: whole(0, math.MaxInt64), Show: always("60000"), Rare: true, Note: noEffect},
+	{Name: "flush.messages", Kind: kmsg.ConfigTypeLong, Check: whole(1, math.MaxInt64), Show: always("1"), Rare: true,
+		Note: "Kept as it was set. What is acknowledged with acks=all is always fsynced on a majority."},
+	{Name: "flush.ms", Kind: kmsg.ConfigTypeLong, Check: whole(0, math.MaxInt64), Show: always("0"), Rare: true, Note: noEffect},
+	{Name: "index.interval.bytes", Kind: kmsg.ConfigTypeInt, Check: whole(0, math.MaxInt32), Show: always("4096"), Rare: true, Note: noEffect},
+	{Name: "max.compaction.lag.ms", Kind: kmsg.ConfigTypeLong, Check: whole(1, math.MaxInt64), Show: always("9223372036854775807"), Rare: true, Note: noEffect},
+	{Name: maxMessage, Kind: kmsg.ConfigTypeInt, Check: whole(1, record.MaxBatchBytes), Show: func(c *node.Config) string {
+		return strconv.Itoa(cmp.Or(c.MaxBatchBytes, record.MaxBatchBytes))
+	}, Note: "The largest batch."},
+	{Name: "message.downconversion.enable", Kind: kmsg.ConfigTypeBoolean, Check: oneOf("true", "false"), Show: always("false"), Rare: true, Note: noEffect},
+	{Name: TimestampType, Kind: kmsg.ConfigTypeString, Check: oneOf(createTime, LogAppendTime), Show: always(createTime),
+		Note: "With LogAppendTime, batches that come through this port get the leader's time."},
+	{Name: "min.cleanable.dirty.ratio", Kind: kmsg.ConfigTypeDouble, Check: fraction, Show: always("0.5"), Rare: true, Note: noEffect},
+	{Name: "min.compaction.lag.ms", Kind: kmsg.ConfigTypeLong, Check: whole(0, math.MaxInt64), Show: always("0"), Rare: true, Note: noEffect},
+	{Name: minInSync, Kind: kmsg.ConfigTypeInt, Check: whole(1, math.MaxInt32), Show: func(c *node.Config) string {
+		return strconv.Itoa(Majority(c.Replicas))
+	}, Note: "It is always a majority of the replicas; a lower number is kept as it was set, a higher one refused."},
+	{Name: "preallocate", Kind: kmsg.ConfigTypeBoolean, Check: oneOf("true", "false"), Show: always("true"), Rare: true, Note: noEffect},
+	{Name: "remote.storage.enable", Kind: kmsg.ConfigTypeBoolean, Show: always("false"), Rare: true, Note: "There is none."},
+	{Name: retentionBytes, Kind: kmsg.ConfigTypeLong, Check: whole(Unlimited, math.MaxInt64), Show: func(c *node.Config) string {
+		return limit(c.RetentionBytes)
+	}, Note: "Of each partition; the oldest records beyond are trimmed."},
+	{Name: retentionTime, Kind: kmsg.ConfigTypeLong, Check: whole(Unlimited, math.MaxInt64), Show: func(c *node.Config) string {
+		return limit(c.Retention.Milliseconds())
+	}, Note: "Older records are trimmed, by the time at which they were appended; those of the last second are kept."},
+	{Name: "segment.bytes", Kind: kmsg.ConfigTypeInt, Check: whole(14, math.MaxInt32), Show: always("67108864"), Rare: true, Note: noEffect},
+	{Name: "segment.index.bytes", Kind: kmsg.ConfigTypeInt, Check: whole(4, math.MaxInt32), Show: always("10485760"), Rare: true, Note: noEffect},
+	{Name: "segment.jitter.ms", Kind: kmsg.ConfigTypeLong, Check: whole(0, math.MaxInt64), Show: always("0"), Rare: true, Note: noEffect},
+	{Name: "segment.ms", Kind: kmsg.ConfigTypeLong, Check: whole(1, math.MaxInt64), Show: always("604800000"), Rare: true, Note: noEffect},
+	{Name: Durability, Kind: kmsg.ConfigTypeString, Show: func(c *node.Config) string { return c.Durability.String() },
+		Note: "What an acknowledgement rests on: disk, or memory."},
+	{Name: "unclean.leader.election.enable", Kind: kmsg.ConfigTypeBoolean, Check: oneOf("true", "false"), Show: always("false"), Rare: true,
+		Note: "Kept as it was set. No leader is ever elected that lacks a committed record."},
+}
+
+func Named(name string) *Setting {
+	i := slices.IndexFunc(All, func(s Setting) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &All[i]
+}
+
+func always(value string) func(*node.Config) string {
+	return func(*node.Config) string { return value }
+}
+
+func whole(least, most int64) func(string) error {
+	return func(value string) error {
+		if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < least || n > most {
+			return fmt.Errorf("%q is no number from %d to %d", value, least, most)
+		}
+		return nil
+	}
+}
+
+func oneOf(values ...string) func(string) error {
+	return func(value string) error {
+		if !slices.Contains(values, value) {
+			return fmt.Errorf("%q is none of %s", value, strings.Join(values, ", "))
+		}
+		return nil
+	}
+}
+
+func fraction(value string) error {
+	if f, err := strconv.ParseFloat(value, 64); err != nil || !(f >= 0 && f <= 1) {
+		return fmt.Errorf("%q is no number from 0 to 1", value)
+	}
+	return nil
+}
+
+func checkPolicy(value string) error {
+	for _, one := range Listed(value) {
+		if err := oneOf("delete", "compact")(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Listed are the elements of a list.
+func Listed(value string) (all []string) {
+	for one := range strings.SplitSeq(value, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// CodecOf is how the batches of a log are compressed, or that any way is fine.
+func CodecOf(c *node.Config) (codec record.Codec, any bool) {
+	switch value := c.Settings[compressionType]; value {
+	case "", "producer":
+		return record.None, true
+	case "uncompressed":
+		return record.None, false
+	default:
+		codec, err := record.ParseCodec(value)
+		return codec, err != nil
+	}
+}
+
+// Majority is how many of so many replicas an append waits for.
+func Majority(replicas int) int { return replicas/2 + 1 }
+
+func limit(n int64) string {
+	if n == 0 {
+		n = Unlimited
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// Value is what a setting of a log is, and whether it was given. What was given
+// through this port may have been changed through another since.
+func (s *Setting) Value(c *node.Config) (value string, given bool) {
+	value, given = c.Settings[s.Name]
+	if !given {
+		return s.Show(c), s.Show(c) != s.Show(&node.Config{Replicas: c.Replicas})
+	}
+	if derived := Derive(*c); s.Show(&derived) != s.Show(c) {
+		return s.Show(c), true
+	}
+	return value, true
+}
+
+// Given are all settings of a log that it was given, through any port.
+func Given(c *node.Config) map[string]string {
+	all := maps.Clone(c.Settings)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for i := range All {
+		s := &All[i]
+		if value, given := s.Value(c); given && s.Check != nil {
+			all[s.Name] = value
+		}
+	}
+	return all
+}
+
+// Derive makes what the node has to know out of the settings that were given.
+// They have been checked.
+func Derive(c node.Config) node.Config {
+	number := func(name string) int64 {
+		n, err := strconv.ParseInt(c.Settings[name], 10, 64)
+		if err != nil {
+			return 0 // it was not given
+		}
+		return n
+	}
+	c.Retention, c.RetentionBytes, c.MaxBatchBytes = 0, 0, int(number(maxMessage))
+	if policy, given := c.Settings[cleanupPolicy]; given && !slices.Contains(Listed(policy), "delete") {
+		return c
+	}
+	if _, given := c.Settings[retentionTime]; given {
+		switch ms := number(retentionTime); {
+		case ms < 0 || ms > math.MaxInt64/int64(time.Millisecond):
+			// For longer than there are clocks is for ever.
+		default:
+			c.Retention = max(time.Duration(ms)*time.Millisecond, leastRetention)
+		}
+	}
+	if _, given := c.Settings[retentionBytes]; given {
+		if n := number(retentionBytes); n >= 0 {
+			c.RetentionBytes = max(n, 1)
+		}
+	}
+	return c
+}
+
+// leastRetention is the least that a log can be given. Kafka looks at retention
+// every five minutes, so nobody counts on less.
+const leastRetention = time.Second
+
+// Check refuses a value for a log.
+func Check(c *node.Config, name, value string) error {
+	s := Named(name)
+	if s == nil {
+		return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("topics have no setting %q here", name))
+	}
+	if s.Check == nil {
+		if is := s.Show(c); value != is {
+			return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("%s is %s and cannot be %q", name, is, value))
+		}
+		return nil
+	}
+	err := s.Check(value)
+	if most := Majority(c.Replicas); err == nil && name == minInSync && c.Replicas > 0 {
+		if n, _ := strconv.Atoi(value); n > most {
+			err = fmt.Errorf("%d of %d replicas asked for; an append waits for a majority, which is %d", n, c.Replicas, most)
+		}
+	}
+	if err != nil {
+		return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("%s: %v", name, err))
+	}
+	return nil
+}
