@@ -134,6 +134,19 @@ var (
 
 func reason(r record.Reason) *Error { return &Error{Reason: r.String()} }
 
+// again reports whether a producer with a session repeats what was refused. FULL
+// is an answer for the application: only a trim helps.
+func (e *Error) again() bool { return e.Retryable && e.Reason != ErrFull.Reason }
+
+// elsewhere reports whether another node, or another connection, may do better.
+func (e *Error) elsewhere() bool {
+	return e.again() && e.Reason != ErrBusy.Reason
+}
+
+func (e *Error) endsSession() bool {
+	return e.Reason == ErrSessionExpired.Reason || e.Reason == ErrSessionNotFound.Reason
+}
+
 // cancelled reports the end of a caller's context.
 func cancelled(ctx context.Context, outcome Outcome) *Error {
 	cause := context.Cause(ctx)

@@ -56,9 +56,8 @@ type Producer struct {
 	buffered int                // bytes of all requests above
 	room     chan struct{}      // closed when buffered falls; nil: nobody waits for it
 	ended    *Error             // why nothing is accepted any more
-	sleeping bool               // the sending goroutine waits for wake
-	idle     grpc.ClientStream  // on which the sending goroutine rests; nil: it does not
-	direct   bool               // a caller has taken its turn
+	turn     turn               // who may send
+	stream   grpc.ClientStream  // while the sending goroutine rests
 	message  wire.AppendRequest // belongs to whose turn it is
 	patience int                // of gather
 	woken    int                // callers that answers have woken since the last sealing

@@ -27,7 +27,7 @@ func (p *Producer) receive(stream grpc.ClientStream) interruption {
 		switch {
 		case r == nil:
 			return interruption{err: unreachable(MaybeDone, "an answer without a request")}
-		case r.failed:
+		case r.state == failed:
 			p.leave(r)
 		case answer.Refused != nil:
 			if i := p.refused(r, fromRefusal(answer.Refused)); i.err != nil {
@@ -68,7 +68,7 @@ func (p *Producer) leave(r *request) {
 	defer p.mu.Unlock()
 	p.window.pop()
 	p.lastSign = now
-	if !r.failed {
+	if r.state != failed {
 		if p.woken == 0 {
 			p.early = int(p.formed.Load())
 		}
@@ -106,17 +106,4 @@ func (p *Producer) doubtful() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.window.ambiguous()
-}
-
-// again reports whether a producer with a session repeats what was refused. FULL
-// is an answer for the application: only a trim helps.
-func (e *Error) again() bool { return e.Retryable && e.Reason != ErrFull.Reason }
-
-// elsewhere reports whether another node, or another connection, may do better.
-func (e *Error) elsewhere() bool {
-	return e.again() && e.Reason != ErrBusy.Reason
-}
-
-func (e *Error) endsSession() bool {
-	return e.Reason == ErrSessionExpired.Reason || e.Reason == ErrSessionNotFound.Reason
 }

@@ -28,9 +28,9 @@ type request struct {
 	urgent     bool // does not linger
 
 	batch record.Batch // written by the sending goroutine before it is sent first
-	// Where the first record stands in its session, once sealed; session 0: in
+	state requestState
+	// Where the first record stands in its session, once in flight; session 0: in
 	// none.
-	sealed  bool
 	session uint64
 	epoch   uint32
 	first   uint64
@@ -40,15 +40,25 @@ type request struct {
 	// outcome is what is known of all sendings that have ended. The one on the
 	// stream that is open now is not among them.
 	outcome Outcome
-	// failed tells that the request was settled with one in front of it, while
-	// its own answer, a refusal, is still to come.
-	failed bool
 
 	// The result is written before done is closed, and not changed after.
 	done   chan struct{}
 	offset int64 // of the first record
 	err    *Error
 }
+
+// requestState is how far a request has come.
+type requestState uint8
+
+const (
+	// accepted: it forms or is queued, and has no place in its session.
+	accepted requestState = iota
+	// inFlight: it is in the window.
+	inFlight
+	// failed: it was settled with one in front of it, while its own answer, a
+	// refusal, is still to come.
+	failed
+)
 
 // callback is what SendFunc was given for the record of an index.
 type callback struct {

@@ -8,126 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/transport/wire"
 )
-
-// supervise is the producer's sending goroutine. It opens a stream when there
-// is something to send, sends until the stream is interrupted, repairs what
-// that left behind, and begins again. One turn of it is a round.
-func (p *Producer) supervise() {
-	var tried *peer
-	pauses, pause, width := newPauses(), false, 1
-	for {
-		there, waited := p.awaitWork()
-		if !there {
-			break
-		}
-		if waited {
-			pauses, pause = newPauses(), false
-		}
-		round, cancel := context.WithCancel(p.context)
-		p.beginRound(cancel)
-		if !pause || pauses.between(round, tried, width) == nil {
-			before := p.answered()
-			tried = p.serve(round)
-			if pause = p.answered() == before; !pause {
-				pauses = newPauses()
-			}
-		}
-		cancel()
-		i := p.endRound()
-		if width = 1; i.err != nil && i.err.elsewhere() {
-			width = toLeader{p.client.peers, p.log}.width(i.err)
-		}
-		p.noteTrouble(i.err)
-		p.repair(i, tried)
-	}
-	p.fail(interruption{err: closed("producer")})
-}
-
-// awaitWork waits until there is a reason for a round; none is there when the
-// producer has ended.
-func (p *Producer) awaitWork() (there, waited bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.context.Err() == nil {
-		if p.forming != nil || len(p.queue) > 0 || len(p.window.flight) > 0 || p.interruption.err != nil {
-			return true, waited
-		}
-		waited = true
-		p.sleep(p.context, nil)
-	}
-	return false, waited
-}
-
-// noteTrouble tells that a round failed which will be repeated.
-func (p *Producer) noteTrouble(err *Error) {
-	if p.context.Err() != nil || err == nil || !err.again() {
-		return
-	}
-	p.mu.Lock()
-	p.troubled = true
-	p.mu.Unlock()
-	p.client.options.onTrouble(p.log, err)
-}
-
-// noteProgress tells that trouble is over.
-func (p *Producer) noteProgress() {
-	p.mu.Lock()
-	over := p.troubled
-	p.troubled = false
-	p.mu.Unlock()
-	if over {
-		p.client.options.onTrouble(p.log, nil)
-	}
-}
-
-// answered is how many requests have been appended.
-func (p *Producer) answered() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.counts.requestRecords.Count
-}
-
-// serve sends on one stream until the round ends; the interruption tells why it
-// did. It returns the node that it tried.
-func (p *Producer) serve(round context.Context) *peer {
-	peer, stream, err := p.openStream(round)
-	if err != nil {
-		p.interrupt(interruption{err: p.client.failure(err)})
-		return peer
-	}
-	received := make(chan struct{})
-	go func() {
-		defer close(received)
-		p.interrupt(p.receive(stream))
-	}()
-	if i := p.send(round, stream); i.err != nil {
-		p.interrupt(i)
-	}
-	<-received
-	return peer
-}
-
-func (p *Producer) openStream(round context.Context) (*peer, grpc.ClientStream, error) {
-	peer, err := p.client.peers.connect(round, p.log)
-	if err != nil {
-		return peer, nil, err
-	}
-	if err := p.renewSession(round); err != nil {
-		return peer, nil, err
-	}
-	stream, err := peer.conn.NewStream(round, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
-		strandlinev1.LogService_Append_FullMethodName)
-	if err != nil {
-		return peer, nil, err
-	}
-	p.mu.Lock()
-	p.counts.streams++
-	p.mu.Unlock()
-	return peer, stream, nil
-}
 
 // send puts requests on the stream until the round ends. A stream that breaks
 // tells its receiver why, and that ends the round.
@@ -251,7 +133,7 @@ func (p *Producer) seal(r *request) {
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
 	}
-	r.sealed = true
+	r.state = inFlight
 	if p.session.ID != 0 {
 		r.session, r.epoch, r.first = p.session.ID, p.session.Epoch, p.next
 		p.next += uint64(r.count)
@@ -288,7 +170,12 @@ func (p *Producer) address(r *request, m *wire.AppendRequest) bool {
 // sleep waits for a nudge, the end of ctx, or the timer. The mutex is held, and
 // is released meanwhile.
 func (p *Producer) sleep(ctx context.Context, timer <-chan time.Time) {
-	p.sleeping = true
+	p.turn = sleeping
+	p.awaitWake(ctx, timer)
+	p.turn = working
+}
+
+func (p *Producer) awaitWake(ctx context.Context, timer <-chan time.Time) {
 	p.mu.Unlock()
 	select {
 	case <-p.wake:
@@ -296,13 +183,16 @@ func (p *Producer) sleep(ctx context.Context, timer <-chan time.Time) {
 	case <-timer:
 	}
 	p.mu.Lock()
-	p.sleeping = false
 }
+
+// asleep reports whether the sending goroutine waits and could be woken. The mutex is
+// held.
+func (p *Producer) asleep() bool { return p.turn == sleeping || p.turn == resting }
 
 // nudge wakes the sending goroutine if it sleeps and could send. The mutex is
 // held.
 func (p *Producer) nudge() {
-	if r := p.candidate(); p.sleeping && r != nil && p.window.admits(r.size) {
+	if r := p.candidate(); p.asleep() && r != nil && p.window.admits(r.size) {
 		// A lingering request wakes it once; it keeps the time then.
 		if r != p.forming || r.count == 1 || r.urgent || p.options.linger == 0 {
 			p.rouse()
@@ -310,10 +200,82 @@ func (p *Producer) nudge() {
 	}
 }
 
+// rouse wakes the sending goroutine. The mutex is held.
 func (p *Producer) rouse() {
-	p.sleeping = false
+	p.turn = working
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
+}
+
+// turn is who may put requests on the stream.
+//
+//	working <-> sleeping
+//	   ^  \
+//	   |   +-> resting <-> lent
+//	   |                    |  the round ends
+//	   +--------------- recalled
+type turn uint8
+
+const (
+	// working: the sending goroutine, which is awake.
+	working turn = iota
+	// sleeping: it too, and it waits for wake.
+	sleeping
+	// resting: it waits for wake, with a stream on which a caller may send.
+	resting
+	// lent: a caller is sending.
+	lent
+	// recalled: a caller is sending, and the sending goroutine waits for it to be done.
+	recalled
+)
+
+// rest waits for something to send. Meanwhile a caller may take the turn; it has given
+// it back when rest returns. The mutex is held, and is released meanwhile.
+func (p *Producer) rest(round context.Context, stream grpc.ClientStream) {
+	p.turn, p.stream = resting, stream
+	p.awaitWake(round, nil)
+	if p.turn == lent {
+		p.turn = recalled
+	}
+	for p.turn == recalled {
+		p.awaitWake(context.Background(), nil)
+	}
+	p.turn, p.stream = working, nil
+}
+
+// largestDirect bounds what a caller sends itself, in bytes. It is less than
+// what any flow-control window has left when nothing is in flight, so the
+// caller does not wait for the network.
+const largestDirect = 32 << 10
+
+// goDirect takes the turn for a caller that is going to wait for r, and returns the
+// stream to send it on; nil if it may not. That is the way of a caller alone on its
+// connection: it saves waking a goroutine. Where several share one, they are
+// gathered. The mutex is held.
+func (p *Producer) goDirect(r *request) (stream grpc.ClientStream) {
+	if p.turn != resting || len(p.window.flight) > 0 || len(p.queue) > 0 ||
+		p.expected() > r.count || p.options.linger > 0 || r.size > largestDirect {
+		return nil
+	}
+	p.seal(r)
+	p.turn = lent
+	return p.stream
+}
+
+// sendDirect sends a request in the turn that goDirect took, and gives it back.
+func (p *Producer) sendDirect(r *request, stream grpc.ClientStream) {
+	i := p.put(r, stream)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i.err != nil {
+		p.interruptLocked(i)
+	}
+	if p.turn == recalled {
+		p.rouse()
+		return
+	}
+	p.turn = resting
+	p.nudge()
 }

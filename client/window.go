@@ -76,7 +76,7 @@ func (w *window) reset() {
 	kept := w.flight[:0]
 	w.bytes = 0
 	for _, r := range w.flight {
-		if !r.failed {
+		if r.state != failed {
 			kept = append(kept, r)
 			w.bytes += r.size
 		}
@@ -88,28 +88,28 @@ func (w *window) reset() {
 // fail takes out what is not on the stream, marks the rest, and returns all that
 // had not failed before.
 func (w *window) fail() []*request {
-	var failed []*request
+	var ended []*request
 	for _, r := range w.flight {
-		if !r.failed {
-			failed = append(failed, r)
+		if r.state != failed {
+			ended = append(ended, r)
 		}
 	}
 	for _, r := range w.flight[:w.sent] {
-		r.failed = true
+		r.state = failed
 	}
 	for _, r := range w.flight[w.sent:] {
 		w.bytes -= r.size
 	}
 	clear(w.flight[w.sent:])
 	w.flight = w.flight[:w.sent]
-	return failed
+	return ended
 }
 
 // lowWater is the sequence below which all answers are there. It is asked for
 // when there is a request to be sent.
 func (w *window) lowWater() uint64 {
 	for _, r := range w.flight {
-		if !r.failed {
+		if r.state != failed {
 			return r.first
 		}
 	}
@@ -120,7 +120,7 @@ func (w *window) lowWater() uint64 {
 // sending.
 func (w *window) ambiguous() bool {
 	for _, r := range w.flight {
-		if r.outcome != NotDone && !r.failed {
+		if r.outcome != NotDone && r.state != failed {
 			return true
 		}
 	}
