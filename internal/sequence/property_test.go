@@ -240,9 +240,9 @@ func (r *run) loseLeadership() {
 		table, err := RestoreTable(snapshot)
 		require.NoError(r.t, err)
 		require.True(r.t, bytes.Equal(snapshot, table.Snapshot(nil)))
-		flights := r.leader.sequencer.numbered
+		numbers := r.leader.sequencer.numbered
 		r.leader = &actor{table: table, sequencer: New(table)}
-		r.leader.sequencer.numbered = flights
+		r.leader.sequencer.numbered = numbers
 	}
 	r.leader.sequencer.StartLeading(1, 0)
 }

@@ -126,7 +126,7 @@ func (s *Sequencer) Seal(unixMs int64) []Proposal {
 
 // Drop undoes the proposal of that number and every later one, because Raft did
 // not take it. Every decision is then as if they had never been made. Their
-// flights are not used again, so nothing can come to rest on another proposal.
+// numbers are not used again, so nothing can come to rest on another proposal.
 func (s *Sequencer) Drop(number uint64) {
 	for n := s.proposals.len(); n > 0 && (*s.proposals.at(n - 1)).number >= number; n-- {
 		s.open = nil
