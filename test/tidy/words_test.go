@@ -153,3 +153,32 @@ func names(source []byte) map[string]bool {
 		}
 	}
 }
+
+// A word that its home does not use is not a word of the program.
+func TestEveryWordOfTheGlossaryIsUsedAtHome(t *testing.T) {
+	text, err := os.ReadFile("../../docs/glossary.md")
+	require.NoError(t, err)
+	row := regexp.MustCompile(`(?m)^\| (\*\*[^|]*) \| [^|]* \| \[([\w/]+)\]\([^|]* \|$`)
+	bold := regexp.MustCompile(`\*\*([^*]+)\*\*`)
+	rows := row.FindAllStringSubmatch(string(text), -1)
+	require.Len(t, rows, strings.Count(string(text), "\n| **"), "each row has a home")
+	for _, r := range rows {
+		sources, err := filepath.Glob(filepath.Join("../..", r[2], "*.go"))
+		require.NoError(t, err)
+		home := " "
+		for _, path := range sources {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(path)
+			require.NoError(t, err)
+			home += strings.ToLower(strings.Join(word.FindAllString(string(source), -1), " ")) + " "
+		}
+		for _, w := range bold.FindAllStringSubmatch(r[1], -1) {
+			used := regexp.MustCompile(" " + strings.ReplaceAll(w[1], "-", " ") + "(s|es|d|ed)? ")
+			if !used.MatchString(home) {
+				t.Errorf("%q is not used in %s", w[1], r[2])
+			}
+		}
+	}
+}

@@ -2,7 +2,7 @@ package core
 
 import "strandline.dev/internal/record"
 
-// Fail ends the replica: a write or a fold went wrong. Whatever waits is
+// Fail ends the replica (fail-stop): a write or a fold went wrong. Whatever waits is
 // answered, and so is everything that comes later.
 func (c *Core) Fail(reason *record.Refusal) {
 	if c.failed != nil {
