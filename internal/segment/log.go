@@ -160,7 +160,7 @@ type Write struct {
 	Written func()
 }
 
-// tellWritten calls Written of each.
+// CallWritten calls Written of each.
 func CallWritten(ws []Write) {
 	for i := range ws {
 		if ws[i].Written != nil {
@@ -169,7 +169,7 @@ func CallWritten(ws []Write) {
 	}
 }
 
-// check refuses ws as a whole if its frames do not follow a log of the entries
+// CheckWrites refuses ws as a whole if its frames do not follow a log of the entries
 // [first, next).
 func CheckWrites(ws []Write, first, next uint64) error {
 	for i := range ws {

@@ -25,7 +25,7 @@ func WriteFileDurably(disk FS, name string, data []byte) error {
 
 const TemporarySuffix = ".tmp"
 
-// writeSynced makes a file with durable content; its name is not durable yet.
+// WriteSynced makes a file with durable content; its name is not durable yet.
 func WriteSynced(disk FS, name string, data []byte) error {
 	if err := disk.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -101,6 +101,6 @@ type Directory interface {
 	io.Closer
 }
 
-// unreadable tells that the disk has lost bytes, as against a read that failed
+// Unreadable tells that the disk has lost bytes, as against a read that failed
 // for another reason.
 func Unreadable(err error) bool { return errors.Is(err, syscall.EIO) }

@@ -2,6 +2,7 @@ package flaws
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -64,7 +65,7 @@ func parse(file, text string) (Patch, error) {
 	p := Patch{Name: strings.TrimSuffix(path.Base(file), ".patch"), Room: "internal/" + path.Dir(file)}
 	what, hunks, _ := strings.Cut(text, "\nin ")
 	if p.What = strings.Join(strings.Fields(what), " "); p.What == "" {
-		return p, fmt.Errorf("does not say what the mistake is")
+		return p, errors.New("does not say what the mistake is")
 	}
 	for hunk := range strings.SplitSeq(hunks, "\nin ") {
 		function, lines, _ := strings.Cut(hunk, "\n")

@@ -39,8 +39,6 @@ var retiredWords = []retired{
 	{word: "drowsy", now: "idle"},
 	{word: "eager(ly)?", now: "first leader"},
 	{word: "calm|unheard|far", now: "quiet ticks, ticks since the leader was heard, high latency", names: true, in: "internal/replica/core"},
-	{word: "testimon(y|ies)", now: "durable watermark"},
-	{word: "strangers|neighbours", now: "unknown peers, peer status"},
 	{word: "standing", now: "unavailable", names: true, in: "internal/node"},
 	{word: "standing", now: "kept reader", names: true, in: "internal/server"},
 	{word: "keepers?", now: "clock", names: true, in: "internal/node"},

@@ -27,6 +27,7 @@ import (
 	"strandline.dev/internal/transport"
 )
 
+// New makes the command bench.
 func New(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "bench",

@@ -10,6 +10,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
+// New makes the command cluster.
 func New(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "cluster",

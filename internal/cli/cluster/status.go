@@ -109,7 +109,7 @@ func unhealthy(s client.ClusterStatus) string {
 	return strings.Join(names, ", ")
 }
 
-// clusterJSON is a cluster as --json shows it.
+// StatusJSON is a cluster as --json shows it.
 type StatusJSON struct {
 	Cluster string           `json:"cluster"`
 	Nodes   []nodeJSON       `json:"nodes"`
@@ -149,6 +149,7 @@ type replicaJSON struct {
 	Problem string `json:"problem"`
 }
 
+// NewStatusJSON returns the status of a cluster as --json shows it.
 func NewStatusJSON(s client.ClusterStatus) StatusJSON {
 	object := StatusJSON{Cluster: s.ClusterID, Nodes: []nodeJSON{}, Logs: []clusterLogJSON{}}
 	for _, n := range s.Nodes {

@@ -23,6 +23,7 @@ their times. docs/history.md describes the lines and the rules.
 Each broken rule is shown with the lines that prove it. Exit code 0 if every rule
 holds, 6 if one is broken, 1 if a file cannot be read or makes no sense.`
 
+// NewCheck makes the command check.
 func NewCheck(c *terminal.Terminal) *cobra.Command {
 	var (
 		slack   = terminal.Duration(time.Second)

@@ -15,6 +15,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
+// NewDoctor makes the command doctor.
 func NewDoctor(c *terminal.Terminal) *cobra.Command {
 	var (
 		data    string

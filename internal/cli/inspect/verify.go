@@ -35,6 +35,7 @@ damage: it was never acknowledged, and the next start cuts it.
 
 Exit code 0 if all is whole, 1 if something is damaged or cannot be read.`
 
+// NewVerify makes the command verify.
 func NewVerify(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify DIR",

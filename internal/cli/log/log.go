@@ -13,6 +13,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
+// New makes the command log.
 func New(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "log",

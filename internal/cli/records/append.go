@@ -22,6 +22,7 @@ import (
 // acknowledgements of what it has sent.
 const flushTime = 5 * time.Second
 
+// NewAppend makes the command append.
 func NewAppend(c *terminal.Terminal) *cobra.Command {
 	var (
 		file       string

@@ -12,6 +12,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
+// NewRead makes the command read.
 func NewRead(c *terminal.Terminal) *cobra.Command {
 	var want readFlags
 	command := c.OneLog(&cobra.Command{

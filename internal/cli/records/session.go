@@ -13,6 +13,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
+// NewSession makes the command session.
 func NewSession(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "session",

@@ -10,6 +10,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
+// NewWriter makes the command writer.
 func NewWriter(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:     "writer",

@@ -25,6 +25,7 @@ import (
 // defaultDevData is where "dev" keeps the logs of its nodes.
 const defaultDevData = "strandline-dev"
 
+// NewDev makes the command dev.
 func NewDev(c *terminal.Terminal) *cobra.Command {
 	var (
 		d     devSettings

@@ -99,6 +99,7 @@ func (s *serveSettings) listen() (err error) {
 	return nil
 }
 
+// New makes the command serve.
 func New(c *terminal.Terminal) *cobra.Command {
 	var (
 		s     serveSettings

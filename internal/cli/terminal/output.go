@@ -33,6 +33,7 @@ func Counted(n int64, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// OrUnknown returns s, or "unknown" if it is empty.
 func OrUnknown(s string) string {
 	if s == "" {
 		return "unknown"

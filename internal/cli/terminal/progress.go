@@ -101,6 +101,7 @@ func (p *Progress) FollowClock() (stop func()) {
 	}
 }
 
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && cwriter.IsTerminal(int(file.Fd()))

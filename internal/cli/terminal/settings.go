@@ -124,6 +124,7 @@ func keyOf(command *cobra.Command, flag *pflag.Flag) string {
 	return strings.Join(append(path, flag.Name), ".")
 }
 
+// KnownKeys returns the keys that a settings file may have.
 func KnownKeys(root *cobra.Command) map[string]bool {
 	known := map[string]bool{}
 	EveryCommand(root, func(command *cobra.Command) {

@@ -44,6 +44,7 @@ type usageError struct {
 
 func (e usageError) Unwrap() error { return e.error }
 
+// Misused returns the error of a command that was called in a wrong way.
 func Misused(command *cobra.Command, format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...), command.CommandPath()}
 }

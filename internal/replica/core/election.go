@@ -8,7 +8,7 @@ type election struct {
 	*group
 	// firstLeader: nobody has led this log yet, and this replica is the one to begin.
 	firstLeader         bool
-	delay               int // ticks until this replica starts an election, see PeerGone; 0: it does not
+	delay               int // election delay: ticks until this replica starts an election, see PeerGone; 0: it does not
 	ticksWithoutLeader  int
 	ticksSinceHeartbeat int
 }

@@ -31,7 +31,7 @@ const (
 	messageEntryHead = 25
 )
 
-// encodeMessage gives a message as parts to be sent one after the other. The
+// EncodeMessage gives a message as parts to be sent one after the other. The
 // entries leave m.
 func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) ([][]byte, error) {
 	entries := m.Entries
@@ -60,7 +60,7 @@ func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) ([][]
 
 var errMessageShort = errors.New("message is cut short")
 
-// decodeMessage reads a message; its entries alias b. What an entry holds is
+// DecodeMessage reads a message; its entries alias b. What an entry holds is
 // checked against the checksum that the leader gave it.
 func DecodeMessage(b []byte) (*raftpb.Message, error) {
 	if len(b) < messageHead {
@@ -105,7 +105,7 @@ func DecodeMessage(b []byte) (*raftpb.Message, error) {
 	return m, nil
 }
 
-// checkMessage refuses what no peer of ours sends and Raft would not bear.
+// CheckMessage refuses what no peer of ours sends and Raft would not bear.
 func CheckMessage(m *raftpb.Message) error {
 	switch n := len(m.GetContext()); m.GetType() {
 	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
@@ -132,7 +132,7 @@ func CheckMessage(m *raftpb.Message) error {
 	return nil
 }
 
-// fromPeers are the messages that replicas send each other. All others are
+// FromPeers are the messages that replicas send each other. All others are
 // Raft's own and come from nowhere else than here.
 func FromPeers(t raftpb.MessageType) bool {
 	switch t {
@@ -144,7 +144,7 @@ func FromPeers(t raftpb.MessageType) bool {
 	return false
 }
 
-// urgent messages are small, and elections wait for them.
+// Urgent messages are small, and elections wait for them.
 func Urgent(m *raftpb.Message) bool {
 	return m.GetType() != raftpb.MsgApp && m.GetType() != raftpb.MsgSnap
 }

@@ -13,7 +13,7 @@ const (
 	beginFixed = 8 + ownerSize
 )
 
-// encodeBegin makes the content of a begin mark: the log that it belongs to. The
+// EncodeBegin makes the content of a begin mark: the log that it belongs to. The
 // mark of another log must not make this one begin elsewhere.
 //
 //	 0  u64  magic  "STRANDBG"
@@ -26,7 +26,7 @@ func EncodeBegin(owner segment.Owner) []byte {
 	return binary.LittleEndian.AppendUint32(b, record.Checksum(b))
 }
 
-// checkBegin reports what is wrong with the content of a mark.
+// CheckBegin reports what is wrong with the content of a mark.
 func CheckBegin(b []byte, o segment.Owner) error {
 	if len(b) != beginFixed+4 || record.Checksum(b[:beginFixed]) != binary.LittleEndian.Uint32(b[beginFixed:]) ||
 		binary.LittleEndian.Uint64(b) != beginMagic {

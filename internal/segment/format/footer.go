@@ -61,7 +61,7 @@ func (x *Index) Encode(b []byte) []byte {
 	return b
 }
 
-// parseFooter reads the payload of a footer frame of a segment that begins at
+// ParseFooter reads the payload of a footer frame of a segment that begins at
 // the entry first and ends at position end.
 func ParseFooter(b []byte, first uint64, end int64) (*Index, error) {
 	if len(b) < FooterFixedSize {

@@ -9,7 +9,7 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// frameKind numbers are on disk: they are for ever.
+// FrameKind numbers are on disk: they are for ever.
 type FrameKind uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 	MaxPayload = record.MaxEntryBytes
 )
 
-// frameHeader is the first part of a frame. All integers are little-endian.
+// FrameHeader is the first part of a frame. All integers are little-endian.
 //
 //	 0  u32  length          of the payload in bytes
 //	 4  u8   kind
@@ -79,14 +79,17 @@ type FrameHeader struct {
 // size is the number of bytes from the start of the frame to the next one.
 func (h *FrameHeader) Size() int64 { return FrameSize(int(h.Length)) }
 
+// FrameSize returns the bytes that a frame with a payload of so many bytes takes in a file.
 func FrameSize(payload int) int64 {
 	return (FrameHeaderSize + int64(payload) + FrameAlignment - 1) &^ (FrameAlignment - 1)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// Checksum returns the CRC-32C of a payload.
 func Checksum(b []byte) uint32 { return record.Checksum(b) }
 
+// HeaderChecksum returns the CRC-32C of a frame header at a position of the file.
 func HeaderChecksum(b []byte, position int64) uint32 {
 	return crc32.Update(uint32(position/FrameAlignment), castagnoli, b[:FrameHeaderSize-4])
 }
@@ -110,7 +113,7 @@ func (h *FrameHeader) Encode(b []byte, position int64) {
 	binary.LittleEndian.PutUint32(b[68:], h.HeaderCRC)
 }
 
-// parseFrameHeader reads the header found at position of the segment with the
+// ParseFrameHeader reads the header found at position of the segment with the
 // given salt. The error tells what is wrong with it.
 func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err error) {
 	if len(b) < FrameHeaderSize {
@@ -146,6 +149,7 @@ func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err
 	return h, nil
 }
 
+// FrameSalt returns the salt in an encoded frame header.
 func FrameSalt(b []byte) uint64 { return binary.LittleEndian.Uint64(b[8:]) }
 
 // checkPayload compares payload with the header's CRC.
@@ -167,12 +171,14 @@ func (h *FrameHeader) Entry(payload []byte) segment.Frame {
 
 const HardStateSize = 24
 
+// PutHardState writes the payload of a hard state frame into b.
 func PutHardState(b []byte, h segment.HardState) {
 	binary.LittleEndian.PutUint64(b, h.Term)
 	binary.LittleEndian.PutUint64(b[8:], h.Vote)
 	binary.LittleEndian.PutUint64(b[16:], h.Commit)
 }
 
+// ParseHardState reads the payload of a hard state frame.
 func ParseHardState(b []byte) (segment.HardState, error) {
 	if len(b) != HardStateSize {
 		return segment.HardState{}, fmt.Errorf("hard state of %d bytes", len(b))
@@ -184,7 +190,7 @@ func ParseHardState(b []byte) (segment.HardState, error) {
 	}, nil
 }
 
-// entryHeader is the header of the frame of an entry, wherever it is to be.
+// EntryHeader is the header of the frame of an entry, wherever it is to be.
 func EntryHeader(f *segment.Frame) FrameHeader {
 	return FrameHeader{
 		Length: uint32(len(f.Payload)), Kind: EntryFrame, entryType: f.Type,

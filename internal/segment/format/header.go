@@ -24,7 +24,7 @@ const (
 	segmentVersion = 2
 )
 
-// header is the first block of a segment file. All integers are
+// Header is the first block of a segment file. All integers are
 // little-endian.
 //
 //	   0  u64  magic            "STRANDSG"
@@ -123,7 +123,7 @@ func (h *Header) Encode() []byte {
 	return b
 }
 
-// parseHeader reads the first block of a segment file.
+// ParseHeader reads the first block of a segment file.
 func ParseHeader(b []byte) (*Header, error) {
 	if len(b) < HeaderSize {
 		return nil, fmt.Errorf("segment header cut short at %d bytes", len(b))

@@ -6,7 +6,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// index tells where the entries of one segment are: what its frames add up to
+// Index tells where the entries of one segment are: what its frames add up to
 // after each has truncated those before it with its index or a higher one.
 // The index of the active segment grows with each write; that of a full one
 // is read from its footer, or built again by a scan.
@@ -29,14 +29,14 @@ type Index struct {
 	broken     bool          // the next entry begins a run: it was cut to
 }
 
-// run is a stretch of the file in which every entry counts, up to the first
+// Run is a stretch of the file in which every entry counts, up to the first
 // of the next run. Frames of other kinds may lie between them.
 type Run struct {
 	First      uint64
 	Begin, End int64 // positions
 }
 
-// point is one entry among many whose place is remembered.
+// Point is one entry among many whose place is remembered.
 type Point struct {
 	Index    uint64
 	Position int64
@@ -45,13 +45,14 @@ type Point struct {
 	Bytes    uint64        // payload before it, since the log's creation
 }
 
+// TermRun is a run of entries of one term.
 type TermRun struct{ first, term uint64 }
 
 // pointDistance bounds what a lookup reads beyond what it looks for. 64 KiB
 // makes 1,024 points, 40 KiB, of a 64 MiB segment.
 const PointDistance = 64 << 10
 
-// newIndex is the index of a segment without frames.
+// NewIndex is the index of a segment without frames.
 func NewIndex(h *Header) *Index {
 	return &Index{Next: h.First, NextOffset: h.Start, Time: h.Time, Bytes: h.BytesBefore}
 }

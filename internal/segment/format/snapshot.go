@@ -14,7 +14,7 @@ const (
 	snapshotVersion    = 2
 )
 
-// encodeSnapshot makes the content of a snapshot file. All integers are
+// EncodeSnapshot makes the content of a snapshot file. All integers are
 // little-endian.
 //
 //	 0  u64  magic       "STRANDSN"
@@ -44,7 +44,7 @@ func EncodeSnapshot(owner segment.Owner, index, term uint64, data []byte) []byte
 	return append(b, data...)
 }
 
-// parseSnapshot reads the content of the snapshot file of owner and index; data
+// ParseSnapshot reads the content of the snapshot file of owner and index; data
 // aliases b.
 func ParseSnapshot(b []byte, owner segment.Owner, index uint64) (term uint64, data []byte, err error) {
 	if len(b) < snapshotHeaderSize {

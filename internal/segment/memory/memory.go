@@ -13,7 +13,7 @@ import (
 
 var _ segment.Log = (*Log)(nil)
 
-// Memory is a Log without a disk, for logs of durability class memory: it is
+// Log is a log without a disk, for logs of durability class memory: it is
 // gone with the process. What is a segment on disk is a run of stepBytes here:
 // a snapshot is wanted at its start, and Recycle frees whole ones.
 type Log struct {
@@ -45,7 +45,7 @@ const (
 	stepBytes = 4 << 20
 )
 
-// NewMemory makes an empty log that starts from b.
+// New makes an empty log that starts from b.
 func New(b segment.Bootstrap) *Log {
 	return &Log{
 		first: b.Index + 1, stepFirst: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState, conf: slices.Clone(b.ConfState),

@@ -10,7 +10,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// OpenRepair begins the repair of a segment file of an open log, which stays open:
+// BeginOnline begins the repair of a segment file of an open log, which stays open:
 // it is written to and read as before, except for the entries that are damaged.
 // Entries up to settled are committed and never change. That is the whole proof
 // that an entry of another replica belongs here, which it knows to be committed

@@ -52,6 +52,7 @@ func (d *Dir) chooseBegin(found *Files) error {
 	return nil
 }
 
+// SegmentName returns the file name of a segment, without its suffix.
 func SegmentName(ordinal, first uint64) string { return fmt.Sprintf("%020d-%020d", ordinal, first) }
 
 // adoptBegin takes the mark that was found.

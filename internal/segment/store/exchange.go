@@ -13,7 +13,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// sealed is a segment under repair.
+// Sealed is a segment under repair.
 type Sealed struct {
 	*Segment
 	Header *format.Header // nil: it is lost
@@ -99,7 +99,7 @@ func damagedFile(err error) bool {
 	return errors.As(err, new(*segment.CorruptError)) || errors.Is(err, fs.ErrNotExist)
 }
 
-// remade is a segment that was laid out anew.
+// Rebuilt is a segment that was laid out anew.
 type Rebuilt struct {
 	Name   string // of its file, without the suffix of what is not complete
 	Header *format.Header

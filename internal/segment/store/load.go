@@ -132,7 +132,7 @@ func (s *Store) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFoo
 	return sc.index, false, nil
 }
 
-// readFooter reads the index in the footer frame at position.
+// ReadFooter reads the index in the footer frame at position.
 func ReadFooter(file vfs.File, h *format.Header, position int64) (*format.Index, error) {
 	b := make([]byte, format.FrameHeaderSize)
 	if _, err := file.ReadAt(b, position); err != nil {

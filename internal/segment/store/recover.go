@@ -112,7 +112,7 @@ func (s *Store) suspect(found *Files, from, to uint64) error {
 
 const GivenName = "given" + vfs.TemporarySuffix
 
-// files are the names in a log's directory.
+// Files are the names in a log's directory.
 type Files struct {
 	all       []string
 	Segments  []*Segment // by ordinal

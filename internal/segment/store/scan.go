@@ -10,7 +10,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// scanner reads the frames of a segment in file order and adds them up.
+// Scanner reads the frames of a segment in file order and adds them up.
 //
 // A frame is bad if its header or payload does not match its checksum, if it
 // does not name the frame before it, or if there is none. The scan stops at

@@ -138,7 +138,7 @@ type Store struct {
 	filler filler
 }
 
-// segment is one file. Fields without a remark never change.
+// Segment is one file. Fields without a remark never change.
 type Segment struct {
 	Ordinal uint64
 	First   uint64

@@ -9,7 +9,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// walker reads the frames of one segment in file order, those behind damage
+// Walker reads the frames of one segment in file order, those behind damage
 // too. It goes on where scan stops: at the next position at which a frame
 // header of this segment is valid.
 type Walker struct {

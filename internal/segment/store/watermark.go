@@ -13,11 +13,12 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
+// WatermarkFile holds the durable watermark of a log: how far the log certainly went.
+//
 // A log whose newest segment is an older copy of itself, or is not there, looks
 // like a sound log that ends earlier: nothing behind its end tells of more. The
-// replica would vote as if it had never seen what it acknowledged. So another
-// file holds the durable watermark: how far the log certainly went. It is written
-// after what it says is durable in the segments,
+// replica would vote as if it had never seen what it acknowledged. The
+// watermark prevents that. It is written after what it says is durable in the segments,
 //
 //   - when the term or the vote has changed, before the write that changed it
 //     is done: no vote leaves before,
