@@ -80,11 +80,15 @@ func (c *Core) Tick() {
 	c.missing()
 	c.release()
 	c.leaveStalledDisk()
+	if c.role == follower {
+		return
+	}
+	// It may be this follower's acknowledgement that the leader needs to be ready.
+	c.retrySnapshots()
+	c.leaveWithoutBase()
 	if c.role != leaderReady {
 		return
 	}
-	c.retrySnapshots()
-	c.leaveWithoutBase()
 	c.leaveSlowDisk(c.now.Monotonic)
 	c.sequencer.Tick(c.now.Monotonic)
 	c.expire()

@@ -25,6 +25,8 @@ type trio struct {
 	wires []wire
 	// cut wires lose what is sent: from, to.
 	cut map[[2]uint64]bool
+	// loses reports whether a message is lost that no cut loses; nil: none is.
+	loses func(*raftpb.Message) bool
 }
 
 type member struct {
@@ -100,7 +102,7 @@ func (c *trio) send(from uint64, m *raftpb.Message) {
 	to := m.GetTo()
 	parts, err := EncodeMessage(m, func(e *raftpb.Entry) uint32 { return record.Checksum(e.Data) })
 	require.NoError(c.t, err)
-	if c.cut[[2]uint64{from, to}] || c.all[to] == nil || c.all[to].down {
+	if c.cut[[2]uint64{from, to}] || c.all[to] == nil || c.all[to].down || c.loses != nil && c.loses(m) {
 		return
 	}
 	var b []byte
@@ -491,6 +493,34 @@ func TestALeaderWithoutTheSnapshotThatAFollowerNeedsLetsAnotherLead(t *testing.T
 	}
 	require.False(t, leader.core.leads())
 	require.EqualValues(t, 40, c.all[lagging].core.storage.table.End(), "and that one brings it up")
+}
+
+// Until the follower has its snapshot, the leader's first entry has no majority.
+func TestALostSnapshotIsSentAgainByALeaderThatIsNotReady(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	lagging, gone := l%3+1, (l+1)%3+1
+	c.all[lagging].down = true
+	for i := range 40 {
+		c.append(l, big(t, fmt.Sprint("record ", i), 1<<20))
+		c.settle()
+	}
+	c.command(l, record.Command{Kind: record.Trim, Offset: 30})
+	c.settle()
+	recycleAll(t, c.all[l].log, 30)
+	c.all[gone].down = true
+	c.restart(l)
+	c.restart(lagging)
+	lost := 0
+	c.loses = func(m *raftpb.Message) bool {
+		if m.GetType() != raftpb.MsgSnap || lost > 0 {
+			return false
+		}
+		lost++
+		return true
+	}
+	require.Equal(t, l, c.leader(), "the other lacks what is committed")
+	require.Equal(t, 1, lost)
 }
 
 func TestAReplicaIsReplacedInOneJointChange(t *testing.T) {
