@@ -118,7 +118,7 @@ func (part *producedPart) apply(s *Server, c *node.Config) *record.Refusal {
 	if c == nil || len(c.Settings) == 0 {
 		return nil
 	}
-	if codec, any := settings.CodecOf(c); !any && codec != part.batch[0].Compression() {
+	if codec, anyCodec := settings.CodecOf(c); !anyCodec && codec != part.batch[0].Compression() {
 		s.inflating <- struct{}{}
 		batch, err := part.batch[0].Recompress(codec)
 		<-s.inflating

@@ -1,3 +1,5 @@
+// Package protocol is what is Kafka's own: its error codes for our refusals, and how
+// requests and answers of each version are laid out.
 package protocol
 
 import (
@@ -90,6 +92,7 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.detail }
 func (e *refusedError) Unwrap() error { return e.code }
 
+// Refuse returns an error that is answered with code; detail says why to a person.
 func Refuse(code *kerr.Error, detail string) error { return &refusedError{code, detail} }
 
 // DetailOf is what to tell a person about err; nil for no error.

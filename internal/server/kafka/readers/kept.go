@@ -140,6 +140,7 @@ type Pool struct {
 	closed bool
 }
 
+// NewPool returns an empty pool of readers of n. Close it.
 func NewPool(n backend.Node) *Pool { return &Pool{node: n} }
 
 // Open finds a reader that stands at an offset, or begins one.

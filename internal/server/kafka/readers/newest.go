@@ -29,6 +29,7 @@ type newestRecord struct {
 // maxNewest bounds the logs whose results are kept.
 const maxNewest = 1000
 
+// NewNewest returns a search of the logs of n that has found nothing yet.
 func NewNewest(n backend.Node) *Newest {
 	s := &Newest{node: n, known: make(chan map[uint64]newestRecord, 1)}
 	s.known <- map[uint64]newestRecord{}

@@ -1,3 +1,5 @@
+// Package settings has the configuration of a topic by Kafka's names: what each is
+// called, whether a value fits, and what it means for a log.
 package settings
 
 import (
@@ -101,6 +103,7 @@ var All = []Setting{
 		Note: "Kept as it was set. No leader is ever elected that lacks a committed record."},
 }
 
+// Named returns the setting of that name, or nil.
 func Named(name string) *Setting {
 	i := slices.IndexFunc(All, func(s Setting) bool { return s.Name == name })
 	if i < 0 {
@@ -158,7 +161,7 @@ func Listed(value string) (all []string) {
 }
 
 // CodecOf is how the batches of a log are compressed, or that any way is fine.
-func CodecOf(c *node.Config) (codec record.Codec, any bool) {
+func CodecOf(c *node.Config) (codec record.Codec, anyCodec bool) {
 	switch value := c.Settings[compressionType]; value {
 	case "", "producer":
 		return record.None, true
