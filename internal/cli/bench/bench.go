@@ -64,6 +64,7 @@ and the next one begun. With --out, everything is kept in a directory, for
 		newBenchRetention(c),
 		newBenchRAMDisk(c),
 		newBenchMixed(c),
+		newBenchGather(c),
 		newBenchLimits(c),
 		newBenchReport(c),
 		newBenchPeer(c),
