@@ -29,7 +29,7 @@ func TestAQuestionWaitsUntilTheLeaderIsReady(t *testing.T) {
 	b.settle()
 	// The commit index is written lazily: after a crash it is an old one.
 	b.open(segment.HardState{Term: b.log.HardState().Term, Vote: 1, Commit: 1})
-	for b.step(); !b.core.leads(); {
+	for b.step(); !b.core.Leads(); {
 		b.sync()
 	}
 	require.False(t, b.core.role == leaderReady)

@@ -13,7 +13,7 @@ func (c *Core) Append(r *Request) {
 		c.answer(r.Done, sequence.Answer{Refusal: c.failed})
 	case c.closed || len(c.waiting[Drained]) > 0:
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.ShuttingDown, "this node is shutting down")})
-	case !c.leads():
+	case !c.Leads():
 		c.answer(r.Done, sequence.Answer{Refusal: c.notLeader()})
 	case c.queued > maxQueuedBytes:
 		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})

@@ -111,7 +111,7 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	if m.GetFrom() == c.leader {
 		c.ticksSinceHeartbeat = 0
 	}
-	if c.leads() {
+	if c.Leads() {
 		c.heard.from(m.GetFrom())
 	}
 	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.storage.last && !c.has(m.GetCommit()) {
@@ -186,7 +186,7 @@ func (c *Core) handle(rd raft.Ready) {
 		c.endTerm(rd.HardState.GetTerm())
 	}
 	if rd.SoftState != nil {
-		if leads := rd.SoftState.RaftState == raft.StateLeader; leads != c.leads() {
+		if leads := rd.SoftState.RaftState == raft.StateLeader; leads != c.Leads() {
 			c.endTerm(c.term)
 			if leads {
 				c.role = elected

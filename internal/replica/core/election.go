@@ -25,7 +25,7 @@ func (e *election) startElection() {
 // PeerGone tells that a replica's process is gone for certain. If it led, the
 // others need not wait until they miss it.
 func (e *election) PeerGone(replica uint64) {
-	if e.leads() || e.leader != replica || !e.isVoter(e.id) {
+	if e.Leads() || e.leader != replica || !e.isVoter(e.id) {
 		return
 	}
 	e.protect(func() {
@@ -71,5 +71,5 @@ func (e *election) tick() (leaderless, silent bool) {
 		leaderless = e.ticksWithoutLeader%(4*electionTicks) == 0
 	}
 	e.ticksSinceHeartbeat++
-	return leaderless, !e.leads() && e.ticksSinceHeartbeat > 4*electionTicks
+	return leaderless, !e.Leads() && e.ticksSinceHeartbeat > 4*electionTicks
 }

@@ -44,7 +44,8 @@ type group struct {
 	quietTicks int
 }
 
-func (g *group) leads() bool { return g.role != follower }
+// Leads reports whether this replica is the leader, ready or not.
+func (g *group) Leads() bool { return g.role != follower }
 
 // Members are the replicas of a log as its Raft configuration tells. The lists
 // are shared and never changed.
@@ -137,7 +138,7 @@ func (g *group) stir() { g.quietTicks = 0 }
 // stirBy tells that a replica's node came or went. Followers mind their leader
 // only: one that ticks fast while its leader does not would start an election.
 func (g *group) StirBy(replica uint64) {
-	if g.leads() || g.leader == replica {
+	if g.Leads() || g.leader == replica {
 		g.stir()
 	}
 }

@@ -19,7 +19,7 @@ type handover struct {
 // handOver lets replica to lead; 0 chooses the one that has most. It reports
 // false if this replica does not lead, or to cannot take over.
 func (h *handover) HandOver(to uint64) bool {
-	if !h.leads() {
+	if !h.Leads() {
 		return false
 	}
 	if to == 0 {

@@ -6,8 +6,9 @@ type Milestone uint8
 const (
 	// LeaderReady: this replica takes appends, or has failed.
 	LeaderReady Milestone = iota
-	// NotLeading: this replica does not lead, or the handover was given up.
-	NotLeading
+	// HandoverEnded: no handover is under way, since this replica does not lead or
+	// nobody took over in time; Leads says which.
+	HandoverEnded
 	// Replayed: all that was known to be committed at the start has been applied, or
 	// the core has failed.
 	Replayed
@@ -23,7 +24,7 @@ func (c *Core) When(m Milestone, done func()) { c.waiting[m] = append(c.waiting[
 // Wake calls those who wait for a state that has been reached. The owner does so
 // after each Advance, once it has shown its status to others.
 func (c *Core) Wake() {
-	for _, m := range [...]Milestone{Replayed, LeaderReady, NotLeading, Drained} {
+	for _, m := range [...]Milestone{Replayed, LeaderReady, HandoverEnded, Drained} {
 		if len(c.waiting[m]) == 0 || !c.reached(m) {
 			continue
 		}
@@ -41,8 +42,8 @@ func (c *Core) reached(m Milestone) bool {
 		return true
 	case m == LeaderReady:
 		return c.role == leaderReady
-	case m == NotLeading:
-		return !c.leads() || c.handover.to == 0
+	case m == HandoverEnded:
+		return !c.Leads() || c.handover.to == 0
 	case m == Replayed:
 		return c.storage.applied >= c.opened
 	}

@@ -24,7 +24,7 @@ type Peer struct {
 
 // Peers returns what memory holds about all replicas.
 func (c *Core) Peers() []Peer {
-	if !c.leads() || c.failed != nil {
+	if !c.Leads() || c.failed != nil {
 		return nil
 	}
 	var peers []Peer

@@ -65,7 +65,7 @@ func (q *reads) Confirm(done func(*record.Refusal)) {
 
 // askConfirmation starts a ReadIndex if somebody waits and none is under way.
 func (q *reads) askConfirmation() {
-	if len(q.confirm.waiting) == 0 || len(q.confirm.asked) > 0 || q.leader == 0 || q.leads() && q.role != leaderReady {
+	if len(q.confirm.waiting) == 0 || len(q.confirm.asked) > 0 || q.leader == 0 || q.Leads() && q.role != leaderReady {
 		return // before it is ready a leader does not know what has committed
 	}
 	q.confirm.asked, q.confirm.waiting = q.confirm.waiting, nil

@@ -30,7 +30,7 @@ func TestALeaderThatWasElectedWhileItsDiskHangsHandsOver(t *testing.T) {
 	require.True(t, c.all[l].core.HandOver(hung), "an idle log does not show that its disk hangs")
 	c.step(l)
 	c.settle()
-	require.True(t, c.all[hung].core.leads())
+	require.True(t, c.all[hung].core.Leads())
 	require.False(t, c.all[hung].core.role == leaderReady)
 	c.all[hung].core.SetStalled(true)
 	next := c.leader()

@@ -17,7 +17,7 @@ type supply struct {
 // be read: the follower's next message makes Raft ask again.
 func (s *supply) Fed(lo uint64, entries []*raftpb.Entry) {
 	s.storage.feed.add(lo, entries)
-	if len(entries) == 0 || !s.leads() {
+	if len(entries) == 0 || !s.Leads() {
 		return
 	}
 	last := entries[len(entries)-1].GetIndex()
@@ -57,7 +57,7 @@ func (s *supply) BaseLoaded(index, term uint64, data []byte, err error) {
 		return
 	}
 	b.index, b.term, b.data, b.unused = index, term, data, 0
-	if s.leads() {
+	if s.Leads() {
 		s.nudge(func(next uint64) bool { return next <= index+1 })
 	}
 }

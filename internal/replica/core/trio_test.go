@@ -491,8 +491,30 @@ func TestALeaderWithoutTheSnapshotThatAFollowerNeedsLetsAnotherLead(t *testing.T
 		c.tick()
 		c.settle()
 	}
-	require.False(t, leader.core.leads())
+	require.False(t, leader.core.Leads())
 	require.EqualValues(t, 40, c.all[lagging].core.storage.table.End(), "and that one brings it up")
+}
+
+func TestAHandoverThatNobodyTakesEndsAndTheLeaderLeadsOn(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	c.settle()
+	c.loses = func(m *raftpb.Message) bool { return m.GetType() == raftpb.MsgTimeoutNow }
+	require.True(t, c.all[l].core.HandOver(0))
+	ended := 0
+	c.all[l].core.When(HandoverEnded, func() { ended++ })
+	for range 2 * electionTicks {
+		c.tick()
+		c.settle()
+	}
+	require.Zero(t, ended, "it is still under way")
+	for range 2 {
+		c.tick()
+		c.settle()
+	}
+	require.Equal(t, 1, ended)
+	require.True(t, c.all[l].core.Leads())
+	require.Nil(t, c.append(l, values(t, "goes on")).Refusal)
 }
 
 // Until the follower has its snapshot, the leader's first entry has no majority.
@@ -812,7 +834,7 @@ func TestALeaderNeverRemovesItself(t *testing.T) {
 			wanted[i] = id + 10
 			c.add(wanted[i], replicas)
 		}
-		for i := 0; c.all[l].core.leads(); i++ {
+		for i := 0; c.all[l].core.Leads(); i++ {
 			require.Less(t, i, 200)
 			c.all[l].core.Reshape(wanted, nil)
 			c.step(l)

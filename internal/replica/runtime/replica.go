@@ -235,7 +235,7 @@ func (r *Replica) PeerLost(other uint64, refused bool) {
 func (r *Replica) Monotonic() int64 { return time.Since(r.started).Milliseconds() }
 
 // HandOver lets another replica lead, 0 the one that has most. It returns once
-// this one does not lead any more, or when ctx ends.
+// this one does not lead any more; an error says that it leads on, or that ctx ended.
 func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 	began := make(chan bool, 1)
 	if refusal := r.Do(func(c *core.Core) { began <- c.HandOver(to) }); refusal != nil {
@@ -249,19 +249,25 @@ func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	ended := make(chan struct{})
-	if refusal := r.Do(func(c *core.Core) { c.When(core.NotLeading, func() { close(ended) }) }); refusal != nil {
+	stillLeads := make(chan bool, 1)
+	if refusal := r.Do(func(c *core.Core) { c.When(core.HandoverEnded, func() { stillLeads <- c.Leads() }) }); refusal != nil {
 		return refusal
 	}
 	select {
-	case <-ended:
+	case leads := <-stillLeads:
+		if leads {
+			return errNotTaken
+		}
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-var errNoHeir = record.Refuse(record.NotLeader, "no other replica can take over at the moment")
+var (
+	errNoHeir   = record.Refuse(record.NotLeader, "no other replica can take over at the moment")
+	errNotTaken = record.Refuse(record.NotLeader, "no other replica took over in time; this one leads on")
+)
 
 // Full reports whether records are refused for lack of room.
 func (r *Replica) Full() bool {
