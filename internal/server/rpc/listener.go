@@ -153,9 +153,9 @@ type reservedAddr struct{ net.Addr }
 func (c *reservedConn) RemoteAddr() net.Addr { return reservedAddr{c.Conn.RemoteAddr()} }
 
 func (c *reservedConn) Close() error {
-	c.end.Stop()
 	l := c.listener
 	l.mu.Lock()
+	c.end.Stop()
 	l.kept = slices.DeleteFunc(l.kept, func(other *reservedConn) bool { return other == c })
 	l.mu.Unlock()
 	return c.countedConn.Close()
