@@ -36,6 +36,7 @@ type replicaRepair struct {
 // means that it cannot be repaired while the log runs, or that ctx has ended.
 func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
 	patience := time.Now().Add(unsettledTime)
+	var trimmed time.Time // since when nobody else has what is missing
 	for wait := repairPause; ; wait = min(2*wait, repairPauseTo) {
 		report, err = m.try(ctx)
 		switch {
@@ -45,6 +46,15 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 			return report, err
 		case errors.Is(err, segment.ErrUnsettled):
 			if time.Now().After(patience) {
+				return report, err
+			}
+			wait = repairPause
+		case errors.Is(err, errTrimmedElsewhere):
+			// The trim of this replica removes the segment, unless the entries that it
+			// has to apply before are in it.
+			if trimmed.IsZero() {
+				trimmed = time.Now()
+			} else if time.Since(trimmed) > trimmedTime {
 				return report, err
 			}
 			wait = repairPause
@@ -205,5 +215,10 @@ const repairAtOnce = 8
 // still missing.
 const repairWants = 32
 
-// errMissing: no node that answers has what is missing.
-var errMissing = errors.New("something is missing")
+var (
+	// errMissing: no node that answers has what is missing.
+	errMissing = errors.New("something is missing")
+	// errTrimmedElsewhere: all others have trimmed what is missing. A replica that
+	// runs drops it by its own trim; one that does not has to skip it.
+	errTrimmedElsewhere = errors.New("all other nodes have trimmed what is missing")
+)
