@@ -88,10 +88,8 @@ func TestThreeNodesHoldEveryRecord(t *testing.T) {
 // descriptors counts the files that this process holds open.
 func descriptors(t *testing.T) int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip("the files of a process are not listed here")
-	}
+	entries, err := os.ReadDir("/dev/fd") // Linux, the BSDs and macOS have it
+	require.NoError(t, err)
 	return len(entries)
 }
 

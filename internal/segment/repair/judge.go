@@ -1,0 +1,128 @@
+package repair
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/store"
+)
+
+// judgeEnd reports whether the newest segment says what this replica promised.
+func (v *surveyor) judgeEnd() {
+	for _, k := range v.open {
+		d := &(*v.damaged)[k]
+		d.Last, d.End = d.First, d.Start
+		d.Detail += "; which entries follow is not known"
+	}
+	if !v.sure || v.inventory.gap {
+		d := &(*v.damaged)[v.hardAt]
+		d.Renew = true
+		d.Detail += "; the newest hard state may be lost with it"
+	}
+}
+
+// addWatermark adds what the durable watermark knows of and the log lacks, unless the end of
+// the log is lost by what was found already.
+func (v *surveyor) addWatermark() {
+	p := &v.parts[len(v.parts)-1]
+	if p.header == nil || v.report.forgotten() != nil {
+		return
+	}
+	told, last := v.watermark.Written, v.inventory.next()-1
+	missing := v.watermark.Missing(store.LogEnd{Header: p.header, Position: p.end, Hard: v.hard, Last: last})
+	if missing == "" {
+		return
+	}
+	d := Damage{File: p.path, Position: p.end, Detail: missing, Renew: true}
+	shorter := told.Ordinal == p.ordinal && told.Position > p.end
+	if told.Ordinal > p.ordinal {
+		shorter = true
+		d.File, d.Position = filepath.Join(v.dir.Path, fmt.Sprintf("%020d-*.seg", p.ordinal+1)), 0
+	}
+	if shorter && told.Last > last {
+		d.First, d.Last, d.Start, d.End = last+1, told.Last, v.inventory.nextOffset, v.inventory.nextOffset
+	}
+	v.add(d)
+}
+
+// readSnapshots finds out what the log can begin from.
+func (v *surveyor) readSnapshots(found *store.Files) error {
+	usable, first := false, cmp.Or(v.logFirst, v.inventory.first)
+	for _, index := range slices.Backward(found.Snapshots) {
+		if v.narrowed && usable {
+			break
+		}
+		_, _, size, err := v.dir.ReadSnapshotAt(found.SnapshotPath(v.dir, index), index)
+		var corrupt *segment.CorruptError
+		if err != nil && !errors.As(err, &corrupt) {
+			return err
+		}
+		v.report.Snapshots++
+		v.report.Bytes += size
+		if corrupt != nil {
+			v.spoiled = append(v.spoiled, index)
+			v.add(Damage{File: v.dir.SnapshotPath(index), Size: size, Detail: corrupt.Detail})
+			continue
+		}
+		v.snapshots = append(v.snapshots, index)
+		switch {
+		case index >= v.inventory.next():
+			v.add(Damage{
+				File: v.dir.SnapshotPath(index), First: v.inventory.next(), Last: index, Renew: true,
+				Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", v.inventory.next()-1),
+			})
+		case index+1 >= first:
+			usable = true
+		}
+	}
+	slices.Reverse(v.snapshots)
+	slices.Reverse(v.spoiled)
+	if v.parts[v.from].header == nil {
+		// Its header told the term before the first entry; a snapshot does, too.
+		usable = usable && slices.Contains(v.snapshots, v.inventory.first-1)
+	}
+	if !usable {
+		v.add(Damage{
+			File: v.parts[v.from].path, Renew: true,
+			Detail: fmt.Sprintf("no valid snapshot of entry %d or behind: there is nothing to begin from", v.inventory.first-1),
+		})
+	}
+	return nil
+}
+
+// reportForeign adds the files that look like part of the log and are not. A
+// watermark that was never made is no damage: it waits for room, or for the next
+// sync.
+func (v *surveyor) reportForeign(found *store.Files, lacks error) {
+	v.foreign = found.Foreign
+	for _, s := range found.Foreign {
+		v.add(Damage{File: s.Path, Detail: s.Reason.Error() + "; it is not part of this log"})
+	}
+	if lacks != nil && !errors.Is(lacks, fs.ErrNotExist) {
+		v.add(Damage{File: v.watermark.Path(), Detail: lacks.Error()})
+	}
+}
+
+// conclude adds the inventory up.
+func (v *surveyor) conclude() {
+	r := &v.report
+	r.Owner = v.dir.Options.Owner
+	for _, p := range v.parts {
+		if !p.missing {
+			r.Segments++
+		}
+	}
+	r.First, r.Last, r.End = v.inventory.first, v.inventory.next()-1, v.inventory.nextOffset
+	for _, s := range v.inventory.spans {
+		if s.kind == whole {
+			r.Entries += s.last - s.first + 1
+		}
+	}
+	v.hard.Commit = min(max(v.hard.Commit, r.First-1), max(r.Last, r.First-1))
+	r.HardState = v.hard
+}
