@@ -12,7 +12,7 @@ import (
 )
 
 // ClusterStatus is what a cluster looks like to the node that was asked. Where
-// another does not answer, what was known last or nothing is told.
+// another does not answer, the answer is what was known last, or nothing.
 type ClusterStatus struct {
 	ClusterID string
 	Nodes     []NodeStatus // by id
@@ -112,7 +112,7 @@ func (a *Admin) InitCluster(ctx context.Context) (Formation, error) {
 	return Formation{ClusterID: answer.GetClusterId(), Existed: known.existed(answer.GetExisted()), Missing: answer.GetMissing()}, err
 }
 
-// ClusterStatus tells what the first dialled node that answers knows of all
+// ClusterStatus returns what the first dialled node that answers knows of all
 // nodes and logs, after asking the others.
 func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 	var answer *strandlinev1.GetClusterStatusResponse

@@ -190,7 +190,7 @@ func (p *peers) usable(hint string) bool {
 	return !ok || known.conn.GetState() != connectivity.TransientFailure
 }
 
-// lookElsewhere is told that the node tried last does not serve log. The next
+// lookElsewhere notes that the node tried last does not serve log. The next
 // one is whom it named, or else the next dialled address in turn. Of callers
 // that tried the same node in vain only the first moves on.
 func (p *peers) lookElsewhere(log string, tried *peer, hint string) {

@@ -263,7 +263,7 @@ func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 	return nil
 }
 
-// onlyHere tells of a refusal that is final where it came from, whether another
+// onlyHere marks a refusal that is final where it came from, whether another
 // replica may do better: one that lags behind what this reader has seen, or
 // whose copy is damaged.
 func (r *Reader) onlyHere(failure *Error) bool {

@@ -14,7 +14,7 @@ type route interface {
 	// With an error nothing has been sent; the peer is nil only if it could not
 	// even be tried.
 	connect(ctx context.Context) (*peer, error)
-	// elsewhere is told that the node tried does not serve, and moves on.
+	// elsewhere notes that the node tried does not serve, and moves on.
 	elsewhere(tried *peer, failure *Error)
 	// width is how many nodes may be tried, after a failure, before it is time
 	// to pause: at least 1.

@@ -287,7 +287,7 @@ func TestALeaderThatFallsSilentIsLeftForTheNextOne(t *testing.T) {
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// troubles collects what WithTroubleHandler is told, without repetitions.
+// troubles collects what a trouble handler gets, without repetitions.
 type troubles struct {
 	mu   sync.Mutex
 	told []error

@@ -22,7 +22,7 @@ type Stats struct {
 	Latency        Histogram // ns from the first sending of a request to its answer
 }
 
-// Stats tells what the producer has done and is doing.
+// Stats returns what the producer has done and is doing.
 func (p *Producer) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

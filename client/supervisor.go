@@ -57,7 +57,7 @@ func (p *Producer) awaitWork() (there, waited bool) {
 	return false, waited
 }
 
-// noteTrouble tells that a round failed which will be repeated.
+// noteTrouble reports a failed round that will be repeated to the trouble handler.
 func (p *Producer) noteTrouble(err *Error) {
 	if p.context.Err() != nil || err == nil || !err.again() {
 		return
@@ -68,7 +68,7 @@ func (p *Producer) noteTrouble(err *Error) {
 	p.client.options.onTrouble(p.log, err)
 }
 
-// noteProgress tells that trouble is over.
+// noteProgress reports the end of trouble.
 func (p *Producer) noteProgress() {
 	p.mu.Lock()
 	over := p.troubled

@@ -123,7 +123,7 @@ const (
 // kafkaSettings are the properties of a topic as Kafka knows them.
 func kafkaSettings(config workload.LogConfig) map[string]string {
 	settings := retentionSettings(config)
-	// Kafka's default is told as well: our server, which has another word for it,
+	// Kafka's default is set as well: our server, which has another word for it,
 	// would else make a log of its own default.
 	settings[flushMessages] = strconv.Itoa(math.MaxInt64)
 	if config.Durability != workload.Unsynced {

@@ -97,7 +97,7 @@ func readRequest(in io.Reader) (kmsg.Request, *call, error) {
 	}
 	request := kmsg.RequestForKey(key)
 	if version > newest {
-		// The client is told which versions there are, in the oldest format.
+		// The answer lists the versions there are, in the oldest format.
 		q.version = 0
 		request.SetVersion(0)
 		return request, q, nil

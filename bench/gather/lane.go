@@ -8,7 +8,7 @@ import (
 )
 
 // mostGathered bounds a batch: Kafka's max.message.bytes is a little more than
-// 1 MiB unless it is told otherwise.
+// 1 MiB unless it is configured.
 const mostGathered = 1 << 20
 
 // ackTime is how long the broker may take for a request, in milliseconds.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Disk is what the kernel tells of the file system that holds a directory.
+// Disk is what the kernel reports of the file system that holds a directory.
 type Disk struct {
 	Directory  string
 	FileSystem string // its type, such as ext4

@@ -23,7 +23,7 @@ var keys = []string{
 	"loop", "connections", "readers", "cache", "round_trip_ms", "in_flight", "setting",
 }
 
-// keyOf tells what a row is of.
+// keyOf returns the fields that say what a row is of.
 func keyOf(r Row) string { return joined(r, keys) }
 
 func lastOf[T any](all []T, key func(T) string) []T {

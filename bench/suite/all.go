@@ -13,8 +13,8 @@ import (
 )
 
 // All starts systems, measures everything on them, and stops them. A
-// measurement that goes wrong is told and the next one begun; the error tells
-// of all of them. When the context ends, so does All.
+// measurement that goes wrong is reported and the next one begun; the error names
+// all of them. When the context ends, so does All.
 func (s *Suite) All(ctx context.Context, f Fleet, p Plan, others Others) error {
 	run := &allRun{suite: s, fleet: f, plan: p, others: others, begin: time.Now()}
 	run.place(ctx, Place{Nodes: 1}, run.one)

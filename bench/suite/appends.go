@@ -20,7 +20,7 @@ type Appends struct {
 }
 
 // Appends measures one connection count after the other, and returns the
-// median of appends per second for each. An interrupted run tells what it has.
+// median of appends per second for each. An interrupted run returns what it has.
 func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[int]float64, error) {
 	rates := make(map[int]float64, len(a.Connections))
 	err := s.withLog(ctx, subject, a.Log, func(target workload.Target, d report.Subject) error {

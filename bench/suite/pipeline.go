@@ -163,7 +163,7 @@ func kept(inFlight, partitions int, subject Subject, most int) string {
 // ingress counts values, egress what went out on the wire, latency is that of
 // requests.
 func progressLine(now workload.Sofar, counter *wire.Counter) string {
-	counts, _ := counter.Counts() // an error is told at the end
+	counts, _ := counter.Counts() // an error is reported at the end
 	latency := counter.Latency()
 	seconds := max(now.Elapsed.Seconds(), 1e-9)
 	const mib, ms = 1 << 20, float64(time.Millisecond)

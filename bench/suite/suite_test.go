@@ -185,7 +185,7 @@ func TestAReadThatFailsIsTold(t *testing.T) {
 	system.refuseAfter(errors.New("the disk is gone"), 0)
 	_, err = s.Reads(t.Context(), subject, r)
 	require.ErrorContains(t, err, "the disk is gone")
-	require.Len(t, kept.rows, 4, "what could not be filled is told once")
+	require.Len(t, kept.rows, 4, "what could not be filled is reported once")
 }
 
 func TestAnInterruptionIsNoFailure(t *testing.T) {

@@ -57,7 +57,7 @@ const progressEvery = 100 * time.Millisecond
 // libraries would hope for ever.
 const answerTime = time.Minute
 
-// Run measures one connection count; progress is told the milliseconds that
+// Run measures one connection count; progress gets the milliseconds that
 // have passed of warm-up and duration. Appends that are under way at the end
 // are waited for but not counted; one that fails then, or has no answer within
 // answerTime, fails the run. A context that ends, or an append that fails, ends

@@ -95,7 +95,7 @@ type mixedWriter struct {
 	random *rand.ChaCha8
 }
 
-// Validate tells what of it makes no sense with any target.
+// Validate returns an error that names what makes no sense with any target.
 func (w Mixed) Validate() error {
 	if w.Writers < 1 || w.Workers < w.Writers {
 		return fmt.Errorf("%d writers, %d workers: a writer, and a worker for each, are needed", w.Writers, w.Workers)
@@ -103,7 +103,7 @@ func (w Mixed) Validate() error {
 	return checkable(w.ValueBytes, mixedMin)
 }
 
-// Run runs; progress is told the milliseconds that have passed.
+// Run runs; progress gets the milliseconds that have passed.
 func (w Mixed) Run(ctx context.Context, target Target, progress Progress) (MixedResult, error) {
 	if err := w.Validate(); err != nil {
 		return MixedResult{}, err

@@ -7,7 +7,7 @@ import (
 )
 
 // patience is how long a run that is interrupted waits for a server that may
-// have stopped answering. What it has by then is told.
+// have stopped answering. What it has by then is reported.
 const patience = 2 * time.Second
 
 // Patient is the context of what is finished once it is begun, also after an

@@ -87,7 +87,7 @@ type pipelineRun struct {
 	last    time.Time // of the last acknowledgement that was measured
 }
 
-// Validate tells what of it makes no sense with any target.
+// Validate returns an error that names what makes no sense with any target.
 func (w Pipeline) Validate() error {
 	if w.Records < 1 {
 		return fmt.Errorf("%d records: there is nothing to send", w.Records)

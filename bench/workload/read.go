@@ -36,11 +36,11 @@ func (r ReadResult) RecordsPerSecond() float64 {
 // ErrForeign reports a log whose records are not those that Fill writes.
 var ErrForeign = errors.New("the log holds other records than this benchmark writes")
 
-// Validate tells what of it makes no sense with any target.
+// Validate returns an error that names what makes no sense with any target.
 func (w Reads) Validate() error { return checkable(w.ValueBytes, valueMin) }
 
 // Fill appends what the log lacks of the records and reports how many that were;
-// progress is told the records. A log that was filled before, with values of
+// progress gets the records. A log that was filled before, with values of
 // the same size, is left as it is. Nobody else may append to it.
 func (w Reads) Fill(ctx context.Context, target Target, progress Progress) (int64, error) {
 	if err := w.Validate(); err != nil {
@@ -103,7 +103,7 @@ func checkFirst(ctx context.Context, target Target, values *values) error {
 	return nil
 }
 
-// Run reads the records once with so many readers; progress is told the
+// Run reads the records once with so many readers; progress gets the
 // records. It ends at the first record that is not what was written. A context
 // that ends, ends the run early; the result then holds what was read until
 // then, beside the error.

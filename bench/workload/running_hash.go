@@ -68,7 +68,7 @@ func CheckLog(ctx context.Context, target Target, acks Acks, written []*RunningH
 const commitPatience = 5 * time.Second
 
 // awaitEnd returns when a partition that began empty has so many records, or
-// when that has taken too long: whoever reads it then tells what is missing.
+// when that has taken too long: the error of whoever reads it then says what is missing.
 func awaitEnd(ctx context.Context, target Target, partition int, records int64) error {
 	const pause = 5 * time.Millisecond
 	over := time.After(commitPatience)

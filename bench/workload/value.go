@@ -67,7 +67,7 @@ func (v *values) fresh(i int64) []byte {
 	return mine
 }
 
-// check proves that the value is the i-th. The error tells what it is instead.
+// check proves that the value is the i-th. The error says what it is instead.
 func (v *values) check(i int64, value []byte) error {
 	if len(value) != len(v.bodies[0]) {
 		return fmt.Errorf("record %d has %d bytes instead of %d", i, len(value), len(v.bodies[0]))

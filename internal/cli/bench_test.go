@@ -144,7 +144,7 @@ func TestBenchReadTakesNoOtherFilesForItsTargets(t *testing.T) {
 		{[]string{"--target", "kafka://" + p.kafka, "--server", p.grpc}, unknown},
 		{[]string{"--target", "strandline://" + p.grpc, "--server", "127.0.0.1:1"}, unknown},
 		{[]string{"--target", "kafka://" + p.kafka + "?data=" + p.data}, prepared},
-		{[]string{"--target", "kafka://" + p.kafka, "--data", p.data}, unknown}, // which is told of --server
+		{[]string{"--target", "kafka://" + p.kafka, "--data", p.data}, unknown}, // which is for --server
 	} {
 		args := append([]string{"bench", "read", "--json", "--size", "64KiB", "--readers", "1"}, row.flags...)
 		command := program(t, args...)

@@ -422,7 +422,7 @@ func TestANodeThatWasRemovedTellsItsCallers(t *testing.T) {
 		removed = "c"
 	}
 	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, removed))
-	c.eventually("its callers are told", func() bool {
+	c.eventually("its callers get the reason", func() bool {
 		_, err := c.nodes[removed].Info(t.Context(), anyone, "orders")
 		return err != nil && strings.Contains(err.Error(), "was removed from the cluster")
 	})

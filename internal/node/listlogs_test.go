@@ -29,7 +29,7 @@ func TestANodeListsLogsThatItDoesNotHold(t *testing.T) {
 		require.Len(t, infos, 1)
 		return infos[0]
 	}
-	c.eventually("the leader tells of it", func() bool {
+	c.eventually("the leader shows it", func() bool {
 		i := list()
 		return !i.Unknown && i.End == 10 && i.Leader == c.addresses[c.leader("orders")] && i.BytesUsed > 0 && i.Problem == ""
 	})

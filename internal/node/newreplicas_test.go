@@ -88,5 +88,5 @@ func TestANewerReplicaIsOfTheNodeThatItWasHeardOfFirst(t *testing.T) {
 		require.True(t, r.learn(id, 3, 5))
 	}
 	require.False(t, r.learn(500, 3, 5), "the memory for them is bounded")
-	require.True(t, r.learn(501, 3, 500), "the catalog tells of the others by now")
+	require.True(t, r.learn(501, 3, 500), "the catalog has the others by now")
 }

@@ -301,7 +301,7 @@ func TestADamagedIdentityIsNotTakenForAnother(t *testing.T) {
 	require.ErrorContains(t, err, "does not match its checksum")
 }
 
-// With the list, nothing else tells that there was such a replica.
+// With the list, nothing else shows that there was such a replica.
 func TestAMemoryLogIsNotBegunAnewBecauseTheListIsDamaged(t *testing.T) {
 	for _, damage := range []func(list string) string{
 		func(string) string { return "" },

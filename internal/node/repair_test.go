@@ -123,7 +123,7 @@ func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
 		c.start(name, nil)
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		c.eventually("it is told that nobody has it", func() bool {
+		c.eventually("the problem says that nobody has it", func() bool {
 			info, err := c.nodes[name].KnownInfo(anyone, "orders")
 			return err == nil && strings.Contains(info.Problem, "is being repaired") && strings.Contains(info.Problem, "not whole on")
 		})
@@ -176,7 +176,7 @@ func TestALogWhoseDamageNobodyCanRepairTakesAppendsAndIsReadElsewhere(t *testing
 	}
 	leader := c.leader("orders")
 	term := c.nodes[leader].logs.named("orders").replica.Status().Term
-	c.eventually("the damage is told", func() bool {
+	c.eventually("the damage is shown", func() bool {
 		_, err := c.valuesNow(leader, "orders", ReadRequest{})
 		requireReason(t, record.NotLeader, err)
 		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)

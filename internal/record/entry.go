@@ -11,7 +11,7 @@ import (
 // replica that meets another version stops rather than guess.
 const EntryVersion = 1
 
-// EntryKind tells what an entry carries.
+// EntryKind is what an entry carries.
 type EntryKind uint8
 
 const (
@@ -127,7 +127,7 @@ func (e Entry) check() error {
 		count += uint64(m.Count)
 	}
 	if size != uint64(len(e.Body)) || count != uint64(e.Count) {
-		return fmt.Errorf("%w: metadata tells of %d bytes and %d records, header and body of %d and %d",
+		return fmt.Errorf("%w: metadata claims %d bytes and %d records, header and body of %d and %d",
 			ErrEntry, size, count, len(e.Body), e.Count)
 	}
 	return nil

@@ -187,7 +187,7 @@ func CheckWrites(ws []Write, first, next uint64) error {
 	return nil
 }
 
-// Result tells what a Write did besides writing.
+// Result is what a Write did besides writing.
 type Result struct {
 	// Rolled are the first indexes of the segments begun by the write.
 	// Everything below is durable. Saving a snapshot for each lets Recycle go

@@ -55,7 +55,7 @@ func flipHeader(t *testing.T, disk *faultdisk.Disk, kind string, index uint64) {
 	disk.FlipBit(file, f.Position+20)
 }
 
-// The table of recovery. Each row writes a log, damages it, and tells what
+// The table of recovery. Each row writes a log, damages it, and says what
 // Open makes of it: the entries [2, last] of term 1, or corruption of which
 // entries, and whether it can be repaired.
 func TestRecovery(t *testing.T) {

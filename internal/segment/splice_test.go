@@ -37,7 +37,7 @@ func TestACommittedEntryIsNotPutBehindOnesThatLost(t *testing.T) {
 			w := m.Wants(1)[0]
 			_, err = m.Give(others[w.First-2:w.To-1], 8)
 			if i == 7 && !w.Exact {
-				// Nothing tells what was the last one, nor whether those in
+				// Nothing shows what was the last one, nor whether those in
 				// front of it were still there: all of them are replaced.
 				require.NoError(t, err)
 				_, err = m.Finish()

@@ -144,7 +144,7 @@ func (l *lookingFS) Remove(name string) error {
 	return l.FS.Remove(name)
 }
 
-// Whoever reads a log while it is reset is told that what it reads is trimmed, or
+// A reader of a log that is being reset gets ErrTrimmed, or
 // gets it; it never finds a file missing.
 func TestReadersOfALogThatIsResetFindNoFileMissing(t *testing.T) {
 	disk := faultdisk.New(7)

@@ -16,7 +16,7 @@ type Append struct {
 	// First numbers the first record of the request; the others follow without
 	// gaps. For an implicit session it is Kafka's number, modulo 2^31.
 	First record.Sequence
-	// LowWater tells that the client has the answers for everything below it
+	// LowWater says that the client has the answers for everything below it
 	// in this epoch. It is never above First.
 	LowWater    record.Sequence
 	WriterTerm  record.WriterTerm // 0: not fenced
@@ -44,7 +44,7 @@ type Answer struct {
 	// RestsOn is the number of the proposal that must commit before the answer may
 	// leave; 0 if it rests on committed entries alone.
 	RestsOn uint64
-	// Duplicate tells that nothing new entered the log.
+	// Duplicate: nothing new entered the log.
 	Duplicate bool
 
 	WriterTerm record.WriterTerm // AcquireWriter: the term granted
@@ -99,7 +99,7 @@ type Proposal struct {
 	Time   int64  // leader's time in the entry, unix ms
 }
 
-// State tells what became of one sequence of a session.
+// State is the outcome of one sequence of a session.
 type State uint8
 
 const (

@@ -8,7 +8,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// FoldError tells that a committed entry does not fit to those before it: a
+// FoldError is the error of a committed entry that does not fit to those before it: a
 // bug, or an entry lost or repeated. The table is then good for nothing, and
 // the replica stops.
 type FoldError struct {
@@ -102,7 +102,7 @@ func (t *Table) faultOfBatch(m record.BatchMeta, b record.Batch) string {
 	case len(b) < record.BatchHeaderSize:
 		return fmt.Sprintf("%d bytes", len(b))
 	case m.Count == 0 || int64(b.Count()) != int64(m.Count):
-		return fmt.Sprintf("%d records, the metadata tells of %d", b.Count(), m.Count)
+		return fmt.Sprintf("%d records, the metadata claims %d", b.Count(), m.Count)
 	case b.BaseOffset() != t.log.end:
 		return fmt.Sprintf("base offset %d, expected %d", b.BaseOffset(), t.log.end)
 	case m.WriterTerm != 0 && m.WriterTerm != t.log.writerTerm:

@@ -35,7 +35,7 @@ func (l *leases) start(t *Table, now int64) {
 	})
 }
 
-// follow begins or ends a lease as the table tells of the session.
+// follow begins or ends a lease as the table has the session.
 func (l *leases) follow(t *Table, id record.SessionID) {
 	s := t.sessions.get(id)
 	switch open := s != nil && s.open; {

@@ -160,7 +160,7 @@ func (s *Sequencer) Committed(data []byte, crc uint32) error {
 	return nil
 }
 
-// Resolve tells what became of a sequence, in flight too. Everything but
+// Resolve returns the outcome of a sequence, in flight too. Everything but
 // Pending rests on committed entries alone.
 func (s *Sequencer) Resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
 	outcome := s.table.Resolve(id, epoch, sequence)

@@ -68,7 +68,7 @@ type life struct {
 	spans spanList
 }
 
-// span tells that records [first, first+count) are at [offset, offset+count).
+// span: records [first, first+count) are at [offset, offset+count).
 type span struct {
 	first  record.Sequence
 	count  uint64

@@ -79,7 +79,7 @@ func (t *Table) EndedSessions() int { return t.sessions.ended.Len() }
 // Spans counts what is remembered to answer duplicates, see MaxSpans.
 func (t *Table) Spans() int { return t.spans }
 
-// Resolve tells what became of a sequence, from committed entries alone. A
+// Resolve returns the outcome of a sequence, from committed entries alone. A
 // session that the table does not know has never been, or is forgotten.
 func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
 	s := t.sessions.get(id)

@@ -37,7 +37,7 @@ const (
 
 // Options of a Server. Start takes over the listeners.
 type Options struct {
-	// Node is what the node itself is told. An empty GRPCAddress becomes that of the
+	// Node is for the node itself. An empty GRPCAddress becomes that of the
 	// listener, an empty KafkaAddress the one that AdvertisedKafka finds.
 	Node node.Options
 	// GRPC takes the connections of clients and of other nodes. Required.
@@ -209,7 +209,7 @@ func (s *Server) Close() error {
 
 // advertisedKafka is the address at which other nodes send clients to the Kafka port
 // that listens at one, of a node that is reached at another. A port on all interfaces
-// is reached where the node is. One for this machine alone is told to nobody if the
+// is reached where the node is. One for this machine alone is shown to nobody if the
 // node is reached from others: their clients would look for it on their own. Then the
 // address is empty and the error says what to do.
 func advertisedKafka(listens, node string) (string, error) {

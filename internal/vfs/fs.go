@@ -90,7 +90,7 @@ type File interface {
 	// Size is the length of the file in bytes.
 	Size() (int64, error)
 
-	// Prefetch tells that [position, position+length) will be read soon.
+	// Prefetch announces that [position, position+length) will be read soon.
 	Prefetch(position, length int64)
 }
 
@@ -101,6 +101,6 @@ type Directory interface {
 	io.Closer
 }
 
-// Unreadable tells that the disk has lost bytes, as against a read that failed
+// Unreadable is the error of a disk that has lost bytes, as against a read that failed
 // for another reason.
 func Unreadable(err error) bool { return errors.Is(err, syscall.EIO) }

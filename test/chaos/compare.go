@@ -89,7 +89,7 @@ func (s *scene) compareFiles() {
 	}
 }
 
-// tellReplica tells what one directory holds. The files are read as a node does
+// tellReplica records what one directory holds. The files are read as a node does
 // that starts.
 func (s *scene) tellReplica(log, node, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

@@ -98,7 +98,7 @@ func flap(s *scene) func() {
 	}
 }
 
-// halfOpen: nobody is told that the connections of the node have died, and when
+// halfOpen: nobody learns that the connections of the node have died, and when
 // they are, the node has had a new life for some time.
 func halfOpen(s *scene) func() {
 	n, others := s.linked()

@@ -16,7 +16,7 @@ import (
 type link struct{ from, to string }
 
 // Partition loses everything between two nodes, both ways, until Heal. Nothing
-// is told to either: packets are lost, connections are not closed.
+// reaches either: packets are lost, connections are not closed.
 func (c *Cluster) Partition(a, b string) {
 	c.t.Helper()
 	c.PartitionOneWay(a, b)

@@ -19,7 +19,7 @@ func (p *Pace) Begin(now time.Time) {
 	p.last, p.longest = now, 0
 }
 
-// Acked tells of an acknowledgement.
+// Acked counts an acknowledgement.
 func (p *Pace) Acked(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

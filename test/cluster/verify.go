@@ -103,7 +103,7 @@ func newReading(l *Load) *reading {
 	return r
 }
 
-// begin is told where a frame begins; where the first does, the log starts.
+// begin gets where a frame begins; where the first does, the log starts.
 func (r *reading) begin(first int64) {
 	if r.start < 0 {
 		r.start, r.next = first, first

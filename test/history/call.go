@@ -61,7 +61,7 @@ func (c *call) linearizable() bool {
 	return (c.verb == Read || c.verb == Info) && (c.consistency == "" || c.consistency == Linearizable)
 }
 
-// tellsEnd: e tells of the committed end of the log. What trims and refusals say
+// tellsEnd: e shows the committed end of the log. What trims and refusals say
 // of it may count what is in flight.
 func (c *call) tellsEnd(e *Event) bool {
 	return e.End != nil && (c.verb == Read || c.verb == Info) && (e.Kind == Frame || e.Outcome == OK)

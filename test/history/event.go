@@ -88,7 +88,7 @@ type Event struct {
 	Retention bool `json:"retention,omitempty"`
 	// Index, RaftTerm and Commit are of a replica line: its Hashes are those of
 	// the entries from Index on, all of one term, and Commit is the replica's
-	// commit index at the end. A line without Index tells of bounds alone.
+	// commit index at the end. A line without Index has bounds alone.
 	Index    uint64 `json:"index,omitempty"`
 	RaftTerm uint64 `json:"term,omitempty"`
 	Commit   uint64 `json:"commit,omitempty"`

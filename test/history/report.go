@@ -65,7 +65,7 @@ type court struct {
 	listed *int
 }
 
-// accuse tells that the rule was broken, as lines prove; those that are none
+// accuse records that the rule was broken, as lines prove; those that are none
 // are left out.
 func (c court) accuse(b *book, lines []Place, format string, args ...any) {
 	if *c.listed >= c.limit {

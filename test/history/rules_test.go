@@ -44,7 +44,7 @@ var stories = []story{
 		h.stale(0, 1, 1)
 		h.stale(0, 1, 2)
 	}},
-	{"one-value", "two appends are told one offset", true, func(h *teller) {
+	{"one-value", "two appends get one offset", true, func(h *teller) {
 		a, b := h.append(one(1)), h.append(one(2))
 		a.Return(ok(0))
 		b.Return(ok(0))

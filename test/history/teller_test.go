@@ -37,7 +37,7 @@ func (h *teller) append(e Event) *Call {
 	return h.Invoke(e)
 }
 
-// acked appends and is told the offset of the first record.
+// acked appends and gets the offset of the first record.
 func (h *teller) acked(first int64, e Event) { h.append(e).Return(ok(first)) }
 
 func (h *teller) begin(verb Verb, e Event) *Call {

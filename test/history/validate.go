@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Validate tells what is wrong with an event on its own.
+// Validate returns what is wrong with an event on its own.
 func (e *Event) Validate() error {
 	if e.Time < 0 {
 		return fmt.Errorf("time %d", e.Time)

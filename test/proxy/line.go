@@ -201,7 +201,7 @@ func (l *line) takeDue(batch []chunk) []chunk {
 	return batch
 }
 
-// isDue needs mu. It sees to it that changed is told when t comes.
+// isDue needs mu. It sees to it that changed is notified when t comes.
 func (l *line) isDue(t time.Time) bool {
 	if t.IsZero() {
 		return true

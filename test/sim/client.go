@@ -94,7 +94,7 @@ func told(a sequence.Answer) history.Event {
 	return e
 }
 
-// call is a question of a client that is told to the history: it returns once,
+// call is a question of a client that goes into the history: it returns once,
 // with the answer or, after a while, without.
 func (w *world) call(e history.Event, n *node, question func(n *node, reply func(history.Event, func())), lost func()) {
 	e.Deadline = w.deadline()

@@ -279,7 +279,7 @@ func (n *node) promise() {
 	n.promised.newest = newest(n.files(), "")
 }
 
-// errForgot is how a replica is told what it cannot find out: that it has lost
+// errForgot is what a replica cannot find out itself: that it has lost
 // entries of its newest segment and term, less than its durable watermark lets pass, or
 // that its durable watermark was damaged as well.
 var errForgot = errors.New("this replica has forgotten what it promised")

@@ -53,7 +53,7 @@ func full(n *node) []string {
 // its durable watermark, has forgotten votes and acknowledged entries, and nothing on its
 // disk tells. If it votes before a leader tells, one damaged replica of three
 // loses records. This is what the durable watermark is for, and why replicas that are blind
-// are told in the other runs; see docs/testing.md.
+// are given in the other runs; see docs/testing.md.
 func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
 	const seedsMost = 100
 	for seed := range uint64(seedsMost) {
@@ -66,7 +66,7 @@ func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
 	require.Fail(t, "nobody noticed", "in %d seeds", seedsMost)
 }
 
-// The same with the durable watermark: it knows of most, and the rest is told.
+// The same with the durable watermark: it knows of most, and the rest is given.
 func TestAReplicaThatForgotKnowsFromItsWatermark(t *testing.T) {
 	var all Counts
 	for seed := range uint64(20) {

@@ -11,7 +11,7 @@
 // finished move or a lost replica, what disks have room for and what nobody has any more
 // is decided by package cluster, as in a node; how that is carried out is written anew
 // here: catalog.go, hosting.go, replicarepair.go, space.go. Of what damage takes, a log's
-// durable watermark shows most; the little that it cannot see a replica is told here, see
+// durable watermark shows most; the little that it cannot see a replica learns here, see
 // damage.go. The catalog is no log here but a register; servers and the transport are not
 // part of it. The processes of test/cluster are for
 // those.

@@ -72,7 +72,7 @@ func damaged(err error) bool {
 		errors.Is(err, segment.ErrNoSnapshot) || errors.Is(err, fs.ErrNotExist)
 }
 
-// foundDamage is told that stored bytes of the replica here are not what was
+// foundDamage notes that stored bytes of the replica here are not what was
 // written; it ends when it has done what it is doing.
 func (n *node) foundDamage(why error) {
 	if n.found == nil {
@@ -80,7 +80,7 @@ func (n *node) foundDamage(why error) {
 	}
 }
 
-// distrust is told that stored bytes of the replica here are not what was written.
+// distrust notes that stored bytes of the replica here are not what was written.
 // It goes on if they can be repaired meanwhile.
 func (n *node) distrust(why error) {
 	if n.distrusted != nil {

@@ -29,7 +29,7 @@ type Options struct {
 	// and cannot know, as it would. That may break the rules, see damage.go.
 	Silent bool
 
-	// Trace is told what happens to the nodes; nil: nobody is.
+	// Trace gets what happens to the nodes; nil: nothing does.
 	Trace io.Writer
 
 	flaw *flaw

@@ -127,7 +127,7 @@ func (s *soloist) appendLong() {
 }
 
 // appendWritten appends without waiting for more than the leader's write, as Kafka's
-// acks=1 does. What it is told then is where the record is, if it is not lost.
+// acks=1 does. What it gets then is where the record is, if it is not lost.
 func (s *soloist) appendWritten() {
 	w := s.world
 	values, hashes := w.values(s.name, 1+w.random.IntN(2))
@@ -162,7 +162,7 @@ func (s *soloist) command(e history.Event, command record.Command, done func(seq
 	s.call(e, func() *core.Request { return &core.Request{Command: &command} }, done)
 }
 
-// call makes a change. What it is told, if it is done, is for done to complete.
+// call makes a change. What it gets, if it is done, is for done to complete.
 func (s *soloist) call(e history.Event, request func() *core.Request, done func(sequence.Answer, *history.Event)) {
 	w := s.world
 	e.Client, e.Log = s.name, logName

@@ -36,7 +36,7 @@ const never = math.MaxInt
 //   - What was told before it holds in it.
 //   - A read or trim is judged if it begins and ends in it.
 //   - A trim that began before, or was not answered in it, may have happened, and
-//     whoever is told so is right.
+//     whoever gets that answer is right.
 //   - A record is judged if it came to its offset in it, and somebody was told in it
 //     that the log goes so far.
 //   - Where records that began before are the first that come, nobody knows which of
@@ -167,7 +167,7 @@ func cut(whole []operation, from, to int) (w window, known bool) {
 		w.most++
 	}
 	var early []operation
-	end := w.end // as far as anybody is told of in the window
+	end := w.end // as far as anybody sees in the window
 	for _, o := range whole {
 		inside := from <= o.began && o.ended < to
 		switch {

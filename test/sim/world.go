@@ -92,7 +92,7 @@ func (w *world) flaws() flaw {
 	return *w.flaw
 }
 
-// trace tells what happens, to people.
+// trace says what happens, to people.
 func (w *world) trace(format string, args ...any) {
 	if w.traced != nil {
 		fmt.Fprintf(w.traced, "%9.3f s  %s\n", float64(w.now)/second, fmt.Sprintf(format, args...))

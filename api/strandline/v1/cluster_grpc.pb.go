@@ -41,7 +41,7 @@ type ClusterServiceClient interface {
 	// there is one cluster: the node with the lowest name forms it, and the others
 	// pass the call on.
 	InitCluster(ctx context.Context, in *InitClusterRequest, opts ...grpc.CallOption) (*InitClusterResponse, error)
-	// GetClusterStatus tells what the answering node knows of all nodes and all
+	// GetClusterStatus returns what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
 	GetClusterStatus(ctx context.Context, in *GetClusterStatusRequest, opts ...grpc.CallOption) (*GetClusterStatusResponse, error)
 	// AddNode announces a node that is in no cluster yet, tells it whom to ask, and
@@ -164,7 +164,7 @@ type ClusterServiceServer interface {
 	// there is one cluster: the node with the lowest name forms it, and the others
 	// pass the call on.
 	InitCluster(context.Context, *InitClusterRequest) (*InitClusterResponse, error)
-	// GetClusterStatus tells what the answering node knows of all nodes and all
+	// GetClusterStatus returns what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
 	GetClusterStatus(context.Context, *GetClusterStatusRequest) (*GetClusterStatusResponse, error)
 	// AddNode announces a node that is in no cluster yet, tells it whom to ask, and

@@ -22,7 +22,7 @@ const (
 	legendLine = 18
 )
 
-// colours are told apart also by those who see red and green alike; they come
+// colours differ also for those who see red and green alike; they come
 // round again with other dashes.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5d4a8a", "#555555"}
 

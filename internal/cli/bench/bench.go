@@ -50,7 +50,7 @@ What is measured is a --target, or several; without one it is the log at
 the server at --server.
 
 With --json, every line is one object: an environment, a benchmark, a limit, a
-ratio, or what was skipped or failed, and why. A measurement that fails is told,
+ratio, or what was skipped or failed, and why. A measurement that fails is reported,
 and the next one begun. With --out, everything is kept in a directory, for
 "bench report".`,
 		Example: `  strandline bench appends --connections 1,128 --with-limits
@@ -375,7 +375,7 @@ func startBenchOn(c *terminal.Terminal, command *cobra.Command, flags *benchFlag
 			return nil, terminal.Misused(command, "%w", err)
 		}
 		if flags.data == "" {
-			flags.data = s.Files // whose disk the environment tells of
+			flags.data = s.Files // whose disk the environment describes
 		}
 	}
 	if err := cmp.Or(terminal.NotNegative(command, "replicas"), targets.checkTLS(command, subjects)); err != nil {

@@ -175,7 +175,7 @@ func parseRecord(line []byte) (client.Record, error) {
 	return object.record()
 }
 
-// plainJSON tells what is wrong with a line in terms of the line.
+// plainJSON says what is wrong with a line in terms of the line.
 func plainJSON(err error) error {
 	var (
 		kind   *json.UnmarshalTypeError

@@ -89,7 +89,7 @@ func (s *serveSettings) checkKafka(insecure bool) error {
 	}
 	_, port, _ := net.SplitHostPort(told)
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("--kafka-advertise %s: Kafka's clients are told a number for a port", told)
+		return fmt.Errorf("--kafka-advertise %s: Kafka's clients need a number for a port", told)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (v versionJSON) String() string {
 	return fmt.Sprintf("strandline %s, %s, %s", v.Version, v.Go, v.Platform)
 }
 
-// ReadVersion tells what the Go linker wrote into the program.
+// ReadVersion returns what the Go linker wrote into the program.
 func ReadVersion() versionJSON {
 	v := versionJSON{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

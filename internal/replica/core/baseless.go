@@ -8,7 +8,7 @@ package core
 // minute. Where nobody has the snapshot, leadership does not go round.
 const baselessEvery = 1200
 
-// baseless tells that a follower needs the snapshot that is not here.
+// baseless is set while a follower needs the snapshot that is not here.
 type baseless struct {
 	wanted bool
 	ticks  int // until the next handover for it

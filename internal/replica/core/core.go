@@ -130,7 +130,7 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	return err
 }
 
-// Written tells that a write, and all before it, are durable. Rolled are the
+// Written records that a write, and all before it, are durable. Rolled are the
 // first indexes of the segments it began.
 func (c *Core) Written(w Write, rolled []uint64) {
 	c.starts = append(c.starts, rolled...)

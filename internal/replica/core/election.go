@@ -22,7 +22,7 @@ func (e *election) startElection() {
 	})
 }
 
-// PeerGone tells that a replica's process is gone for certain. If it led, the
+// PeerGone records that a replica's process is gone for certain. If it led, the
 // others need not wait until they miss it.
 func (e *election) PeerGone(replica uint64) {
 	if e.Leads() || e.leader != replica || !e.isVoter(e.id) {

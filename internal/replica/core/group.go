@@ -121,21 +121,21 @@ func (g *group) soleVoter() bool {
 	return len(voters) == 1 && voters[0] == g.id
 }
 
-// Unreachable tells that a message to a replica was not sent.
+// Unreachable records that a message to a replica was not sent.
 func (g *group) Unreachable(replica uint64) {
 	g.protect(func() { g.raft.ReportUnreachable(replica) })
 }
 
-// snapshotLost tells that a snapshot did not reach a replica.
+// snapshotLost records that a snapshot did not reach a replica.
 func (g *group) SnapshotLost(replica uint64) {
 	g.protect(func() { g.raft.ReportSnapshot(replica, raft.SnapshotFailure) })
 }
 
-// stir tells that something happens. A follower and its leader stir together:
+// stir ends the quiet: something happens. A follower and its leader stir together:
 // what one does reaches the other as a message that is no heartbeat.
 func (g *group) stir() { g.quietTicks = 0 }
 
-// stirBy tells that a replica's node came or went. Followers mind their leader
+// stirBy ends the quiet: a replica's node came or went. Followers mind their leader
 // only: one that ticks fast while its leader does not would start an election.
 func (g *group) StirBy(replica uint64) {
 	if g.Leads() || g.leader == replica {

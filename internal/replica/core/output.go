@@ -21,7 +21,7 @@ type Output struct {
 	Base bool
 	// Recycle, if not 0, says that no reader needs records below it any more.
 	Recycle record.Offset
-	// Damaged tells what the stored log turned out to be, see Options.Damaged.
+	// Damaged is what is wrong with the stored log, see Options.Damaged.
 	Damaged error
 }
 

@@ -49,7 +49,7 @@ type confirmed struct {
 // committed anywhere when Confirm was called, or with a refusal.
 func (q *reads) Confirm(done func(*record.Refusal)) {
 	q.stir()
-	// It leaves with the answers, when others see the state that it tells of.
+	// It leaves with the answers, when others see the state that it rests on.
 	answer := func(r *record.Refusal) {
 		q.answer(func(sequence.Answer) { done(r) }, sequence.Answer{})
 	}

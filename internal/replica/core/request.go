@@ -12,7 +12,7 @@ type Request struct {
 	// Done gets the answer exactly once, on the core's loop; it must not
 	// block. May be nil.
 	Done func(sequence.Answer)
-	// Written, if not nil, is told the answer of an append that was accepted
+	// Written, if not nil, gets the answer of an append that was accepted
 	// once this leader has written it, before it is durable; at most once, from
 	// any goroutine. It must not block. Done follows all the same.
 	Written func(sequence.Answer)

@@ -32,7 +32,7 @@ type Resolution struct {
 	Epoch record.Epoch // the session's, now
 }
 
-// Resolve tells what became of a record of a session, as of now: the answer
+// Resolve returns the outcome of a record of a session, as of now: the answer
 // rests on still being the leader.
 func (q *reads) Resolve(id record.SessionID, epoch record.Epoch, number record.Sequence, done func(Resolution, *record.Refusal)) {
 	if r := q.notServing(); r != nil {

@@ -16,9 +16,9 @@ const markAfter = 100 * time.Millisecond
 // one write is under way shares the next write and its sync: group commit.
 type diskWriter struct {
 	log segment.Log
-	// done is told of each group once it is durable; the group is its to keep.
+	// done gets each group once it is durable; the group is its to keep.
 	done func(group []core.Write, rolled []uint64, took time.Duration)
-	// failed is told once; no write follows.
+	// failed is called once; no write follows.
 	failed func(error)
 	stall  stall
 

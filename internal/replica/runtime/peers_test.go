@@ -13,7 +13,7 @@ import (
 	"strandline.dev/internal/segment/memory"
 )
 
-// slowEntries are entries that the disk does not give before it is told to.
+// slowEntries are entries that the disk gives only when the test lets it.
 type slowEntries struct {
 	segment.Log
 	give chan struct{}

@@ -76,7 +76,7 @@ type Options struct {
 	Stall time.Duration
 	// ClockSkew is added to the time of day, with which a leader stamps entries.
 	ClockSkew time.Duration
-	// Wrote is told of each group of writes: payload bytes, entries and time.
+	// Wrote gets each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
 	// Committed is called for each entry proposed here that has committed: for how
@@ -86,7 +86,7 @@ type Options struct {
 	// LeaderChanged is called when what this replica knows of the log's leader is not
 	// what it was. It must not block. May be nil.
 	LeaderChanged func(before, now core.Status)
-	// Damaged is told when stored bytes turn out not to be what was written
+	// Damaged is called when stored bytes turn out not to be what was written
 	// (*segment.CorruptError), or not all of it (core.ErrForgot, core.ErrShort), or not
 	// of one history (core.ErrSpliced); core.ErrEnded if the replica has ended for it. It may be
 	// told again and again, by any goroutine, and must not block. May be nil.
@@ -173,7 +173,7 @@ func (r *Replica) Tick() {
 	}})
 }
 
-// PeerBack tells that there is a connection to another replica's node again.
+// PeerBack records that there is a connection to another replica's node again.
 func (r *Replica) PeerBack(other uint64) {
 	r.post(input{do: func(c *core.Core) { c.StirBy(other) }})
 }
@@ -218,7 +218,7 @@ func (r *Replica) Step(message []byte, isSenders func(replica uint64) bool) erro
 // ErrForged: a message's sender is not a replica of the node that it came from.
 var ErrForged = errors.New("the message is of a replica that is not its sender's")
 
-// PeerLost tells that the connection to another replica is gone: what was sent
+// PeerLost records that the connection to another replica is gone: what was sent
 // may be lost. Refused: its process is gone too.
 func (r *Replica) PeerLost(other uint64, refused bool) {
 	r.post(input{do: func(c *core.Core) {

@@ -59,7 +59,7 @@ const (
 //
 // A crash may leave any subset of the 512-byte sectors of the writes since
 // the last sync: a header without its payload, the second frame of a write
-// without the first. What recovery makes of it is told at scan.
+// without the first. What recovery makes of it is described at scan.
 type FrameHeader struct {
 	Length     uint32
 	Kind       FrameKind
@@ -114,7 +114,7 @@ func (h *FrameHeader) Encode(b []byte, position int64) {
 }
 
 // ParseFrameHeader reads the header found at position of the segment with the
-// given salt. The error tells what is wrong with it.
+// given salt. The error says what is wrong with it.
 func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err error) {
 	if len(b) < FrameHeaderSize {
 		return h, fmt.Errorf("frame header cut short at %d bytes", len(b))

@@ -86,7 +86,7 @@ func (h *Header) Link() uint32 {
 	return h.Crc
 }
 
-// repaired tells that the segment was laid out anew and is complete.
+// repaired: the segment was laid out anew and is complete.
 func (h *Header) Rebuilt() bool { return h.Footer != 0 }
 
 // comesAfter reports why the segment with header before is not the one that h was

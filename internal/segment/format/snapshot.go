@@ -68,7 +68,7 @@ func ParseSnapshot(b []byte, owner segment.Owner, index uint64) (term uint64, da
 	}
 	data = b[snapshotHeaderSize:]
 	if length := binary.LittleEndian.Uint64(b[32:]); length != uint64(len(data)) {
-		return 0, nil, fmt.Errorf("snapshot of %d bytes, its header tells of %d", len(data), length)
+		return 0, nil, fmt.Errorf("snapshot of %d bytes, its header claims %d", len(data), length)
 	}
 	if crc, sum := binary.LittleEndian.Uint32(b[12:]), record.Checksum(data); crc != sum {
 		return 0, nil, fmt.Errorf("snapshot data has CRC %08x, its bytes %08x", crc, sum)

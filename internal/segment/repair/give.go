@@ -146,7 +146,7 @@ func (s *span) tells(f *segment.Frame) (known, same bool) {
 	return f.Term > s.term, f.Term == s.term
 }
 
-// loose tells that nothing is known of the entries of s.
+// loose reports whether nothing is known of the entries of s.
 func (s *span) loose() bool { return s.doubt != 0 || s.kind == missing && s.term == 0 }
 
 // toldFrom reports whether anything is known of the entries from the span

@@ -51,7 +51,7 @@ type span struct {
 	first, last uint64
 	kind        spanKind
 	// doubt is the number of the loss in which an entry may have been that
-	// truncated these, or of missing ones what term tells of them; 0: there
+	// truncated these, or of missing ones what term shows of them; 0: there
 	// is none.
 	doubt int
 	// term is that of each of the entries. For missing ones it is that of what
@@ -74,7 +74,7 @@ type span struct {
 	start, stop record.Offset
 }
 
-// sound tells that the entries are here, and are those that count.
+// sound reports whether the entries are here, and are those that count.
 func (s *span) sound() bool { return s.kind == whole && s.doubt == 0 }
 
 const unknownOffset = record.Offset(-1)

@@ -215,7 +215,7 @@ func (g giver) piece(from, to uint64) (frames []segment.Frame) {
 	return frames
 }
 
-// wrong tells what is wrong with what a repairer holds.
+// wrong returns what is wrong with what a repairer holds.
 func wrong(m *Repairer, s *stored, truth past) string {
 	p := &m.log.inventory
 	if p.first != 1 || p.next() != uint64(len(s.log))+1 {

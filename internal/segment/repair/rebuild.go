@@ -211,7 +211,7 @@ func (m *Repairer) headerFor(k int, first uint64, before *format.Index) (*format
 	return h, m.place(h, k, before)
 }
 
-// place fills in what a header tells of the entries before its first.
+// place fills in what a header says of the entries before its first.
 func (m *Repairer) place(h *format.Header, k int, before *format.Index) (err error) {
 	if h.TermBefore, err = m.termBefore(h.First); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 )
 
 // Repairer makes a damaged log whole with entries that other replicas have. It is
-// the only one that has the log open. Wants tells what is missing, Give takes
+// the only one that has the log open. Wants returns what is missing, Give takes
 // it, Finish puts new segments in the place of the damaged ones, and then Open
 // opens the log. Nothing of the log changes before Finish.
 //
@@ -54,7 +54,7 @@ type Want struct {
 	Exact bool
 }
 
-// Outcome tells what Finish did.
+// Outcome is what Finish did.
 type Outcome struct {
 	Segments int      // made anew
 	Entries  uint64   // that came from others
@@ -62,7 +62,7 @@ type Outcome struct {
 	Aside    []string // names of the damaged files in the log's directory
 }
 
-// ErrNotRepairable tells that no entries from others make the log what it was: what
+// ErrNotRepairable: no entries from others make the log what it was: what
 // it says of the replica's promises, its term and vote, or where it ends, is
 // lost. The replica must come back under a new id.
 var ErrNotRepairable = errors.New("the log cannot be repaired, its replica must be replaced by a new one")

@@ -15,7 +15,7 @@ type Report struct {
 	Start, End          record.Offset // of the records in it; Start is unknown (-1) if the first entry is
 	HardState           segment.HardState
 
-	// Torn, if not nil, tells of writes that were never synced and reached the
+	// Torn, if not nil, is where writes end that were never synced and reached the
 	// disk in part. That is no damage: a start cuts them.
 	Torn *Torn
 	// Damage is what was durable and is not as it was written.
@@ -45,7 +45,7 @@ type Damage struct {
 	Renew bool
 }
 
-// Whole tells that there is nothing to repair.
+// Whole reports whether there is nothing to repair.
 func (r *Report) Whole() bool { return len(r.Damage) == 0 }
 
 // forgotten returns the damage for which the replica must come back under a new

@@ -75,7 +75,7 @@ func (r *spanReader) header(s *span, i uint64) (found format.FrameHeader, err er
 	return found, err
 }
 
-// changed tells of a frame that was whole when the log was surveyed.
+// changed is the error of a frame that was whole when the log was surveyed.
 func (r *spanReader) changed(position int64, first, last uint64, reason error) error {
 	return &segment.CorruptError{File: r.at.path, Position: position, FirstIndex: first, LastIndex: last, Detail: reason.Error()}
 }

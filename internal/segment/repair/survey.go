@@ -194,7 +194,7 @@ func (v *surveyor) walkParts(from, to int) error {
 	return nil
 }
 
-// hidden tells that no entry of a part counts: a later one begins with the same
+// hidden reports whether no entry of a part counts: a later one begins with the same
 // or further down.
 func (v *surveyor) hidden(k int) bool {
 	for _, later := range v.parts[k+1:] {
@@ -293,7 +293,7 @@ func (v *surveyor) walkPart() error {
 		if !v.inventory.begin(p.header) {
 			before := &v.parts[v.at-1]
 			before.damaged = true
-			v.add(Damage{File: before.path, Position: p.header.EndBefore, Detail: "its end does not fit what the next segment tells of it"})
+			v.add(Damage{File: before.path, Position: p.header.EndBefore, Detail: "its end does not fit what the next segment says of it"})
 			v.open = append(v.open, len(*v.damaged)-1)
 			v.found(p.header.First, p.header.Start)
 		}

@@ -65,7 +65,7 @@ func (v *visit) Lost(from, to int64, reason error) {
 	v.lostIn(v.part, d)
 }
 
-// lostIn notes frames that are lost in p, nobody knows which. found tells of
+// lostIn notes frames that are lost in p, nobody knows which. found notes
 // the next frame what entries they held.
 func (v *surveyor) lostIn(p *part, d Damage) {
 	p.damaged = true

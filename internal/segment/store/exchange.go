@@ -93,7 +93,7 @@ func (s *Store) seal(seg *Segment, settled uint64) (g Sealed, err error) {
 	return g, nil
 }
 
-// damagedFile reports whether an error of reading a file of the log tells of
+// damagedFile reports whether an error of reading a file of the log means
 // damage, which includes that it is gone.
 func damagedFile(err error) bool {
 	return errors.As(err, new(*segment.CorruptError)) || errors.Is(err, fs.ErrNotExist)

@@ -200,7 +200,7 @@ func (s *Scanner) take(h *format.FrameHeader, payload []byte) error {
 	return nil
 }
 
-// lookBehind tells what the bad frame at position is, by what lies behind it.
+// lookBehind returns what the bad frame at position is, by what lies behind it.
 func (s *Scanner) lookBehind() error {
 	for at := s.Position; at+format.FrameHeaderSize <= s.Size; at += format.FrameAlignment {
 		b, err := s.Bytes(at, format.FrameHeaderSize)

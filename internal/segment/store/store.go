@@ -48,7 +48,7 @@ type Options struct {
 
 	// Rand gives the salts of segments; nil means crypto/rand. It must not
 	// give again after a restart what it gave before: frames of a recycled
-	// file are told apart by nothing else.
+	// file differ in nothing else.
 	Rand io.Reader
 
 	// Logger hears what recovery found and repaired; nil means slog.Default.

@@ -32,11 +32,11 @@ type Walker struct {
 
 // visitor hears what a walker meets, in file order.
 type visitor interface {
-	// whole is told of a valid frame.
+	// whole gets a valid frame.
 	Whole(h *format.FrameHeader, position int64, payload []byte)
-	// broken is told of a frame whose header is valid and whose payload is not.
+	// broken gets a frame whose header is valid and whose payload is not.
 	Broken(h *format.FrameHeader, position int64, reason error)
-	// lost is told of bytes in which frames were, nobody knows which.
+	// lost gets bytes in which frames were, nobody knows which.
 	Lost(from, to int64, reason error)
 }
 
@@ -223,7 +223,7 @@ func corruptFrame(file vfs.File, path string, salt uint64, position, limit int64
 	}
 	w := Walker{Scanner: Scanner{File: file, Path: path, Header: &format.Header{Salt: salt}, Size: limit, Holes: true}}
 	if h, _, _, err := w.Look(position); err == nil && h.Kind != 0 {
-		// Its header tells what it is. An entry with another index shows that
+		// Its header says what it is. An entry with another index shows that
 		// those between were lost before.
 		switch {
 		case h.Kind != format.EntryFrame:

@@ -16,7 +16,7 @@ import (
 // WatermarkFile holds the durable watermark of a log: how far the log certainly went.
 //
 // A log whose newest segment is an older copy of itself, or is not there, looks
-// like a sound log that ends earlier: nothing behind its end tells of more. The
+// like a sound log that ends earlier: nothing behind its end shows more. The
 // replica would vote as if it had never seen what it acknowledged. The
 // watermark prevents that. It is written after what it says is durable in the segments,
 //

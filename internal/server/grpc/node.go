@@ -73,7 +73,7 @@ func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadR
 	return r, nil
 }
 
-// anonymous is every caller, until callers are told apart.
+// anonymous is every caller, until callers have identities.
 var anonymous node.Caller
 
 // knowing is a caller that knows the log it names by an id; 0: by its name only.

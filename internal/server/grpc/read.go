@@ -95,7 +95,7 @@ func (s *readStream) run(ctx context.Context) error {
 	}
 }
 
-// errIdle tells that nothing came for as long as a heartbeat takes.
+// errIdle: nothing came for as long as a heartbeat takes.
 var errIdle = errors.New("nothing to read for now")
 
 func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// live tells that the process answers. It looks at nothing else: restarting a
+// live answers as long as the process does. It looks at nothing else: restarting a
 // process does not repair a disk.
 func live(w http.ResponseWriter, _ *http.Request) {
 	text(w)

@@ -20,7 +20,7 @@ type Node interface {
 	Metrics() prometheus.Collector
 	// LogMetrics are the series of the logs whose names match a pattern.
 	LogMetrics(patterns []string) (prometheus.Collector, error)
-	// Ready is nil when every log is served, or tells what is not.
+	// Ready returns nil when every log is served, or an error that says what is not.
 	Ready() error
 }
 

@@ -166,7 +166,7 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 		require.Equal(t, stored, p.RecordBatches, "rack %q", rack)
 	}
 
-	// A client that is told so follows, and one that has no rack stays.
+	// A client that gets this answer follows, and one that has no rack stays.
 	before := far.received(fetchKey)
 	orders := kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().AtStart()}})
 	require.Equal(t, []string{"1", "2"}, values(far.poll(far.client(orders, kgo.Rack(far.node.Name())), 2)))

@@ -361,7 +361,7 @@ func allOf(known map[partition]committed) []kmsg.OffsetFetchRequestGroupTopic {
 	return asked
 }
 
-// fetchOffsets tells what a group has committed, of the partitions asked for or
+// fetchOffsets returns what a group has committed, of the partitions asked for or
 // (nil) of all.
 func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic) kmsg.OffsetFetchResponseGroup {
 	r := kmsg.NewOffsetFetchResponseGroup()

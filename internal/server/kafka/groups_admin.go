@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// describe tells what a group is, with its members or without.
+// describe returns what a group is, with its members or without.
 func (q *call) describe(id string) (d group.Description, term uint64, err error) {
 	d.State = group.Dead
 	s := q.connection.server

@@ -48,7 +48,7 @@ type Options struct {
 	MaxConnections int // default DefaultMaxConnections
 	// Memory bounds what requests and answers hold. Default: DefaultMemory.
 	Memory *budget.Memory
-	// Advertise is the address of this node that clients are told: HOST:PORT.
+	// Advertise is the address of this node that clients get: HOST:PORT.
 	// Default: the one that other nodes tell them, or if they know none the one
 	// that each client has come to.
 	Advertise string

@@ -246,7 +246,7 @@ func (q *call) trim(topic string, partition int32, before record.Offset) (record
 	return start, err
 }
 
-// describeLogDirs tells of the logs that this node holds: the data directory is
+// describeLogDirs lists the logs that this node holds: the data directory is
 // all that there is.
 func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLogDirsResponse {
 	s := q.connection.server

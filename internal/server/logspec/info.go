@@ -76,7 +76,7 @@ func (d *service) info(ctx context.Context, stale bool) (node.Info, error) {
 	return d.node.Info(ctx, anonymous, d.log)
 }
 
-// encodeInfo tells of the log as if the disk were its own: it is full when it
+// encodeInfo shows the log as if the disk were its own: it is full when it
 // has used all that others leave it.
 func encodeInfo(i node.Info) *logspec.InfoReply {
 	return &logspec.InfoReply{Reply: &logspec.InfoReply_Ok{Ok: &logspec.InfoReply_OK{

@@ -74,7 +74,7 @@ func (l *Line[T]) Join(p *Place[T]) bool {
 	return true
 }
 
-// Answer tells that p, which has joined, has its answer.
+// Answer records that p, which has joined, has its answer.
 func (l *Line[T]) Answer(p *Place[T]) {
 	l.mu.Lock()
 	p.answered = true

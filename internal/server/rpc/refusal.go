@@ -82,7 +82,7 @@ func Status(r *record.Refusal, code codes.Code) error {
 	return s.Err()
 }
 
-// InStream is a refusal as an answer in an append stream. partly tells that
+// InStream is a refusal as an answer in an append stream. partly says that
 // some of the request is in the log all the same, by an earlier send.
 func InStream(r *record.Refusal, partly bool) *strandlinev1.Refusal {
 	metadata := facts(r)

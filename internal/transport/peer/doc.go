@@ -4,7 +4,7 @@
 //
 // It knows bytes, nodes and addresses. It does not know Raft, logs or the
 // catalog: what a message means, who may join, and what to do when a node
-// cannot be reached is told to it by functions in Options. Messages may be
+// cannot be reached is reported by functions in Options. Messages may be
 // lost with a connection, and are never delivered twice; whoever sends them
 // sends again what matters.
 //

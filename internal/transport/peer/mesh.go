@@ -23,7 +23,7 @@ type Node struct {
 
 func (n Node) String() string { return fmt.Sprintf("%d (%s)", n.ID, n.Name) }
 
-// Hello is what each side tells of itself when a connection opens.
+// Hello is what each side says of itself when a connection opens.
 type Hello struct {
 	Version uint32
 	Cluster string
@@ -61,12 +61,12 @@ type Options struct {
 	// asks that is in no cluster yet. The context ends when the caller does not
 	// wait any longer. At most 256 run for one connection.
 	Answer func(ctx context.Context, from NodeID, kind string, request []byte) ([]byte, error)
-	// Changed is told when a node can be reached, or no longer; for one node
+	// Changed is called when a node can be reached, or no longer; for one node
 	// never at the same time, and in order. Messages sent before a loss and not
 	// delivered are lost. Refused: nothing listens at its address any more, or
 	// it closed the connection: its process is gone, as against silence.
 	Changed func(node NodeID, up, refused bool)
-	// Refused is told the reason another node gave for refusing this one, once
+	// Refused gets the reason another node gave for refusing this one, once
 	// until the reason changes or a connection opens.
 	Refused func(node Node, reason string)
 	Logger  *slog.Logger

@@ -90,7 +90,7 @@ func (m *Mesh) Ask(ctx context.Context, address, kind string, request []byte) ([
 	if err != nil {
 		return nil, err
 	}
-	if !m.start(func() { _ = c.run() }) { // what ended it is told to the call
+	if !m.start(func() { _ = c.run() }) { // what ended it is the error of the call
 		_ = c.conn.Close()
 		return nil, ErrClosed
 	}

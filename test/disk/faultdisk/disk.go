@@ -110,7 +110,7 @@ func New(seed uint64) *Disk {
 	}
 }
 
-// begin counts an operation and tells what becomes of it: err is its answer,
+// begin counts an operation and returns what becomes of it: err is its answer,
 // and halfway that it is to be done in part all the same.
 func (d *Disk) begin(op Op) (halfway bool, err error) {
 	if d.stopped {

@@ -10,7 +10,7 @@ import (
 // sector is what a disk writes whole or not at all.
 const sector = 512
 
-// Remains tells what a power cut leaves of what was not synced.
+// Remains is what a power cut leaves of what was not synced.
 type Remains int
 
 const (

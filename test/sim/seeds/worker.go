@@ -15,7 +15,7 @@ import (
 	"strandline.dev/test/sim"
 )
 
-// outcome is what a worker tells of a seed, one line of JSON for each.
+// outcome is what a worker reports of a seed, one line of JSON for each.
 type outcome struct {
 	Seed     uint64
 	Virtual  time.Duration
@@ -49,7 +49,7 @@ func work(in io.Reader, out io.Writer, o sim.Options) {
 }
 
 // run spreads the seeds of a plan over workers, until ctx ends: what has begun
-// then is left. Outcomes are told one at a time, in no order.
+// then is left. Outcomes are given one at a time, in no order.
 func run(ctx context.Context, p plan, tell func(outcome)) {
 	seeds := make(chan uint64)
 	var mu sync.Mutex

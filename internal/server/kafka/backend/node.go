@@ -66,7 +66,7 @@ func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadR
 }
 
 var (
-	// Anonymous is every caller, until callers are told apart.
+	// Anonymous is every caller, until callers have identities.
 	Anonymous node.Caller
 	// System is the server itself.
 	System = node.Caller{Name: "kafka", System: true}

@@ -1,5 +1,5 @@
 // Package group decides for one consumer group: who is a member, when members
-// have to come together anew, and what each is told. It does no I/O, reads no
+// have to come together anew, and what each is answered. It does no I/O, reads no
 // clock and starts no goroutine. Time is an argument, in ms of any clock that
 // does not go back; answers that have to wait for others are functions, called
 // when they are due.

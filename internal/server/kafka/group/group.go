@@ -115,7 +115,7 @@ func (g *Group) findInstance(instance string) *member {
 }
 
 // lookUp finds the member that speaks. One with an instance id that another
-// process has taken over is told so.
+// process has taken over gets an error that says so.
 func (g *Group) lookUp(id, instance string) (*member, error) {
 	if m := g.findInstance(instance); m != nil && m.id != id {
 		return nil, kerr.FencedInstanceID

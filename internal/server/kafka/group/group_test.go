@@ -30,7 +30,7 @@ func wish(id string) Join {
 	}
 }
 
-// join lets a member join; what it is told will be under the given name.
+// join lets a member join; its answer will be under the given name.
 func (r *room) join(name string, j Join) {
 	r.ids++
 	j.NewID = fmt.Sprintf("%s-%d", name, r.ids)
@@ -201,7 +201,7 @@ func TestAnInstanceThatIsStartedAnewTakesItsPlaceBack(t *testing.T) {
 	require.Equal(t, Stable, r.State(), "no rebalance")
 	anew := r.joined["y"].MemberID
 	require.NotEqual(t, y, anew)
-	require.Equal(t, kerr.FencedInstanceID, r.Heartbeat(r.now, y, "y", 1), "the process before is told")
+	require.Equal(t, kerr.FencedInstanceID, r.Heartbeat(r.now, y, "y", 1), "the process before gets the error")
 	r.sync("y", anew, nil)
 	require.Equal(t, "share", string(r.synced["y"].Share))
 	require.NoError(t, r.Leave(r.now, "", "y"))

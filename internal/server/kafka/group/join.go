@@ -88,7 +88,7 @@ func (g *Group) Join(now int64, j Join, done func(Joined)) {
 	g.settle(now)
 }
 
-// goesOn reports whether a member that joins with nothing new is told of the
+// goesOn reports whether a member that joins with nothing new gets the
 // generation as it is: its answer was lost, or its process was started anew. A
 // leader that joins again wants to decide again.
 func (g *Group) goesOn(m *member, known bool) bool {

@@ -72,7 +72,7 @@ func kafkaError(err error) *kerr.Error {
 }
 
 // ProduceCode is codeOf for a refused append: records that are wrong or too large
-// are told apart from a request that is.
+// differ from a request that is.
 func ProduceCode(r *record.Refusal) int16 {
 	switch r.Reason {
 	case record.Invalid:

@@ -109,7 +109,7 @@ type Walk struct {
 	parts    int // passed so far
 }
 
-// fields walks a struct; tagged tells that it ends with tagged fields, where
+// fields walks a struct; tagged says that it ends with tagged fields, where
 // the version is flexible.
 func (w *Walk) fields(l Layout, tagged bool) bool {
 	for i := range l {
