@@ -44,7 +44,8 @@ func (s *State) Create(q NewLog, alive func(node uint64) bool) (Log, *record.Ref
 		l.Config.Replicas = len(nodes)
 	}
 	if len(nodes) == 0 {
-		return Log{}, record.Refuse(record.Precondition, "the cluster has no node that a log could be put on")
+		// As for the moment between a cluster's formation and its first node.
+		return Log{}, record.Refuse(record.Busy, "the cluster has no node that a log could be put on at the moment")
 	}
 	for i, node := range nodes {
 		r := Replica{ID: s.NextReplica + uint64(i), Node: node}

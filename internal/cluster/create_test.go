@@ -27,7 +27,7 @@ func TestWhatALogCannotBeCreatedFrom(t *testing.T) {
 		{"a node on its way out", leaving, NewLog{Name: "new", Nodes: []uint64{2}}, record.NoNode},
 		{"one node twice", s, NewLog{Name: "new", Nodes: []uint64{1, 1}}, record.Invalid},
 		{"no node", s, NewLog{Name: "new", Nodes: []uint64{}}, record.Invalid},
-		{"a cluster without nodes", members(0), NewLog{Name: "new"}, record.Precondition},
+		{"a cluster whose first node is not in the catalog yet", members(0), NewLog{Name: "new"}, record.Busy},
 	}
 	for _, row := range rows {
 		_, refusal := row.state.Create(row.log, all)
