@@ -40,18 +40,6 @@ const (
 	Unsynced Durability = "no fsync"
 )
 
-// ParseDurability reads what String of a Durability gives, and the names of
-// Strandline's classes.
-func ParseDurability(text string) (Durability, error) {
-	switch text {
-	case string(Synced), "disk":
-		return Synced, nil
-	case string(Unsynced), "memory":
-		return Unsynced, nil
-	}
-	return "", fmt.Errorf("disk (each append is synced) or memory (none is), not %q", text)
-}
-
 // LogConfig is what a log is created with.
 type LogConfig struct {
 	Durability     Durability

@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 )
 
 // View is what the node that decides sees of the others.
@@ -75,14 +73,4 @@ func (s *State) Enact(actions []Action) (c Change) {
 		c.Put = append(c.Put, l)
 	}
 	return c
-}
-
-// UnderReplicated are the logs that have fewer replicas than they want, by name.
-func (s *State) UnderReplicated() (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(s.Logs)) {
-		if l := s.Logs[name]; len(l.Replicas) < s.WantedReplicas(&l) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

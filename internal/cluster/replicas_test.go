@@ -70,7 +70,6 @@ func TestALogGetsItsReplicasAsNodesCome(t *testing.T) {
 	s.placed("orders", 3, 1)
 	s.placed("any", 0, 1)
 	s.placed("one", 1, 1)
-	require.Equal(t, []string{"orders"}, s.UnderReplicated())
 	require.Empty(t, s.Due(seen(nil, nil)), "there is no node for it")
 	*s = func() State {
 		grown := s.Clone()
@@ -79,7 +78,6 @@ func TestALogGetsItsReplicasAsNodesCome(t *testing.T) {
 		}
 		return grown
 	}()
-	require.Equal(t, []string{"any", "orders"}, s.UnderReplicated())
 	require.Empty(t, s.Due(seen([]uint64{2, 3}, nil)), "not on nodes that are down")
 	for range 2 {
 		due := s.Due(seen(nil, nil))

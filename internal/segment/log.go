@@ -88,16 +88,6 @@ type Log interface {
 
 	HardState() HardState
 
-	// ConfState is the opaque configuration given by SetConfState. On disk it
-	// is in the header of each segment, so a change is durable only with the
-	// next segment; the snapshot carries it for everything in between.
-	ConfState() []byte
-	SetConfState([]byte) error
-
-	// Room reports how many bytes of entries this log may still take before it
-	// must answer FULL.
-	Room() (int64, error)
-
 	// Prepare does one small step of work that makes later writes cheaper
 	// and reports whether there is more to do. It may run beside all others.
 	Prepare() (more bool, err error)

@@ -66,7 +66,6 @@ func emptyLog(t *testing.T, log segment.Log) {
 	require.Equal(t, uint64(1), log.LastIndex())
 	require.Equal(t, record.Offset(0), log.StartOffset())
 	require.Equal(t, bootstrap().HardState, log.HardState())
-	require.Equal(t, []byte("conf"), log.ConfState())
 	term, err := log.Term(1)
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), term)

@@ -49,9 +49,6 @@ func (t *Table) End() record.Offset { return t.log.end }
 // Time is the leader's time in the newest entry, in unix ms; 0 without one.
 func (t *Table) Time() int64 { return t.time }
 
-// Chain is the chain value that the next entry must carry.
-func (t *Table) Chain() uint64 { return t.chain }
-
 // Writer is the newest writer term that was granted, 0 if none was.
 func (t *Table) WriterTerm() record.WriterTerm { return t.log.writerTerm }
 

@@ -50,8 +50,7 @@ func apart(f func()) {
 	<-done
 }
 
-func (s *stage) Helper()      {}
-func (s *stage) Name() string { return s.name }
+func (s *stage) Helper() {}
 
 // Logf leaves out all but the first line: what nodes said is in their logs.
 func (s *stage) Logf(format string, args ...any) {

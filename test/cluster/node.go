@@ -45,9 +45,6 @@ func (n *Node) Name() string { return n.name }
 // Address is that of its gRPC port, for clients: no proxy lies before it.
 func (n *Node) Address() string { return n.grpc }
 
-// HTTP is the address of metrics and health.
-func (n *Node) HTTP() string { return n.http }
-
 // Data is its data directory. Touch it only while the node is not running.
 func (n *Node) Data() string { return n.data }
 

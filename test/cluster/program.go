@@ -13,7 +13,6 @@ import (
 // T is what the harness needs of a test; *testing.T and *testing.B are ones.
 type T interface {
 	Helper()
-	Name() string
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
 	FailNow()

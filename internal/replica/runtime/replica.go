@@ -313,9 +313,6 @@ func (r *Replica) Status() core.Status { return *r.status.Load() }
 // Tail gives access to the readable range.
 func (r *Replica) Tail() *tail.Tail { return r.tail }
 
-// Log is the replica's stored log, for reading.
-func (r *Replica) Log() segment.Log { return r.log }
-
 // Close lets what is in flight finish until ctx ends, then stops. What has no
 // answer by then is answered as unknown. The log itself stays open.
 //

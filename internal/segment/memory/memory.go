@@ -24,7 +24,6 @@ type Log struct {
 	term      uint64        // of the entry first-1
 	start     record.Offset // first offset of the first entry, if it has come
 	bytes     uint64        // payload of all entries since creation
-	conf      []byte
 	hard      segment.HardState
 	step      uint64           // bytes when the newest step began
 	stepFirst uint64           // index of its first entry
@@ -48,7 +47,7 @@ const (
 // New makes an empty log that starts from b.
 func New(b segment.Bootstrap) *Log {
 	return &Log{
-		first: b.Index + 1, stepFirst: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState, conf: slices.Clone(b.ConfState),
+		first: b.Index + 1, stepFirst: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState,
 		snapshots: []memorySnapshot{{b.Index, b.Term, slices.Clone(b.Snapshot)}},
 	}
 }
@@ -306,22 +305,6 @@ func (m *Log) HardState() segment.HardState {
 	defer m.mu.RUnlock()
 	return m.hard
 }
-
-func (m *Log) ConfState() []byte {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.conf
-}
-
-func (m *Log) SetConfState(conf []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.conf = slices.Clone(conf)
-	return nil
-}
-
-// Room is bounded by nothing but the trims that its owner orders.
-func (m *Log) Room() (int64, error) { return 1<<63 - 1, nil }
 
 func (m *Log) Prepare() (bool, error) { return false, nil }
 

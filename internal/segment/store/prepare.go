@@ -326,20 +326,3 @@ func (s *Store) closeSpares() error {
 	s.spares.kept = nil
 	return err
 }
-
-// Room counts the blocks that the active segment has already and what is free
-// on the disk. Without a spare it is 0: the next segment must not be begun
-// for appends.
-func (s *Store) Room() (int64, error) {
-	if !s.haveSpare() {
-		return 0, nil
-	}
-	free, _, err := s.FS.Free(s.Path)
-	if err != nil {
-		return 0, fmt.Errorf("ask for the room in %s: %w", s.Path, err)
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	ahead := s.active.filled.Load() - s.filler.position.Load()
-	return max(0, free-growReserve) + max(0, ahead), nil
-}

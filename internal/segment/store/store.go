@@ -205,10 +205,10 @@ func (s *Store) create(b segment.Bootstrap) error {
 			return err
 		}
 	}
-	if err := s.SetConfState(b.ConfState); err != nil {
-		return err
+	if len(b.ConfState) > format.MaxConfState {
+		return fmt.Errorf("configuration of %d bytes, a segment header holds %d", len(b.ConfState), format.MaxConfState)
 	}
-	s.hard = b.HardState
+	s.hard, s.conf = b.HardState, b.ConfState
 	if err := s.SaveSnapshot(b.Index, b.Term, b.Snapshot); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *Store) begin(h *format.Header, suffix string) (*Segment, error) {
 		return nil, fmt.Errorf("draw a salt: %w", err)
 	}
 	h.Salt, h.Owner = binary.LittleEndian.Uint64(salt[:]), s.Options.Owner
-	h.Hard, h.Conf = s.HardState(), s.ConfState()
+	h.Hard, h.Conf = s.HardState(), s.conf
 	spare, err := s.takeSpare()
 	if err != nil {
 		return nil, err
@@ -337,22 +337,6 @@ func (s *Store) HardState() segment.HardState {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.hard
-}
-
-func (s *Store) ConfState() []byte {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.conf
-}
-
-func (s *Store) SetConfState(conf []byte) error {
-	if len(conf) > format.MaxConfState {
-		return fmt.Errorf("configuration of %d bytes, a segment header holds %d", len(conf), format.MaxConfState)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conf = append([]byte(nil), conf...)
-	return nil
 }
 
 // Bytes is the size of the files of all segments. Spares are not counted, there

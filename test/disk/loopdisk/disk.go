@@ -127,9 +127,6 @@ func (d *Disk) Empty() error {
 // Keep unmounts the disk and leaves its image.
 func (d *Disk) Keep() error { return d.unmount() }
 
-// Image is the file that holds the disk.
-func (d *Disk) Image() string { return d.image }
-
 // Close unmounts the disk and removes it. No process may use it.
 func (d *Disk) Close() error {
 	err := d.unmount()

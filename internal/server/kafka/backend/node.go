@@ -47,7 +47,6 @@ type Node interface {
 
 // Reader is a node.Reader.
 type Reader interface {
-	First() record.Offset
 	Next(ctx context.Context) (node.Chunk, error)
 	Close()
 }
