@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"strandline.dev/internal/cli/bench"
+	"strandline.dev/internal/cli/certs"
 	"strandline.dev/internal/cli/cluster"
 	"strandline.dev/internal/cli/inspect"
 	"strandline.dev/internal/cli/log"
@@ -67,6 +68,7 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 		records.NewSession(c),
 		records.NewWriter(c),
 		cluster.New(c),
+		certs.New(c),
 		inspect.NewDoctor(c),
 		inspect.NewVerify(c),
 		inspect.NewCheck(c),

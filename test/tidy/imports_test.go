@@ -24,6 +24,7 @@ var rooms = map[string][]string{
 	"internal/transport/peer":  {},
 	"internal/budget":          {},
 	"internal/vfs":             {},
+	"internal/identity":        {},
 	"internal/segment":         {"internal/record"},
 	"internal/segment/format":  {"internal/segment", "internal/record"},
 	"internal/segment/memory":  {"internal/segment", "internal/record"},
@@ -43,7 +44,7 @@ var rooms = map[string][]string{
 	"bench":                    {"client", "test/proxy", "internal/record"},
 	"embed":                    {"client", "internal/node", "internal/server"},
 	"cmd/strandline":           {"internal/cli"},
-	"internal/cli":             {"internal/budget", "client", "bench", "test/history", "internal/node", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport"},
+	"internal/cli":             {"internal/budget", "internal/identity", "client", "bench", "test/history", "internal/node", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport"},
 	"examples":                 {"client"},
 
 	// A link between processes, which the harness and the benchmarks share.
