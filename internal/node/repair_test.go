@@ -310,6 +310,31 @@ func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 	require.NoError(t, n.Close(t.Context()))
 }
 
+func TestAScrubReplacesTheOnlySnapshotOfALog(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, ScrubRate: 100 << 20, Logger: slog.New(slog.DiscardHandler)}
+	n, err := Open(o)
+	require.NoError(t, err)
+	l, err := n.CreateLog(t.Context(), anyone, "orders", Config{})
+	require.NoError(t, err)
+	mustAppend(t, n, "orders", "one")
+	inLog := func(pattern string) []string {
+		names, err := filepath.Glob(filepath.Join(dir, "logs", fmt.Sprint(l.ID), "*", pattern))
+		require.NoError(t, err)
+		return names
+	}
+	snapshots := inLog("*.snap")
+	require.Len(t, snapshots, 1)
+	require.NoError(t, os.WriteFile(snapshots[0], []byte("rotten"), 0o644))
+	require.Eventually(t, func() bool { return len(inLog("*.snap.bad")) == 1 }, 20*time.Second, 5*time.Millisecond)
+	require.NotEqual(t, snapshots, inLog("*.snap"))
+	require.NoError(t, n.Close(t.Context()))
+	n, err = Open(o)
+	require.NoError(t, err)
+	require.Equal(t, []string{"0:one"}, read(t, n, "orders", everything))
+	require.NoError(t, n.Close(t.Context()))
+}
+
 func TestDamageOfTheOnlyCopyIsAttendedToOnceOthersHoldTheLog(t *testing.T) {
 	c := newCluster(t, "a")
 	a := c.nodes["a"]

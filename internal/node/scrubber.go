@@ -85,6 +85,8 @@ func (s *scrubber) scrubLogs(ctx context.Context, look func(log scrubbed, damage
 func (s *scrubber) judgeScrub(ctx context.Context, h *hosted, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, segment.ErrClosed) || h.ended() != nil:
+	case errors.Is(err, segment.ErrNoSnapshot):
+		h.replica.RenewSnapshot()
 	case errors.As(err, new(*segment.CorruptError)), errors.Is(err, fs.ErrNotExist):
 		h.found(err)
 	default:

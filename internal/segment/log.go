@@ -73,7 +73,8 @@ type Log interface {
 	// there. One from which the log does not go on any more is not kept.
 	SaveSnapshot(index, term uint64, data []byte) error
 
-	// LoadSnapshot returns the newest valid snapshot.
+	// LoadSnapshot returns the newest valid snapshot. ErrNoSnapshot: there is none, and
+	// the log has all its entries since it was created with ConfState.
 	LoadSnapshot() (index, term uint64, data []byte, err error)
 
 	// LoadBase returns the snapshot that belongs to the entry before

@@ -289,13 +289,30 @@ func TestRecovery(t *testing.T) {
 			},
 			last: 9,
 		}, {
-			name: "all snapshots damaged",
+			name: "all snapshots damaged, all entries there",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
 				disk.Restart()
 				disk.FlipBit(filesOn(disk, ".snap")[0], 50)
 			},
-			corrupt: "[1, 1] renew",
+			last: 9,
+		}, {
+			name: "all snapshots missing, all entries there",
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
+				write(t, s, synced(entries(2, 10, 1, 100)...))
+				disk.Restart()
+				require.NoError(t, disk.Remove(filesOn(disk, ".snap")[0]))
+			},
+			last: 9,
+		}, {
+			name: "all snapshots damaged after a reset",
+			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
+				write(t, s, synced(entries(2, 10, 1, 100)...))
+				require.NoError(t, s.Reset(20, 1, firstOf(21), segment.HardState{Term: 1, Commit: 20}, []byte("state at 20")))
+				disk.Restart()
+				disk.FlipBit(filesOn(disk, ".snap")[0], 50)
+			},
+			corrupt: "[1, 20] renew",
 		}, {
 			name: "a segment in the middle is missing",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {

@@ -112,6 +112,32 @@ func TestAScrubSeesTheDisk(t *testing.T) {
 	}
 }
 
+// The only snapshot of a log that does not have its first entries stays until
+// another is durable.
+func TestTheOnlySnapshotIsSetAsideBehindTheNext(t *testing.T) {
+	disk := faultdisk.New(7)
+	s := create(t, disk)
+	require.NoError(t, s.Reset(500, 1, firstOf(501), segment.HardState{Term: 1, Commit: 500}, []byte("state at 500")))
+	write(t, s, synced(entries(501, 510, 1, 100)...))
+	rotten := snapshotFile(500)
+	disk.FlipStored(rotten, 50)
+	var found []error
+	require.NoError(t, s.Scrub(nil, func(err error) { found = append(found, err) }))
+	require.Len(t, found, 1)
+	require.ErrorIs(t, found[0], segment.ErrNoSnapshot)
+	require.Contains(t, disk.Names(), rotten)
+	require.NoError(t, s.SaveSnapshot(509, 1, []byte("state at 509")))
+	require.Equal(t, []string{snapshotFile(509)}, filesOn(disk, ".snap"))
+	require.Equal(t, []string{rotten + ".bad"}, filesOn(disk, ".bad"))
+	require.NoError(t, s.Close())
+	disk.PowerCut(faultdisk.Nothing)
+	s = open(t, disk)
+	index, _, _, err := s.LoadSnapshot()
+	require.NoError(t, err)
+	require.Equal(t, uint64(509), index)
+	require.NoError(t, s.Close())
+}
+
 // none fails the test where a scrub finds damage.
 func none(t *testing.T) func(error) { return func(err error) { require.NoError(t, err) } }
 

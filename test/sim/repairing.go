@@ -101,6 +101,8 @@ func (r *repairing) finish() {
 	switch {
 	case err != nil && n.disk.Stopped():
 		n.die(true)
+	case errors.Is(left, segment.ErrNoSnapshot):
+		n.replica.RenewSnapshot()
 	case left != nil:
 		n.distrust(left)
 	case err == nil && !n.blind && n.harm.kind != failedRead:

@@ -99,6 +99,16 @@ func (c *Core) snapshotBefore(index uint64) error {
 	return c.snapshot()
 }
 
+// RenewSnapshot takes a snapshot at once: none that is stored can be read.
+func (c *Core) RenewSnapshot() {
+	if c.failed != nil || c.Final() == 0 {
+		return // the files get a snapshot of the leader
+	}
+	if err := c.snapshot(); err != nil {
+		c.logger.Error("no snapshot could be taken", "error", err)
+	}
+}
+
 // snapshot takes the state as of the newest applied entry.
 func (c *Core) snapshot() error {
 	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(c.storage.conf)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -35,6 +36,10 @@ type Config struct {
 func New(o Config) (*Core, error) {
 	log, hard := o.Log, o.HardState
 	index, term, data, err := log.LoadSnapshot()
+	rotten := errors.Is(err, segment.ErrNoSnapshot) && log.FirstIndex() == bootstrapIndex+1
+	if rotten {
+		index, term, data, err = bootstrapIndex, bootstrapIndex, bootstrapState(log.ConfState()), nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load snapshot: %w", err)
 	}
@@ -90,6 +95,9 @@ func New(o Config) (*Core, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
+	}
+	if rotten {
+		c.RenewSnapshot()
 	}
 	return c, nil
 }

@@ -27,8 +27,13 @@ func Bootstrap(voters []uint64) (segment.Bootstrap, error) {
 		Index: bootstrapIndex, Term: bootstrapIndex, Start: 0,
 		HardState: segment.HardState{Term: bootstrapIndex, Commit: bootstrapIndex},
 		ConfState: conf,
-		Snapshot:  encodeState(conf, sequence.NewTable().Snapshot(nil)),
+		Snapshot:  bootstrapState(conf),
 	}, nil
+}
+
+// bootstrapState is the snapshot of a new log.
+func bootstrapState(conf []byte) []byte {
+	return encodeState(conf, sequence.NewTable().Snapshot(nil))
 }
 
 // encodeState is the content of a snapshot.

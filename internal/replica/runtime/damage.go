@@ -32,6 +32,9 @@ func (r *Replica) damaged(err error) {
 	}
 }
 
+// RenewSnapshot saves a snapshot soon, see core.
+func (r *Replica) RenewSnapshot() { r.post(input{do: (*core.Core).RenewSnapshot}) }
+
 // Final is the index up to which the entries in Log are committed, and never
 // change: those that have been applied, which are durable then.
 func (r *Replica) Final(ctx context.Context) (uint64, error) {

@@ -80,6 +80,7 @@ func (v *surveyor) readSnapshots(found *store.Files) error {
 			usable = true
 		}
 	}
+	usable = usable || found.AsCreated()
 	slices.Reverse(v.snapshots)
 	slices.Reverse(v.spoiled)
 	if v.parts[v.from].header == nil {

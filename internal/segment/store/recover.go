@@ -64,7 +64,7 @@ func (s *Store) recover() error {
 	if _, err := s.headerOf(s.live[0]); err != nil {
 		return err
 	}
-	if err := s.recoverSnapshots(found.Snapshots); err != nil {
+	if err := s.recoverSnapshots(found); err != nil {
 		return err
 	}
 	if lacks != nil {
@@ -315,10 +315,20 @@ func (s *Store) settle(sc *Scanner) error {
 	return nil
 }
 
+// AsCreated reports whether the log begins with the segment that Create made. It has
+// all its entries then, and the state before them is that of every new log.
+func (f *Files) AsCreated() bool {
+	if f.Begin != nil {
+		return f.Begin.Ordinal == 1
+	}
+	return f.Segments[0].Ordinal == 1
+}
+
 // recoverSnapshots finds the newest valid snapshot. Without one there is
-// nothing to begin from, and entries are missed that the log does not have and
-// a snapshot covers.
-func (s *Store) recoverSnapshots(snapshots []uint64) error {
+// nothing to begin from, unless all entries are there, and entries are missed that
+// the log does not have and a snapshot covers.
+func (s *Store) recoverSnapshots(found *Files) error {
+	snapshots := found.Snapshots
 	if n, last := len(snapshots), s.LastIndex(); n > 0 && snapshots[n-1] > last {
 		return &segment.CorruptError{
 			File: s.SnapshotPath(snapshots[n-1]), FirstIndex: last + 1, LastIndex: snapshots[n-1], Renew: true,
@@ -328,6 +338,10 @@ func (s *Store) recoverSnapshots(snapshots []uint64) error {
 	index, _, _, err := s.newestSnapshot(snapshots)
 	first := s.live[0].First
 	switch {
+	case errors.Is(err, segment.ErrNoSnapshot) && found.AsCreated():
+		s.Options.Logger.Error("no snapshot is valid; the log is read from its first entry on", "dir", s.Path)
+		s.rotten = snapshots
+		return nil
 	case errors.Is(err, segment.ErrNoSnapshot) && len(snapshots) > 0:
 		newest := snapshots[len(snapshots)-1]
 		return &segment.CorruptError{

@@ -67,7 +67,7 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs segment.HardSt
 	for _, seg := range old {
 		seg.gone, seg.removed = true, true
 	}
-	s.segments, s.live, s.snapshots = nil, nil, []uint64{index}
+	s.segments, s.live, s.snapshots, s.rotten = nil, nil, []uint64{index}, nil
 	s.activate(begun)
 	s.mu.Unlock()
 	if err := s.release(active); err != nil {

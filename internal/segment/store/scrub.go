@@ -31,14 +31,16 @@ func (s *Store) Check(damaged func(error)) error {
 // It reads what the disk has, not what the page cache remembers, see FS.OpenStored.
 //
 // Damage of segments is left to the caller. A damaged snapshot is set aside, a damaged
-// watermark or begin mark is written anew: the log goes on without.
+// watermark or begin mark is written anew: the log goes on without. Where no snapshot
+// is valid any more, damaged gets ErrNoSnapshot: the next SaveSnapshot sets those
+// aside that are damaged.
 //
 // pace is called before each read with the number of bytes. Its error ends the
 // scrub.
 func (s *Store) Scrub(pace func(bytes int) error, damaged func(error)) error {
 	err := s.eachSegment(func(seg *Segment) error { return s.scrubSegment(seg, pace) }, damaged)
 	if err == nil {
-		err = s.scrubSnapshots(pace)
+		err = s.scrubSnapshots(pace, damaged)
 	}
 	if err == nil {
 		err = s.scrubWatermark()
@@ -125,12 +127,13 @@ func (s *Store) scrubSegment(seg *Segment, pace func(int) error) (err error) {
 	return nil
 }
 
-// scrubSnapshots sets damaged snapshots aside. The log begins with others.
-func (s *Store) scrubSnapshots(pace func(int) error) error {
+// scrubSnapshots sets damaged snapshots aside, unless no other is valid.
+func (s *Store) scrubSnapshots(pace func(int) error, damaged func(error)) error {
 	s.mu.RLock()
-	snapshots := slices.Clone(s.snapshots)
+	snapshots, first := slices.Clone(s.snapshots), s.live[0].First
 	s.mu.RUnlock()
-	aside := false
+	var rotten []uint64
+	valid := false
 	for _, index := range snapshots {
 		path := s.SnapshotPath(index)
 		b, err := s.readStored(path, pace)
@@ -142,20 +145,23 @@ func (s *Store) scrubSnapshots(pace func(int) error) error {
 		s.mu.RLock()
 		kept := s.hasSnapshot(index)
 		s.mu.RUnlock()
-		if err == nil || !kept {
-			continue
+		switch {
+		case !kept:
+		case err == nil:
+			valid = valid || index+1 >= first
+		default:
+			s.Options.Logger.Error("a snapshot is damaged; it is set aside once there is another", "file", path, "error", err)
+			rotten = append(rotten, index)
 		}
-		s.Options.Logger.Error("a snapshot is damaged; it is set aside", "file", path, "error", err)
-		s.forgetSnapshot(index)
-		if err := s.SetAside(path); err != nil {
-			return fmt.Errorf("set a damaged snapshot aside: %w", err)
-		}
-		aside = true
 	}
-	if !aside {
-		return nil
+	if len(rotten) == 0 || valid {
+		return s.setSnapshotsAside(rotten)
 	}
-	return s.SyncDir()
+	s.mu.Lock()
+	s.rotten = rotten
+	s.mu.Unlock()
+	damaged(fmt.Errorf("%s is damaged: %w", s.SnapshotPath(rotten[len(rotten)-1]), segment.ErrNoSnapshot))
+	return nil
 }
 
 // scrubWatermark lets the writer make the watermark anew if it is damaged.

@@ -41,7 +41,30 @@ func (s *Store) saveSnapshot(index, term uint64, data []byte) error {
 		s.snapshots = slices.Insert(s.snapshots, at, index)
 	}
 	s.mu.Unlock()
-	return s.dropSnapshots()
+	return errors.Join(s.setRottenAside(index), s.dropSnapshots())
+}
+
+// setRottenAside is called when the snapshot saved is durable, which may have taken
+// the place of a rotten one.
+func (s *Store) setRottenAside(saved uint64) error {
+	s.mu.Lock()
+	rotten := slices.DeleteFunc(s.rotten, func(index uint64) bool { return index == saved })
+	s.rotten = nil
+	s.mu.Unlock()
+	return s.setSnapshotsAside(rotten)
+}
+
+func (s *Store) setSnapshotsAside(snapshots []uint64) error {
+	for _, index := range snapshots {
+		s.forgetSnapshot(index)
+		if err := s.SetAside(s.SnapshotPath(index)); err != nil {
+			return fmt.Errorf("set a damaged snapshot aside: %w", err)
+		}
+	}
+	if len(snapshots) == 0 {
+		return nil
+	}
+	return s.SyncDir()
 }
 
 // beginsAbove reports whether nobody can go on from index, since the log begins

@@ -110,6 +110,9 @@ type Store struct {
 	conf      []byte
 	hard      segment.HardState
 	snapshots []uint64 // indexes of durable snapshots, rising
+	// rotten are snapshots that cannot be read, where no other can: they are set aside
+	// once another is durable.
+	rotten []uint64
 
 	// upkeep is held over SaveSnapshot, each step of Recycle, and Reset, which
 	// removes the files that those two work on.
