@@ -74,7 +74,7 @@ type Log interface {
 	SaveSnapshot(index, term uint64, data []byte) error
 
 	// LoadSnapshot returns the newest valid snapshot. ErrNoSnapshot: there is none, and
-	// the log has all its entries since it was created with ConfState.
+	// the log has all its entries since its Bootstrap.
 	LoadSnapshot() (index, term uint64, data []byte, err error)
 
 	// LoadBase returns the snapshot that belongs to the entry before
@@ -88,6 +88,9 @@ type Log interface {
 	Reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error
 
 	HardState() HardState
+
+	// ConfState is that of the Bootstrap.
+	ConfState() []byte
 
 	// Prepare does one small step of work that makes later writes cheaper
 	// and reports whether there is more to do. It may run beside all others.

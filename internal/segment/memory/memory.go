@@ -25,6 +25,7 @@ type Log struct {
 	start     record.Offset // first offset of the first entry, if it has come
 	bytes     uint64        // payload of all entries since creation
 	hard      segment.HardState
+	conf      []byte
 	step      uint64           // bytes when the newest step began
 	stepFirst uint64           // index of its first entry
 	snapshots []memorySnapshot // rising
@@ -47,7 +48,7 @@ const (
 // New makes an empty log that starts from b.
 func New(b segment.Bootstrap) *Log {
 	return &Log{
-		first: b.Index + 1, stepFirst: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState,
+		first: b.Index + 1, stepFirst: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState, conf: b.ConfState,
 		snapshots: []memorySnapshot{{b.Index, b.Term, slices.Clone(b.Snapshot)}},
 	}
 }
@@ -305,6 +306,8 @@ func (m *Log) HardState() segment.HardState {
 	defer m.mu.RUnlock()
 	return m.hard
 }
+
+func (m *Log) ConfState() []byte { return m.conf }
 
 func (m *Log) Prepare() (bool, error) { return false, nil }
 

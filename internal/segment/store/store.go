@@ -107,7 +107,7 @@ type Store struct {
 	// active is the last of segments and of live. Only the writer changes it,
 	// so the writer reads it without mu.
 	active    *Segment
-	conf      []byte
+	conf      []byte // never changes
 	hard      segment.HardState
 	snapshots []uint64 // indexes of durable snapshots, rising
 	// rotten are snapshots that cannot be read, where no other can: they are set aside
@@ -341,6 +341,8 @@ func (s *Store) HardState() segment.HardState {
 	defer s.mu.RUnlock()
 	return s.hard
 }
+
+func (s *Store) ConfState() []byte { return s.conf }
 
 // Bytes is the size of the files of all segments. Spares are not counted, there
 // are few; nor are snapshots, one for each segment and small beside it.
