@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/test/corpus"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -17,6 +18,7 @@ import (
 // answered or refused in time. What it wants to change in the catalog is left to
 // FuzzCatalogChange.
 func FuzzQuestion(f *testing.F) {
+	corpus.Add(f)
 	for kind, question := range map[string]any{
 		askWho: nil, askStatus: nil, askLeads: nil, "something": nil,
 		askJoin:     cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Token: "t"},
@@ -51,6 +53,7 @@ func FuzzQuestion(f *testing.F) {
 // FuzzCatalogChange: a change of the catalog of any bytes is folded or is an
 // error, and what it leads to can be written down and read again.
 func FuzzCatalogChange(f *testing.F) {
+	corpus.Add(f)
 	f.Add([]byte(`{"change":"1","put":[{"id":7,"name":"orders","replicas":[{"id":3,"node":1}]}]}`))
 	f.Add([]byte(`{"change":"2","delete":["orders"]}`))
 	f.Add([]byte(`{"change":"3","checkpoint":{"logs":{},"nodes":{"1":{"id":1,"name":"a"}}}}`))

@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/test/corpus"
 )
 
 // FuzzBatch takes bytes from the wire through everything a server does. What
 // Check lets in must be readable to the end, and as it says.
 func FuzzBatch(f *testing.F) {
+	corpus.Add(f)
 	for _, g := range goldens {
 		f.Add([]byte(golden(f, g.name)))
 	}
@@ -48,6 +51,7 @@ func FuzzBatch(f *testing.F) {
 // FuzzSection attacks the records alone, in a header that is always right, and
 // compares with what the builder makes of the same records.
 func FuzzSection(f *testing.F) {
+	corpus.Add(f)
 	for _, g := range goldens {
 		f.Add([]byte(golden(f, g.name)[BatchHeaderSize:]), uint8(g.codec), uint8(len(sampleRecords())))
 	}
@@ -76,6 +80,7 @@ func FuzzSection(f *testing.F) {
 }
 
 func FuzzParseEntry(f *testing.F) {
+	corpus.Add(f)
 	f.Add(sampleEntry())
 	f.Add(AppendCommand(AppendEntryHeader(nil, Entry{Kind: EntryCommand}), sampleCommand))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -105,6 +110,7 @@ func FuzzParseEntry(f *testing.F) {
 }
 
 func FuzzParseCommand(f *testing.F) {
+	corpus.Add(f)
 	f.Add(AppendCommand(nil, sampleCommand))
 	f.Add(AppendCommand(nil, Command{Kind: OpenSession}))
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -11,6 +11,7 @@ import (
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/segment/store"
+	"strandline.dev/test/corpus"
 	"strandline.dev/test/disk/faultdisk"
 )
 
@@ -172,6 +173,7 @@ func TestOnlyWhatIsProvenIsTaken(t *testing.T) {
 // take or refuse them; what is served afterwards has to be what the frames
 // said, at offsets that do not go back.
 func FuzzGive(f *testing.F) {
+	corpus.Add(f)
 	f.Add(uint64(4), uint64(1), int64(2), uint32(1), uint64(100), []byte("payload"), true)
 	f.Add(uint64(20), uint64(1), int64(-1), uint32(1<<31), uint64(0), []byte{}, false)
 	f.Fuzz(func(t *testing.T, index, term uint64, first int64, count uint32, committed uint64, payload []byte, honest bool) {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/test/corpus"
 )
 
 // busyReplica is a replica that has seen a little of everything, with the
@@ -51,6 +52,7 @@ func request(t testing.TB, a Append) *Append {
 // FuzzRestoreTable: any bytes give a table or an error. A table that comes of
 // them is written as the same bytes again, and can be folded into.
 func FuzzRestoreTable(f *testing.F) {
+	corpus.Add(f)
 	table, entries := busyReplica(f)
 	f.Add(NewTable().Snapshot(nil))
 	f.Add(table.Snapshot(nil))
@@ -81,6 +83,7 @@ func FuzzRestoreTable(f *testing.F) {
 
 // FuzzFold: a committed entry of any bytes is folded or is an error.
 func FuzzFold(f *testing.F) {
+	corpus.Add(f)
 	_, entries := busyReplica(f)
 	for i := range entries {
 		f.Add(uint8(i), entries[i])

@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/test/corpus"
 )
 
 // Whatever the lines are, they are refused or judged; and a line that is taken
 // says the same when it is written again.
 func FuzzHistory(f *testing.F) {
+	corpus.Add(f)
 	for _, s := range stories {
 		h := newTeller()
 		s.tell(h)

@@ -49,6 +49,8 @@ var rooms = map[string][]string{
 
 	// A link between processes, which the harness and the benchmarks share.
 	"test/proxy": {},
+	// Kept inputs of fuzz targets.
+	"test/corpus": {},
 	// A disk for one process.
 	"test/disk/loopdisk": {},
 	// At the end of a campaign the entries on all disks are compared.

@@ -13,6 +13,7 @@ import (
 	"strandline.dev/client"
 	"strandline.dev/internal/cli/terminal"
 	"strandline.dev/internal/record"
+	"strandline.dev/test/corpus"
 )
 
 // oddRecords are what a copy must not change.
@@ -203,6 +204,7 @@ func TestTextIsTheValueAlone(t *testing.T) {
 }
 
 func FuzzRawInput(f *testing.F) {
+	corpus.Add(f)
 	f.Add(writeAll(&testing.T{}, terminal.FormatRaw, oddRecords()[:6]))
 	f.Add([]byte("text\n"))
 	f.Fuzz(func(_ *testing.T, in []byte) {
@@ -211,6 +213,7 @@ func FuzzRawInput(f *testing.F) {
 }
 
 func FuzzJSONInput(f *testing.F) {
+	corpus.Add(f)
 	f.Add(string(writeAll(&testing.T{}, terminal.FormatJSON, oddRecords()[:6])))
 	f.Fuzz(func(t *testing.T, in string) {
 		records, err := readAll(terminal.FormatJSON, strings.NewReader(in))

@@ -9,12 +9,14 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/test/corpus"
 )
 
 // FuzzMessages lets a replica take two messages that no peer of ours may have
 // sent, as a leader or as a follower: it takes them, refuses them or ends, and
 // panics at nothing.
 func FuzzMessages(f *testing.F) {
+	corpus.Add(f)
 	state, err := Bootstrap([]uint64{1, 2, 3})
 	require.NoError(f, err)
 	data := record.AppendEntryHeader(nil, record.Entry{Kind: record.EntryCommand, First: 2})

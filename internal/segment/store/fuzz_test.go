@@ -11,6 +11,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
+	"strandline.dev/test/corpus"
 )
 
 // memoryFile is a read-only File.
@@ -50,6 +51,7 @@ func fuzzSegment() (*format.Header, []byte) {
 // that the damage gets past them. Nothing may panic, and what the scan calls
 // an entry must be readable where its index says.
 func FuzzScan(f *testing.F) {
+	corpus.Add(f)
 	_, content := fuzzSegment()
 	f.Add(uint16(0), []byte{}, true)
 	f.Add(uint16(format.HeaderSize), []byte{0xff, 0xff, 0xff, 0xff}, true)
@@ -119,6 +121,7 @@ func readAll(t *testing.T, x *format.Index, h *format.Header, content []byte) {
 // FuzzSegmentHeader proves that a header that is accepted is one that encode
 // writes.
 func FuzzSegmentHeader(f *testing.F) {
+	corpus.Add(f)
 	_, content := fuzzSegment()
 	f.Add(uint16(12), []byte{0xff, 0xff}, true)
 	f.Add(uint16(0), []byte{}, true)
@@ -142,6 +145,7 @@ func FuzzSegmentHeader(f *testing.F) {
 // FuzzFooter feeds the index decoder, whose CRC a program with a bug may have
 // got right. An accepted index must keep lookups in bounds.
 func FuzzFooter(f *testing.F) {
+	corpus.Add(f)
 	h, content := fuzzSegment()
 	s := Scanner{File: memoryFile{bytes.NewReader(content)}, Header: h, Size: int64(len(content))}
 	if err := s.scan(); err != nil {
@@ -171,6 +175,7 @@ func FuzzFooter(f *testing.F) {
 
 // FuzzWatermark proves that what is accepted is what tell writes.
 func FuzzWatermark(f *testing.F) {
+	corpus.Add(f)
 	first := format.Watermark{Counter: 7, Ordinal: 3, Salt: 5, Position: format.HeaderSize, Term: 2, Vote: 1, Last: 9, Owner: segment.Owner{Cluster: "c", Log: 3, Replica: 7}}
 	second := first
 	second.Counter++
@@ -194,6 +199,7 @@ func FuzzWatermark(f *testing.F) {
 }
 
 func FuzzSnapshot(f *testing.F) {
+	corpus.Add(f)
 	owner := segment.Owner{Cluster: "c", Log: 3, Replica: 7}
 	f.Add(format.EncodeSnapshot(owner, 5, 2, []byte("state")))
 	f.Add(format.EncodeSnapshot(segment.Owner{Cluster: "c", Log: 3, Replica: 8}, 5, 2, []byte("state")))

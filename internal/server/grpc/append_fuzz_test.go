@@ -11,11 +11,13 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/wire"
+	"strandline.dev/test/corpus"
 )
 
 // Whatever bytes arrive: what the log gets has passed every check, and the sums
 // are right.
 func FuzzAnAppendThatIsLetInIsWellFormed(f *testing.F) {
+	corpus.Add(f)
 	batch := batchOf(f, 0, "a", "b")
 	for _, q := range []*strandlinev1.AppendRequest{
 		{Log: "orders", Batches: join(batch, batch)},

@@ -7,11 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/test/corpus"
 )
 
 // FuzzRequest: any frame is decoded or refused, without a panic and without
 // memory beyond what it was charged for.
 func FuzzRequest(f *testing.F) {
+	corpus.Add(f)
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, a := range apis {
 		for _, version := range []int16{a.min, a.max} {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/test/corpus"
 )
 
 // inPieces cuts data the way a transport does, at arbitrary places.
@@ -41,6 +42,7 @@ func TestFieldsAreCountedWithoutDecoding(t *testing.T) {
 // What the decoder takes must have been counted in full: a count that is too
 // low would let memory slip by.
 func FuzzCountFieldsSeesWhatTheDecoderMakes(f *testing.F) {
+	corpus.Add(f)
 	seed, err := proto.Marshal(&strandlinev1.AppendRequest{Log: "a", Records: []*strandlinev1.Record{
 		{Value: []byte("b"), Headers: []*strandlinev1.Header{{Key: "c"}, {}}}, {},
 	}})

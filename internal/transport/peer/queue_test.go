@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/test/corpus"
 )
 
 // drain takes one batch and returns the logs of its frames.
@@ -76,6 +78,7 @@ func TestAFullLaneDropsWhatComesAndTheOtherLaneGoesOn(t *testing.T) {
 }
 
 func FuzzFrames(f *testing.F) {
+	corpus.Add(f)
 	whole := append(header{kind: messageFrame, length: 3}.append(nil), "abc"...)
 	f.Add(whole)
 	f.Add(append(header{kind: messageFrame, length: 1, rest: 3}.append(nil), append([]byte("z"), whole...)...))

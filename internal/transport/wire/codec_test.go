@@ -13,6 +13,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/transport/wire"
+	"strandline.dev/test/corpus"
 )
 
 // pair is one message in both forms: ours and the generated one.
@@ -193,6 +194,7 @@ func FuzzReadFrameAgreesWithTheGeneratedMessage(f *testing.F) {
 // fuzz holds ours against the generated message: both refuse the same bytes,
 // and read the same fields from the others.
 func fuzz(f *testing.F, ours func() any, generated func() proto.Message) {
+	corpus.Add(f)
 	for _, p := range pairs() {
 		encoded, err := proto.Marshal(p.generated)
 		require.NoError(f, err)
