@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -232,6 +233,33 @@ func TestARepairedSegmentThatWasTrimmedMeanwhileIsNotBroughtBack(t *testing.T) {
 	require.Equal(t, first, s.FirstIndex())
 	requireEntries(t, s, c.want[first-2:])
 	require.NoError(t, s.Close())
+}
+
+// A repair that fails leaves no file behind, while the log runs: it may have failed
+// for want of room.
+func TestAFailedRepairLeavesNoFile(t *testing.T) {
+	for n := 1; ; n++ {
+		c := newCopies(t, 7, 60)
+		name := c.sealedOn()[1]
+		c.disks[0].FlipBit(name, 50) // the header: the segment before is made anew too
+		giver := c.giver(t)
+		s := open(t, c.disks[0])
+		err := repairFile(s, giver, name, c.commit, func() { c.disks[0].FailNth(faultdisk.Any, n, syscall.ENOSPC) })
+		if err == nil {
+			require.Greater(t, n, 20)
+			require.NoError(t, errors.Join(s.Close(), giver.Close()))
+			return
+		}
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.Empty(t, filesOn(c.disks[0], ".tmp"), "operation %d", n)
+		_ = s.Close() // it has stopped if the files could not be exchanged
+		c.disks[0].Restart()
+		s = open(t, c.disks[0])
+		_, err = repairOpen(s, giver, c.commit, func() {})
+		require.NoError(t, err, "operation %d", n)
+		require.NoError(t, errors.Join(s.Close(), giver.Close()))
+		c.requireWhole(t)
+	}
 }
 
 // A crash anywhere leaves the log as it was, or repaired.

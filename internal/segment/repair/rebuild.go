@@ -33,9 +33,21 @@ func (m *Repairer) Finish() (Outcome, error) {
 	m.done = segment.ErrClosed
 	err = errors.Join(err, m.reader.close(), m.given.close())
 	if err != nil {
+		err = errors.Join(err, m.removeUnfinished())
 		return r, fmt.Errorf("finish the repair of the log in %s: %w", m.dir.Path, err)
 	}
 	return r, nil
+}
+
+// removeUnfinished gives the disk back what a repair that failed has written of new
+// segments. The next start does so too.
+func (m *Repairer) removeUnfinished() (err error) {
+	for _, path := range append(m.temporary, m.given.source.path) {
+		if e := m.dir.FS.Remove(path); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }
 
 func (m *Repairer) finish() (Outcome, error) {
@@ -133,6 +145,7 @@ func (m *Repairer) remakeGroup(a, b int) (names []string, err error) {
 		name := filepath.Join(m.dir.Path, store.SegmentName(h.Ordinal, h.First)+store.RepairSuffix)
 		// Several that were lost in one piece share it.
 		split := k < b && begins[k-a+1] == begins[k-a+2]
+		m.temporary = append(m.temporary, name+vfs.TemporarySuffix)
 		end, err := w.write(name+vfs.TemporarySuffix, h, begins[k-a+1], split)
 		if err != nil {
 			return nil, err

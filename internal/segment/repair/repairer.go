@@ -36,8 +36,10 @@ type Repairer struct {
 	skips  *skipped
 	end    *format.Watermark // of the newest segment, if that was made anew
 	made   []store.Rebuilt   // by Finish
-	live   *store.Store      // the open log, see OpenRepair; nil: nobody else has it open
-	done   error             // what every call answers once it is finished, closed or failed
+	// temporary are the paths of segments that Finish makes, until they are complete.
+	temporary []string
+	live      *store.Store // the open log, see OpenRepair; nil: nobody else has it open
+	done      error        // what every call answers once it is finished, closed or failed
 }
 
 // Want is a run of entries that are not whole here.
