@@ -15,12 +15,16 @@ type Memory struct {
 	Inflow *Inflow
 	// Tails are the newest entries of logs.
 	Tails *Shares
+	// Sessions are what logs remember of their sessions.
+	Sessions *Shares
 	// Reads are chunks on their way to readers.
 	Reads *Pool
 	// Fetches are answers to Kafka's Fetch beyond the first chunk of each.
 	Fetches *Pool
 	// Calls and Polls are Kafka's requests other than Produce; Polls those that wait.
 	Calls, Polls *Pool
+	// Groups are Kafka's consumer groups: their members and what they have committed.
+	Groups *Shares
 }
 
 const (
@@ -36,7 +40,7 @@ func New(size int64) *Memory {
 	part := func(of int64) int64 { return min(size/of, most) }
 	return &Memory{
 		size: size, Appends: NewPool(part(8)), Inflow: NewInflow(2 * part(16)), Tails: NewShares(size / 8), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
-		Calls: NewPool(part(16)), Polls: NewPool(part(16)),
+		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: NewShares(size / 16), Groups: NewShares(size / 32),
 	}
 }
 
@@ -63,9 +67,11 @@ func (m *Memory) Use() []Use {
 		{"appends", m.Appends.Used(), m.Appends.Size()},
 		{"inflow", m.Inflow.Used(), m.Inflow.Size()},
 		{"tails", m.Tails.Used(), m.Tails.Size()},
+		{"sessions", m.Sessions.Used(), m.Sessions.Size()},
 		{"reads", m.Reads.Used(), m.Reads.Size()},
 		{"kafka fetches", m.Fetches.Used(), m.Fetches.Size()},
 		{"kafka calls", m.Calls.Used(), m.Calls.Size()},
 		{"kafka polls", m.Polls.Used(), m.Polls.Size()},
+		{"kafka groups", m.Groups.Used(), m.Groups.Size()},
 	}
 }

@@ -37,6 +37,9 @@ func (s *Shares) Share(most int64) int64 {
 // again.
 func (s *Shares) Tight() bool { return s.used.Load() > s.size/2 }
 
+// Full reports whether there is no room at all, for what can be refused after all.
+func (s *Shares) Full() bool { return s.used.Load() >= s.size }
+
 // Used is what all hold, Size what they should hold at most.
 func (s *Shares) Used() int64 { return s.used.Load() }
 func (s *Shares) Size() int64 { return s.size }

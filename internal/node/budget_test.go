@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
 
@@ -96,4 +98,58 @@ func TestAThousandBusyLogsStayWithinTheNodesMemory(t *testing.T) {
 	require.Less(t, n.memory.Tails.Used(), n.memory.Tails.Size()*3/2)
 	require.Less(t, highest(), int64(memoryOfTests))
 	requireReleased(t, n)
+}
+
+// The sessions of all logs share a part of the node's memory. Where it is used up new
+// ones are refused on every log, until there is room again.
+func TestSessionsOfAllLogsShareTheNodesMemory(t *testing.T) {
+	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Memory: budget.Least, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
+	sessions := n.memory.Sessions
+	before := sessions.Used()
+	logs := []string{"a", "b"}
+	for _, log := range logs {
+		_, err := n.CreateLog(t.Context(), anyone, log, Config{})
+		require.NoError(t, err)
+	}
+	appended := request(t, "x")
+	begin := func(log string, producer record.SessionID, done func(*record.Refusal)) {
+		n.Append(anyone, log, &sequence.Append{
+			Session: producer, Implicit: true, ExpectedEnd: sequence.NoExpectation,
+			Batches: appended.Batches, Records: appended.Records, Bytes: appended.Bytes,
+		}, func(a sequence.Answer) { done(a.Refusal) })
+	}
+	var taken, refused atomic.Int64
+	var waiting sync.WaitGroup
+	for i := range 16_000 {
+		waiting.Add(1)
+		begin(logs[i%2], record.SessionID(i+1), func(r *record.Refusal) {
+			switch {
+			case r == nil:
+				taken.Add(1)
+			case r.Reason == record.Busy:
+				refused.Add(1)
+			default:
+				t.Error(r)
+			}
+			waiting.Done()
+		})
+		if i%500 == 0 {
+			waiting.Wait() // so that each drain is small
+		}
+	}
+	waiting.Wait()
+	t.Logf("%d sessions taken, %d refused, %d KiB of %d", taken.Load(), refused.Load(), sessions.Used()>>10, sessions.Size()>>10)
+	require.Positive(t, refused.Load())
+	require.GreaterOrEqual(t, sessions.Used(), sessions.Size())
+	require.Less(t, sessions.Used(), sessions.Size()*5/4)
+
+	require.NoError(t, n.DeleteLog(t.Context(), anyone, "a"))
+	require.Eventually(t, func() bool { return sessions.Used() < sessions.Size()*3/4 }, time.Minute, 10*time.Millisecond)
+	answer := make(chan *record.Refusal, 1)
+	begin("b", 1<<20, func(r *record.Refusal) { answer <- r })
+	require.Nil(t, <-answer)
+	require.NoError(t, n.DeleteLog(t.Context(), anyone, "b"))
+	require.Eventually(t, func() bool { return sessions.Used() == before }, time.Minute, 10*time.Millisecond)
 }

@@ -32,8 +32,11 @@ const (
 	// Fence makes the log fenced, with FlagFenced, or not: whether appends without
 	// a writer term are refused once a term has been granted.
 	Fence CommandKind = 9
+	// ForgetSession forgets Session, which has ended, before its time: a node needs
+	// the memory.
+	ForgetSession CommandKind = 10
 
-	lastCommand = Fence
+	lastCommand = ForgetSession
 )
 
 const (

@@ -12,7 +12,7 @@ var sampleCommand = Command{
 }
 
 func TestACommandIsReadAsItWasWritten(t *testing.T) {
-	for kind := OpenSession; kind <= Configure; kind++ {
+	for kind := OpenSession; kind <= lastCommand; kind++ {
 		want := sampleCommand
 		want.Kind = kind
 		got, err := ParseCommand(AppendCommand(nil, want))
@@ -36,7 +36,7 @@ func TestTheBytesOfACommandAreForEver(t *testing.T) {
 	require.Equal(t, "0600"+"0000"+"01000000"+"0000000000000010"+"07000000"+"30750000"+"0000000000020000"+"0c00000000000000"+"0000000000000000"+"74657874",
 		hex.EncodeToString(AppendCommand(nil, sampleCommand)))
 	numbers := map[CommandKind]uint16{
-		OpenSession: 1, CloseSession: 2, ExpireSession: 3, EndEpoch: 4, AcquireWriter: 5, Trim: 6, Seal: 7, Configure: 8, Fence: 9,
+		OpenSession: 1, CloseSession: 2, ExpireSession: 3, EndEpoch: 4, AcquireWriter: 5, Trim: 6, Seal: 7, Configure: 8, Fence: 9, ForgetSession: 10,
 	}
 	for kind, number := range numbers {
 		require.EqualValues(t, number, kind)

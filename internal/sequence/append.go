@@ -191,6 +191,9 @@ func (s *Sequencer) admit(a *Append, p *placement) *record.Refusal {
 	if p.begins && s.log.sessions >= MaxOpenSessions {
 		return tooManySessions()
 	}
+	if s.left == MemoryUsedUp && (p.begins || s.remembers(a) > MinSpansPerSession) {
+		return noMemoryForSessions()
+	}
 	if a.Atomic && entryHeaderBytes+encodedBytes(a) > record.MaxEntryBytes {
 		r := record.Refuse(record.TooLarge, "atomic append of %d bytes, an entry holds %d", encodedBytes(a), record.MaxEntryBytes)
 		r.Limit = record.MaxEntryBytes

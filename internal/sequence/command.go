@@ -20,6 +20,8 @@ func (s *Sequencer) Command(c record.Command) Answer {
 		return s.openSession(c)
 	case record.CloseSession, record.ExpireSession:
 		return s.endSession(c)
+	case record.ForgetSession:
+		return s.forgetSession(c)
 	case record.EndEpoch:
 		return s.endEpoch(c)
 	case record.AcquireWriter:
@@ -63,6 +65,8 @@ func (s *Sequencer) openSession(c record.Command) Answer {
 		return s.refuse(record.Refuse(record.Sealed, "the log is sealed"))
 	case s.log.sessions >= MaxOpenSessions:
 		return s.refuse(tooManySessions())
+	case s.left == MemoryUsedUp:
+		return s.refuse(noMemoryForSessions())
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session, Lease: c.Lease})
 	s.change(d, c.Session, standing{}).setOpen(true)
@@ -81,6 +85,18 @@ func (s *Sequencer) endSession(c record.Command) Answer {
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session})
 	s.change(d, c.Session, st).setOpen(false)
 	s.log.sessions--
+	return Answer{RestsOn: d.number}
+}
+
+// forgetSession forgets a session that has ended, unless something of it is in flight.
+func (s *Sequencer) forgetSession(c record.Command) Answer {
+	st, known := s.session(c.Session)
+	if !known || st.open || s.views[c.Session] != nil {
+		return s.settled()
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session})
+	// What follows it in flight finds a session that has ended and took nothing.
+	s.change(d, c.Session, st).view.standing = standing{implicit: st.implicit}
 	return Answer{RestsOn: d.number}
 }
 

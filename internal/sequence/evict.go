@@ -10,7 +10,8 @@ import (
 // Kafka's producers end their sessions by falling silent, and get a lease of a day.
 // A log that many short-lived ones write to would reach MaxOpenSessions within the
 // day and refuse all new ones; so where there are many, those that have been silent
-// for longest end before their lease does. A producer that comes back after that
+// for longest end before their lease does; and so they do where the node has little
+// memory left for sessions. A producer that comes back after that
 // begins a new session, as it does after a day.
 
 // eviction is the search for such sessions; it is the leader's own, as leases are.
@@ -23,13 +24,17 @@ type eviction struct {
 // most.
 func (s *Sequencer) silent(most int) []record.SessionID {
 	l, e := &s.leases, &s.leases.eviction
-	if s.log.sessions <= evictAbove {
+	if s.log.sessions <= evictAbove && s.left == MemoryAmple {
 		*e = eviction{next: e.next}
 		return nil
 	}
 	if len(e.due) == 0 && l.elapsed >= e.next {
 		e.next = l.elapsed + evictEveryMs
-		e.due = s.longestSilent(s.log.sessions - evictAbove)
+		most := s.log.sessions - evictAbove
+		if s.left != MemoryAmple {
+			most = max(most, maxExpiredAtOnce)
+		}
+		e.due = s.longestSilent(most)
 	}
 	var ended []record.SessionID
 	for len(e.due) > 0 && len(ended) < most {
@@ -63,4 +68,6 @@ func (s *Sequencer) evictable(l *lease) bool {
 }
 
 // inTheWay reports whether a session that has a lease is to make room for others.
-func (s *Sequencer) inTheWay(l *lease) bool { return s.log.sessions > evictAbove && s.evictable(l) }
+func (s *Sequencer) inTheWay(l *lease) bool {
+	return (s.log.sessions > evictAbove || s.left != MemoryAmple) && s.evictable(l)
+}

@@ -134,7 +134,7 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 	case !s.takes(m.Epoch, m.First):
 		return nil, fmt.Sprintf("session %d does not take sequence %d of epoch %d", m.Session, m.First, m.Epoch)
 	}
-	before := s.remember
+	spans, lives := s.remember, len(s.past)
 	if !s.open {
 		t.sessions.reopen(s)
 		s.open, s.endedAt = true, 0
@@ -145,7 +145,8 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 	}
 	s.take(m.Count, t.log.end)
 	s.raiseLowWater(m.LowWater)
-	t.spans += s.remember - before
+	t.spans += s.remember - spans
+	t.lives += len(s.past) - lives
 	for s.remember > s.maxSpans() || t.spans > MaxSpans && s.remember > MinSpansPerSession {
 		s.forgetOldest()
 		t.spans--
@@ -172,13 +173,19 @@ func (t *Table) foldCommand(e record.Entry) string {
 		s.open, s.endedAt = false, t.time
 		t.sessions.end(s)
 		t.log.sessions--
+	case record.ForgetSession:
+		if s == nil || s.open {
+			return fmt.Sprintf("session %d has not ended", c.Session)
+		}
+		t.forget(s)
 	case record.EndEpoch:
 		if s == nil || !s.open || c.Epoch < s.epoch || c.Epoch+1 == 0 {
 			return fmt.Sprintf("epoch %d of session %d cannot end", c.Epoch, c.Session)
 		}
-		before := s.remember
+		spans, lives := s.remember, len(s.past)
 		s.beginEpoch(c.Epoch + 1)
-		t.spans += s.remember - before
+		t.spans += s.remember - spans
+		t.lives += len(s.past) - lives
 	case record.AcquireWriter:
 		if c.WriterTerm <= t.log.writerTerm {
 			return fmt.Sprintf("writer term %d, the log has %d", c.WriterTerm, t.log.writerTerm)
@@ -230,7 +237,12 @@ func (t *Table) forgetEnded() {
 		if t.EndedSessions() <= MaxEndedSessions && t.time-s.endedAt < EndedRetentionMs {
 			return
 		}
-		t.sessions.forget(s)
-		t.spans -= s.remember
+		t.forget(s)
 	}
+}
+
+func (t *Table) forget(s *session) {
+	t.sessions.forget(s)
+	t.spans -= s.remember
+	t.lives -= len(s.past)
 }

@@ -22,6 +22,7 @@ type Sequencer struct {
 
 	leading     bool
 	room        Room
+	left        MemoryLeft
 	leaderEpoch int32
 
 	// log, chain and time are those after the newest proposal; of chain and time,

@@ -195,6 +195,7 @@ func (t *Table) restoreSession(r *reader, open bool) {
 	}
 	t.sessions.add(s)
 	t.spans += s.remember
+	t.lives += len(s.past)
 	if open {
 		t.log.sessions++
 	} else {

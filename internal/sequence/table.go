@@ -14,6 +14,7 @@ type Table struct {
 
 	sessions sessionSet
 	spans    int // remembered by all sessions
+	lives    int // past epochs of all sessions
 }
 
 // logState is what appends and commands change of the log as a whole. The

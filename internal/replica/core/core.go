@@ -49,6 +49,8 @@ type Core struct {
 	busy     int64
 	released bool
 
+	sessions sessionMemory // the part of the table in the node's memory
+
 	// waiting are called once a milestone has been reached.
 	waiting  [milestones][]func()
 	closed   bool // takes no more appends: the replica is shutting down
@@ -151,7 +153,9 @@ func (c *Core) Written(w Write, rolled []uint64) {
 func (c *Core) Advance() *Output {
 	c.given.Clear()
 	if c.failed == nil {
+		c.sequencer.SetMemoryLeft(c.sessions.left())
 		c.guard(c.advance)
+		c.sessions.count(c.storage.table.Bytes())
 		c.failBroken(c.checkBounds())
 	}
 	for _, lo := range c.storage.feed.wanted {

@@ -37,9 +37,10 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*Install, er
 	}
 	c.logger.Info("the leader has trimmed what this replica lacks; it goes on behind",
 		"index", meta.GetIndex(), "offset", int64(table.End()))
-	room := c.sequencer.Room()
+	room, left := c.sequencer.Room(), c.sequencer.MemoryLeft()
 	c.storage.table, c.sequencer = table, sequence.New(table)
 	c.sequencer.SetRoom(room)
+	c.sequencer.SetMemoryLeft(left)
 	c.storage.commit = max(c.storage.commit, meta.GetIndex())
 	c.storage.applied, c.storage.appliedTerm = meta.GetIndex(), meta.GetTerm()
 	c.starts, c.short = nil, shortage{}

@@ -68,7 +68,7 @@ func New(o Config) (*Core, error) {
 		membership: membership{group: g, proposals: ps, handover: h},
 		election:   election{group: g, firstLeader: o.FirstLeader},
 		space:      space{group: g}, proposer: p, reads: reads{p},
-		short: shortage{yes: log.StartOffset() > table.Start()}, opened: hard.Commit,
+		short: shortage{yes: log.StartOffset() > table.Start()}, opened: hard.Commit, sessions: sessionMemory{all: o.Memory.Sessions},
 	}
 	g.protect = c.guard
 	if c.address == nil {

@@ -11,7 +11,7 @@ const (
 	// every IdleEvery-th tick does.
 	IdlePace
 	// NoTicks: ticks would change nothing. The log has one voter, leads itself, and
-	// nothing waits.
+	// nothing waits nor may have to be forgotten.
 	NoTicks
 )
 
@@ -20,7 +20,7 @@ func (c *Core) Pace() Pace {
 	switch conf := c.storage.conf; {
 	case len(c.queue) > 0, len(c.proposals.list) > 0, !c.confirm.empty(), c.storage.table.OpenSessions() > 0, c.short.yes:
 		return EveryTick
-	case c.role == leaderReady && c.soleVoter() && len(conf.GetLearners()) == 0 && c.released:
+	case c.role == leaderReady && c.soleVoter() && len(conf.GetLearners()) == 0 && c.released && c.storage.table.EndedSessions() == 0:
 		return NoTicks
 	case c.quietTicks >= idleAfter && c.leader != 0 && len(conf.GetVotersOutgoing()) == 0:
 		return IdlePace

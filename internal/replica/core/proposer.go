@@ -129,7 +129,8 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 	}
 }
 
-// expire ends sessions whose leases have run out. Until those that it has queued
+// expire ends sessions whose leases have run out, and forgets ended ones where memory
+// is short. Until those that it has queued
 // are decided it queues no others, which would be the same again.
 func (p *proposer) expire() {
 	if p.expiring > 0 || p.sequencer.Room() == sequence.RoomForTrims {
@@ -137,6 +138,10 @@ func (p *proposer) expire() {
 	}
 	for _, id := range p.sequencer.Expired() {
 		p.queue = append(p.queue, &Request{Command: &record.Command{Kind: record.ExpireSession, Session: id}, expiry: true})
+		p.expiring++
+	}
+	for _, id := range p.sequencer.Forgettable(p.now.Unix) {
+		p.queue = append(p.queue, &Request{Command: &record.Command{Kind: record.ForgetSession, Session: id}, expiry: true})
 		p.expiring++
 	}
 }

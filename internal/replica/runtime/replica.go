@@ -411,7 +411,7 @@ func (r *Replica) loop(c *core.Core) {
 			}
 			r.perform(c.Advance())
 			c.Wake()
-			r.tail.Release()
+			c.Release()
 			return
 		}
 	}

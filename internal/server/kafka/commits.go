@@ -10,6 +10,7 @@ import (
 type commits struct {
 	groups map[string]*groupCommits
 	count  int // of all offsets in groups, and one for each group
+	bytes  int // about what groups takes in memory
 }
 
 // groupCommits is what the log says of one group.
@@ -22,7 +23,17 @@ type groupCommits struct {
 	// emptied is when its last member was found to be gone, in unix ms; 0 if it
 	// has members or never had any.
 	emptied int64
+	bytes   int // about what offsets takes in memory
 }
+
+// What groups and offsets take in memory besides their texts, as BenchmarkGroupMemory
+// measures it.
+const (
+	bytesOfGroup  = 640
+	bytesOfOffset = 130
+)
+
+func bytesOf(p partition, c committed) int { return bytesOfOffset + len(p.topic) + len(c.Metadata) }
 
 type partition struct {
 	topic  string
@@ -82,12 +93,48 @@ func (g *groupCommits) size() int {
 	return 1 + len(g.offsets)
 }
 
+// memory is about what a group takes.
+func (g *groupCommits) memory(name string) int {
+	if g == nil {
+		return 0
+	}
+	return bytesOfGroup + len(name) + len(g.kind) + g.bytes
+}
+
+func (g *groupCommits) set(p partition, c committed) {
+	g.unset(p)
+	g.offsets[p] = c
+	g.bytes += bytesOf(p, c)
+}
+
+func (g *groupCommits) unset(p partition) {
+	if c, found := g.offsets[p]; found {
+		g.bytes -= bytesOf(p, c)
+		delete(g.offsets, p)
+	}
+}
+
+// more is how many offsets and groups there are more after a change, at the most.
+func (s *commits) more(c *offsetChange) int {
+	g, n := s.groups[c.Group], 0
+	if g == nil {
+		return len(c.Commits)
+	}
+	for _, one := range c.Commits {
+		if _, found := g.offsets[partition{one.Topic, one.Partition}]; !found {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *commits) fold(c *offsetChange) {
 	g := s.groups[c.Group]
 	if c.Expire && !g.outlived(c.Time) {
 		return
 	}
 	s.count -= g.size()
+	s.bytes -= g.memory(c.Group)
 	if c.Delete || c.Expire {
 		delete(s.groups, c.Group)
 		return
@@ -98,12 +145,12 @@ func (s *commits) fold(c *offsetChange) {
 	}
 	for _, one := range c.Commits {
 		one.committed.Time = c.Time
-		g.offsets[partition{one.Topic, one.Partition}] = one.committed
+		g.set(partition{one.Topic, one.Partition}, one.committed)
 	}
 	for _, one := range c.Remove {
 		at := partition{one.Topic, one.Partition}
 		if one.Log == 0 || one.Log == g.offsets[at].Log {
-			delete(g.offsets, at)
+			g.unset(at)
 		}
 	}
 	if m := c.Members; m != nil {
@@ -117,6 +164,7 @@ func (s *commits) fold(c *offsetChange) {
 		return
 	}
 	s.count += g.size()
+	s.bytes += g.memory(c.Group)
 }
 
 // whole is the state as changes.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
@@ -16,10 +17,9 @@ import (
 )
 
 const (
-	// maxGroups bounds the groups with members, and maxGroupBytes what all
-	// members together tell of themselves.
-	maxGroups     = 10_000
-	maxGroupBytes = 128 << 20
+	// maxGroups bounds the groups with members. What these and all commits take is
+	// bounded by the node's memory.
+	maxGroups = 10_000
 
 	// cleanEvery is how often the coordinator looks for groups and offsets to forget,
 	// and membersEvery how often it records which groups have members.
@@ -37,10 +37,11 @@ type coordinator struct {
 	server  *Server
 	started time.Time
 	offsets *offsets
+	memory  *budget.Shares // of the node
 
 	mu      sync.Mutex
 	groups  map[string]*group.Group // those with members
-	bytes   int                     // of all members' own data, as of the last tick
+	bytes   int                     // of groups, counted in memory
 	term    uint64                  // of the leadership that groups belong to; 0: none
 	since   time.Time               // when that began
 	cleaned time.Time               // when groups were last looked at to be forgotten
@@ -51,7 +52,8 @@ type coordinator struct {
 }
 
 func newCoordinator(s *Server) *coordinator {
-	return &coordinator{server: s, started: time.Now(), offsets: newOffsets(s.node), groups: map[string]*group.Group{}}
+	memory := s.options.Memory.Groups
+	return &coordinator{server: s, started: time.Now(), memory: memory, offsets: newOffsets(s.node, memory), groups: map[string]*group.Group{}}
 }
 
 func (c *coordinator) now() int64 { return time.Since(c.started).Milliseconds() }
@@ -135,6 +137,13 @@ func (c *coordinator) resign() {
 		g.Close(kerr.NotCoordinator)
 		delete(c.groups, id)
 	}
+	c.count(0)
+}
+
+// count counts the groups in the node's memory. c.mu is held.
+func (c *coordinator) count(bytes int) {
+	c.memory.Changed(int64(c.bytes), int64(bytes))
+	c.bytes = bytes
 }
 
 // with calls f with a group, where this node coordinates, and returns the term
@@ -149,7 +158,7 @@ func (c *coordinator) with(ctx context.Context, id string, create bool, f func(g
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.groups[id]
-	if create && (c.bytes > maxGroupBytes || g == nil && len(c.groups) >= maxGroups) {
+	if create && g == nil && len(c.groups) >= maxGroups {
 		return 0, kerr.GroupMaxSizeReached
 	}
 	if c.term != term {
@@ -159,15 +168,14 @@ func (c *coordinator) with(ctx context.Context, id string, create bool, f func(g
 		g = group.New()
 		c.groups[id] = g
 	}
+	if !create {
+		f(g, c.now())
+		return term, nil
+	}
+	before := g.Bytes()
 	f(g, c.now())
+	c.count(c.bytes + g.Bytes() - before)
 	return term, nil
-}
-
-// full reports whether members have told more of themselves than there is room for.
-func (c *coordinator) full() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.bytes > maxGroupBytes
 }
 
 // tick lets time pass for all groups, and forgets those that are empty. Their
@@ -176,14 +184,15 @@ func (c *coordinator) full() bool {
 func (c *coordinator) tick() {
 	c.mu.Lock()
 	now := c.now()
-	c.bytes = 0
+	bytes := 0
 	for id, g := range c.groups {
 		g.Tick(now)
 		if g.Vacant() {
 			delete(c.groups, id)
 		}
-		c.bytes += g.Bytes()
+		bytes += g.Bytes()
 	}
+	c.count(bytes)
 	work := c.due(time.Now())
 	c.mu.Unlock()
 	if work != nil {

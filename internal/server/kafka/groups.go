@@ -95,6 +95,10 @@ func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 	}
 	answers := make(chan group.Joined, 1)
 	_, err := q.connection.server.groups.with(q.connection.ctx, m.Group, true, func(g *group.Group, now int64) {
+		if q.connection.server.groups.memory.Full() && g.Grows(&j) {
+			answers <- group.Joined{Err: kerr.GroupMaxSizeReached, MemberID: m.MemberID}
+			return
+		}
 		g.Join(now, j, func(a group.Joined) { answers <- a })
 	})
 	a := group.Joined{Err: err, MemberID: m.MemberID}
@@ -150,7 +154,7 @@ func (q *call) syncGroup(m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 	for _, a := range m.GroupAssignment {
 		s.Shares[a.MemberID] = slices.Clone(a.MemberAssignment)
 	}
-	if len(s.Shares) > 0 && q.connection.server.groups.full() {
+	if len(s.Shares) > 0 && q.connection.server.groups.memory.Full() {
 		r := kmsg.NewPtrSyncGroupResponse()
 		r.ErrorCode, r.MemberAssignment = kerr.GroupMaxSizeReached.Code, []byte{}
 		return r

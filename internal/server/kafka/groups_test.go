@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/budget"
 )
 
 func (d *testServer) member(group string, options ...kgo.Opt) *kgo.Client {
@@ -275,4 +277,41 @@ func TestHeartbeatsDoNotWaitForFetches(t *testing.T) {
 	c.send(q)
 	r, _ := c.receive(q)
 	require.Equal(t, kerr.NotCoordinator.Code, r.(*kmsg.HeartbeatResponse).ErrorCode)
+}
+
+// Where the node's memory for groups is used up, those that are there go on and new
+// ones are refused.
+func TestGroupsAreRefusedWhereTheNodesMemoryIsUsedUp(t *testing.T) {
+	memory := budget.New(budget.Least)
+	d := open(t, t.TempDir(), Options{Memory: memory})
+	d.create("orders", 1)
+	c := d.raw()
+	c.coordinated()
+	require.Zero(t, memory.Groups.Used())
+	require.Zero(t, c.commit("billing", -1, "orders", 1))
+	ofCommits := memory.Groups.Used()
+	require.Positive(t, ofCommits)
+	c.join("billing")
+	require.Greater(t, memory.Groups.Used(), ofCommits)
+
+	memory.Groups.Changed(0, memory.Groups.Size())
+	join := joinRequest("other")
+	c.send(join)
+	r, _ := c.receive(join)
+	require.Equal(t, kerr.GroupMaxSizeReached.Code, r.(*kmsg.JoinGroupResponse).ErrorCode)
+	require.Equal(t, kerr.InvalidCommitOffsetSize.Code, c.commit("other", -1, "orders", 1))
+	// A member that is there may come anew, and commit where it has committed.
+	id := d.describeGroup("billing").Members[0].MemberID
+	again := joinRequest("billing")
+	again.MemberID = id
+	c.send(again)
+	r, _ = c.receive(again)
+	require.Zero(t, r.(*kmsg.JoinGroupResponse).ErrorCode)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Group, sync.Generation, sync.MemberID = "billing", r.(*kmsg.JoinGroupResponse).Generation, id
+	c.send(sync)
+	_, _ = c.receive(sync)
+	require.Zero(t, c.commit("billing", sync.Generation, "orders", 2))
+	memory.Groups.Changed(memory.Groups.Size(), 0)
+	c.join("other")
 }

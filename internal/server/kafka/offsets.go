@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -54,10 +55,12 @@ const (
 // so far. Otherwise a commit that waited while another node coordinated for a
 // moment would undo what that node has acknowledged since.
 type offsets struct {
-	node backend.Node
+	node   backend.Node
+	memory *budget.Shares // of the node
 
 	mu      sync.Mutex
 	state   commits
+	counted int           // of state.bytes, in memory
 	term    uint64        // of the leadership that state is of; 0: none yet
 	next    record.Offset // the first record not folded yet
 	since   int           // records since the newest checkpoint
@@ -72,7 +75,15 @@ type offsetWrite struct {
 	done   chan<- error // has room for the answer
 }
 
-func newOffsets(n backend.Node) *offsets { return &offsets{node: n, state: newCommits()} }
+func newOffsets(n backend.Node, memory *budget.Shares) *offsets {
+	return &offsets{node: n, memory: memory, state: newCommits()}
+}
+
+// count counts the state in the node's memory. o.mu is held.
+func (o *offsets) count() {
+	o.memory.Changed(int64(o.counted), int64(o.state.bytes))
+	o.counted = o.state.bytes
+}
 
 // load folds all that the log has when a leadership of this node begins.
 func (o *offsets) load(ctx context.Context, term uint64) error {
@@ -115,9 +126,9 @@ func (o *offsets) enqueue(term uint64, changes []offsetChange, done chan error) 
 	defer o.mu.Unlock()
 	more := 0
 	for _, c := range changes {
-		more += len(c.Commits)
+		more += o.state.more(&c)
 	}
-	if more > 0 && o.state.count+more > maxCommitted {
+	if more > 0 && (o.state.count+more > maxCommitted || o.memory.Full()) {
 		return kerr.InvalidCommitOffsetSize
 	}
 	for _, c := range changes {
@@ -207,6 +218,7 @@ func (o *offsets) append(term uint64, changes []offsetChange) error {
 		}
 		o.next = end + record.Offset(len(changes))
 		o.since += len(changes)
+		o.count()
 		return nil
 	}
 }
@@ -262,6 +274,7 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	defer o.count()
 	if o.next < info.Start {
 		// All that was not folded is in the checkpoint that the log begins with.
 		o.state, o.next = newCommits(), info.Start

@@ -1,6 +1,7 @@
 package kafkaserver
 
 import (
+	"strandline.dev/internal/budget"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,7 @@ func (d *testServer) offsetsOf() (*offsets, uint64) {
 
 func (d *testServer) anotherOffsets() (*offsets, uint64) {
 	d.Helper()
-	o := newOffsets(backend.Verbs(d.node))
+	o := newOffsets(backend.Verbs(d.node), budget.NewShares(1<<20))
 	b, err := d.node.Bounds(backend.System, offsetsLog)
 	require.NoError(d, err)
 	require.NoError(d, o.load(d.Context(), b.Term))

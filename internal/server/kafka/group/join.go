@@ -183,10 +183,25 @@ func (m *member) describe(j *Join) {
 	}
 	m.rebalanceMs = min(m.rebalanceMs, MaxRebalanceMs)
 	m.protocols = j.Protocols
-	m.bytes = len(m.id) + len(m.instance) + len(m.clientID) + len(m.host)
-	for _, p := range m.protocols {
-		m.bytes += len(p.Name) + len(p.Metadata)
+	m.bytes = len(m.id) + j.bytes()
+}
+
+// bytes is about what a member takes in memory besides its id.
+func (j *Join) bytes() int {
+	n := bytesOfMember + len(j.Instance) + len(j.ClientID) + len(j.Host)
+	for _, p := range j.Protocols {
+		n += bytesOfProtocol + len(p.Name) + len(p.Metadata)
 	}
+	return n
+}
+
+// Grows reports whether the group takes more memory after a join than before.
+func (g *Group) Grows(j *Join) bool {
+	m := g.findInstance(j.Instance)
+	if m == nil {
+		m = g.find(j.MemberID)
+	}
+	return m == nil || len(m.id)+j.bytes() > m.bytes
 }
 
 // rebalance asks all members to join anew.
