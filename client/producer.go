@@ -2,15 +2,10 @@ package client
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/transport/wire"
 )
 
 // Producer appends records to one log: pipelined, in the order they were
@@ -33,45 +28,26 @@ import (
 // producer ends, and every further append fails with the same error: its user
 // must find out by reading what is in the log before going on.
 type Producer struct {
-	client  *Client
-	log     string
-	options producerOptions
+	*job
+	backlog    *backlog
+	session    *producerSession
+	sender     *sender
+	supervisor *supervisor
 
-	// formed mirrors forming.count, for gather to watch without the mutex.
-	formed atomic.Int64
-	// Memory for batches: what answered requests leave, and how much one needs
-	// if there is none.
-	spare      sync.Pool // of *[]byte
-	sealedSize atomic.Int64
-	wake       chan struct{} // of capacity 1: the sending goroutine has something to look at
-
-	context context.Context // ends when the producer does
 	end     context.CancelFunc
 	workers sync.WaitGroup
+}
 
-	mu       sync.Mutex
-	forming  *request   // takes records; nil: none has come
-	queue    []*request // full, not sent yet; oldest first
-	window   window
-	buffered int                // bytes of all requests above
-	room     chan struct{}      // closed when buffered falls; nil: nobody waits for it
-	ended    *Error             // why nothing is accepted any more
-	turn     turn               // who may send
-	stream   grpc.ClientStream  // while the sending goroutine rests
-	message  wire.AppendRequest // belongs to whose turn it is
-	patience int                // of gather
-	woken    int                // callers that answers have woken since the last sealing
-	early    int                // records that were formed before the first of them was woken
-
-	logID    uint64  // of the log, once known; written by open only
-	session  Session // ID 0: to be opened
-	next     uint64  // sequence of the next record to be sealed, in session.Epoch
-	lastSign time.Time
-
-	troubled     bool               // nothing has been appended since a round failed
-	interruption interruption       // why the stream has to end, if it has to
-	cancelRound  context.CancelFunc // ends the stream; see supervise
-	counts       counts
+// job is what the parts of a producer share: what to do, and one mutex, for a
+// record that is accepted concerns several of them. But for the mutex it does not change once the
+// producer is open.
+type job struct {
+	client  *Client
+	log     string
+	logID   uint64 // of the log
+	options producerOptions
+	context context.Context // ends when the producer does
+	mu      sync.Mutex      // guards what changes in any part
 }
 
 // Producer begins to append to a log that exists, with a session of its own
@@ -90,48 +66,34 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 	}
 	o.requestBytes = min(o.requestBytes, o.bytes, o.bufferBytes, record.MaxBatchBytes)
 
-	p := &Producer{
-		client: c, log: log, options: o,
-		wake:   make(chan struct{}, 1),
-		window: newWindow(o.requests, o.bytes), lastSign: time.Now(),
-	}
-	if err := p.open(ctx); err != nil {
+	p := newProducer(c, log, o)
+	if err := p.session.open(ctx); err != nil {
+		p.end()
 		return nil, err
 	}
-	p.context, p.end = context.WithCancel(context.Background())
-	p.workers.Go(p.supervise)
-	p.workers.Go(p.watch)
-	if !p.options.withoutSession {
-		p.workers.Go(p.renew)
+	p.workers.Go(p.supervisor.run)
+	w := &watch{p.job, p.backlog, p.session, p.supervisor.round}
+	p.workers.Go(w.rounds)
+	if !o.withoutSession {
+		p.workers.Go(w.lease)
 	}
 	return p, nil
 }
 
-// open finds the log and begins its session. Of an error the outcome is always
-// NotDone: a session that was opened without an answer ends with its lease.
-func (p *Producer) open(ctx context.Context) error {
-	opener := p.client.opener(p.log)
-	var err error
-	switch resume := p.options.resume; {
-	case p.options.withoutSession:
-		var info LogInfo
-		if info, err = opener.Info(ctx, p.log); err == nil {
-			p.logID = info.ID
-			p.client.peers.prefer(p.log, info.Leader)
-		}
-	case resume.Session != 0:
-		p.logID, p.next = resume.LogID, resume.Next
-		p.session = Session{ID: resume.Session, Epoch: resume.Epoch, Lease: p.options.lease, LogID: resume.LogID}
-		err = opener.KeepSession(ctx, p.log, p.session)
-	default:
-		p.session, err = opener.openSession(ctx, p.log, resume.LogID, p.options.lease)
-		p.logID = p.session.LogID
-	}
-	var failure *Error
-	if errors.As(err, &failure) {
-		failure.Outcome = NotDone
-	}
-	return err
+// newProducer connects the parts. Of two parts the one that is made later knows the
+// one before, and not the other way round.
+func newProducer(c *Client, log string, o producerOptions) *Producer {
+	j := &job{client: c, log: log, options: o}
+	p := &Producer{job: j}
+	j.context, p.end = context.WithCancel(context.Background())
+	p.session = &producerSession{job: j, lastSign: time.Now()}
+	p.backlog = newBacklog(j, p.session)
+	t := &turns{job: j, wake: make(chan struct{}, 1)}
+	r := &round{job: j, turns: t}
+	p.sender = &sender{job: j, backlog: p.backlog, turns: t, round: r}
+	in := &receiver{job: j, backlog: p.backlog, sender: p.sender, round: r}
+	p.supervisor = &supervisor{job: j, backlog: p.backlog, sender: p.sender, receiver: in, round: r}
+	return p
 }
 
 // Append appends a value and waits until it is durable. It returns the record's
@@ -187,10 +149,57 @@ func (p *Producer) AppendBatch(ctx context.Context, records []Record, opts ...Ap
 	return q.wait(ctx, 0)
 }
 
+// accept puts a record into a request, and returns that one and the record's place in
+// it. A caller that waits may send the request itself. The mutex is held for the
+// copying only: a microsecond for a record of 2 KiB.
+func (p *Producer) accept(ctx context.Context, r *Record, waits bool, call func(int64, error)) (*request, int, error) {
+	p.mu.Lock()
+	q, index, err := p.backlog.add(ctx, r, waits, call)
+	if err != nil {
+		p.mu.Unlock()
+		return nil, 0, err
+	}
+	if waits {
+		if stream := p.sender.goDirect(q); stream != nil {
+			p.mu.Unlock()
+			p.sender.sendDirect(q, stream)
+			return q, index, nil
+		}
+	}
+	p.sender.nudge()
+	p.mu.Unlock()
+	return q, index, nil
+}
+
+// acceptBatch makes a request out of all records, behind what was accepted
+// before.
+func (p *Producer) acceptBatch(ctx context.Context, records []Record, o appendOptions) (*request, error) {
+	q := p.backlog.newRequest()
+	for i := range records {
+		if err := q.add(&records[i]); err != nil {
+			return nil, fromRecord(err)
+		}
+	}
+	q.size, q.waiters, q.conditions = q.builder.Size(), 1, o
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.backlog.addRequest(ctx, q); err != nil {
+		return nil, err
+	}
+	p.sender.nudge()
+	return q, nil
+}
+
 // Flush waits until every record accepted before has its answer, good or bad,
 // without lingering. The error is about ctx only.
 func (p *Producer) Flush(ctx context.Context) error {
-	last := p.last()
+	p.mu.Lock()
+	last := p.backlog.newest()
+	if last != nil && last == p.backlog.forming {
+		last.urgent = true
+		p.sender.nudge()
+	}
+	p.mu.Unlock()
 	if last == nil {
 		return nil
 	}
@@ -202,40 +211,15 @@ func (p *Producer) Flush(ctx context.Context) error {
 	}
 }
 
-// last is the newest request without an answer, and makes it go out.
-func (p *Producer) last() *request {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.forming != nil:
-		p.forming.urgent = true
-		p.nudge()
-		return p.forming
-	case len(p.queue) > 0:
-		return p.queue[len(p.queue)-1]
-	case len(p.window.flight) > 0:
-		return p.window.flight[len(p.window.flight)-1]
-	}
-	return nil
-}
-
 // Close accepts nothing more, waits for the answers that are missing and closes
 // the session. When ctx ends, what is unanswered fails, with outcome MaybeDone
 // if it was sent; the session then stays until its lease runs out.
 func (p *Producer) Close(ctx context.Context) error {
-	p.mu.Lock()
-	if p.ended == nil {
-		p.ended = closed("producer")
-	}
-	p.mu.Unlock()
+	p.backlog.stop(closed("producer"))
 	err := p.Flush(ctx)
 	p.end()
 	p.workers.Wait()
-
-	p.mu.Lock()
-	session := p.session
-	p.session = Session{}
-	p.mu.Unlock()
+	session := p.session.forget()
 	if err == nil && session.ID != 0 {
 		err = p.client.Admin().CloseSession(ctx, p.log, session)
 	}
@@ -247,5 +231,5 @@ func (p *Producer) Close(ctx context.Context) error {
 func (p *Producer) Session() (id uint64, epoch uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.session.ID, p.session.Epoch
+	return p.session.current.ID, p.session.current.Epoch
 }

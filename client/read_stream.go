@@ -74,7 +74,7 @@ type trouble struct {
 	began  time.Time
 	count  int // failures
 	broken int // of those, on a stream that was open, for no reason told
-	pauses pauses
+	pauses *pauses
 }
 
 func noTrouble() trouble { return trouble{pauses: newPauses()} }

@@ -9,37 +9,45 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// receive takes the answers of one stream, which come in the order of the
+// receiver takes the answers to requests.
+type receiver struct {
+	*job
+	backlog *backlog
+	sender  *sender
+	round   *round
+}
+
+// run takes the answers of one stream, which come in the order of the
 // requests, until the stream ends or must end. While it runs, nobody else takes
 // requests out of the window.
-func (p *Producer) receive(stream grpc.ClientStream) interruption {
+func (in *receiver) run(stream grpc.ClientStream) interruption {
 	var answer wire.AppendResponse
 	progress := false
 	for {
 		if err := stream.RecvMsg(&answer); err == io.EOF {
 			return interruption{err: unreachable(MaybeDone, "the server ended the stream")}
 		} else if err != nil {
-			return interruption{err: p.client.failure(err)}
+			return interruption{err: in.client.failure(err)}
 		}
-		p.mu.Lock()
-		r := p.window.oldest()
-		p.mu.Unlock()
+		in.mu.Lock()
+		r := in.backlog.window.oldest()
+		in.mu.Unlock()
 		switch {
 		case r == nil:
 			return interruption{err: unreachable(MaybeDone, "an answer without a request")}
 		case r.state == failed:
-			p.leave(r)
+			in.leave()
 		case answer.Refused != nil:
-			if i := p.refused(r, fromRefusal(answer.Refused)); i.err != nil {
+			if i := in.refused(r, fromRefusal(answer.Refused)); i.err != nil {
 				return i
 			}
 		case answer.EndOffset-answer.FirstOffset != int64(r.count):
-			p.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: Done})
+			in.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: Done})
 		default:
-			p.settle(r, answer.FirstOffset, nil)
+			in.settle(r, answer.FirstOffset, nil)
 			if !progress {
 				progress = true
-				p.noteProgress()
+				in.round.progressed()
 			}
 		}
 	}
@@ -48,62 +56,46 @@ func (p *Producer) receive(stream grpc.ClientStream) interruption {
 // settle gives the oldest request in flight its result and takes it out of the
 // window. Those who wait for it find it in Stats, and are woken before its place
 // in the window is used: by then they have appended their next records.
-func (p *Producer) settle(r *request, offset int64, err *Error) {
+func (in *receiver) settle(r *request, offset int64, err *Error) {
 	now := time.Now()
-	p.mu.Lock()
+	in.mu.Lock()
 	if err == nil {
-		p.counts.appended(r, now)
+		in.backlog.counts.appended(r, now)
 	} else {
-		p.counts.failed += uint64(r.count)
+		in.backlog.counts.failed += uint64(r.count)
 	}
-	p.mu.Unlock()
+	in.mu.Unlock()
 	r.settle(offset, err)
-	p.leave(r)
+	in.leave()
 }
 
 // leave takes the oldest request in flight out of the window.
-func (p *Producer) leave(r *request) {
+func (in *receiver) leave() {
 	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.window.pop()
-	p.lastSign = now
-	if r.state != failed {
-		if p.woken == 0 {
-			p.early = int(p.formed.Load())
-		}
-		p.woken += r.waiters
-		p.release(r.size)
-	}
-	p.recycle(r)
-	p.nudge()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.backlog.leave(now)
+	in.sender.nudge()
 }
 
 // refused deals with a refusal of the oldest request. What takes more than
 // failing requests is left to the sending goroutine, by an interruption.
-func (p *Producer) refused(r *request, err *Error) interruption {
+func (in *receiver) refused(r *request, err *Error) interruption {
 	switch {
-	case p.options.withoutSession:
-		p.settle(r, 0, err)
+	case in.options.withoutSession:
+		in.settle(r, 0, err)
 		if err.elsewhere() {
 			return interruption{err: err, refused: r}
 		}
 		return interruption{}
 	case err.Outcome == Done:
 		// It is in the log, so nothing slips ahead of it: those behind go on.
-		p.settle(r, 0, err)
+		in.settle(r, 0, err)
 		return interruption{}
-	case err.again() || err.endsSession() || err.Outcome != NotDone || p.doubtful():
+	case err.again() || err.endsSession() || err.Outcome != NotDone || in.backlog.doubtful():
 		return interruption{err: err, refused: r}
 	}
-	p.fail(interruption{err: err, refused: r})
-	p.leave(r)
+	in.backlog.fail(interruption{err: err, refused: r})
+	in.leave()
 	return interruption{}
-}
-
-// doubtful reports whether anything in flight may be in the log already.
-func (p *Producer) doubtful() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.window.ambiguous()
 }

@@ -16,7 +16,7 @@ import (
 //
 // The Producer's mutex guards all fields, but for the result.
 type request struct {
-	producer   *Producer
+	backlog    *backlog
 	builder    record.Builder // until the batch is finished
 	timestamp  int64          // of records that bring none, unix ms
 	accepted   time.Time      // when the first record came
@@ -66,6 +66,18 @@ type callback struct {
 	call  func(offset int64, err error)
 }
 
+func (r *request) add(from *Record) error {
+	to := record.Record{Timestamp: r.timestamp, Key: from.Key, Value: from.Value, Headers: from.Headers}
+	if !from.Timestamp.IsZero() {
+		to.Timestamp = from.Timestamp.UnixMilli()
+	}
+	if err := r.builder.Add(to); err != nil {
+		return err
+	}
+	r.count++
+	return nil
+}
+
 // settle gives every record of the request its result, in order. The caller
 // holds no lock.
 func (r *request) settle(offset int64, err *Error) {
@@ -79,7 +91,7 @@ func (r *request) settle(offset int64, err *Error) {
 // result is that of the record of an index, once done is closed.
 func (r *request) result(index int) (int64, error) {
 	if r.err != nil && r.err.Outcome == MaybeDone {
-		return 0, r.producer.inDoubt(r, index, r.err)
+		return 0, r.inDoubt(index, r.err)
 	}
 	if r.err != nil {
 		return 0, r.err
@@ -97,13 +109,13 @@ func (r *request) wait(ctx context.Context, index int) (int64, error) {
 	case <-r.done:
 		return r.result(index)
 	case <-ctx.Done():
-		return 0, r.producer.inDoubt(r, index, cancelled(ctx, MaybeDone))
+		return 0, r.inDoubt(index, cancelled(ctx, MaybeDone))
 	}
 }
 
 // inDoubt adds to an error of a record what Admin.Resolve needs to settle it.
-func (p *Producer) inDoubt(r *request, index int, err *Error) *Error {
-	at, e := p.place(r, index), *err
+func (r *request) inDoubt(index int, err *Error) *Error {
+	at, e := r.backlog.place(r, index), *err
 	e.LogID, e.SessionID, e.Epoch, e.Sequence = at.LogID, at.Session, at.Epoch, at.Next
 	return &e
 }

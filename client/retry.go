@@ -81,7 +81,7 @@ type pauses struct {
 	until time.Time // end of a pause that was cut short; zero: none was
 }
 
-func newPauses() pauses { return pauses{delay: firstDelay} }
+func newPauses() *pauses { return &pauses{delay: firstDelay} }
 
 // next is the longest that the next pause can be.
 func (p *pauses) next() time.Duration { return p.delay }

@@ -147,36 +147,9 @@ type SessionPosition struct {
 func (p *Producer) Position() SessionPosition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := p.position(nil)
-	if p.forming != nil {
-		at.Next += uint64(p.forming.count)
+	at := p.backlog.position(nil)
+	if p.backlog.forming != nil {
+		at.Next += uint64(p.backlog.forming.count)
 	}
-	return at
-}
-
-// position is that of the first record of a request that has not been sealed, or
-// with nil, of what comes after the queue. It holds if nothing fails before the
-// request is sealed; if something does, the request fails with it. The mutex is
-// held.
-func (p *Producer) position(r *request) SessionPosition {
-	at := SessionPosition{LogID: p.logID, Session: p.session.ID, Epoch: p.session.Epoch, Next: p.next}
-	for _, q := range p.queue {
-		if q == r {
-			break
-		}
-		at.Next += uint64(q.count)
-	}
-	return at
-}
-
-// place is where the record of an index stands in its session.
-func (p *Producer) place(r *request, index int) SessionPosition {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := SessionPosition{LogID: p.logID, Session: r.session, Epoch: r.epoch, Next: r.first}
-	if r.state == accepted {
-		at = p.position(r)
-	}
-	at.Next += uint64(index)
 	return at
 }

@@ -26,20 +26,21 @@ type Stats struct {
 func (p *Producer) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	b := p.backlog
 	return Stats{
-		InFlightRequests: len(p.window.flight),
-		InFlightRecords:  p.window.records(),
-		InFlightBytes:    p.window.bytes,
-		BufferedBytes:    p.buffered,
-		Requests:         p.counts.requestRecords.Count,
-		Records:          p.counts.requestRecords.Sum,
-		Bytes:            p.counts.requestBytes.Sum,
-		Failed:           p.counts.failed,
-		Resent:           p.counts.resent,
-		Streams:          p.counts.streams,
-		RequestRecords:   p.counts.requestRecords,
-		RequestBytes:     p.counts.requestBytes,
-		Latency:          p.counts.latency,
+		InFlightRequests: len(b.window.flight),
+		InFlightRecords:  b.window.records(),
+		InFlightBytes:    b.window.bytes,
+		BufferedBytes:    b.buffered,
+		Requests:         b.counts.requestRecords.Count,
+		Records:          b.counts.requestRecords.Sum,
+		Bytes:            b.counts.requestBytes.Sum,
+		Failed:           b.counts.failed,
+		Resent:           b.counts.resent,
+		Streams:          b.counts.streams,
+		RequestRecords:   b.counts.requestRecords,
+		RequestBytes:     b.counts.requestBytes,
+		Latency:          b.counts.latency,
 	}
 }
 

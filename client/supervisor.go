@@ -8,110 +8,108 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// supervise is the producer's sending goroutine. It opens a stream when there
-// is something to send, sends until the stream is interrupted, repairs what
-// that left behind, and begins again. One turn of it is a round.
-func (p *Producer) supervise() {
+// supervisor runs the rounds of a producer, in the sending goroutine.
+type supervisor struct {
+	*job
+	backlog  *backlog
+	sender   *sender
+	receiver *receiver
+	round    *round
+}
+
+// run opens a stream when there is something to send, sends until the stream is
+// interrupted, repairs what that left behind, and begins again. One turn of it is a
+// round.
+func (s *supervisor) run() {
 	var tried *peer
-	pauses, pause, width := newPauses(), false, 1
-	for {
-		there, waited := p.awaitWork()
-		if !there {
+	var pauses *pauses // between rounds that append nothing; nil: the last one did
+	for width := 1; ; {
+		wait := s.awaitWork()
+		if wait == hasEnded {
 			break
 		}
-		if waited {
-			pauses, pause = newPauses(), false
+		if wait == hasWaited {
+			pauses = nil
 		}
-		round, cancel := context.WithCancel(p.context)
-		p.beginRound(cancel)
-		if !pause || pauses.between(round, tried, width) == nil {
-			before := p.answered()
-			tried = p.serve(round)
-			if pause = p.answered() == before; !pause {
+		round, cancel := s.round.begin()
+		if pauses == nil || pauses.between(round, tried, width) == nil {
+			before := s.appended()
+			tried = s.serve(round)
+			switch {
+			case s.appended() != before:
+				pauses = nil
+			case pauses == nil:
 				pauses = newPauses()
 			}
 		}
 		cancel()
-		i := p.endRound()
+		i := s.round.end()
 		if width = 1; i.err != nil && i.err.elsewhere() {
-			width = toLeader{p.client.peers, p.log}.width(i.err)
+			width = toLeader{s.client.peers, s.log}.width(i.err)
 		}
-		p.noteTrouble(i.err)
-		p.repair(i, tried)
+		s.round.failed(i.err)
+		s.repair(i, tried)
 	}
-	p.fail(interruption{err: closed("producer")})
+	s.backlog.fail(interruption{err: closed("producer")})
 }
 
-// awaitWork waits until there is a reason for a round; none is there when the
-// producer has ended.
-func (p *Producer) awaitWork() (there, waited bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.context.Err() == nil {
-		if p.forming != nil || len(p.queue) > 0 || len(p.window.flight) > 0 || p.interruption.err != nil {
-			return true, waited
+// work is what awaitWork returns.
+type work uint8
+
+const (
+	hasWork   work = iota // there was work at once
+	hasWaited             // there is some, after a while without any
+	hasEnded              // the producer has
+)
+
+// awaitWork waits until there is a reason for a round.
+func (s *supervisor) awaitWork() work {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := hasWork
+	for s.context.Err() == nil {
+		if s.backlog.newest() != nil || s.round.interruption.err != nil {
+			return found
 		}
-		waited = true
-		p.sleep(p.context, nil)
+		found = hasWaited
+		s.round.turns.sleep(s.context, nil)
 	}
-	return false, waited
+	return hasEnded
 }
 
-// noteTrouble reports a failed round that will be repeated to the trouble handler.
-func (p *Producer) noteTrouble(err *Error) {
-	if p.context.Err() != nil || err == nil || !err.again() {
-		return
-	}
-	p.mu.Lock()
-	p.troubled = true
-	p.mu.Unlock()
-	p.client.options.onTrouble(p.log, err)
+// appended is how many requests have been appended.
+func (s *supervisor) appended() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.backlog.counts.requestRecords.Count
 }
 
-// noteProgress reports the end of trouble.
-func (p *Producer) noteProgress() {
-	p.mu.Lock()
-	over := p.troubled
-	p.troubled = false
-	p.mu.Unlock()
-	if over {
-		p.client.options.onTrouble(p.log, nil)
-	}
-}
-
-// answered is how many requests have been appended.
-func (p *Producer) answered() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.counts.requestRecords.Count
-}
-
-// serve sends on one stream until the round ends; the interruption tells why it
+// serve sends on one stream until the round ends; the interruption says why it
 // did. It returns the node that it tried.
-func (p *Producer) serve(round context.Context) *peer {
-	peer, stream, err := p.openStream(round)
+func (s *supervisor) serve(round context.Context) *peer {
+	peer, stream, err := s.openStream(round)
 	if err != nil {
-		p.interrupt(interruption{err: p.client.failure(err)})
+		s.round.interrupt(interruption{err: s.client.failure(err)})
 		return peer
 	}
 	received := make(chan struct{})
 	go func() {
 		defer close(received)
-		p.interrupt(p.receive(stream))
+		s.round.interrupt(s.receiver.run(stream))
 	}()
-	if i := p.send(round, stream); i.err != nil {
-		p.interrupt(i)
+	if i := s.sender.run(round, stream); i.err != nil {
+		s.round.interrupt(i)
 	}
 	<-received
 	return peer
 }
 
-func (p *Producer) openStream(round context.Context) (*peer, grpc.ClientStream, error) {
-	peer, err := p.client.peers.connect(round, p.log)
+func (s *supervisor) openStream(round context.Context) (*peer, grpc.ClientStream, error) {
+	peer, err := s.client.peers.connect(round, s.log)
 	if err != nil {
 		return peer, nil, err
 	}
-	if err := p.renewSession(round); err != nil {
+	if err := s.backlog.session.reopen(round); err != nil {
 		return peer, nil, err
 	}
 	stream, err := peer.conn.NewStream(round, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
@@ -119,52 +117,8 @@ func (p *Producer) openStream(round context.Context) (*peer, grpc.ClientStream, 
 	if err != nil {
 		return peer, nil, err
 	}
-	p.mu.Lock()
-	p.counts.streams++
-	p.mu.Unlock()
+	s.mu.Lock()
+	s.backlog.counts.streams++
+	s.mu.Unlock()
 	return peer, stream, nil
-}
-
-// interruption is why a stream ended or must end.
-type interruption struct {
-	err     *Error   // nil: nothing happened
-	refused *request // whose answer it was; nil: no answer's
-}
-
-// interrupt ends the round, or the next one if there is none now. Of several
-// reasons the first counts.
-func (p *Producer) interrupt(i interruption) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.interruptLocked(i)
-}
-
-func (p *Producer) interruptLocked(i interruption) {
-	if p.interruption.err == nil {
-		p.interruption = i
-	}
-	if p.cancelRound != nil {
-		p.cancelRound()
-	}
-	if p.asleep() {
-		p.rouse()
-	}
-}
-
-func (p *Producer) beginRound(cancel context.CancelFunc) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cancelRound = cancel
-	if p.interruption.err != nil {
-		cancel()
-	}
-}
-
-// endRound returns why the round ended. Its receiver has returned.
-func (p *Producer) endRound() interruption {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := p.interruption
-	p.interruption, p.cancelRound = interruption{}, nil
-	return i
 }

@@ -6,33 +6,47 @@ import (
 	"time"
 )
 
-// watch is the producer's clock: it ends rounds that take too long, and leaves a
-// leader that has fallen silent.
-func (p *Producer) watch() {
+// watch is the producer's clock: it ends rounds that take too long, leaves a leader
+// that has fallen silent, and keeps the session.
+type watch struct {
+	*job
+	backlog *backlog
+	session *producerSession
+	round   *round
+}
+
+// rounds watches the rounds.
+func (w *watch) rounds() {
 	beat := time.Second
-	if p.options.timeout > 0 {
-		beat = min(beat, p.options.timeout/4)
+	if w.options.timeout > 0 {
+		beat = min(beat, w.options.timeout/4)
 	}
-	if !p.options.withoutSession {
-		beat = min(beat, p.options.lease/12)
+	if !w.options.withoutSession {
+		beat = min(beat, w.options.lease/12)
 	}
-	p.each(beat, func(now time.Time) {
-		p.timeOut(now)
-		p.suspect(now)
+	w.each(beat, func(now time.Time) {
+		w.timeOut(now)
+		w.suspect(now)
 	})
 }
 
-// renew keeps the lease of a session that is idle. It is no part of the clock: a
+// lease keeps the lease of a session that is idle. It does not run with rounds: a
 // renewal waits for nodes that may not answer.
-func (p *Producer) renew() { p.each(min(time.Second, p.options.lease/12), p.keepSession) }
+func (w *watch) lease() {
+	w.each(min(time.Second, w.options.lease/12), func(now time.Time) {
+		if err := w.session.keep(now); err != nil && err.endsSession() {
+			w.round.interrupt(interruption{err: err})
+		}
+	})
+}
 
 // each does something at every beat, until the producer has ended.
-func (p *Producer) each(beat time.Duration, do func(now time.Time)) {
+func (w *watch) each(beat time.Duration, do func(now time.Time)) {
 	ticker := time.NewTicker(max(beat, time.Millisecond))
 	defer ticker.Stop()
 	for {
 		select {
-		case <-p.context.Done():
+		case <-w.context.Done():
 			return
 		case now := <-ticker.C:
 			do(now)
@@ -41,83 +55,15 @@ func (p *Producer) each(beat time.Duration, do func(now time.Time)) {
 }
 
 // timeOut ends the round if the oldest record has waited too long.
-func (p *Producer) timeOut(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	oldest := p.candidate()
-	for _, r := range p.window.flight {
-		if r.state != failed {
-			oldest = r
-			break
-		}
-	}
-	if p.options.timeout > 0 && oldest != nil && now.Sub(oldest.accepted) > p.options.timeout {
-		p.interruptLocked(interruption{err: &Error{
-			Reason: ErrTimedOut.Reason, Message: "no answer within " + p.options.timeout.String(), Retryable: true,
+func (w *watch) timeOut(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	oldest := w.backlog.oldest()
+	if w.options.timeout > 0 && oldest != nil && now.Sub(oldest.accepted) > w.options.timeout {
+		w.round.interruptLocked(interruption{err: &Error{
+			Reason: ErrTimedOut.Reason, Message: "no answer within " + w.options.timeout.String(), Retryable: true,
 		}})
 	}
-}
-
-// keepSession renews the lease if a third of it has passed without an answer.
-func (p *Producer) keepSession(now time.Time) {
-	p.mu.Lock()
-	session, due := p.session, now.Sub(p.lastSign) > p.options.lease/3
-	p.mu.Unlock()
-	if session.ID == 0 || !due {
-		return
-	}
-	ctx, cancel := context.WithTimeout(p.context, p.options.lease/3)
-	defer cancel()
-	err := p.client.Admin().KeepSession(ctx, p.log, session)
-	p.mu.Lock()
-	current := p.session.ID == session.ID
-	if err == nil && current {
-		p.lastSign = now
-	}
-	p.mu.Unlock()
-	if e := fromRPC(err); err != nil && current && e.endsSession() {
-		p.interrupt(interruption{err: e})
-	}
-}
-
-// stop lets the producer accept nothing more.
-func (p *Producer) stop(err *Error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopLocked(err)
-}
-
-func (p *Producer) stopLocked(err *Error) {
-	if p.ended == nil {
-		ended := *err
-		ended.Outcome = NotDone
-		p.ended = &ended
-	}
-}
-
-// forgetSession makes the next round open a new one.
-func (p *Producer) forgetSession() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.session, p.next = Session{}, 0
-}
-
-// renewSession opens a session if there is none.
-func (p *Producer) renewSession(ctx context.Context) error {
-	p.mu.Lock()
-	needed := p.session.ID == 0 && !p.options.withoutSession
-	p.mu.Unlock()
-	if !needed {
-		return nil
-	}
-	session, err := p.client.Admin().openSession(ctx, p.log, p.logID, p.options.lease)
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.session, p.next, p.lastSign = session, 0, time.Now()
-	return nil
 }
 
 // suspectAfter is how long requests may be without any answer before others are
@@ -128,15 +74,15 @@ const suspectAfter = time.Second
 // suspect ends the round if the node that has our requests is silent and
 // another leads by now. Should the others be wrong, that node's successor says
 // so, and what was sent again is recognised.
-func (p *Producer) suspect(now time.Time) {
-	p.mu.Lock()
-	silent := p.window.sent > 0 && now.Sub(p.lastSign) > suspectAfter && now.Sub(p.window.flight[0].sent) > suspectAfter
-	p.mu.Unlock()
+func (w *watch) suspect(now time.Time) {
+	w.mu.Lock()
+	silent := w.backlog.window.sent > 0 && now.Sub(w.session.lastSign) > suspectAfter && now.Sub(w.backlog.window.flight[0].sent) > suspectAfter
+	w.mu.Unlock()
 	if !silent {
 		return
 	}
-	if leader := p.client.peers.anotherLeader(p.context, p.log); leader != "" {
-		p.interrupt(interruption{err: &Error{
+	if leader := w.client.peers.anotherLeader(w.context, w.log); leader != "" {
+		w.round.interrupt(interruption{err: &Error{
 			Reason: ErrNotLeader.Reason, Message: "the leader is silent, and " + leader + " leads now",
 			Retryable: true, Outcome: MaybeDone, Leader: leader,
 		}})

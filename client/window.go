@@ -61,13 +61,15 @@ func (w *window) oldest() *request {
 	return w.flight[0]
 }
 
-// pop takes out the oldest request.
-func (w *window) pop() {
-	w.bytes -= w.flight[0].size
+// pop takes out the oldest request and returns it.
+func (w *window) pop() *request {
+	oldest := w.flight[0]
+	w.bytes -= oldest.size
 	n := copy(w.flight, w.flight[1:])
 	w.flight[n] = nil
 	w.flight = w.flight[:n]
 	w.sent = max(0, w.sent-1)
+	return oldest
 }
 
 // reset is for a stream that has ended: all requests have to be sent again,

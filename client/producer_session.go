@@ -1,0 +1,116 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// producerSession is the session of a producer, which places its records. The mutex
+// guards its fields.
+type producerSession struct {
+	*job
+	current  Session // ID 0: to be opened, or none
+	next     uint64  // sequence of the next record to be sealed, in current.Epoch
+	lastSign time.Time
+}
+
+// open finds the log and begins its session. Of an error the outcome is always
+// NotDone: a session that was opened without an answer ends with its lease.
+func (s *producerSession) open(ctx context.Context) error {
+	opener := s.client.opener(s.log)
+	var err error
+	switch resume := s.options.resume; {
+	case s.options.withoutSession:
+		var info LogInfo
+		if info, err = opener.Info(ctx, s.log); err == nil {
+			s.logID = info.ID
+			s.client.peers.prefer(s.log, info.Leader)
+		}
+	case resume.Session != 0:
+		s.logID, s.next = resume.LogID, resume.Next
+		s.current = Session{ID: resume.Session, Epoch: resume.Epoch, Lease: s.options.lease, LogID: resume.LogID}
+		err = opener.KeepSession(ctx, s.log, s.current)
+	default:
+		s.current, err = opener.openSession(ctx, s.log, resume.LogID, s.options.lease)
+		s.logID = s.current.LogID
+	}
+	var failure *Error
+	if errors.As(err, &failure) {
+		failure.Outcome = NotDone
+	}
+	return err
+}
+
+// reopen opens a session if there is none.
+func (s *producerSession) reopen(ctx context.Context) error {
+	s.mu.Lock()
+	needed := s.current.ID == 0 && !s.options.withoutSession
+	s.mu.Unlock()
+	if !needed {
+		return nil
+	}
+	session, err := s.client.Admin().openSession(ctx, s.log, s.logID, s.options.lease)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current, s.next, s.lastSign = session, 0, time.Now()
+	return nil
+}
+
+// keep renews the lease if a third of it has passed without an answer. An error is
+// about the session that the producer has now.
+func (s *producerSession) keep(now time.Time) *Error {
+	s.mu.Lock()
+	session, due := s.current, now.Sub(s.lastSign) > s.options.lease/3
+	s.mu.Unlock()
+	if session.ID == 0 || !due {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.context, s.options.lease/3)
+	defer cancel()
+	err := s.client.Admin().KeepSession(ctx, s.log, session)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.current.ID != session.ID:
+		return nil
+	case err != nil:
+		return fromRPC(err)
+	}
+	s.lastSign = now
+	return nil
+}
+
+// forget ends the producer's part in its session, which it returns: the next round
+// opens a new one.
+func (s *producerSession) forget() Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	forgotten := s.current
+	s.current, s.next = Session{}, 0
+	return forgotten
+}
+
+// number gives the records of a request their places. The mutex is held.
+func (s *producerSession) number(r *request) {
+	if s.current.ID != 0 {
+		r.session, r.epoch, r.first = s.current.ID, s.current.Epoch, s.next
+		s.next += uint64(r.count)
+	}
+}
+
+// beginEpoch begins an epoch above the one that the log has, so that later records
+// are not taken for those that failed. The mutex is held.
+func (s *producerSession) beginEpoch(above uint32) {
+	if s.current.ID != 0 {
+		s.current.Epoch, s.next = max(s.current.Epoch, above)+1, 0
+	}
+}
+
+// position is that of the next record to be sealed. The mutex is held.
+func (s *producerSession) position() SessionPosition {
+	return SessionPosition{LogID: s.logID, Session: s.current.ID, Epoch: s.current.Epoch, Next: s.next}
+}
