@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -150,9 +149,11 @@ func judge(c *Cluster, l *Load) (rules []string) {
 	l.Stop()
 	for _, n := range c.nodes {
 		if n.Running() && !n.paused {
-			if err := readBlindly(context.Background(), l, n, false); err != nil {
+			ctx, cancel := withPatience()
+			if _, _, err := l.readNode(ctx, n, false); err != nil {
 				c.t.Errorf("read log orders from node %s: %v", n.name, err)
 			}
+			cancel()
 		}
 	}
 	require.NoError(c.t, l.told.out.Flush())
@@ -168,20 +169,12 @@ func judge(c *Cluster, l *Load) (rules []string) {
 	return rules
 }
 
-func readBlindly(ctx context.Context, l *Load, n *Node, follow bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	r := newReading(l)
-	r.blind, r.follow = true, follow
-	return readNode(ctx, n, l.options.Log, r)
-}
-
 // follow reads from one node alone, until stop is called, what it has and what
 // it gets.
 func follow(l *Load, n *Node) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := withPatience()
 	var reading sync.WaitGroup
-	reading.Go(func() { _ = readBlindly(ctx, l, n, true) })
+	reading.Go(func() { _, _, _ = l.readNode(ctx, n, true) })
 	return func() {
 		cancel()
 		reading.Wait()
@@ -191,11 +184,15 @@ func follow(l *Load, n *Node) (stop func()) {
 // readAtOnce begins reads of a whole log from one node, and returns a function
 // that waits for their end.
 func readAtOnce(l *Load, n *Node, count int) (wait func()) {
+	ctx, cancel := withPatience()
 	var reads sync.WaitGroup
 	for range count {
-		reads.Go(func() { _ = readBlindly(context.Background(), l, n, false) })
+		reads.Go(func() { _, _, _ = l.readNode(ctx, n, false) })
 	}
-	return reads.Wait
+	return func() {
+		reads.Wait()
+		cancel()
+	}
 }
 
 // damage flips a bit in the middle of what a node that does not run has stored

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/test/history"
 )
 
 // LoadOptions say what is appended. The zero value of each but Log has a
@@ -120,7 +122,7 @@ func (l *Load) Stop() Report {
 func (l *Load) Report() Report {
 	r := Report{LongestGap: l.Gap()}
 	for _, w := range l.writers {
-		w.addTo(&r)
+		w.note(r.add)
 	}
 	return r
 }
@@ -142,6 +144,30 @@ type Report struct {
 
 // FailedCalls is how many calls of the client did not do what they were to.
 func (r Report) FailedCalls() int { return r.Failed + r.Unknown + r.Forgotten + r.Restarts }
+
+// count counts the answer to an append.
+func (r *Report) count(answer history.Event, err error) {
+	r.Unanswered--
+	switch {
+	case err == nil:
+		r.Acked++
+		return
+	case answer.Outcome == history.OK:
+		r.Forgotten++
+	case answer.Outcome == history.Failed:
+		r.Failed++
+	default:
+		r.Unknown++
+	}
+	r.FirstOther = cmp.Or(r.FirstOther, err)
+}
+
+// add adds what a writer was told.
+func (r *Report) add(w *Report) {
+	r.Acked, r.Failed, r.Unknown, r.Forgotten = r.Acked+w.Acked, r.Failed+w.Failed, r.Unknown+w.Unknown, r.Forgotten+w.Forgotten
+	r.Unanswered, r.Restarts = r.Unanswered+w.Unanswered, r.Restarts+w.Restarts
+	r.Trouble, r.FirstOther = cmp.Or(r.Trouble, w.Trouble), cmp.Or(r.FirstOther, w.FirstOther)
+}
 
 func (r Report) String() string {
 	text := fmt.Sprintf("%d acked, %d failed, %d unknown, %d forgotten, %d unanswered, %d restarts, longest gap %s",

@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,25 +110,4 @@ func farBehind(t *testing.T) (*Cluster, *Load, *Node) {
 	behind.Kill()
 	l.Await(3 * 64 << 20 / (64 << 10))
 	return c, l, behind
-}
-
-// A memory log loses nothing as long as a majority keeps its memory, which a
-// rolling restart sees to: each new replica votes before the next node stops.
-func TestARollingRestartOfAMemoryLogLosesNothing(t *testing.T) {
-	t.Parallel()
-	c := Start(t, Options{Nodes: 3})
-	c.CreateLog("orders", client.LogConfig{Durability: client.Memory})
-	l := c.Load(LoadOptions{Log: "orders"})
-	for _, n := range c.Nodes() {
-		l.Await(200)
-		l.BeginGap()
-		n.Stop()
-		l.Await(100)
-		n.Start()
-		c.AwaitHealthy()
-		l.Await(100)
-		t.Logf("node %s restarted: %s without acks", n.Name(), l.Gap().Round(time.Millisecond))
-	}
-	healthyAgain(c, l)
-	require.Zero(t, l.Stop().FailedCalls())
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/fnv"
 )
 
@@ -24,16 +23,4 @@ func valueOf(writer, number, size int) []byte {
 	_, _ = check.Write(head)
 	head = check.Sum(head)
 	return bytes.Repeat(head, size/len(head)+1)[:size]
-}
-
-// parseValue is the inverse of valueOf.
-func parseValue(value []byte) (writer, number int, err error) {
-	if len(value) >= minValueBytes {
-		writer = int(binary.BigEndian.Uint32(value))
-		number = int(binary.BigEndian.Uint64(value[4:]))
-		if bytes.Equal(value, valueOf(writer, number, len(value))) {
-			return writer, number, nil
-		}
-	}
-	return 0, 0, fmt.Errorf("a value of %d bytes that no writer has made: %.32x", len(value), value)
 }

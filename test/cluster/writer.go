@@ -1,25 +1,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"strandline.dev/client"
 	"strandline.dev/test/history"
-)
-
-// fate is what became of a record: the offset it was acknowledged at, or one of
-// the values below.
-type fate int64
-
-const (
-	unanswered fate = -1 - iota
-	failed          // certainly not in the log
-	unknown         // perhaps in the log
-	forgotten       // in the log, somewhere
 )
 
 // pollTime is the step in which a writer keeps to its rate, and how long it
@@ -32,11 +21,10 @@ type writer struct {
 	number int
 	client *client.Client
 
-	mu       sync.Mutex
-	fates    []fate // by the number of the record
-	other    error  // first answer that was no ack
-	restarts int
-	trouble  error // why it had to begin again first
+	next int // number of the next record
+
+	mu    sync.Mutex
+	heard Report
 }
 
 // run appends until ctx ends, and then waits for the answers that are missing.
@@ -52,7 +40,7 @@ func (w *writer) run(ctx context.Context) {
 			cancel()
 		}
 		if ctx.Err() == nil {
-			w.noteRestart(err)
+			w.note(func(r *Report) { r.Restarts, r.Trouble = r.Restarts+1, cmp.Or(r.Trouble, err) })
 			pause(ctx)
 		}
 	}
@@ -75,105 +63,41 @@ func (w *writer) append(ctx context.Context, p *client.Producer) error {
 		case <-ctx.Done():
 			return nil
 		}
-		n := w.begin()
+		n := w.next
+		w.next++
 		value := valueOf(w.number, n, w.load.options.ValueBytes)
+		w.note(func(r *Report) { r.Unanswered++ })
 		call := told.Invoke(history.Event{
 			Client: name, Verb: history.Append, Log: told.log, Deadline: told.Now() + int64(patience),
 			Lane: name, Number: uint64(n), Hashes: history.Hashes{history.Hash(nil, value)},
 		})
 		err := p.SendFunc(ctx, client.Record{Value: value}, func(offset int64, err error) {
-			if err == nil {
-				call.Return(history.Event{Outcome: history.OK, First: &offset})
-			} else {
-				call.Return(OutcomeOf(err))
+			answer := history.Event{Outcome: history.OK, First: &offset}
+			if err != nil {
+				answer = OutcomeOf(err)
 			}
-			w.answer(n, offset, err)
+			call.Return(answer)
+			w.note(func(r *Report) { r.count(answer, err) })
+			if err == nil {
+				w.load.acked.Add(1)
+				w.load.pace.Acked(time.Now())
+			}
 			<-slots
 		})
 		if err != nil {
 			// Not accepted: it is as if it had never been.
 			call.Return(history.Event{Outcome: history.Failed, Reason: "NOT_SENT"})
-			w.takeBack(n)
+			w.note(func(r *Report) { r.Unanswered-- })
 			return err
 		}
 		sent++
 	}
 }
 
-// begin gives the next record its number.
-func (w *writer) begin() int {
+func (w *writer) note(change func(*Report)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fates = append(w.fates, unanswered)
-	return len(w.fates) - 1
-}
-
-// takeBack forgets record n, the newest.
-func (w *writer) takeBack(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.fates = w.fates[:n]
-}
-
-func (w *writer) answer(n int, offset int64, err error) {
-	now := time.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == nil {
-		w.fates[n] = fate(offset)
-		w.load.acked.Add(1)
-		w.load.pace.Acked(now)
-		return
-	}
-	if w.other == nil {
-		w.other = err
-	}
-	var e *client.Error
-	switch {
-	case !errors.As(err, &e):
-		w.fates[n] = unknown
-	case e.Outcome == client.NotDone:
-		w.fates[n] = failed
-	case e.Outcome == client.Done:
-		w.fates[n] = forgotten
-	default:
-		w.fates[n] = unknown
-	}
-}
-
-func (w *writer) noteRestart(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.restarts++
-	if w.trouble == nil {
-		w.trouble = err
-	}
-}
-
-func (w *writer) addTo(r *Report) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, f := range w.fates {
-		switch f {
-		case unanswered:
-			r.Unanswered++
-		case failed:
-			r.Failed++
-		case unknown:
-			r.Unknown++
-		case forgotten:
-			r.Forgotten++
-		default:
-			r.Acked++
-		}
-	}
-	r.Restarts += w.restarts
-	if r.Trouble == nil {
-		r.Trouble = w.trouble
-	}
-	if r.FirstOther == nil {
-		r.FirstOther = w.other
-	}
+	change(&w.heard)
 }
 
 // pause waits a little, or until ctx ends.
