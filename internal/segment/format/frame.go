@@ -59,7 +59,7 @@ const (
 //
 // A crash may leave any subset of the 512-byte sectors of the writes since
 // the last sync: a header without its payload, the second frame of a write
-// without the first. What recovery makes of it is described at scan.
+// without the first. What recovery makes of it is described at Walker.LookBehind.
 type FrameHeader struct {
 	Length     uint32
 	Kind       FrameKind
@@ -119,7 +119,7 @@ func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err
 	if len(b) < FrameHeaderSize {
 		return h, fmt.Errorf("frame header cut short at %d bytes", len(b))
 	}
-	if s := FrameSalt(b); s != salt {
+	if s := frameSalt(b); s != salt {
 		return h, fmt.Errorf("frame has salt %016x, the segment %016x", s, salt)
 	}
 	h = FrameHeader{
@@ -149,8 +149,8 @@ func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err
 	return h, nil
 }
 
-// FrameSalt returns the salt in an encoded frame header.
-func FrameSalt(b []byte) uint64 { return binary.LittleEndian.Uint64(b[8:]) }
+// frameSalt returns the salt in an encoded frame header.
+func frameSalt(b []byte) uint64 { return binary.LittleEndian.Uint64(b[8:]) }
 
 // checkPayload compares payload with the header's CRC.
 func (h *FrameHeader) CheckPayload(payload []byte) error {

@@ -1,6 +1,6 @@
 // Package repair finds out what of a log's files is damaged, and rebuilds them from
 // entries that other replicas have.
 //
-// Open opens a log, and says what is lost if it is damaged. A survey goes walk.go of
-// store, survey.go, inventory.go; a repair repairer.go, give.go, rebuild.go.
+// Open opens a log, and says what is lost if it is damaged. A survey goes survey.go,
+// walk.go, inventory.go; a repair repairer.go, give.go, rebuild.go.
 package repair

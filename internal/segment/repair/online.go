@@ -96,39 +96,42 @@ func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header
 		if i+1 < len(x.Runs) {
 			stop = min(stop, x.Runs[i+1].First)
 		}
-		w := &store.Walker{Scanner: store.Scanner{File: file, Path: g.Path, Header: h, Size: g.Size, Holes: true}, End: r.End}
-		if err := p.addRun(w, r, stop, g.Ordinal, from); err != nil {
+		w := store.NewWalker(file, g.Path, h.Salt, r.End, true)
+		w.MoveTo(r.Begin)
+		if err := p.addRun(w, stop, g.Ordinal, from); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addRun adds the entries [r.first, stop): within a run each frame counts.
-func (p *inventory) addRun(w *store.Walker, r format.Run, stop uint64, home uint64, from *source) error {
-	for position := r.Begin; position < r.End && p.next() < stop; {
-		h, _, bad, err := w.Look(position)
-		if err != nil {
-			return err
-		}
-		if h.Kind == 0 || h.Kind == format.EntryFrame && (h.Index < p.next() || h.Index >= stop) {
-			p.lose(home)
-			if position, err = w.NextFrame(position + format.FrameAlignment); err != nil {
-				return err
+// addRun adds the entries up to stop of w, which is at a run: in there each frame counts.
+func (p *inventory) addRun(w *format.Walker, stop uint64, home uint64, from *source) error {
+	for p.next() < stop && w.Position < w.End {
+		if !w.Next() || w.Frame.Kind == format.EntryFrame && (w.Frame.Index < p.next() || w.Frame.Index >= stop) {
+			if w.Err != nil || w.Position >= w.End {
+				return w.Err
 			}
+			p.lose(home)
+			if w.Search(w.Position + format.FrameAlignment); w.Err != nil {
+				return w.Err
+			}
+			w.MoveTo(w.Position)
 			continue
 		}
+		h, position, kind := &w.Frame, w.Position, whole
+		if _, ok := w.Payload(); w.Err != nil {
+			return w.Err
+		} else if !ok {
+			kind = broken
+			w.Pass()
+		}
 		if h.Kind == format.EntryFrame {
-			kind := whole
-			if bad != nil {
-				kind = broken
-			}
 			if h.Index > p.next() {
 				p.lose(home)
 			}
-			p.entry(&h, kind, home, from, position)
+			p.entry(h, kind, home, from, position)
 		}
-		position += h.Size()
 	}
 	return nil
 }

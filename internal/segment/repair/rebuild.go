@@ -372,7 +372,7 @@ func (w *remaker) add(h *format.FrameHeader, payload []byte) error {
 	copy(w.buffer[at+format.FrameHeaderSize:], payload)
 	w.position += h.Size()
 	w.before = h.HeaderCRC
-	if len(w.buffer) < store.ScanChunk {
+	if len(w.buffer) < store.PieceBytes {
 		return nil
 	}
 	return w.flush()

@@ -1,9 +1,7 @@
 package repair
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
@@ -13,9 +11,10 @@ import (
 
 // spanReader reads entries of spans. It keeps the file that it read last open.
 type spanReader struct {
-	fs vfs.FS
-	at *source
-	sc store.Scanner
+	fs     vfs.FS
+	at     *source
+	file   vfs.File
+	walker *format.Walker
 }
 
 // frames calls visit with the frame headers of the entries [from, to] of s,
@@ -24,45 +23,31 @@ func (r *spanReader) frames(s *span, from, to uint64, visit func(h *format.Frame
 	if err := r.open(s.from); err != nil {
 		return err
 	}
-	for position := s.begin; ; {
-		b, err := r.sc.Bytes(position, format.FrameHeaderSize)
-		if err != nil && err != io.EOF {
-			return err
-		}
-		var h format.FrameHeader
-		if err == nil {
-			h, err = format.ParseFrameHeader(b, position, s.from.salt)
-		}
-		if err == nil && h.Kind == format.EntryFrame && h.Index > to {
-			err = fmt.Errorf("entry %d where %d should be", h.Index, to)
-		}
-		if err != nil {
-			return r.changed(position, from, to, err)
+	w := r.walker
+	for w.MoveTo(s.begin); w.Next(); {
+		h := &w.Frame
+		if h.Kind == format.EntryFrame && h.Index > to {
+			w.Reject("entry %d where %d should be", h.Index, to)
+			break
 		}
 		if h.Kind == format.EntryFrame && h.Index >= from {
-			if more, err := visit(&h, position); err != nil || !more || h.Index == to {
+			if more, err := visit(h, w.Position); err != nil || !more || h.Index == to {
 				return err
 			}
 		}
-		position += h.Size()
 	}
+	return r.stopped(from, to)
 }
 
 // entries is frames with the payload, which is checked and valid until visit
 // returns.
 func (r *spanReader) entries(s *span, from, to uint64, visit func(f segment.Frame) bool) error {
-	return r.frames(s, from, to, func(h *format.FrameHeader, position int64) (bool, error) {
-		b, err := r.sc.Bytes(position+format.FrameHeaderSize, int64(h.Length))
-		if err == io.EOF {
-			err = r.changed(position, h.Index, h.Index, errors.New("the file ends within the frame"))
+	return r.frames(s, from, to, func(h *format.FrameHeader, _ int64) (bool, error) {
+		payload, ok := r.walker.Payload()
+		if !ok {
+			return false, r.stopped(h.Index, h.Index)
 		}
-		if err != nil {
-			return false, err
-		}
-		if err := h.CheckPayload(b); err != nil {
-			return false, r.changed(position, h.Index, h.Index, err)
-		}
-		return visit(h.Entry(b)), nil
+		return visit(h.Entry(payload)), nil
 	})
 }
 
@@ -75,27 +60,32 @@ func (r *spanReader) header(s *span, i uint64) (found format.FrameHeader, err er
 	return found, err
 }
 
-// changed is the error of a frame that was whole when the log was surveyed.
-func (r *spanReader) changed(position int64, first, last uint64, reason error) error {
-	return &segment.CorruptError{File: r.at.path, Position: position, FirstIndex: first, LastIndex: last, Detail: reason.Error()}
+// stopped is the error of the walker, or that of a frame that was whole when the log was
+// surveyed.
+func (r *spanReader) stopped(first, last uint64) error {
+	if r.walker.Err != nil {
+		return r.walker.Err
+	}
+	reason := "the file ends in front of the frame"
+	if r.walker.Bad != nil {
+		reason = r.walker.Bad.Error()
+	}
+	return &segment.CorruptError{File: r.at.path, Position: r.walker.Position, FirstIndex: first, LastIndex: last, Detail: reason}
 }
 
-func (r *spanReader) open(s *source) error {
+func (r *spanReader) open(s *source) (err error) {
 	if r.at != s {
 		if err := r.close(); err != nil {
 			return err
 		}
-		file, err := r.fs.Open(s.path)
-		if err != nil {
+		if r.file, err = r.fs.Open(s.path); err != nil {
 			return fmt.Errorf("open segment: %w", err)
 		}
-		r.at, r.sc = s, store.Scanner{File: file, Path: s.path, Holes: true}
+		r.at, r.walker = s, store.NewWalker(r.file, s.path, s.salt, 0, true)
 	}
-	size, err := r.sc.File.Size() // what was given grows
-	if err != nil {
+	if r.walker.End, err = r.file.Size(); err != nil { // what was given grows
 		return fmt.Errorf("read %s: %w", s.path, err)
 	}
-	r.sc.Size = size
 	return nil
 }
 
@@ -103,7 +93,6 @@ func (r *spanReader) close() error {
 	if r.at == nil {
 		return nil
 	}
-	file := r.sc.File
-	r.at, r.sc = nil, store.Scanner{}
-	return file.Close()
+	r.at, r.walker = nil, nil
+	return r.file.Close()
 }

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -308,50 +309,59 @@ func (v *surveyor) walkPart() error {
 }
 
 func (v *surveyor) walkFile(p *part, file vfs.File) error {
-	w := &store.Walker{Scanner: store.Scanner{File: file, Path: p.path, Header: p.header, Size: p.size}, First: p.first}
-	w.Tell = func(position int64) error { return v.tellBytes(v.done + position) }
-	w.Holes = w.Header != nil && w.Header.Rebuilt()
-	if err := v.findEnd(w); err != nil {
+	footer, end, err := v.findEnd(p, file)
+	if err != nil {
 		return err
 	}
-	w.Holes = w.End > 0
-	if p.header == nil {
-		if v.newest() || v.parts[v.at+1].header == nil || v.parts[v.at+1].header.SaltBefore == 0 {
-			return nil
-		}
-		w.Header, w.Salvaged = &format.Header{Salt: v.parts[v.at+1].header.SaltBefore, First: p.first}, true
+	w := &walk{
+		first: p.first, footer: footer,
+		progress: func(position int64) error { return v.tellBytes(v.done + position) },
 	}
-	end, torn, err := w.Walk(&visit{v, p, &source{p.path, w.Header.Salt}, w.Footer})
+	salt := uint64(0)
+	switch {
+	case p.header != nil:
+		salt, w.link = p.header.Salt, p.header.Link()
+		if v.newest() {
+			w.watermark = v.watermark.DurableIn(p.header)
+		}
+	case v.newest() || v.parts[v.at+1].header == nil || v.parts[v.at+1].header.SaltBefore == 0:
+		return nil
+	default:
+		salt, w.salvaged = v.parts[v.at+1].header.SaltBefore, true
+	}
+	w.Walker = store.NewWalker(file, p.path, salt, cmp.Or(end, p.size), end > 0)
+	var torn bool
+	p.end, torn, err = w.frames(&visit{v, p, &source{p.path, salt}, footer})
 	if v.newest() && vfs.Unreadable(err) {
 		// Nothing says what was there: the newest hard state, or the end.
 		p.damaged = true
 		v.add(Damage{File: p.path, Position: w.Position, Detail: err.Error(), Renew: true})
 		p.end, err = w.Position, nil
 	}
-	p.end = end
 	if err == nil && torn && v.newest() {
-		v.report.Torn = &Torn{File: p.path, Position: end, Detail: "written and never synced"}
+		v.report.Torn = &Torn{File: p.path, Position: p.end, Detail: "written and never synced"}
 	}
 	return err
 }
 
-// findEnd tells w where the frames of its part end: a repaired segment knows that
-// itself, of others the next one knows it.
-func (v *surveyor) findEnd(w *store.Walker) error {
-	if h := w.Header; h != nil && h.Rebuilt() {
-		f, _, bad, err := w.Look(h.Footer)
-		w.Footer, w.End = h.Footer, h.Footer+format.FrameHeaderSize
-		if bad == nil {
-			w.End = h.Footer + f.Size()
+// findEnd returns where the frames of a part end, and its footer is; 0 if that is not
+// known. A repaired segment knows it itself, of others the next one knows it.
+func (v *surveyor) findEnd(p *part, file vfs.File) (footer, end int64, err error) {
+	if h := p.header; h != nil && h.Rebuilt() {
+		w := store.NewWalker(file, p.path, h.Salt, p.size, true)
+		end = h.Footer + format.FrameHeaderSize
+		if w.MoveTo(h.Footer); w.Next() {
+			if _, ok := w.Payload(); ok {
+				end = h.Footer + w.Frame.Size()
+			}
 		}
-		return err
+		return h.Footer, end, w.Err
 	}
 	if v.newest() {
-		w.Watermark = v.watermark.DurableIn(w.Header)
-		return nil
+		return 0, 0, nil
 	}
 	if next := v.parts[v.at+1].header; next != nil && next.EndBefore >= format.HeaderSize {
-		w.Footer, w.End = next.FooterBefore, next.EndBefore
+		return next.FooterBefore, next.EndBefore, nil
 	}
-	return nil
+	return 0, 0, nil
 }

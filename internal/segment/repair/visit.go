@@ -14,7 +14,8 @@ type visit struct {
 	footer int64
 }
 
-func (v *visit) Whole(h *format.FrameHeader, position int64, payload []byte) {
+// whole takes a valid frame.
+func (v *visit) whole(h *format.FrameHeader, position int64, payload []byte) {
 	v.part.footer = 0
 	switch h.Kind {
 	case format.EntryFrame:
@@ -34,7 +35,8 @@ func (v *visit) Whole(h *format.FrameHeader, position int64, payload []byte) {
 	}
 }
 
-func (v *visit) Broken(h *format.FrameHeader, position int64, reason error) {
+// broken takes a frame whose header is valid and whose payload is not.
+func (v *visit) broken(h *format.FrameHeader, position int64, reason error) {
 	d := Damage{File: v.part.path, Position: position, Size: h.Size(), Detail: reason.Error()}
 	v.part.damaged = true
 	v.inventory.apart = true
@@ -55,7 +57,8 @@ func (v *visit) Broken(h *format.FrameHeader, position int64, reason error) {
 	}
 }
 
-func (v *visit) Lost(from, to int64, reason error) {
+// lost takes bytes in which frames were, nobody knows which.
+func (v *visit) lost(from, to int64, reason error) {
 	d := Damage{File: v.part.path, Position: from, Size: to - from, Detail: reason.Error()}
 	if v.footer > 0 && from >= v.footer {
 		v.part.damaged = true

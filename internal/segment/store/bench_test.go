@@ -154,3 +154,63 @@ func BenchmarkCursor(b *testing.B) {
 		c.Close()
 	}
 }
+
+// BenchmarkRecover opens a log whose newest segment has 48 MiB of entries of 2 KiB.
+func BenchmarkRecover(b *testing.B) {
+	dir := b.TempDir() + "/log"
+	s, err := Create(vfs.OS(), dir, Options{Manual: true}, segment.Bootstrap{Index: 1, Term: 1})
+	require.NoError(b, err)
+	fill(b, s, 48<<20, 2<<10)
+	require.NoError(b, s.Close())
+	b.SetBytes(48 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := Recover(vfs.OS(), dir, Options{Manual: true})
+		require.NoError(b, err)
+		b.StopTimer()
+		require.NoError(b, s.Close())
+		b.StartTimer()
+	}
+}
+
+// fill writes so many bytes of entries, all of a size.
+func fill(b *testing.B, s *Store, bytes, size int) {
+	payload := make([]byte, size)
+	for i := range uint64(bytes / size) {
+		f := segment.Frame{Index: i + 2, Term: 1, First: record.Offset(i), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
+		_, err := s.Write([]segment.Write{{Frames: []segment.Frame{f}}})
+		require.NoError(b, err)
+	}
+}
+
+// BenchmarkCursorOfSmallEntries reads 32 MiB of entries of 1 KiB, which the page cache has,
+// once per loop.
+func BenchmarkCursorOfSmallEntries(b *testing.B) {
+	s := benchmarkStore(b)
+	fill(b, s, 32<<20, 1<<10)
+	b.SetBytes(32 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := s.NewCursor(0)
+		require.NoError(b, err)
+		for read := 0; read < 32<<10; {
+			frames, err := c.Next(math.MaxInt64, 1<<20)
+			require.NoError(b, err)
+			read += len(frames)
+		}
+		c.Close()
+	}
+}
+
+// BenchmarkEntries reads 16 entries of 1 KiB, as for a follower.
+func BenchmarkEntries(b *testing.B) {
+	s := benchmarkStore(b)
+	fill(b, s, 32<<20, 1<<10)
+	b.SetBytes(16 << 10)
+	b.ReportAllocs()
+	for i := uint64(0); b.Loop(); i = (i + 16) % (31 << 10) {
+		if _, err := s.Entries(i+2, i+18, 1<<20); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

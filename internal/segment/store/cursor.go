@@ -92,9 +92,7 @@ func (c *cursor) Next(limit record.Offset, maxBytes int) ([]segment.Frame, error
 		if err := b.read(memory); err != nil {
 			return nil, err
 		}
-		frames, err := b.entries(c.index, stop, math.MaxInt, func(h *format.FrameHeader) (skip, end bool) {
-			return h.First < c.from && h.First+record.Offset(h.Count) <= c.from, h.First >= limit
-		})
+		frames, err := b.entries(c.index, stop, math.MaxInt, c.from, limit)
 		c.index, c.position = b.next, b.position
 		if len(frames) > 0 {
 			return frames, nil // damage behind them is for the next call to tell
@@ -118,7 +116,7 @@ type chunk struct {
 	// Results of entries.
 	next     uint64 // index of the entry behind the last returned or skipped
 	position int64  // of the frame after that entry
-	ended    bool   // end stopped it
+	ended    bool   // limit stopped it
 }
 
 // chunk prepares a read of about maxBytes at the cursor; stop is one beyond
@@ -229,57 +227,47 @@ func (b *chunk) read(memory []byte) error {
 }
 
 // entries returns the entries [i, stop) of the chunk, verified, as long as
-// look does not end it and their payload fits in maxBytes, at least one. Both
+// their payload fits in maxBytes, at least one: without those that end at from or
+// below, and up to the first that begins at limit or above. Both
 // frames and an error mean that damage lies behind the frames.
-func (b *chunk) entries(i, stop uint64, maxBytes int, look func(*format.FrameHeader) (skip, end bool)) ([]segment.Frame, error) {
+func (b *chunk) entries(i, stop uint64, maxBytes int, from, limit record.Offset) ([]segment.Frame, error) {
 	var frames []segment.Frame
+	w := format.Walker{Salt: b.salt, End: b.end}
+	w.Use(b.data, b.begin)
 	b.next, b.position = i, b.begin
 	expected, payloads := b.place, 0
-	for at := int64(0); b.begin+at < b.end && b.next < stop; {
-		position := b.begin + at
-		rest := b.data[min(at, int64(len(b.data))):]
-		h, err := format.ParseFrameHeader(rest, position, b.salt)
-		if err == nil && h.Size() > b.end-position {
-			err = fmt.Errorf("frame of %d bytes runs into the next", h.Length)
+	for w.MoveTo(b.begin); b.next < stop && w.Next(); b.position = w.Position + w.Frame.Size() {
+		h := &w.Frame
+		if h.Kind != format.EntryFrame {
+			continue
 		}
-		if err == nil && int64(len(rest)) < h.Size() {
-			err = errors.New("the file ends within the frame")
+		if h.Index != expected {
+			w.Reject("entry %d where %d should be", h.Index, expected)
+			break
 		}
-		if err == nil && h.Kind == format.EntryFrame && h.Index != expected {
-			err = fmt.Errorf("entry %d where %d should be", h.Index, expected)
-		}
-		if err != nil {
-			return frames, b.corrupt(position, expected, err)
-		}
-		if h.Kind == format.EntryFrame && h.Index >= i {
-			skip, end := look(&h)
-			if end {
+		if h.Index >= i {
+			if h.First >= limit {
 				b.ended = true
 				return frames, nil
 			}
-			payload := rest[format.FrameHeaderSize:][:h.Length:h.Length]
-			if payloads += len(payload); !skip && len(frames) > 0 && payloads > maxBytes {
+			if payloads += int(h.Length); len(frames) > 0 && payloads > maxBytes {
 				return frames, nil
 			}
-			if !skip {
-				if err := h.CheckPayload(payload); err != nil {
-					return frames, b.corrupt(position, expected, err)
+			if h.First >= from || h.First+record.Offset(h.Count) > from {
+				payload, ok := w.Payload()
+				if !ok {
+					break
 				}
 				frames = append(frames, h.Entry(payload))
 			}
 			b.next = h.Index + 1
 		}
-		if h.Kind == format.EntryFrame {
-			expected++
-		}
-		at += h.Size()
-		b.position = b.begin + at
+		expected++
 	}
-	return frames, nil
-}
-
-func (b *chunk) corrupt(position int64, i uint64, reason error) error {
-	return corruptFrame(b.file, b.segment.Path, b.salt, position, b.end, i, b.reach, reason)
+	if w.Bad == nil {
+		return frames, nil
+	}
+	return frames, corruptFrame(b.file, b.segment.Path, b.salt, w.Position, b.end, expected, b.reach, w.Bad)
 }
 
 func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, err error) {
@@ -305,7 +293,7 @@ func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, er
 	if err := b.read(nil); err != nil {
 		return nil, err
 	}
-	frames, err = b.entries(lo, stop, maxBytes, func(*format.FrameHeader) (skip, end bool) { return false, false })
+	frames, err = b.entries(lo, stop, maxBytes, 0, math.MaxInt64)
 	if len(frames) > 0 {
 		return frames, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
@@ -47,6 +49,60 @@ func fuzzSegment() (*format.Header, []byte) {
 	return h, content
 }
 
+// damaged is fuzzSegment with damage at a place behind its header, and perhaps with
+// checksums that were repaired after it.
+func damaged(at uint16, damage []byte, repair bool) (*format.Header, []byte) {
+	h, content := fuzzSegment()
+	if at := int(at); at < len(content) {
+		copy(content[max(at, format.HeaderSize):], damage)
+	}
+	if repair {
+		repairChecksums(content, h)
+	}
+	return h, content
+}
+
+// FuzzWalker proves that a walker takes nothing for a frame that is not one, wherever it
+// begins and however it gets the bytes, and that it ends.
+func FuzzWalker(f *testing.F) {
+	corpus.Add(f)
+	f.Add(uint16(format.HeaderSize), []byte{}, true, uint16(format.HeaderSize), false)
+	f.Add(uint16(format.HeaderSize+3), []byte{0xff}, true, uint16(0), true)
+	f.Add(uint16(format.HeaderSize), []byte{0xff, 0xff, 0, 0}, true, uint16(format.HeaderSize), true)
+	f.Fuzz(func(t *testing.T, at uint16, damage []byte, repair bool, from uint16, endUnknown bool) {
+		h, content := damaged(at, damage, repair)
+		size := int64(len(content))
+		whole := format.Walker{Salt: h.Salt, End: size, EndUnknown: endUnknown}
+		whole.Use(content, 0)
+		read := NewWalker(memoryFile{bytes.NewReader(content)}, "", h.Salt, size, !endUnknown)
+		position := int64(from)
+		for steps := 0; ; steps++ {
+			require.Less(t, steps, len(content))
+			found := whole.Search(position)
+			require.Equal(t, found, read.Search(position))
+			require.NoError(t, whole.Err)
+			require.Equal(t, whole.Position, read.Position)
+			if !found {
+				return
+			}
+			require.GreaterOrEqual(t, whole.Position, position)
+			payload, valid := whole.Payload()
+			again, same := read.Payload()
+			require.Equal(t, valid, same)
+			require.Equal(t, payload, again)
+			if valid {
+				require.LessOrEqual(t, whole.Position+whole.Frame.Size(), size)
+				require.Equal(t, content[whole.Position+format.FrameHeaderSize:][:whole.Frame.Length], payload)
+				require.Equal(t, whole.Frame.PayloadCRC, format.Checksum(payload))
+			}
+			position = whole.Position + format.FrameAlignment
+			if whole.Pass(); whole.Next() {
+				require.LessOrEqual(t, position, whole.Position, "it goes forward")
+			}
+		}
+	})
+}
+
 // FuzzScan damages a segment and repairs the checksums of some frames, so
 // that the damage gets past them. Nothing may panic, and what the scan calls
 // an entry must be readable where its index says.
@@ -58,18 +114,12 @@ func FuzzScan(f *testing.F) {
 	f.Add(uint16(format.HeaderSize+16), []byte{12}, true)
 	f.Add(uint16(len(content)-100), []byte("garbage"), false)
 	f.Fuzz(func(t *testing.T, at uint16, damage []byte, repair bool) {
-		h, content := fuzzSegment()
-		if at := int(at); at < len(content) {
-			copy(content[max(at, format.HeaderSize):], damage)
-		}
-		if repair {
-			repairChecksums(content, h)
-		}
-		s := Scanner{File: memoryFile{bytes.NewReader(content)}, Header: h, Size: int64(len(content))}
-		if err := s.scan(); err != nil {
+		h, content := damaged(at, damage, repair)
+		s, err := scanFile(memoryFile{bytes.NewReader(content)}, "", h, int64(len(content)), false)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.lookBehind(); err != nil {
+		if _, _, err := s.LookBehind(); err != nil {
 			t.Fatal(err)
 		}
 		if !s.index.Valid(h.First, s.Position) {
@@ -110,7 +160,7 @@ func readAll(t *testing.T, x *format.Index, h *format.Header, content []byte) {
 		if err := b.read(nil); err != nil {
 			t.Fatal(err)
 		}
-		frames, err := b.entries(i, stop, math.MaxInt, func(*format.FrameHeader) (bool, bool) { return false, false })
+		frames, err := b.entries(i, stop, math.MaxInt, 0, math.MaxInt64)
 		if err != nil || len(frames) == 0 {
 			t.Fatalf("%d entries from %d: %v", len(frames), i, err)
 		}
@@ -147,8 +197,8 @@ func FuzzSegmentHeader(f *testing.F) {
 func FuzzFooter(f *testing.F) {
 	corpus.Add(f)
 	h, content := fuzzSegment()
-	s := Scanner{File: memoryFile{bytes.NewReader(content)}, Header: h, Size: int64(len(content))}
-	if err := s.scan(); err != nil {
+	s, err := scanFile(memoryFile{bytes.NewReader(content)}, "", h, int64(len(content)), false)
+	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(s.index.Encode(nil))

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
@@ -119,40 +121,32 @@ func (s *Store) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFoo
 		}
 		s.Options.Logger.Warn("footer is damaged, scanning the segment", "file", seg.Path)
 	}
-	sc := Scanner{File: file, Path: seg.Path, Header: h, Size: end, Holes: true}
-	if err := sc.scan(); err != nil {
+	sc, err := scanFile(file, seg.Path, h, end, true)
+	if err != nil {
 		return nil, false, err
 	}
-	if sc.bad != nil && (footer == 0 || sc.Position < footer) {
+	if sc.Bad != nil && (footer == 0 || sc.Position < footer) {
 		s.mu.RLock()
 		reach := seg.end
 		s.mu.RUnlock()
-		return nil, false, corruptFrame(file, seg.Path, h.Salt, sc.Position, end, sc.index.Next, reach, sc.bad)
+		return nil, false, corruptFrame(file, seg.Path, h.Salt, sc.Position, end, sc.index.Next, reach, sc.Bad)
 	}
 	return sc.index, false, nil
 }
 
 // ReadFooter reads the index in the footer frame at position.
 func ReadFooter(file vfs.File, h *format.Header, position int64) (*format.Index, error) {
-	b := make([]byte, format.FrameHeaderSize)
-	if _, err := file.ReadAt(b, position); err != nil {
-		return nil, err
+	w := format.Walker{Salt: h.Salt, End: math.MaxInt64, Read: func(position, least, _ int64) ([]byte, error) {
+		b := make([]byte, least)
+		n, err := file.ReadAt(b, position)
+		return b[:n], err
+	}}
+	if w.MoveTo(position); w.Next() && w.Frame.Kind == format.FooterFrame {
+		if payload, ok := w.Payload(); ok {
+			return format.ParseFooter(payload, h.First, position)
+		}
 	}
-	f, err := format.ParseFrameHeader(b, position, h.Salt)
-	if err != nil {
-		return nil, err
-	}
-	if f.Kind != format.FooterFrame {
-		return nil, format.ErrFooter
-	}
-	payload := make([]byte, f.Length)
-	if _, err := file.ReadAt(payload, position+format.FrameHeaderSize); err != nil {
-		return nil, err
-	}
-	if err := f.CheckPayload(payload); err != nil {
-		return nil, err
-	}
-	return format.ParseFooter(payload, h.First, position)
+	return nil, cmp.Or(w.Err, w.Bad, format.ErrFooter)
 }
 
 // successorHeader returns the header of the segment that was begun after seg,

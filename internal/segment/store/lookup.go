@@ -107,35 +107,34 @@ func (s *Store) findEntry(seg *Segment, before func(*format.Point) bool) (format
 // seek walks the frame headers from the point from up to limit, and returns
 // the place of the first entry that is not before; after if all are.
 func seek(file vfs.File, path string, salt uint64, from, after format.Point, limit int64, before func(*format.Point) bool) (format.Point, error) {
-	// Entries start less than pointDistance behind a point, so this holds
+	// Entries start less than PointDistance behind a point, so the first read has
 	// their headers. Other frames may lie behind a last large entry.
-	b := make([]byte, min(limit-from.Position, format.PointDistance+format.FrameHeaderSize))
-	if _, err := file.ReadAt(b, from.Position); err != nil {
-		return format.Point{}, fmt.Errorf("read %s: %w", path, err)
-	}
+	ahead := int64(format.PointDistance + format.FrameHeaderSize)
+	w := format.Walker{Salt: salt, End: limit, Read: func(position, least, most int64) ([]byte, error) {
+		b := make([]byte, min(max(least, ahead), most))
+		ahead = 0
+		n, err := file.ReadAt(b, position)
+		return b[:n], err
+	}}
 	place := from
-	for position := from.Position; position < limit; {
-		at := position - from.Position
-		if at+format.FrameHeaderSize > int64(len(b)) && position+format.FrameHeaderSize <= limit {
-			from.Position, at, b = position, 0, b[:format.FrameHeaderSize]
-			if _, err := file.ReadAt(b, position); err != nil {
-				return format.Point{}, fmt.Errorf("read %s: %w", path, err)
-			}
+	for w.MoveTo(from.Position); w.Next(); {
+		h := &w.Frame
+		if h.Kind != format.EntryFrame {
+			continue
 		}
-		h, err := format.ParseFrameHeader(b[min(at, int64(len(b))):], position, salt)
-		if err != nil {
-			return format.Point{}, corruptFrame(file, path, salt, position, limit, place.Index, after.Index, err)
+		place.Position, place.Index, place.Offset = w.Position, h.Index, h.First
+		place.Time = max(place.Time, h.Time)
+		if !before(&place) {
+			return place, nil
 		}
-		if h.Kind == format.EntryFrame {
-			place.Position, place.Index, place.Offset = position, h.Index, h.First
-			place.Time = max(place.Time, h.Time)
-			if !before(&place) {
-				return place, nil
-			}
-			place.Index++
-			place.Bytes += uint64(h.Length)
-		}
-		position += h.Size()
+		place.Index++
+		place.Bytes += uint64(h.Length)
+	}
+	switch {
+	case w.Err != nil:
+		return format.Point{}, fmt.Errorf("read %s: %w", path, w.Err)
+	case w.Bad != nil:
+		return format.Point{}, corruptFrame(file, path, salt, w.Position, limit, place.Index, after.Index, w.Bad)
 	}
 	return after, nil
 }

@@ -242,7 +242,7 @@ func (s *Store) adopt(found *Files) (leftover []*Segment, err error) {
 
 // recoverActive scans the last segment. All segments before it were synced
 // before it was begun, so it is the only one that can have a torn tail.
-func (s *Store) recoverActive(found *Files) (*Scanner, error) {
+func (s *Store) recoverActive(found *Files) (*scan, error) {
 	active := s.active
 	active.users = 1
 	var err error
@@ -256,8 +256,8 @@ func (s *Store) recoverActive(found *Files) (*Scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	sc := &Scanner{File: active.file, Path: active.Path, Header: h, Size: active.Size}
-	if err := sc.scan(); err != nil {
+	sc, err := scanFile(active.file, active.Path, h, active.Size, false)
+	if err != nil {
 		if vfs.Unreadable(err) {
 			return nil, s.suspect(found, active.Ordinal, active.Ordinal)
 		}
@@ -269,18 +269,23 @@ func (s *Store) recoverActive(found *Files) (*Scanner, error) {
 	s.marked = sc.marked
 	s.filler.position.Store(s.position)
 	s.torn = h.Rebuilt()
-	if sc.bad != nil {
-		if err := sc.lookBehind(); vfs.Unreadable(err) {
+	torn, corrupt := false, false
+	if sc.Bad != nil {
+		if torn, corrupt, err = sc.LookBehind(); vfs.Unreadable(err) {
 			return nil, s.suspect(found, active.Ordinal, active.Ordinal)
 		} else if err != nil {
 			return nil, err
 		}
 	}
 	behind := s.watermark.Missing(LogEnd{h, s.position, s.hard, s.stagedNext - 1}) != ""
-	if sc.corrupt || behind {
+	if corrupt || behind {
 		return nil, s.suspect(found, active.Ordinal, active.Ordinal)
 	}
-	s.torn = s.torn || sc.torn
+	if torn {
+		s.Options.Logger.Info("cut a torn tail: what follows was never synced",
+			"file", active.Path, "position", s.position, "last_index", s.stagedNext-1, "found", sc.Bad)
+	}
+	s.torn = s.torn || torn
 	return sc, nil
 }
 
@@ -289,10 +294,10 @@ func (s *Store) recoverActive(found *Files) (*Scanner, error) {
 // hold pages that are not on the disk and will never be written again, because
 // the kernel believes they were. So everything that no frame vouches for is
 // written once more, as it is, and synced.
-func (s *Store) settle(sc *Scanner) error {
+func (s *Store) settle(sc *scan) error {
 	active := s.active
 	for at := sc.vouched; at < s.position; {
-		b := make([]byte, min(ScanChunk, s.position-at))
+		b := make([]byte, min(PieceBytes, s.position-at))
 		if _, err := active.file.ReadAt(b, at); err != nil {
 			return fmt.Errorf("settle %s: %w", active.Path, err)
 		}
@@ -308,10 +313,6 @@ func (s *Store) settle(sc *Scanner) error {
 		return fmt.Errorf("settle %s: %w", s.Path, err)
 	}
 	s.noteDurable()
-	if sc.torn {
-		s.Options.Logger.Info("cut a torn tail: what follows was never synced",
-			"file", active.Path, "position", s.position, "last_index", s.LastIndex(), "found", sc.bad)
-	}
 	return nil
 }
 

@@ -9,17 +9,17 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-func scanOf(t *testing.T, h *format.Header, content []byte) *Scanner {
+func scanOf(t *testing.T, h *format.Header, content []byte) *scan {
 	t.Helper()
-	s := &Scanner{File: memoryFile{bytes.NewReader(content)}, Header: h, Size: int64(len(content))}
-	require.NoError(t, s.scan())
+	s, err := scanFile(memoryFile{bytes.NewReader(content)}, "", h, int64(len(content)), false)
+	require.NoError(t, err)
 	return s
 }
 
 func TestAScanAddsUpTheFrames(t *testing.T) {
 	h, content := fuzzSegment()
 	s := scanOf(t, h, content)
-	require.NoError(t, s.bad)
+	require.NoError(t, s.Bad)
 	require.Equal(t, int64(len(content)), s.Position)
 	require.Equal(t, s.Position, s.marked)
 	require.Equal(t, uint64(13), s.index.Next)
@@ -38,7 +38,7 @@ func TestAFrameThatDoesNotFollowTheOneBeforeIsBad(t *testing.T) {
 	f.Before++
 	f.Encode(content[at:], at)
 	s := scanOf(t, h, content)
-	require.ErrorContains(t, s.bad, "follows")
+	require.ErrorContains(t, s.Bad, "follows")
 	require.Equal(t, at, s.Position)
 }
 
@@ -46,9 +46,27 @@ func TestAFrameIsValidInOnePlaceOnly(t *testing.T) {
 	h, content := fuzzSegment()
 	moved := append(bytes.Clone(content), content[format.HeaderSize:]...)
 	s := scanOf(t, h, moved)
-	require.Error(t, s.bad)
+	require.Error(t, s.Bad)
 	require.Equal(t, int64(len(content)), s.Position)
-	require.NoError(t, s.lookBehind())
-	require.False(t, s.corrupt)
-	require.Zero(t, s.lastIndex, "none of the copies is taken for a frame")
+	_, corrupt, err := s.LookBehind()
+	require.NoError(t, err)
+	require.False(t, corrupt)
+	require.False(t, s.Search(s.Position), "none of the copies is taken for a frame")
+}
+
+func TestAWalkerAllocatesNothing(t *testing.T) {
+	h, content := fuzzSegment()
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		w := format.Walker{Salt: h.Salt, End: int64(len(content))}
+		w.Use(content, 0)
+		frames := 0
+		for w.MoveTo(format.HeaderSize); w.Next(); frames++ {
+			if _, valid := w.Payload(); !valid {
+				break
+			}
+		}
+		if frames != 7 || w.Bad != nil {
+			t.Error(frames, w.Bad)
+		}
+	}))
 }

@@ -95,12 +95,12 @@ func (s *Store) scrubSegment(seg *Segment, pace func(int) error) (err error) {
 		return err
 	}
 	sealed := !s.isActive(seg)
-	sc := Scanner{File: file, Path: seg.Path, Header: h, Size: end}
+	size := end
 	switch {
 	case !sealed:
 	case h.Rebuilt():
 		end = h.Footer + format.FrameHeaderSize
-		if sc.Size, err = file.Size(); err != nil {
+		if size, err = file.Size(); err != nil {
 			return fmt.Errorf("scrub %s: %w", seg.Path, err)
 		}
 	default:
@@ -108,9 +108,9 @@ func (s *Store) scrubSegment(seg *Segment, pace func(int) error) (err error) {
 		if err != nil {
 			return err
 		}
-		end, sc.Size = next.EndBefore, next.EndBefore
+		end, size = next.EndBefore, next.EndBefore
 	}
-	err = sc.scan()
+	sc, err := scanFile(file, seg.Path, h, size, false)
 	s.mu.RLock()
 	reach := seg.end
 	s.mu.RUnlock()
@@ -121,8 +121,8 @@ func (s *Store) scrubSegment(seg *Segment, pace func(int) error) (err error) {
 		}
 	case err != nil:
 		return err
-	case sc.bad != nil && sc.Position < end:
-		return corruptFrame(file, seg.Path, h.Salt, sc.Position, end, sc.index.Next, reach, sc.bad)
+	case sc.Bad != nil && sc.Position < end:
+		return corruptFrame(file, seg.Path, h.Salt, sc.Position, end, sc.index.Next, reach, sc.Bad)
 	}
 	return nil
 }
