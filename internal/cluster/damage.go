@@ -18,10 +18,13 @@ type Damage struct {
 type Remedy int
 
 const (
-	// KeepServing what can be read: no other node holds the log.
+	// KeepServing what can be read: no other node holds the log, or a trim that is on
+	// its way to this replica removes the damage.
 	KeepServing Remedy = iota
 	// RepairSegment fetches the entries of one segment while the replica runs.
 	RepairSegment
+	// Recycle removes the segments that this replica's own trims allow to remove, at once.
+	Recycle
 	// TakeOut closes the replica: it neither votes nor leads nor acknowledges until
 	// it is repaired or replaced. What to do next is StoppedRemedy.
 	TakeOut
@@ -62,6 +65,31 @@ func (d Damage) StoppedRemedy() Remedy {
 		return Renew
 	}
 	return Repair
+}
+
+// TrimmedElsewhere are entries that cannot be read here, in a full segment of a
+// replica that runs, and that all others have trimmed.
+type TrimmedElsewhere struct {
+	Last     uint64 // the index of the last of them
+	Applied  uint64 // by this replica
+	Start    uint64 // the first index that this replica's own trims have left
+	Recycled bool   // Recycle was done with this Start or a later one
+}
+
+// Remedy is KeepServing, Recycle or TakeOut. A replica that has applied these entries
+// applies the trim that the others have applied, too, and recycles the segment. But
+// segments begin elsewhere on each replica: one that holds entries behind that trim,
+// too, stays. Taken out, the replica goes on behind the trim, or is replaced.
+func (e TrimmedElsewhere) Remedy() Remedy {
+	switch {
+	case e.Applied < e.Last:
+		return TakeOut // it has to apply what nobody has
+	case e.Start <= e.Last:
+		return KeepServing
+	case !e.Recycled:
+		return Recycle
+	}
+	return TakeOut
 }
 
 // Beginning is where a replica's log begins: its first index, and the term of the

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
@@ -36,7 +37,8 @@ type replicaRepair struct {
 // means that it cannot be repaired while the log runs, or that ctx has ended.
 func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
 	patience := time.Now().Add(unsettledTime)
-	var trimmed time.Time // since when nobody else has what is missing
+	var gone trimmedElsewhere
+	recycled := false
 	for wait := repairPause; ; wait = min(2*wait, repairPauseTo) {
 		report, err = m.try(ctx)
 		switch {
@@ -49,15 +51,15 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 				return report, err
 			}
 			wait = repairPause
-		case errors.Is(err, errTrimmedElsewhere):
-			// The trim of this replica removes the segment, unless the entries that it
-			// has to apply before are in it.
-			if trimmed.IsZero() {
-				trimmed = time.Now()
-			} else if time.Since(trimmed) > trimmedTime {
+		case errors.As(err, &gone):
+			switch remedy := m.trimRemedy(ctx, gone.last, recycled); remedy {
+			case cluster.TakeOut:
 				return report, err
+			case cluster.Recycle:
+				recycled = true
+				wait = 0
 			}
-			wait = repairPause
+			m.close() // the next try sees whether the segment has left
 		case errors.Is(err, errMissing):
 		default:
 			m.report("%v; trying again. First seen: %v", err, m.cause)
@@ -66,6 +68,26 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 		}
 		pause(ctx, wait)
 	}
+}
+
+// trimRemedy is what to do about entries up to last, which all others have trimmed. What
+// it says to recycle is recycled.
+func (m *replicaRepair) trimRemedy(ctx context.Context, last uint64, recycled bool) cluster.Remedy {
+	applied, err := m.host.replica.Final(ctx)
+	if err != nil {
+		return cluster.KeepServing // the replica has ended
+	}
+	start, err := m.host.replica.StartIndex()
+	if err != nil {
+		start = 0 // it lies where nothing can be read, and moves with the trim
+	}
+	remedy := cluster.TrimmedElsewhere{Last: last, Applied: applied, Start: start, Recycled: recycled}.Remedy()
+	for more := remedy == cluster.Recycle; more; {
+		if more, err = m.host.log.Recycle(start); err != nil {
+			m.repairer.logger.Warn("what was trimmed could not be removed", "log", m.host.name, "error", err)
+		}
+	}
+	return remedy
 }
 
 // stop ends the repair and returns when the files are released.
@@ -215,10 +237,11 @@ const repairAtOnce = 8
 // still missing.
 const repairWants = 32
 
-var (
-	// errMissing: no node that answers has what is missing.
-	errMissing = errors.New("something is missing")
-	// errTrimmedElsewhere: all others have trimmed what is missing. A replica that
-	// runs drops it by its own trim; one that does not has to skip it.
-	errTrimmedElsewhere = errors.New("all other nodes have trimmed what is missing")
-)
+// errMissing: no node that answers has what is missing.
+var errMissing = errors.New("something is missing")
+
+// trimmedElsewhere: all others have trimmed what is missing, which ends with the entry
+// last. A replica that does not run skips it.
+type trimmedElsewhere struct{ last uint64 }
+
+func (trimmedElsewhere) Error() string { return "all other nodes have trimmed what is missing" }

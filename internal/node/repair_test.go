@@ -310,6 +310,38 @@ func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 	require.NoError(t, n.Close(t.Context()))
 }
 
+// The segments of one node are larger than those of the others. So its trim does not
+// remove a damaged one of which the others have trimmed what is damaged, and it would
+// wait for them for ever.
+func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
+	c := several(t, 200, func(o *Options) {
+		if o.Name == "c" {
+			o.SegmentBytes = 256 << 10
+		}
+	})
+	before, dir := c.replicaOf("c", "orders")
+	c.flip(dir, 50)
+	_, _, err := c.nodes[c.leader("orders")].Trim(t.Context(), anyone, "orders", 100, false)
+	require.NoError(t, err)
+	c.eventually("the others have recycled what is damaged", func() bool {
+		return c.nodes["a"].logs.named("orders").log.StartOffset() > 60 && c.nodes["b"].logs.named("orders").log.StartOffset() > 60
+	})
+	h := c.nodes["c"].logs.named("orders")
+	require.LessOrEqual(t, h.log.StartOffset(), record.Offset(50))
+	require.NoError(t, h.log.(scrubbed).Scrub(nil, h.found))
+	c.eventually("c goes on behind it", func() bool {
+		now := c.nodes["c"].logs.named("orders")
+		return now != h && now.problem() == nil && now.log.StartOffset() > 50
+	})
+	after, _ := c.replicaOf("c", "orders")
+	require.Equal(t, before, after, "it has forgotten nothing")
+	c.append("orders", long(200, 201)...)
+	c.healthy()
+	texts, err := c.values("c", "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 100}})
+	require.NoError(t, err)
+	require.Equal(t, long(100, 201), texts)
+}
+
 func TestAScrubReplacesTheOnlySnapshotOfALog(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, ScrubRate: 100 << 20, Logger: slog.New(slog.DiscardHandler)}

@@ -45,10 +45,6 @@ const repairsMost = 1024
 // unsettledTime is how long a repair waits for entries to be known as committed.
 const unsettledTime = 2 * time.Second
 
-// trimmedTime is how long a repair waits for this replica's own trim of what the
-// others have trimmed.
-const trimmedTime = 10 * time.Second
-
 // damagedSegmentOf returns the segment that an error of reading a log names, if
 // it may be repaired while the log runs.
 func damagedSegmentOf(cause error) (file string, ok bool) {

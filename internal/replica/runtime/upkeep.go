@@ -95,21 +95,39 @@ func (u *upkeep) recycleStep() (more bool, err error) {
 	if err != nil || start <= u.log.StartOffset() {
 		return false, nil // a replica that has ended recycles nothing
 	}
-	cursor, err := u.log.NewCursor(start)
+	below, err := u.startIndex()
 	if err != nil {
 		return false, err
+	}
+	return u.log.Recycle(below)
+}
+
+// startIndex is the index of the first entry that the trims of the log have left.
+func (u *upkeep) startIndex() (uint64, error) {
+	start, _, err := u.tail.Bounds()
+	if err != nil {
+		return 0, err
+	}
+	if start <= u.log.StartOffset() {
+		return u.log.FirstIndex(), nil
+	}
+	cursor, err := u.log.NewCursor(start)
+	if err != nil {
+		return 0, err
 	}
 	defer cursor.Close()
 	frames, err := cursor.Next(start+1, 1)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	below := u.log.LastIndex()
-	if len(frames) > 0 {
-		below = frames[0].Index
+	if len(frames) == 0 {
+		return u.log.LastIndex(), nil
 	}
-	return u.log.Recycle(below)
+	return frames[0].Index, nil
 }
+
+// StartIndex is the index of the first entry that the trims applied here have left.
+func (r *Replica) StartIndex() (uint64, error) { return r.upkeep.startIndex() }
 
 // run works until nothing is left. After quit it only saves the snapshots that
 // wait.
