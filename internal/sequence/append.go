@@ -6,12 +6,15 @@ import (
 	"strandline.dev/internal/record"
 )
 
+// appends decides the requests of producers.
+type appends struct{ *pipeline }
+
 // Append decides a request. The order of the checks is fixed: duplicates and
 // the order within the session first, then the writer term, then the expected
 // end, then limits; only then are offsets given. A request whose leading
 // batches are in the log already is decided on the rest, and whatever speaks
 // against one batch of the rest refuses all of it.
-func (s *Sequencer) Append(a *Append) Answer {
+func (s appends) Append(a *Append) Answer {
 	s.memory.reclaim()
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
@@ -73,7 +76,7 @@ type placement struct {
 // place finds where a request stands in its session: which leading batches are
 // duplicates, whose places it adds to the answer, and whether the log may take
 // the rest now.
-func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal) {
+func (s appends) place(a *Append, answer *Answer) (placement, *record.Refusal) {
 	p := placement{batches: a.Batches, first: a.First}
 	if a.Session == 0 {
 		return p, nil
@@ -121,7 +124,7 @@ func (s *Sequencer) place(a *Append, answer *Answer) (placement, *record.Refusal
 
 // skipDuplicates takes the records below next, which are in the log or in
 // number, out of the placement.
-func (s *Sequencer) skipDuplicates(a *Append, p *placement, next record.Sequence, answer *Answer) *record.Refusal {
+func (s appends) skipDuplicates(a *Append, p *placement, next record.Sequence, answer *Answer) *record.Refusal {
 	count := min(uint64(next-p.first), uint64(a.Records))
 	if !s.locate(answer, a.Session, a.Epoch, p.first, uint32(count)) {
 		return record.Refuse(record.OutcomeForgotten,
@@ -162,7 +165,7 @@ func unwrap(next, n record.Sequence) record.Sequence {
 }
 
 // admit checks what does not depend on the session's order.
-func (s *Sequencer) admit(a *Append, p *placement) *record.Refusal {
+func (s appends) admit(a *Append, p *placement) *record.Refusal {
 	if a.WriterTerm != 0 && a.WriterTerm != s.log.writerTerm {
 		if a.WriterTerm > s.log.writerTerm {
 			return record.Refuse(record.Invalid, "writer term %d was never granted, the newest is %d", a.WriterTerm, s.log.writerTerm)
@@ -210,7 +213,7 @@ func tooManySessions() *record.Refusal {
 func encodedBytes(a *Append) int { return a.Bytes + len(a.Batches)*batchMetaBytes }
 
 // accept gives the rest of the request its offsets and puts it into proposals.
-func (s *Sequencer) accept(a *Append, p *placement, answer *Answer) {
+func (s appends) accept(a *Append, p *placement, answer *Answer) {
 	meta := record.BatchMeta{Epoch: a.Epoch, Session: a.Session, LowWater: a.LowWater, WriterTerm: a.WriterTerm}
 	if a.Session == 0 {
 		meta.Epoch, meta.LowWater = 0, 0
@@ -240,7 +243,7 @@ func (s *Sequencer) accept(a *Append, p *placement, answer *Answer) {
 
 // advance moves the session of a batch over it. The session stands at st if
 // nothing of it is in flight.
-func (s *Sequencer) advance(st standing, m *record.BatchMeta) {
+func (s appends) advance(st standing, m *record.BatchMeta) {
 	c := s.change(s.open, m.Session, st)
 	if m.Epoch > c.view.epoch {
 		c.beginEpoch(m.Epoch)
@@ -250,11 +253,4 @@ func (s *Sequencer) advance(st standing, m *record.BatchMeta) {
 		s.log.sessions++
 	}
 	c.take(m.Count, s.log.end, s.open.number)
-}
-
-// openFor makes the open proposal one that the given bytes and records fit in.
-func (s *Sequencer) openFor(bytes, records int) {
-	if s.open == nil || !s.open.fits(bytes, records) {
-		s.open = s.begin(record.EntryBatches)
-	}
 }

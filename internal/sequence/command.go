@@ -4,10 +4,13 @@ import (
 	"strandline.dev/internal/record"
 )
 
+// commands decides the changes of a log that are not records.
+type commands struct{ *pipeline }
+
 // Command decides a change of the log that is not a record. An accepted one is
 // a proposal of its own, in order with the appends around it. One that would
 // change nothing is accepted as a duplicate, without an entry.
-func (s *Sequencer) Command(c record.Command) Answer {
+func (s commands) Command(c record.Command) Answer {
 	s.memory.reclaim()
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
@@ -38,18 +41,7 @@ func (s *Sequencer) Command(c record.Command) Answer {
 	return s.refuse(record.Refuse(record.Unsupported, "command %d", c.Kind))
 }
 
-// propose makes c a proposal.
-func (s *Sequencer) propose(c record.Command) *proposal {
-	s.open = nil
-	d := s.begin(record.EntryCommand)
-	d.buffer = record.AppendCommand(d.buffer, c)
-	return d
-}
-
-// settled answers a command that finds its work done, perhaps in flight.
-func (s *Sequencer) settled() Answer { return Answer{Duplicate: true, RestsOn: s.newest()} }
-
-func (s *Sequencer) openSession(c record.Command) Answer {
+func (s commands) openSession(c record.Command) Answer {
 	switch st, known := s.session(c.Session); {
 	case c.Session == 0 || c.Lease == 0:
 		return s.refuse(record.Refuse(record.Invalid, "session %d with a lease of %d ms", c.Session, c.Lease))
@@ -74,7 +66,7 @@ func (s *Sequencer) openSession(c record.Command) Answer {
 	return Answer{RestsOn: d.number}
 }
 
-func (s *Sequencer) endSession(c record.Command) Answer {
+func (s commands) endSession(c record.Command) Answer {
 	st, known := s.session(c.Session)
 	if !known {
 		return s.refuse(sessionNotFound(c.Session))
@@ -89,7 +81,7 @@ func (s *Sequencer) endSession(c record.Command) Answer {
 }
 
 // forgetSession forgets a session that has ended, unless something of it is in flight.
-func (s *Sequencer) forgetSession(c record.Command) Answer {
+func (s commands) forgetSession(c record.Command) Answer {
 	st, known := s.session(c.Session)
 	if !known || st.open || s.views[c.Session] != nil {
 		return s.settled()
@@ -100,7 +92,7 @@ func (s *Sequencer) forgetSession(c record.Command) Answer {
 	return Answer{RestsOn: d.number}
 }
 
-func (s *Sequencer) endEpoch(c record.Command) Answer {
+func (s commands) endEpoch(c record.Command) Answer {
 	st, known := s.session(c.Session)
 	switch {
 	case !known:
@@ -118,7 +110,7 @@ func (s *Sequencer) endEpoch(c record.Command) Answer {
 }
 
 // acquireWriter grants the term asked for, or with 0 the next one.
-func (s *Sequencer) acquireWriter(c record.Command) Answer {
+func (s commands) acquireWriter(c record.Command) Answer {
 	term := c.WriterTerm
 	if term == 0 {
 		term = s.log.writerTerm + 1
@@ -133,7 +125,7 @@ func (s *Sequencer) acquireWriter(c record.Command) Answer {
 	return Answer{RestsOn: d.number, WriterTerm: term, Start: s.log.start, End: s.log.end}
 }
 
-func (s *Sequencer) trim(c record.Command) Answer {
+func (s commands) trim(c record.Command) Answer {
 	forward := c.Flags&record.FlagFastForward != 0
 	switch {
 	case c.Offset < 0 || c.Offset > MaxFastForward:
@@ -154,7 +146,7 @@ func (s *Sequencer) trim(c record.Command) Answer {
 	return Answer{RestsOn: d.number, Start: s.log.start, End: s.log.end}
 }
 
-func (s *Sequencer) sealLog(c record.Command) Answer {
+func (s commands) sealLog(c record.Command) Answer {
 	if s.log.sealed {
 		return s.settled()
 	}
@@ -163,7 +155,7 @@ func (s *Sequencer) sealLog(c record.Command) Answer {
 	return Answer{RestsOn: d.number, Start: s.log.start, End: s.log.end}
 }
 
-func (s *Sequencer) configure(c record.Command) Answer {
+func (s commands) configure(c record.Command) Answer {
 	if len(c.Text) > MaxConfigBytes {
 		r := record.Refuse(record.TooLarge, "configuration of %d bytes, the limit is %d", len(c.Text), MaxConfigBytes)
 		r.Limit = MaxConfigBytes
@@ -172,7 +164,7 @@ func (s *Sequencer) configure(c record.Command) Answer {
 	return Answer{RestsOn: s.propose(record.Command{Kind: c.Kind, Text: c.Text}).number}
 }
 
-func (s *Sequencer) fence(c record.Command) Answer {
+func (s commands) fence(c record.Command) Answer {
 	on := c.Flags&record.FlagFenced != 0
 	if s.log.fenced == on {
 		return s.settled()

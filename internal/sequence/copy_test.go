@@ -90,7 +90,7 @@ func TestACopyIsEncodedBesideTheTable(t *testing.T) {
 			}
 		})
 	}
-	require.Greater(t, w.s.table.Spans(), 8*3*chunkSpans)
+	require.Greater(t, w.s.table.sessions.spans, 8*3*chunkSpans)
 }
 
 // bigTable has many sessions of 8 spans each.
@@ -103,9 +103,9 @@ func bigTable(t testing.TB, spans int) *Table {
 			s.next += record.Sequence(i) // a gap: what is between is forgotten
 			s.take(1, record.Offset(id*100+2*i))
 		}
-		table.spans += s.remember
+		table.sessions.spans += s.remember
 	}
-	require.Equal(t, spans, table.Spans())
+	require.Equal(t, spans, table.sessions.spans)
 	return table
 }
 

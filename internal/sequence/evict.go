@@ -22,7 +22,7 @@ type eviction struct {
 
 // silent returns sessions to end though their leases have not run out, most at the
 // most.
-func (s *Sequencer) silent(most int) []record.SessionID {
+func (s expiry) silent(most int) []record.SessionID {
 	l, e := &s.leases, &s.leases.eviction
 	if s.log.sessions <= evictAbove && s.left == MemoryAmple {
 		*e = eviction{next: e.next}
@@ -46,7 +46,7 @@ func (s *Sequencer) silent(most int) []record.SessionID {
 	return ended
 }
 
-func (s *Sequencer) longestSilent(most int) []*lease {
+func (s expiry) longestSilent(most int) []*lease {
 	var found []*lease
 	for _, one := range s.leases.byID {
 		if s.evictable(one) {
@@ -59,7 +59,7 @@ func (s *Sequencer) longestSilent(most int) []*lease {
 	return found[:min(len(found), most)]
 }
 
-func (s *Sequencer) evictable(l *lease) bool {
+func (s expiry) evictable(l *lease) bool {
 	if s.leases.byID[l.id] != l || s.leases.elapsed-l.renewed < EvictSilentMs {
 		return false
 	}
@@ -68,6 +68,25 @@ func (s *Sequencer) evictable(l *lease) bool {
 }
 
 // inTheWay reports whether a session that has a lease is to make room for others.
-func (s *Sequencer) inTheWay(l *lease) bool {
+func (s expiry) inTheWay(l *lease) bool {
 	return (s.log.sessions > evictAbove || s.left != MemoryAmple) && s.evictable(l)
+}
+
+// Forgettable returns sessions for each of which ForgetSession is due at unixMs, some
+// hundreds at most, in the order of their ends.
+func (s expiry) Forgettable(unixMs int64) []record.SessionID {
+	if !s.leading || s.left == MemoryAmple {
+		return nil
+	}
+	var due []record.SessionID
+	s.table.sessions.ended.Scan(func(_ uint64, id record.SessionID) bool {
+		if s.table.sessions.get(id).endedAt > unixMs-EvictSilentMs {
+			return false
+		}
+		if s.views[id] == nil {
+			due = append(due, id)
+		}
+		return len(due) < maxExpiredAtOnce
+	})
+	return due
 }

@@ -48,7 +48,7 @@ func (t *Table) Fold(data []byte, crc uint32) error {
 		return &FoldError{First: e.First, Detail: detail}
 	}
 	t.chain = record.NextChain(t.chain, crc)
-	t.forgetEnded()
+	t.sessions.forgetEnded(t.time)
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (t *Table) foldBatches(e record.Entry) string {
 		m := e.Meta(i)
 		batch := record.Batch(body[:m.Size])
 		body = body[m.Size:]
-		if detail := t.faultOfBatch(m, batch); detail != "" {
+		if detail := t.log.faultOfBatch(m, batch); detail != "" {
 			return fmt.Sprintf("batch %d: %s", i, detail)
 		}
 		if m.Session != 0 {
@@ -93,24 +93,6 @@ func (t *Table) foldBatches(e record.Entry) string {
 			}
 		}
 		t.log.end += record.Offset(m.Count)
-	}
-	return ""
-}
-
-func (t *Table) faultOfBatch(m record.BatchMeta, b record.Batch) string {
-	switch {
-	case len(b) < record.BatchHeaderSize:
-		return fmt.Sprintf("%d bytes", len(b))
-	case m.Count == 0 || int64(b.Count()) != int64(m.Count):
-		return fmt.Sprintf("%d records, the metadata claims %d", b.Count(), m.Count)
-	case b.BaseOffset() != t.log.end:
-		return fmt.Sprintf("base offset %d, expected %d", b.BaseOffset(), t.log.end)
-	case m.WriterTerm != 0 && m.WriterTerm != t.log.writerTerm:
-		return fmt.Sprintf("writer term %d, the log has %d", m.WriterTerm, t.log.writerTerm)
-	case m.WriterTerm == 0 && t.log.shut():
-		return fmt.Sprintf("no writer term, in a fenced log that has granted %d", t.log.writerTerm)
-	case m.Flags&^record.MetaImplicit != 0:
-		return fmt.Sprintf("unknown flags %#x", m.Flags)
 	}
 	return ""
 }
@@ -145,11 +127,11 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 	}
 	s.take(m.Count, t.log.end)
 	s.raiseLowWater(m.LowWater)
-	t.spans += s.remember - spans
-	t.lives += len(s.past) - lives
-	for s.remember > s.maxSpans() || t.spans > MaxSpans && s.remember > MinSpansPerSession {
+	t.sessions.spans += s.remember - spans
+	t.sessions.lives += len(s.past) - lives
+	for s.remember > s.maxSpans() || t.sessions.spans > MaxSpans && s.remember > MinSpansPerSession {
 		s.forgetOldest()
-		t.spans--
+		t.sessions.spans--
 	}
 	return s, ""
 }
@@ -177,22 +159,22 @@ func (t *Table) foldCommand(e record.Entry) string {
 		if s == nil || s.open {
 			return fmt.Sprintf("session %d has not ended", c.Session)
 		}
-		t.forget(s)
+		t.sessions.forget(s)
 	case record.EndEpoch:
 		if s == nil || !s.open || c.Epoch < s.epoch || c.Epoch+1 == 0 {
 			return fmt.Sprintf("epoch %d of session %d cannot end", c.Epoch, c.Session)
 		}
 		spans, lives := s.remember, len(s.past)
 		s.beginEpoch(c.Epoch + 1)
-		t.spans += s.remember - spans
-		t.lives += len(s.past) - lives
+		t.sessions.spans += s.remember - spans
+		t.sessions.lives += len(s.past) - lives
 	case record.AcquireWriter:
 		if c.WriterTerm <= t.log.writerTerm {
 			return fmt.Sprintf("writer term %d, the log has %d", c.WriterTerm, t.log.writerTerm)
 		}
 		t.log.writerTerm = c.WriterTerm
 	case record.Trim:
-		return t.foldTrim(c)
+		return t.log.trim(c)
 	case record.Seal:
 		t.log.sealed = true
 	case record.Configure:
@@ -206,43 +188,9 @@ func (t *Table) foldCommand(e record.Entry) string {
 	return ""
 }
 
-func (t *Table) foldTrim(c record.Command) string {
-	if c.Flags&^record.FlagFastForward != 0 {
-		return fmt.Sprintf("trim with unknown flags %#x", c.Flags)
-	}
-	target := c.Offset
-	if target > t.log.end {
-		if c.Flags&record.FlagFastForward == 0 {
-			target = t.log.end
-		} else if target > MaxFastForward || t.log.sealed {
-			return fmt.Sprintf("fast-forward to %d", target)
-		}
-		t.log.end = target
-	}
-	t.log.start = max(t.log.start, target)
-	return ""
-}
-
 func (t *Table) openSession(id record.SessionID, lease uint32, implicit bool) *session {
 	s := &session{id: id, lease: lease, standing: standing{open: true, implicit: implicit}}
 	t.sessions.add(s)
 	t.log.sessions++
 	return s
-}
-
-// forgetEnded forgets sessions that ended too long ago. The time is that of
-// entries, so all replicas forget at the same entry.
-func (t *Table) forgetEnded() {
-	for s := t.sessions.oldestEnded(); s != nil; s = t.sessions.oldestEnded() {
-		if t.EndedSessions() <= MaxEndedSessions && t.time-s.endedAt < EndedRetentionMs {
-			return
-		}
-		t.forget(s)
-	}
-}
-
-func (t *Table) forget(s *session) {
-	t.sessions.forget(s)
-	t.spans -= s.remember
-	t.lives -= len(s.past)
 }

@@ -6,6 +6,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
+// expiry ends sessions without being asked to.
+type expiry struct{ commands }
+
 // leases tell which sessions have been silent for too long. They count the
 // time of one leader, tick by tick, and are neither replicated nor
 // undone: what ends a session is the ExpireSession command that follows.
@@ -67,7 +70,7 @@ func (l *leases) step(now int64) int64 {
 
 // Tick moves the time of leases to now, a monotonic time in ms. It is meant to
 // be called every TickMs.
-func (s *Sequencer) Tick(now int64) {
+func (s expiry) Tick(now int64) {
 	s.leases.elapsed += s.leases.step(now)
 	s.leases.last = max(s.leases.last, now)
 	if !s.memory.used {
@@ -78,7 +81,7 @@ func (s *Sequencer) Tick(now int64) {
 
 // KeepAlive is a session's sign of life; an append is one too, whether it is
 // accepted or not. now is a monotonic time in ms.
-func (s *Sequencer) KeepAlive(id record.SessionID, now int64) Answer {
+func (s expiry) KeepAlive(id record.SessionID, now int64) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}
@@ -100,7 +103,7 @@ func (s *Sequencer) KeepAlive(id record.SessionID, now int64) Answer {
 // Expired returns the sessions whose leases have run out, or that make room for
 // others, and whose end is not in flight, some hundreds at most. For each of them
 // Expire is due; until that is decided, the next call returns it again.
-func (s *Sequencer) Expired() []record.SessionID {
+func (s expiry) Expired() []record.SessionID {
 	var expired []record.SessionID
 	var due []*lease
 	l := &s.leases
@@ -130,7 +133,7 @@ func (s *Sequencer) Expired() []record.SessionID {
 
 // Expire ends a session that Expired has named. If it gave a sign of life since,
 // which was answered, it stays as it is.
-func (s *Sequencer) Expire(id record.SessionID) Answer {
+func (s expiry) Expire(id record.SessionID) Answer {
 	if l := s.leases.byID[id]; s.leading && l != nil && l.renewed+l.length > s.leases.elapsed && !s.inTheWay(l) {
 		return s.settled()
 	}

@@ -1,6 +1,10 @@
 package sequence
 
-import "strandline.dev/internal/record"
+import (
+	"sort"
+
+	"strandline.dev/internal/record"
+)
 
 // view is a session as if everything in flight had committed. It exists while
 // something of the session is in flight; before and after, the table tells the
@@ -61,9 +65,18 @@ func (v *view) began() record.Epoch {
 	return v.epoch
 }
 
-// session tells where a session stands with everything in flight. known is
+// overlay is a log as if everything in flight had committed: its table, and what is
+// in flight changes of it.
+type overlay struct {
+	table      *Table
+	log        logState // after the newest proposal
+	views      map[record.SessionID]*view
+	spareViews []*view // memory that is used again
+}
+
+// session returns where a session stands with everything in flight. known is
 // false if neither the table nor a proposal has it.
-func (s *Sequencer) session(id record.SessionID) (st standing, known bool) {
+func (s *overlay) session(id record.SessionID) (st standing, known bool) {
 	if v := s.views[id]; v != nil {
 		return v.standing, true
 	}
@@ -75,7 +88,7 @@ func (s *Sequencer) session(id record.SessionID) (st standing, known bool) {
 
 // boundary is the first sequence of an epoch that is neither in the log nor in
 // number, for a session that stands at st.
-func (s *Sequencer) boundary(id record.SessionID, st standing, epoch record.Epoch) (next record.Sequence, known bool) {
+func (s *overlay) boundary(id record.SessionID, st standing, epoch record.Epoch) (next record.Sequence, known bool) {
 	switch {
 	case epoch == st.epoch:
 		return st.next, true
@@ -98,7 +111,7 @@ func (s *Sequencer) boundary(id record.SessionID, st standing, epoch record.Epoc
 // locate adds to the answer where records [first, first+count) of an epoch
 // are, in the log or in flight. It is false, and the answer as it was, if one
 // of them is forgotten.
-func (s *Sequencer) locate(answer *Answer, id record.SessionID, epoch record.Epoch, first record.Sequence, count uint32) bool {
+func (s *overlay) locate(answer *Answer, id record.SessionID, epoch record.Epoch, first record.Sequence, count uint32) bool {
 	committed, v := s.table.sessions.get(id), s.views[id]
 	before := *answer
 	for count > 0 {
@@ -127,7 +140,7 @@ func (s *Sequencer) locate(answer *Answer, id record.SessionID, epoch record.Epo
 
 // change begins a change of a session by the proposal d. The session stands at st
 // before it, and the caller sets where it stands after it.
-func (s *Sequencer) change(d *proposal, id record.SessionID, st standing) *change {
+func (s *overlay) change(d *proposal, id record.SessionID, st standing) *change {
 	v := s.views[id]
 	if v == nil {
 		if n := len(s.spareViews); n > 0 {
@@ -170,49 +183,48 @@ func (c *change) take(count uint32, offset record.Offset, number uint64) {
 	c.span = true
 }
 
-// undo takes the newest proposal back: afterwards every decision is as if it had
-// never been.
-func (s *Sequencer) undo(d *proposal) {
-	for i := len(d.changes) - 1; i >= 0; i-- {
-		c := d.changes[i]
-		c.view.standing = c.before
-		if c.span {
-			c.view.spans.popBack()
-		}
-		if c.past {
-			c.view.past.popBack()
-		}
-		s.release(c.view)
-	}
-	s.log = d.before
-	if d.sealed {
-		s.chain, s.time = d.chain, d.time
-	}
-	s.memory.giveBack(d)
-}
-
-// retire takes the oldest proposal out of the overlay when the table has it.
-func (s *Sequencer) retire(d *proposal) {
-	for _, c := range d.changes {
-		if c.span {
-			c.view.spans.popFront()
-		}
-		if c.past {
-			c.view.past.popFront()
-		}
-		if c.turns {
-			s.leases.follow(s.table, c.view.id)
-		}
-		s.release(c.view)
-	}
-	s.memory.giveBack(d)
-}
-
 // release drops one change's hold on a view.
-func (s *Sequencer) release(v *view) {
+func (s *overlay) release(v *view) {
 	v.changes--
 	if v.changes == 0 {
 		delete(s.views, v.id)
 		s.spareViews = append(s.spareViews, v)
 	}
+}
+
+// Resolve returns the outcome of a sequence, in flight too. Everything but
+// Pending rests on committed entries alone.
+func (s *overlay) Resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
+	outcome := s.table.Resolve(id, epoch, sequence)
+	v := s.views[id]
+	if v == nil {
+		return outcome
+	}
+	if s.table.sessions.get(id) == nil && epoch >= v.began() {
+		outcome.State = NotNow // the session itself is in flight
+	}
+	if outcome.State == NotNow && v.find(epoch, sequence) != nil {
+		outcome.State = Pending
+	}
+	return outcome
+}
+
+// Epoch returns the session's newest epoch, counting what is in flight, and 0
+// for a session that is not known.
+func (s *overlay) Epoch(id record.SessionID) record.Epoch {
+	st, _ := s.session(id)
+	return st.epoch
+}
+
+// remembers is how many spans the session of an append remembers above the mark that
+// the append brings.
+func (s *overlay) remembers(a *Append) int {
+	c := s.table.sessions.get(a.Session)
+	switch {
+	case c == nil:
+		return 0
+	case a.Epoch != c.epoch:
+		return c.remember
+	}
+	return c.remember - sort.Search(c.spans.len(), func(i int) bool { return c.spans.at(i).end() > a.LowWater })
 }

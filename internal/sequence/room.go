@@ -15,12 +15,25 @@ const (
 	RoomForTrims
 )
 
+// resources are what a node has left for a log.
+type resources struct {
+	room Room
+	left MemoryLeft
+}
+
 // SetRoom says what the sequencer accepts. Duplicates are answered all the same,
 // and trims are always taken: they make room.
-func (s *Sequencer) SetRoom(r Room) { s.room = r }
+func (s *resources) SetRoom(r Room) { s.room = r }
 
 // Room is what SetRoom said last.
-func (s *Sequencer) Room() Room { return s.room }
+func (s *resources) Room() Room { return s.room }
+
+// SetMemoryLeft says how much memory the node has left for sessions. Duplicates are
+// answered all the same.
+func (s *resources) SetMemoryLeft(left MemoryLeft) { s.left = left }
+
+// MemoryLeft is what SetMemoryLeft said last.
+func (s *resources) MemoryLeft() MemoryLeft { return s.left }
 
 // EntryRoom returns the least room that an entry can be taken with.
 func EntryRoom(data []byte) Room {
@@ -43,11 +56,4 @@ func noRoomForRecords() *record.Refusal {
 
 func noRoomForCommands() *record.Refusal {
 	return record.Refuse(record.Full, "the disk is full, only trims are taken: trim or make room, then try again")
-}
-
-// Epoch returns the session's newest epoch, counting what is in flight, and 0
-// for a session that is not known.
-func (s *Sequencer) Epoch(id record.SessionID) record.Epoch {
-	st, _ := s.session(id)
-	return st.epoch
 }

@@ -221,7 +221,7 @@ func TestPastEpochsAreBounded(t *testing.T) {
 	require.Equal(t, Outcome{State: Committed, Offset: 4, Next: 2, Known: true}, s.Resolve(1, 2, 0))
 	require.Equal(t, Never, s.Resolve(1, 2, 2).State)
 	require.Equal(t, record.StaleEpoch, s.Append(request(t, Append{Session: 1, Epoch: 0})).Refusal.Reason)
-	require.Equal(t, MaxPastEpochs+1, s.table.Spans())
+	require.Equal(t, MaxPastEpochs+1, s.table.sessions.spans)
 }
 
 // A damaged entry, or one in the wrong place, is an error and never guessed at.

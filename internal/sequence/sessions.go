@@ -14,6 +14,8 @@ type sessionSet struct {
 	// ended are those that are not open, by endOrder: the oldest end first.
 	ended btree.Map[uint64, record.SessionID]
 	ends  uint64 // so far
+	spans int    // remembered by all sessions
+	lives int    // past epochs of all sessions
 	// owner marks the sessions that no copy shares.
 	owner *owner
 }
@@ -26,7 +28,7 @@ func newSessionSet() sessionSet { return sessionSet{owner: new(owner)} }
 // copy may be read and changed beside the set by another goroutine.
 func (x *sessionSet) copy() sessionSet {
 	x.owner = new(owner)
-	return sessionSet{byID: *x.byID.Copy(), ended: *x.ended.Copy(), ends: x.ends, owner: new(owner)}
+	return sessionSet{byID: *x.byID.Copy(), ended: *x.ended.Copy(), ends: x.ends, spans: x.spans, lives: x.lives, owner: new(owner)}
 }
 
 // get returns a session to be read, nil if there is none.
@@ -78,4 +80,17 @@ func (x *sessionSet) oldestEnded() *session {
 func (x *sessionSet) forget(s *session) {
 	x.ended.Delete(s.endOrder)
 	x.byID.Delete(s.id)
+	x.spans -= s.remember
+	x.lives -= len(s.past)
+}
+
+// forgetEnded forgets sessions that ended too long ago. The time is that of
+// entries, so all replicas forget at the same entry.
+func (x *sessionSet) forgetEnded(time int64) {
+	for s := x.oldestEnded(); s != nil; s = x.oldestEnded() {
+		if x.ended.Len() <= MaxEndedSessions && time-s.endedAt < EndedRetentionMs {
+			return
+		}
+		x.forget(s)
+	}
 }

@@ -152,10 +152,10 @@ func RestoreTable(data []byte) (*Table, error) {
 	r.expect(t.log.start >= 0 && t.log.start <= t.log.end, "start beyond end")
 	r.expect(flags&^(snapshotSealed|snapshotFenced) == 0, "unknown flags")
 	for i := uint32(0); i < open && r.fault == ""; i++ {
-		t.restoreSession(&r, true)
+		r.session(t, true)
 	}
 	for i := uint32(0); i < ended && r.fault == ""; i++ {
-		t.restoreSession(&r, false)
+		r.session(t, false)
 	}
 	r.expect(len(r.rest) == 0, "bytes behind the end")
 	if r.fault != "" {
@@ -164,8 +164,8 @@ func RestoreTable(data []byte) (*Table, error) {
 	return t, nil
 }
 
-// restoreSession reads a session and proves what Fold and Resolve count on.
-func (t *Table) restoreSession(r *reader, open bool) {
+// session reads a session into a table and proves what Fold and Resolve count on.
+func (r *reader) session(t *Table, open bool) {
 	s := &session{id: record.SessionID(r.u64()), endedAt: int64(r.u64())}
 	flags := r.u32()
 	s.open, s.implicit = open, flags&sessionImplicit != 0
@@ -176,11 +176,11 @@ func (t *Table) restoreSession(r *reader, open bool) {
 	above := uint64(s.knownFrom) // the lowest epoch that may come next
 	for i := range s.past {
 		l := &s.past[i]
-		l.epoch, l.next = t.restoreEpoch(r, s, &l.spans)
+		l.epoch, l.next = r.epoch(t.log.end, s, &l.spans)
 		r.expect(uint64(l.epoch) >= above && l.next > 0, "past epochs out of order")
 		above = uint64(l.epoch) + 1
 	}
-	s.epoch, s.next = t.restoreEpoch(r, s, &s.spans)
+	s.epoch, s.next = r.epoch(t.log.end, s, &s.spans)
 
 	r.expect(flags&^sessionImplicit == 0, "unknown flags of a session")
 	r.expect(uint64(s.epoch) >= above, "current epoch below a past one")
@@ -194,8 +194,8 @@ func (t *Table) restoreSession(r *reader, open bool) {
 		return
 	}
 	t.sessions.add(s)
-	t.spans += s.remember
-	t.lives += len(s.past)
+	t.sessions.spans += s.remember
+	t.sessions.lives += len(s.past)
 	if open {
 		t.log.sessions++
 	} else {
@@ -203,16 +203,16 @@ func (t *Table) restoreSession(r *reader, open bool) {
 	}
 }
 
-func (t *Table) restoreEpoch(r *reader, s *session, spans *spanList) (record.Epoch, record.Sequence) {
+func (r *reader) epoch(end record.Offset, s *session, spans *spanList) (record.Epoch, record.Sequence) {
 	next := record.Sequence(r.u64())
 	epoch := record.Epoch(r.u32())
 	rows := reader{rest: r.take(uint64(r.u32()), spanBytes)}
-	end := record.Sequence(0) // of the span before
+	last := record.Sequence(0) // end of the span before
 	for len(rows.rest) > 0 {
 		p := span{first: record.Sequence(rows.u64()), count: rows.u64(), offset: record.Offset(rows.u64())}
-		r.expect(p.count > 0 && p.first >= end && p.end() > p.first && p.end() <= next, "spans out of order")
-		r.expect(p.offset >= 0 && p.offset <= t.log.end && p.count <= uint64(t.log.end-p.offset), "span beyond the end")
-		end = p.end()
+		r.expect(p.count > 0 && p.first >= last && p.end() > p.first && p.end() <= next, "spans out of order")
+		r.expect(p.offset >= 0 && p.offset <= end && p.count <= uint64(end-p.offset), "span beyond the end")
+		last = p.end()
 		spans.pushBack(p)
 	}
 	s.remember += spans.len()

@@ -1,6 +1,10 @@
 package sequence
 
-import "strandline.dev/internal/record"
+import (
+	"fmt"
+
+	"strandline.dev/internal/record"
+)
 
 // Table is what the committed entries of a log add up to: its range, the
 // newest writer term, the configuration and the sessions. It is a function of
@@ -13,8 +17,6 @@ type Table struct {
 	config []byte
 
 	sessions sessionSet
-	spans    int // remembered by all sessions
-	lives    int // past epochs of all sessions
 }
 
 // logState is what appends and commands change of the log as a whole. The
@@ -53,6 +55,41 @@ func (t *Table) Time() int64 { return t.time }
 // Writer is the newest writer term that was granted, 0 if none was.
 func (t *Table) WriterTerm() record.WriterTerm { return t.log.writerTerm }
 
+func (l *logState) faultOfBatch(m record.BatchMeta, b record.Batch) string {
+	switch {
+	case len(b) < record.BatchHeaderSize:
+		return fmt.Sprintf("%d bytes", len(b))
+	case m.Count == 0 || int64(b.Count()) != int64(m.Count):
+		return fmt.Sprintf("%d records, the metadata claims %d", b.Count(), m.Count)
+	case b.BaseOffset() != l.end:
+		return fmt.Sprintf("base offset %d, expected %d", b.BaseOffset(), l.end)
+	case m.WriterTerm != 0 && m.WriterTerm != l.writerTerm:
+		return fmt.Sprintf("writer term %d, the log has %d", m.WriterTerm, l.writerTerm)
+	case m.WriterTerm == 0 && l.shut():
+		return fmt.Sprintf("no writer term, in a fenced log that has granted %d", l.writerTerm)
+	case m.Flags&^record.MetaImplicit != 0:
+		return fmt.Sprintf("unknown flags %#x", m.Flags)
+	}
+	return ""
+}
+
+func (l *logState) trim(c record.Command) string {
+	if c.Flags&^record.FlagFastForward != 0 {
+		return fmt.Sprintf("trim with unknown flags %#x", c.Flags)
+	}
+	target := c.Offset
+	if target > l.end {
+		if c.Flags&record.FlagFastForward == 0 {
+			target = l.end
+		} else if target > MaxFastForward || l.sealed {
+			return fmt.Sprintf("fast-forward to %d", target)
+		}
+		l.end = target
+	}
+	l.start = max(l.start, target)
+	return ""
+}
+
 // shut reports whether an append without a writer term is refused.
 func (l *logState) shut() bool { return l.fenced && l.writerTerm > 0 }
 
@@ -73,9 +110,6 @@ func (t *Table) OpenSessions() int { return t.log.sessions }
 // EndedSessions counts the sessions that Resolve can still answer for after
 // their end.
 func (t *Table) EndedSessions() int { return t.sessions.ended.Len() }
-
-// Spans counts what is remembered to answer duplicates, see MaxSpans.
-func (t *Table) Spans() int { return t.spans }
 
 // Resolve returns the outcome of a sequence, from committed entries alone. A
 // session that the table does not know has never been, or is forgotten.
@@ -98,4 +132,9 @@ func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record
 	default:
 		return Outcome{State: Never, Next: next, Known: true}
 	}
+}
+
+// Bytes is about what the sessions take in memory.
+func (t *Table) Bytes() int64 {
+	return int64(t.sessions.byID.Len())*bytesOfSession + int64(t.sessions.spans)*bytesOfSpan + int64(t.sessions.lives)*bytesOfLife
 }

@@ -188,14 +188,14 @@ func (s *stage) many(args arguments, q *Sequencer) string {
 	return describe(last)
 }
 
-var commands = map[string]record.CommandKind{
+var commandKinds = map[string]record.CommandKind{
 	"open": record.OpenSession, "close": record.CloseSession, "expire": record.ExpireSession,
 	"end-epoch": record.EndEpoch, "acquire": record.AcquireWriter, "trim": record.Trim,
 	"seal": record.Seal, "configure": record.Configure, "fence": record.Fence,
 }
 
 func (s *stage) command(args arguments) record.Command {
-	kind, known := commands[args.CmdArgs[0].Key]
+	kind, known := commandKinds[args.CmdArgs[0].Key]
 	require.True(s.t, known, "%s: unknown command", args.Pos)
 	c := record.Command{
 		Kind:       kind,
@@ -288,7 +288,7 @@ func showTable(t *Table) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "log [%d,%d) time %d writer %d sealed %v config %q\n",
 		t.Start(), t.End(), t.Time(), t.WriterTerm(), t.Sealed(), t.Config())
-	fmt.Fprintf(&out, "sessions %d open, %d ended; %d spans\n", t.OpenSessions(), t.EndedSessions(), t.Spans())
+	fmt.Fprintf(&out, "sessions %d open, %d ended; %d spans\n", t.OpenSessions(), t.EndedSessions(), t.sessions.spans)
 	for _, id := range t.sessions.byID.Keys() {
 		s := t.sessions.get(id)
 		if t.sessions.byID.Len() > 8 {

@@ -11,7 +11,7 @@ import (
 )
 
 // smallRooms hold no type that is larger than what one reader keeps in mind.
-var smallRooms = []string{"internal/node", "client"}
+var smallRooms = []string{"internal/node", "client", "internal/sequence"}
 
 // publicRooms are for programs of others, who want to find a verb on the type that it
 // is about: what is exported does not count there as a method.
