@@ -11,7 +11,14 @@ import (
 )
 
 // smallRooms hold no type that is larger than what one reader keeps in mind.
-var smallRooms = []string{"internal/node", "client", "internal/sequence"}
+var smallRooms = []string{
+	"client",
+	"internal/node",
+	"internal/segment/format",
+	"internal/segment/store",
+	"internal/sequence",
+	"internal/vfs",
+}
 
 // publicRooms are for programs of others, who want to find a verb on the type that it
 // is about: what is exported does not count there as a method.

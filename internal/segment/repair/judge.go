@@ -57,7 +57,7 @@ func (v *surveyor) readSnapshots(found *store.Files) error {
 		if v.narrowed && usable {
 			break
 		}
-		_, _, size, err := v.dir.ReadSnapshotAt(found.SnapshotPath(v.dir, index), index)
+		_, _, size, err := v.dir.ReadSnapshotAt(found.SnapshotPath(index), index)
 		var corrupt *segment.CorruptError
 		if err != nil && !errors.As(err, &corrupt) {
 			return err

@@ -75,7 +75,7 @@ func (m *Repairer) finish() (Outcome, error) {
 		return r, err
 	}
 	if len(made) > 0 {
-		if err := d.SwapRepairs(found); err != nil {
+		if err := found.SwapRepairs(); err != nil {
 			return r, err
 		}
 	}
@@ -88,7 +88,7 @@ func (m *Repairer) finish() (Outcome, error) {
 		return r, err
 	}
 	if m.skips != nil {
-		if err := d.MoveBegin(m.log.parts[0].ordinal, m.log.inventory.first); err != nil {
+		if err := d.Begin.Move(m.log.parts[0].ordinal, m.log.inventory.first); err != nil {
 			return r, err
 		}
 	}

@@ -104,8 +104,8 @@ func (m *Repairer) start(ctx context.Context, suspect uint64) error {
 	if err != nil {
 		return err
 	}
-	d.AdoptBegin(found)
-	if found, err = d.FinishSwaps(found); err != nil {
+	d.Begin.Adopt(found)
+	if found, err = found.FinishSwaps(); err != nil {
 		return err
 	}
 	for _, name := range found.Temporary {

@@ -94,7 +94,7 @@ func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, s
 		return nil, err
 	}
 	v.report.Unfinished, v.report.Aside = found.Unfinished(), found.Aside
-	if err := v.dir.Foresee(found); err != nil {
+	if err := found.Foresee(); err != nil {
 		return nil, err
 	}
 	if len(found.Segments) == 0 && found.Begin == nil {

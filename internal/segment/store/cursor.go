@@ -15,7 +15,7 @@ import (
 
 // cursor reads chunks that begin and end with whole frames, one pread each.
 type cursor struct {
-	store    *Store
+	reader   *reader
 	from     record.Offset // entries that end at or below it are left out
 	index    uint64        // of the next entry
 	segment  *Segment      // in use; nil: to be looked up by index
@@ -30,16 +30,16 @@ type cursor struct {
 // file that is not in memory.
 const prefetchDistance = 8 << 20
 
-func (s *Store) NewCursor(from record.Offset) (segment.Cursor, error) {
+func (r *reader) NewCursor(from record.Offset) (segment.Cursor, error) {
 	for {
-		if err := s.failed(); err != nil {
+		if err := r.failed(); err != nil {
 			return nil, err
 		}
-		live := s.liveSegments() // before the start is asked for: it begins there or below
-		if start := s.StartOffset(); from < start {
+		live := r.liveSegments() // before the start is asked for: it begins there or below
+		if start := r.StartOffset(); from < start {
 			return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, start, segment.ErrTrimmed)
 		}
-		c, err := s.cursorIn(live, from)
+		c, err := r.cursorIn(live, from)
 		if err == nil {
 			return c, nil
 		}
@@ -51,19 +51,19 @@ func (s *Store) NewCursor(from record.Offset) (segment.Cursor, error) {
 	}
 }
 
-func (s *Store) cursorIn(live []*Segment, from record.Offset) (*cursor, error) {
+func (r *reader) cursorIn(live []*Segment, from record.Offset) (*cursor, error) {
 	before := func(p *format.Point) bool { return p.Offset < from }
-	k, err := s.lastBefore(live, before)
+	k, err := r.lastBefore(live, before)
 	if err != nil {
 		return nil, err
 	}
 	seg := live[k]
-	if err := s.useSegment(seg); err != nil {
+	if err := r.useSegment(seg); err != nil {
 		return nil, err
 	}
-	c := &cursor{store: s, from: from, index: seg.First, segment: seg}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	c := &cursor{reader: r, from: from, index: seg.First, segment: seg}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	if p, ok := seg.index.Below(before); ok && p.Index < seg.end {
 		c.index, c.position = p.Index, p.Position
 	}
@@ -74,7 +74,7 @@ func (c *cursor) Close() {
 	if c.segment != nil {
 		// What can fail here is the removal of a segment that has left the
 		// log. It is tried again by the Recycle after the next Open.
-		_ = c.store.release(c.segment)
+		_ = c.reader.release(c.segment)
 		c.segment = nil
 	}
 }
@@ -122,40 +122,39 @@ type chunk struct {
 // chunk prepares a read of about maxBytes at the cursor; stop is one beyond
 // the last entry of its run. Without ok there is nothing to read yet.
 func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64, ok bool, err error) {
-	s := c.store
+	r := c.reader
 	for {
 		if c.segment == nil {
-			if c.index > s.LastIndex() {
-				return b, 0, false, s.failed()
+			if c.index > r.LastIndex() {
+				return b, 0, false, r.failed()
 			}
-			if c.segment, err = s.use(c.index); err != nil {
+			if c.segment, err = r.use(c.index); err != nil {
 				c.segment = nil
 				return b, 0, false, err
 			}
 			c.position, c.prefetched = 0, 0
 		}
-		s.mu.RLock()
-		seg := c.segment
-		if s.failure != nil {
-			defer s.mu.RUnlock()
-			return b, 0, false, s.failure
+		if err := r.failed(); err != nil {
+			return b, 0, false, err
 		}
+		r.mu.RLock()
+		seg := c.segment
 		end := seg.end
 		if c.index < end {
-			b, stop = s.chunkAt(seg, c.index, c.position, end, int64(maxBytes))
+			b, stop = r.chunkAt(seg, c.index, c.position, end, int64(maxBytes))
 			b.narrow(seg.index, func(p *format.Point) bool { return p.Offset < limit })
 			ahead := seg.index.Runs[len(seg.index.Runs)-1].End
-			s.mu.RUnlock()
+			r.mu.RUnlock()
 			c.prefetch(b, ahead)
 			return b, stop, true, nil
 		}
-		active := seg == s.active
-		s.mu.RUnlock()
+		active := seg == r.active
+		r.mu.RUnlock()
 		if active {
 			return b, 0, false, nil
 		}
 		c.segment = nil
-		if err := s.release(seg); err != nil {
+		if err := r.release(seg); err != nil {
 			return b, 0, false, err
 		}
 	}
@@ -175,16 +174,16 @@ func (c *cursor) prefetch(b chunk, end int64) {
 
 // chunkAt returns the piece of seg in which the entry i is, and the index at
 // which its run ends. The caller holds mu; i is below end.
-func (s *Store) chunkAt(seg *Segment, i uint64, position int64, end uint64, maxBytes int64) (b chunk, stop uint64) {
+func (r *reader) chunkAt(seg *Segment, i uint64, position int64, end uint64, maxBytes int64) (b chunk, stop uint64) {
 	x := seg.index
-	r, stop := x.Run(i)
+	run, stop := x.Run(i)
 	stop = min(stop, end)
 	b = chunk{segment: seg, file: seg.file, salt: seg.header.Salt, begin: position, place: i, reach: stop}
-	if position < r.Begin || position >= r.End {
+	if position < run.Begin || position >= run.End {
 		p, _ := x.Below(func(p *format.Point) bool { return p.Index <= i })
 		b.begin, b.place = p.Position, p.Index
 	}
-	b.end = x.ChunkEnd(r, b.begin, min(max(maxBytes, 1), maxChunk))
+	b.end = x.ChunkEnd(run, b.begin, min(max(maxBytes, 1), maxChunk))
 	return b, stop
 }
 
@@ -270,26 +269,26 @@ func (b *chunk) entries(i, stop uint64, maxBytes int, from, limit record.Offset)
 	return frames, corruptFrame(b.file, b.segment.Path, b.salt, w.Position, b.end, expected, b.reach, w.Bad)
 }
 
-func (s *Store) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, err error) {
-	if err := s.failed(); err != nil {
+func (r *reader) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, err error) {
+	if err := r.failed(); err != nil {
 		return nil, err
 	}
-	if last := s.LastIndex(); lo >= hi || hi > last+1 {
+	if last := r.LastIndex(); lo >= hi || hi > last+1 {
 		return nil, fmt.Errorf("entries [%d, %d), the last is %d: %w", lo, hi, last, segment.ErrUnavailable)
 	}
-	seg, err := s.use(lo)
+	seg, err := r.use(lo)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.release(seg)) }()
-	s.mu.RLock()
+	defer func() { err = errors.Join(err, r.release(seg)) }()
+	r.mu.RLock()
 	if lo >= seg.end {
-		defer s.mu.RUnlock()
+		defer r.mu.RUnlock()
 		return nil, fmt.Errorf("entry %d was truncated: %w", lo, segment.ErrUnavailable)
 	}
-	b, stop := s.chunkAt(seg, lo, 0, min(seg.end, hi), int64(maxBytes))
+	b, stop := r.chunkAt(seg, lo, 0, min(seg.end, hi), int64(maxBytes))
 	b.narrow(seg.index, func(p *format.Point) bool { return p.Index < stop })
-	s.mu.RUnlock()
+	r.mu.RUnlock()
 	if err := b.read(nil); err != nil {
 		return nil, err
 	}

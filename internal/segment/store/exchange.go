@@ -30,10 +30,10 @@ func (s *Store) RepairGroup(path string, settled uint64) (group []Sealed, next S
 	if err := s.failed(); err != nil {
 		return nil, next, err
 	}
-	s.mu.RLock()
+	s.list.mu.RLock()
 	segments := s.segments
 	at := slices.IndexFunc(segments, func(seg *Segment) bool { return seg.Path == path })
-	s.mu.RUnlock()
+	s.list.mu.RUnlock()
 	if at < 0 {
 		if filepath.Dir(path) == s.Path && strings.HasSuffix(path, ".seg") {
 			return nil, next, segment.ErrTrimmed
@@ -72,10 +72,10 @@ func (s *Store) RepairGroup(path string, settled uint64) (group []Sealed, next S
 // seal returns what is known of a segment; ErrNotSealed if it cannot be repaired
 // in an open log.
 func (s *Store) seal(seg *Segment, settled uint64) (g Sealed, err error) {
-	s.mu.RLock()
+	s.list.mu.RLock()
 	live, active := slices.Contains(s.live, seg) && !seg.gone, seg == s.active
 	g = Sealed{Segment: seg, Index: seg.index, End: seg.end, Size: max(seg.Size, seg.filled.Load())}
-	s.mu.RUnlock()
+	s.list.mu.RUnlock()
 	if !live {
 		return g, fmt.Errorf("%s: %w", seg.Path, segment.ErrNotSealed)
 	}
@@ -116,27 +116,14 @@ func (s *Store) Exchange(made []Rebuilt) error {
 	if err := s.failed(); err != nil {
 		return err
 	}
-	var fresh []*Segment
+	fresh, err := s.openRebuilt(made)
 	defer func() {
 		for _, seg := range fresh {
 			_ = s.release(seg) // closes the handle: nothing can fail that was not tried before
 		}
 	}()
-	for _, r := range made {
-		file, err := s.FS.Open(r.Name + vfs.TemporarySuffix)
-		if err != nil {
-			return fmt.Errorf("open segment: %w", err)
-		}
-		seg := &Segment{
-			Ordinal: r.Header.Ordinal, First: r.Header.First, Path: strings.TrimSuffix(r.Name, RepairSuffix) + ".seg",
-			header: r.Header, index: r.Index, terms: r.Index.Terms, footer: true, file: file, users: 1,
-		}
-		seg.unnamed.Store(true)
-		fresh = append(fresh, seg)
-		if seg.Size, err = file.Size(); err != nil {
-			return fmt.Errorf("open segment: %w", err)
-		}
-		seg.filled.Store(seg.Size)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
 	}
 	old, err := s.install(fresh)
 	if err != nil {
@@ -152,7 +139,7 @@ func (s *Store) Exchange(made []Rebuilt) error {
 		if err != nil {
 			return err
 		}
-		return s.SwapRepairs(found)
+		return found.SwapRepairs()
 	}()
 	for _, seg := range old {
 		seg.loading.Unlock()
@@ -166,35 +153,24 @@ func (s *Store) Exchange(made []Rebuilt) error {
 	return nil
 }
 
-// install shows segments instead of those with the same ordinals, which it
-// returns with their loading locked: nobody opens one while names change.
-func (s *Store) install(fresh []*Segment) (old []*Segment, err error) {
-	s.mu.RLock()
-	for _, seg := range fresh {
-		at := int64(seg.Ordinal) - int64(s.segments[0].Ordinal)
-		if at < 0 || at >= int64(len(s.segments)) {
-			err = fmt.Errorf("segment %s left the log: %w", seg.Path, segment.ErrTrimmed)
-			break
+// openRebuilt returns segments that were laid out anew, in use. With an error it returns
+// those it has opened.
+func (l *loader) openRebuilt(made []Rebuilt) (fresh []*Segment, err error) {
+	for _, r := range made {
+		file, err := l.FS.Open(r.Name + vfs.TemporarySuffix)
+		if err != nil {
+			return fresh, err
 		}
-		old = append(old, s.segments[at])
-	}
-	s.mu.RUnlock()
-	if err != nil {
-		return nil, err // nothing else recycles while upkeep is held
-	}
-	for _, seg := range old {
-		seg.loading.Lock()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.segments, s.live = slices.Clone(s.segments), slices.Clone(s.live)
-	for i, seg := range fresh {
-		seg.end = old[i].end
-		s.segments[seg.Ordinal-s.segments[0].Ordinal] = seg
-		if at := slices.Index(s.live, old[i]); at >= 0 {
-			s.live[at] = seg
+		seg := &Segment{
+			Ordinal: r.Header.Ordinal, First: r.Header.First, Path: strings.TrimSuffix(r.Name, RepairSuffix) + ".seg",
+			header: r.Header, index: r.Index, terms: r.Index.Terms, footer: true, file: file, users: 1,
 		}
-		old[i].gone, old[i].removed = true, true
+		seg.unnamed.Store(true)
+		fresh = append(fresh, seg)
+		if seg.Size, err = file.Size(); err != nil {
+			return fresh, err
+		}
+		seg.filled.Store(seg.Size)
 	}
-	return old, nil
+	return fresh, nil
 }

@@ -22,15 +22,15 @@ type ForeignFile struct {
 // segments that are to replace others, .reset and .repair, are orders: they count
 // only with a header of this log that fits to the name. Of two segments with one
 // ordinal at most one was made by this log last.
-func (d *Dir) leaveForeign(found *Files) (err error) {
-	if err := d.chooseBegin(found); err != nil {
+func (f *Files) leaveForeign() (err error) {
+	if err := f.chooseBegin(); err != nil {
 		return err
 	}
 	last := uint64(0)
-	if n := len(found.Segments); n > 0 {
-		last = found.Segments[n-1].Ordinal
+	if n := len(f.Segments); n > 0 {
+		last = f.Segments[n-1].Ordinal
 	}
-	found.resets, err = d.keep(found, found.resets, func(h *format.Header) error {
+	f.resets, err = f.keep(f.resets, func(h *format.Header) error {
 		if h.Ordinal <= last {
 			return fmt.Errorf("it would replace segment %d, which is newer", last)
 		}
@@ -39,7 +39,7 @@ func (d *Dir) leaveForeign(found *Files) (err error) {
 	if err != nil {
 		return err
 	}
-	found.repairs, err = d.keep(found, found.repairs, func(h *format.Header) error {
+	f.repairs, err = f.keep(f.repairs, func(h *format.Header) error {
 		if !h.Rebuilt() {
 			return errors.New("it is not complete")
 		}
@@ -48,10 +48,10 @@ func (d *Dir) leaveForeign(found *Files) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.leaveTwins(found); err != nil {
+	if err := f.leaveTwins(); err != nil {
 		return err
 	}
-	return d.leaveFarAway(found)
+	return f.leaveFarAway()
 }
 
 // maxGap bounds how many segments in a row can be missing on the word of a name
@@ -61,21 +61,21 @@ const maxGap = 1024
 // leaveFarAway leaves out segments whose names say that others are missing in front
 // of them, and whose headers do not say so: somebody gave them that name. Where the
 // header cannot be read the name counts, up to a bound.
-func (d *Dir) leaveFarAway(found *Files) error {
-	for k := len(found.Segments) - 1; k >= 0; k-- {
-		seg, before := found.Segments[k], uint64(0)
+func (f *Files) leaveFarAway() error {
+	for k := len(f.Segments) - 1; k >= 0; k-- {
+		seg, before := f.Segments[k], uint64(0)
 		switch {
 		case k > 0:
-			before = found.Segments[k-1].Ordinal
-		case found.Begin != nil:
-			before = found.Begin.Ordinal
+			before = f.Segments[k-1].Ordinal
+		case f.Begin != nil:
+			before = f.Begin.Ordinal
 		default:
 			continue // the log begins with it
 		}
 		if seg.Ordinal <= before+1 {
 			continue
 		}
-		h, err := d.peek(seg)
+		h, err := f.dir.peek(seg)
 		switch {
 		case err == nil:
 			continue
@@ -84,24 +84,24 @@ func (d *Dir) leaveFarAway(found *Files) error {
 		case h == nil && seg.Ordinal-before <= maxGap:
 			continue
 		}
-		found.Foreign = append(found.Foreign, ForeignFile{seg.Path, err})
-		found.Segments = slices.Delete(found.Segments, k, k+1)
+		f.Foreign = append(f.Foreign, ForeignFile{seg.Path, err})
+		f.Segments = slices.Delete(f.Segments, k, k+1)
 	}
 	return nil
 }
 
 // keep returns those of segments that are of this log and whose header passes
 // check; the others are foreign files.
-func (d *Dir) keep(found *Files, segments []*Segment, check func(*format.Header) error) (kept []*Segment, err error) {
+func (f *Files) keep(segments []*Segment, check func(*format.Header) error) (kept []*Segment, err error) {
 	for _, seg := range segments {
-		h, err := d.peek(seg)
+		h, err := f.dir.peek(seg)
 		if err == nil {
-			err = errors.Join(d.Options.Owner.Mismatch(h.Owner), check(h))
+			err = errors.Join(f.dir.Options.Owner.Mismatch(h.Owner), check(h))
 		} else if !errors.As(err, new(*segment.CorruptError)) {
 			return nil, err
 		}
 		if err != nil {
-			found.Foreign = append(found.Foreign, ForeignFile{seg.Path, err})
+			f.Foreign = append(f.Foreign, ForeignFile{seg.Path, err})
 			continue
 		}
 		kept = append(kept, seg)
@@ -111,18 +111,18 @@ func (d *Dir) keep(found *Files, segments []*Segment, check func(*format.Header)
 
 // leaveTwins keeps one segment of each ordinal: one with a valid header, rather
 // one that was repaired, since a repaired segment took another one's place.
-func (d *Dir) leaveTwins(found *Files) error {
-	for k := 1; k < len(found.Segments); {
-		a, b := found.Segments[k-1], found.Segments[k]
+func (f *Files) leaveTwins() error {
+	for k := 1; k < len(f.Segments); {
+		a, b := f.Segments[k-1], f.Segments[k]
 		if a.Ordinal != b.Ordinal {
 			k++
 			continue
 		}
-		rankA, err := d.rank(a)
+		rankA, err := f.dir.rank(a)
 		if err != nil {
 			return err
 		}
-		rankB, err := d.rank(b)
+		rankB, err := f.dir.rank(b)
 		if err != nil {
 			return err
 		}
@@ -130,8 +130,8 @@ func (d *Dir) leaveTwins(found *Files) error {
 		if rankB > rankA {
 			out, by = k-1, b
 		}
-		found.Foreign = append(found.Foreign, ForeignFile{found.Segments[out].Path, fmt.Errorf("it is not segment %d, which is %s", by.Ordinal, filepath.Base(by.Path))})
-		found.Segments = slices.Delete(found.Segments, out, out+1)
+		f.Foreign = append(f.Foreign, ForeignFile{f.Segments[out].Path, fmt.Errorf("it is not segment %d, which is %s", by.Ordinal, filepath.Base(by.Path))})
+		f.Segments = slices.Delete(f.Segments, out, out+1)
 	}
 	return nil
 }
@@ -164,36 +164,4 @@ func (d *Dir) SetForeignAside(foreign []ForeignFile) error {
 		return nil
 	}
 	return d.SyncDir()
-}
-
-// findOwner makes the owner that the newest readable segment names that of the
-// log, if it is not known whose log this is.
-func (d *Dir) findOwner(found *Files) error {
-	if d.Options.Owner != (segment.Owner{}) {
-		return nil
-	}
-	for _, seg := range slices.Backward(slices.Concat(found.Segments, found.resets)) {
-		h, err := d.peek(seg)
-		if err == nil {
-			d.Options.Owner = h.Owner
-			return nil
-		}
-		if !errors.As(err, new(*segment.CorruptError)) {
-			return err
-		}
-	}
-	return nil
-}
-
-// peek reads the header of a segment file, whoever it belongs to.
-func (d *Dir) peek(seg *Segment) (*format.Header, error) {
-	file, err := d.FS.Open(seg.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open segment: %w", err)
-	}
-	h, err := readHeader(seg, file)
-	if err == nil {
-		err = fits(h, seg)
-	}
-	return h, errors.Join(err, file.Close())
 }

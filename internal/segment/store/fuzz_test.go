@@ -156,7 +156,7 @@ func readAll(t *testing.T, x *format.Index, h *format.Header, content []byte) {
 	seg := &Segment{file: memoryFile{bytes.NewReader(content)}, index: x, header: h, First: h.First, end: x.Next}
 	s := newStore(nil, "", Options{Logger: slog.New(slog.DiscardHandler)})
 	for i := h.First; i < x.Next; {
-		b, stop := s.chunkAt(seg, i, 0, x.Next, 100)
+		b, stop := s.reader.chunkAt(seg, i, 0, x.Next, 100)
 		if err := b.read(nil); err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"strandline.dev/internal/segment"
@@ -12,101 +11,132 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// A log of many segments is opened without looking into them. Headers and
-// indexes are read when they are first asked for; an index is let go with the
-// last user of its segment, since the indexes of a large log are large.
+// loader opens the files of segments for those who use them. A log of many segments
+// is opened without looking into them: headers and indexes are read when they are first
+// asked for; an index is let go with the last user of its segment, since the indexes of
+// a large log are large.
+type loader struct {
+	*Dir
+	*failure
+	*list
+	spares *spares // what has left the log becomes one
+}
 
 // use adds a user to the live segment of entry i, and loads it. The caller
 // releases it.
-func (s *Store) use(i uint64) (*Segment, error) {
-	s.mu.Lock()
-	if s.failure != nil {
-		defer s.mu.Unlock()
-		return nil, s.failure
+func (l *loader) use(i uint64) (*Segment, error) {
+	if err := l.failed(); err != nil {
+		return nil, err
 	}
-	if i < s.live[0].First {
-		defer s.mu.Unlock()
-		return nil, fmt.Errorf("entry %d, the first is %d: %w", i, s.live[0].First, segment.ErrTrimmed)
+	l.mu.Lock()
+	if i < l.live[0].First {
+		defer l.mu.Unlock()
+		return nil, fmt.Errorf("entry %d, the first is %d: %w", i, l.live[0].First, segment.ErrTrimmed)
 	}
-	seg := s.live[s.liveAt(i)]
+	seg := l.live[l.liveAt(i)]
 	seg.users++
-	s.mu.Unlock()
-	return seg, s.loadOrRelease(seg)
+	l.mu.Unlock()
+	return seg, l.loadOrRelease(seg)
 }
 
 // useSegment is use for a segment that was in the log a moment ago.
-func (s *Store) useSegment(seg *Segment) error {
-	s.mu.Lock()
-	if s.failure != nil {
-		defer s.mu.Unlock()
-		return s.failure
+func (l *loader) useSegment(seg *Segment) error {
+	if err := l.failed(); err != nil {
+		return err
 	}
+	l.mu.Lock()
 	if seg.gone {
-		defer s.mu.Unlock()
+		defer l.mu.Unlock()
 		return fmt.Errorf("segment %s left the log: %w", seg.Path, segment.ErrTrimmed)
 	}
 	seg.users++
-	s.mu.Unlock()
-	return s.loadOrRelease(seg)
+	l.mu.Unlock()
+	return l.loadOrRelease(seg)
 }
 
-func (s *Store) loadOrRelease(seg *Segment) error {
-	if err := s.load(seg); err != nil {
-		return errors.Join(err, s.release(seg))
+func (l *loader) loadOrRelease(seg *Segment) error {
+	if err := l.load(seg); err != nil {
+		return errors.Join(err, l.release(seg))
 	}
 	return nil
 }
 
+// release ends one use of seg. The last user closes the file, and removes it
+// if the segment has left the log meanwhile.
+func (l *loader) release(seg *Segment) error {
+	l.mu.Lock()
+	seg.users--
+	if seg.users > 0 {
+		l.mu.Unlock()
+		return nil
+	}
+	file, left := seg.file, seg.gone && !seg.removed
+	seg.file = nil
+	if seg.footer {
+		seg.index = nil
+	}
+	seg.Size = max(seg.Size, seg.filled.Load())
+	l.mu.Unlock()
+	var err error
+	if file != nil {
+		err = file.Close()
+	}
+	if left && l.failed() == nil {
+		err = errors.Join(err, l.spares.retire([]*Segment{seg}))
+	}
+	return err
+}
+
 // load opens the file of a segment in use and reads its index.
-func (s *Store) load(seg *Segment) error {
+func (l *loader) load(seg *Segment) error {
 	seg.loading.Lock()
 	defer seg.loading.Unlock()
-	s.mu.RLock()
+	l.mu.RLock()
 	file, x, replaced := seg.file, seg.index, seg.gone && seg.removed
-	s.mu.RUnlock()
+	l.mu.RUnlock()
 	if file == nil && replaced {
 		return fmt.Errorf("segment %s left the log: %w", seg.Path, segment.ErrTrimmed) // another may have its name
 	}
 	if file == nil {
 		var err error
-		if file, err = s.FS.Open(seg.Path); err != nil {
+		if file, err = l.FS.Open(seg.Path); err != nil {
 			return fmt.Errorf("open segment: %w", err)
 		}
-		s.mu.Lock()
+		l.mu.Lock()
 		seg.file = file
-		s.mu.Unlock()
+		l.mu.Unlock()
 	}
 	if x != nil {
 		return nil
 	}
-	x, fromFooter, err := s.loadIndex(seg, file)
+	x, fromFooter, err := l.loadIndex(seg, file)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
+	l.mu.Lock()
 	if x.Next < seg.end {
-		defer s.mu.Unlock()
+		defer l.mu.Unlock()
 		return &segment.CorruptError{
 			File: seg.Path, Position: seg.Size, FirstIndex: x.Next, LastIndex: seg.end - 1,
 			Detail: fmt.Sprintf("it ends before entry %d, and the next segment begins with %d", x.Next, seg.end),
 		}
 	}
 	seg.index, seg.footer, seg.terms = x, fromFooter, x.Terms
-	s.mu.Unlock()
+	l.mu.Unlock()
 	return nil
 }
 
 // loadIndex reads the index of a segment that is not active. The next segment
 // knows where its footer is, unless it was repaired. If that is damaged, the
 // frames tell the same.
-func (s *Store) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFooter bool, err error) {
-	h, err := s.loadHeader(seg, file)
+func (l *loader) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFooter bool, err error) {
+	h, err := l.loadHeader(seg, file)
 	if err != nil {
 		return nil, false, err
 	}
 	footer, end := h.Footer, h.Footer
 	if footer == 0 {
-		next, err := s.successorHeader(seg)
+		next, err := l.successorHeader(seg)
 		if err != nil {
 			return nil, false, err
 		}
@@ -119,16 +149,16 @@ func (s *Store) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFoo
 		if x, err := ReadFooter(file, h, footer); err == nil {
 			return x, true, nil
 		}
-		s.Options.Logger.Warn("footer is damaged, scanning the segment", "file", seg.Path)
+		l.Options.Logger.Warn("footer is damaged, scanning the segment", "file", seg.Path)
 	}
 	sc, err := scanFile(file, seg.Path, h, end, true)
 	if err != nil {
 		return nil, false, err
 	}
 	if sc.Bad != nil && (footer == 0 || sc.Position < footer) {
-		s.mu.RLock()
+		l.mu.RLock()
 		reach := seg.end
-		s.mu.RUnlock()
+		l.mu.RUnlock()
 		return nil, false, corruptFrame(file, seg.Path, h.Salt, sc.Position, end, sc.index.Next, reach, sc.Bad)
 	}
 	return sc.index, false, nil
@@ -151,17 +181,17 @@ func ReadFooter(file vfs.File, h *format.Header, position int64) (*format.Index,
 
 // successorHeader returns the header of the segment that was begun after seg,
 // live or not.
-func (s *Store) successorHeader(seg *Segment) (*format.Header, error) {
-	s.mu.RLock()
+func (l *loader) successorHeader(seg *Segment) (*format.Header, error) {
+	l.mu.RLock()
 	var next *Segment
-	if k := int64(seg.Ordinal) + 1 - int64(s.segments[0].Ordinal); k >= 0 && k < int64(len(s.segments)) {
-		next = s.segments[k]
+	if k := int64(seg.Ordinal) + 1 - int64(l.segments[0].Ordinal); k >= 0 && k < int64(len(l.segments)) {
+		next = l.segments[k]
 	}
-	s.mu.RUnlock()
+	l.mu.RUnlock()
 	if next == nil {
 		return nil, fmt.Errorf("segment %s left the log: %w", seg.Path, segment.ErrTrimmed)
 	}
-	h, err := s.headerOf(next)
+	h, err := l.headerOf(next)
 	if err != nil {
 		return nil, err
 	}
@@ -172,92 +202,44 @@ func (s *Store) successorHeader(seg *Segment) (*format.Header, error) {
 }
 
 // headerOf returns the header of seg, which stays in memory from then on.
-func (s *Store) headerOf(seg *Segment) (*format.Header, error) {
-	s.mu.Lock()
+func (l *loader) headerOf(seg *Segment) (*format.Header, error) {
+	l.mu.Lock()
 	if h := seg.header; h != nil {
-		defer s.mu.Unlock()
+		defer l.mu.Unlock()
 		return h, nil
 	}
 	if seg.gone {
-		defer s.mu.Unlock()
+		defer l.mu.Unlock()
 		return nil, fmt.Errorf("segment %s left the log: %w", seg.Path, segment.ErrTrimmed)
 	}
 	seg.users++
-	s.mu.Unlock()
-	h, err := s.openHeader(seg)
-	return h, errors.Join(err, s.release(seg))
+	l.mu.Unlock()
+	h, err := l.openHeader(seg)
+	return h, errors.Join(err, l.release(seg))
 }
 
-func (s *Store) openHeader(seg *Segment) (*format.Header, error) {
-	file, err := s.FS.Open(seg.Path)
+func (l *loader) openHeader(seg *Segment) (*format.Header, error) {
+	file, err := l.FS.Open(seg.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
-	h, err := s.loadHeader(seg, file)
+	h, err := l.loadHeader(seg, file)
 	return h, errors.Join(err, file.Close())
 }
 
-func (s *Store) loadHeader(seg *Segment, file vfs.File) (*format.Header, error) {
-	s.mu.RLock()
+func (l *loader) loadHeader(seg *Segment, file vfs.File) (*format.Header, error) {
+	l.mu.RLock()
 	h := seg.header
-	s.mu.RUnlock()
+	l.mu.RUnlock()
 	if h != nil {
 		return h, nil
 	}
-	h, err := s.ReadHeader(seg, file)
+	h, err := l.ReadHeader(seg, file)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	seg.header = h
 	return h, nil
-}
-
-// readHeader reads and checks the header of seg's file, which has to be one of
-// this log.
-func (d *Dir) ReadHeader(seg *Segment, file vfs.File) (*format.Header, error) {
-	h, err := readHeader(seg, file)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Options.Owner.Mismatch(h.Owner); err != nil {
-		return nil, headerCorrupt(seg, err)
-	}
-	if err := fits(h, seg); err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
-// readHeader reads the header of seg's file, whatever log and name it is for.
-func readHeader(seg *Segment, file vfs.File) (*format.Header, error) {
-	b := make([]byte, format.HeaderSize)
-	if n, err := file.ReadAt(b, 0); err == io.EOF {
-		b = b[:n]
-	} else if vfs.Unreadable(err) {
-		return nil, headerCorrupt(seg, err)
-	} else if err != nil {
-		return nil, fmt.Errorf("read segment header: %w", err)
-	}
-	h, err := format.ParseHeader(b)
-	if err != nil {
-		return nil, headerCorrupt(seg, err)
-	}
-	return h, nil
-}
-
-// fits answers a *CorruptError if h is the header of another segment than the
-// file's name says.
-func fits(h *format.Header, seg *Segment) error {
-	if h.Ordinal != seg.Ordinal || h.First != seg.First {
-		return headerCorrupt(seg, fmt.Errorf("header of segment %d from entry %d", h.Ordinal, h.First))
-	}
-	return nil
-}
-
-func headerCorrupt(seg *Segment, reason error) error {
-	return &segment.CorruptError{
-		File: seg.Path, FirstIndex: seg.First, LastIndex: max(seg.end, seg.First+1) - 1, Detail: reason.Error(),
-	}
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -11,17 +10,20 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
+// reader finds entries, and reads them.
+//
 // A lookup asks for the first entry that is not before something: an index,
 // an offset, a time, an amount of payload. All of these rise along the log.
 // The headers tell the segment, the points of its index the stretch of 64 KiB,
 // and the frame headers in there the entry.
+type reader struct{ *loader }
 
 // find returns the place of the first entry for which before is false, or
 // where the next entry will be. before must not be true again once it was
 // false; the position of a place that is not in the entry's segment is 0.
-func (s *Store) find(before func(*format.Point) bool) (format.Point, error) {
+func (r *reader) find(before func(*format.Point) bool) (format.Point, error) {
 	for {
-		place, err := s.findIn(s.liveSegments(), before)
+		place, err := r.findIn(r.liveSegments(), before)
 		if !errors.Is(err, segment.ErrTrimmed) {
 			return place, err
 		}
@@ -29,25 +31,19 @@ func (s *Store) find(before func(*format.Point) bool) (format.Point, error) {
 	}
 }
 
-func (s *Store) liveSegments() []*Segment {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.Clone(s.live)
-}
-
-func (s *Store) findIn(live []*Segment, before func(*format.Point) bool) (format.Point, error) {
-	k, err := s.lastBefore(live, before)
+func (r *reader) findIn(live []*Segment, before func(*format.Point) bool) (format.Point, error) {
+	k, err := r.lastBefore(live, before)
 	if err != nil {
 		return format.Point{}, err
 	}
 	seg := live[k]
-	if err := s.useSegment(seg); err != nil {
+	if err := r.useSegment(seg); err != nil {
 		return format.Point{}, err
 	}
-	place, err := s.findEntry(seg, before)
-	err = errors.Join(err, s.release(seg))
+	place, err := r.findEntry(seg, before)
+	err = errors.Join(err, r.release(seg))
 	if err == nil && k+1 < len(live) && place.Index >= live[k+1].First {
-		h, err := s.headerOf(live[k+1])
+		h, err := r.headerOf(live[k+1])
 		if err != nil {
 			return format.Point{}, err
 		}
@@ -59,11 +55,11 @@ func (s *Store) findIn(live []*Segment, before func(*format.Point) bool) (format
 // lastBefore returns the last of live of which something may be before; 0 if
 // there is none. A segment whose header is damaged is passed over: what lies in
 // others is found all the same.
-func (s *Store) lastBefore(live []*Segment, before func(*format.Point) bool) (int, error) {
+func (r *reader) lastBefore(live []*Segment, before func(*format.Point) bool) (int, error) {
 	found, end := 0, len(live) // found may have something before, end has nothing
 	for from := 0; from < end; {
 		middle := from + (end-from)/2
-		k, h, err := s.nextHeader(live[:end], middle)
+		k, h, err := r.nextHeader(live[:end], middle)
 		if err != nil {
 			return 0, err
 		}
@@ -82,9 +78,9 @@ func (s *Store) lastBefore(live []*Segment, before func(*format.Point) bool) (in
 
 // nextHeader returns the first header from live[k] on that is not damaged, and
 // whose it is; nil if there is none.
-func (s *Store) nextHeader(live []*Segment, k int) (int, *format.Header, error) {
+func (r *reader) nextHeader(live []*Segment, k int) (int, *format.Header, error) {
 	for ; k < len(live); k++ {
-		h, err := s.headerOf(live[k])
+		h, err := r.headerOf(live[k])
 		if err == nil || !damagedFile(err) {
 			return k, h, err
 		}
@@ -93,11 +89,11 @@ func (s *Store) nextHeader(live []*Segment, k int) (int, *format.Header, error) 
 }
 
 // findEntry is find within one segment, which is in use.
-func (s *Store) findEntry(seg *Segment, before func(*format.Point) bool) (format.Point, error) {
-	s.mu.RLock()
+func (r *reader) findEntry(seg *Segment, before func(*format.Point) bool) (format.Point, error) {
+	r.mu.RLock()
 	from, after, limit, ok := seg.index.Bracket(before)
 	file, salt := seg.file, seg.header.Salt
-	s.mu.RUnlock()
+	r.mu.RUnlock()
 	if !ok {
 		return after, nil
 	}
@@ -141,16 +137,16 @@ func seek(file vfs.File, path string, salt uint64, from, after format.Point, lim
 
 // Term is answered from memory, except for entries of segments of before this
 // process.
-func (s *Store) Term(i uint64) (uint64, error) {
-	term, seg, next, err := s.term(i)
+func (r *reader) Term(i uint64) (uint64, error) {
+	term, seg, next, err := r.term(i)
 	if seg != nil {
-		return s.loadTerm(seg, next, i)
+		return r.loadTerm(seg, next, i)
 	}
 	return term, err
 }
 
-func (s *Store) TermInMemory(i uint64) (uint64, error) {
-	term, seg, _, err := s.term(i)
+func (r *reader) TermInMemory(i uint64) (uint64, error) {
+	term, seg, _, err := r.term(i)
 	if seg != nil {
 		return 0, fmt.Errorf("term of entry %d: %w", i, segment.ErrNotInMemory)
 	}
@@ -159,13 +155,14 @@ func (s *Store) TermInMemory(i uint64) (uint64, error) {
 
 // term answers from memory, or returns the segment that the entry is in and the
 // one behind.
-func (s *Store) term(i uint64) (term uint64, seg, next *Segment, err error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	first, active := s.live[0], s.active
+func (r *reader) term(i uint64) (term uint64, seg, next *Segment, err error) {
+	if err := r.failed(); err != nil {
+		return 0, nil, nil, err
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	first, active := r.live[0], r.active
 	switch {
-	case s.failure != nil:
-		return 0, nil, nil, s.failure
 	case i+1 < first.First:
 		return 0, nil, nil, fmt.Errorf("term of entry %d, the first is %d: %w", i, first.First, segment.ErrTrimmed)
 	case i >= active.index.Next:
@@ -173,57 +170,57 @@ func (s *Store) term(i uint64) (term uint64, seg, next *Segment, err error) {
 	case i+1 == first.First:
 		return first.header.TermBefore, nil, nil, nil
 	}
-	k := s.liveAt(i)
-	switch seg := s.live[k]; {
+	k := r.liveAt(i)
+	switch seg := r.live[k]; {
 	case seg == active:
 		return active.index.Term(i), nil, nil, nil
 	case seg.terms != nil:
 		return (&format.Index{Terms: seg.terms}).Term(i), nil, nil, nil
 	default:
-		return 0, seg, s.live[k+1], nil
+		return 0, seg, r.live[k+1], nil
 	}
 }
 
 // loadTerm answers from the headers if the term is the same on both sides of
 // the segment, and else from its index.
-func (s *Store) loadTerm(seg, next *Segment, i uint64) (uint64, error) {
-	h, err := s.headerOf(seg)
+func (r *reader) loadTerm(seg, next *Segment, i uint64) (uint64, error) {
+	h, err := r.headerOf(seg)
 	if err != nil {
 		return 0, err
 	}
-	after, err := s.headerOf(next)
+	after, err := r.headerOf(next)
 	if err != nil {
 		return 0, err
 	}
 	if h.TermBefore == after.TermBefore {
 		return h.TermBefore, nil
 	}
-	if err := s.useSegment(seg); err != nil {
+	if err := r.useSegment(seg); err != nil {
 		return 0, err
 	}
-	s.mu.RLock()
+	r.mu.RLock()
 	term := seg.index.Term(i)
-	s.mu.RUnlock()
-	return term, s.release(seg)
+	r.mu.RUnlock()
+	return term, r.release(seg)
 }
 
-func (s *Store) OffsetAtTime(unixMs int64) (record.Offset, error) {
-	place, err := s.find(func(p *format.Point) bool { return p.Time < unixMs })
+func (r *reader) OffsetAtTime(unixMs int64) (record.Offset, error) {
+	place, err := r.find(func(p *format.Point) bool { return p.Time < unixMs })
 	if err != nil {
 		return 0, fmt.Errorf("look up time %d: %w", unixMs, err)
 	}
 	return place.Offset, nil
 }
 
-func (s *Store) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
-	last, err := s.find(func(p *format.Point) bool { return p.Offset < end })
+func (r *reader) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
+	last, err := r.find(func(p *format.Point) bool { return p.Offset < end })
 	if err != nil {
 		return 0, fmt.Errorf("look up offset %d: %w", end, err)
 	}
 	if last.Bytes < uint64(bytes) {
-		return s.StartOffset(), nil
+		return r.StartOffset(), nil
 	}
-	place, err := s.find(func(p *format.Point) bool { return p.Bytes < last.Bytes-uint64(bytes) })
+	place, err := r.find(func(p *format.Point) bool { return p.Bytes < last.Bytes-uint64(bytes) })
 	if err != nil {
 		return 0, fmt.Errorf("look up %d bytes before offset %d: %w", bytes, end, err)
 	}

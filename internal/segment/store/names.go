@@ -17,6 +17,7 @@ import (
 // either: a spare whose header says that it follows the newest segment is that
 // segment, whatever its name is after a crash.
 type names struct {
+	*Dir
 	mu   sync.Mutex // held over the sync
 	owed bool
 }
@@ -27,18 +28,18 @@ func (n *names) owe() {
 	n.owed = true
 }
 
-// syncNames makes the name of the newest segment durable and reports whether it
+// sync makes the name of the newest segment durable and reports whether it
 // had to.
-func (s *Store) syncNames() (synced bool, err error) {
-	s.names.mu.Lock()
-	defer s.names.mu.Unlock()
-	if !s.names.owed {
+func (n *names) sync() (synced bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.owed {
 		return false, nil
 	}
-	if err := s.SyncDir(); err != nil {
+	if err := n.SyncDir(); err != nil {
 		return false, fmt.Errorf("sync the name of a segment: %w", err)
 	}
-	s.names.owed = false
+	n.owed = false
 	return true, nil
 }
 
@@ -46,18 +47,18 @@ func (s *Store) syncNames() (synced bool, err error) {
 // new name was lost in a crash; nil if there is none. Its name is what it is to
 // be, its path where it is. A recycled file still has the header of its earlier
 // life, with an ordinal below those that are kept; a file of another log is none.
-func (d *Dir) followingSpare(found *Files) (*Segment, error) {
-	if len(found.Segments) == 0 {
+func (f *Files) followingSpare() (*Segment, error) {
+	if len(f.Segments) == 0 {
 		return nil, nil
 	}
-	newest := found.Segments[len(found.Segments)-1].Ordinal
-	for _, info := range found.spares {
-		path := filepath.Join(d.Path, info.Name)
-		h, err := d.peekHeader(path)
+	newest := f.Segments[len(f.Segments)-1].Ordinal
+	for _, info := range f.spares {
+		path := filepath.Join(f.dir.Path, info.Name)
+		h, err := f.dir.peekHeader(path)
 		if err != nil {
 			return nil, err
 		}
-		if h != nil && h.Follows() && h.Ordinal == newest+1 && d.Options.Owner.Mismatch(h.Owner) == nil {
+		if h != nil && h.Follows() && h.Ordinal == newest+1 && f.dir.Options.Owner.Mismatch(h.Owner) == nil {
 			return &Segment{Ordinal: h.Ordinal, First: h.First, Path: path, Size: info.Size, header: h}, nil
 		}
 	}
@@ -85,19 +86,19 @@ func (d *Dir) peekHeader(path string) (*format.Header, error) {
 // adoptBegun gives a segment the name that a crash took from it, and reports
 // whether there was one. The header is written once more: after a failed sync it
 // may be in the page cache only, see settle.
-func (d *Dir) adoptBegun(found *Files) (bool, error) {
-	seg, err := d.followingSpare(found)
+func (f *Files) adoptBegun() (bool, error) {
+	seg, err := f.followingSpare()
 	if err != nil || seg == nil {
 		return false, err
 	}
-	name := filepath.Join(d.Path, SegmentName(seg.Ordinal, seg.First)+".seg")
-	if err := d.renewHeader(seg); err != nil {
+	name := filepath.Join(f.dir.Path, SegmentName(seg.Ordinal, seg.First)+".seg")
+	if err := f.dir.renewHeader(seg); err != nil {
 		return false, fmt.Errorf("name a segment again: %w", err)
 	}
-	if err := d.FS.Rename(seg.Path, name); err != nil {
+	if err := f.dir.FS.Rename(seg.Path, name); err != nil {
 		return false, fmt.Errorf("name a segment again: %w", err)
 	}
-	return true, d.SyncDir()
+	return true, f.dir.SyncDir()
 }
 
 func (d *Dir) renewHeader(seg *Segment) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 
 	"strandline.dev/internal/segment"
 )
@@ -36,7 +35,7 @@ func (s *Store) Recycle(below uint64) (more bool, err error) {
 		return false, fmt.Errorf("recycle below entry %d: %w", below, err)
 	}
 	unused := s.dropFront(drop, oldest.First)
-	err = errors.Join(s.retire(unused), s.dropSnapshots())
+	err = errors.Join(s.spares.retire(unused), s.snapshots.drop())
 	return more && err == nil, err
 }
 
@@ -44,10 +43,10 @@ const recycleStep = 16
 
 // beginAt makes it durable that the first n segments do not count any more.
 func (s *Store) beginAt(n int) error {
-	s.mu.RLock()
+	s.list.mu.RLock()
 	first := s.segments[n]
-	s.mu.RUnlock()
-	if err := s.MoveBegin(first.Ordinal, first.First); err != nil {
+	s.list.mu.RUnlock()
+	if err := s.Begin.Move(first.Ordinal, first.First); err != nil {
 		return err
 	}
 	return s.SyncDir()
@@ -59,16 +58,16 @@ func (s *Store) beginAt(n int) error {
 func (s *Store) front(below uint64) (drop int, oldest *Segment, more bool, err error) {
 	for {
 		drop, more = 0, false
-		s.mu.RLock()
+		s.list.mu.RLock()
 		for n := 1; n < len(s.segments) && s.segments[n-1].end <= below; n++ {
 			if more = drop > 0 && n > recycleStep; more {
 				break
 			}
-			if next := s.liveFrom(s.segments[n].Ordinal); s.hasSnapshot(next.First - 1) {
+			if next := s.liveFrom(s.segments[n].Ordinal); s.snapshots.has(next.First - 1) {
 				drop, oldest = n, next
 			}
 		}
-		s.mu.RUnlock()
+		s.list.mu.RUnlock()
 		if drop == 0 {
 			return 0, nil, false, nil
 		}
@@ -80,134 +79,6 @@ func (s *Store) front(below uint64) (drop int, oldest *Segment, more bool, err e
 			return 0, nil, false, fmt.Errorf("recycle below entry %d: %w", below, err)
 		}
 		s.Options.Logger.Error("snapshot cannot be used, recycling less", "error", err)
-		s.forgetSnapshot(oldest.First - 1)
+		s.snapshots.forget(oldest.First - 1)
 	}
-}
-
-// forgetSnapshot leaves a file that is there, for people to look at.
-func (s *Store) forgetSnapshot(index uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at, found := slices.BinarySearch(s.snapshots, index); found {
-		s.snapshots = slices.Delete(s.snapshots, at, at+1)
-	}
-}
-
-// liveFrom returns the first live segment of an ordinal or above. The caller
-// holds mu.
-func (s *Store) liveFrom(ordinal uint64) *Segment {
-	for _, seg := range s.live {
-		if seg.Ordinal >= ordinal {
-			return seg
-		}
-	}
-	return s.active
-}
-
-// hasSnapshot reports whether there is one of the state after an entry. The
-// caller holds mu.
-func (s *Store) hasSnapshot(index uint64) bool {
-	_, found := slices.BinarySearch(s.snapshots, index)
-	return found
-}
-
-// dropFront takes the first n segments out of the log, so that it begins at the
-// entry first, and returns those that nobody uses. The segment that begins there
-// may be hidden by now: a write truncated its first entry.
-func (s *Store) dropFront(n int, first uint64) (unused []*Segment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, seg := range s.segments[:n] {
-		seg.gone = true
-		if seg.users == 0 {
-			unused = append(unused, seg)
-		}
-	}
-	s.segments = append([]*Segment(nil), s.segments[n:]...)
-	for s.live[0].First < first {
-		s.live = s.live[1:]
-	}
-	return unused
-}
-
-// retire makes spares of the files of segments, or removes them. They are in
-// rising order, and are used by nobody.
-//
-// The directory is synced before a file is used again. Otherwise this could
-// happen: the file is renamed, gets the header of a new segment, the power
-// goes, and the old name is back with the new header behind it.
-//
-// An error leaves files that are no longer part of the log. The next Open
-// removes them.
-func (s *Store) retire(segments []*Segment) error {
-	if len(segments) == 0 {
-		return nil
-	}
-	var recycled []*spare
-	for _, seg := range segments {
-		sp := s.spareOf(seg, len(recycled))
-		var err error
-		if sp != nil {
-			err = s.FS.Rename(seg.Path, sp.path)
-		} else {
-			err = s.FS.Remove(seg.Path)
-		}
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // somebody else removed it: it is not missed
-		case err != nil:
-			return fmt.Errorf("recycle: %w", err)
-		case sp != nil:
-			recycled = append(recycled, sp)
-		}
-	}
-	if err := s.SyncDir(); err != nil {
-		return fmt.Errorf("recycle: %w", err)
-	}
-	s.spares.mu.Lock()
-	defer s.spares.mu.Unlock()
-	for _, sp := range recycled {
-		sp.named = true
-	}
-	s.spares.kept = append(s.spares.kept, recycled...)
-	s.filler.kick() // it opens the next spare
-	return nil
-}
-
-// spareOf returns the spare that seg is to become, beside so many others; nil
-// if there are enough, or the log is too idle to want one.
-func (s *Store) spareOf(seg *Segment, others int) *spare {
-	s.spares.mu.Lock()
-	defer s.spares.mu.Unlock()
-	enough := s.Options.SegmentBytes / 2
-	if s.filler.recent.Load() < enough || seg.Size < enough || len(s.spares.kept)+others >= sparesMax {
-		return nil
-	}
-	return &spare{path: s.sparePath(), filled: seg.Size}
-}
-
-// release ends one use of seg. The last user closes the file, and removes it
-// if the segment has left the log meanwhile.
-func (s *Store) release(seg *Segment) error {
-	s.mu.Lock()
-	seg.users--
-	if seg.users > 0 {
-		s.mu.Unlock()
-		return nil
-	}
-	file, left := seg.file, seg.gone && !seg.removed
-	seg.file = nil
-	if seg.footer {
-		seg.index = nil
-	}
-	seg.Size = max(seg.Size, seg.filled.Load())
-	closed := s.failure != nil
-	s.mu.Unlock()
-	var err error
-	if file != nil {
-		err = file.Close()
-	}
-	if left && !closed {
-		err = errors.Join(err, s.retire([]*Segment{seg}))
-	}
-	return err
 }

@@ -46,10 +46,10 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs segment.HardSt
 	if err := s.SyncDir(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.hard = hs
-	old, snapshots := s.segments, slices.Clone(s.snapshots)
-	s.mu.Unlock()
+	s.setHardState(hs)
+	s.list.mu.RLock()
+	old, kept := s.segments, slices.Clone(s.kept)
+	s.list.mu.RUnlock()
 	active := s.active
 	begun, err := s.begin(&format.Header{
 		Ordinal: active.Ordinal + 1, First: index + 1, TermBefore: term, Start: start,
@@ -63,17 +63,17 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs segment.HardSt
 	unnamed := begun.Path
 	begun.Path = strings.TrimSuffix(unnamed, resetSuffix) + ".seg"
 	begun.unnamed.Store(true)
-	s.mu.Lock()
+	s.list.mu.Lock()
 	for _, seg := range old {
 		seg.gone, seg.removed = true, true
 	}
-	s.segments, s.live, s.snapshots, s.rotten = nil, nil, []uint64{index}, nil
+	s.segments, s.live, s.kept, s.rotten = nil, nil, []uint64{index}, nil
 	s.activate(begun)
-	s.mu.Unlock()
+	s.list.mu.Unlock()
 	if err := s.release(active); err != nil {
 		return err
 	}
-	if err := s.replaceBy(unnamed, begun, old, snapshots); err != nil {
+	if err := s.replaceBy(unnamed, begun, old, kept); err != nil {
 		return err
 	}
 	begun.unnamed.Store(false)
@@ -106,7 +106,7 @@ func (d *Dir) replaceBy(unnamed string, begun *Segment, segments []*Segment, sna
 			return err
 		}
 	}
-	if err := d.MoveBegin(begun.Ordinal, begun.First); err != nil {
+	if err := d.Begin.Move(begun.Ordinal, begun.First); err != nil {
 		return err
 	}
 	if err := d.SyncDir(); err != nil {
@@ -119,17 +119,17 @@ func (d *Dir) replaceBy(unnamed string, begun *Segment, segments []*Segment, sna
 }
 
 // finishReset goes on where a crash interrupted Reset.
-func (d *Dir) finishReset(found *Files) error {
-	begun := found.resets[0]
+func (f *Files) finishReset() error {
+	begun := f.resets[0]
 	unnamed := begun.Path
 	begun.Path = strings.TrimSuffix(unnamed, resetSuffix) + ".seg"
-	err := d.nameSnapshot(begun.First - 1)
+	err := f.dir.nameSnapshot(begun.First - 1)
 	if err == nil {
-		err = d.replaceBy(unnamed, begun, found.Segments, found.Snapshots)
+		err = f.dir.replaceBy(unnamed, begun, f.Segments, f.Snapshots)
 	}
 	if err != nil {
 		return fmt.Errorf("finish reset: %w", err)
 	}
-	d.Options.Logger.Info("finished an interrupted reset", "file", begun.Path)
+	f.dir.Options.Logger.Info("finished an interrupted reset", "file", begun.Path)
 	return nil
 }

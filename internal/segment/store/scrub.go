@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ import (
 // Then they go on behind it. A segment whose end is not known, since the next one's
 // header is lost, is not looked at: a repair lays out both anew. Their error is why they could not go on.
 func (s *Store) Check(damaged func(error)) error {
-	return s.eachSegment(func(*Segment) error { return nil }, damaged)
+	return (&scrubber{s, nil, damaged}).eachSegment(func(*Segment) error { return nil })
 }
 
 // Scrub reads everything that is stored of the log, and compares it with its
@@ -38,37 +39,32 @@ func (s *Store) Check(damaged func(error)) error {
 // pace is called before each read with the number of bytes. Its error ends the
 // scrub.
 func (s *Store) Scrub(pace func(bytes int) error, damaged func(error)) error {
-	err := s.eachSegment(func(seg *Segment) error { return s.scrubSegment(seg, pace) }, damaged)
-	if err == nil {
-		err = s.scrubSnapshots(pace, damaged)
-	}
-	if err == nil {
-		err = s.scrubWatermark()
-	}
-	if err == nil {
-		err = s.scrubBegin()
-	}
-	return err
+	c := &scrubber{s, pace, damaged}
+	return cmp.Or(c.eachSegment(c.segment), c.scrubSnapshots(), c.scrubWatermark(), c.scrubBegin())
+}
+
+// scrubber compares what is stored of a log with its checksums.
+type scrubber struct {
+	*Store
+	pace    func(bytes int) error
+	damaged func(error)
 }
 
 // eachSegment calls visit with each segment, loaded and in use. Those that leave
 // the log meanwhile are left out.
-func (s *Store) eachSegment(visit func(*Segment) error, damaged func(error)) error {
-	s.mu.RLock()
-	segments := slices.Clone(s.segments)
-	s.mu.RUnlock()
-	for _, seg := range segments {
+func (c *scrubber) eachSegment(visit func(*Segment) error) error {
+	for _, seg := range c.all() {
 		if seg.unnamed.Load() {
 			continue // it has just been written
 		}
-		err := s.useSegment(seg)
+		err := c.useSegment(seg)
 		if err == nil {
-			err = errors.Join(visit(seg), s.release(seg))
+			err = errors.Join(visit(seg), c.release(seg))
 		}
 		switch {
-		case err == nil || s.hasLeft(seg):
+		case err == nil || c.hasLeft(seg):
 		case damagedFile(err):
-			damaged(err)
+			c.damaged(err)
 		default:
 			return err
 		}
@@ -76,25 +72,19 @@ func (s *Store) eachSegment(visit func(*Segment) error, damaged func(error)) err
 	return nil
 }
 
-func (s *Store) hasLeft(seg *Segment) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return seg.gone
-}
-
-func (s *Store) scrubSegment(seg *Segment, pace func(int) error) (err error) {
+func (c *scrubber) segment(seg *Segment) (err error) {
 	end := seg.durable.Load() // before it is asked whether it is the newest: it only grows
-	stored, err := s.FS.OpenStored(seg.Path)
+	stored, err := c.FS.OpenStored(seg.Path)
 	if err != nil {
 		return fmt.Errorf("scrub: %w", err)
 	}
-	file := pacedFile{stored, pace}
+	file := pacedFile{stored, c.pace}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	h, err := s.ReadHeader(seg, file)
+	h, err := c.ReadHeader(seg, file)
 	if err != nil {
 		return err
 	}
-	sealed := !s.isActive(seg)
+	sealed := !c.isActive(seg)
 	size := end
 	switch {
 	case !sealed:
@@ -104,16 +94,16 @@ func (s *Store) scrubSegment(seg *Segment, pace func(int) error) (err error) {
 			return fmt.Errorf("scrub %s: %w", seg.Path, err)
 		}
 	default:
-		next, err := s.successorHeader(seg)
+		next, err := c.successorHeader(seg)
 		if err != nil {
 			return err
 		}
 		end, size = next.EndBefore, next.EndBefore
 	}
 	sc, err := scanFile(file, seg.Path, h, size, false)
-	s.mu.RLock()
+	c.list.mu.RLock()
 	reach := seg.end
-	s.mu.RUnlock()
+	c.list.mu.RUnlock()
 	switch {
 	case sealed && vfs.Unreadable(err):
 		return &segment.CorruptError{
@@ -128,87 +118,87 @@ func (s *Store) scrubSegment(seg *Segment, pace func(int) error) (err error) {
 }
 
 // scrubSnapshots sets damaged snapshots aside, unless no other is valid.
-func (s *Store) scrubSnapshots(pace func(int) error, damaged func(error)) error {
-	s.mu.RLock()
-	snapshots, first := slices.Clone(s.snapshots), s.live[0].First
-	s.mu.RUnlock()
+func (c *scrubber) scrubSnapshots() error {
+	c.list.mu.RLock()
+	snapshots, first := slices.Clone(c.kept), c.live[0].First
+	c.list.mu.RUnlock()
 	var rotten []uint64
 	valid := false
 	for _, index := range snapshots {
-		path := s.SnapshotPath(index)
-		b, err := s.readStored(path, pace)
+		path := c.SnapshotPath(index)
+		b, err := c.readStored(path)
 		if err == nil {
-			_, _, err = format.ParseSnapshot(b, s.Options.Owner, index)
+			_, _, err = format.ParseSnapshot(b, c.Options.Owner, index)
 		} else if !vfs.Unreadable(err) && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		s.mu.RLock()
-		kept := s.hasSnapshot(index)
-		s.mu.RUnlock()
+		c.list.mu.RLock()
+		kept := c.snapshots.has(index)
+		c.list.mu.RUnlock()
 		switch {
 		case !kept:
 		case err == nil:
 			valid = valid || index+1 >= first
 		default:
-			s.Options.Logger.Error("a snapshot is damaged; it is set aside once there is another", "file", path, "error", err)
+			c.Options.Logger.Error("a snapshot is damaged; it is set aside once there is another", "file", path, "error", err)
 			rotten = append(rotten, index)
 		}
 	}
 	if len(rotten) == 0 || valid {
-		return s.setSnapshotsAside(rotten)
+		return c.snapshots.setAside(rotten)
 	}
-	s.mu.Lock()
-	s.rotten = rotten
-	s.mu.Unlock()
-	damaged(fmt.Errorf("%s is damaged: %w", s.SnapshotPath(rotten[len(rotten)-1]), segment.ErrNoSnapshot))
+	c.list.mu.Lock()
+	c.rotten = rotten
+	c.list.mu.Unlock()
+	c.damaged(fmt.Errorf("%s is damaged: %w", c.SnapshotPath(rotten[len(rotten)-1]), segment.ErrNoSnapshot))
 	return nil
 }
 
 // scrubWatermark lets the writer make the watermark anew if it is damaged.
-func (s *Store) scrubWatermark() error {
-	b, err := s.readStored(s.watermark.Path(), nil)
+func (c *scrubber) scrubWatermark() error {
+	b, err := c.readStored(c.watermark.Path())
 	if err == nil {
-		_, err = s.watermark.parse(b)
+		_, err = c.watermark.parse(b)
 	} else if !vfs.Unreadable(err) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err != nil && !s.watermark.damaged.Swap(true) {
-		s.Options.Logger.Error("the durable watermark is damaged; the next sync makes it anew", "file", s.watermark.Path(), "error", err)
+	if err != nil && !c.watermark.damaged.Swap(true) {
+		c.Options.Logger.Error("the durable watermark is damaged; the next sync makes it anew", "file", c.watermark.Path(), "error", err)
 	}
 	return nil
 }
 
 // scrubBegin writes the begin mark anew if it is damaged.
-func (s *Store) scrubBegin() error {
-	mark := &s.begun
+func (c *scrubber) scrubBegin() error {
+	mark := c.Begin
 	mark.mu.Lock()
 	defer mark.mu.Unlock()
 	if mark.path == "" {
 		return nil
 	}
-	b, err := s.readStored(mark.path, nil)
+	b, err := c.readStored(mark.path)
 	if err == nil {
-		err = format.CheckBegin(b, s.Options.Owner)
+		err = format.CheckBegin(b, c.Options.Owner)
 	} else if !vfs.Unreadable(err) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err == nil {
 		return nil
 	}
-	s.Options.Logger.Error("the mark of the log's begin is damaged; it is written anew", "file", mark.path, "error", err)
-	if err := vfs.WriteFileDurably(s.FS, mark.path, format.EncodeBegin(s.Options.Owner)); err != nil {
+	c.Options.Logger.Error("the mark of the log's begin is damaged; it is written anew", "file", mark.path, "error", err)
+	if err := vfs.WriteFileDurably(c.FS, mark.path, format.EncodeBegin(c.Options.Owner)); err != nil {
 		return fmt.Errorf("mark the begin of the log: %w", err)
 	}
 	return nil
 }
 
 // readStored reads a small file as the disk has it.
-func (s *Store) readStored(path string, pace func(int) error) ([]byte, error) {
-	stored, err := s.FS.OpenStored(path)
+func (c *scrubber) readStored(path string) ([]byte, error) {
+	stored, err := c.FS.OpenStored(path)
 	if err != nil {
 		return nil, err
 	}
-	file := pacedFile{stored, pace}
+	file := pacedFile{stored, c.pace}
 	size, err := file.Size()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

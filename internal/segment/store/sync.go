@@ -15,17 +15,17 @@ import (
 //
 // An error means that the kernel may have dropped what it could not write and
 // will not say so again: syncing once more would lie. The caller fails the log.
-func (s *Store) sync() error {
-	if s.synced == s.position {
+func (e *newest) sync() error {
+	if e.synced == e.position {
 		return nil
 	}
-	if err := s.active.file.Datasync(); err != nil {
+	if err := e.active.file.Datasync(); err != nil {
 		return err
 	}
-	if s.Options.SyncDelay > 0 {
-		delay(s.Options.SyncDelay)
+	if e.Options.SyncDelay > 0 {
+		delay(e.Options.SyncDelay)
 	}
-	s.noteDurable()
+	e.noteDurable()
 	return nil
 }
 
@@ -40,21 +40,14 @@ func delay(d time.Duration) {
 
 // noteDurable records that everything written is durable. A sync mark at the end
 // is left out of the watermark: nobody misses one.
-func (s *Store) noteDurable() {
-	s.synced = s.position
-	s.active.durable.Store(s.synced)
-	s.durable = format.Watermark{
-		Ordinal: s.active.Ordinal, Salt: s.active.header.Salt, Position: s.synced,
-		Term: s.hard.Term, Vote: s.hard.Vote, Last: s.active.index.Next - 1,
+func (e *newest) noteDurable() {
+	e.synced = e.position
+	e.active.durable.Store(e.synced)
+	e.durable = format.Watermark{
+		Ordinal: e.active.Ordinal, Salt: e.active.header.Salt, Position: e.synced,
+		Term: e.hard.Term, Vote: e.hard.Vote, Last: e.active.index.Next - 1,
 	}
-	if s.marked == s.synced && s.marked > format.HeaderSize {
-		s.durable.Position -= format.FrameSize(format.HardStateSize)
+	if e.marked == e.synced && e.marked > format.HeaderSize {
+		e.durable.Position -= format.FrameSize(format.HardStateSize)
 	}
-}
-
-func (s *Store) writeWatermarkIfDue() error {
-	if !s.watermark.due(&s.durable) {
-		return nil
-	}
-	return s.watermark.Write(s.durable)
 }

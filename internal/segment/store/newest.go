@@ -1,0 +1,179 @@
+package store
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+)
+
+// newest is the end of the newest segment, where frames are written. It is the
+// writer's own, but for what others share with it in list and hardState.
+type newest struct {
+	*Dir
+	*list
+	*hardState
+	spares *spares
+	busy   *activity
+
+	position   int64  // where the next frame goes in the active segment
+	synced     int64  // everything in front of it in the active segment is durable
+	marked     int64  // position behind the newest sync mark
+	before     uint32 // header CRC of the last frame
+	torn       bool   // the active segment ends in a torn tail, or was repaired, and takes no more frames
+	gather     gather
+	staged     []stagedFrame
+	stagedNext uint64 // one beyond the last entry written or staged
+
+	durable format.Watermark // everything durable
+
+	// sealNext is the ordinal of an active segment that is damaged: the next write
+	// begins another, see Store.RepairGroup. Anyone may set it.
+	sealNext atomic.Uint64
+}
+
+// stagedFrame is a frame of the write being prepared.
+type stagedFrame struct {
+	header   format.FrameHeader
+	position int64
+}
+
+// activate makes seg the active segment. The caller holds mu.
+func (e *newest) activate(seg *Segment) {
+	e.segments = append(e.segments, seg)
+	e.active = seg
+	e.push(seg)
+	e.position, e.marked = format.HeaderSize, format.HeaderSize
+	e.before, e.torn = seg.header.Crc, false
+	e.stagedNext = seg.First
+	e.busy.position.Store(format.HeaderSize)
+	e.noteDurable()
+}
+
+// stage adds a frame to the write being prepared.
+func (e *newest) stage(h format.FrameHeader, payload []byte) {
+	h.Salt, h.Synced, h.Before = e.active.header.Salt, e.synced, e.before
+	position := e.position + e.gather.size
+	h.Encode(e.gather.extend(format.FrameHeaderSize), position)
+	e.gather.add(payload)
+	clear(e.gather.extend(int(h.Size()) - format.FrameHeaderSize - len(payload)))
+	e.staged = append(e.staged, stagedFrame{h, position})
+	e.before = h.HeaderCRC
+}
+
+func (e *newest) stageState(kind format.FrameKind, hard segment.HardState) {
+	payload := make([]byte, format.HardStateSize)
+	format.PutHardState(payload, hard)
+	e.stage(format.FrameHeader{
+		Length: format.HardStateSize, Kind: kind, Index: e.stagedNext - 1,
+		PayloadCRC: format.Checksum(payload),
+	}, payload)
+	e.setHardState(hard)
+}
+
+// writeFooter writes the footer of the active segment and returns where it
+// is; 0 if there is none. Without one the segment is scanned when it is first
+// read, so a torn tail or a full disk is no reason to fail.
+func (e *newest) writeFooter() (int64, error) {
+	payload := e.active.index.Encode(nil)
+	if e.torn || len(payload) > format.MaxPayload || !e.mayGrow(e.position+format.FrameSize(len(payload))) {
+		return 0, nil
+	}
+	position := e.position
+	e.stage(format.FrameHeader{
+		Length: uint32(len(payload)), Kind: format.FooterFrame, Index: e.stagedNext - 1,
+		PayloadCRC: format.Checksum(payload),
+	}, payload)
+	return position, e.flush()
+}
+
+// flush writes what is staged and shows it to readers.
+func (e *newest) flush() error {
+	if e.gather.size == 0 {
+		return nil
+	}
+	active := e.active
+	e.gather.close()
+	end := e.position + e.gather.size
+	if err := e.writeOut(active, end); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	for i := range e.staged {
+		if f := &e.staged[i]; f.header.Kind == format.EntryFrame {
+			active.index.Add(&f.header, f.position)
+		}
+	}
+	active.end = active.index.Next
+	e.mu.Unlock()
+	e.busy.wrote(e.gather.size, end, e.Options.SegmentBytes)
+	e.position = end
+	e.staged = e.staged[:0]
+	e.gather.reset()
+	return nil
+}
+
+// writeOut writes the vectors up to end. Beyond the filled part of the file
+// the filler must not be at work: its zeros would land on our frames.
+func (e *newest) writeOut(active *Segment, end int64) error {
+	if end > active.filled.Load() {
+		e.spares.mu.Lock()
+		defer e.spares.mu.Unlock()
+		defer func() { active.filled.Store(max(active.filled.Load(), end)) }()
+	}
+	return active.file.WriteVector(e.gather.vectors, e.position)
+}
+
+// mustRoll reports whether a frame of size bytes has to go to a new segment:
+// this one is full, ends in a torn tail or is damaged, or it would have to grow on a disk
+// that has no room, while the spare has its blocks already.
+func (e *newest) mustRoll(size int64) bool {
+	if e.torn {
+		return true
+	}
+	begin := e.position + e.gather.size
+	if begin == format.HeaderSize {
+		return false
+	}
+	if e.sealNext.Load() == e.active.Ordinal {
+		return true
+	}
+	return begin+size > e.Options.SegmentBytes || !e.mayGrow(begin+size)
+}
+
+// mayGrow reports whether the active segment can be written up to end: the
+// blocks are there, or the disk has room for them, or no spare has.
+func (e *newest) mayGrow(end int64) bool {
+	filled := e.active.filled.Load()
+	if end <= filled || !e.spares.have() {
+		return true
+	}
+	free, _, err := e.FS.Free(e.Path)
+	return err != nil || free > end-filled+growReserve
+}
+
+// growReserve is what must stay free for the active segment to grow. Below
+// it, blocks may be gone by the time they are asked for.
+const growReserve = 1 << 20
+
+// hardState is the newest hard state, and the configuration that segments carry.
+type hardState struct {
+	stateMu sync.RWMutex // the writer alone changes hard, and reads it without
+	hard    segment.HardState
+	conf    []byte // never changes
+}
+
+func (h *hardState) HardState() segment.HardState {
+	h.stateMu.RLock()
+	defer h.stateMu.RUnlock()
+	return h.hard
+}
+
+func (h *hardState) setHardState(hard segment.HardState) {
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
+	h.hard = hard
+}
+
+func (h *hardState) ConfState() []byte { return h.conf }

@@ -1,0 +1,239 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"strandline.dev/internal/vfs"
+)
+
+// sparesMax are kept; more recycled segments than that are removed.
+const sparesMax = 2
+
+// spares are the files that become segments. One is always there, except on a
+// full disk: the log takes commands and votes in it when there is no room for
+// appends.
+type spares struct {
+	*Dir
+	busy *activity
+
+	// mu is held over each step of filling, so that the writer never writes
+	// where zeros are on their way. The writer takes it once per segment, and
+	// when it has caught up with the filler.
+	mu     sync.Mutex
+	kept   []*spare
+	number uint64 // of the newest spare
+}
+
+type spare struct {
+	path   string
+	file   vfs.File // nil: not opened yet
+	filled int64
+	named  bool // its name is durable
+}
+
+// prepare makes a spare if there is none, and opens the one that is next.
+func (p *spares) prepare() (made bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sp := p.fullest(); sp != nil {
+		return false, p.open(sp) // the writer must not have to, see handles
+	}
+	sp, err := p.create()
+	if err != nil {
+		return false, err
+	}
+	if err := sp.fill(min(fillMin, p.Options.SegmentBytes)); err != nil {
+		return false, errors.Join(err, sp.file.Close(), p.FS.Remove(sp.path))
+	}
+	if err := p.SyncDir(); err != nil {
+		return false, errors.Join(err, sp.file.Close(), p.FS.Remove(sp.path))
+	}
+	sp.named = true
+	p.kept = append(p.kept, sp)
+	return true, nil
+}
+
+func (p *spares) create() (*spare, error) {
+	sp := &spare{path: p.path()}
+	var err error
+	sp.file, err = p.FS.Create(sp.path)
+	if err != nil {
+		return nil, fmt.Errorf("make a spare segment: %w", err)
+	}
+	return sp, nil
+}
+
+// path returns the path of the next spare. The caller holds spares.mu.
+func (p *spares) path() string {
+	p.number++
+	return filepath.Join(p.Path, fmt.Sprintf("%020d.spare", p.number))
+}
+
+// fill writes at most one step of zeros.
+func (sp *spare) fill(to int64) error {
+	n := min(to-sp.filled, fillStep)
+	if _, err := sp.file.WriteAt(zeros[:n], sp.filled); err != nil {
+		return fmt.Errorf("fill %s: %w", sp.path, err)
+	}
+	if err := sp.file.Datasync(); err != nil {
+		return fmt.Errorf("fill %s: %w", sp.path, err)
+	}
+	sp.filled += n
+	return nil
+}
+
+// fill brings the fullest spare nearer to size to.
+func (p *spares) fill(to int64) (more bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sp := p.fullest()
+	if sp == nil || to <= sp.filled || to-sp.filled < fillStep && to < p.Options.SegmentBytes+footerRoom {
+		return false, nil
+	}
+	if err := p.open(sp); err != nil {
+		return false, err
+	}
+	if err := sp.fill(to); err != nil {
+		return false, err
+	}
+	return sp.filled < to, nil
+}
+
+// fullest may be nil. The caller holds spares.mu.
+func (p *spares) fullest() *spare {
+	var best *spare
+	for _, sp := range p.kept {
+		if best == nil || sp.filled > best.filled {
+			best = sp
+		}
+	}
+	return best
+}
+
+func (p *spares) have() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.kept) > 0
+}
+
+// take hands out the fullest spare, opened, or a new empty one.
+func (p *spares) take() (*spare, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sp := p.fullest()
+	if sp == nil {
+		return p.create()
+	}
+	if err := p.open(sp); err != nil {
+		return nil, err
+	}
+	for i, k := range p.kept {
+		if k == sp {
+			p.kept = append(p.kept[:i], p.kept[i+1:]...)
+			break
+		}
+	}
+	return sp, nil
+}
+
+func (p *spares) open(sp *spare) error {
+	if sp.file != nil {
+		return nil
+	}
+	var err error
+	if sp.file, err = p.FS.Open(sp.path); err != nil {
+		return fmt.Errorf("open spare segment: %w", err)
+	}
+	return nil
+}
+
+func (p *spares) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	for _, sp := range p.kept {
+		if sp.file != nil {
+			err = errors.Join(err, sp.file.Close())
+		}
+	}
+	p.kept = nil
+	return err
+}
+
+// adopt keeps the spares that were there.
+func (p *spares) adopt(infos []vfs.FileInfo) error {
+	for _, info := range infos {
+		path := filepath.Join(p.Path, info.Name)
+		number, _ := strconv.ParseUint(strings.TrimSuffix(info.Name, ".spare"), 10, 64)
+		p.number = max(p.number, number)
+		if len(p.kept) == sparesMax {
+			if err := p.FS.Remove(path); err != nil {
+				return fmt.Errorf("remove a spare segment: %w", err)
+			}
+			continue
+		}
+		p.kept = append(p.kept, &spare{path: path, filled: info.Size, named: true})
+	}
+	return nil
+}
+
+// retire makes spares of the files of segments, or removes them. They are in
+// rising order, and are used by nobody.
+//
+// The directory is synced before a file is used again. Otherwise this could
+// happen: the file is renamed, gets the header of a new segment, the power
+// goes, and the old name is back with the new header behind it.
+//
+// An error leaves files that are no longer part of the log. The next Open
+// removes them.
+func (p *spares) retire(segments []*Segment) error {
+	if len(segments) == 0 {
+		return nil
+	}
+	var recycled []*spare
+	for _, seg := range segments {
+		sp := p.of(seg, len(recycled))
+		var err error
+		if sp != nil {
+			err = p.FS.Rename(seg.Path, sp.path)
+		} else {
+			err = p.FS.Remove(seg.Path)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // somebody else removed it: it is not missed
+		case err != nil:
+			return fmt.Errorf("recycle: %w", err)
+		case sp != nil:
+			recycled = append(recycled, sp)
+		}
+	}
+	if err := p.SyncDir(); err != nil {
+		return fmt.Errorf("recycle: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, sp := range recycled {
+		sp.named = true
+	}
+	p.kept = append(p.kept, recycled...)
+	p.busy.kick() // it opens the next spare
+	return nil
+}
+
+// of returns the spare that seg is to become, beside so many others; nil
+// if there are enough, or the log is too idle to want one.
+func (p *spares) of(seg *Segment, others int) *spare {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	enough := p.Options.SegmentBytes / 2
+	if p.busy.recent.Load() < enough || seg.Size < enough || len(p.kept)+others >= sparesMax {
+		return nil
+	}
+	return &spare{path: p.path(), filled: seg.Size}
+}
