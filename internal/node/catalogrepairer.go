@@ -124,7 +124,7 @@ func (cr *catalogRepairer) repairOrRenew(ctx context.Context, m *replicaRepair, 
 // replica that has ended stays too, until another takes its place.
 func (cr *catalogRepairer) attend(ctx context.Context, h *hosted, cause error) {
 	cr.repairer.rememberForgetful(h, cause)
-	cr.opener.awaitShown()
+	cr.opener.awaitCatalogShown()
 	cr.repairer.stepDown(ctx, h)
 	if h.forgetful.Load() {
 		cause = fmt.Errorf("%w: %w", core.ErrForgot, cause)

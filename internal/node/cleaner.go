@@ -22,6 +22,7 @@ type cleaner struct {
 	catalog *atomic.Pointer[catalog]
 	files   *files
 	opener  *opener
+	tasks   *tasks
 }
 
 // cleanUp removes what crashes have left, once the newest state is known.
@@ -33,16 +34,18 @@ func (cl *cleaner) cleanUp(ctx context.Context) bool {
 		return false
 	}
 	cl.opener.rehost()
-	cl.opener.changing.Lock()
-	defer cl.opener.changing.Unlock()
-	if err := cl.removeOrphans(c.shown.Load()); err != nil {
-		cl.logger.Warn("could not remove files that belong to no log", "error", err)
-	}
+	state := c.shown.Load()
+	cl.tasks.run(func(context.Context) {
+		if err := cl.removeOrphans(state); err != nil {
+			cl.logger.Warn("could not remove files that belong to no log", "error", err)
+		}
+	})
 	return true
 }
 
-// removeOrphans removes files of replicas that the catalog does not put here.
-// The state must be the newest there is.
+// removeOrphans removes files of replicas that the catalog does not put here. The
+// state was the newest there is: a replica with an id that had been given then is
+// never put here later. The files of others may be made meanwhile.
 func (cl *cleaner) removeOrphans(state *cluster.State) error {
 	me := cl.me.Load()
 	known := map[string]bool{cl.files.replicaDir(catalogID, me.CatalogReplica): true}
@@ -60,7 +63,6 @@ func (cl *cleaner) removeOrphans(state *cluster.State) error {
 		if err != nil {
 			return fmt.Errorf("list replicas on disk: %w", err)
 		}
-		left := len(replicas)
 		for _, replica := range replicas {
 			if known[filepath.Join(cl.files.logsDir(), log, replica)] {
 				continue
@@ -68,15 +70,12 @@ func (cl *cleaner) removeOrphans(state *cluster.State) error {
 			if err := cl.removeOrphan(state, log, replica); err != nil {
 				return err
 			}
-			left--
 		}
-		if left == 0 {
-			if err := cl.disk.RemoveAll(filepath.Join(cl.files.logsDir(), log)); err != nil {
-				return fmt.Errorf("remove directory of log %s: %w", log, err)
-			}
+		if err := cl.files.removeEmpty(filepath.Join(cl.files.logsDir(), log)); err != nil {
+			return fmt.Errorf("remove directory of log %s: %w", log, err)
 		}
 	}
-	return cl.removeOrphanedWatermarks(known)
+	return cl.removeOrphanedWatermarks(state, known)
 }
 
 // removeOrphan removes the files of a replica that is gone. Those under the name of
@@ -88,7 +87,7 @@ func (cl *cleaner) removeOrphan(state *cluster.State, log, replica string) error
 		return nil // not ours
 	}
 	id, err := strconv.ParseUint(replica, 10, 64)
-	if err != nil {
+	if err != nil || id >= state.NextReplica || logID == catalogID && id > cl.me.Load().CatalogReplica {
 		return nil
 	}
 	if at, node := state.PlaceOf(id); node != 0 && (at != logID || node != cl.me.Load().NodeID) {
@@ -108,14 +107,14 @@ func (cl *cleaner) removeOrphan(state *cluster.State, log, replica string) error
 // removeOrphanedWatermarks removes those of replicas that are not known and have no
 // files: a crash came between the removals of the two. One of the catalog stays, as
 // an old node.json may name its replica.
-func (cl *cleaner) removeOrphanedWatermarks(known map[string]bool) error {
+func (cl *cleaner) removeOrphanedWatermarks(state *cluster.State, known map[string]bool) error {
 	files, err := cl.disk.List(watermarksDir(cl.options.DataDir))
 	if err != nil {
 		return fmt.Errorf("list watermarks: %w", err)
 	}
 	for _, file := range files {
 		var log, replica uint64
-		if _, err := fmt.Sscanf(file.Name, "%d-%d", &log, &replica); err != nil || log == catalogID {
+		if _, err := fmt.Sscanf(file.Name, "%d-%d", &log, &replica); err != nil || log == catalogID || replica >= state.NextReplica {
 			continue
 		}
 		if known[cl.files.replicaDir(log, replica)] || cl.files.hasLog(log, replica) {

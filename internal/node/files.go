@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
@@ -23,15 +24,20 @@ type files struct {
 	logger  *slog.Logger
 	self    *self
 	created *replicaList
+	// dirs is held by whoever makes the directory of a replica, and alone by whoever
+	// removes that of a log since no replica is in it.
+	dirs sync.RWMutex
 }
 
-// removeEmpty removes the directory of a log of which no replica is here.
-func (f *files) removeEmpty(log uint64) error {
-	replicas, err := f.disk.ListDirs(f.logDir(log))
+// removeEmpty removes the directory of a log, if no replica is in it.
+func (f *files) removeEmpty(dir string) error {
+	f.dirs.Lock()
+	defer f.dirs.Unlock()
+	replicas, err := f.disk.ListDirs(dir)
 	if err != nil || len(replicas) > 0 {
 		return err
 	}
-	return f.disk.RemoveAll(f.logDir(log))
+	return f.disk.RemoveAll(dir)
 }
 
 func (f *files) forget(log, replica uint64) error {
@@ -72,6 +78,8 @@ func (f *files) segmentOptions(owner segment.Owner, logger *slog.Logger) store.O
 // makeReplica makes the files of a new replica, which begins as all of its log
 // do, and enters it as made. What an interrupted try left is removed.
 func (f *files) create(owner segment.Owner, founders []uint64) error {
+	f.dirs.RLock()
+	defer f.dirs.RUnlock()
 	dir := f.replicaDir(owner.Log, owner.Replica)
 	if err := f.disk.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove an unfinished replica: %w", err)

@@ -280,6 +280,7 @@ func (n *Node) close(ctx context.Context) error {
 	// From here nobody hosts or unhosts any more, and those who answer other
 	// nodes are not waited for with the lock held.
 	n.tasks.stop()
+	n.opener.awaitCatalogShown()
 	var closing sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error

@@ -282,9 +282,11 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 	_, err = n.Info(t.Context(), anyone, "b")
 	requireReason(t, record.LogNotFound, err)
 	requireReason(t, record.LogNotFound, n.DeleteLog(t.Context(), anyone, "b"))
-	left, err := vfs.OS().ListDirs(filepath.Join(dir, "logs"))
-	require.NoError(t, err)
-	require.Len(t, left, 2, "the catalog's directory and that of log a")
+	require.Eventually(t, func() bool {
+		left, err := vfs.OS().ListDirs(filepath.Join(dir, "logs"))
+		require.NoError(t, err)
+		return len(left) == 2
+	}, 20*time.Second, time.Millisecond, "the catalog's directory and that of log a")
 
 	create(t, n, "b", Config{})
 	require.Empty(t, read(t, n, "b", everything), "a new log of an old name is empty")

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -35,6 +36,10 @@ type opener struct {
 	// changing is held by whoever hosts, unhosts or closes logs.
 	changing sync.Mutex
 	closed   bool
+	// catalogOpening is held while the catalog is opened and until it is shown. Who
+	// holds it may take changing.
+	catalogOpening sync.Mutex
+
 	// closing is set before changing could be had.
 	closing atomic.Bool
 }
@@ -106,8 +111,10 @@ func (op *opener) rehost() {
 		return
 	}
 	state, me := c.shown.Load(), op.me.Load().NodeID
+	// One whose files are here although the list does not have it is found by the starter.
+	created := func(_, replica uint64) bool { return op.files.created.has(replica) }
 	op.peers.connect(state)
-	for _, due := range state.HostingDue(me, op.hostedReplicas(), op.files.wasCreated, c.current.Load()) {
+	for _, due := range state.HostingDue(me, op.hostedReplicas(), created, c.current.Load()) {
 		if due.Step == cluster.Drop {
 			op.unhost(op.logs.named(due.Name))
 		}
@@ -120,7 +127,7 @@ func (op *opener) rehost() {
 		}
 	}
 	var opening []toOpen
-	for _, due := range state.HostingDue(me, op.hostedReplicas(), op.files.wasCreated, c.current.Load()) {
+	for _, due := range state.HostingDue(me, op.hostedReplicas(), created, c.current.Load()) {
 		switch due.Step {
 		case cluster.Replace:
 			op.renewals.want()
@@ -176,7 +183,7 @@ func (op *opener) hostedReplicas() map[string]cluster.Hosted {
 	return hosted
 }
 
-// unhost closes a log that has left this node and removes its files.
+// unhost closes a log that has left this node and removes its files behind.
 func (op *opener) unhost(h *hosted) {
 	op.logs.remove(h.name)
 	// No message reaches the log any more, so nothing that is in flight can be
@@ -187,17 +194,12 @@ func (op *opener) unhost(h *hosted) {
 	if _, here := l.On(op.me.Load().NodeID); !here {
 		op.metrics.forget(h.name)
 	}
-	late := op.slow.await(func() {
+	op.slow.behind(func() {
 		if err := h.close(now); err != nil {
 			op.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
 		}
-		op.leftFiles(h, op.files.forget(h.id, h.replicaID))
+		op.leftFiles(h, errors.Join(op.files.forget(h.id, h.replicaID), op.files.removeEmpty(op.files.logDir(h.id))))
 	})
-	if late != nil {
-		op.logger.Error("the files of a log that has left this node are not removed yet: the disk has not answered", "log", h.name)
-		return // its directory may be in use again when they are
-	}
-	op.leftFiles(h, op.files.removeEmpty(h.id))
 }
 
 // leftFiles reports that files of a log that has left this node are still there.
@@ -244,20 +246,44 @@ func (op *opener) judgeOpened(h *hosted, l cluster.Log, err error) {
 }
 
 // hostCatalog opens the catalog and shows it.
-func (op *opener) hostCatalog() (*catalog, error) {
-	op.changing.Lock()
-	defer op.changing.Unlock()
-	if op.closed {
-		return nil, record.Refuse(record.ShuttingDown, "this node is shutting down")
+func (op *opener) hostCatalog() (c *catalog, err error) {
+	return c, op.openCatalog(func(h *hosted) {
+		c = op.newCatalog(h)
+		op.logs.add(h)
+		op.catalog.Store(c)
+	})
+}
+
+// restartCatalog starts this node's replica of the catalog again.
+func (op *opener) restartCatalog() error {
+	return op.openCatalog(func(h *hosted) {
+		op.logs.add(h)
+		op.catalog.Load().hosting.Store(h)
+	})
+}
+
+// openCatalog opens this node's replica of the catalog, and shows it under changing.
+func (op *opener) openCatalog(show func(*hosted)) error {
+	op.catalogOpening.Lock()
+	defer op.catalogOpening.Unlock()
+	if op.closing.Load() {
+		return record.Refuse(record.ShuttingDown, "this node is shutting down")
 	}
-	host, err := op.starter.openCatalog()
+	h, err := op.starter.openCatalog()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := op.newCatalog(host)
-	op.logs.add(host)
-	op.catalog.Store(c)
-	return c, nil
+	op.changing.Lock()
+	closed := op.closed
+	if !closed {
+		show(h)
+	}
+	op.changing.Unlock()
+	if closed {
+		op.repairer.shut(h)
+		return record.Refuse(record.ShuttingDown, "this node is shutting down")
+	}
+	return nil
 }
 
 // awaitShown returns when a log that is being opened, which may prove damaged
@@ -265,6 +291,12 @@ func (op *opener) hostCatalog() (*catalog, error) {
 func (op *opener) awaitShown() {
 	op.changing.Lock()
 	defer op.changing.Unlock()
+}
+
+// awaitCatalogShown is awaitShown for the catalog.
+func (op *opener) awaitCatalogShown() {
+	op.catalogOpening.Lock()
+	defer op.catalogOpening.Unlock()
 }
 
 // reopenLogs tries again until the node stops. The pause doubles as long as
@@ -321,20 +353,4 @@ func (op *opener) reopen() (opened, left []*hosted) {
 		}
 	}
 	return opened, left
-}
-
-// restartCatalog starts this node's replica of the catalog again.
-func (op *opener) restartCatalog() error {
-	op.changing.Lock()
-	defer op.changing.Unlock()
-	if op.closed {
-		return record.Refuse(record.ShuttingDown, "this node is shutting down")
-	}
-	host, err := op.starter.openCatalog()
-	if err != nil {
-		return err
-	}
-	op.logs.add(host)
-	op.catalog.Load().hosting.Store(host)
-	return nil
 }

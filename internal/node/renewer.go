@@ -258,8 +258,9 @@ func (rn *renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 // left this node meanwhile.
 func (rn *renewer) putAside(h *hosted) error {
 	rn.opener.changing.Lock()
-	defer rn.opener.changing.Unlock()
-	if rn.logs.named(h.name) != h || rn.opener.closed {
+	gone := rn.logs.named(h.name) != h || rn.opener.closed
+	rn.opener.changing.Unlock()
+	if gone {
 		return errors.New("the log has left this node")
 	}
 	return rn.files.setAside(h.id, h.replicaID, h.problem().Detail)

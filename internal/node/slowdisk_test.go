@@ -2,26 +2,33 @@ package node
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
 )
 
-// hangingDisk does not open or remove the files of the first log while it hangs.
+// hangingDisk does not open, rename or remove some files while it hangs.
 type hangingDisk struct {
 	vfs.FS
-	hang sync.RWMutex // held while it does
+	hang    sync.RWMutex // held while it does
+	hangs   string       // a part of the names that it hangs for
+	waiting atomic.Int32 // calls that wait
 }
 
 func (d *hangingDisk) wait(name string) {
-	if strings.Contains(filepath.ToSlash(name)+"/", "/logs/1/") {
+	if strings.Contains(filepath.ToSlash(name)+"/", d.hangs) {
+		d.waiting.Add(1)
+		defer d.waiting.Add(-1)
 		d.hang.RLock()
 		defer d.hang.RUnlock()
 	}
@@ -32,16 +39,23 @@ func (d *hangingDisk) Open(name string) (vfs.File, error) {
 	return d.FS.Open(name)
 }
 
+func (d *hangingDisk) Rename(from, to string) error {
+	d.wait(to)
+	return d.FS.Rename(from, to)
+}
+
 func (d *hangingDisk) RemoveAll(name string) error {
 	d.wait(name)
 	return d.FS.RemoveAll(name)
 }
 
-func hangingCluster(t *testing.T) (*testCluster, *hangingDisk) {
-	disk := &hangingDisk{FS: vfs.OS()}
+// hangingCluster has a disk on c that may hang for the files of the first log, of
+// two. stall is how long its node waits for what it waits for.
+func hangingCluster(t *testing.T, stall time.Duration) (*testCluster, *hangingDisk) {
+	disk := &hangingDisk{FS: vfs.OS(), hangs: "/logs/1/"}
 	c := newClusterWith(t, func(o *Options) {
 		if o.Name == "c" {
-			o.Disk, o.DiskStall = disk, 100*time.Millisecond
+			o.Disk, o.DiskStall = disk, stall
 		}
 	}, "a", "b", "c")
 	for _, log := range []string{"orders", "others"} {
@@ -53,6 +67,16 @@ func hangingCluster(t *testing.T) (*testCluster, *hangingDisk) {
 	return c, disk
 }
 
+// requireUpkeep requires that c hosts a new log, while its disk hangs.
+func (d *hangingDisk) requireUpkeep(c *testCluster) {
+	c.t.Helper()
+	c.eventually("the disk hangs", func() bool { return d.waiting.Load() > 0 })
+	_, err := c.nodes["a"].CreateLog(c.t.Context(), anyone, "more", Config{})
+	require.NoError(c.t, err)
+	c.eventually("a new log runs", func() bool { return c.runsOn("c", "more") })
+	require.Positive(c.t, d.waiting.Load())
+}
+
 func (c *testCluster) runsOn(node, log string) bool {
 	h := c.nodes[node].logs.named(log)
 	return h != nil && h.problem() == nil
@@ -60,7 +84,7 @@ func (c *testCluster) runsOn(node, log string) bool {
 
 func TestALogWhoseFilesTakeForEverToOpenHoldsNothingElseUp(t *testing.T) {
 	t.Parallel()
-	c, disk := hangingCluster(t)
+	c, disk := hangingCluster(t, 100*time.Millisecond)
 	c.stop("c")
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
@@ -85,7 +109,7 @@ func TestALogWhoseFilesTakeForEverToOpenHoldsNothingElseUp(t *testing.T) {
 
 func TestALogWhoseFilesTakeForEverToOpenDoesNotBlockClose(t *testing.T) {
 	t.Parallel()
-	c, disk := hangingCluster(t)
+	c, disk := hangingCluster(t, 100*time.Millisecond)
 	c.stop("c")
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
@@ -103,20 +127,79 @@ func TestALogWhoseFilesTakeForEverToOpenDoesNotBlockClose(t *testing.T) {
 	c.healthy()
 }
 
+// What is done behind is not waited for at all: not for as long either as a disk may
+// take that works.
 func TestFilesThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
 	t.Parallel()
-	c, disk := hangingCluster(t)
+	c, disk := hangingCluster(t, time.Hour)
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
 	require.NoError(t, c.nodes["a"].DeleteLog(t.Context(), anyone, "orders"))
 	c.eventually("the log has left", func() bool { return c.nodes["c"].logs.named("orders") == nil })
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "more", Config{})
-	require.NoError(t, err)
-	c.eventually("a new log runs", func() bool { return c.runsOn("c", "more") })
+	disk.requireUpkeep(c)
 	works()
 	c.eventually("its files are gone", func() bool {
 		replicas, err := disk.ListDirs(c.nodes["c"].files.logDir(1))
 		return err != nil || len(replicas) == 0
 	})
+}
+
+func TestFilesOfNoLogThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
+	t.Parallel()
+	c, disk := hangingCluster(t, time.Hour)
+	orphan := filepath.Join(c.nodes["c"].files.logsDir(), "77", "1")
+	c.stop("c")
+	require.NoError(t, os.MkdirAll(orphan, 0o755))
+	disk.hangs = "/logs/77/"
+	disk.hang.Lock()
+	works := sync.OnceFunc(disk.hang.Unlock)
+	defer works()
+	c.start("c", nil)
+	disk.requireUpkeep(c)
+	works()
+	c.eventually("they are gone", func() bool {
+		_, err := os.Stat(filepath.Dir(orphan))
+		return os.IsNotExist(err)
+	})
+	c.healthy()
+}
+
+func TestFilesThatTakeForEverToSetAsideHoldNothingElseUp(t *testing.T) {
+	t.Parallel()
+	c, disk := hangingCluster(t, time.Hour)
+	before, _ := c.replicaOf("c", "orders")
+	disk.hangs = "/set-aside/"
+	disk.hang.Lock()
+	works := sync.OnceFunc(disk.hang.Unlock)
+	defer works()
+	c.nodes["c"].logs.named("orders").found(core.ErrForgot)
+	disk.requireUpkeep(c)
+	works()
+	c.renewed("c", "orders", before)
+}
+
+func TestACatalogThatTakesForEverToOpenHoldsNothingElseUp(t *testing.T) {
+	t.Parallel()
+	c, disk := hangingCluster(t, time.Hour)
+	n := c.nodes["c"]
+	require.True(t, n.repairer.shut(n.catalog.Load().host()))
+	disk.hangs = "/logs/0/"
+	disk.hang.Lock()
+	works := sync.OnceFunc(disk.hang.Unlock)
+	defer works()
+	restarted := make(chan error, 1)
+	go func() { restarted <- n.opener.restartCatalog() }()
+	c.eventually("the disk hangs", func() bool { return disk.waiting.Load() > 0 })
+	c.eventually("logs can be opened and closed", func() bool {
+		free := n.opener.changing.TryLock()
+		if free {
+			n.opener.changing.Unlock()
+		}
+		return free
+	})
+	require.Positive(t, disk.waiting.Load())
+	works()
+	require.NoError(t, <-restarted)
+	c.healthy()
 }

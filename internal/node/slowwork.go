@@ -13,6 +13,17 @@ type slowWork struct {
 	limit   time.Duration
 	closing context.Context // once it ends, nothing is waited for
 	running sync.WaitGroup
+	// places are taken by what is done behind.
+	places chan struct{}
+}
+
+// behind does work that nobody waits for, some at a time.
+func (s *slowWork) behind(work func()) {
+	s.running.Go(func() {
+		s.places <- struct{}{}
+		defer func() { <-s.places }()
+		work()
+	})
 }
 
 // await does work. It returns nil once that is done; otherwise work goes on, and the

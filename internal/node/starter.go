@@ -114,7 +114,7 @@ func (s *starter) openFiles(h *hosted, l cluster.Log, logger *slog.Logger) (segm
 }
 
 // openCatalog opens this node's replica of the catalog; a *catalogDamage means
-// that it can be brought back. The caller holds changing.
+// that it can be brought back.
 func (s *starter) openCatalog() (*hosted, error) {
 	l := s.ownCatalog()
 	host := newHosted(l, s.me.Load().CatalogReplica)

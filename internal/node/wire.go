@@ -18,7 +18,7 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *inca
 	logs, tasks, wake := newHostedLogs(), newTasks(), &renewals{wake: make(chan struct{}, 1)}
 	deciding, stopDeciding := context.WithCancel(context.Background())
 	waiting, stopWaiting := context.WithCancel(context.Background())
-	slow := &slowWork{limit: o.DiskStall, closing: waiting}
+	slow := &slowWork{limit: o.DiskStall, closing: waiting, places: make(chan struct{}, openAtOnce)}
 	n := &Node{
 		options: &o, disk: disk, logger: logger, metrics: metrics, memory: memory, lock: lock, me: me, catalog: catalogs, logs: logs,
 		created: created, incarnations: incarnations, tasks: tasks, slow: slow, stopDeciding: stopDeciding, stopWaiting: stopWaiting,
@@ -84,7 +84,7 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *inca
 	n.handovers = &handovers{logger: logger, logs: logs, spread: n.spread}
 	n.reshaper = &reshaper{logger: logger, catalog: catalogs, logs: logs, members: n.members, handovers: n.handovers, due: due}
 	n.controller = &controller{logger: logger, catalog: catalogs, peers: p, due: due}
-	n.cleaner = &cleaner{options: &o, disk: disk, logger: logger, me: me, catalog: catalogs, files: fs, opener: op}
+	n.cleaner = &cleaner{options: &o, disk: disk, logger: logger, me: me, catalog: catalogs, files: fs, opener: op, tasks: tasks}
 	n.follower = &follower{logger: logger, catalog: catalogs, peers: p, opener: op, cleaner: n.cleaner}
 	n.scrubber = &scrubber{options: &o, disk: disk, logger: logger, metrics: metrics, me: me, logs: logs, created: created, incarnations: incarnations}
 	n.clock = &clock{logs: logs, peers: p, space: disks, news: news}
