@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 
 	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/wire"
 )
 
@@ -50,7 +53,11 @@ const hopsForgotten = time.Second
 type peer struct {
 	address string
 	conn    *grpc.ClientConn
+	streams *lean.Client
 	dialer  dialFunc
+
+	// withoutStreams: the server knows nothing but gRPC.
+	withoutStreams atomic.Bool
 
 	mu        sync.Mutex
 	dialError error // why the newest attempt to connect failed
@@ -259,7 +266,24 @@ func newPeer(address string, dial dialFunc) (*peer, error) {
 		return nil, err
 	}
 	p.conn = conn
+	p.streams = &lean.Client{
+		Dial:  func(ctx context.Context) (net.Conn, error) { return p.dialer(ctx, address) },
+		Codec: wire.Codec, MaxMessage: maxReceiveSize, Buffers: mem.DefaultBufferPool(),
+	}
 	return p, nil
+}
+
+// stream opens a stream: on a connection of its own, or, with a server that does not
+// know these, over gRPC.
+func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
+	if !p.withoutStreams.Load() {
+		stream, err := p.streams.NewStream(ctx, desc, method)
+		if !errors.Is(err, lean.ErrNotSpoken) {
+			return stream, err
+		}
+		p.withoutStreams.Store(true)
+	}
+	return p.conn.NewStream(ctx, desc, method)
 }
 
 func (p *peer) dial(ctx context.Context, address string) (net.Conn, error) {

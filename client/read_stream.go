@@ -27,7 +27,7 @@ type readStream struct {
 func openReadStream(ctx context.Context, peer *peer, request *strandlinev1.ReadRequest, silence time.Duration) (*readStream, error) {
 	life, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, cancel)
-	stream, err := peer.conn.NewStream(life, &grpc.StreamDesc{ServerStreams: true}, strandlinev1.LogService_Read_FullMethodName)
+	stream, err := peer.stream(life, &grpc.StreamDesc{ServerStreams: true}, strandlinev1.LogService_Read_FullMethodName)
 	if err == nil {
 		err = stream.SendMsg(request)
 	}

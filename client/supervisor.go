@@ -112,7 +112,7 @@ func (s *supervisor) openStream(round context.Context) (*peer, grpc.ClientStream
 	if err := s.backlog.session.reopen(round); err != nil {
 		return peer, nil, err
 	}
-	stream, err := peer.conn.NewStream(round, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+	stream, err := peer.stream(round, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
 		strandlinev1.LogService_Append_FullMethodName)
 	if err != nil {
 		return peer, nil, err

@@ -22,6 +22,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/peer"
 	"strandline.dev/internal/vfs"
 )
@@ -106,7 +107,8 @@ func (c *testCluster) start(name string, join []string) {
 	}
 	n, err := Open(o)
 	require.NoError(c.t, err)
-	peers, others := peer.Split(l)
+	sorted, others := transport.Split(l, peer.Magic)
+	peers := sorted[0]
 	served := make(chan error, 1)
 	go func() { served <- n.ServePeers(peers) }()
 	c.nodes[name] = n

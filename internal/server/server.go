@@ -22,6 +22,7 @@ import (
 	logspecserver "strandline.dev/internal/server/logspec"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -139,9 +140,11 @@ func (s *Server) start(o Options) (err error) {
 	}
 
 	// Clients and other nodes come in by one port.
-	peers, others := peer.Split(o.GRPC)
+	sorted, others := transport.Split(o.GRPC, peer.Magic, lean.Magic)
+	peers, streams := sorted[0], sorted[1]
 	s.peers = peers
-	serve = append(serve, func() error { return clients.Serve(others) }, func() error { return s.node.ServePeers(peers) })
+	serve = append(serve, func() error { return clients.Serve(others) }, func() error { return clients.ServeStreams(streams) },
+		func() error { return s.node.ServePeers(peers) })
 	s.failed = make(chan error, len(serve))
 	for _, port := range serve {
 		s.serving.Go(func() {

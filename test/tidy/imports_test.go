@@ -22,6 +22,7 @@ var rooms = map[string][]string{
 	"internal/transport":       {},
 	"internal/transport/wire":  {"api"},
 	"internal/transport/peer":  {},
+	"internal/transport/lean":  {},
 	"internal/budget":          {},
 	"internal/vfs":             {},
 	"internal/identity":        {},

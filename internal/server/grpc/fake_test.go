@@ -2,9 +2,11 @@ package grpcserver
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/test/bufconn"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
@@ -20,6 +23,8 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/wire"
 )
 
@@ -119,10 +124,20 @@ func (r fakeReader) Next(ctx context.Context) (node.Chunk, error) {
 	}
 }
 
-// testServer serves a node on a connection in memory.
+// testServer serves a node on connections in memory.
 type testServer struct {
 	server *rpc.Server
-	conn   *grpc.ClientConn
+	conn   grpc.ClientConnInterface
+}
+
+// leanConn opens streams on connections of their own.
+type leanConn struct {
+	*grpc.ClientConn
+	*lean.Client
+}
+
+func (c leanConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.Client.NewStream(ctx, desc, method)
 }
 
 func serve(t *testing.T, n Node, o rpc.Options) *testServer {
@@ -130,20 +145,29 @@ func serve(t *testing.T, n Node, o rpc.Options) *testServer {
 	d := &testServer{server: rpc.New(o)}
 	Register(d.server, n)
 	l := bufconn.Listen(1 << 20)
-	served := make(chan error, 1)
-	go func() { served <- d.server.Serve(l) }()
+	sorted, others := transport.Split(l, lean.Magic)
+	served := make(chan error, 2)
+	go func() { served <- d.server.Serve(others) }()
+	go func() { served <- d.server.ServeStreams(sorted[0]) }()
 	conn, err := grpc.NewClient("passthrough:server",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(rpc.MaxRequestBytes)))
 	require.NoError(t, err)
 	d.conn = conn
+	if strings.HasPrefix(t.Name(), leanTest) {
+		d.conn = leanConn{conn, &lean.Client{Dial: l.DialContext, Codec: wire.Codec, MaxMessage: rpc.MaxRequestBytes, Buffers: mem.DefaultBufferPool()}}
+	}
 	t.Cleanup(func() {
 		_ = conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		d.server.Stop(ctx)
-		require.NoError(t, <-served)
+		for range 2 {
+			if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // before it came to look
+				require.NoError(t, err)
+			}
+		}
 		require.Zero(t, d.server.Appends.Used(), "bytes that were never given back to the budget")
 	})
 	return d

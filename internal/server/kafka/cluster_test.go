@@ -16,6 +16,7 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -80,7 +81,8 @@ func openMember(t *testing.T, name string, peers map[string]string, l net.Listen
 	n, err := node.Open(o)
 	require.NoError(t, err)
 	d := &testServer{T: t, node: n, server: New(over(name, backend.Verbs(n)), Options{Logger: quiet}), address: kafka.Addr().String()}
-	fromPeers, others := peer.Split(l)
+	sorted, others := transport.Split(l, peer.Magic)
+	fromPeers := sorted[0]
 	served := make(chan error, 2)
 	go func() { served <- n.ServePeers(fromPeers) }()
 	go func() { served <- d.server.Serve(kafka) }()

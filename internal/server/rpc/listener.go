@@ -112,6 +112,9 @@ func (c *countedConn) Read(into []byte) (int, error) {
 	return n, err
 }
 
+// WritesTo is the connection that is written to as it is.
+func (c *countedConn) WritesTo() net.Conn { return c.Conn }
+
 func (c *countedConn) Close() error {
 	c.closing.Do(func() {
 		c.listener.leave()

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/transport/lean"
 )
 
 // Server is the gRPC port. Services register with it before Serve.
@@ -25,6 +26,7 @@ type Server struct {
 	Appends *budget.Pool
 
 	options     Options
+	streams     *lean.Server
 	health      *health.Server
 	connections atomic.Int64
 	readBytes   atomic.Int64 // of batches, sent to readers
@@ -83,19 +85,35 @@ func New(o Options) *Server {
 		grpc.WaitForHandlers(true),
 		grpc.StreamInterceptor(s.admitStream),
 	)
+	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream})
 	grpc_health_v1.RegisterHealthServer(s.Server, healthService{s.health, s})
 	reflection.Register(s.Server)
 	return s
 }
 
-// Serve takes connections until Stop is called, and then returns nil.
+// RegisterService implements grpc.ServiceRegistrar. The streams of the service are also
+// served on connections of their own.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
+	s.Server.RegisterService(desc, service)
+	s.streams.RegisterService(desc, service)
+}
+
+// Serve takes gRPC's connections until Stop is called, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	for name := range s.GetServiceInfo() {
 		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
-	return s.Server.Serve(&limitedListener{
+	return s.Server.Serve(s.limited(l))
+}
+
+// ServeStreams takes the connections that begin with lean.Magic, each with one stream,
+// until Stop is called, and then returns nil.
+func (s *Server) ServeStreams(l net.Listener) error { return s.streams.Serve(s.limited(l)) }
+
+func (s *Server) limited(l net.Listener) net.Listener {
+	return &limitedListener{
 		Listener: l, limit: int64(s.options.MaxConnections), reserved: int64(min(reservedConnections, s.options.MaxConnections/10)), open: &s.connections, inflow: s.options.Inflow, logger: s.options.Logger,
-	})
+	}
 }
 
 // Stop takes no new calls, lets those that are under way end, and answers every
@@ -105,7 +123,10 @@ func (s *Server) Stop(ctx context.Context) {
 	s.health.Shutdown()
 	s.stop()
 	cut := context.AfterFunc(ctx, s.Server.Stop)
+	var streams sync.WaitGroup
+	streams.Go(func() { s.streams.Stop(ctx) })
 	s.GracefulStop()
+	streams.Wait()
 	cut()
 	s.receivers.Wait()
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// magic begins every connection between nodes, in both directions. Neither
+// Magic begins every connection between nodes, in both directions. Neither
 // HTTP nor TLS begins with its first byte.
-const magic = "\xf5STRAND\n"
+const Magic = "\xf5STRAND\n"
 
 // The handshake is the same in both directions and in every version of the
 // protocol, so that different versions can tell each other what is wrong. Each
@@ -122,7 +122,7 @@ func (o opening) encode() []byte {
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
-	out := append([]byte(magic), make([]byte, 12)...)
+	out := append([]byte(Magic), make([]byte, 12)...)
 	binary.LittleEndian.PutUint32(out[8:], o.version)
 	binary.LittleEndian.PutUint32(out[12:], uint32(len(body)))
 	binary.LittleEndian.PutUint32(out[16:], crc32.Checksum(body, castagnoli))
@@ -134,7 +134,7 @@ func readOpening(from io.Reader) (opening, error) {
 	if _, err := io.ReadFull(from, head[:]); err != nil {
 		return opening{}, err
 	}
-	if string(head[:8]) != magic {
+	if string(head[:8]) != Magic {
 		return opening{}, fmt.Errorf("%q is not how a Strandline node begins: the address is another program's", head[:8])
 	}
 	body, err := readChecked(from, head[12:], maxHello)

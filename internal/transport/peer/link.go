@@ -215,8 +215,8 @@ func (l *link) judge(node Node, theirs opening) verdict {
 // open shakes hands over a new connection. Ctx ending closes it meanwhile.
 func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(opening) verdict) (*connection, error) {
 	var head []byte
-	if s, ok := conn.(*sorted); ok { // writev needs the connection itself
-		conn, head = s.Conn, s.head
+	if sorted, ok := conn.(interface{ Unread() (net.Conn, []byte) }); ok { // writev needs the connection itself
+		conn, head = sorted.Unread()
 	}
 	tune(conn)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"strandline.dev/internal/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -369,4 +371,30 @@ func TestANodeThatReadsNothingFillsItsQueueAndNoMore(t *testing.T) {
 	require.LessOrEqual(t, b.Stats()[0].Queued, int64(bulkQueueBytes))
 	require.True(t, b.Send(1, 1, 1, true, message), "the urgent lane has room of its own")
 	b.Close() // returns though the writer is stuck in the kernel
+}
+
+func TestNodesMeetOnASharedPort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	sorted, others := transport.Split(l, Magic)
+	peers := sorted[0]
+	b := newMember(t, 2)
+	b.node.Address = l.Addr().String()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := peers.Accept()
+			if err != nil {
+				return
+			}
+			b.Accept(conn)
+		}
+	}()
+	a := newMember(t, 1)
+	join(a, b)
+	require.True(t, next(t, a.changes).up)
+	require.NoError(t, peers.Close())
+	require.NoError(t, others.Close())
+	<-done
 }

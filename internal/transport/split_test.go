@@ -1,4 +1,4 @@
-package peer
+package transport
 
 import (
 	"io"
@@ -11,7 +11,9 @@ import (
 func TestASilentClientHoldsUpNobodyAndNoByteIsLost(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	peers, others := Split(l)
+	const magic, another = "\xf5STRAND\n", "\xf5STREAM\n"
+	sorted, others := Split(l, magic, another)
+	peers, streams := sorted[0], sorted[1]
 	dial := func(say string) net.Conn {
 		conn, err := net.Dial("tcp", l.Addr().String())
 		require.NoError(t, err)
@@ -25,7 +27,7 @@ func TestASilentClientHoldsUpNobodyAndNoByteIsLost(t *testing.T) {
 	for _, c := range []struct {
 		from net.Listener
 		say  string
-	}{{peers, magic + "and more"}, {others, "PRI * HTTP/2.0"}, {others, "G"}, {others, magic[:4] + "x"}} {
+	}{{peers, magic + "and more"}, {streams, another + "and more"}, {others, "PRI * HTTP/2.0"}, {others, "G"}, {others, magic[:4] + "x"}} {
 		_ = dial(c.say).(*net.TCPConn).CloseWrite()
 		conn, err := c.from.Accept()
 		require.NoError(t, err)
@@ -42,29 +44,5 @@ func TestASilentClientHoldsUpNobodyAndNoByteIsLost(t *testing.T) {
 	require.NoError(t, err, "one half goes on without the other")
 	require.NoError(t, conn.Close())
 	require.NoError(t, peers.Close())
-}
-
-func TestNodesMeetOnASharedPort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	peers, others := Split(l)
-	b := newMember(t, 2)
-	b.node.Address = l.Addr().String()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := peers.Accept()
-			if err != nil {
-				return
-			}
-			b.Accept(conn)
-		}
-	}()
-	a := newMember(t, 1)
-	join(a, b)
-	require.True(t, next(t, a.changes).up)
-	require.NoError(t, peers.Close())
-	require.NoError(t, others.Close())
-	<-done
+	require.NoError(t, streams.Close())
 }

@@ -1,0 +1,207 @@
+package lean
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// ErrNotSpoken: the other end did not accept the connection as one of this protocol,
+// and so has done nothing of what was sent.
+var ErrNotSpoken = errors.New("the server does not serve streams on connections of their own")
+
+// Client opens streams of one server.
+type Client struct {
+	Dial  func(context.Context) (net.Conn, error)
+	Codec encoding.CodecV2
+	// MaxMessage bounds a message that is received, in bytes.
+	MaxMessage int
+	Buffers    mem.BufferPool
+
+	accepted atomic.Bool // by the server, once
+}
+
+// NewStream begins a call on a connection of its own, which lasts as long as ctx. The
+// first time it waits for the server to accept it, and returns ErrNotSpoken if it does
+// not.
+func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
+	conn, err := c.Dial(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	s := c.newStream(ctx, conn)
+	md, _ := metadata.FromOutgoingContext(ctx)
+	if err := s.begin(method, md); err != nil {
+		s.close()
+		return nil, s.why(err)
+	}
+	if !c.accepted.Load() {
+		if err := s.awaitAccepted(); err != nil {
+			s.close()
+			if ctx.Err() != nil {
+				return nil, status.FromContextError(ctx.Err()).Err()
+			}
+			return nil, ErrNotSpoken
+		}
+		c.accepted.Store(true)
+	}
+	return s, nil
+}
+
+func (c *Client) newStream(ctx context.Context, conn net.Conn) *clientStream {
+	s := &clientStream{ctx: ctx, conn: conn, codec: c.Codec}
+	s.reader.from, s.reader.pool, s.reader.max = conn, c.Buffers, c.MaxMessage
+	s.writer.to = unwrap(conn)
+	s.pulse.reader, s.pulse.writer, s.pulse.patience = &s.reader, &s.writer, lostTime
+	s.pulse.awaited.Store(true)
+	s.pulse.lost = func() {
+		s.silent.Store(true)
+		_ = conn.Close()
+	}
+	s.pulse.start()
+	s.release = context.AfterFunc(ctx, func() {
+		s.pulse.stop()
+		_ = conn.Close()
+	})
+	return s
+}
+
+// clientStream implements grpc.ClientStream. One goroutine at a time receives, and one
+// sends.
+type clientStream struct {
+	ctx      context.Context
+	release  func() bool
+	conn     net.Conn
+	codec    encoding.CodecV2
+	reader   frameReader
+	writer   frameWriter
+	pulse    pulse
+	accepted bool
+	silent   atomic.Bool // the server was, for lostTime
+	over     error       // of RecvMsg, once it has failed
+}
+
+func (s *clientStream) begin(method string, md metadata.MD) error {
+	call, err := encodeCall(method, md)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if _, err := io.WriteString(s.writer.to, Magic); err != nil {
+		return err
+	}
+	return s.writer.write(callKind, call)
+}
+
+func (s *clientStream) awaitAccepted() error {
+	k, _, err := s.reader.next()
+	if err == nil && k != acceptedKind {
+		err = ErrNotSpoken
+	}
+	err = unfinished(err)
+	s.accepted = err == nil
+	return err
+}
+
+// Context implements grpc.ClientStream.
+func (s *clientStream) Context() context.Context { return s.ctx }
+
+// SendMsg implements grpc.ClientStream. With io.EOF the stream has ended, and RecvMsg
+// has the reason.
+func (s *clientStream) SendMsg(m any) error {
+	data, err := s.codec.Marshal(m)
+	if err != nil {
+		return status.Errorf(codes.Internal, "encode: %v", err)
+	}
+	err = s.writer.write(messageKind, data)
+	data.Free()
+	if err != nil {
+		return io.EOF
+	}
+	return nil
+}
+
+// CloseSend implements grpc.ClientStream.
+func (s *clientStream) CloseSend() error {
+	_ = s.writer.write(lastKind, nil) // RecvMsg has the reason
+	return nil
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s *clientStream) RecvMsg(m any) error {
+	if s.over != nil {
+		return s.over
+	}
+	if err := s.receive(m); err != nil {
+		s.over = s.why(err)
+		s.close()
+	}
+	return s.over
+}
+
+func (s *clientStream) receive(m any) error {
+	if !s.accepted {
+		if err := s.awaitAccepted(); err != nil {
+			return err
+		}
+	}
+	k, payload, err := s.reader.next()
+	if err != nil {
+		return unfinished(err) // without an end
+	}
+	defer payload.Free()
+	switch k {
+	case messageKind:
+		if err := s.codec.Unmarshal(payload, m); err != nil {
+			return status.Errorf(codes.Internal, "decode: %v", err)
+		}
+		return nil
+	case endKind:
+		if err := decodeEnd(payload); err != nil {
+			return err
+		}
+		return io.EOF
+	}
+	return status.Errorf(codes.Internal, "a frame of kind %d within a stream", k)
+}
+
+// why turns an error of the connection into a status, or io.EOF after the end.
+func (s *clientStream) why(err error) error {
+	if err == io.EOF {
+		return err
+	}
+	if s.ctx.Err() != nil {
+		return status.FromContextError(s.ctx.Err()).Err()
+	}
+	if _, is := status.FromError(err); is {
+		return err
+	}
+	if errors.Is(err, errTooLarge) {
+		return status.Error(codes.ResourceExhausted, err.Error())
+	}
+	if s.silent.Load() {
+		return status.Errorf(codes.Unavailable, "the server was silent for %s", lostTime)
+	}
+	return status.Errorf(codes.Unavailable, "the connection broke: %v", err)
+}
+
+func (s *clientStream) close() {
+	s.release()
+	s.pulse.stop()
+	_ = s.conn.Close()
+}
+
+// Header and Trailer implement grpc.ClientStream. There are none.
+func (*clientStream) Header() (metadata.MD, error) { return nil, nil }
+func (*clientStream) Trailer() metadata.MD         { return nil }

@@ -1,0 +1,216 @@
+package lean
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/mem"
+)
+
+// Magic begins every connection.
+const Magic = "\xf5STREAM\n"
+
+type kind byte
+
+const (
+	callKind kind = 1 + iota
+	messageKind
+	lastKind
+	acceptedKind
+	endKind
+	aliveKind
+)
+
+const (
+	headerBytes = 5
+	// buffered is what a connection holds for reading, at all times. A frame that
+	// fits is decoded where it lies.
+	buffered = 8 << 10
+	// gathered is the largest frame that is copied to be written in one piece.
+	gathered = 4 << 10
+	// Pieces of a long frame, each as long as what has come of it before, within
+	// these: a length alone makes nobody allocate.
+	leastPiece = 32 << 10
+	mostPiece  = 1 << 20
+
+	maxCallBytes = 32 << 10
+	maxEndBytes  = 1 << 20
+)
+
+var errTooLarge = errors.New("frame above the limit")
+
+// frameReader reads frames. It belongs to one goroutine.
+type frameReader struct {
+	from io.Reader
+	pool mem.BufferPool
+	max  int // of a message, in bytes
+	// heard: something has come since the connection was last checked.
+	heard atomic.Bool
+
+	buffer     [buffered]byte
+	begin, end int // what of buffer has been received and not been given out
+}
+
+// next returns the next frame that is not just a sign of life. The payload is valid
+// until next is called again, and has to be freed before.
+func (r *frameReader) next() (kind, mem.BufferSlice, error) {
+	for {
+		if err := r.fill(headerBytes); err != nil {
+			return 0, nil, err
+		}
+		header := r.buffer[r.begin:]
+		length, k := int(binary.LittleEndian.Uint32(header)), kind(header[4])
+		if limit := r.limit(k); length > limit {
+			return 0, nil, fmt.Errorf("%w: kind %d with %d bytes, at most %d are taken", errTooLarge, k, length, limit)
+		}
+		r.begin += headerBytes
+		switch {
+		case k == aliveKind:
+		case length == 0:
+			return k, nil, nil
+		case length <= len(r.buffer):
+			if err := r.fill(length); err != nil {
+				return 0, nil, unfinished(err)
+			}
+			payload := mem.SliceBuffer(r.buffer[r.begin : r.begin+length])
+			r.begin += length
+			return k, mem.BufferSlice{payload}, nil
+		default:
+			payload, err := r.pieces(length)
+			return k, payload, unfinished(err)
+		}
+	}
+}
+
+// limit bounds the payload of a frame, in bytes.
+func (r *frameReader) limit(k kind) int {
+	switch k {
+	case callKind:
+		return maxCallBytes
+	case messageKind:
+		return r.max
+	case endKind:
+		return maxEndBytes
+	}
+	return 0
+}
+
+// fill makes sure that so many bytes are in the buffer, which they fit.
+func (r *frameReader) fill(bytes int) error {
+	if r.end-r.begin >= bytes {
+		return nil
+	}
+	r.end = copy(r.buffer[:], r.buffer[r.begin:r.end])
+	r.begin = 0
+	for r.end < bytes {
+		n, err := r.from.Read(r.buffer[r.end:])
+		r.end += n
+		r.hear(n)
+		if err != nil && r.end < bytes {
+			if r.end > 0 {
+				err = unfinished(err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *frameReader) hear(bytes int) {
+	if bytes > 0 && !r.heard.Load() {
+		r.heard.Store(true)
+	}
+}
+
+// pieces receives a payload that is longer than the buffer.
+func (r *frameReader) pieces(length int) (payload mem.BufferSlice, err error) {
+	for received := 0; received < length; {
+		piece := r.pool.Get(min(length-received, max(leastPiece, min(received, mostPiece))))
+		payload = append(payload, mem.NewBuffer(piece, r.pool))
+		n := copy(*piece, r.buffer[r.begin:r.end])
+		r.begin += n
+		for n < len(*piece) {
+			more, err := r.from.Read((*piece)[n:])
+			n += more
+			r.hear(more)
+			if err != nil && n < len(*piece) {
+				payload.Free()
+				return nil, err
+			}
+		}
+		received += n
+	}
+	return payload, nil
+}
+
+// unfinished is the error of a connection that ends within a frame.
+func unfinished(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// frameWriter writes frames, for any number of goroutines.
+type frameWriter struct {
+	// spoken: something was sent since the connection was last checked.
+	spoken atomic.Bool
+
+	mu      sync.Mutex
+	to      net.Conn
+	scratch []byte
+	kept    [][]byte    // memory of parts
+	parts   net.Buffers // of the frame that is being written
+	failed  error       // nothing can be written any more: a frame may have been cut
+}
+
+// write writes one frame. It does not free the payload.
+func (w *frameWriter) write(k kind, payload mem.BufferSlice) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writeLocked(k, payload)
+}
+
+func (w *frameWriter) writeLocked(k kind, payload mem.BufferSlice) error {
+	if w.failed != nil {
+		return w.failed
+	}
+	length := payload.Len()
+	w.scratch = binary.LittleEndian.AppendUint32(w.scratch[:0], uint32(length))
+	w.scratch = append(w.scratch, byte(k))
+	if length <= gathered {
+		for _, part := range payload {
+			w.scratch = append(w.scratch, part.ReadOnlyData()...)
+		}
+		_, w.failed = w.to.Write(w.scratch)
+	} else {
+		parts := append(w.kept[:0], w.scratch)
+		for _, part := range payload {
+			parts = append(parts, part.ReadOnlyData())
+		}
+		w.kept, w.parts = parts, parts
+		_, w.failed = w.parts.WriteTo(w.to)
+		clear(w.kept)
+	}
+	if !w.spoken.Load() {
+		w.spoken.Store(true)
+	}
+	return w.failed
+}
+
+// unwrap returns the connection that c's writes go to as they are, so that many
+// parts need one system call.
+func unwrap(c net.Conn) net.Conn {
+	for {
+		outer, ok := c.(interface{ WritesTo() net.Conn })
+		if !ok {
+			return c
+		}
+		c = outer.WritesTo()
+	}
+}

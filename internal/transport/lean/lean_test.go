@@ -1,0 +1,372 @@
+package lean
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	ordinary "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const maxMessage = 64 << 20
+
+var codec = encoding.GetCodecV2(ordinary.Name)
+
+// service has one stream, whose handler a test gives.
+type service struct {
+	*Server
+	served  chan error
+	address string
+}
+
+const streamMethod = "/test.Test/Stream"
+
+func serve(t *testing.T, handler func(grpc.ServerStream) error) *service {
+	t.Helper()
+	s := &service{served: make(chan error, 1), Server: newServer(handler)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s.address = l.Addr().String()
+	go func() { s.served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		s.Stop(ctx)
+		require.NoError(t, <-s.served)
+	})
+	return s
+}
+
+func newServer(handler func(grpc.ServerStream) error) *Server {
+	s := NewServer(Options{
+		Codec: codec, MaxMessage: maxMessage, Buffers: mem.DefaultBufferPool(),
+		Intercept: func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+			return handler(service, stream)
+		},
+	})
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: "test.Test", Streams: []grpc.StreamDesc{{
+		StreamName: "Stream", ClientStreams: true, ServerStreams: true,
+		Handler: func(_ any, stream grpc.ServerStream) error { return handler(stream) },
+	}}}, nil)
+	return s
+}
+
+func (s *service) dial(ctx context.Context) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", s.address)
+}
+
+func clientOf(dial func(context.Context) (net.Conn, error)) *Client {
+	return &Client{Dial: dial, Codec: codec, MaxMessage: maxMessage, Buffers: mem.DefaultBufferPool()}
+}
+
+var streamDesc = &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+
+func (s *service) open(t *testing.T, ctx context.Context) grpc.ClientStream {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	t.Cleanup(cancel)
+	stream, err := clientOf(s.dial).NewStream(ctx, streamDesc, streamMethod)
+	require.NoError(t, err)
+	return stream
+}
+
+func echo(stream grpc.ServerStream) error {
+	for {
+		m := new(wrapperspb.BytesValue)
+		if err := stream.RecvMsg(m); err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+		if err := stream.SendMsg(m); err != nil {
+			return err
+		}
+	}
+}
+
+func TestMessagesOfEveryLengthComeAsTheyWereSent(t *testing.T) {
+	stream := serve(t, echo).open(t, t.Context())
+	for _, length := range []int{0, 1, gathered - 4, gathered, gathered + 1, buffered - 9, buffered, buffered + 1, leastPiece + 7, 3*mostPiece + 1, 20 << 20} {
+		sent := bytes.Repeat([]byte("0123456789abcdef!"), length/17+1)[:length]
+		go func() { _ = stream.SendMsg(wrapperspb.Bytes(sent)) }()
+		got := new(wrapperspb.BytesValue)
+		require.NoError(t, stream.RecvMsg(got), length)
+		require.True(t, bytes.Equal(sent, got.GetValue()), length)
+	}
+	require.NoError(t, stream.CloseSend())
+	require.Equal(t, io.EOF, stream.RecvMsg(new(wrapperspb.BytesValue)))
+}
+
+func TestMessagesThatWaitForTheirReceiverAreAllThere(t *testing.T) {
+	stream := serve(t, echo).open(t, t.Context())
+	const count = 2000
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for i := range count {
+			_ = stream.SendMsg(wrapperspb.Bytes(bytes.Repeat([]byte{byte(i)}, i*7)))
+		}
+		_ = stream.CloseSend()
+	})
+	for i := range count {
+		got := new(wrapperspb.BytesValue)
+		require.NoError(t, stream.RecvMsg(got))
+		require.Equal(t, bytes.Repeat([]byte{byte(i)}, i*7), append([]byte{}, got.GetValue()...))
+	}
+	require.Equal(t, io.EOF, stream.RecvMsg(new(wrapperspb.BytesValue)))
+	sending.Wait()
+}
+
+func TestTheEndOfACallReachesItsClientWithDetails(t *testing.T) {
+	s, err := status.New(codes.OutOfRange, "trimmed").WithDetails(&errdetails.ErrorInfo{Reason: "OFFSET_TRIMMED"})
+	require.NoError(t, err)
+	stream := serve(t, func(stream grpc.ServerStream) error {
+		_ = stream.RecvMsg(new(wrapperspb.BytesValue))
+		return s.Err() // with bytes on their way that nobody reads
+	}).open(t, t.Context())
+	go func() {
+		for stream.SendMsg(wrapperspb.Bytes(make([]byte, 1<<20))) == nil {
+		}
+	}()
+	err = stream.RecvMsg(new(wrapperspb.BytesValue))
+	require.Equal(t, codes.OutOfRange, status.Code(err))
+	require.Equal(t, "OFFSET_TRIMMED", status.Convert(err).Details()[0].(*errdetails.ErrorInfo).GetReason())
+	require.Equal(t, err, stream.RecvMsg(new(wrapperspb.BytesValue)), "an end is for ever")
+}
+
+func TestAHandlerMayReturnWhileItStillReceives(t *testing.T) {
+	received := make(chan error, 1)
+	begun := make(chan struct{})
+	stream := serve(t, func(stream grpc.ServerStream) error {
+		go func() {
+			close(begun)
+			received <- stream.RecvMsg(new(wrapperspb.BytesValue))
+		}()
+		<-begun
+		return status.Error(codes.Aborted, "enough")
+	}).open(t, t.Context())
+	require.Equal(t, codes.Aborted, status.Code(stream.RecvMsg(new(wrapperspb.BytesValue))))
+	require.Error(t, <-received)
+}
+
+func TestMetadataReachesTheHandler(t *testing.T) {
+	got := make(chan metadata.MD, 1)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer a: b", "x", "1", "x", "2")
+	stream := serve(t, func(stream grpc.ServerStream) error {
+		md, _ := metadata.FromIncomingContext(stream.Context())
+		got <- md
+		return nil
+	}).open(t, ctx)
+	md := <-got
+	require.Equal(t, []string{"Bearer a: b"}, md.Get("authorization"))
+	require.Equal(t, []string{"1", "2"}, md.Get("x"))
+	require.Equal(t, io.EOF, stream.RecvMsg(new(wrapperspb.BytesValue)))
+
+	_, err := encodeCall("/m", metadata.Pairs("x", "1\nauthorization: other"))
+	require.Error(t, err)
+}
+
+func TestACallThatNobodyServesSaysSo(t *testing.T) {
+	s := serve(t, echo)
+	stream, err := clientOf(s.dial).NewStream(t.Context(), streamDesc, "/test.Test/Other")
+	require.NoError(t, err)
+	require.Equal(t, codes.Unimplemented, status.Code(stream.RecvMsg(new(wrapperspb.BytesValue))))
+}
+
+func TestAClientThatGoesAwayEndsTheHandler(t *testing.T) {
+	ended := make(chan error, 1)
+	s := serve(t, func(stream grpc.ServerStream) error {
+		err := stream.RecvMsg(new(wrapperspb.BytesValue))
+		<-stream.Context().Done()
+		ended <- err
+		return err
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	stream := s.open(t, ctx)
+	leave()
+	require.Equal(t, codes.Canceled, status.Code(stream.RecvMsg(new(wrapperspb.BytesValue))))
+	require.Equal(t, codes.Canceled, status.Code(<-ended))
+}
+
+func TestAStoppingServerCutsAClientThatTakesNothing(t *testing.T) {
+	sending := make(chan struct{})
+	s := serve(t, func(stream grpc.ServerStream) error {
+		close(sending)
+		for {
+			if err := stream.SendMsg(wrapperspb.Bytes(make([]byte, 1<<20))); err != nil {
+				return err
+			}
+		}
+	})
+	stream := s.open(t, t.Context())
+	<-sending
+	s.Stop(context.Background())
+	for {
+		if err := stream.RecvMsg(new(wrapperspb.BytesValue)); err != nil {
+			require.Equal(t, codes.Unavailable, status.Code(err), "cut in the middle is no end")
+			return
+		}
+	}
+}
+
+func TestWhoDoesNotSpeakTheProtocolHasDoneNothing(t *testing.T) {
+	for name, answer := range map[string]string{"closes": "", "another protocol": "\x00\x00\x12\x04\x00\x00\x00\x00\x00", "text": "HTTP/1.1 400 Bad Request\r\n\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			go func() {
+				_, _ = io.CopyN(io.Discard, theirs, int64(len(Magic)))
+				go func() { _, _ = io.Copy(io.Discard, theirs) }()
+				_, _ = io.WriteString(theirs, answer)
+				_ = theirs.Close()
+			}()
+			_, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamDesc, streamMethod)
+			require.ErrorIs(t, err, ErrNotSpoken)
+		})
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	old := grpc.NewServer()
+	defer old.Stop()
+	go func() { _ = old.Serve(l) }()
+	_, err = clientOf((&service{address: l.Addr().String()}).dial).NewStream(t.Context(), streamDesc, streamMethod)
+	require.ErrorIs(t, err, ErrNotSpoken)
+}
+
+// accepted answers a client's call and says nothing after that.
+func accepted(t *testing.T, theirs net.Conn) (w *frameWriter) {
+	go func() { _, _ = io.Copy(io.Discard, theirs) }()
+	w = &frameWriter{to: theirs}
+	require.NoError(t, w.write(acceptedKind, nil))
+	return w
+}
+
+func TestASilentServerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		go accepted(t, theirs)
+		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamDesc, streamMethod)
+		require.NoError(t, err)
+		begun := time.Now()
+		err = stream.RecvMsg(new(wrapperspb.BytesValue))
+		require.Equal(t, codes.Unavailable, status.Code(err))
+		require.Contains(t, err.Error(), "silent")
+		require.LessOrEqual(t, time.Since(begun), lostTime+aliveTime)
+	})
+}
+
+func TestAQuietStreamLastsWhileBothEndsLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		s := newServer(echo)
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			s.serve(theirs)
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(ctx, streamDesc, streamMethod)
+		require.NoError(t, err)
+		received := make(chan error, 1)
+		go func() { received <- stream.RecvMsg(new(wrapperspb.BytesValue)) }()
+		time.Sleep(time.Hour)
+		require.NoError(t, stream.SendMsg(wrapperspb.Bytes([]byte("still there"))))
+		require.NoError(t, <-received)
+		cancel()
+		<-served
+	})
+}
+
+func TestAClientThatIsGoneWithoutAWordIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		s := newServer(echo)
+		begun := time.Now()
+		go func() {
+			_, _ = io.WriteString(ours, Magic)
+			call, _ := encodeCall(streamMethod, nil)
+			_ = (&frameWriter{to: ours}).write(callKind, call)
+		}()
+		s.serve(theirs)
+		require.LessOrEqual(t, time.Since(begun), idleTime+2*aliveTime+drainTime)
+	})
+}
+
+func TestAConnectionThatDoesNotSayWhatItIsForIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, sent := range []string{"", Magic[:3], Magic, Magic + "\x05\x00\x00\x00\x01/x", "no stream, but long enough"} {
+			ours, theirs := net.Pipe()
+			go func() { _, _ = io.WriteString(ours, sent) }()
+			s := newServer(echo)
+			begun := time.Now()
+			s.serve(theirs)
+			_ = theirs.Close()
+			_ = ours.Close()
+			require.LessOrEqual(t, time.Since(begun), callTime)
+		}
+	})
+}
+
+func TestALengthAloneTakesNoMemory(t *testing.T) {
+	header := "\x00\x00\x00\x04\x02" // 64 MiB
+	r := &frameReader{from: strings.NewReader(header + "and little more"), pool: mem.NopBufferPool{}, max: maxMessage}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err := r.next()
+	runtime.ReadMemStats(&after)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*leastPiece))
+
+	r = &frameReader{from: strings.NewReader("\x01\x00\x00\x04\x02"), pool: mem.NopBufferPool{}, max: maxMessage}
+	_, _, err = r.next()
+	require.ErrorIs(t, err, errTooLarge)
+}
+
+// FuzzConnection lets a server read anything: it gives up, or answers, and takes no more
+// memory than a few times what it was sent.
+func FuzzConnection(f *testing.F) {
+	call := "\x11\x00\x00\x00\x01" + streamMethod
+	f.Add([]byte(Magic + call + "\x03\x00\x00\x00\x02\x0a\x01x\x00\x00\x00\x00\x03"))
+	f.Add([]byte(Magic + call + "\xff\xff\xff\x03\x02\x0a"))
+	f.Add([]byte(Magic + "\x14\x00\x00\x00\x01" + streamMethod + "\na:"))
+	f.Add([]byte(Magic + call + "\x00\x00\x00\x00\x06\x00\x00\x00\x00\x04\x00\x00\x00\x00\x05"))
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		s := newServer(echo)
+		s.serve(&recorded{from: bytes.NewReader(sent)})
+	})
+}
+
+// recorded is a connection whose client has sent everything that it will.
+type recorded struct {
+	net.Conn
+	from io.Reader
+}
+
+func (c *recorded) Read(into []byte) (int, error)    { return c.from.Read(into) }
+func (*recorded) Write(b []byte) (int, error)        { return len(b), nil }
+func (*recorded) Close() error                       { return nil }
+func (*recorded) RemoteAddr() net.Addr               { return &net.TCPAddr{} }
+func (*recorded) LocalAddr() net.Addr                { return &net.TCPAddr{} }
+func (*recorded) SetReadDeadline(time.Time) error    { return nil }
+func (*recorded) SetWriteDeadline(t time.Time) error { return nil }

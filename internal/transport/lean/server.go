@@ -1,0 +1,191 @@
+package lean
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// callTime is how long a connection may take to say what it is for.
+	callTime = 10 * time.Second
+	// drainTime is how long a client may take to notice the end of its stream, and
+	// stopTime to take what is being sent when the server stops.
+	drainTime = 5 * time.Second
+	stopTime  = 2 * time.Second
+)
+
+// Options of a Server. All are required.
+type Options struct {
+	Codec encoding.CodecV2
+	// MaxMessage bounds a message that is received, in bytes.
+	MaxMessage int
+	Buffers    mem.BufferPool
+	// Intercept is called for each stream, as gRPC calls its interceptors.
+	Intercept grpc.StreamServerInterceptor
+}
+
+// Server serves the streams of registered services.
+type Server struct {
+	options  Options
+	methods  map[string]method
+	stopping context.Context
+	stop     context.CancelFunc
+	serving  sync.WaitGroup
+
+	mu          sync.Mutex
+	connections map[net.Conn]struct{}
+	listeners   map[net.Listener]struct{}
+}
+
+type method struct {
+	service any
+	stream  *grpc.StreamDesc
+}
+
+// NewServer makes a server without services.
+func NewServer(o Options) *Server {
+	s := &Server{options: o, methods: map[string]method{}, connections: map[net.Conn]struct{}{}, listeners: map[net.Listener]struct{}{}}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// RegisterService implements grpc.ServiceRegistrar, for the streams of a service. It is
+// called before Serve.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
+	for i := range desc.Streams {
+		s.methods["/"+desc.ServiceName+"/"+desc.Streams[i].StreamName] = method{service, &desc.Streams[i]}
+	}
+}
+
+// Serve takes connections, which have sent Magic, until Stop is called or the listener
+// is closed, and then returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.enter(func() { s.listeners[l] = struct{}{} }) {
+		return l.Close()
+	}
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		default:
+			return err
+		}
+		if !s.enter(func() { s.connections[conn] = struct{}{} }) {
+			_ = conn.Close()
+			continue
+		}
+		go func() {
+			defer s.leave(conn)
+			s.serve(conn)
+		}()
+	}
+}
+
+// enter notes what Stop has to end, unless it has been called.
+func (s *Server) enter(note func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping.Err() != nil {
+		return false
+	}
+	note()
+	s.serving.Add(1)
+	return true
+}
+
+func (s *Server) leave(conn net.Conn) {
+	_ = conn.Close()
+	s.mu.Lock()
+	delete(s.connections, conn)
+	s.mu.Unlock()
+	s.serving.Done()
+}
+
+// Stop takes no new connections and waits for the handlers, which end by themselves
+// when the server stops. When ctx ends, the connections are closed.
+func (s *Server) Stop(ctx context.Context) {
+	s.mu.Lock()
+	s.stop()
+	for l := range s.listeners {
+		_ = l.Close()
+		s.serving.Done()
+	}
+	clear(s.listeners)
+	s.mu.Unlock()
+	cut := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for conn := range s.connections {
+			_ = conn.Close()
+		}
+	})
+	s.serving.Wait()
+	cut()
+}
+
+// serve serves the one stream of a connection.
+func (s *Server) serve(conn net.Conn) {
+	stream, m, err := s.accept(conn)
+	if err != nil {
+		return // there is nobody who would understand an answer
+	}
+	defer stream.close()
+	release := context.AfterFunc(s.stopping, func() { _ = conn.SetWriteDeadline(time.Now().Add(stopTime)) })
+	defer release()
+	if m == nil {
+		stream.end(status.Errorf(codes.Unimplemented, "%q is not served as a stream of its own: use gRPC", stream.method))
+		return
+	}
+	stream.pulse.start()
+	info := &grpc.StreamServerInfo{FullMethod: stream.method, IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams}
+	stream.end(s.options.Intercept(m.service, stream, info, m.stream.Handler))
+}
+
+// accept reads what a connection is for, which it has callTime to say. The method is
+// nil if there is none of that name.
+func (s *Server) accept(conn net.Conn) (*serverStream, *method, error) {
+	stop := context.AfterFunc(s.stopping, func() { _ = conn.SetReadDeadline(time.Now()) })
+	if err := conn.SetReadDeadline(time.Now().Add(callTime)); err != nil {
+		return nil, nil, err
+	}
+	var magic [len(Magic)]byte
+	if _, err := io.ReadFull(conn, magic[:]); err != nil || string(magic[:]) != Magic {
+		return nil, nil, fmt.Errorf("no stream: %q, %w", magic, err)
+	}
+	stream := newServerStream(conn, s.options)
+	k, payload, err := stream.reader.next()
+	if err != nil || k != callKind {
+		return nil, nil, fmt.Errorf("no call: kind %d, %w", k, err)
+	}
+	if err := stream.begin(payload); err != nil {
+		return nil, nil, err
+	}
+	if !stop() {
+		return nil, nil, context.Cause(s.stopping)
+	}
+	if err := conn.SetReadDeadline(time.Time{}); err != nil {
+		return nil, nil, err
+	}
+	if err := stream.writer.write(acceptedKind, nil); err != nil {
+		return nil, nil, err
+	}
+	m, ok := s.methods[stream.method]
+	if !ok {
+		return stream, nil, nil
+	}
+	stream.oneMessage = !m.stream.ClientStreams
+	return stream, &m, nil
+}

@@ -1,0 +1,170 @@
+package lean
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// serverStream is the one stream of a connection; it implements grpc.ServerStream. One
+// goroutine at a time receives, and one sends.
+type serverStream struct {
+	conn   net.Conn
+	codec  encoding.CodecV2
+	reader frameReader
+	writer frameWriter
+	pulse  pulse
+	method string
+	// oneMessage: the client sends one message, and is only listened to for its end
+	// after that.
+	oneMessage bool
+
+	receiving sync.Mutex // held by whoever reads the connection
+	received  error      // of RecvMsg, once it has failed
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	watching sync.WaitGroup
+}
+
+func newServerStream(conn net.Conn, o Options) *serverStream {
+	s := &serverStream{conn: conn, codec: o.Codec}
+	s.reader.from, s.reader.pool, s.reader.max = conn, o.Buffers, o.MaxMessage
+	s.writer.to = unwrap(conn)
+	s.pulse.reader, s.pulse.writer, s.pulse.patience = &s.reader, &s.writer, idleTime
+	s.pulse.lost = func() { _ = conn.Close() }
+	return s
+}
+
+// begin takes the call over.
+func (s *serverStream) begin(call mem.BufferSlice) error {
+	method, md, err := decodeCall(call)
+	if err != nil {
+		return err
+	}
+	s.method = method
+	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: s.conn.RemoteAddr(), LocalAddr: s.conn.LocalAddr()})
+	s.ctx, s.cancel = context.WithCancel(metadata.NewIncomingContext(ctx, md))
+	return nil
+}
+
+// Context implements grpc.ServerStream. It ends when the connection does, which is
+// noticed while a message is received or after the last one.
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+// SendMsg implements grpc.ServerStream. The message is on its way when it returns.
+func (s *serverStream) SendMsg(m any) error {
+	data, err := s.codec.Marshal(m)
+	if err != nil {
+		return status.Errorf(codes.Internal, "encode: %v", err)
+	}
+	err = s.writer.write(messageKind, data)
+	data.Free()
+	if err != nil {
+		s.cancel()
+		return status.Errorf(codes.Unavailable, "send: %v", err)
+	}
+	return nil
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *serverStream) RecvMsg(m any) error {
+	s.receiving.Lock()
+	defer s.receiving.Unlock()
+	if s.received != nil {
+		return s.received
+	}
+	k, payload, err := s.next()
+	switch {
+	case err != nil:
+		if errors.Is(err, errTooLarge) {
+			s.received = status.Error(codes.ResourceExhausted, err.Error())
+		} else {
+			s.received = status.Errorf(codes.Canceled, "the client is gone: %v", err)
+		}
+		s.cancel()
+		return s.received
+	case k == lastKind:
+		s.received = io.EOF
+		s.watch()
+		return io.EOF
+	case k != messageKind:
+		s.received = status.Errorf(codes.InvalidArgument, "a frame of kind %d within a stream", k)
+		return s.received
+	}
+	err = s.codec.Unmarshal(payload, m)
+	payload.Free()
+	if err != nil {
+		if _, is := status.FromError(err); !is {
+			err = status.Errorf(codes.Internal, "decode: %v", err)
+		}
+		s.received = err
+		return err
+	}
+	if s.oneMessage {
+		s.received = io.EOF
+		s.watch()
+	}
+	return nil
+}
+
+func (s *serverStream) next() (kind, mem.BufferSlice, error) {
+	s.pulse.awaited.Store(true)
+	defer s.pulse.awaited.Store(false)
+	return s.reader.next()
+}
+
+// watch ends the context when the client, which sends nothing any more, goes away.
+func (s *serverStream) watch() {
+	s.watching.Go(func() {
+		s.receiving.Lock()
+		defer s.receiving.Unlock()
+		for {
+			k, _, err := s.next()
+			if err != nil || k != lastKind {
+				s.cancel()
+				return
+			}
+		}
+	})
+}
+
+// end sends how the call ended, and waits until the client has noticed: closing a
+// connection with bytes that were not read would take the end from it.
+func (s *serverStream) end(err error) {
+	s.cancel()
+	_ = s.conn.SetReadDeadline(time.Now().Add(drainTime))
+	if s.writer.write(endKind, encodeEnd(err)) != nil {
+		return
+	}
+	if half, ok := s.writer.to.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	// A handler may return while another goroutine of it still receives.
+	s.receiving.Lock()
+	defer s.receiving.Unlock()
+	s.received = s.ctx.Err()
+	_, _ = io.Copy(io.Discard, s.conn)
+}
+
+func (s *serverStream) close() {
+	s.pulse.stop()
+	s.cancel()
+	_ = s.conn.Close()
+	s.watching.Wait()
+}
+
+// SetHeader, SendHeader and SetTrailer implement grpc.ServerStream. There are none.
+func (*serverStream) SetHeader(metadata.MD) error  { return nil }
+func (*serverStream) SendHeader(metadata.MD) error { return nil }
+func (*serverStream) SetTrailer(metadata.MD)       {}

@@ -1,0 +1,214 @@
+package transport
+
+import (
+	"container/list"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// decideWithin closes a client that has not sent enough to be told apart.
+	decideWithin = 10 * time.Second
+	// maxUndecided bounds the connections that are not yet told apart, or not
+	// yet accepted. With one more, the oldest is closed: silent clients cannot
+	// keep others out.
+	maxUndecided = 1024
+	// acceptAgain is the wait after a failed accept, such as for want of file
+	// descriptors.
+	acceptAgain = 20 * time.Millisecond
+)
+
+// Split sorts the connections of one port by their first bytes: those that begin with
+// one of magics go to the listener at its place, all others to others, without losing
+// bytes. Closing one of the listeners closes what comes for it; closing all closes l.
+func Split(l net.Listener, magics ...string) (sorted []net.Listener, others net.Listener) {
+	s := &splitter{listener: l, ended: make(chan struct{}), open: len(magics) + 1}
+	for _, magic := range magics {
+		part := s.part(magic)
+		s.magics = append(s.magics, part)
+		sorted = append(sorted, part)
+	}
+	s.others = s.part("")
+	s.tasks.Go(s.accept)
+	return sorted, s.others
+}
+
+type splitter struct {
+	listener net.Listener
+	magics   []*part
+	others   *part
+	tasks    sync.WaitGroup
+	ended    chan struct{} // closed when nothing more is accepted
+	failure  error         // why; set before ended is closed
+
+	mu        sync.Mutex
+	open      int       // parts that are not closed
+	undecided list.List // of net.Conn, the oldest first
+}
+
+// part is one of the listeners.
+type part struct {
+	of     *splitter
+	magic  string
+	ready  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (s *splitter) part(magic string) *part {
+	return &part{of: s, magic: magic, ready: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (p *part) Accept() (net.Conn, error) {
+	select {
+	case <-p.closed:
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case conn := <-p.ready:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-p.of.ended:
+		return nil, p.of.failure
+	}
+}
+
+func (p *part) Addr() net.Addr { return p.of.listener.Addr() }
+
+// Close ends this part. The one that closes last waits until nothing runs.
+func (p *part) Close() (err error) {
+	p.once.Do(func() {
+		close(p.closed)
+		err = p.of.partClosed()
+	})
+	return err
+}
+
+func (s *splitter) partClosed() error {
+	s.mu.Lock()
+	s.open--
+	last := s.open == 0
+	s.mu.Unlock()
+	if !last {
+		return nil
+	}
+	err := s.listener.Close()
+	s.tasks.Wait()
+	return err
+}
+
+func (s *splitter) accept() {
+	defer s.closeUndecided()
+	for {
+		conn, err := s.listener.Accept()
+		switch {
+		case err == nil:
+			entry := s.enter(conn)
+			s.tasks.Go(func() {
+				defer s.leave(entry)
+				s.sort(conn)
+			})
+		case errors.Is(err, net.ErrClosed), s.over():
+			s.failure = err
+			close(s.ended)
+			return
+		default:
+			time.Sleep(acceptAgain)
+		}
+	}
+}
+
+// sort tells a connection by its first bytes and hands it over.
+func (s *splitter) sort(conn net.Conn) {
+	_ = conn.SetReadDeadline(time.Now().Add(decideWithin)) // if it fails, so does the read
+	var head []byte
+	to, decided := s.of("")
+	for !decided {
+		more := make([]byte, len(to.magic)-len(head))
+		n, err := conn.Read(more)
+		head = append(head, more[:n]...)
+		if err != nil && (len(head) == 0 || !errors.Is(err, io.EOF)) {
+			_ = conn.Close()
+			return
+		}
+		if to, decided = s.of(string(head)); err != nil && !decided {
+			to, decided = s.others, true // a short message and its end
+		}
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	select {
+	case to.ready <- &sorted{Conn: conn, head: head}:
+	case <-to.closed:
+		_ = conn.Close()
+	case <-s.ended:
+		_ = conn.Close()
+	}
+}
+
+// of is where a connection belongs that begins with head, or, undecided, where it
+// may belong.
+func (s *splitter) of(head string) (to *part, decided bool) {
+	for _, p := range s.magics {
+		if strings.HasPrefix(p.magic, head) {
+			return p, head == p.magic
+		}
+	}
+	return s.others, true
+}
+
+func (s *splitter) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open == 0
+}
+
+func (s *splitter) enter(conn net.Conn) *list.Element {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.undecided.Len() >= maxUndecided {
+		_ = s.undecided.Front().Value.(net.Conn).Close()
+		s.undecided.Remove(s.undecided.Front())
+	}
+	return s.undecided.PushBack(conn)
+}
+
+func (s *splitter) leave(entry *list.Element) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.undecided.Remove(entry) // does nothing if it was the oldest, and closed
+}
+
+func (s *splitter) closeUndecided() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.undecided.Front(); e != nil; e = e.Next() {
+		_ = e.Value.(net.Conn).Close()
+	}
+}
+
+// sorted is a connection whose first bytes were read.
+type sorted struct {
+	net.Conn
+	head []byte // what of them is still to be given
+}
+
+func (c *sorted) Read(b []byte) (int, error) {
+	if len(c.head) == 0 {
+		return c.Conn.Read(b)
+	}
+	n := copy(b, c.head)
+	c.head = c.head[n:]
+	return n, nil
+}
+
+// Unread is the connection itself, and what of it has been read and not been given.
+func (c *sorted) Unread() (net.Conn, []byte) { return c.Conn, c.head }
+
+// WritesTo is the connection that is written to as it is.
+func (c *sorted) WritesTo() net.Conn { return c.Conn }
