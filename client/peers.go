@@ -49,6 +49,9 @@ const maxHops = 2
 // hopsForgotten is how long a lead lasts before hints are believed again.
 const hopsForgotten = time.Second
 
+// leanAgain is how long a server that knows only gRPC is asked for nothing else.
+const leanAgain = time.Minute
+
 // peer is one node.
 type peer struct {
 	address string
@@ -56,8 +59,9 @@ type peer struct {
 	streams *lean.Client
 	dialer  dialFunc
 
-	// withoutStreams: the server knows nothing but gRPC.
-	withoutStreams atomic.Bool
+	// leanFrom is when a connection of its own is next tried for a stream, in unix ns: a
+	// server that knows only gRPC may be followed by a newer one.
+	leanFrom atomic.Int64
 
 	mu        sync.Mutex
 	dialError error // why the newest attempt to connect failed
@@ -244,8 +248,9 @@ const (
 
 func newPeer(address string, dial dialFunc) (*peer, error) {
 	p := &peer{address: address, dialer: dial}
+	security := insecure.NewCredentials()
 	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(security),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
@@ -267,7 +272,17 @@ func newPeer(address string, dial dialFunc) (*peer, error) {
 	}
 	p.conn = conn
 	p.streams = &lean.Client{
-		Dial:  func(ctx context.Context) (net.Conn, error) { return p.dialer(ctx, address) },
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			conn, err := p.dialer(ctx, address)
+			if err != nil {
+				return nil, err
+			}
+			encrypted, _, err := security.ClientHandshake(ctx, address, conn)
+			if err != nil {
+				_ = conn.Close()
+			}
+			return encrypted, err
+		},
 		Codec: wire.Codec, MaxMessage: maxReceiveSize, Buffers: mem.DefaultBufferPool(),
 	}
 	return p, nil
@@ -276,12 +291,12 @@ func newPeer(address string, dial dialFunc) (*peer, error) {
 // stream opens a stream: on a connection of its own, or, with a server that does not
 // know these, over gRPC.
 func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
-	if !p.withoutStreams.Load() {
+	if now := time.Now(); now.UnixNano() >= p.leanFrom.Load() {
 		stream, err := p.streams.NewStream(ctx, desc, method)
 		if !errors.Is(err, lean.ErrNotSpoken) {
 			return stream, err
 		}
-		p.withoutStreams.Store(true)
+		p.leanFrom.Store(now.Add(leanAgain).UnixNano())
 	}
 	return p.conn.NewStream(ctx, desc, method)
 }

@@ -1,5 +1,5 @@
 // Package transport is what every connection shares: what the host of an address stands
-// for. Below it are the two kinds, between nodes and of clients.
+// for, and of which kind a new connection is. Below it are the kinds.
 package transport
 
 import "net"
