@@ -120,6 +120,13 @@ func BenchmarkFreezing(b *testing.B) {
 				table.Snapshot(nil)
 			}
 		})
+		b.Run("restore/"+name, func(b *testing.B) {
+			encoded := table.Snapshot(nil)
+			for b.Loop() {
+				_, err := RestoreTable(encoded)
+				require.NoError(b, err)
+			}
+		})
 		b.Run("copy/"+name, func(b *testing.B) {
 			for b.Loop() {
 				table.Copy()

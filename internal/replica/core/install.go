@@ -20,16 +20,27 @@ type Install struct {
 	Index, Term uint64
 	Start       record.Offset
 	Hard        segment.HardState
-	Data        []byte
+	conf, table []byte
 }
+
+// Encode returns the content of the snapshot as it is stored. It is for the writer: the
+// table, as the leader encoded it, may be large.
+func (i *Install) Encode() []byte { return encodeState(i.conf, i.table) }
 
 // install takes a snapshot over. From here the core lives after it; the files
 // follow when the writer comes to it, and until then nobody hears of it.
 func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*Install, error) {
 	meta := s.GetMetadata()
-	_, table, err := decodeState(s.GetData())
+	_, encoded, err := splitState(s.GetData())
 	if err != nil {
 		return nil, err
+	}
+	// On the loop, since what Raft hands over next rests on it. It takes as long as to
+	// encode the table would: 0.25 s for 100,000 sessions of 8 spans each, on a busy
+	// machine (BenchmarkFreezing), for a replica that lags anyway.
+	table, err := sequence.RestoreTable(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("decode table: %w", err)
 	}
 	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(meta.GetConfState())
 	if err != nil {
@@ -52,7 +63,7 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*Install, er
 	c.storage.tail.Reset(table.End())
 	return &Install{
 		Index: meta.GetIndex(), Term: meta.GetTerm(), Start: table.End(), Hard: hard,
-		Data: encodeState(conf, table.Snapshot(nil)),
+		conf: conf, table: encoded,
 	}, nil
 }
 

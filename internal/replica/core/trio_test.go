@@ -146,7 +146,7 @@ func writeAll(t *testing.T, c *Core, log segment.Log, group []Write) {
 	for i := range group {
 		if s := group[i].Install; s != nil {
 			writes, rolled = nil, nil
-			require.NoError(t, log.Reset(s.Index, s.Term, s.Start, s.Hard, s.Data))
+			require.NoError(t, log.Reset(s.Index, s.Term, s.Start, s.Hard, s.Encode()))
 		}
 		writes = append(writes, group[i].Write)
 	}

@@ -101,7 +101,7 @@ func (w *diskWriter) write(group []core.Write) bool {
 		if s := group[i].Install; s != nil {
 			// What came before lies below the snapshot, and goes.
 			writes, rolled = writes[:0], nil
-			if err := w.log.Reset(s.Index, s.Term, s.Start, s.Hard, s.Data); err != nil {
+			if err := w.log.Reset(s.Index, s.Term, s.Start, s.Hard, s.Encode()); err != nil {
 				w.failed(err)
 				return false
 			}
