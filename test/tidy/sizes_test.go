@@ -14,8 +14,7 @@ import (
 var smallRooms = []string{
 	"client",
 	"internal/node",
-	"internal/segment/format",
-	"internal/segment/store",
+	"internal/segment",
 	"internal/sequence",
 	"internal/vfs",
 }

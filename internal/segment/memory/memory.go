@@ -17,19 +17,24 @@ var _ segment.Log = (*Log)(nil)
 // gone with the process. What is a segment on disk is a run of stepBytes here:
 // a snapshot is wanted at its start, and Recycle frees whole ones.
 type Log struct {
-	mu        sync.RWMutex
-	frames    []segment.Frame // without gaps; the first is first
-	before    []uint64        // payload bytes before each frame, since the log's creation
-	first     uint64
-	term      uint64        // of the entry first-1
-	start     record.Offset // first offset of the first entry, if it has come
-	bytes     uint64        // payload of all entries since creation
+	entries
 	hard      segment.HardState
 	conf      []byte
 	step      uint64           // bytes when the newest step began
 	stepFirst uint64           // index of its first entry
 	snapshots []memorySnapshot // rising
-	closed    bool
+}
+
+// entries are those of a log. Its mu guards the rest of the log too.
+type entries struct {
+	mu     sync.RWMutex
+	frames []segment.Frame // without gaps; the first is first
+	before []uint64        // payload bytes before each frame, since the log's creation
+	first  uint64
+	term   uint64        // of the entry first-1
+	start  record.Offset // first offset of the first entry, if it has come
+	bytes  uint64        // payload of all entries since creation
+	closed bool
 }
 
 type memorySnapshot struct {
@@ -48,7 +53,7 @@ const (
 // New makes an empty log that starts from b.
 func New(b segment.Bootstrap) *Log {
 	return &Log{
-		first: b.Index + 1, stepFirst: b.Index + 1, term: b.Term, start: b.Start, hard: b.HardState, conf: b.ConfState,
+		entries: entries{first: b.Index + 1, term: b.Term, start: b.Start}, stepFirst: b.Index + 1, hard: b.HardState, conf: b.ConfState,
 		snapshots: []memorySnapshot{{b.Index, b.Term, slices.Clone(b.Snapshot)}},
 	}
 }
@@ -92,67 +97,67 @@ func (m *Log) cut(i uint64) {
 	}
 }
 
-func (m *Log) next() uint64 { return m.first + uint64(len(m.frames)) }
+func (e *entries) next() uint64 { return e.first + uint64(len(e.frames)) }
 
 func (m *Log) Mark() error { return m.failed() }
 
-func (m *Log) failed() error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.closed {
+func (e *entries) failed() error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.closed {
 		return segment.ErrClosed
 	}
 	return nil
 }
 
-func (m *Log) FirstIndex() uint64 {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.first
+func (e *entries) FirstIndex() uint64 {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.first
 }
 
-func (m *Log) LastIndex() uint64 {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.next() - 1
+func (e *entries) LastIndex() uint64 {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.next() - 1
 }
 
-func (m *Log) Term(i uint64) (uint64, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+func (e *entries) Term(i uint64) (uint64, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
 	switch {
-	case m.closed:
+	case e.closed:
 		return 0, segment.ErrClosed
-	case i+1 < m.first:
-		return 0, fmt.Errorf("term of entry %d, the first is %d: %w", i, m.first, segment.ErrTrimmed)
-	case i >= m.next():
-		return 0, fmt.Errorf("term of entry %d, the last is %d: %w", i, m.next()-1, segment.ErrUnavailable)
-	case i+1 == m.first:
-		return m.term, nil
+	case i+1 < e.first:
+		return 0, fmt.Errorf("term of entry %d, the first is %d: %w", i, e.first, segment.ErrTrimmed)
+	case i >= e.next():
+		return 0, fmt.Errorf("term of entry %d, the last is %d: %w", i, e.next()-1, segment.ErrUnavailable)
+	case i+1 == e.first:
+		return e.term, nil
 	}
-	return m.frames[i-m.first].Term, nil
+	return e.frames[i-e.first].Term, nil
 }
 
-func (m *Log) TermInMemory(i uint64) (uint64, error) { return m.Term(i) }
+func (e *entries) TermInMemory(i uint64) (uint64, error) { return e.Term(i) }
 
-func (m *Log) StartOffset() record.Offset {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.start
+func (e *entries) StartOffset() record.Offset {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.start
 }
 
-func (m *Log) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+func (e *entries) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
 	switch {
-	case m.closed:
+	case e.closed:
 		return nil, segment.ErrClosed
-	case lo >= hi || hi > m.next():
-		return nil, fmt.Errorf("entries [%d, %d), the last is %d: %w", lo, hi, m.next()-1, segment.ErrUnavailable)
-	case lo < m.first:
-		return nil, fmt.Errorf("entry %d, the first is %d: %w", lo, m.first, segment.ErrTrimmed)
+	case lo >= hi || hi > e.next():
+		return nil, fmt.Errorf("entries [%d, %d), the last is %d: %w", lo, hi, e.next()-1, segment.ErrUnavailable)
+	case lo < e.first:
+		return nil, fmt.Errorf("entry %d, the first is %d: %w", lo, e.first, segment.ErrTrimmed)
 	}
-	frames := m.frames[lo-m.first : hi-m.first]
+	frames := e.frames[lo-e.first : hi-e.first]
 	n, bytes := 1, len(frames[0].Payload)
 	for n < len(frames) && bytes+len(frames[n].Payload) <= maxBytes {
 		bytes += len(frames[n].Payload)
@@ -162,59 +167,59 @@ func (m *Log) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
 }
 
 // find returns how many frames are before.
-func (m *Log) find(before func(k int) bool) int {
-	return sort.Search(len(m.frames), func(k int) bool { return !before(k) })
+func (e *entries) find(before func(k int) bool) int {
+	return sort.Search(len(e.frames), func(k int) bool { return !before(k) })
 }
 
 // offset is the first offset of the k-th frame, or of the one to come.
-func (m *Log) offset(k int) record.Offset {
+func (e *entries) offset(k int) record.Offset {
 	switch {
-	case k < len(m.frames):
-		return m.frames[k].First
+	case k < len(e.frames):
+		return e.frames[k].First
 	case k > 0:
-		return m.frames[k-1].First + record.Offset(m.frames[k-1].Count)
+		return e.frames[k-1].First + record.Offset(e.frames[k-1].Count)
 	}
-	return m.start
+	return e.start
 }
 
-func (m *Log) OffsetAtTime(unixMs int64) (record.Offset, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.closed {
+func (e *entries) OffsetAtTime(unixMs int64) (record.Offset, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.closed {
 		return 0, segment.ErrClosed
 	}
 	// Entries of Raft's own may carry no time, so this is no binary search.
-	k := slices.IndexFunc(m.frames, func(f segment.Frame) bool { return f.Time >= unixMs })
+	k := slices.IndexFunc(e.frames, func(f segment.Frame) bool { return f.Time >= unixMs })
 	if k < 0 {
-		k = len(m.frames)
+		k = len(e.frames)
 	}
-	return m.offset(k), nil
+	return e.offset(k), nil
 }
 
-func (m *Log) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.closed {
+func (e *entries) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.closed {
 		return 0, segment.ErrClosed
 	}
-	total := m.bytes
-	if k := m.find(func(k int) bool { return m.frames[k].First < end }); k < len(m.frames) {
-		total = m.before[k]
+	total := e.bytes
+	if k := e.find(func(k int) bool { return e.frames[k].First < end }); k < len(e.frames) {
+		total = e.before[k]
 	}
 	if total < uint64(bytes) {
-		return m.start, nil
+		return e.start, nil
 	}
-	k := m.find(func(k int) bool { return m.before[k] < total-uint64(bytes) })
-	return min(m.offset(k), end), nil
+	k := e.find(func(k int) bool { return e.before[k] < total-uint64(bytes) })
+	return min(e.offset(k), end), nil
 }
 
-func (m *Log) Bytes() int64 {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if len(m.frames) == 0 {
+func (e *entries) Bytes() int64 {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if len(e.frames) == 0 {
 		return 0
 	}
-	return int64(m.bytes-m.before[0]) + int64(len(m.frames)*frameCost)
+	return int64(e.bytes-e.before[0]) + int64(len(e.frames)*frameCost)
 }
 
 func (m *Log) Recycle(below uint64) (more bool, err error) {
@@ -321,22 +326,22 @@ func (m *Log) Close() error {
 
 // memoryCursor remembers an index: the entries are where they are.
 type memoryCursor struct {
-	log   *Log
+	log   *entries
 	from  record.Offset
 	index uint64
 }
 
-func (m *Log) NewCursor(from record.Offset) (segment.Cursor, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.closed {
+func (e *entries) NewCursor(from record.Offset) (segment.Cursor, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.closed {
 		return nil, segment.ErrClosed
 	}
-	if from < m.start {
-		return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, m.start, segment.ErrTrimmed)
+	if from < e.start {
+		return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, e.start, segment.ErrTrimmed)
 	}
-	k := m.find(func(k int) bool { return m.frames[k].First < from })
-	return &memoryCursor{log: m, from: from, index: m.first + uint64(max(k-1, 0))}, nil
+	k := e.find(func(k int) bool { return e.frames[k].First < from })
+	return &memoryCursor{log: e, from: from, index: e.first + uint64(max(k-1, 0))}, nil
 }
 
 func (c *memoryCursor) Close() {}

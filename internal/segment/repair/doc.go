@@ -2,5 +2,6 @@
 // entries that other replicas have.
 //
 // Open opens a log, and says what is lost if it is damaged. A survey goes survey.go,
-// walk.go, inventory.go; a repair repairer.go, give.go, rebuild.go.
+// layout.go, walk.go, visit.go, inventory.go, judge.go; a repair repairer.go, give.go, proof.go,
+// stock.go, finish.go, rebuild.go.
 package repair

@@ -245,3 +245,40 @@ func (p *inventory) put(s span) {
 	p.spans = append(p.spans[:from+1], p.spans[to:]...)
 	p.spans[from] = s
 }
+
+// join makes one span of the one numbered k and the one before, whose frames
+// follow each other, if it can.
+func (p *inventory) join(k int) {
+	if k == 0 {
+		return
+	}
+	a, b := &p.spans[k-1], &p.spans[k]
+	if a.sound() && a.from == b.from && a.term == b.term && a.home == b.home {
+		a.last, a.stop = b.last, b.stop
+		p.spans = append(p.spans[:k], p.spans[k+1:]...)
+	}
+}
+
+// wants returns what is not whole, see Repairer.Wants.
+func (p *inventory) wants(limit int) []Want {
+	var wants []Want
+	for i := range p.spans {
+		s := &p.spans[i]
+		if s.sound() {
+			continue
+		}
+		w := Want{First: s.first, Last: s.last, To: s.last + 1}
+		if s.kind == broken && s.doubt == 0 {
+			w.Term, w.CRC, w.Exact, w.To = s.term, s.crc, true, s.last
+		}
+		if n := len(wants); n > 0 && !w.Exact && !wants[n-1].Exact && wants[n-1].Last+1 == w.First {
+			wants[n-1].Last, wants[n-1].To = w.Last, w.To
+			continue
+		}
+		if len(wants) == limit {
+			break
+		}
+		wants = append(wants, w)
+	}
+	return wants
+}

@@ -195,7 +195,8 @@ func (o *model) open(s *stored) *Repairer {
 	p.state(last, segment.HardState{Commit: uint64(s.commit)})
 	m := o.repairer
 	m.log = &surveyor{inventory: p, hard: segment.HardState{Term: s.term, Commit: uint64(s.commit)}}
-	m.commit = uint64(s.commit)
+	m.stock.inventory = &m.log.inventory
+	m.proof = proof{inventory: &m.log.inventory, commit: uint64(s.commit), term: s.term}
 	m.given.position, m.given.newest = 0, 0
 	return m
 }
@@ -246,7 +247,7 @@ func wrong(m *Repairer, s *stored, truth past) string {
 // and has no more room in an answer than size entries.
 func (g giver) repairFiles(m *Repairer, size uint64) error {
 	for {
-		wants := m.wants(10)
+		wants := m.log.inventory.wants(10)
 		if len(wants) == 0 {
 			return nil
 		}
@@ -424,7 +425,7 @@ func TestManyPiecesOfManyGiversDoNotSpliceALog(t *testing.T) {
 			forgotten++
 		case err != nil:
 			t.Fatal(err)
-		case len(m.wants(1)) == 0:
+		case len(m.log.inventory.wants(1)) == 0:
 			whole++
 		default:
 			wanting++

@@ -31,9 +31,8 @@ func openRepair(s *store.Store, path string, settled uint64) (*Repairer, error) 
 	if err != nil {
 		return nil, err
 	}
-	m := &Repairer{dir: s.Dir, log: &surveyor{dir: s.Dir, hard: s.HardState()}, commit: settled, live: s}
-	m.reader.fs = s.FS
-	m.given.init(s.Dir)
+	m := &Repairer{log: &surveyor{layout: layout{dir: s.Dir}, hard: s.HardState()}, live: s}
+	m.begin(s.Dir, settled)
 	m.log.inventory.first, m.log.inventory.commit = group[0].First, settled
 	for i, g := range group {
 		behind := next.Header

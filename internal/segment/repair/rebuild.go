@@ -14,104 +14,18 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Finish makes new segments of what is here and what was given, and puts them
-// in the place of the damaged ones, which are kept aside. Then the Repairer is
-// closed, and Open opens the log. It is refused while something is missing.
-//
-// A crash leaves the log as it was before, or the next Open or Begin goes
-// on from there. After an error open the log anew, for repair or for use.
-func (m *Repairer) Finish() (Outcome, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.done != nil {
-		return Outcome{}, m.done
-	}
-	if wants := m.wants(1); len(wants) > 0 {
-		return Outcome{}, fmt.Errorf("finish the repair: entries %d to %d are still missing", wants[0].First, wants[0].Last)
-	}
-	r, err := m.finish()
-	m.done = segment.ErrClosed
-	err = errors.Join(err, m.reader.close(), m.given.close())
-	if err != nil {
-		err = errors.Join(err, m.removeUnfinished())
-		return r, fmt.Errorf("finish the repair of the log in %s: %w", m.dir.Path, err)
-	}
-	return r, nil
-}
-
-// removeUnfinished gives the disk back what a repair that failed has written of new
-// segments. The next start does so too.
-func (m *Repairer) removeUnfinished() (err error) {
-	for _, path := range append(m.temporary, m.given.source.path) {
-		if e := m.dir.FS.Remove(path); !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
-	}
-	return err
-}
-
-func (m *Repairer) finish() (Outcome, error) {
-	r := Outcome{Entries: m.given.entries, Bytes: m.given.bytes}
-	made, err := m.remake()
-	if err != nil {
-		return r, err
-	}
-	r.Segments = len(made)
-	if m.live != nil {
-		return r, m.live.Exchange(m.made)
-	}
-	d := m.dir
-	before, err := d.List()
-	if err != nil {
-		return r, err
-	}
-	for _, name := range made {
-		if err := d.FS.Rename(name+vfs.TemporarySuffix, name); err != nil {
-			return r, err
-		}
-	}
-	found, err := d.List()
-	if err != nil {
-		return r, err
-	}
-	if len(made) > 0 {
-		if err := found.SwapRepairs(); err != nil {
-			return r, err
-		}
-	}
-	for _, index := range m.log.spoiled {
-		if err := d.SetAside(d.SnapshotPath(index)); err != nil {
-			return r, err
-		}
-	}
-	if err := d.SetForeignAside(m.log.foreign); err != nil {
-		return r, err
-	}
-	if m.skips != nil {
-		if err := d.Begin.Move(m.log.parts[0].ordinal, m.log.inventory.first); err != nil {
-			return r, err
-		}
-	}
-	if err := d.SyncDir(); err != nil {
-		return r, err
-	}
-	if m.end != nil {
-		mark := m.log.watermark
-		if err := errors.Join(mark.Write(*m.end), mark.Close()); err != nil {
-			return r, err
-		}
-	}
-	after, err := d.List()
-	if err != nil {
-		return r, err
-	}
-	r.Aside = after.Aside[len(before.Aside):]
-	return r, nil
+// rebuild makes the new segments of a repair.
+type rebuild struct {
+	*Repairer
+	made []store.Rebuilt
+	end  *format.Watermark // of the newest segment, if that is made anew
+	// temporary are the paths of the segments, until they are complete.
+	temporary []string
 }
 
 // remake writes the new segments and returns what their names are to be.
-func (m *Repairer) remake() (made []string, err error) {
-	parts := m.log.parts
+func (n *rebuild) remake() (made []string, err error) {
+	parts := n.log.parts
 	for a := 0; a < len(parts); a++ {
 		if !parts[a].damaged {
 			continue
@@ -120,7 +34,7 @@ func (m *Repairer) remake() (made []string, err error) {
 		for b+1 < len(parts) && parts[b+1].damaged {
 			b++
 		}
-		names, err := m.remakeGroup(a, b)
+		names, err := n.remakeGroup(a, b)
 		if err != nil {
 			return nil, err
 		}
@@ -134,27 +48,27 @@ func (m *Repairer) remake() (made []string, err error) {
 // entry is that is in it, or was lost in it; it ends where the next begins. All
 // entries in between are written, of whatever part they were: what was lost
 // there had truncated some of a part before, and they are hidden so again.
-func (m *Repairer) remakeGroup(a, b int) (names []string, err error) {
-	begins := m.beginsOf(a, b)
-	w := &remaker{repairer: m}
+func (n *rebuild) remakeGroup(a, b int) (names []string, err error) {
+	begins := n.beginsOf(a, b)
+	w := &remaker{repairer: n.Repairer}
 	for k := a; k <= b; k++ {
-		h, err := m.headerFor(k, begins[k-a], w.last)
+		h, err := n.headerFor(k, begins[k-a], w.last)
 		if err != nil {
 			return nil, err
 		}
-		name := filepath.Join(m.dir.Path, store.SegmentName(h.Ordinal, h.First)+store.RepairSuffix)
+		name := filepath.Join(n.dir.Path, store.SegmentName(h.Ordinal, h.First)+store.RepairSuffix)
 		// Several that were lost in one piece share it.
 		split := k < b && begins[k-a+1] == begins[k-a+2]
-		m.temporary = append(m.temporary, name+vfs.TemporarySuffix)
+		n.temporary = append(n.temporary, name+vfs.TemporarySuffix)
 		end, err := w.write(name+vfs.TemporarySuffix, h, begins[k-a+1], split)
 		if err != nil {
 			return nil, err
 		}
 		begins[k-a+1] = end
 		names = append(names, name)
-		m.made = append(m.made, store.Rebuilt{Name: name, Header: h, Index: w.last})
-		if k == len(m.log.parts)-1 {
-			m.end = &format.Watermark{
+		n.made = append(n.made, store.Rebuilt{Name: name, Header: h, Index: w.last})
+		if k == len(n.log.parts)-1 {
+			n.end = &format.Watermark{
 				Ordinal: h.Ordinal, Salt: h.Salt, Position: w.position,
 				Term: h.Hard.Term, Vote: h.Hard.Vote, Last: end - 1,
 			}
@@ -164,8 +78,8 @@ func (m *Repairer) remakeGroup(a, b int) (names []string, err error) {
 }
 
 // beginsOf returns where each of the parts [a, b] begins, and where they end.
-func (m *Repairer) beginsOf(a, b int) []uint64 {
-	p, parts := &m.log.inventory, m.log.parts
+func (n *rebuild) beginsOf(a, b int) []uint64 {
+	p, parts := &n.log.inventory, n.log.parts
 	begins := make([]uint64, b-a+2)
 	begins[b-a+1] = p.next()
 	for _, later := range parts[b+1:] {
@@ -195,15 +109,15 @@ func (p *part) firstOr(otherwise uint64) uint64 {
 
 // headerFor makes the header of part k, which is to begin at the entry first.
 // before is the index of the one that was made just before it, if any.
-func (m *Repairer) headerFor(k int, first uint64, before *format.Index) (*format.Header, error) {
-	p := &m.log.parts[k]
-	h := &format.Header{Ordinal: p.ordinal, First: first, Hard: m.log.hard, Owner: m.dir.Options.Owner}
+func (n *rebuild) headerFor(k int, first uint64, before *format.Index) (*format.Header, error) {
+	p := &n.log.parts[k]
+	h := &format.Header{Ordinal: p.ordinal, First: first, Hard: n.log.hard, Owner: n.dir.Options.Owner}
 	var salt [8]byte
-	if _, err := io.ReadFull(m.dir.Options.Rand, salt[:]); err != nil {
+	if _, err := io.ReadFull(n.dir.Options.Rand, salt[:]); err != nil {
 		return nil, fmt.Errorf("draw a salt: %w", err)
 	}
 	h.Salt = binary.LittleEndian.Uint64(salt[:])
-	for _, q := range m.log.parts[k:] {
+	for _, q := range n.log.parts[k:] {
 		if q.header != nil {
 			h.Conf = q.header.Conf
 			break
@@ -212,26 +126,26 @@ func (m *Repairer) headerFor(k int, first uint64, before *format.Index) (*format
 	if p.header != nil {
 		h.EndBefore, h.FooterBefore, h.SaltBefore = p.header.EndBefore, p.header.FooterBefore, p.header.SaltBefore
 	} else if k > 0 {
-		h.EndBefore, h.FooterBefore = max(m.log.parts[k-1].end, format.HeaderSize), m.log.parts[k-1].footer
-		if before := m.log.parts[k-1].header; before != nil {
+		h.EndBefore, h.FooterBefore = max(n.log.parts[k-1].end, format.HeaderSize), n.log.parts[k-1].footer
+		if before := n.log.parts[k-1].header; before != nil {
 			h.SaltBefore = before.Salt
 		}
 	}
-	if p.header != nil && p.header.First == first && before == nil && m.skips == nil {
+	if p.header != nil && p.header.First == first && before == nil && n.skips == nil {
 		h.TermBefore, h.Start, h.Time, h.BytesBefore = p.header.TermBefore, p.header.Start, p.header.Time, p.header.BytesBefore
 		return h, nil
 	}
-	return h, m.place(h, k, before)
+	return h, n.place(h, k, before)
 }
 
 // place fills in what a header says of the entries before its first.
-func (m *Repairer) place(h *format.Header, k int, before *format.Index) (err error) {
-	if h.TermBefore, err = m.termBefore(h.First); err != nil {
+func (n *rebuild) place(h *format.Header, k int, before *format.Index) (err error) {
+	if h.TermBefore, err = n.termBefore(h.First); err != nil {
 		return err
 	}
-	h.Start = m.log.inventory.nextOffset
-	if s := m.certain(h.First); s != nil {
-		if h.Start, err = m.startOf(s, h.First); err != nil {
+	h.Start = n.log.inventory.nextOffset
+	if s := n.certain(h.First); s != nil {
+		if h.Start, err = n.startOf(s, h.First); err != nil {
 			return err
 		}
 	}
@@ -239,16 +153,16 @@ func (m *Repairer) place(h *format.Header, k int, before *format.Index) (err err
 		h.Start, h.Time, h.BytesBefore = before.NextOffset, before.Time, before.Bytes
 		return nil
 	}
-	if s := m.certain(h.First - 1); s != nil {
-		f, err := m.reader.header(s, h.First-1)
+	if s := n.certain(h.First - 1); s != nil {
+		f, err := n.reader.header(s, h.First-1)
 		if err != nil {
 			return err
 		}
 		h.Time = f.Time
 	}
-	for _, q := range m.log.parts[k:] {
+	for _, q := range n.log.parts[k:] {
 		if q.header != nil && q.header.First >= h.First {
-			bytes, err := m.weigh(h.First, q.header.First)
+			bytes, err := n.weigh(h.First, q.header.First)
 			h.BytesBefore = q.header.BytesBefore - min(bytes, q.header.BytesBefore)
 			return err
 		}
@@ -257,37 +171,29 @@ func (m *Repairer) place(h *format.Header, k int, before *format.Index) (err err
 }
 
 // termBefore returns the term of the entry before i.
-func (m *Repairer) termBefore(i uint64) (uint64, error) {
-	if s := m.certain(i - 1); s != nil {
+func (n *rebuild) termBefore(i uint64) (uint64, error) {
+	if s := n.certain(i - 1); s != nil {
 		return s.term, nil
 	}
-	if m.skips != nil {
-		return m.skips.term, nil
+	if n.skips != nil {
+		return n.skips.term, nil
 	}
-	if h := m.log.parts[m.log.from].header; h != nil {
+	if h := n.log.parts[n.log.from].header; h != nil {
 		return h.TermBefore, nil
 	}
-	term, _, err := m.dir.ReadSnapshot(i - 1) // it is there, or the log could not be repaired
+	term, _, err := n.dir.ReadSnapshot(i - 1) // it is there, or the log could not be repaired
 	return term, err
 }
 
-// weigh adds up the payload of the entries [from, to).
-func (m *Repairer) weigh(from, to uint64) (bytes uint64, err error) {
-	for from < to {
-		s := m.certain(from)
-		if s == nil {
-			return bytes, nil // the log ends
+// removeUnfinished gives the disk back what a repair that failed has written of new
+// segments. The next start does so too.
+func (n *rebuild) removeUnfinished(given string) (err error) {
+	for _, path := range append(n.temporary, given) {
+		if e := n.dir.FS.Remove(path); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
 		}
-		err := m.reader.frames(s, from, min(to-1, s.last), func(h *format.FrameHeader, _ int64) (bool, error) {
-			bytes += uint64(h.Length)
-			return true, nil
-		})
-		if err != nil {
-			return 0, err
-		}
-		from = s.last + 1
 	}
-	return bytes, nil
+	return err
 }
 
 // remaker writes segments one after the other.

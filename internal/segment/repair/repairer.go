@@ -10,9 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
-	"strandline.dev/internal/segment/format"
 	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/vfs"
 )
@@ -26,20 +24,12 @@ import (
 type Repairer struct {
 	mu  sync.Mutex
 	dir *store.Dir
-	log *surveyor // what was found, with what was given
-	// commit: entries up to here are committed, those which were here as well as
-	// those which come in their place.
-	commit uint64
-
-	given  givenFile
-	reader spanReader
-	skips  *skipped
-	end    *format.Watermark // of the newest segment, if that was made anew
-	made   []store.Rebuilt   // by Finish
-	// temporary are the paths of segments that Finish makes, until they are complete.
-	temporary []string
-	live      *store.Store // the open log, see OpenRepair; nil: nobody else has it open
-	done      error        // what every call answers once it is finished, closed or failed
+	log *surveyor // what was found
+	stock
+	proof
+	skips *skipped
+	live  *store.Store // the open log, see BeginOnline; nil: nobody else has it open
+	done  error        // what every call answers once it is finished, closed or failed
 }
 
 // Want is a run of entries that are not whole here.
@@ -91,15 +81,14 @@ func BeginAt(ctx context.Context, disk vfs.FS, dir string, o store.Options, file
 }
 
 func openRepairer(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect uint64) (*Repairer, error) {
-	m := &Repairer{dir: store.NewDir(disk, dir, o)}
-	if err := m.start(ctx, suspect); err != nil {
+	m := &Repairer{}
+	if err := m.start(ctx, store.NewDir(disk, dir, o), suspect); err != nil {
 		return nil, fmt.Errorf("open log in %s for repair: %w", dir, err)
 	}
 	return m, nil
 }
 
-func (m *Repairer) start(ctx context.Context, suspect uint64) error {
-	d := m.dir
+func (m *Repairer) start(ctx context.Context, d *store.Dir, suspect uint64) error {
 	found, err := d.List()
 	if err != nil {
 		return err
@@ -122,13 +111,20 @@ func (m *Repairer) start(ctx context.Context, suspect uint64) error {
 	if m.log.report.forgotten() != nil {
 		return fmt.Errorf("%w: %w", ErrNotRepairable, m.log.report.corruption())
 	}
-	m.commit = m.log.hard.Commit
+	commit := m.log.hard.Commit
 	if n := len(m.log.snapshots); n > 0 {
-		m.commit = max(m.commit, m.log.snapshots[n-1])
+		commit = max(commit, m.log.snapshots[n-1])
 	}
-	m.reader.fs = d.FS
-	m.given.init(d)
+	m.begin(d, commit)
 	return nil
+}
+
+// begin takes what was found in d. Entries up to commit are committed.
+func (m *Repairer) begin(d *store.Dir, commit uint64) {
+	m.dir = d
+	m.stock.inventory, m.reader.fs = &m.log.inventory, d.FS
+	m.given.init(d)
+	m.proof = proof{inventory: &m.log.inventory, commit: commit, term: m.log.hard.Term}
 }
 
 // Report is what was found. It does not change with what is given.
@@ -139,30 +135,7 @@ func (m *Repairer) Report() *Report { return &m.log.report }
 func (m *Repairer) Wants(limit int) []Want {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.wants(limit)
-}
-
-func (m *Repairer) wants(limit int) []Want {
-	var wants []Want
-	for i := range m.log.inventory.spans {
-		s := &m.log.inventory.spans[i]
-		if s.sound() {
-			continue
-		}
-		w := Want{First: s.first, Last: s.last, To: s.last + 1}
-		if s.kind == broken && s.doubt == 0 {
-			w.Term, w.CRC, w.Exact, w.To = s.term, s.crc, true, s.last
-		}
-		if n := len(wants); n > 0 && !w.Exact && !wants[n-1].Exact && wants[n-1].Last+1 == w.First {
-			wants[n-1].Last, wants[n-1].To = w.Last, w.To
-			continue
-		}
-		if len(wants) == limit {
-			break
-		}
-		wants = append(wants, w)
-	}
-	return wants
+	return m.log.inventory.wants(limit)
 }
 
 // Entries gives others who repair what is whole and certain here of [lo, hi): from
@@ -246,31 +219,5 @@ func (m *Repairer) Close() error {
 	if m.done == nil {
 		m.done = segment.ErrClosed
 	}
-	return errors.Join(m.reader.close(), m.given.close())
-}
-
-// certain returns the span of entry i, if it is known which entry that is.
-func (m *Repairer) certain(i uint64) *span {
-	k := m.log.inventory.at(i)
-	if k < 0 || m.log.inventory.spans[k].kind == missing || m.log.inventory.spans[k].doubt != 0 {
-		return nil
-	}
-	return &m.log.inventory.spans[k]
-}
-
-// startOf returns the first offset of entry i of s, stopOf the one behind it.
-func (m *Repairer) startOf(s *span, i uint64) (record.Offset, error) {
-	if s.first == i && s.start != unknownOffset || s.kind == broken {
-		return s.start, nil
-	}
-	h, err := m.reader.header(s, i)
-	return h.First, err
-}
-
-func (m *Repairer) stopOf(s *span, i uint64) (record.Offset, error) {
-	if s.last == i && s.stop != unknownOffset || s.kind == broken {
-		return s.stop, nil
-	}
-	h, err := m.reader.header(s, i)
-	return h.First + record.Offset(h.Count), err
+	return m.stock.close()
 }

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
-	"sort"
 
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
@@ -30,22 +27,17 @@ func Survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progr
 
 // surveyor walks the files of a log and takes the inventory of its entries.
 type surveyor struct {
-	dir       *store.Dir
+	layout
 	watermark *store.WatermarkFile
 	report    Report
 	inventory inventory
 
-	parts     []part // by ordinal, without a gap
 	snapshots []uint64
 	spoiled   []uint64 // snapshots that are not valid
 	foreign   []store.ForeignFile
 	hard      segment.HardState
 	sure      bool // hard is the newest
 
-	narrowed bool   // parts are not all there are
-	logFirst uint64 // first index of the log, if narrowed
-
-	from, at  int       // the first part of which an entry counts, and the one under way
 	damaged   *[]Damage // of report
 	open      []int     // of Damage: what is lost there shows at the next valid frame
 	ends      []int     // of Damage: where its records end shows at the next valid entry
@@ -54,24 +46,10 @@ type surveyor struct {
 	tellBytes func(done int64) error
 }
 
-// part is a segment of a log that may be damaged.
-type part struct {
-	ordinal uint64
-	first   uint64 // by its name; 0: the file is missing and its name unknown
-	path    string
-	size    int64
-	missing bool
-	damaged bool
-	header  *format.Header // nil if it is not valid
-	reason  error          // why it is not
-	end     int64          // position behind the last frame
-	footer  int64          // position of the footer, if that is the last frame; else 0
-}
-
 func newSurveyor(disk vfs.FS, dir string, o store.Options) *surveyor {
 	o = store.Options{Owner: o.Owner, Watermark: o.Watermark}
 	d := store.NewDir(disk, dir, o)
-	v := &surveyor{dir: d, watermark: store.NewWatermarkFile(d)}
+	v := &surveyor{layout: layout{dir: d}, watermark: store.NewWatermarkFile(d)}
 	v.damaged = &v.report.Damage
 	v.tellBytes = func(int64) error { return nil }
 	return v
@@ -123,38 +101,6 @@ func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, s
 	return v, nil
 }
 
-// narrow makes the parts: all, or those from the one before suspect on. The first
-// of them has to be known: entries of it count, and its header tells where it
-// begins.
-func (v *surveyor) narrow(found *store.Files, suspect uint64) error {
-	from := sort.Search(len(found.Segments), func(k int) bool { return found.Segments[k].Ordinal >= suspect }) - 1
-	for ; from > 0; from-- {
-		if hidden(found.Segments[from:]) {
-			continue
-		}
-		rest := *found
-		rest.Segments, rest.Begin = found.Segments[from:], nil
-		if err := v.readHeaders(&rest); err != nil {
-			return err
-		}
-		if v.parts[0].header != nil {
-			v.narrowed = true
-			v.logFirst = found.Segments[0].First
-			if found.Begin != nil {
-				v.logFirst = found.Begin.First
-			}
-			return nil
-		}
-		v.parts = nil
-	}
-	return v.readHeaders(found)
-}
-
-// hidden reports whether no entry of the first segment counts.
-func hidden(segments []*store.Segment) bool {
-	return slices.ContainsFunc(segments[1:], func(later *store.Segment) bool { return later.First <= segments[0].First })
-}
-
 // diagnose returns the error for damage that Recover found: it looks at what
 // surrounds it, and at the end of the log.
 func diagnose(disk vfs.FS, dir string, o store.Options, suspect *store.SuspectError) error {
@@ -195,17 +141,6 @@ func (v *surveyor) walkParts(from, to int) error {
 	return nil
 }
 
-// hidden reports whether no entry of a part counts: a later one begins with the same
-// or further down.
-func (v *surveyor) hidden(k int) bool {
-	for _, later := range v.parts[k+1:] {
-		if later.first > 0 && later.first <= v.parts[k].first {
-			return true
-		}
-	}
-	return false
-}
-
 // walkHidden walks a part beside the inventory: what it says of entries was
 // truncated, and none is lost with it.
 func (v *surveyor) walkHidden() error {
@@ -219,56 +154,6 @@ func (v *surveyor) walkHidden() error {
 	}
 	return err
 }
-
-// readHeaders makes the parts. A file that is missing has one too.
-func (v *surveyor) readHeaders(found *store.Files) error {
-	segments := found.Segments
-	if b := found.Begin; b != nil {
-		segments = slices.DeleteFunc(slices.Clone(segments), func(s *store.Segment) bool { return s.Ordinal < b.Ordinal })
-		if len(segments) == 0 || segments[0].Ordinal > b.Ordinal {
-			v.miss(b.Ordinal, b.First)
-		}
-	}
-	for _, seg := range segments {
-		for n := len(v.parts); n > 0 && v.parts[n-1].ordinal+1 < seg.Ordinal; n++ {
-			v.miss(v.parts[n-1].ordinal+1, 0)
-		}
-		p := part{ordinal: seg.Ordinal, first: seg.First, path: seg.Path, size: seg.Size}
-		file, err := v.dir.FS.Open(seg.Path)
-		if err != nil {
-			return fmt.Errorf("open segment: %w", err)
-		}
-		p.header, err = v.dir.ReadHeader(seg, file)
-		var corrupt *segment.CorruptError
-		if errors.As(err, &corrupt) {
-			p.reason, err = errors.New(corrupt.Detail), nil
-		}
-		if err := errors.Join(err, file.Close()); err != nil {
-			return err
-		}
-		v.parts = append(v.parts, p)
-	}
-	for k := 1; k < len(v.parts); k++ {
-		p, next := &v.parts[k-1], &v.parts[k]
-		if p.header == nil || next.header == nil {
-			continue
-		}
-		if p.reason = next.header.ComesAfter(p.header); p.reason != nil {
-			p.header = nil
-		}
-	}
-	return nil
-}
-
-func (v *surveyor) miss(ordinal, first uint64) {
-	name := fmt.Sprintf("%020d-*.seg", ordinal)
-	if first > 0 {
-		name = store.SegmentName(ordinal, first) + ".seg"
-	}
-	v.parts = append(v.parts, part{ordinal: ordinal, first: first, missing: true, damaged: true, path: filepath.Join(v.dir.Path, name)})
-}
-
-func (v *surveyor) newest() bool { return v.at == len(v.parts)-1 }
 
 // walkPart adds one part to the inventory.
 func (v *surveyor) walkPart() error {
@@ -342,26 +227,4 @@ func (v *surveyor) walkFile(p *part, file vfs.File) error {
 		v.report.Torn = &Torn{File: p.path, Position: p.end, Detail: "written and never synced"}
 	}
 	return err
-}
-
-// findEnd returns where the frames of a part end, and its footer is; 0 if that is not
-// known. A repaired segment knows it itself, of others the next one knows it.
-func (v *surveyor) findEnd(p *part, file vfs.File) (footer, end int64, err error) {
-	if h := p.header; h != nil && h.Rebuilt() {
-		w := store.NewWalker(file, p.path, h.Salt, p.size, true)
-		end = h.Footer + format.FrameHeaderSize
-		if w.MoveTo(h.Footer); w.Next() {
-			if _, ok := w.Payload(); ok {
-				end = h.Footer + w.Frame.Size()
-			}
-		}
-		return h.Footer, end, w.Err
-	}
-	if v.newest() {
-		return 0, 0, nil
-	}
-	if next := v.parts[v.at+1].header; next != nil && next.EndBefore >= format.HeaderSize {
-		return next.FooterBefore, next.EndBefore, nil
-	}
-	return 0, 0, nil
 }

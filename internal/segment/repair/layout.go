@@ -1,0 +1,154 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
+)
+
+// layout is the segments of a log that may be damaged, or those of them that are read.
+type layout struct {
+	dir   *store.Dir
+	parts []part // by ordinal, without a gap
+
+	narrowed bool   // parts are not all there are
+	logFirst uint64 // first index of the log, if narrowed
+
+	from, at int // the first part of which an entry counts, and the one under way
+}
+
+// part is a segment of a log that may be damaged.
+type part struct {
+	ordinal uint64
+	first   uint64 // by its name; 0: the file is missing and its name unknown
+	path    string
+	size    int64
+	missing bool
+	damaged bool
+	header  *format.Header // nil if it is not valid
+	reason  error          // why it is not
+	end     int64          // position behind the last frame
+	footer  int64          // position of the footer, if that is the last frame; else 0
+}
+
+// narrow makes the parts: all, or those from the one before suspect on. The first
+// of them has to be known: entries of it count, and its header tells where it
+// begins.
+func (l *layout) narrow(found *store.Files, suspect uint64) error {
+	from := sort.Search(len(found.Segments), func(k int) bool { return found.Segments[k].Ordinal >= suspect }) - 1
+	for ; from > 0; from-- {
+		if hidden(found.Segments[from:]) {
+			continue
+		}
+		rest := *found
+		rest.Segments, rest.Begin = found.Segments[from:], nil
+		if err := l.readHeaders(&rest); err != nil {
+			return err
+		}
+		if l.parts[0].header != nil {
+			l.narrowed = true
+			l.logFirst = found.Segments[0].First
+			if found.Begin != nil {
+				l.logFirst = found.Begin.First
+			}
+			return nil
+		}
+		l.parts = nil
+	}
+	return l.readHeaders(found)
+}
+
+// hidden reports whether no entry of the first segment counts.
+func hidden(segments []*store.Segment) bool {
+	return slices.ContainsFunc(segments[1:], func(later *store.Segment) bool { return later.First <= segments[0].First })
+}
+
+// hidden reports whether no entry of a part counts: a later one begins with the same
+// or further down.
+func (l *layout) hidden(k int) bool {
+	for _, later := range l.parts[k+1:] {
+		if later.first > 0 && later.first <= l.parts[k].first {
+			return true
+		}
+	}
+	return false
+}
+
+// readHeaders makes the parts. A file that is missing has one too.
+func (l *layout) readHeaders(found *store.Files) error {
+	segments := found.Segments
+	if b := found.Begin; b != nil {
+		segments = slices.DeleteFunc(slices.Clone(segments), func(s *store.Segment) bool { return s.Ordinal < b.Ordinal })
+		if len(segments) == 0 || segments[0].Ordinal > b.Ordinal {
+			l.miss(b.Ordinal, b.First)
+		}
+	}
+	for _, seg := range segments {
+		for n := len(l.parts); n > 0 && l.parts[n-1].ordinal+1 < seg.Ordinal; n++ {
+			l.miss(l.parts[n-1].ordinal+1, 0)
+		}
+		p := part{ordinal: seg.Ordinal, first: seg.First, path: seg.Path, size: seg.Size}
+		file, err := l.dir.FS.Open(seg.Path)
+		if err != nil {
+			return fmt.Errorf("open segment: %w", err)
+		}
+		p.header, err = l.dir.ReadHeader(seg, file)
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) {
+			p.reason, err = errors.New(corrupt.Detail), nil
+		}
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		l.parts = append(l.parts, p)
+	}
+	for k := 1; k < len(l.parts); k++ {
+		p, next := &l.parts[k-1], &l.parts[k]
+		if p.header == nil || next.header == nil {
+			continue
+		}
+		if p.reason = next.header.ComesAfter(p.header); p.reason != nil {
+			p.header = nil
+		}
+	}
+	return nil
+}
+
+func (l *layout) miss(ordinal, first uint64) {
+	name := fmt.Sprintf("%020d-*.seg", ordinal)
+	if first > 0 {
+		name = store.SegmentName(ordinal, first) + ".seg"
+	}
+	l.parts = append(l.parts, part{ordinal: ordinal, first: first, missing: true, damaged: true, path: filepath.Join(l.dir.Path, name)})
+}
+
+func (l *layout) newest() bool { return l.at == len(l.parts)-1 }
+
+// findEnd returns where the frames of a part end, and its footer is; 0 if that is not
+// known. A repaired segment knows it itself, of others the next one knows it.
+func (l *layout) findEnd(p *part, file vfs.File) (footer, end int64, err error) {
+	if h := p.header; h != nil && h.Rebuilt() {
+		w := store.NewWalker(file, p.path, h.Salt, p.size, true)
+		end = h.Footer + format.FrameHeaderSize
+		if w.MoveTo(h.Footer); w.Next() {
+			if _, ok := w.Payload(); ok {
+				end = h.Footer + w.Frame.Size()
+			}
+		}
+		return h.Footer, end, w.Err
+	}
+	if l.newest() {
+		return 0, 0, nil
+	}
+	if next := l.parts[l.at+1].header; next != nil && next.EndBefore >= format.HeaderSize {
+		return next.FooterBefore, next.EndBefore, nil
+	}
+	return 0, 0, nil
+}

@@ -1,0 +1,123 @@
+package repair
+
+import (
+	"fmt"
+	"slices"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+)
+
+// proof decides which entries of others are those that were here, see Repairer.Give.
+type proof struct {
+	*inventory
+	// commit: entries up to here are committed, those which were here as well as
+	// those which come in their place.
+	commit uint64
+	term   uint64 // of the hard state
+}
+
+// prove returns which frames are wanted, and belong here, and learns what is
+// committed. lost is the first index at which something else was here than what
+// others have committed; 0: none.
+func (p *proof) prove(frames []segment.Frame, committed uint64) (proven []bool, lost uint64) {
+	proven = make([]bool, len(frames))
+	follows := false // the frame behind was here
+	for k := len(frames) - 1; k >= 0; k-- {
+		f := &frames[k]
+		if k+1 < len(frames) && frames[k+1].Index != f.Index+1 {
+			follows = false
+		}
+		at := p.at(f.Index)
+		if at < 0 || !valid(f) {
+			follows = false
+			continue
+		}
+		s := &p.spans[at]
+		known, same := s.tells(f)
+		follows = same || follows && !known
+		proven[k] = follows && !s.sound()
+		switch {
+		case f.Index > committed:
+		case follows:
+			p.commit = max(p.commit, f.Index)
+		case known:
+			lost = f.Index
+		}
+	}
+	for k := range frames {
+		f := &frames[k]
+		if at := p.at(f.Index); at >= 0 && valid(f) && f.Index <= committed && !proven[k] {
+			contradicts := false
+			proven[k], contradicts = p.counts(f, at)
+			if contradicts && (lost == 0 || f.Index < lost) {
+				lost = f.Index
+			}
+		}
+	}
+	return proven, lost
+}
+
+// counts reports whether f, which is committed and wanted in the span numbered at,
+// can be taken for that alone, or else whether it contradicts what is known of
+// the entry that was here.
+func (p *proof) counts(f *segment.Frame, at int) (yes, contradicts bool) {
+	s := &p.spans[at]
+	known, _ := s.tells(f)
+	switch {
+	case known:
+	case f.Index <= p.commit:
+		return true, false
+	case p.toldFrom(at + 1): // what follows decides
+	case !s.loose() && f.Index < s.last: // the last of them does
+	case !s.loose(), f.Term > p.term:
+		return false, true // what was here was of another term
+	case f.Index == p.commit+1:
+		p.commit = f.Index
+		return true, false
+	}
+	return false, false
+}
+
+// tells reports whether it is known which entry is that of f, and whether f is it.
+func (s *span) tells(f *segment.Frame) (known, same bool) {
+	switch {
+	case s.loose():
+		return false, false
+	case s.kind == whole:
+		return true, s.term == f.Term
+	case s.kind == broken:
+		return true, s.term == f.Term && s.crc == f.CRC
+	}
+	return f.Term > s.term, f.Term == s.term
+}
+
+// loose reports whether nothing is known of the entries of s.
+func (s *span) loose() bool { return s.doubt != 0 || s.kind == missing && s.term == 0 }
+
+// toldFrom reports whether anything is known of the entries from the span
+// numbered k on.
+func (p *inventory) toldFrom(k int) bool {
+	return slices.ContainsFunc(p.spans[k:], func(s span) bool { return !s.loose() })
+}
+
+// forsaken returns ErrNotRepairable if something is missing that nobody can be
+// expected to have, since from the entry lost on others have gone another way.
+// What is missing further down can still be proven by what follows it.
+func (p *proof) forsaken(lost uint64) error {
+	if lost == 0 {
+		return nil
+	}
+	for _, s := range p.spans {
+		if !s.sound() && (s.last >= lost || s.last+1 == lost && (s.kind == missing || s.doubt != 0)) {
+			return fmt.Errorf("%w: others have committed another entry %d than was here, and entries %d to %d are missing",
+				ErrNotRepairable, lost, s.first, s.last)
+		}
+	}
+	return nil
+}
+
+// valid reports whether f can be an entry of any log.
+func valid(f *segment.Frame) bool {
+	return len(f.Payload) <= format.MaxPayload && f.First >= 0 && f.Index > 0 && format.Checksum(f.Payload) == f.CRC
+}
