@@ -14,6 +14,7 @@ import (
 var smallRooms = []string{
 	"client",
 	"internal/node",
+	"internal/replica/core",
 	"internal/segment",
 	"internal/sequence",
 	"internal/vfs",

@@ -11,60 +11,79 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
+// applier follows what commits: it folds entries into the table, shows their records
+// to readers, and takes snapshots.
+type applier struct {
+	*lifecycle
+	space      *space
+	membership *membership
+	short      *shortage
+
+	// jump is the index of the newest fast-forward that has committed. It moves
+	// start and end together, so nothing behind it is shown before it has been
+	// applied.
+	jump uint64
+	// starts are first indexes of segments whose snapshot is not taken yet.
+	starts []uint64
+	// installed is the index of the newest snapshot that replaced the log; the
+	// files follow, and then begin behind it.
+	installed uint64
+}
+
 // apply folds committed entries, which are durable here, into the table.
-func (c *Core) apply(m *raftpb.Message) {
-	start := c.storage.table.Start()
+func (a *applier) apply(m *raftpb.Message) {
+	start := a.storage.table.Start()
 	for _, e := range m.GetEntries() {
-		if err := c.applyEntry(e); err != nil {
+		if err := a.applyEntry(e); err != nil {
 			if errors.Is(err, sequence.ErrMisfit) {
-				c.out.Damaged = fmt.Errorf("entry %d: %w: %w", e.GetIndex(), ErrSpliced, err)
+				a.out.Damaged = fmt.Errorf("entry %d: %w: %w", e.GetIndex(), ErrSpliced, err)
 			}
-			c.Fail(record.Refuse(record.Corrupt, "entry %d cannot be applied: %v", e.GetIndex(), err))
+			a.Fail(record.Refuse(record.Corrupt, "entry %d cannot be applied: %v", e.GetIndex(), err))
 			return
 		}
 	}
 	for _, r := range m.GetResponses() {
-		if err := c.raft.Step(r); err != nil {
-			c.logger.Debug("raft refused an apply response", "error", err)
+		if err := a.raft.Step(r); err != nil {
+			a.logger.Debug("raft refused an apply response", "error", err)
 		}
 	}
-	c.storage.tail.Publish(c.storage.table.Start(), c.storage.table.End())
-	c.storage.tail.Evict(min(c.storage.applied, c.storage.durable)+1, c.storage.tail.Limit())
-	c.short.yes = c.short.yes && c.storage.table.Start() < c.storage.log.StartOffset()
-	if c.storage.table.Start() > start {
-		c.out.Recycle = c.storage.table.Start()
+	a.storage.tail.Publish(a.storage.table.Start(), a.storage.table.End())
+	a.storage.tail.Evict(min(a.storage.applied, a.storage.durable)+1, a.storage.tail.Limit())
+	a.short.applied()
+	if a.storage.table.Start() > start {
+		a.out.Recycle = a.storage.table.Start()
 	}
 }
 
-func (c *Core) applyEntry(e *raftpb.Entry) error {
-	if err := c.snapshotBefore(e.GetIndex()); err != nil {
+func (a *applier) applyEntry(e *raftpb.Entry) error {
+	if err := a.snapshotBefore(e.GetIndex()); err != nil {
 		return err
 	}
 	switch e.GetType() {
 	case raftpb.EntryNormal:
 		if len(e.Data) > 0 {
-			start := c.storage.table.Start()
-			if err := c.sequencer.Committed(e.Data, c.storage.checksum(e)); err != nil {
+			start := a.storage.table.Start()
+			if err := a.sequencer.Committed(e.Data, a.storage.checksum(e)); err != nil {
 				return err
 			}
-			if c.storage.table.Start() > start {
-				c.space.trimmed = e.GetIndex()
+			if a.storage.table.Start() > start {
+				a.space.trimmed = e.GetIndex()
 			}
 		}
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
-		if err := c.applyConfiguration(e); err != nil {
+		if err := a.applyConfiguration(e); err != nil {
 			return err
 		}
 	}
-	c.storage.applied, c.storage.appliedTerm = e.GetIndex(), e.GetTerm()
-	if c.role == elected && e.GetTerm() == c.term {
-		c.role = leaderReady
-		c.sequencer.StartLeading(int32(c.term), c.now.Monotonic)
+	a.storage.applied, a.storage.appliedTerm = e.GetIndex(), e.GetTerm()
+	if a.role == elected && e.GetTerm() == a.term {
+		a.role = leaderReady
+		a.sequencer.StartLeading(int32(a.term), a.now.Monotonic)
 	}
 	return nil
 }
 
-func (c *Core) applyConfiguration(e *raftpb.Entry) error {
+func (a *applier) applyConfiguration(e *raftpb.Entry) error {
 	var change raftpb.ConfChangeI
 	switch e.GetType() {
 	case raftpb.EntryConfChange:
@@ -80,43 +99,80 @@ func (c *Core) applyConfiguration(e *raftpb.Entry) error {
 		}
 		change = many
 	}
-	c.storage.conf = c.raft.ApplyConfChange(change)
-	c.covering = 0
+	a.storage.conf = a.raft.ApplyConfChange(change)
+	a.membership.covering = 0
 	return nil
 }
 
 // snapshotBefore takes the state as of the start of a segment when index is
 // its first.
-func (c *Core) snapshotBefore(index uint64) error {
+func (a *applier) snapshotBefore(index uint64) error {
 	due := false
-	for len(c.starts) > 0 && c.starts[0] <= index {
+	for len(a.starts) > 0 && a.starts[0] <= index {
 		due = true
-		c.starts = c.starts[1:]
+		a.starts = a.starts[1:]
 	}
 	if !due {
 		return nil
 	}
-	return c.snapshot()
+	return a.snapshot()
 }
 
 // RenewSnapshot takes a snapshot at once: none that is stored can be read.
-func (c *Core) RenewSnapshot() {
-	if c.failed != nil || c.Final() == 0 {
+func (a *applier) RenewSnapshot() {
+	if a.failed != nil || a.Final() == 0 {
 		return // the files get a snapshot of the leader
 	}
-	if err := c.snapshot(); err != nil {
-		c.logger.Error("no snapshot could be taken", "error", err)
+	if err := a.snapshot(); err != nil {
+		a.logger.Error("no snapshot could be taken", "error", err)
 	}
 }
 
 // snapshot takes the state as of the newest applied entry.
-func (c *Core) snapshot() error {
-	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(c.storage.conf)
+func (a *applier) snapshot() error {
+	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(a.storage.conf)
 	if err != nil {
 		return fmt.Errorf("encode configuration: %w", err)
 	}
-	c.out.Snapshots = append(c.out.Snapshots, Snapshot{
-		Index: c.storage.applied, Term: c.storage.appliedTerm, Conf: conf, Table: c.storage.table.Copy(),
+	a.out.Snapshots = append(a.out.Snapshots, Snapshot{
+		Index: a.storage.applied, Term: a.storage.appliedTerm, Conf: conf, Table: a.storage.table.Copy(),
 	})
 	return nil
+}
+
+// commitTo answers the proposals that have committed and shows readers their
+// records, which are still in memory.
+func (a *applier) commitTo(commit uint64) {
+	if commit <= a.storage.commit {
+		return
+	}
+	from := a.storage.commit + 1
+	a.storage.commit = commit
+	a.proposals.commit(commit, a.round)
+	if a.jump > a.storage.applied {
+		return
+	}
+	end := record.Offset(0)
+	for i := from; i <= commit; i++ {
+		e, ok := a.storage.tail.At(i)
+		if !ok {
+			break
+		}
+		if e.End != e.First+record.Offset(e.Count) {
+			a.jump = i
+			break
+		}
+		end = e.End
+	}
+	a.storage.tail.Publish(0, end)
+}
+
+// Final is the index up to which the entries in Log are committed, and never
+// change: those that have been applied, which are durable then. 0: the files are
+// not those of the log yet.
+func (a *applier) Final() uint64 {
+	if a.storage.log.FirstIndex() <= a.installed {
+		return 0 // the files are still those from before the snapshot
+	}
+	return a.storage.applied
 }

@@ -18,46 +18,28 @@ import (
 // that an owner calls are theirs or the core's. See checkBounds for what holds of
 // the indexes.
 type Core struct {
-	*group     // who the replicas are, who leads, how far they follow
-	*round     // the time, and what comes out
-	*handover  // leadership given to another replica on purpose
-	membership // changes of the configuration
-	election   // what to do without a leader
-	supply     // what followers who lag need from the disk
-	*proposer  // requests that wait, and how they become proposals
-	reads      // linearizable reads, and questions about sessions
-	space      space
-	proposals  *proposals
+	*group      // who the replicas are, who leads, how far they follow
+	*round      // the time, and what comes out
+	*handover   // leadership given to another replica on purpose
+	*membership // changes of the configuration
+	election    // what to do without a leader
+	supply      // what followers who lag need from the disk
+	*proposer   // requests that wait, and how they become proposals
+	reads       // linearizable reads, and questions about sessions
+	*lifecycle  // of this replica, wanted or not
+	*applier    // what commits
+	storer      // what is written
+	*activity   // what an idle log costs
+	waiters     // those who wait for a milestone
+	space       *space
+	short       *shortage
+	proposals   *proposals
+	sessions    sessionMemory // the part of the table in the node's memory
 
 	given Output // what Advance returned last
-
-	opened uint64 // what was known to be committed when this core began
-	// jump is the index of the newest fast-forward that has committed. It moves
-	// start and end together, so nothing behind it is shown before it has been
-	// applied.
-	jump uint64
-	// starts are first indexes of segments whose snapshot is not taken yet.
-	starts []uint64
-	// installed is the index of the newest snapshot that replaced the log; the
-	// files follow, and then begin behind it.
-	installed uint64
-	// short: what is stored begins behind the start of the log, see missing.
-	short shortage
-
-	// busy is when the newest entry came, in monotonic ms. released: that is long ago,
-	// and memory that serves a busy log has been released.
-	busy     int64
-	released bool
-
-	sessions sessionMemory // the part of the table in the node's memory
-
-	// waiting are called once a milestone has been reached.
-	waiting  [milestones][]func()
-	closed   bool // takes no more appends: the replica is shutting down
-	stopping bool // the loop ends after this round
 }
 
-// SetNow tells the time. The owner calls it before each round of inputs.
+// SetNow sets the time. The owner calls it before each round of inputs.
 func (c *Core) SetNow(now Now) { c.now = now }
 
 // Tick is a lapse of TickMillis.
@@ -79,7 +61,7 @@ func (c *Core) Tick() {
 	if silent && !c.confirm.empty() {
 		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
 	}
-	c.missing()
+	c.short.tick()
 	c.release()
 	c.leaveStalledDisk()
 	if c.role == follower {
@@ -102,6 +84,26 @@ func (c *Core) Tick() {
 func (c *Core) has(index uint64) bool {
 	c.guard(c.advance)
 	return c.failed != nil || index <= c.storage.last
+}
+
+// Append takes a request to append or to run a command. Its answer comes out
+// of Advance once what it rests on has committed.
+func (c *Core) Append(r *Request) {
+	switch {
+	case c.failed != nil:
+		c.answer(r.Done, sequence.Answer{Refusal: c.failed})
+	case c.phase != open:
+		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.ShuttingDown, "this node is shutting down")})
+	case !c.Leads():
+		c.answer(r.Done, sequence.Answer{Refusal: c.notLeader()})
+	case c.queued > maxQueuedBytes:
+		c.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.queued)})
+	default:
+		c.woken()
+		c.stir()
+		c.queue = append(c.queue, r)
+		c.queued += r.bytes()
+	}
 }
 
 // Step takes a message of a peer, except the entries that the disk has no room
@@ -230,59 +232,4 @@ func (c *Core) endTerm(term uint64) {
 	notLeader := c.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")
 	c.endLeadership(notLeader, unknown)
-}
-
-// endLeadership answers everything that waits: what was accepted with unknown,
-// the rest with refused.
-func (c *Core) endLeadership(refused, unknown *record.Refusal) {
-	for i := range c.proposals.list {
-		for _, a := range c.proposals.list[i].answers {
-			r := unknown
-			if a.Answer.Refusal != nil {
-				r = refused
-			}
-			c.answer(a.Done, sequence.Answer{Refusal: r})
-		}
-	}
-	c.proposals.list, c.proposals.unplaced = nil, 0
-	for _, r := range c.queue {
-		c.answer(r.Done, sequence.Answer{Refusal: refused})
-	}
-	c.queue, c.queued, c.expiring = nil, 0, 0
-	if c.failed != nil {
-		c.confirm.refuse(refused)
-	} else {
-		c.confirm.endTerm(refused)
-	}
-	if c.role == leaderReady {
-		c.sequencer.StopLeading()
-	}
-	c.role = follower
-}
-
-// commitTo answers the proposals that have committed and shows readers their
-// records, which are still in memory.
-func (c *Core) commitTo(commit uint64) {
-	if commit <= c.storage.commit {
-		return
-	}
-	from := c.storage.commit + 1
-	c.storage.commit = commit
-	c.proposals.commit(commit, c.round)
-	if c.jump > c.storage.applied {
-		return
-	}
-	end := record.Offset(0)
-	for i := from; i <= commit; i++ {
-		e, ok := c.storage.tail.At(i)
-		if !ok {
-			break
-		}
-		if e.End != e.First+record.Offset(e.Count) {
-			c.jump = i
-			break
-		}
-		end = e.End
-	}
-	c.storage.tail.Publish(0, end)
 }

@@ -31,43 +31,56 @@ var (
 // committed yet. Once everything that is committed anywhere has been applied,
 // there is no such excuse.
 type shortage struct {
-	yes   bool // what is stored begins behind the start of the log as applied
-	asked bool // the leader has been asked what is committed
-	told  bool // Damaged has been told
+	*lifecycle
+	reads *reads
+	state shortageState
 }
 
-// missing looks, with each tick, whether what is stored begins too late.
-func (c *Core) missing() {
+type shortageState uint8
+
+const (
+	// complete: what is stored begins at the start of the log as applied.
+	complete shortageState = iota
+	// short: it begins behind it.
+	short
+	// asking: it does, and the leader has been asked what is committed.
+	asking
+	// reported: it does without an excuse, which the owner knows.
+	reported
+)
+
+// tick looks whether what is stored begins too late.
+func (s *shortage) tick() {
 	switch {
-	case !c.short.yes || c.short.told || c.failed != nil:
-	case c.role == leaderReady:
-		c.tellShort()
-	case !c.short.asked && c.leader != 0:
-		c.short.asked = true
-		c.Confirm(func(r *record.Refusal) {
-			c.short.asked = false
-			if r == nil && c.short.yes && !c.short.told && c.failed == nil {
-				c.tellShort()
+	case s.state == complete || s.state == reported || s.failed != nil:
+	case s.role == leaderReady:
+		s.report()
+	case s.state == short && s.leader != 0:
+		s.state = asking
+		s.reads.Confirm(func(r *record.Refusal) {
+			if s.state != asking {
+				return
+			}
+			s.state = short
+			if r == nil && s.failed == nil {
+				s.report()
 			}
 		})
 	}
 }
 
-func (c *Core) tellShort() {
-	c.short.told = true
-	c.out.Damaged = fmt.Errorf("records %d to %d are gone with the oldest files of this log: %w",
-		c.storage.table.Start(), c.storage.log.StartOffset()-1, ErrShort)
-	if c.soleVoter() {
-		c.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", c.out.Damaged))
+// applied looks whether what has been applied is an excuse.
+func (s *shortage) applied() {
+	if s.storage.table.Start() >= s.storage.log.StartOffset() {
+		s.state = complete
 	}
 }
 
-// Final is the index up to which the entries in Log are committed, and never
-// change: those that have been applied, which are durable then. 0: the files are
-// not those of the log yet.
-func (c *Core) Final() uint64 {
-	if c.storage.log.FirstIndex() <= c.installed {
-		return 0 // the files are still those from before the snapshot
+func (s *shortage) report() {
+	s.state = reported
+	s.out.Damaged = fmt.Errorf("records %d to %d are gone with the oldest files of this log: %w",
+		s.storage.table.Start(), s.storage.log.StartOffset()-1, ErrShort)
+	if s.soleVoter() {
+		s.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", s.out.Damaged))
 	}
-	return c.storage.applied
 }

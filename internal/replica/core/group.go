@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/tail"
 )
 
 // role is what a replica is among those of its log.
@@ -154,4 +155,18 @@ func (g *group) notLeader() *record.Refusal {
 	r := record.Refuse(record.NotLeader, "another node leads the log")
 	r.Leader = g.address(g.leader)
 	return r
+}
+
+// Tail is the readable range and what of it is in memory.
+func (g *group) Tail() *tail.Tail { return g.storage.tail }
+
+// Positions are the indexes of the newest entries that have been folded, that are
+// known to be committed, and that are known to be durable here.
+func (g *group) Positions() (applied, commit, durable uint64) {
+	return g.storage.applied, g.storage.commit, g.storage.durable
+}
+
+// Folded is the table that the entries up to an index add up to here, encoded.
+func (g *group) Folded() (index uint64, table []byte) {
+	return g.storage.applied, g.storage.table.Snapshot(nil)
 }

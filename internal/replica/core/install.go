@@ -29,9 +29,9 @@ func (i *Install) Encode() []byte { return encodeState(i.conf, i.table) }
 
 // install takes a snapshot over. From here the core lives after it; the files
 // follow when the writer comes to it, and until then nobody hears of it.
-func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*Install, error) {
-	meta := s.GetMetadata()
-	_, encoded, err := splitState(s.GetData())
+func (s *storer) install(snapshot *raftpb.Snapshot, hard segment.HardState) (*Install, error) {
+	meta := snapshot.GetMetadata()
+	_, encoded, err := splitState(snapshot.GetData())
 	if err != nil {
 		return nil, err
 	}
@@ -46,21 +46,21 @@ func (c *Core) install(s *raftpb.Snapshot, hard segment.HardState) (*Install, er
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
-	c.logger.Info("the leader has trimmed what this replica lacks; it goes on behind",
+	s.logger.Info("the leader has trimmed what this replica lacks; it goes on behind",
 		"index", meta.GetIndex(), "offset", int64(table.End()))
-	room, left := c.sequencer.Room(), c.sequencer.MemoryLeft()
-	c.storage.table, c.sequencer = table, sequence.New(table)
-	c.sequencer.SetRoom(room)
-	c.sequencer.SetMemoryLeft(left)
-	c.storage.commit = max(c.storage.commit, meta.GetIndex())
-	c.storage.applied, c.storage.appliedTerm = meta.GetIndex(), meta.GetTerm()
-	c.starts, c.short = nil, shortage{}
-	c.installed = meta.GetIndex()
-	c.storage.conf = meta.GetConfState()
-	c.storage.last, c.storage.lastTerm = meta.GetIndex(), meta.GetTerm()
-	c.storage.hard = hard
-	c.storage.durable = min(c.storage.durable, meta.GetIndex())
-	c.storage.tail.Reset(table.End())
+	room, left := s.sequencer.Room(), s.sequencer.MemoryLeft()
+	s.storage.table, s.sequencer = table, sequence.New(table)
+	s.sequencer.SetRoom(room)
+	s.sequencer.SetMemoryLeft(left)
+	s.storage.commit = max(s.storage.commit, meta.GetIndex())
+	s.storage.applied, s.storage.appliedTerm = meta.GetIndex(), meta.GetTerm()
+	s.starts, s.short.state = nil, complete
+	s.installed = meta.GetIndex()
+	s.storage.conf = meta.GetConfState()
+	s.storage.last, s.storage.lastTerm = meta.GetIndex(), meta.GetTerm()
+	s.storage.hard = hard
+	s.storage.durable = min(s.storage.durable, meta.GetIndex())
+	s.storage.tail.Reset(table.End())
 	return &Install{
 		Index: meta.GetIndex(), Term: meta.GetTerm(), Start: table.End(), Hard: hard,
 		conf: conf, table: encoded,

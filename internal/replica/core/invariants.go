@@ -1,10 +1,6 @@
 package core
 
-import (
-	"fmt"
-
-	"strandline.dev/internal/record"
-)
+import "fmt"
 
 // checkBounds returns an error that names what does not hold of the index chain. It
 // costs a few comparisons, and is called after every round:
@@ -69,13 +65,4 @@ func (c *Core) CheckInvariants() error {
 		return err
 	}
 	return c.sequencer.CheckInvariants()
-}
-
-// failBroken ends a replica whose invariants do not hold: going on could harm the log.
-func (c *Core) failBroken(err error) {
-	if err != nil && c.failed == nil {
-		c.out.Writes, c.out.Messages = nil, nil // nobody builds on what is wrong
-		c.logger.Error("an invariant does not hold; this replica stops here", "invariant", err)
-		c.Fail(record.Refuse(record.Corrupt, "an invariant of this replica does not hold, which is a bug: %v", err))
-	}
 }

@@ -1,44 +1,92 @@
 package core
 
-import (
-	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica/tail"
+import "strandline.dev/internal/record"
+
+// phase is how far a core is on its way to its end.
+type phase uint8
+
+const (
+	// open: it takes appends.
+	open phase = iota
+	// closing: it takes no more of them, somebody waits for those that it has; see
+	// Drained.
+	closing
+	// stopping: the loop ends after this round.
+	stopping
 )
 
-// Stop ends the core for good.
-func (c *Core) Stop() {
-	c.stopping = true
-	c.storage.tail.Fail(record.Refuse(record.ShuttingDown, "the log is being closed on this node"))
-	if c.failed == nil {
-		gone := record.Refuse(record.ShuttingDown, "the log is being closed on this node")
-		unknown := record.Refuse(record.OutcomeUnknown, "the log was closed before the append was committed; it may be in the log")
-		c.failed = gone
-		c.endLeadership(gone, unknown)
-	}
+// lifecycle is how a core ends: when its owner wants it to, or when something fails.
+type lifecycle struct {
+	*proposer
+	phase phase
 }
 
-// Status is what the core knows now.
-func (c *Core) Status() Status {
-	return Status{
-		Leader: c.leader, Term: c.term, Leading: c.role == leaderReady, WriterTerm: c.storage.table.WriterTerm(),
-		OpenSessions: c.storage.table.OpenSessions(), Sealed: c.storage.table.Sealed(), Fenced: c.storage.table.Fenced(), Failed: c.failed,
-		Known: c.confirm.known, SoleVoter: c.soleVoter() && c.storage.applied >= c.opened, Short: c.short.yes, Members: c.members(),
+// Stop ends the core for good.
+func (e *lifecycle) Stop() {
+	e.phase = stopping
+	e.storage.tail.Fail(record.Refuse(record.ShuttingDown, "the log is being closed on this node"))
+	if e.failed == nil {
+		gone := record.Refuse(record.ShuttingDown, "the log is being closed on this node")
+		unknown := record.Refuse(record.OutcomeUnknown, "the log was closed before the append was committed; it may be in the log")
+		e.failed = gone
+		e.endLeadership(gone, unknown)
 	}
 }
 
 // Stopping reports whether the owner is to end after this round.
-func (c *Core) Stopping() bool { return c.stopping }
+func (e *lifecycle) Stopping() bool { return e.phase == stopping }
 
-// Tail is the readable range and what of it is in memory.
-func (c *Core) Tail() *tail.Tail { return c.storage.tail }
-
-// Positions are the indexes of the newest entries that have been folded, that are
-// known to be committed, and that are known to be durable here.
-func (c *Core) Positions() (applied, commit, durable uint64) {
-	return c.storage.applied, c.storage.commit, c.storage.durable
+// Fail ends the replica (fail-stop): a write or a fold went wrong. Whatever waits is
+// answered, and so is everything that comes later.
+func (e *lifecycle) Fail(reason *record.Refusal) {
+	if e.failed != nil {
+		return
+	}
+	e.failed = reason
+	e.storage.tail.Fail(reason)
+	unknown := reason
+	if unknown.Reason.Outcome() != record.MaybeDone {
+		unknown = record.Refuse(record.OutcomeUnknown, "this replica stopped before the append was committed; it may be in the log: %v", reason)
+	}
+	e.endLeadership(reason, unknown)
+	e.leader = 0
 }
 
-// Folded is the table that the entries up to an index add up to here, encoded.
-func (c *Core) Folded() (index uint64, table []byte) {
-	return c.storage.applied, c.storage.table.Snapshot(nil)
+// Failed returns why the replica ended, or nil.
+func (e *lifecycle) Failed() *record.Refusal { return e.failed }
+
+// guard runs f, which calls Raft. Raft panics when its log cannot be read: a
+// disk that fails ends this replica, and not the process with all the others.
+// So does a message that contradicts what has committed here, which Raft will
+// not go on with. No other panic is held up. Raft is not called again after a
+// failure.
+func (e *lifecycle) guard(f func()) {
+	if e.failed != nil {
+		return
+	}
+	defer func() {
+		if e.storage.broken != nil {
+			_ = recover()
+			e.out.Damaged = e.storage.broken
+			e.Fail(record.Refuse(record.StorageFailed, "the log cannot be read: %v", e.storage.broken))
+			return
+		}
+		switch reason := recover().(type) {
+		case nil:
+		case contradiction:
+			e.Fail(record.Refuse(record.Corrupt, "the replicas of this log contradict each other: %s", reason))
+		default:
+			panic(reason)
+		}
+	}()
+	f()
+}
+
+// failBroken ends a replica whose invariants do not hold: going on could harm the log.
+func (e *lifecycle) failBroken(err error) {
+	if err != nil && e.failed == nil {
+		e.out.Writes, e.out.Messages = nil, nil // nobody builds on what is wrong
+		e.logger.Error("an invariant does not hold; this replica stops here", "invariant", err)
+		e.Fail(record.Refuse(record.Corrupt, "an invariant of this replica does not hold, which is a bug: %v", err))
+	}
 }

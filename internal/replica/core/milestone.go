@@ -18,34 +18,45 @@ const (
 	milestones
 )
 
-// When calls done once a milestone has been reached, from Wake.
-func (c *Core) When(m Milestone, done func()) { c.waiting[m] = append(c.waiting[m], done) }
+// waiters wait for milestones.
+type waiters struct {
+	*lifecycle
+	opened  uint64 // what was known to be committed when this core began
+	waiting [milestones][]func()
+}
 
-// Wake calls those who wait for a state that has been reached. The owner does so
-// after each Advance, once it has shown its status to others.
-func (c *Core) Wake() {
-	for _, m := range [...]Milestone{Replayed, LeaderReady, HandoverEnded, Drained} {
-		if len(c.waiting[m]) == 0 || !c.reached(m) {
-			continue
-		}
-		for _, done := range c.waiting[m] {
-			done()
-		}
-		c.waiting[m] = nil
-		c.closed = c.closed || m == Drained
+// When calls done once a milestone has been reached, from Wake.
+func (w *waiters) When(m Milestone, done func()) {
+	w.waiting[m] = append(w.waiting[m], done)
+	if m == Drained {
+		w.phase = max(w.phase, closing)
 	}
 }
 
-func (c *Core) reached(m Milestone) bool {
+// Wake calls those who wait for a state that has been reached. The owner does so
+// after each Advance, once it has shown its status to others.
+func (w *waiters) Wake() {
+	for _, m := range [...]Milestone{Replayed, LeaderReady, HandoverEnded, Drained} {
+		if len(w.waiting[m]) == 0 || !w.reached(m) {
+			continue
+		}
+		for _, done := range w.waiting[m] {
+			done()
+		}
+		w.waiting[m] = nil
+	}
+}
+
+func (w *waiters) reached(m Milestone) bool {
 	switch {
-	case c.failed != nil:
+	case w.failed != nil:
 		return true
 	case m == LeaderReady:
-		return c.role == leaderReady
+		return w.role == leaderReady
 	case m == HandoverEnded:
-		return !c.Leads() || c.handover.to == 0
+		return !w.Leads() || w.handover.to == 0
 	case m == Replayed:
-		return c.storage.applied >= c.opened
+		return w.storage.applied >= w.opened
 	}
-	return len(c.queue) == 0 && len(c.proposals.list) == 0
+	return len(w.queue) == 0 && len(w.proposals.list) == 0
 }

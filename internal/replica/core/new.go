@@ -63,12 +63,21 @@ func New(o Config) (*Core, error) {
 	h := &handover{group: g, proposals: ps}
 	r := &round{}
 	p := &proposer{group: g, round: r, proposals: ps, handover: h, sequencer: sequence.New(table)}
+	e := &lifecycle{proposer: p}
+	q := reads{p}
+	sh := &shortage{lifecycle: e, reads: &q}
+	if log.StartOffset() > table.Start() {
+		sh.state = short
+	}
+	m := &membership{group: g, proposals: ps, handover: h}
+	room := &space{group: g}
+	a := &applier{lifecycle: e, space: room, membership: m, short: sh}
+	act := &activity{proposer: p, short: sh}
 	c := &Core{
-		group: g, round: r, proposals: ps, handover: h, supply: supply{group: g},
-		membership: membership{group: g, proposals: ps, handover: h},
-		election:   election{group: g, firstLeader: o.FirstLeader},
-		space:      space{group: g}, proposer: p, reads: reads{p},
-		short: shortage{yes: log.StartOffset() > table.Start()}, opened: hard.Commit, sessions: sessionMemory{all: o.Memory.Sessions},
+		group: g, round: r, proposals: ps, handover: h, supply: supply{group: g}, membership: m,
+		election: election{group: g, firstLeader: o.FirstLeader}, proposer: p, reads: q,
+		lifecycle: e, applier: a, storer: storer{a, act}, activity: act, waiters: waiters{lifecycle: e, opened: hard.Commit},
+		space: room, short: sh, sessions: sessionMemory{all: o.Memory.Sessions},
 	}
 	g.protect = c.guard
 	if c.address == nil {

@@ -15,35 +15,46 @@ const (
 	NoTicks
 )
 
+// activity is how much a log is used, and what it costs while it is not.
+type activity struct {
+	*proposer
+	short *shortage
+
+	// busy is when the newest entry came, in monotonic ms. released: that is long ago,
+	// and memory that serves a busy log has been released.
+	busy     int64
+	released bool
+}
+
 // Pace returns how often this core needs ticks now.
-func (c *Core) Pace() Pace {
-	switch conf := c.storage.conf; {
-	case len(c.queue) > 0, len(c.proposals.list) > 0, !c.confirm.empty(), c.storage.table.OpenSessions() > 0, c.short.yes:
+func (a *activity) Pace() Pace {
+	switch conf := a.storage.conf; {
+	case len(a.queue) > 0, len(a.proposals.list) > 0, !a.confirm.empty(), a.storage.table.OpenSessions() > 0, a.short.state != complete:
 		return EveryTick
-	case c.role == leaderReady && c.soleVoter() && len(conf.GetLearners()) == 0 && c.released && c.storage.table.EndedSessions() == 0:
+	case a.role == leaderReady && a.soleVoter() && len(conf.GetLearners()) == 0 && a.released && a.storage.table.EndedSessions() == 0:
 		return NoTicks
-	case c.quietTicks >= idleAfter && c.leader != 0 && len(conf.GetVotersOutgoing()) == 0:
+	case a.quietTicks >= idleAfter && a.leader != 0 && len(conf.GetVotersOutgoing()) == 0:
 		return IdlePace
 	}
 	return EveryTick
 }
 
 // woken notes that an entry has come.
-func (c *Core) woken() { c.busy, c.released = c.now.Monotonic, false }
+func (a *activity) woken() { a.busy, a.released = a.now.Monotonic, false }
 
 // release gives back the memory of a log, leader or follower, that has had no new
 // entry for a while and has nothing under way: what it kept serves a busy log only.
-func (c *Core) release() {
-	if c.storage.tail.Tight() {
-		c.storage.tail.Evict(min(c.storage.applied, c.storage.durable)+1, c.storage.tail.Limit())
-		c.sequencer.Release()
+func (a *activity) release() {
+	if a.storage.tail.Tight() {
+		a.storage.tail.Evict(min(a.storage.applied, a.storage.durable)+1, a.storage.tail.Limit())
+		a.sequencer.Release()
 	}
-	if c.released || c.now.Monotonic-c.busy < idleMillis || len(c.queue) > 0 || len(c.proposals.list) > 0 ||
-		min(c.storage.applied, c.storage.durable) < c.storage.last {
+	if a.released || a.now.Monotonic-a.busy < idleMillis || len(a.queue) > 0 || len(a.proposals.list) > 0 ||
+		min(a.storage.applied, a.storage.durable) < a.storage.last {
 		return
 	}
-	c.released = true
-	c.storage.tail.Evict(c.storage.applied+1, 0)
-	c.queue, c.decided, c.proposals.list = nil, nil, nil
-	c.sequencer.Release()
+	a.released = true
+	a.storage.tail.Evict(a.storage.applied+1, 0)
+	a.queue, a.decided, a.proposals.list = nil, nil, nil
+	a.sequencer.Release()
 }

@@ -23,19 +23,19 @@ type Peer struct {
 }
 
 // Peers returns what memory holds about all replicas.
-func (c *Core) Peers() []Peer {
-	if !c.Leads() || c.failed != nil {
+func (g *group) Peers() []Peer {
+	if !g.Leads() || g.failed != nil {
 		return nil
 	}
 	var peers []Peer
-	c.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
 		peer := Peer{
-			Replica: id, Learner: kind == raft.ProgressTypeLearner, Active: id == c.id || c.heard.lately(id), State: p.State.String(),
+			Replica: id, Learner: kind == raft.ProgressTypeLearner, Active: id == g.id || g.heard.lately(id), State: p.State.String(),
 			Match: p.Match, Known: p.Match == 0,
 		}
-		if p.Match == c.storage.applied {
-			peer.End, peer.Known = c.storage.table.End(), true
-		} else if e, ok := c.storage.tail.At(p.Match); ok {
+		if p.Match == g.storage.applied {
+			peer.End, peer.Known = g.storage.table.End(), true
+		} else if e, ok := g.storage.tail.At(p.Match); ok {
 			peer.End, peer.Known = e.End, true
 		}
 		peers = append(peers, peer)
@@ -46,4 +46,4 @@ func (c *Core) Peers() []Peer {
 
 // Producers returns Kafka's producers that the committed entries tell of, most at
 // the most.
-func (c *Core) Producers(most int) []sequence.Producer { return c.storage.table.Producers(most) }
+func (g *group) Producers(most int) []sequence.Producer { return g.storage.table.Producers(most) }

@@ -146,5 +146,33 @@ func (p *proposer) expire() {
 	}
 }
 
+// endLeadership answers everything that waits: what was accepted with unknown,
+// the rest with refused.
+func (p *proposer) endLeadership(refused, unknown *record.Refusal) {
+	for i := range p.proposals.list {
+		for _, a := range p.proposals.list[i].answers {
+			r := unknown
+			if a.Answer.Refusal != nil {
+				r = refused
+			}
+			p.answer(a.Done, sequence.Answer{Refusal: r})
+		}
+	}
+	p.proposals.list, p.proposals.unplaced = nil, 0
+	for _, r := range p.queue {
+		p.answer(r.Done, sequence.Answer{Refusal: refused})
+	}
+	p.queue, p.queued, p.expiring = nil, 0, 0
+	if p.failed != nil {
+		p.confirm.refuse(refused)
+	} else {
+		p.confirm.endTerm(refused)
+	}
+	if p.role == leaderReady {
+		p.sequencer.StopLeading()
+	}
+	p.role = follower
+}
+
 // maxSpareQueue bounds the empty queue whose memory is used again, in requests.
 const maxSpareQueue = 1024

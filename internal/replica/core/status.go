@@ -34,3 +34,12 @@ func (s *Status) Same(o *Status) bool {
 		s.SoleVoter == o.SoleVoter && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Fenced == o.Fenced && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && slices.Equal(s.Outgoing, o.Outgoing)
 }
+
+// Status is what the core knows now.
+func (c *Core) Status() Status {
+	return Status{
+		Leader: c.leader, Term: c.term, Leading: c.role == leaderReady, WriterTerm: c.storage.table.WriterTerm(),
+		OpenSessions: c.storage.table.OpenSessions(), Sealed: c.storage.table.Sealed(), Fenced: c.storage.table.Fenced(), Failed: c.failed,
+		Known: c.confirm.known, SoleVoter: c.soleVoter() && c.storage.applied >= c.waiters.opened, Short: c.short.state != complete, Members: c.members(),
+	}
+}

@@ -9,61 +9,67 @@ import (
 	"strandline.dev/internal/segment"
 )
 
+// storer has the log of this replica written as Raft wants it.
+type storer struct {
+	*applier
+	activity *activity
+}
+
 // store turns Raft's wish to append into frames for the writer.
-func (c *Core) store(m *raftpb.Message) {
+func (s *storer) store(m *raftpb.Message) {
 	w := Write{responses: m.GetResponses()}
-	if s := m.GetSnapshot(); s.GetMetadata().GetIndex() > 0 {
+	if snapshot := m.GetSnapshot(); snapshot.GetMetadata().GetIndex() > 0 {
 		hard := segment.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
 		var err error
-		if w.Install, err = c.install(s, hard); err != nil {
-			c.Fail(record.Refuse(record.Corrupt, "the leader's snapshot cannot be read: %v", err))
+		if w.Install, err = s.install(snapshot, hard); err != nil {
+			s.Fail(record.Refuse(record.Corrupt, "the leader's snapshot cannot be read: %v", err))
 			return
 		}
 	}
 	if m.Term != nil || m.Vote != nil || m.Commit != nil {
 		hard := segment.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
-		w.MustSync = hard.Term != c.storage.hard.Term || hard.Vote != c.storage.hard.Vote
-		c.storage.hard = hard
+		w.MustSync = hard.Term != s.storage.hard.Term || hard.Vote != s.storage.hard.Vote
+		s.storage.hard = hard
 		w.HardState = &hard
 	}
 	if len(m.GetEntries()) > 0 {
 		w.MustSync = true
-		entries, err := c.storage.describeAll(m.GetEntries(), c.proposals)
+		entries, err := s.storage.describeAll(m.GetEntries(), s.proposals)
 		if err != nil {
-			c.out.Damaged = err // if it is what is stored before it that cannot be read
+			s.out.Damaged = err // if it is what is stored before it that cannot be read
 			reason := record.Corrupt
 			if errors.As(err, new(unread)) && !errors.As(err, new(*segment.CorruptError)) {
 				reason = record.StorageFailed
 			}
-			c.Fail(record.Refuse(reason, "an entry for the log cannot be read: %v", err))
+			s.Fail(record.Refuse(reason, "an entry for the log cannot be read: %v", err))
 			return
 		}
-		c.storage.tail.Append(entries)
-		c.storage.durable = min(c.storage.durable, entries[0].GetIndex()-1)
-		c.woken()
+		s.storage.tail.Append(entries)
+		s.storage.durable = min(s.storage.durable, entries[0].GetIndex()-1)
+		s.activity.woken()
 		w.Frames = make([]segment.Frame, len(entries))
 		for i := range entries {
 			w.Frames[i] = entries[i].Frame()
 		}
 		last := m.GetEntries()[len(entries)-1]
-		c.storage.last, c.storage.lastTerm = last.GetIndex(), last.GetTerm()
-		w.Written = c.proposals.noticed()
+		s.storage.last, s.storage.lastTerm = last.GetIndex(), last.GetTerm()
+		w.Written = s.proposals.noticed()
 	}
-	c.out.Writes = append(c.out.Writes, w)
+	s.out.Writes = append(s.out.Writes, w)
 }
 
 // madeDurable takes a write that is durable into account. Of its entries those
 // count that have not been replaced since: it was on its way while others came.
-func (c *Core) madeDurable(w *Write) {
+func (s *storer) madeDurable(w *Write) {
 	if w.Install != nil {
-		c.storage.durable = max(c.storage.durable, w.Install.Index)
+		s.storage.durable = max(s.storage.durable, w.Install.Index)
 	}
 	for i := len(w.Frames) - 1; i >= 0; i-- {
 		f := &w.Frames[i]
-		if e, ok := c.storage.tail.At(f.Index); ok && e.GetTerm() == f.Term {
-			c.storage.durable = max(c.storage.durable, f.Index)
+		if e, ok := s.storage.tail.At(f.Index); ok && e.GetTerm() == f.Term {
+			s.storage.durable = max(s.storage.durable, f.Index)
 			break
 		}
 	}
-	c.proposals.markDurable(c.storage.durable, c.now.Monotonic)
+	s.proposals.markDurable(s.storage.durable, s.now.Monotonic)
 }
