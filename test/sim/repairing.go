@@ -106,6 +106,7 @@ func (r *repairing) finish() {
 	case left != nil:
 		n.distrust(left)
 	case err == nil && !n.blind && n.harm.kind != failedRead:
-		n.harm = harm{}
+		// A read that began before may have found the damage once more.
+		n.harm, n.found = harm{}, nil
 	}
 }
