@@ -95,7 +95,7 @@ func (op *opener) bringIn(waiting, h *hosted, l cluster.Log, err error) bool {
 		op.repairer.shut(h)
 		h = op.host(l, h.replicaID)
 	} else {
-		op.judgeOpened(h, l, err)
+		op.judge(h, l, err)
 	}
 	op.logs.add(h)
 	return true
@@ -219,12 +219,13 @@ func (op *opener) host(l cluster.Log, id uint64) *hosted {
 	if opened := op.slow.await(func() { err = op.starter.start(h, l) }); opened != nil {
 		return op.openedLater(h, l, opened, &err)
 	}
-	op.judgeOpened(h, l, err)
+	op.judge(h, l, err)
 	return h
 }
 
-// judgeOpened decides what becomes of a log that could not be opened.
-func (op *opener) judgeOpened(h *hosted, l cluster.Log, err error) {
+// judge decides what becomes of a log that could not be opened, was taken out of service
+// or could not be repaired.
+func (op *opener) judge(h *hosted, l cluster.Log, err error) {
 	if err == nil {
 		return
 	}

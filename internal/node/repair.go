@@ -117,7 +117,7 @@ func (m *replicaRepair) run(ctx context.Context) {
 	var after *hosted
 	if err != nil {
 		after = newHosted(l, m.host.replicaID)
-		m.repairer.opener.judgeOpened(after, l, fmt.Errorf("%w: %w", errLost, err))
+		m.repairer.opener.judge(after, l, fmt.Errorf("%w: %w", errLost, err))
 	} else {
 		m.repairer.logger.Info("a log was repaired", "log", l.Name, "replica", m.host.replicaID,
 			"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments, "kept_aside", report.Aside)

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/vfs"
 )
 
@@ -84,12 +87,13 @@ const shutTime = 2 * time.Second
 // damageOf is what an error of opening or reading the files of a replica says of
 // them. shared: other nodes hold the log too.
 func damageOf(cause error, shared bool) cluster.Damage {
-	_, full := damagedSegmentOf(cause)
+	_, full := store.DamagedSegment(cause)
 	return cluster.Damage{
-		Lost:    errors.Is(cause, errLost) || errors.Is(cause, core.ErrForgot),
-		Corrupt: errors.As(cause, new(*segment.CorruptError)) || full,
-		Full:    full && !errors.Is(cause, core.ErrEnded),
-		Shared:  shared,
+		Lost: errors.Is(cause, errLost) || errors.Is(cause, core.ErrForgot),
+		Corrupt: errors.As(cause, new(*segment.CorruptError)) || errors.Is(cause, fs.ErrNotExist) ||
+			errors.Is(cause, core.ErrShort) || errors.Is(cause, core.ErrSpliced),
+		Full:   full && !errors.Is(cause, core.ErrEnded),
+		Shared: shared,
 	}
 }
 
@@ -103,7 +107,7 @@ func (rp *repairer) foundDamage(h *hosted, cause error) {
 	d.Full = d.Full && !h.leaving.Load()
 	switch d.RunningRemedy() {
 	case cluster.RepairSegment:
-		file, _ := damagedSegmentOf(cause)
+		file, _ := store.DamagedSegment(cause)
 		rp.segments.add(h, damagedSegment{file, cause})
 	case cluster.TakeOut:
 		rp.takeOut(h, cause)
@@ -165,10 +169,9 @@ func (rp *repairer) attend(ctx context.Context, h *hosted, l cluster.Log, cause 
 	}
 	if h.forgetful.Load() {
 		rp.rememberForgetful(h, cause)
-		rp.lose(after, cause)
-	} else {
-		rp.startRepair(after, l, cause)
+		cause = fmt.Errorf("%w: %w", core.ErrForgot, cause)
 	}
+	rp.opener.judge(after, l, cause)
 	rp.logs.add(after)
 }
 

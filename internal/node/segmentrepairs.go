@@ -2,16 +2,11 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"strandline.dev/internal/segment"
 )
 
 // Damage in sealed segments, whose entries are all committed, endangers no vote
@@ -44,20 +39,6 @@ const repairsMost = 1024
 
 // unsettledTime is how long a repair waits for entries to be known as committed.
 const unsettledTime = 2 * time.Second
-
-// damagedSegmentOf returns the segment that an error of reading a log names, if
-// it may be repaired while the log runs.
-func damagedSegmentOf(cause error) (file string, ok bool) {
-	var corrupt *segment.CorruptError
-	var missing *fs.PathError
-	switch {
-	case errors.As(cause, &corrupt):
-		file = corrupt.File
-	case errors.Is(cause, fs.ErrNotExist) && errors.As(cause, &missing):
-		file = missing.Path
-	}
-	return file, strings.HasSuffix(file, ".seg") && !strings.Contains(file, "*") && (corrupt == nil || !corrupt.Renew)
-}
 
 // add notes a damaged segment. begin, if not nil, has to be run by a goroutine.
 func (r *repairs) add(parent context.Context, d damagedSegment, work func(context.Context)) (begin func()) {

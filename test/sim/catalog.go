@@ -23,15 +23,20 @@ type version struct {
 // logID is that of the one log.
 const logID = 1
 
-// found puts a log on the first count nodes.
-func (c *catalog) found(count int) {
-	l := cluster.Log{ID: logID, Name: logName}
-	for id := uint64(1); id <= uint64(count); id++ {
-		l.Founders = append(l.Founders, id)
-		l.Replicas = append(l.Replicas, cluster.Replica{ID: id, Node: id})
+// found puts a log on the first count of some nodes.
+func (c *catalog) found(nodes []*node, count int) {
+	l := cluster.Log{ID: logID, Name: logName, Config: cluster.Config{Replicas: count}}
+	var members []cluster.Node
+	for i, n := range nodes {
+		if i < count {
+			l.Founders = append(l.Founders, n.id)
+			l.Replicas = append(l.Replicas, cluster.Replica{ID: n.id, Node: n.id})
+		}
+		// The catalog is no log here, but its votes are decided as if it were.
+		members = append(members, cluster.Node{ID: n.id, Name: n.name(), Catalog: uint64(len(nodes)) + n.id, Votes: i == 0})
 	}
 	c.versions = []version{{State: cluster.NewState()}}
-	c.change(func(*cluster.State) cluster.Change { return cluster.Change{Put: []cluster.Log{l}} })
+	c.change(func(*cluster.State) cluster.Change { return cluster.Change{Put: []cluster.Log{l}, Node: members} })
 	c.versions = c.versions[1:]
 }
 
@@ -60,14 +65,14 @@ func (c *catalog) change(decide func(s *cluster.State) cluster.Change) bool {
 		panic(err) // it is none of an unknown kind
 	}
 	c.versions = append(c.versions, version{s, s.Logs[logName]})
-	c.trace("the log is to have %+v, leaving %+v", c.newest().log.Replicas, c.newest().log.Leaving)
+	c.trace("the log is to have %+v of %d, leaving %+v", c.newest().log.Replicas, c.newest().log.Config.Replicas, c.newest().log.Leaving)
 	return true
 }
 
 // place lets an operator change where the log is to be, with replica ids from next on.
-func (c *catalog) place(decide func(p *cluster.Placement, next uint64) bool) bool {
+func (c *catalog) place(decide func(l *cluster.Log, next uint64) bool) bool {
 	return c.change(func(s *cluster.State) (change cluster.Change) {
-		if l := s.Logs[logName]; decide(&l.Placement, s.NextReplica) {
+		if l := s.Logs[logName]; decide(&l, s.NextReplica) {
 			change.Put = []cluster.Log{l}
 		}
 		return change
@@ -130,11 +135,16 @@ func (n *node) decide(change func(s *cluster.State) cluster.Change) {
 func (w *world) alone(n *node) bool {
 	reached := 0
 	for _, other := range w.nodes {
-		if other == n || other.up && !w.network.cut[way{n.id, other.id}] && !w.network.cut[way{other.id, n.id}] {
+		if w.reach(n, other) {
 			reached++
 		}
 	}
 	return 2*reached <= len(w.nodes)
+}
+
+// reach reports whether two nodes can talk to each other.
+func (w *world) reach(n, other *node) bool {
+	return other == n || other.up && !w.network.cut[way{n.id, other.id}] && !w.network.cut[way{other.id, n.id}]
 }
 
 // shape takes one step towards the replicas that the log should have, as the
@@ -181,12 +191,53 @@ func (n *node) look() {
 		n.shape()
 	case n.replicaRepair != nil:
 		n.replicaRepair.ask()
-	case n.distrusted != nil && w.chance(3):
+	case n.lost && w.chance(3):
 		n.renew()
 	}
+	n.control()
 	if !n.current || w.chance(4) {
 		n.refresh(func() {})
 	}
+}
+
+// control has decided what is due in the cluster, if this node leads the catalog, which
+// the first does that is not cut off.
+func (n *node) control() {
+	w := n.world
+	for _, other := range w.nodes {
+		if other.up && !w.alone(other) {
+			if other != n {
+				return
+			}
+			break
+		}
+	}
+	seen := n.view()
+	if len(n.catalog().Due(seen)) == 0 {
+		return
+	}
+	n.decide(func(s *cluster.State) cluster.Change {
+		due := s.Due(seen)
+		for _, a := range due {
+			switch a.Kind {
+			case cluster.AddReplica:
+				w.counts.Added++
+			case cluster.RemoveReplica:
+				w.counts.Removed++
+			}
+		}
+		return s.Enact(due)
+	})
+}
+
+// view is what this node sees of the others now. None is down for so long that it
+// counts as gone.
+func (n *node) view() cluster.View {
+	reached := map[uint64]bool{}
+	for _, other := range n.world.nodes {
+		reached[other.id] = n.world.reach(n, other)
+	}
+	return cluster.View{Alive: func(id uint64) bool { return reached[id] }, Lost: func(uint64) bool { return false }}
 }
 
 // renew asks for another replica in the place of the one here, which cannot be

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -47,53 +48,67 @@ func (n *node) host(id uint64, fresh bool) {
 	case err == nil:
 		n.replicaID = id
 		if !n.remembers() && !n.world.silent {
-			n.distrust(errForgot)
+			n.takeOut(errForgot)
 			return
 		}
 		if n.suspect || n.world.faults.over {
 			n.suspect = false
 			n.scrub()
 		}
-	case damaged(err):
-		n.replicaID = id
+	default:
 		if strings.Contains(err.Error(), "before what was known to be durable") {
 			n.world.counts.Noticed++
 		}
-		n.distrust(err)
-	default:
-		n.die(n.disk.Stopped())
+		n.replicaID = id
+		if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: %w", errForgot, err)
+		}
+		n.judge(err)
 	}
 }
 
-// damaged tells an error of opening a log that comes from what is in its files,
-// or from files that are not there, from one of a disk.
+// damageOf is what an error of opening or reading the files of the replica here says of
+// them.
+func (n *node) damageOf(cause error) cluster.Damage {
+	_, full := store.DamagedSegment(cause)
+	p := n.placed()
+	return cluster.Damage{
+		Lost:    errors.Is(cause, errForgot) || errors.Is(cause, core.ErrForgot),
+		Corrupt: damaged(cause) || errors.Is(cause, core.ErrShort) || errors.Is(cause, core.ErrSpliced),
+		Full:    full && !errors.Is(cause, core.ErrEnded),
+		Shared:  len(p.Replicas)+len(p.Leaving) > 1,
+	}
+}
+
+// damaged tells an error that comes from what is in files, or from one that is not
+// there, from one of a disk.
 func damaged(err error) bool {
-	return errors.As(err, new(*segment.CorruptError)) || errors.Is(err, segment.ErrNoLog) ||
-		errors.Is(err, segment.ErrNoSnapshot) || errors.Is(err, fs.ErrNotExist)
+	return errors.As(err, new(*segment.CorruptError)) || errors.Is(err, fs.ErrNotExist)
 }
 
 // foundDamage notes that stored bytes of the replica here are not what was
 // written; it ends when it has done what it is doing.
 func (n *node) foundDamage(why error) {
-	if n.found == nil {
+	if n.found == nil || errors.Is(why, core.ErrEnded) || errors.Is(why, core.ErrForgot) {
 		n.found = why
 	}
 }
 
-// distrust notes that stored bytes of the replica here are not what was written.
-// It goes on if they can be repaired meanwhile.
+// distrust notes that stored bytes of the replica here, which runs, are not what was
+// written. It goes on if they can be repaired meanwhile.
 func (n *node) distrust(why error) {
-	if n.distrusted != nil {
-		return
-	}
-	if n.harm.kind == "" && n.world.flaw != nil && n.replica != nil {
+	if n.harm.kind == "" && n.world.flaw != nil {
 		n.die(false) // what was broken on purpose is for the rules to notice
 		return
 	}
-	if n.harm.kind == "" && !strings.Contains(why.Error(), syscall.EIO.Error()) { // a read that failed once is repaired like damage
-		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
+	d := n.damageOf(why)
+	if _, whole := n.log.(*store.Store); !whole {
+		d.Full = false // a log that is broken on purpose cannot be repaired by parts
 	}
-	if !n.repairRunning(why) {
+	switch d.RunningRemedy() {
+	case cluster.RepairSegment:
+		n.repairRunning(why)
+	case cluster.TakeOut:
 		n.takeOut(why)
 	}
 }
@@ -101,10 +116,8 @@ func (n *node) distrust(why error) {
 // takeOut ends the replica: it does not vote, lead or acknowledge any more, until
 // it is repaired or another has come in its place.
 func (n *node) takeOut(why error) {
-	n.world.trace("node %d: replica %d stops: %v", n.id, n.replicaID, why)
-	n.world.counts.Distrusted++
 	n.abandonWrite()
-	n.replica, n.distrusted = nil, why
+	n.replica = nil
 	if n.repairing != nil && n.repairing.repairer != nil {
 		_ = n.repairing.repairer.Close()
 	}
@@ -113,7 +126,34 @@ func (n *node) takeOut(why error) {
 		_ = n.log.Close()
 		n.log = nil
 	}
-	n.startRepair()
+	n.judge(why)
+}
+
+// judge decides what becomes of a replica that could not be opened, was taken out, or
+// could not be repaired.
+func (n *node) judge(why error) {
+	d := n.damageOf(why)
+	n.world.trace("node %d: replica %d does not run: %v: %+v", n.id, n.replicaID, why, d)
+	remedy := d.StoppedRemedy()
+	if n.distrusted == nil && remedy != cluster.Retry {
+		n.world.counts.Distrusted++
+	}
+	n.replica, n.replicaRepair, n.distrusted = nil, nil, why
+	if remedy == cluster.Retry {
+		n.die(n.disk.Stopped())
+		return
+	}
+	if n.harm.kind == "" && !strings.Contains(why.Error(), syscall.EIO.Error()) { // a read that failed once is repaired like damage
+		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
+	}
+	switch remedy {
+	case cluster.Repair:
+		n.startRepair()
+	case cluster.Renew:
+		n.lost = true
+	case cluster.Refuse:
+		n.world.fail("node %d: replica %d has the only copy: %v", n.id, n.replicaID, why)
+	}
 }
 
 // drop removes the replica that has left this node.

@@ -22,10 +22,10 @@ func (w *world) moveAtRest() {
 // moveAll moves each replica to a node of its own that has none, as far as there
 // are such nodes.
 func (w *world) moveAll() {
-	w.catalog.place(func(p *cluster.Placement, next uint64) bool {
-		free, moved := w.free(p), false
-		for _, r := range p.Replicas {
-			if len(free) > 0 && p.Move(r.Node, free[0].id, next) {
+	w.catalog.place(func(l *cluster.Log, next uint64) bool {
+		free, moved := w.free(&l.Placement), false
+		for _, r := range l.Replicas {
+			if len(free) > 0 && l.Move(r.Node, free[0].id, next) {
 				next++
 				w.counts.Moved++
 				free, moved = free[1:], true

@@ -62,9 +62,9 @@ func (w *world) moveIdle(replicas int) bool {
 	w.run(w.now + second)
 	w.quiet = true
 	w.run(w.now + 3*second)
-	w.catalog.place(func(p *cluster.Placement, next uint64) bool {
-		for i, n := range w.free(p)[:replicas] {
-			p.Move(p.Replicas[i].Node, n.id, next+uint64(i))
+	w.catalog.place(func(l *cluster.Log, next uint64) bool {
+		for i, n := range w.free(&l.Placement)[:replicas] {
+			l.Move(l.Replicas[i].Node, n.id, next+uint64(i))
 		}
 		return true
 	})

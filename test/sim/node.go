@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
@@ -43,6 +42,7 @@ type node struct {
 	replica       *runtime.Stepped // nil: none, or it cannot be served
 	log           segment.Log
 	distrusted    error          // why the replica cannot be served
+	lost          bool           // it must not speak again, and another is to come in its place
 	found         error          // what proved to be damaged; acted on soon
 	replicaRepair *replicaRepair // nil: it is not being repaired
 	repairing     *repairing     // of a replica that goes on; nil: nothing is
@@ -88,7 +88,7 @@ func (n *node) start() {
 // forget what is known of the replica here.
 func (n *node) forget() {
 	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.replicaRepair = 0, nil, nil, nil, nil, nil
-	n.repairing = nil
+	n.repairing, n.lost = nil, false
 	n.abandonWrite()
 	n.feeding, n.keeping, n.newer, n.shaped = false, false, map[uint64]uint64{}, -1
 	n.gathering, n.inputs, n.folded = false, 0, 0
@@ -150,10 +150,6 @@ func (n *node) round(life int) {
 		}
 	}
 	if failed := n.replica.Status().Failed; failed != nil {
-		if failed.Reason == record.Corrupt {
-			n.distrust(failed)
-			return
-		}
 		n.suspect = true
 		n.die(n.disk.Stopped() || n.world.chance(2)) // the operator restarts it
 		return

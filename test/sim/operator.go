@@ -2,22 +2,20 @@ package sim
 
 import "strandline.dev/internal/cluster"
 
-// An operator moves replicas between nodes, and makes them more or fewer,
-// without a look at how the log is.
+// An operator moves replicas between nodes, and has the log get more or fewer, three to
+// five, without a look at how the log is. Which nodes get or lose them then is due, see
+// control.
 func (w *world) operate() {
-	w.catalog.place(func(p *cluster.Placement, next uint64) bool {
-		free := w.free(p)
-		switch {
-		case len(free) == 0 || w.chance(6) && len(p.Replicas) > 3:
-			return w.fewer(p)
-		case w.chance(4) && len(p.Replicas) < 5:
-			p.Add(free[w.random.IntN(len(free))].id, next)
-			w.counts.Added++
-			return true
+	w.catalog.place(func(l *cluster.Log, next uint64) bool {
+		free := w.free(&l.Placement)
+		if len(free) == 0 || w.chance(2) {
+			before := l.Config.Replicas
+			l.Config.Replicas = 3 + w.random.IntN(min(len(w.nodes), 5)-2)
+			return l.Config.Replicas != before
 		}
-		from := p.Replicas[w.random.IntN(len(p.Replicas))].Node
+		from := l.Replicas[w.random.IntN(len(l.Replicas))].Node
 		w.counts.Moved++
-		return p.Move(from, free[w.random.IntN(len(free))].id, next)
+		return l.Move(from, free[w.random.IntN(len(free))].id, next)
 	})
 }
 
@@ -29,13 +27,4 @@ func (w *world) free(p *cluster.Placement) (free []*node) {
 		}
 	}
 	return free
-}
-
-// fewer removes a replica; three stay.
-func (w *world) fewer(p *cluster.Placement) bool {
-	if len(p.Replicas) <= 3 {
-		return false
-	}
-	w.counts.Removed++
-	return p.Remove(p.Replicas[w.random.IntN(len(p.Replicas))].Node)
 }

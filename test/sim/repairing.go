@@ -2,8 +2,6 @@ package sim
 
 import (
 	"errors"
-	"io/fs"
-	"strings"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/segment"
@@ -24,29 +22,13 @@ type repairing struct {
 // segment may be not known as committed.
 const repairTries = 10
 
-// repairRunning begins to repair what is damaged while the replica goes on. It
-// reports false if it has to be taken out of service.
-func (n *node) repairRunning(why error) bool {
-	if _, whole := n.log.(*store.Store); !whole || n.replica == nil || n.replica.Status().Failed != nil {
-		return false
-	}
-	var corrupt *segment.CorruptError
-	var missing *fs.PathError
-	file := ""
-	switch {
-	case errors.As(why, &corrupt):
-		file = corrupt.File
-	case errors.Is(why, fs.ErrNotExist) && errors.As(why, &missing):
-		file = missing.Path
-	}
-	if !strings.HasSuffix(file, ".seg") || corrupt != nil && corrupt.Renew {
-		return false
-	}
+// repairRunning begins to repair a segment while the replica goes on.
+func (n *node) repairRunning(why error) {
+	file, _ := store.DamagedSegment(why)
 	if n.repairing == nil { // else it is found again
 		n.repairing = &repairing{replicaRepair: replicaRepair{node: n, life: n.life, begins: map[uint64]cluster.Beginning{}}, file: file, cause: why}
 		n.world.trace("node %d: replica %d goes on, and repairs: %v", n.id, n.replicaID, why)
 	}
-	return true
 }
 
 // work takes the next step. While a write is under way nothing happens: in the

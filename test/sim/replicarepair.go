@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"strandline.dev/internal/cluster"
@@ -24,22 +25,19 @@ type replicaRepair struct {
 // repairBytes are given in one answer at most: little, so that there are many.
 const repairBytes = 8 << 10
 
-// repair begins to repair the replica here. If that cannot be done, it is left to
-// be renewed.
+// startRepair begins to repair the replica here. If that cannot be done, it is lost.
 func (n *node) startRepair() {
-	n.replicaRepair = nil
-	if errors.Is(n.distrusted, errForgot) || errors.Is(n.distrusted, core.ErrForgot) {
-		return
-	}
 	repairer, err := repair.Begin(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
 	switch {
 	case err == nil && len(repairer.Wants(1)) == 0 && (errors.Is(n.distrusted, core.ErrShort) || errors.Is(n.distrusted, core.ErrSpliced)):
-		// The files do not tell what is wrong with them.
 		_ = repairer.Close()
+		n.judge(fmt.Errorf("%w: %w", errForgot, n.distrusted)) // the files do not show what is wrong with them
 	case err == nil:
 		n.replicaRepair = &replicaRepair{node: n, life: n.life, repairer: repairer, begins: map[uint64]cluster.Beginning{}}
-	case !errors.Is(err, repair.ErrNotRepairable) && !damaged(err):
-		n.die(n.disk.Stopped())
+	case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNoLog):
+		n.judge(fmt.Errorf("%w: %w", errForgot, err))
+	default:
+		n.die(n.disk.Stopped()) // and tries again
 	}
 }
 
@@ -94,8 +92,8 @@ func (m *replicaRepair) skip(first uint64) (skipped bool) {
 		return false
 	}
 	if !m.repairer.Skip(lowest.Index, lowest.Term) {
-		n.replicaRepair = nil // it is renewed
 		_ = m.repairer.Close()
+		n.judge(fmt.Errorf("%w: nothing is known of the state behind what all others have trimmed", errForgot))
 	}
 	return true
 }
@@ -161,7 +159,7 @@ func (m *replicaRepair) take(from *node, frames []segment.Frame, settled uint64,
 		n.takeOut(n.repairing.cause)
 	case errors.Is(err, repair.ErrNotRepairable):
 		_ = m.repairer.Close()
-		n.replicaRepair = nil
+		n.judge(fmt.Errorf("%w: %w", errForgot, err))
 	case err != nil:
 		n.die(n.disk.Stopped())
 	}

@@ -122,7 +122,7 @@ func (w *world) live(o Options, story func(*world)) {
 	if o.Replicas == 0 {
 		o.Replicas = min(w.dice(3, 3, 3, 2, 1, o.Nodes), 5)
 	}
-	w.catalog.found(o.Replicas)
+	w.catalog.found(w.nodes, o.Replicas)
 	w.gather = int64(w.dice(0, 500, 3000))
 	for _, n := range w.nodes {
 		n.start()
@@ -210,7 +210,7 @@ func (w *world) holders() (nodes []*node) {
 				nodes = append(nodes, n)
 			}
 		}
-		if p.Settled() && len(nodes) == len(p.Replicas) {
+		if p.Settled() && len(nodes) == len(p.Replicas) && len(w.catalog.newest().Due(nodes[0].view())) == 0 {
 			return nodes
 		}
 		if w.now > deadline {
