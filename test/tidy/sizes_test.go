@@ -18,6 +18,7 @@ var smallRooms = []string{
 	"internal/segment",
 	"internal/sequence",
 	"internal/vfs",
+	"test/disk",
 }
 
 // publicRooms are for programs of others, who want to find a verb on the type that it

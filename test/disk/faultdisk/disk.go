@@ -16,7 +16,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"strandline.dev/internal/vfs"
@@ -51,51 +50,10 @@ func (o Op) changes() bool {
 
 // Disk is a file system. Its methods may be called by many goroutines.
 type Disk struct {
-	mu     sync.Mutex
-	random *rand.Rand
-
-	names   map[string]*inode // as programs see them
-	durable map[string]*inode // as a power cut leaves them
-	dirs    map[string]bool   // directories are durable when made
-	pending []change          // of names, in order, since their directory was synced
-
+	tree
+	random     *rand.Rand
 	generation int // raised by PowerCut and Restart: older files are dead
 	locked     map[string]bool
-	capacity   int64 // 0: no limit
-
-	operations int // that change something, so far
-	stopAt     int // the operation at which to stop; 0: never
-	stopped    bool
-	faults     []*fault
-	calls      map[Op]int
-	beforeSync func(name string) error // see BeforeSync
-}
-
-// inode is the content of a file.
-type inode struct {
-	seen    []byte // as programs see it
-	platter []byte // as a power cut leaves it
-	cached  []extent
-	holes   [][2]int64 // [from, to) cannot be read
-}
-
-// extent is a write that has not been synced.
-type extent struct {
-	position int64
-	data     []byte
-}
-
-// change is a directory operation that has not been synced.
-type change struct {
-	op       Op
-	from, to string // from only, unless op is Rename
-	file     *inode
-}
-
-type fault struct {
-	op   Op
-	left int // calls until it strikes
-	err  error
 }
 
 var _ vfs.FS = (*Disk)(nil)
@@ -104,37 +62,12 @@ var _ vfs.FS = (*Disk)(nil)
 // was not synced.
 func New(seed uint64) *Disk {
 	return &Disk{
-		random: rand.New(rand.NewPCG(seed, 0)),
-		names:  map[string]*inode{}, durable: map[string]*inode{},
-		dirs: map[string]bool{".": true, "/": true}, locked: map[string]bool{}, calls: map[Op]int{},
+		random: rand.New(rand.NewPCG(seed, 0)), locked: map[string]bool{},
+		tree: tree{
+			faults: faults{calls: map[Op]int{}},
+			names:  map[string]*inode{}, durable: map[string]*inode{}, dirs: map[string]bool{".": true, "/": true},
+		},
 	}
-}
-
-// begin counts an operation and returns what becomes of it: err is its answer,
-// and halfway that it is to be done in part all the same.
-func (d *Disk) begin(op Op) (halfway bool, err error) {
-	if d.stopped {
-		return false, ErrStopped
-	}
-	d.calls[op]++
-	if op.changes() {
-		d.operations++
-		if d.operations == d.stopAt {
-			d.stopped = true
-			return true, ErrStopped
-		}
-	}
-	for i, f := range d.faults {
-		if f.op != Any && f.op != op {
-			continue
-		}
-		f.left--
-		if f.left == 0 {
-			d.faults = slices.Delete(d.faults, i, i+1)
-			return true, f.err
-		}
-	}
-	return false, nil
 }
 
 func (d *Disk) Create(name string) (vfs.File, error) {
@@ -142,13 +75,13 @@ func (d *Disk) Create(name string) (vfs.File, error) {
 	defer d.mu.Unlock()
 	halfway, err := d.begin(Create)
 	if err != nil && !halfway {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
+		return nil, failed(Create, name, err)
 	}
 	if d.names[name] != nil {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+		return nil, failed(Create, name, fs.ErrExist)
 	}
 	if !d.dirs[path.Dir(name)] {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrNotExist}
+		return nil, failed(Create, name, fs.ErrNotExist)
 	}
 	n := &inode{}
 	if err == nil || d.stopped {
@@ -156,20 +89,35 @@ func (d *Disk) Create(name string) (vfs.File, error) {
 		d.pending = append(d.pending, change{op: Create, from: name, file: n})
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
+		return nil, failed(Create, name, err)
 	}
 	return &file{d, name, n, d.generation}, nil
+}
+
+// look begins an operation on a file that is there.
+func (d *Disk) look(op Op, name string) (n *inode, err error) {
+	if _, err = d.begin(op); err == nil {
+		if n = d.names[name]; n == nil {
+			err = fs.ErrNotExist
+		}
+	}
+	return n, failed(op, name, err)
+}
+
+// failed is the error of an operation; nil if err is.
+func failed(op Op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: string(op), Path: name, Err: err}
 }
 
 func (d *Disk) Open(name string) (vfs.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.begin(Open); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	n := d.names[name]
-	if n == nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	n, err := d.look(Open, name)
+	if err != nil {
+		return nil, err
 	}
 	return &file{d, name, n, d.generation}, nil
 }
@@ -178,12 +126,9 @@ func (d *Disk) Open(name string) (vfs.File, error) {
 func (d *Disk) OpenStored(name string) (vfs.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.begin(Open); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	n := d.names[name]
-	if n == nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	n, err := d.look(Open, name)
+	if err != nil {
+		return nil, err
 	}
 	stored := &inode{seen: slices.Clone(n.platter), holes: n.holes}
 	for _, e := range n.cached {
@@ -195,15 +140,12 @@ func (d *Disk) OpenStored(name string) (vfs.File, error) {
 func (d *Disk) ReadFile(name string) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.begin(Read); err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
-	}
-	n := d.names[name]
-	if n == nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	n, err := d.look(Read, name)
+	if err != nil {
+		return nil, err
 	}
 	if len(n.holes) > 0 {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EIO}
+		return nil, failed(Read, name, syscall.EIO)
 	}
 	return slices.Clone(n.seen), nil
 }
@@ -219,10 +161,7 @@ func (d *Disk) Remove(name string) error {
 		delete(d.names, name)
 		d.pending = append(d.pending, change{op: Remove, from: name})
 	}
-	if err != nil {
-		return &fs.PathError{Op: "remove", Path: name, Err: err}
-	}
-	return nil
+	return failed(Remove, name, err)
 }
 
 func (d *Disk) Rename(from, to string) error {
@@ -238,20 +177,17 @@ func (d *Disk) Rename(from, to string) error {
 		d.names[to] = n
 		d.pending = append(d.pending, change{op: Rename, from: from, to: to, file: n})
 	}
-	if err != nil {
-		return &fs.PathError{Op: "rename", Path: from, Err: err}
-	}
-	return nil
+	return failed(Rename, from, err)
 }
 
 func (d *Disk) List(dir string) ([]vfs.FileInfo, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.begin(List); err != nil {
-		return nil, &fs.PathError{Op: "list", Path: dir, Err: err}
+		return nil, failed(List, dir, err)
 	}
 	if !d.dirs[path.Clean(dir)] {
-		return nil, &fs.PathError{Op: "list", Path: dir, Err: fs.ErrNotExist}
+		return nil, failed(List, dir, fs.ErrNotExist)
 	}
 	var infos []vfs.FileInfo
 	for name, n := range d.names {
@@ -267,7 +203,7 @@ func (d *Disk) ListDirs(dir string) ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.begin(List); err != nil {
-		return nil, &fs.PathError{Op: "list", Path: dir, Err: err}
+		return nil, failed(List, dir, err)
 	}
 	var names []string
 	for name := range d.dirs {
@@ -316,10 +252,10 @@ func (d *Disk) OpenDir(dir string) (vfs.Directory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.begin(Open); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+		return nil, failed(Open, dir, err)
 	}
 	if !d.dirs[dir] {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist}
+		return nil, failed(Open, dir, fs.ErrNotExist)
 	}
 	return directory{d, dir}, nil
 }
@@ -338,7 +274,7 @@ func (d *Disk) SyncDir(dir string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.begin(SyncDir); err != nil {
-		return &fs.PathError{Op: "sync", Path: dir, Err: err}
+		return failed(SyncDir, dir, err)
 	}
 	var rest []change
 	for _, c := range d.pending {
@@ -352,20 +288,6 @@ func (d *Disk) SyncDir(dir string) error {
 	return nil
 }
 
-// apply does the change on the durable names. A rename of a file whose
-// creation was lost creates it: the entry points at the file either way.
-func (c change) apply(names map[string]*inode) {
-	switch c.op {
-	case Create:
-		names[c.from] = c.file
-	case Remove:
-		delete(names, c.from)
-	case Rename:
-		delete(names, c.from)
-		names[c.to] = c.file
-	}
-}
-
 func (d *Disk) Free(string) (free, total int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -373,14 +295,6 @@ func (d *Disk) Free(string) (free, total int64, err error) {
 		return 1 << 40, 1 << 40, nil
 	}
 	return max(0, d.capacity-d.used()), d.capacity, nil
-}
-
-func (d *Disk) used() int64 {
-	sum := int64(0)
-	for _, n := range d.names {
-		sum += int64(len(n.seen))
-	}
-	return sum
 }
 
 func (d *Disk) Lock(name string) (io.Closer, error) {

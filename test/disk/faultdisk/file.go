@@ -2,7 +2,6 @@ package faultdisk
 
 import (
 	"io"
-	"io/fs"
 	"slices"
 	"syscall"
 )
@@ -31,14 +30,14 @@ func (f *file) ReadAt(b []byte, position int64) (int, error) {
 		err = f.alive()
 	}
 	if err != nil {
-		return 0, &fs.PathError{Op: "read", Path: f.name, Err: err}
+		return 0, failed(Read, f.name, err)
 	}
 	if position >= int64(len(f.inode.seen)) {
 		return 0, io.EOF
 	}
 	for _, h := range f.inode.holes {
 		if position < h[1] && position+int64(len(b)) > h[0] {
-			return 0, &fs.PathError{Op: "read", Path: f.name, Err: syscall.EIO}
+			return 0, failed(Read, f.name, syscall.EIO)
 		}
 	}
 	n := copy(b, f.inode.seen[position:])
@@ -60,7 +59,7 @@ func (f *file) WriteVector(buffers [][]byte, position int64) error {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	if err := f.alive(); err != nil {
-		return &fs.PathError{Op: "write", Path: f.name, Err: err}
+		return failed(Write, f.name, err)
 	}
 	halfway, err := f.disk.begin(Write)
 	data := slices.Concat(buffers...)
@@ -68,18 +67,15 @@ func (f *file) WriteVector(buffers [][]byte, position int64) error {
 		data = data[:len(data)/2]
 	}
 	if err != nil && !halfway {
-		return &fs.PathError{Op: "write", Path: f.name, Err: err}
+		return failed(Write, f.name, err)
 	}
 	grows := position + int64(len(data)) - int64(len(f.inode.seen))
 	if c := f.disk.capacity; c > 0 && grows > 0 && f.disk.used()+grows > c {
-		return &fs.PathError{Op: "write", Path: f.name, Err: syscall.ENOSPC}
+		return failed(Write, f.name, syscall.ENOSPC)
 	}
 	f.inode.seen = overwrite(f.inode.seen, position, data)
 	f.inode.cached = append(f.inode.cached, extent{position, data})
-	if err != nil {
-		return &fs.PathError{Op: "write", Path: f.name, Err: err}
-	}
-	return nil
+	return failed(Write, f.name, err)
 }
 
 func overwrite(content []byte, position int64, data []byte) []byte {
@@ -94,18 +90,18 @@ func overwrite(content []byte, position int64, data []byte) []byte {
 // then on, are seen by everyone, and never reach the platter.
 func (f *file) Datasync() error {
 	if err := f.disk.syncing(f.inode); err != nil {
-		return &fs.PathError{Op: "datasync", Path: f.name, Err: err}
+		return failed(Datasync, f.name, err)
 	}
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	if err := f.alive(); err != nil {
-		return &fs.PathError{Op: "datasync", Path: f.name, Err: err}
+		return failed(Datasync, f.name, err)
 	}
 	if _, err := f.disk.begin(Datasync); err != nil {
 		if !f.disk.stopped {
 			f.inode.cached = nil
 		}
-		return &fs.PathError{Op: "datasync", Path: f.name, Err: err}
+		return failed(Datasync, f.name, err)
 	}
 	for _, e := range f.inode.cached {
 		f.inode.platter = overwrite(f.inode.platter, e.position, e.data)
