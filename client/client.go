@@ -49,7 +49,7 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
-	return &Client{options: o, peers: newPeers(addresses, o.insecure, o.dial)}, nil
+	return &Client{options: o, peers: newPeers(addresses, o.insecure, o.onlyGRPC, o.dial)}, nil
 }
 
 // Close ends every connection. Close Producers first: what they have in flight
@@ -144,6 +144,7 @@ type clientOptions struct {
 	insecure  bool
 	retryTime time.Duration
 	dial      dialFunc // nil: directly
+	onlyGRPC  bool
 	onTrouble func(log string, err error)
 }
 
@@ -170,6 +171,11 @@ func WithRetryTime(d time.Duration) Option {
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(o *clientOptions) { o.dial = dial }
 }
+
+// WithStreamsOverGRPC makes no connections of their own for appends and reads: for what
+// lies between and knows HTTP/2 alone, or to compare the two. Default off: they are
+// made where a server takes them, and gRPC is used where it does not.
+func WithStreamsOverGRPC() Option { return func(o *clientOptions) { o.onlyGRPC = true } }
 
 // WithTroubleHandler calls f with a log and a reason, an *Error, whenever a Producer or
 // Reader of it cannot be opened or continue and tries again, and with nil when it

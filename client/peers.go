@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ import (
 type peers struct {
 	addresses []string // as dialled; never changes
 	insecure  bool
+	onlyGRPC  bool
 	dial      dialFunc // never nil
 
 	mu     sync.Mutex
@@ -67,12 +69,12 @@ type peer struct {
 	dialError error // why the newest attempt to connect failed
 }
 
-func newPeers(addresses []string, insecure bool, dial dialFunc) *peers {
+func newPeers(addresses []string, insecure, onlyGRPC bool, dial dialFunc) *peers {
 	if dial == nil {
 		dial = dialDirectly
 	}
 	return &peers{
-		addresses: addresses, insecure: insecure, dial: dial,
+		addresses: addresses, insecure: insecure, onlyGRPC: onlyGRPC, dial: dial,
 		known: make(map[string]*peer), leads: make(map[string]*lead),
 	}
 }
@@ -154,6 +156,9 @@ func (p *peers) at(address string) (*peer, error) {
 	made, err := newPeer(address, p.dial)
 	if err != nil {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "connect to " + address + ": " + err.Error()}
+	}
+	if p.onlyGRPC {
+		made.leanFrom.Store(math.MaxInt64)
 	}
 	p.known[address] = made
 	return made, nil

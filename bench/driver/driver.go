@@ -18,7 +18,7 @@ import (
 
 // Address names a system under test and the library that talks to it:
 //
-//	strandline://HOST:PORT[,HOST:PORT...]
+//	strandline://HOST:PORT[,HOST:PORT...][?client=go|grpc]
 //	kafka://HOST:PORT[,HOST:PORT...][?client=franz|sarama|fetch]
 //
 // Both take name=... and disk=..., which tables show, and data=..., the directory
@@ -26,7 +26,7 @@ import (
 type Address struct {
 	Scheme string // strandline or kafka
 	Nodes  []string
-	Client string // of the kafka scheme; the default is franz
+	Client string // the default is go, or franz of the kafka scheme
 	// Name is what tables call it, and Disk what they say of its disk; empty:
 	// made from the rest, and "as it is".
 	Name, Disk string
@@ -37,6 +37,10 @@ type Address struct {
 const (
 	Strandline = "strandline"
 	Kafka      = "kafka"
+
+	// ClientGo is the Go client as it is, and ClientGRPC with its streams over gRPC.
+	ClientGo   = "go"
+	ClientGRPC = "grpc"
 )
 
 // ParseAddress reads an Address.
@@ -65,11 +69,13 @@ func ParseAddress(text string) (Address, error) {
 		}
 	}
 	a.Client, a.Name, a.Disk, a.Data = query.Get("client"), query.Get("name"), query.Get("disk"), query.Get("data")
-	if a.Scheme == Strandline && a.Client != "" {
-		return a, fmt.Errorf("%q: client is for kafka:// only", text)
-	}
-	if a.Scheme == Kafka && a.Client == "" {
+	switch {
+	case a.Scheme == Kafka && a.Client == "":
 		a.Client = ClientFranz
+	case a.Scheme == Strandline && a.Client == "":
+		a.Client = ClientGo
+	case a.Scheme == Strandline && a.Client != ClientGo && a.Client != ClientGRPC:
+		return a, fmt.Errorf("%q: client %q is not one of strandline://: %s and %s are", text, a.Client, ClientGo, ClientGRPC)
 	}
 	return a, nil
 }
@@ -143,7 +149,7 @@ func Open(a Address, o Options) (workload.System, error) {
 		return nil, fmt.Errorf("TLS: %w by Strandline's client yet", workload.ErrUnsupported)
 	}
 	if a.Scheme == Strandline {
-		return newStrandline(a.Nodes, o)
+		return newStrandline(a, o)
 	}
 	library, known := libraries[a.Client]
 	if !known {

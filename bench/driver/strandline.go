@@ -19,8 +19,11 @@ type strandline struct {
 	shared    *client.Client // for what is not measured
 }
 
-func newStrandline(addresses []string, o Options) (*strandline, error) {
+func newStrandline(a Address, o Options) (*strandline, error) {
 	var options []client.Option
+	if a.Client == ClientGRPC {
+		options = append(options, client.WithStreamsOverGRPC())
+	}
 	if o.Insecure {
 		options = append(options, client.WithInsecure())
 	}
@@ -29,11 +32,11 @@ func newStrandline(addresses []string, o Options) (*strandline, error) {
 			return o.Dial(ctx, "tcp", address)
 		}))
 	}
-	shared, err := client.Dial(addresses, options...)
+	shared, err := client.Dial(a.Nodes, options...)
 	if err != nil {
 		return nil, err
 	}
-	return &strandline{addresses, options, shared}, nil
+	return &strandline{a.Nodes, options, shared}, nil
 }
 
 func (s *strandline) Close() error { return s.shared.Close() }

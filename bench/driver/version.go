@@ -5,8 +5,10 @@ import "runtime/debug"
 // Describe names the client library behind an address, with its version.
 func Describe(a Address) string {
 	switch a.Client {
-	case "":
+	case "", ClientGo:
 		return "Go client"
+	case ClientGRPC:
+		return "Go client over gRPC"
 	case ClientFranz:
 		return "franz-go " + moduleVersion("github.com/twmb/franz-go")
 	case ClientSarama:

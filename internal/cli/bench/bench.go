@@ -40,10 +40,11 @@ what there is by then.
 What is measured is a --target, or several; without one it is the log at
 --server:
 
-  strandline://HOST:PORT[,HOST:PORT]
-  kafka://HOST:PORT[,HOST:PORT]?client=franz    by franz-go: the default
-  kafka://HOST:PORT[,HOST:PORT]?client=sarama   by Sarama
-  kafka://HOST:PORT[,HOST:PORT]?client=fetch    reads only, without a library
+  strandline://HOST:PORT[,HOST:PORT]              by the Go client
+  strandline://HOST:PORT[,HOST:PORT]?client=grpc  the same, its streams over gRPC
+  kafka://HOST:PORT[,HOST:PORT]?client=franz      by franz-go: the default
+  kafka://HOST:PORT[,HOST:PORT]?client=sarama     by Sarama
+  kafka://HOST:PORT[,HOST:PORT]?client=fetch      reads only, without a library
 
 &name=NAME and &disk=WORDS are what the tables call the target and its disk, and
 &data=DIR is where its files are, if they are on this machine. --data says that of
