@@ -49,7 +49,7 @@ func HashToken(token string) string {
 
 // Admit decides on a request at a time in unix ms. A node that asks again is given
 // what it was given before, and nothing changes.
-func (s *State) Admit(q JoinRequest, now int64) (Node, Change, *record.Refusal) {
+func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	known, member := s.Named(q.Name)
 	token, brought := s.Tokens[HashToken(q.Token)]
 	switch {
@@ -83,7 +83,7 @@ func (s *State) Admit(q JoinRequest, now int64) (Node, Change, *record.Refusal) 
 // Introduce enters a node in the catalog that is not there, or under an address that
 // it had before; peers are announced with the first node. The change is empty if
 // nothing differs, or the node was removed.
-func (s *State) Introduce(me Node, peers []string) (c Change) {
+func Introduce(s *State, me Node, peers []string) (c Change) {
 	n, member := s.Nodes[me.ID]
 	if _, gone := s.Gone[me.ID]; gone || member && n.Address == me.Address && n.Kafka == me.Kafka {
 		return c
@@ -100,7 +100,7 @@ func (s *State) Introduce(me Node, peers []string) (c Change) {
 }
 
 // Announce lets a node of a name join; the change forgets what has expired.
-func (s *State) Announce(a Announced, now int64) (Change, *record.Refusal) {
+func Announce(s *State, a Announced, now int64) (Change, *record.Refusal) {
 	known, member := s.Named(a.Name)
 	switch {
 	case member:
@@ -108,7 +108,7 @@ func (s *State) Announce(a Announced, now int64) (Change, *record.Refusal) {
 	case s.wasRemoved(a.Name):
 		return Change{}, nameRemoved(a.Name)
 	}
-	change := s.forgetExpired(now)
+	change := forgetExpired(s, now)
 	if len(s.Announced)-len(change.Withdraw) >= MaxExpected {
 		return Change{}, record.Refuse(record.TooLarge, "%d nodes are announced and have not come, which is the limit", len(s.Announced))
 	}
@@ -117,8 +117,8 @@ func (s *State) Announce(a Announced, now int64) (Change, *record.Refusal) {
 }
 
 // AddToken keeps a new token; the change forgets what has expired.
-func (s *State) AddToken(t Token, now int64) (Change, *record.Refusal) {
-	change := s.forgetExpired(now)
+func AddToken(s *State, t Token, now int64) (Change, *record.Refusal) {
+	change := forgetExpired(s, now)
 	if len(s.Tokens)-len(change.Revoke) >= MaxExpected {
 		return Change{}, record.Refuse(record.TooLarge, "there are %d tokens that have not expired, which is the limit", len(s.Tokens))
 	}
@@ -126,7 +126,7 @@ func (s *State) AddToken(t Token, now int64) (Change, *record.Refusal) {
 	return change, nil
 }
 
-func (s *State) forgetExpired(now int64) (c Change) {
+func forgetExpired(s *State, now int64) (c Change) {
 	for name, a := range s.Announced {
 		if expired(a.Expires, now) {
 			c.Withdraw = append(c.Withdraw, name)

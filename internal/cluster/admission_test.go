@@ -43,7 +43,7 @@ func TestOnlyExpectedNodesAreAdmitted(t *testing.T) {
 		{"one that was removed", "gone", "n", "many", "was removed", nil},
 		{"without a nonce", "d", "", "", "without name", nil},
 	} {
-		node, change, refusal := s.Admit(JoinRequest{Name: row.name, Address: "a:1", Nonce: row.nonce, Token: row.token}, now)
+		node, change, refusal := Admit(s, JoinRequest{Name: row.name, Address: "a:1", Nonce: row.nonce, Token: row.token}, now)
 		if row.refused != "" {
 			require.ErrorContains(t, refusal, row.refused, row.what)
 			require.False(t, refusal.Reason.Retryable(), row.what)
@@ -64,16 +64,16 @@ func TestOnlyExpectedNodesAreAdmitted(t *testing.T) {
 
 func TestATokenForOneNodeAdmitsOne(t *testing.T) {
 	s := members(1)
-	change, refusal := s.AddToken(Token{Hash: HashToken("once"), Expires: 10}, 1)
+	change, refusal := AddToken(s, Token{Hash: HashToken("once"), Expires: 10}, 1)
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(change))
 	first := JoinRequest{Name: "x", Address: "a:1", Nonce: "nx", Token: "once"}
-	x, change, refusal := s.Admit(first, 2)
+	x, change, refusal := Admit(s, first, 2)
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(change))
-	_, _, refusal = s.Admit(JoinRequest{Name: "y", Address: "a:2", Nonce: "ny", Token: "once"}, 3)
+	_, _, refusal = Admit(s, JoinRequest{Name: "y", Address: "a:2", Nonce: "ny", Token: "once"}, 3)
 	require.ErrorContains(t, refusal, "was used by another node")
-	again, change, refusal := s.Admit(first, 20)
+	again, change, refusal := Admit(s, first, 20)
 	require.Nil(t, refusal, "it has not heard the answer")
 	require.True(t, change.Empty())
 	require.Equal(t, x, again)
@@ -81,14 +81,14 @@ func TestATokenForOneNodeAdmitsOne(t *testing.T) {
 
 func TestANameIsExpectedOnce(t *testing.T) {
 	s := members(1)
-	change, refusal := s.Announce(Announced{Name: "d", Expires: 10}, 1)
+	change, refusal := Announce(s, Announced{Name: "d", Expires: 10}, 1)
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(change))
-	_, change, refusal = s.Admit(JoinRequest{Name: "d", Address: "a:1", Nonce: "n"}, 2)
+	_, change, refusal = Admit(s, JoinRequest{Name: "d", Address: "a:1", Nonce: "n"}, 2)
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(change))
 	require.Empty(t, s.Announced)
-	_, refusal = s.Announce(Announced{Name: "d"}, 3)
+	_, refusal = Announce(s, Announced{Name: "d"}, 3)
 	require.ErrorContains(t, refusal, "there is a node \"d\" already")
 }
 
@@ -98,7 +98,7 @@ func TestWhatHasExpiredIsForgotten(t *testing.T) {
 		Announce: []Announced{{Name: "old", Expires: 5}, {Name: "new", Expires: 20}},
 		Tokens:   []Token{{Hash: "old", Expires: 5}, {Hash: "new", Expires: 20}},
 	}))
-	change, refusal := s.Announce(Announced{Name: "d", Expires: 20}, 10)
+	change, refusal := Announce(s, Announced{Name: "d", Expires: 20}, 10)
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(change))
 	require.Len(t, s.Announced, 2)
@@ -113,10 +113,10 @@ func TestWhatIsExpectedIsBounded(t *testing.T) {
 		name := string(rune('A' + i)) // each another
 		require.NoError(t, s.Fold(Change{Announce: []Announced{{Name: name}}, Tokens: []Token{{Hash: name, Expires: 10}}}))
 	}
-	_, refusal := s.Announce(Announced{Name: "one more"}, 1)
+	_, refusal := Announce(s, Announced{Name: "one more"}, 1)
 	require.Equal(t, record.TooLarge, refusal.Reason)
-	_, refusal = s.AddToken(Token{Hash: "one more", Expires: 10}, 1)
+	_, refusal = AddToken(s, Token{Hash: "one more", Expires: 10}, 1)
 	require.Equal(t, record.TooLarge, refusal.Reason)
-	_, refusal = s.AddToken(Token{Hash: "one more", Expires: 20}, 10)
+	_, refusal = AddToken(s, Token{Hash: "one more", Expires: 20}, 10)
 	require.Nil(t, refusal, "the others have expired")
 }

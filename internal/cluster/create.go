@@ -25,9 +25,9 @@ type NewLog struct {
 	Nodes []uint64
 }
 
-// Create plans a log that the catalog does not have yet. Alive reports whether a
+// CreateLog plans a log that the catalog does not have yet. Alive reports whether a
 // node can be reached.
-func (s *State) Create(q NewLog, alive func(node uint64) bool) (Log, *record.Refusal) {
+func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.Refusal) {
 	if _, ok := s.Logs[q.Name]; ok {
 		return Log{}, record.Refuse(record.LogExists, "there is a log %q already", q.Name)
 	}
@@ -37,8 +37,8 @@ func (s *State) Create(q NewLog, alive func(node uint64) bool) (Log, *record.Ref
 	l := Log{ID: s.NextLog, Name: q.Name, Config: q.Config, Created: q.Created, Request: q.Request}
 	nodes := q.Nodes
 	if nodes == nil {
-		nodes = s.Place(&l, alive)
-	} else if refusal := s.checkNodes(nodes); refusal != nil {
+		nodes = Place(s, &l, alive)
+	} else if refusal := checkNodes(s, nodes); refusal != nil {
 		return Log{}, refusal
 	} else {
 		l.Config.Replicas = len(nodes)
@@ -59,7 +59,7 @@ func (s *State) Create(q NewLog, alive func(node uint64) bool) (Log, *record.Ref
 }
 
 // checkNodes refuses nodes that cannot hold a log together.
-func (s *State) checkNodes(nodes []uint64) *record.Refusal {
+func checkNodes(s *State, nodes []uint64) *record.Refusal {
 	for i, id := range nodes {
 		switch n, ok := s.Nodes[id]; {
 		case !ok || n.Leaving:
@@ -74,10 +74,10 @@ func (s *State) checkNodes(nodes []uint64) *record.Refusal {
 	return nil
 }
 
-// Reconfigure changes the settings of a log. Zero values of MaxBatchBytes and
+// ReconfigureLog changes the settings of a log. Zero values of MaxBatchBytes and
 // Replicas and nil Settings leave them as they are; the durability and the topic of
 // a log cannot change. id is that of the log that the caller means; 0: any.
-func (s *State) Reconfigure(name string, id uint64, to Config) (Change, *record.Refusal) {
+func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *record.Refusal) {
 	l, refusal := s.Find(name, id)
 	if refusal != nil {
 		return Change{}, refusal
@@ -93,20 +93,20 @@ func (s *State) Reconfigure(name string, id uint64, to Config) (Change, *record.
 		}
 	}
 	// What the log wants without having been configured is no order to keep it so.
-	if to.Replicas == 0 || to.Replicas == s.WantedReplicas(&l) {
+	if to.Replicas == 0 || to.Replicas == WantedReplicas(s, &l) {
 		to.Replicas = l.Config.Replicas
 	}
 	l.Config = to
 	return Change{Put: []Log{l}}, nil
 }
 
-// Delete removes a log that is no part of a topic with others. id is as for
+// DeleteLog removes a log that is no part of a topic with others. id is as for
 // Reconfigure.
-func (s *State) Delete(name string, id uint64) (Change, *record.Refusal) {
+func DeleteLog(s *State, name string, id uint64) (Change, *record.Refusal) {
 	if _, refusal := s.Find(name, id); refusal != nil {
 		return Change{}, refusal
 	}
-	if refusal := s.refusePartOfTopic(name); refusal != nil {
+	if refusal := refusePartOfTopic(s, name); refusal != nil {
 		return Change{}, refusal
 	}
 	return Change{Delete: []string{name}}, nil

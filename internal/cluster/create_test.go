@@ -30,11 +30,11 @@ func TestWhatALogCannotBeCreatedFrom(t *testing.T) {
 		{"a cluster whose first node is not in the catalog yet", members(0), NewLog{Name: "new"}, record.Busy},
 	}
 	for _, row := range rows {
-		_, refusal := row.state.Create(row.log, all)
+		_, refusal := CreateLog(row.state, row.log, all)
 		require.NotNil(t, refusal, row.what)
 		require.Equal(t, row.reason, refusal.Reason, row.what)
 	}
-	l, refusal := s.Create(NewLog{Name: "new", Nodes: []uint64{2}, Config: Config{Durability: memoryDurability}}, all)
+	l, refusal := CreateLog(s, NewLog{Name: "new", Nodes: []uint64{2}, Config: Config{Durability: memoryDurability}}, all)
 	require.Nil(t, refusal)
 	require.Equal(t, 1, l.Config.Replicas, "as many as were given")
 	require.Positive(t, l.Ceiling, "a memory log has offsets reserved")
@@ -57,25 +57,25 @@ func TestReconfigureKeepsWhatWasNotConfigured(t *testing.T) {
 		{"other settings, and no largest batch", Config{Settings: map[string]string{}}, Config{Settings: map[string]string{}, Topic: "t", Partition: 4}},
 	}
 	for _, row := range rows {
-		c, refusal := s.Reconfigure("orders", 0, row.to)
+		c, refusal := ReconfigureLog(s, "orders", 0, row.to)
 		require.Nil(t, refusal, row.what)
 		require.Equal(t, row.then, c.Put[0].Config, row.what)
 	}
-	_, refusal := s.Reconfigure("orders", 0, Config{Durability: memoryDurability})
+	_, refusal := ReconfigureLog(s, "orders", 0, Config{Durability: memoryDurability})
 	require.Equal(t, record.Invalid, refusal.Reason)
-	_, refusal = s.Reconfigure("nothing", 0, Config{})
+	_, refusal = ReconfigureLog(s, "nothing", 0, Config{})
 	require.Equal(t, record.LogNotFound, refusal.Reason)
-	_, refusal = s.Reconfigure("orders", l.ID+1, Config{})
+	_, refusal = ReconfigureLog(s, "orders", l.ID+1, Config{})
 	require.Equal(t, record.NotLeader, refusal.Reason, "the caller knows a newer one")
 }
 
 func TestPartitionsComeAndGoTogether(t *testing.T) {
 	all := func(uint64) bool { return true }
 	s := members(3)
-	c, refusal := s.CreatePartitions(NewPartitions{Topic: "t", Until: 2, Config: Config{Replicas: 1}}, all)
+	c, refusal := CreatePartitions(s, NewPartitions{Topic: "t", Until: 2, Config: Config{Replicas: 1}}, all)
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(c))
-	c, refusal = s.CreatePartitions(NewPartitions{Topic: "t", From: 2, Until: 4, Config: Config{Replicas: 3}}, all)
+	c, refusal = CreatePartitions(s, NewPartitions{Topic: "t", From: 2, Until: 4, Config: Config{Replicas: 3}}, all)
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(c))
 	ids := map[uint64]bool{}
@@ -86,12 +86,12 @@ func TestPartitionsComeAndGoTogether(t *testing.T) {
 		require.Equal(t, p, l.Config.Partition)
 	}
 	require.Len(t, ids, 4)
-	_, refusal = s.Delete("t", 0)
+	_, refusal = DeleteLog(s, "t", 0)
 	require.Equal(t, record.Invalid, refusal.Reason, "the numbers would have a gap")
-	c, refusal = s.DeleteTopic("t")
+	c, refusal = DeleteTopic(s, "t")
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(c))
 	require.Empty(t, s.Logs)
-	_, refusal = s.CreatePartitions(NewPartitions{Topic: "t", From: 4, Until: 5}, all)
+	_, refusal = CreatePartitions(s, NewPartitions{Topic: "t", From: 4, Until: 5}, all)
 	require.Equal(t, record.LogNotFound, refusal.Reason)
 }

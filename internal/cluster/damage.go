@@ -31,7 +31,7 @@ const (
 	// Repair fetches what is missing from the other nodes, then opens the files.
 	Repair
 	// Renew asks the catalog for another replica id in the place of this one, which
-	// must never speak again, see State.Renew.
+	// must never speak again, see RenewReplicas.
 	Renew
 	// Refuse leaves the files to an operator: they are the only copy.
 	Refuse

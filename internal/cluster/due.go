@@ -43,13 +43,13 @@ func (a Action) String() string {
 // Due is what the node that leads the catalog has to decide now. It is empty once
 // the cluster is as it should be, or has to wait for nodes or for what was decided
 // before.
-func (s *State) Due(v View) []Action {
-	return append(s.votesDue(v), s.replicasDue(v)...)
+func Due(s *State, v View) []Action {
+	return append(votesDue(s, v), replicasDue(s, v)...)
 }
 
 // Enact is the change that carries actions out. There is at most one for each log
 // and each node's vote.
-func (s *State) Enact(actions []Action) (c Change) {
+func Enact(s *State, actions []Action) (c Change) {
 	next := s.NextReplica
 	for _, a := range actions {
 		l, n := s.Logs[a.Log], s.Nodes[a.Node]

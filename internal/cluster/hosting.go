@@ -17,7 +17,7 @@ const (
 	Open
 	// Make the files of a replica that begins, and open them.
 	Make
-	// Replace a replica that was in the memory of an earlier process, see State.Renew.
+	// Replace a replica that was in the memory of an earlier process, see RenewReplicas.
 	Replace
 	// Wait until the newest placement is known.
 	Wait
@@ -61,7 +61,7 @@ type HostingAction struct {
 // it. Hosted is what it hosts, by name, without the catalog; created and current are
 // as for Placement.Due. A node drives it whenever the state has changed: it carries
 // out the drops, and asks again for a log that has both left and come.
-func (s *State) HostingDue(node uint64, hosted map[string]Hosted, created func(log, replica uint64) bool, current bool) (due []HostingAction) {
+func HostingDue(s *State, node uint64, hosted map[string]Hosted, created func(log, replica uint64) bool, current bool) (due []HostingAction) {
 	for _, name := range slices.Sorted(maps.Keys(hosted)) {
 		h, l := hosted[name], s.Logs[name]
 		if r, here := l.On(node); l.ID != h.Log || !here || r.ID != h.Replica {

@@ -66,7 +66,7 @@ func (r Reserved) Raised(other Reserved) Reserved {
 }
 
 // ReserveFor moves the ceilings of a log up; refused if the log has gone.
-func (s *State) ReserveFor(name string, id uint64, end record.Offset, term record.WriterTerm) (Log, Change, *record.Refusal) {
+func ReserveFor(s *State, name string, id uint64, end record.Offset, term record.WriterTerm) (Log, Change, *record.Refusal) {
 	l, ok := s.Logs[name]
 	if !ok || l.ID != id {
 		return l, Change{}, record.Refuse(record.LogNotFound, "there is no log %q", name)
@@ -77,7 +77,7 @@ func (s *State) ReserveFor(name string, id uint64, end record.Offset, term recor
 
 // BeginAnew lets memory logs begin anew that were found lost, if their placement is
 // still the one that was judged.
-func (s *State) BeginAnew(lost []Log) (c Change) {
+func BeginAnew(s *State, lost []Log) (c Change) {
 	next := s.NextReplica
 	for _, judged := range lost {
 		l, ok := s.Logs[judged.Name]
@@ -163,7 +163,7 @@ func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate
 // IsGone reports whether a node counts as gone for good, with all that it held: it was
 // removed, or is to leave and is lost (View.Lost). One that is replaced while it runs
 // may be late with its answer, and hold the replica that makes a majority.
-func (s *State) IsGone(node uint64, lost func(node uint64) bool) bool {
+func IsGone(s *State, node uint64, lost func(node uint64) bool) bool {
 	n, member := s.Nodes[node]
 	return !member || n.Leaving && lost(node)
 }

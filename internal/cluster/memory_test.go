@@ -90,6 +90,6 @@ func TestANodeIsGoneWhenItWasRemovedOrLeavesAndIsLost(t *testing.T) {
 		{"one on its way out that is lost", 2, true, true},
 		{"one that was removed", 9, false, true},
 	} {
-		require.Equal(t, row.gone, s.IsGone(row.node, func(uint64) bool { return row.lost }), row.what)
+		require.Equal(t, row.gone, IsGone(s, row.node, func(uint64) bool { return row.lost }), row.what)
 	}
 }

@@ -14,8 +14,8 @@ const DefaultReplicas = 3
 // say wants DefaultReplicas, or as many as there are nodes; those that are
 // announced as peers of a cluster which is being formed count, so that a log which
 // is created meanwhile is no different.
-func (s *State) WantedReplicas(l *Log) int {
-	wanted := s.wantedOf(l, s.staying(0))
+func WantedReplicas(s *State, l *Log) int {
+	wanted := wantedOf(s, l, s.staying(0))
 	if l.Config.Replicas == 0 {
 		wanted = max(wanted, len(l.Replicas)) // it loses none because nodes go
 	}
@@ -23,7 +23,7 @@ func (s *State) WantedReplicas(l *Log) int {
 }
 
 // wantedOf is how many replicas a log wants of so many members.
-func (s *State) wantedOf(l *Log, members int) int {
+func wantedOf(s *State, l *Log, members int) int {
 	if l.Config.Replicas > 0 {
 		return l.Config.Replicas
 	}
@@ -38,7 +38,7 @@ func (s *State) wantedOf(l *Log, members int) int {
 // Place chooses the nodes of a new log, as many as it wants or as there are: those
 // that answer, then those with the fewest replicas. The first, which is to lead,
 // changes from log to log. None are returned if there is no node.
-func (s *State) Place(l *Log, alive func(node uint64) bool) []uint64 {
+func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	load := s.load()
 	var nodes []uint64
 	for _, n := range s.Members() {
@@ -58,7 +58,7 @@ func (s *State) Place(l *Log, alive func(node uint64) bool) []uint64 {
 	slices.SortStableFunc(nodes, func(a, b uint64) int {
 		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(load[a], load[b]))
 	})
-	nodes = nodes[:min(len(nodes), s.WantedReplicas(l))]
+	nodes = nodes[:min(len(nodes), WantedReplicas(s, l))]
 	slices.Sort(nodes)
 	first := int(l.ID % uint64(len(nodes)))
 	nodes = slices.Concat(nodes[first:], nodes[:first])

@@ -108,7 +108,7 @@ func TestANodeHostsWhatIsPlacedOnIt(t *testing.T) {
 	orders, events := s.Logs["orders"], s.Logs["events"]
 	steps := func(hosted map[string]Hosted, created bool, current bool) map[string]Step {
 		steps := map[string]Step{}
-		for _, a := range s.HostingDue(1, hosted, func(_, _ uint64) bool { return created }, current) {
+		for _, a := range HostingDue(s, 1, hosted, func(_, _ uint64) bool { return created }, current) {
 			steps[a.Name] = a.Step
 		}
 		return steps

@@ -8,9 +8,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Remove takes a node out of the cluster, or does not expect any more one that was
+// RemoveNode takes a node out of the cluster, or does not expect any more one that was
 // announced. It is refused while the node holds replicas.
-func (s *State) Remove(name string) (Change, *record.Refusal) {
+func RemoveNode(s *State, name string) (Change, *record.Refusal) {
 	node, member := s.Named(name)
 	if _, announced := s.Announced[name]; announced && !member {
 		return Change{Withdraw: []string{name}}, nil
@@ -32,10 +32,10 @@ func (s *State) Remove(name string) (Change, *record.Refusal) {
 	return Change{Node: []Node{node}}, nil
 }
 
-// Replace moves all replicas of a node to another one, and takes it out of the
+// ReplaceNode moves all replicas of a node to another one, and takes it out of the
 // cluster once they are there. Of a log that the other one holds already the replica
 // moves to a third node, or goes if the log wants no more than it has without it.
-func (s *State) Replace(name, with string, alive func(node uint64) bool) (Change, *record.Refusal) {
+func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Change, *record.Refusal) {
 	from, ok := s.Named(name)
 	if !ok {
 		return Change{}, s.NoNode(name)
@@ -54,14 +54,14 @@ func (s *State) Replace(name, with string, alive func(node uint64) bool) (Change
 		}
 		target := to.ID
 		if _, taken := l.On(to.ID); taken {
-			target = s.leastLoaded(&l, load, View{Alive: alive})
+			target = leastLoaded(s, &l, load, View{Alive: alive})
 		}
 		switch {
 		case target != 0:
 			l.Move(from.ID, target, next)
 			load[target]++
 			next++
-		case len(l.Replicas) > s.wantedOf(&l, s.staying(from.ID)):
+		case len(l.Replicas) > wantedOf(s, &l, s.staying(from.ID)):
 			l.Remove(from.ID)
 		default:
 			return Change{}, record.Refuse(record.Precondition,
@@ -69,7 +69,7 @@ func (s *State) Replace(name, with string, alive func(node uint64) bool) (Change
 		}
 		change.Put = append(change.Put, l)
 	}
-	if other := s.replacing(from.ID, to.ID); again && len(change.Put) == 0 && other != "" {
+	if other := replacing(s, from.ID, to.ID); again && len(change.Put) == 0 && other != "" {
 		return Change{}, record.Refuse(record.Precondition,
 			"the replicas of node %q are on their way to node %q already: `strandline cluster status` shows how far they are", name, other)
 	}
@@ -78,7 +78,7 @@ func (s *State) Replace(name, with string, alive func(node uint64) bool) (Change
 
 // replacing names a node to which replicas of another one move, unless some move to
 // that one.
-func (s *State) replacing(from, to uint64) (other string) {
+func replacing(s *State, from, to uint64) (other string) {
 	for _, l := range s.Logs {
 		if !slices.ContainsFunc(l.Leaving, func(r Replica) bool { return r.Node == from }) {
 			continue

@@ -9,17 +9,17 @@ import (
 func TestANodeThatHoldsNothingIsRemoved(t *testing.T) {
 	s := voting(3)
 	s.placed("orders", 1, 1)
-	change, refusal := s.Remove("node2")
+	change, refusal := RemoveNode(s, "node2")
 	require.Nil(t, refusal)
 	require.True(t, change.Node[0].Leaving)
-	_, refusal = s.Remove("node1")
+	_, refusal = RemoveNode(s, "node1")
 	require.ErrorContains(t, refusal, "replace-node node1")
-	_, refusal = s.Remove("none")
+	_, refusal = RemoveNode(s, "none")
 	require.ErrorContains(t, refusal, "node1, node2, node3")
-	_, refusal = voting(1).Remove("node1")
+	_, refusal = RemoveNode(voting(1), "node1")
 	require.ErrorContains(t, refusal, "the only one that is left")
 	require.NoError(t, s.Fold(Change{Announce: []Announced{{Name: "d"}}}))
-	change, refusal = s.Remove("d")
+	change, refusal = RemoveNode(s, "d")
 	require.Nil(t, refusal)
 	require.Equal(t, []string{"d"}, change.Withdraw)
 }
@@ -44,7 +44,7 @@ func TestTheReplicasOfANodeGoToAnother(t *testing.T) {
 	} {
 		s := voting(row.nodes)
 		s.placed("orders", row.wants, row.on...)
-		change, refusal := s.Replace("node3", "node4", seen(row.down, nil).Alive)
+		change, refusal := ReplaceNode(s, "node3", "node4", seen(row.down, nil).Alive)
 		if row.refused != "" {
 			require.ErrorContains(t, refusal, row.refused, row.what)
 			continue
@@ -60,13 +60,13 @@ func TestANodeIsNotReplacedByTwo(t *testing.T) {
 	s := voting(5)
 	s.placed("orders", 3, 1, 2, 3)
 	all := seen(nil, nil).Alive
-	change, refusal := s.Replace("node3", "node4", all)
+	change, refusal := ReplaceNode(s, "node3", "node4", all)
 	require.Nil(t, refusal)
 	require.NoError(t, s.Fold(change))
-	_, refusal = s.Replace("node3", "node5", all)
+	_, refusal = ReplaceNode(s, "node3", "node5", all)
 	require.ErrorContains(t, refusal, `on their way to node "node4"`)
-	_, refusal = s.Replace("node3", "node4", all)
+	_, refusal = ReplaceNode(s, "node3", "node4", all)
 	require.Nil(t, refusal, "the same once more")
-	_, refusal = s.Replace("node4", "node3", all)
+	_, refusal = ReplaceNode(s, "node4", "node3", all)
 	require.ErrorContains(t, refusal, `no other node "node3"`)
 }

@@ -11,7 +11,7 @@ import (
 // never speak again under its id, so it gets another one, as if it were new: a
 // learner first, then a voter, and the old id leaves in the same change.
 
-// Renewal is the outcome of Renew.
+// Renewal is the outcome of RenewReplicas.
 type Renewal struct {
 	Change Change
 	// Memory are the lost replicas of memory logs, which the node may forget once
@@ -22,8 +22,8 @@ type Renewal struct {
 	Waiting bool
 }
 
-// Renew gives a node new replicas in the places of those it has lost, by id.
-func (s *State) Renew(node uint64, lost map[uint64]bool) (out Renewal) {
+// RenewReplicas gives a node new replicas in the places of those it has lost, by id.
+func RenewReplicas(s *State, node uint64, lost map[uint64]bool) (out Renewal) {
 	next := s.NextReplica
 	for _, name := range slices.Sorted(maps.Keys(s.Logs)) {
 		l := s.Logs[name]
@@ -56,7 +56,7 @@ func (p Placement) SurvivesWithout(lost uint64) bool {
 // RenewCatalog gives a node a new replica of the catalog in the place of one that it
 // has lost. Asked again, it returns the replica that was given before, and fresh is
 // false.
-func (s *State) RenewCatalog(id uint64, name string, lost uint64) (node Node, c Change, fresh bool, refusal *record.Refusal) {
+func RenewCatalog(s *State, id uint64, name string, lost uint64) (node Node, c Change, fresh bool, refusal *record.Refusal) {
 	node, ok := s.Nodes[id]
 	if !ok || node.Name != name {
 		return Node{}, c, false, record.Refuse(record.NoNode, "node %q is not in this cluster", name)

@@ -12,7 +12,7 @@ const MaxMoving = 16
 
 // replicasDue adds replicas to logs that have too few, as nodes come, removes those
 // that are too many, and spreads replicas over the nodes if that was asked for.
-func (s *State) replicasDue(v View) (due []Action) {
+func replicasDue(s *State, v View) (due []Action) {
 	load, free := s.load(), MaxMoving
 	for _, l := range s.Logs {
 		if slices.ContainsFunc(l.Replicas, func(r Replica) bool { return r.New && v.Alive(r.Node) }) {
@@ -24,10 +24,10 @@ func (s *State) replicasDue(v View) (due []Action) {
 		if !l.Settled() {
 			continue // one step after the other
 		}
-		have, want := len(l.Replicas), s.WantedReplicas(&l)
+		have, want := len(l.Replicas), WantedReplicas(s, &l)
 		switch {
 		case have < want && free > 0:
-			if to := s.leastLoaded(&l, load, v); to != 0 {
+			if to := leastLoaded(s, &l, load, v); to != 0 {
 				due = append(due, Action{Kind: AddReplica, Log: name, To: to})
 				load[to]++
 				free--
@@ -39,7 +39,7 @@ func (s *State) replicasDue(v View) (due []Action) {
 		}
 	}
 	if s.Spreading && len(due) == 0 {
-		moves := s.Spread(v)
+		moves := SpreadReplicas(s, v)
 		due = append(due, moves[:min(len(moves), max(free, 0))]...)
 		if len(moves) == 0 {
 			due = append(due, Action{Kind: StopSpreading})
@@ -48,9 +48,9 @@ func (s *State) replicasDue(v View) (due []Action) {
 	return due
 }
 
-// Spread are the moves after which every node that can be reached holds as many
+// SpreadReplicas are the moves after which every node that can be reached holds as many
 // replicas as the others, or one more.
-func (s *State) Spread(v View) (moves []Action) {
+func SpreadReplicas(s *State, v View) (moves []Action) {
 	load := s.load()
 	names := slices.Sorted(maps.Keys(s.Logs))
 	moved := map[string]bool{}
@@ -61,7 +61,7 @@ func (s *State) Spread(v View) (moves []Action) {
 			if moved[name] || !l.Settled() {
 				continue
 			}
-			from, to := mostLoaded(&l, load, View{Alive: func(uint64) bool { return true }}), s.leastLoaded(&l, load, v)
+			from, to := mostLoaded(&l, load, View{Alive: func(uint64) bool { return true }}), leastLoaded(s, &l, load, v)
 			if to == 0 || !v.Alive(from) || load[from]-load[to] < 2 {
 				continue
 			}
@@ -76,7 +76,7 @@ func (s *State) Spread(v View) (moves []Action) {
 
 // leastLoaded is the node that can be reached, has no replica of a log, and holds
 // the fewest; 0: there is none.
-func (s *State) leastLoaded(l *Log, load map[uint64]int, v View) (best uint64) {
+func leastLoaded(s *State, l *Log, load map[uint64]int, v View) (best uint64) {
 	for _, n := range s.Members() {
 		if _, here := l.On(n.ID); here || n.Leaving || !v.Alive(n.ID) {
 			continue

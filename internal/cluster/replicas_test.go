@@ -29,38 +29,38 @@ func (s *State) on(log string) (nodes []uint64) {
 // voting is a state in which nobody has to get a vote.
 func voting(nodes uint64) *State {
 	s := members(nodes)
-	_ = s.Fold(s.Enact(s.votesDue(seen(nil, nil))))
+	_ = s.Fold(Enact(s, votesDue(s, seen(nil, nil))))
 	return s
 }
 
 func TestALogWantsItsReplicas(t *testing.T) {
 	s := members(2)
-	require.Equal(t, 2, s.WantedReplicas(&Log{}), "one that does not say: as many as there are nodes")
-	require.Equal(t, 5, s.WantedReplicas(&Log{Config: Config{Replicas: 5}}), "one that says: as it says")
+	require.Equal(t, 2, WantedReplicas(s, &Log{}), "one that does not say: as many as there are nodes")
+	require.Equal(t, 5, WantedReplicas(s, &Log{Config: Config{Replicas: 5}}), "one that says: as it says")
 	require.NoError(t, s.Fold(Change{Announce: []Announced{{Name: "c"}}}))
-	require.Equal(t, 3, s.WantedReplicas(&Log{}), "a peer of the cluster has not come yet")
+	require.Equal(t, 3, WantedReplicas(s, &Log{}), "a peer of the cluster has not come yet")
 	require.NoError(t, s.Fold(Change{Announce: []Announced{{Name: "d"}, {Name: "e"}}}))
-	require.Equal(t, 3, s.WantedReplicas(&Log{}))
+	require.Equal(t, 3, WantedReplicas(s, &Log{}))
 	kept := three()
-	require.Equal(t, 3, members(1).WantedReplicas(&Log{Placement: kept}), "none is taken away because nodes went")
+	require.Equal(t, 3, WantedReplicas(members(1), &Log{Placement: kept}), "none is taken away because nodes went")
 }
 
 func TestALogIsPlacedOnWhatThereIs(t *testing.T) {
 	all := func(uint64) bool { return true }
 	s := members(2)
-	require.Len(t, s.Place(&Log{ID: 1, Config: Config{Replicas: 3}}, all), 2)
-	require.Empty(t, new(State).Place(&Log{ID: 1}, all))
+	require.Len(t, Place(s, &Log{ID: 1, Config: Config{Replicas: 3}}, all), 2)
+	require.Empty(t, Place(new(State), &Log{ID: 1}, all))
 	s = members(5)
 	s.placed("busy", 0, 1, 2)
-	nodes := s.Place(&Log{ID: 9, Config: Config{Replicas: 3}}, all)
+	nodes := Place(s, &Log{ID: 9, Config: Config{Replicas: 3}}, all)
 	require.ElementsMatch(t, []uint64{3, 4, 5}, nodes, "those with the fewest")
-	nodes = s.Place(&Log{ID: 9, Config: Config{Replicas: 3}}, seen([]uint64{4}, nil).Alive)
+	nodes = Place(s, &Log{ID: 9, Config: Config{Replicas: 3}}, seen([]uint64{4}, nil).Alive)
 	require.NotContains(t, nodes, uint64(4))
-	nodes = s.Place(&Log{ID: 9, Config: Config{Replicas: 5}}, seen([]uint64{4}, nil).Alive)
+	nodes = Place(s, &Log{ID: 9, Config: Config{Replicas: 5}}, seen([]uint64{4}, nil).Alive)
 	require.Equal(t, uint64(4), nodes[4], "one that is down does not begin")
 	first := map[uint64]bool{}
 	for id := range uint64(3) {
-		first[members(3).Place(&Log{ID: id}, all)[0]] = true
+		first[Place(members(3), &Log{ID: id}, all)[0]] = true
 	}
 	require.Len(t, first, 3, "they begin on different nodes")
 }
@@ -70,7 +70,7 @@ func TestALogGetsItsReplicasAsNodesCome(t *testing.T) {
 	s.placed("orders", 3, 1)
 	s.placed("any", 0, 1)
 	s.placed("one", 1, 1)
-	require.Empty(t, s.Due(seen(nil, nil)), "there is no node for it")
+	require.Empty(t, Due(s, seen(nil, nil)), "there is no node for it")
 	*s = func() State {
 		grown := s.Clone()
 		for id := uint64(2); id <= 3; id++ {
@@ -78,12 +78,12 @@ func TestALogGetsItsReplicasAsNodesCome(t *testing.T) {
 		}
 		return grown
 	}()
-	require.Empty(t, s.Due(seen([]uint64{2, 3}, nil)), "not on nodes that are down")
+	require.Empty(t, Due(s, seen([]uint64{2, 3}, nil)), "not on nodes that are down")
 	for range 2 {
-		due := s.Due(seen(nil, nil))
+		due := Due(s, seen(nil, nil))
 		require.Len(t, due, 2)
-		require.NoError(t, s.Fold(s.Enact(due)))
-		require.Empty(t, s.Due(seen(nil, nil)), "one after the other")
+		require.NoError(t, s.Fold(Enact(s, due)))
+		require.Empty(t, Due(s, seen(nil, nil)), "one after the other")
 		for name, l := range s.Logs {
 			l.Settle()
 			s.Logs[name] = l
@@ -92,7 +92,7 @@ func TestALogGetsItsReplicasAsNodesCome(t *testing.T) {
 	require.Equal(t, []uint64{1, 2, 3}, s.on("orders"))
 	require.Equal(t, []uint64{1, 2, 3}, s.on("any"))
 	require.Equal(t, []uint64{1}, s.on("one"))
-	require.Empty(t, s.Due(seen(nil, nil)))
+	require.Empty(t, Due(s, seen(nil, nil)))
 	ids := map[uint64]bool{}
 	for _, l := range s.Logs {
 		for _, r := range l.Replicas {
@@ -105,9 +105,9 @@ func TestALogGetsItsReplicasAsNodesCome(t *testing.T) {
 func TestALogWithTooManyReplicasLosesThoseThatAreDownFirst(t *testing.T) {
 	s := voting(3)
 	s.placed("orders", 2, 1, 2, 3)
-	due := s.Due(seen([]uint64{2}, nil))
+	due := Due(s, seen([]uint64{2}, nil))
 	require.Equal(t, []Action{{Kind: RemoveReplica, Log: "orders", Node: 2}}, due)
-	require.NoError(t, s.Fold(s.Enact(due)))
+	require.NoError(t, s.Fold(Enact(s, due)))
 	require.Equal(t, []uint64{1, 3}, s.on("orders"))
 	l := s.Logs["orders"]
 	_, here := l.On(2)
@@ -119,10 +119,10 @@ func TestNotAllLogsMoveAtOnce(t *testing.T) {
 	for i := range 3 * MaxMoving {
 		s.placed(fmt.Sprint("log", i), 3, 1)
 	}
-	due := s.Due(seen(nil, nil))
+	due := Due(s, seen(nil, nil))
 	require.Len(t, due, MaxMoving)
-	require.NoError(t, s.Fold(s.Enact(due)))
-	require.Empty(t, s.Due(seen(nil, nil)))
+	require.NoError(t, s.Fold(Enact(s, due)))
+	require.Empty(t, Due(s, seen(nil, nil)))
 }
 
 func TestReplicasAreSpreadEvenly(t *testing.T) {
@@ -133,13 +133,13 @@ func TestReplicasAreSpreadEvenly(t *testing.T) {
 	for id := uint64(4); id <= 6; id++ {
 		s.Nodes[id] = Node{ID: id, Catalog: 1000 + id, Votes: id < 6}
 	}
-	require.Empty(t, s.Due(seen(nil, nil)), "not unless an operator asks for it")
+	require.Empty(t, Due(s, seen(nil, nil)), "not unless an operator asks for it")
 	require.NoError(t, s.Fold(Change{Spread: new(true)}))
 	for rounds := 0; s.Spreading; rounds++ {
 		require.Less(t, rounds, 20)
-		due := s.Due(seen(nil, nil))
+		due := Due(s, seen(nil, nil))
 		require.LessOrEqual(t, len(due), MaxMoving)
-		require.NoError(t, s.Fold(s.Enact(due)))
+		require.NoError(t, s.Fold(Enact(s, due)))
 		for name, l := range s.Logs {
 			l.Settle()
 			s.Logs[name] = l
@@ -159,9 +159,9 @@ func TestNothingIsSpreadOntoOrFromNodesThatAreDown(t *testing.T) {
 	for i := range 6 {
 		s.placed(fmt.Sprint("log", i), 1, 1)
 	}
-	for _, move := range s.Spread(seen([]uint64{2}, nil)) {
+	for _, move := range SpreadReplicas(s, seen([]uint64{2}, nil)) {
 		require.Equal(t, uint64(3), move.To)
 	}
-	require.Empty(t, s.Spread(seen([]uint64{1}, nil)))
-	require.Len(t, s.Spread(seen(nil, nil)), 4)
+	require.Empty(t, SpreadReplicas(s, seen([]uint64{1}, nil)))
+	require.Len(t, SpreadReplicas(s, seen(nil, nil)), 4)
 }

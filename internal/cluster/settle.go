@@ -5,12 +5,12 @@ package cluster
 // and whenever the placement or the term has changed; make sure that the state is
 // the newest; take a step towards Placement.Wanted (CatalogMembers for the catalog
 // itself). When there is none left and the configuration would outlast a power cut,
-// record State.Settle, or State.Retire for the catalog.
+// record Settle, or Retire for the catalog.
 
 // Settle is the change after Raft's configuration of a log has become exactly the
 // replicas that it should have. It is empty if the log has gone, or its placement is
 // not the one that the caller acted on: then the leader looks again.
-func (s *State) Settle(acted *Log) (c Change) {
+func Settle(s *State, acted *Log) (c Change) {
 	l, ok := s.Logs[acted.Name]
 	if !ok || l.ID != acted.ID || !l.Same(&acted.Placement) || l.Settled() {
 		return c
@@ -22,7 +22,7 @@ func (s *State) Settle(acted *Log) (c Change) {
 
 // Retire is the change after Raft's configuration of the catalog has become
 // CatalogMembers: the nodes on their way out that hold nothing are members no more.
-func (s *State) Retire() Change { return Change{Gone: s.retired()} }
+func Retire(s *State) Change { return Change{Gone: retired(s)} }
 
 // Leaving reports whether a node is on its way out.
 func (s *State) Leaving() bool {

@@ -12,17 +12,17 @@ func TestALogSettlesOnlyAsItWasActedOn(t *testing.T) {
 	moved := s.Logs["orders"]
 	require.True(t, moved.Move(1, 4, s.NextReplica))
 	require.NoError(t, s.Fold(Change{Put: []Log{moved}}))
-	done := s.Settle(&moved)
+	done := Settle(s, &moved)
 	require.Len(t, done.Put, 1)
 	require.True(t, done.Put[0].Settled())
 
 	again := moved
 	require.True(t, again.Move(2, 1, s.NextReplica))
 	require.NoError(t, s.Fold(Change{Put: []Log{again}}))
-	c := s.Settle(&moved)
+	c := Settle(s, &moved)
 	require.True(t, c.Empty(), "it has changed meanwhile")
 	require.NoError(t, s.Fold(Change{Delete: []string{"orders"}}))
-	c = s.Settle(&again)
+	c = Settle(s, &again)
 	require.True(t, c.Empty(), "it was deleted meanwhile")
 }
 
@@ -32,11 +32,11 @@ func TestANodeOnItsWayOutIsRetiredWhenItHoldsNothing(t *testing.T) {
 	n := s.Nodes[3]
 	n.Leaving, n.Votes = true, false
 	s.Nodes[3] = n
-	c := s.Retire()
+	c := Retire(s)
 	require.True(t, c.Empty(), "it holds a replica")
 	require.True(t, s.Leaving())
 	delete(s.Logs, "orders")
-	require.NoError(t, s.Fold(s.Retire()))
+	require.NoError(t, s.Fold(Retire(s)))
 	require.Len(t, s.Nodes, 2)
 	require.False(t, s.Leaving())
 }

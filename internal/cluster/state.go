@@ -9,8 +9,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// State is what the catalog's changes add up to. Its methods change nothing
-// that it shares with others, except Fold.
+// State is what the catalog's changes add up to. Its methods look something up; all
+// but Fold change nothing. What is decided on it are functions, by what they decide:
+// admission, create, topic, due (voters, replicas), hosting, settle, renew, removal, memory.
 type State struct {
 	Logs      map[string]Log       `json:"logs"`                // by name
 	Nodes     map[uint64]Node      `json:"nodes"`               // the members, by id

@@ -34,7 +34,7 @@ type NewPartitions struct {
 
 // CreatePartitions plans the logs of partitions. Those that are added to a topic
 // want as many replicas as its first was configured with.
-func (s *State) CreatePartitions(q NewPartitions, alive func(node uint64) bool) (c Change, refusal *record.Refusal) {
+func CreatePartitions(s *State, q NewPartitions, alive func(node uint64) bool) (c Change, refusal *record.Refusal) {
 	first, there := s.Logs[q.Topic]
 	if q.From > 0 && !there {
 		return c, record.Refuse(record.LogNotFound, "topic %q was deleted", q.Topic)
@@ -51,7 +51,7 @@ func (s *State) CreatePartitions(q NewPartitions, alive func(node uint64) bool) 
 		if q.Nodes != nil {
 			one.Nodes = q.Nodes[p-q.From]
 		}
-		l, refusal := planned.Create(one, alive)
+		l, refusal := CreateLog(&planned, one, alive)
 		if refusal != nil {
 			return Change{}, refusal
 		}
@@ -62,15 +62,15 @@ func (s *State) CreatePartitions(q NewPartitions, alive func(node uint64) bool) 
 }
 
 // DeleteTopic removes a topic with all its partitions.
-func (s *State) DeleteTopic(name string) (Change, *record.Refusal) {
+func DeleteTopic(s *State, name string) (Change, *record.Refusal) {
 	if _, ok := s.Logs[name]; !ok {
 		return Change{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
 	}
-	return Change{Delete: append(s.otherPartitions(name), name)}, nil
+	return Change{Delete: append(otherPartitions(s, name), name)}, nil
 }
 
 // otherPartitions are the logs of a topic but for partition 0.
-func (s *State) otherPartitions(topic string) []string {
+func otherPartitions(s *State, topic string) []string {
 	var others []string
 	for p := int32(1); ; p++ {
 		name := PartitionLog(topic, p)
@@ -83,9 +83,9 @@ func (s *State) otherPartitions(topic string) []string {
 
 // refusePartOfTopic refuses to delete a log that is part of a topic with others: the
 // numbers of partitions would have a gap.
-func (s *State) refusePartOfTopic(name string) *record.Refusal {
+func refusePartOfTopic(s *State, name string) *record.Refusal {
 	topic := cmp.Or(s.Logs[name].Config.Topic, name)
-	if others := s.otherPartitions(topic); len(others) > 0 {
+	if others := otherPartitions(s, topic); len(others) > 0 {
 		return record.Refuse(record.Invalid, "log %q is one of %d partitions of topic %q; delete the topic as a whole, through the Kafka port",
 			name, len(others)+1, topic)
 	}

@@ -36,7 +36,7 @@ func (s *State) Catalog() Placement {
 // CatalogMembers are the replicas that the catalog itself should have. A node on
 // its way out follows for as long as it holds a replica of any log: it may lead
 // that log, and then it is the one to move it.
-func (s *State) CatalogMembers() (voters, learners []uint64) {
+func CatalogMembers(s *State) (voters, learners []uint64) {
 	for _, n := range s.Members() {
 		switch {
 		case n.Votes:
@@ -51,7 +51,7 @@ func (s *State) CatalogMembers() (voters, learners []uint64) {
 // votesDue moves the votes on the catalog to those who can use them. One that is
 // down keeps its vote until it counts as lost, and also then if no other node can
 // have it; one that is down is never given a vote.
-func (s *State) votesDue(v View) (due []Action) {
+func votesDue(s *State, v View) (due []Action) {
 	const lost = 3
 	var able []Node
 	rank := map[uint64]int{}
@@ -100,7 +100,7 @@ func (s *State) votesDue(v View) (due []Action) {
 }
 
 // retired are the nodes on their way out that hold nothing any more.
-func (s *State) retired() (nodes []uint64) {
+func retired(s *State) (nodes []uint64) {
 	for _, n := range s.Members() {
 		if n.Leaving && !n.Votes && !s.Holds(n.ID) {
 			nodes = append(nodes, n.ID)

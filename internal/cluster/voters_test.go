@@ -58,15 +58,15 @@ func TestVotesGoToThoseWhoCanUseThem(t *testing.T) {
 			s.Nodes[id] = n
 		}
 		v := seen(row.down, row.lost)
-		if due := s.Due(v); len(due) > 0 {
-			require.NoError(t, s.Fold(s.Enact(due)), row.what)
+		if due := Due(s, v); len(due) > 0 {
+			require.NoError(t, s.Fold(Enact(s, due)), row.what)
 		}
-		voters, learners := s.CatalogMembers()
+		voters, learners := CatalogMembers(s)
 		require.Equal(t, row.then, voters, row.what)
 		for _, id := range learners {
 			require.NotContains(t, voters, id, row.what)
 		}
-		require.Empty(t, s.Due(v), "%s: then there is nothing left to do", row.what)
+		require.Empty(t, Due(s, v), "%s: then there is nothing left to do", row.what)
 	}
 }
 
@@ -75,10 +75,10 @@ func TestANodeRetiresWhenItHoldsNothing(t *testing.T) {
 	leaving := s.Nodes[3]
 	leaving.Leaving, leaving.Votes = true, true
 	s.Nodes[3] = leaving
-	require.Empty(t, s.retired(), "it votes")
+	require.Empty(t, retired(s), "it votes")
 	leaving.Votes = false
 	s.Nodes[3] = leaving
-	require.Equal(t, []uint64{3}, s.retired())
+	require.Equal(t, []uint64{3}, retired(s))
 	s.Logs["orders"] = Log{Name: "orders", Placement: three()}
-	require.Empty(t, s.retired(), "it has a replica of a log")
+	require.Empty(t, retired(s), "it has a replica of a log")
 }

@@ -221,7 +221,7 @@ func (cr *catalogRepairer) give(ctx context.Context, q renewCatalogRequest) (joi
 	}
 	a := joinAnswer{ClusterID: me.ClusterID, NodeID: q.NodeID, CatalogVoters: me.CatalogVoters}
 	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		node, change, fresh, refusal := s.RenewCatalog(q.NodeID, q.Name, q.Lost)
+		node, change, fresh, refusal := cluster.RenewCatalog(s, q.NodeID, q.Name, q.Lost)
 		a.CatalogReplica, a.Fresh = node.Catalog, fresh
 		return refusable(change, refusal)
 	})

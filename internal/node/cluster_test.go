@@ -564,7 +564,7 @@ func TestANodeThatLeavesIsGoneOnlyWhenItIsLost(t *testing.T) {
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
 	require.NoError(t, err)
 	a, leaving := c.nodes["a"], c.nodes["c"].me.Load().NodeID
-	isGone := func(node uint64) bool { return a.catalog.Load().shown.Load().IsGone(node, a.peers.lost) }
+	isGone := func(node uint64) bool { return cluster.IsGone(a.catalog.Load().shown.Load(), node, a.peers.lost) }
 	require.False(t, isGone(leaving))
 	require.NoError(t, a.catalog.Load().change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
 		node := s.Nodes[leaving]

@@ -16,7 +16,7 @@ import (
 const DefaultLostAfter = 30 * time.Second
 
 // controller carries out what is due in the cluster, on the node that leads the
-// catalog. What that is, cluster.State.Due decides.
+// catalog. What that is, cluster.Due decides.
 type controller struct {
 	logger  *slog.Logger
 	catalog *atomic.Pointer[catalog]
@@ -44,14 +44,14 @@ func (c *controller) run(ctx context.Context) {
 		if now.same(c.quiet) {
 			continue
 		}
-		if len(now.state.Due(now.view())) == 0 {
+		if len(cluster.Due(now.state, now.view())) == 0 {
 			c.quiet = now
 			continue
 		}
 		var actions []cluster.Action
 		err := catalog.change(ctx, func(s *cluster.State) (cluster.Change, error) {
-			actions = s.Due(now.view())
-			return s.Enact(actions), nil
+			actions = cluster.Due(s, now.view())
+			return cluster.Enact(s, actions), nil
 		})
 		switch {
 		case err == nil:

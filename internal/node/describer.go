@@ -39,7 +39,7 @@ func wantedReplicas(state *cluster.State, log string) int {
 		return len(state.Nodes)
 	}
 	l := state.Logs[log]
-	return state.WantedReplicas(&l)
+	return cluster.WantedReplicas(state, &l)
 }
 
 // replicasOf returns who holds a log; the catalog is held by all.

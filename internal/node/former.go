@@ -186,8 +186,8 @@ func (f *former) awaitMembers(ctx context.Context, names []string) (missing []st
 			connected = connected && f.peers.reaches(node.ID)
 			return member
 		})
-		voters, _ := state.CatalogMembers()
-		settled := connected && len(state.Due(view)) == 0 && len(c.host().replica.Status().Voters) == len(voters)
+		voters, _ := cluster.CatalogMembers(state)
+		settled := connected && len(cluster.Due(state, view)) == 0 && len(c.host().replica.Status().Voters) == len(voters)
 		if len(missing) == 0 && settled {
 			return nil
 		}

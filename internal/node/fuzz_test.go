@@ -72,6 +72,6 @@ func FuzzCatalogChange(f *testing.F) {
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(whole, &cluster.State{}))
 		s.Members()
-		s.CatalogMembers()
+		cluster.CatalogMembers(&s)
 	})
 }

@@ -96,7 +96,7 @@ func (a *logAdmin) CreateLog(ctx context.Context, caller Caller, name string, co
 		if l, there := s.Logs[name]; there && caller.Request != "" && l.Request == caller.Request {
 			return cluster.Change{}, nil
 		}
-		created, refusal := s.Create(cluster.NewLog{
+		created, refusal := cluster.CreateLog(s, cluster.NewLog{
 			Name: name, Config: encodeConfig(config), Created: a.self.now().UnixMilli(), Request: caller.Request,
 		}, a.peers.reaches)
 		if refusal != nil {
@@ -264,7 +264,7 @@ func (a *logAdmin) ConfigureLog(ctx context.Context, caller Caller, name string,
 	refenced := false
 	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		refenced = refenced || s.Logs[name].Config.Fenced != config.Fenced
-		return refusable(s.Reconfigure(name, caller.Log, encodeConfig(config)))
+		return refusable(cluster.ReconfigureLog(s, name, caller.Log, encodeConfig(config)))
 	})
 	if err != nil {
 		return Info{}, err
@@ -291,6 +291,6 @@ func (a *logAdmin) DeleteLog(ctx context.Context, caller Caller, name string) er
 		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
 	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		return refusable(s.Delete(name, caller.Log))
+		return refusable(cluster.DeleteLog(s, name, caller.Log))
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Who is admitted is decided by cluster.State.Admit; here is who asks and answers.
+// Who is admitted is decided by cluster.Admit; here is who asks and answers.
 
 // members decides, for operators and for nodes that ask, who is in the cluster.
 type members struct {
@@ -61,7 +61,7 @@ func (m *members) takeIn(ctx context.Context, q cluster.JoinRequest) (joinAnswer
 	}
 	// One that is not expected asks again and again: it must not cost the others
 	// a question each time.
-	if _, _, refusal := c.shown.Load().Admit(q, m.self.now().UnixMilli()); refusal != nil {
+	if _, _, refusal := cluster.Admit(c.shown.Load(), q, m.self.now().UnixMilli()); refusal != nil {
 		return joinAnswer{}, refusal
 	}
 	me := m.me.Load()
@@ -70,7 +70,7 @@ func (m *members) takeIn(ctx context.Context, q cluster.JoinRequest) (joinAnswer
 		if _, begun := s.Nodes[me.NodeID]; !begun {
 			return cluster.Change{}, m.self.notMember() // the newcomer would not know whom to talk to
 		}
-		node, change, refusal := s.Admit(q, m.self.now().UnixMilli())
+		node, change, refusal := cluster.Admit(s, q, m.self.now().UnixMilli())
 		if refusal != nil {
 			return cluster.Change{}, refusal
 		}
@@ -89,10 +89,10 @@ func (m *members) introduce(ctx context.Context) error {
 	c := m.catalog.Load()
 	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
 	peers := slices.DeleteFunc(m.self.candidate().Peers, func(name string) bool { return name == me.Name })
-	if change := c.shown.Load().Introduce(node, peers); change.Empty() {
+	if change := cluster.Introduce(c.shown.Load(), node, peers); change.Empty() {
 		return nil
 	}
-	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return s.Introduce(node, peers), nil })
+	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return cluster.Introduce(s, node, peers), nil })
 }
 
 // AddNode announces the node that waits at an address, gives it addresses to ask, and
@@ -144,7 +144,7 @@ func (m *members) announce(ctx context.Context, name string) error {
 		if _, member := s.Named(name); member {
 			return cluster.Change{}, nil // between the look and now
 		}
-		return s.Announce(cluster.Announced{Name: name, Expires: now.Add(announceTime).UnixMilli()}, now.UnixMilli())
+		return cluster.Announce(s, cluster.Announced{Name: name, Expires: now.Add(announceTime).UnixMilli()}, now.UnixMilli())
 	})
 }
 
@@ -157,7 +157,7 @@ func (m *members) CreateToken(ctx context.Context, _ Caller, lifetime time.Durat
 	token, expires = rand.Text(), m.self.now().Add(lifetime)
 	kept := cluster.Token{Hash: cluster.HashToken(token), Expires: expires.UnixMilli(), Reusable: reusable}
 	err = m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
-		return s.AddToken(kept, m.self.now().UnixMilli())
+		return cluster.AddToken(s, kept, m.self.now().UnixMilli())
 	})
 	return token, expires, err
 }
@@ -166,7 +166,7 @@ func (m *members) CreateToken(ctx context.Context, _ Caller, lifetime time.Durat
 // any more one that was announced. It is refused while the node holds replicas:
 // ReplaceNode moves them.
 func (m *members) RemoveNode(ctx context.Context, _ Caller, name string) error {
-	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return s.Remove(name) })
+	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.RemoveNode(s, name) })
 }
 
 // ReplaceNode moves all replicas of a node, dead or alive, to another one, and
@@ -174,7 +174,7 @@ func (m *members) RemoveNode(ctx context.Context, _ Caller, name string) error {
 // the move has been decided; ClusterStatus shows how far it is.
 func (m *members) ReplaceNode(ctx context.Context, _ Caller, dead, with string) error {
 	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
-		return s.Replace(dead, with, m.peers.reaches)
+		return cluster.ReplaceNode(s, dead, with, m.peers.reaches)
 	})
 }
 
@@ -196,13 +196,13 @@ func (m *members) Rebalance(ctx context.Context, _ Caller) (left int, err error)
 	}
 	view := cluster.View{Alive: m.peers.reaches}
 	err = c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		left = len(s.Spread(view))
+		left = len(cluster.SpreadReplicas(s, view))
 		for _, l := range s.Logs {
 			if !l.Settled() {
 				left++
 			}
 		}
-		if s.Spreading || len(s.Spread(view)) == 0 {
+		if s.Spreading || len(cluster.SpreadReplicas(s, view)) == 0 {
 			return cluster.Change{}, nil
 		}
 		return cluster.Change{Spread: new(true)}, nil

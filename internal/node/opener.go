@@ -114,7 +114,7 @@ func (op *opener) rehost() {
 	// One whose files are here although the list does not have it is found by the starter.
 	created := func(_, replica uint64) bool { return op.files.created.has(replica) }
 	op.peers.connect(state)
-	for _, due := range state.HostingDue(me, op.hostedReplicas(), created, c.current.Load()) {
+	for _, due := range cluster.HostingDue(state, me, op.hostedReplicas(), created, c.current.Load()) {
 		if due.Step == cluster.Drop {
 			op.unhost(op.logs.named(due.Name))
 		}
@@ -127,7 +127,7 @@ func (op *opener) rehost() {
 		}
 	}
 	var opening []toOpen
-	for _, due := range state.HostingDue(me, op.hostedReplicas(), created, c.current.Load()) {
+	for _, due := range cluster.HostingDue(state, me, op.hostedReplicas(), created, c.current.Load()) {
 		switch due.Step {
 		case cluster.Replace:
 			op.renewals.want()

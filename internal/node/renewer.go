@@ -151,13 +151,13 @@ func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 	}
 	kept := rn.keptOf(ctx, doubtful)
 	state := rn.catalog.Load().shown.Load()
-	gone := func(node uint64) bool { return state.IsGone(node, rn.peers.lost) }
+	gone := func(node uint64) bool { return cluster.IsGone(state, node, rn.peers.lost) }
 	lost := slices.DeleteFunc(doubtful, func(l cluster.Log) bool { return l.Fate(kept, gone) != cluster.FateLost })
 	if len(lost) == 0 {
 		return true, nil
 	}
 	return true, rn.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		change := s.BeginAnew(lost)
+		change := cluster.BeginAnew(s, lost)
 		for _, l := range change.Put {
 			rn.logger.Error("a memory log has lost its majority, and begins anew", "log", l.Name)
 		}
@@ -207,7 +207,7 @@ func (rn *renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck 
 	var gone []uint64 // that were in memory
 	me := rn.me.Load().NodeID
 	err = rn.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		renewal := s.Renew(me, lost)
+		renewal := cluster.RenewReplicas(s, me, lost)
 		gone, waiting = renewal.Memory, stuck || renewal.Waiting
 		return renewal.Change, nil
 	})

@@ -77,22 +77,22 @@ func (rs *reshaper) shape(ctx context.Context, h *hosted, state *cluster.State) 
 		return done, err
 	}
 	return false, rs.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		return s.Settle(&l), nil
+		return cluster.Settle(s, &l), nil
 	})
 }
 
 func (rs *reshaper) shapeCatalog(ctx context.Context, h *hosted, state *cluster.State) (done bool, err error) {
-	voters, learners := state.CatalogMembers()
+	voters, learners := cluster.CatalogMembers(state)
 	if len(voters) == 0 {
 		return false, nil // this node has not been entered yet
 	}
 	if done, err = h.reshape(ctx, voters, learners, false); err != nil || !done {
 		return done, err
 	}
-	if retire := state.Retire(); retire.Empty() {
+	if retire := cluster.Retire(state); retire.Empty() {
 		return !state.Leaving(), nil
 	}
-	return false, rs.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) { return s.Retire(), nil })
+	return false, rs.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) { return cluster.Retire(s), nil })
 }
 
 // continueBehind lets a log that began anew continue above what it has lost, if it

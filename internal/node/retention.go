@@ -43,7 +43,7 @@ func (re *retention) reserveMemory(ctx context.Context, h *hosted, offset record
 	err = re.catalog.Load().change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		var change cluster.Change
 		var refusal *record.Refusal
-		l, change, refusal = s.ReserveFor(h.name, h.id, end, term)
+		l, change, refusal = cluster.ReserveFor(s, h.name, h.id, end, term)
 		return refusable(change, refusal)
 	})
 	if err == nil {

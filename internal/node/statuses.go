@@ -73,7 +73,7 @@ func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64
 	case len(most.Voters) > 0:
 		return most.Voters
 	case l.ID == catalogID:
-		voters, _ := state.CatalogMembers()
+		voters, _ := cluster.CatalogMembers(state)
 		return voters
 	}
 	return l.Voters()
@@ -156,7 +156,7 @@ func (st *statuses) logStatus(l cluster.Log, state *cluster.State, reports map[u
 	}
 	slices.SortFunc(out.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.Replica, b.Replica) })
 	if l.ID != catalogID {
-		for range state.WantedReplicas(&l) - len(l.Replicas) {
+		for range cluster.WantedReplicas(state, &l) - len(l.Replicas) {
 			out.Replicas = append(out.Replicas, ReplicaStatus{
 				Role: Missing, State: Unknown, Problem: "there is no node for it yet: it comes with the next one",
 			})

@@ -89,7 +89,7 @@ func (tp *topics) createPartitions(ctx context.Context, topic string, from, unti
 	}
 	q := cluster.NewPartitions{Topic: topic, From: from, Until: until, Config: encodeConfig(config), Created: tp.self.now().UnixMilli(), Nodes: on}
 	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		return refusable(s.CreatePartitions(q, tp.peers.reaches))
+		return refusable(cluster.CreatePartitions(s, q, tp.peers.reaches))
 	})
 	if err != nil {
 		return t, err
@@ -109,7 +109,7 @@ func (tp *topics) DeleteTopic(ctx context.Context, _ Caller, name string) error 
 	if r := checkName(Caller{}, name); r != nil {
 		return r
 	}
-	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return refusable(s.DeleteTopic(name)) })
+	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return refusable(cluster.DeleteTopic(s, name)) })
 }
 
 // ConfigureTopic changes the retention of all partitions of a topic.

@@ -167,7 +167,7 @@ func (n *node) shape() {
 			case !c.ConfigurationDurable():
 			default:
 				n.decide(func(s *cluster.State) cluster.Change {
-					change := s.Settle(&l)
+					change := cluster.Settle(s, &l)
 					if !change.Empty() {
 						n.world.counts.Settled++
 					}
@@ -213,11 +213,11 @@ func (n *node) control() {
 		}
 	}
 	seen := n.view()
-	if len(n.catalog().Due(seen)) == 0 {
+	if len(cluster.Due(&n.catalog().State, seen)) == 0 {
 		return
 	}
 	n.decide(func(s *cluster.State) cluster.Change {
-		due := s.Due(seen)
+		due := cluster.Due(s, seen)
 		for _, a := range due {
 			switch a.Kind {
 			case cluster.AddReplica:
@@ -226,7 +226,7 @@ func (n *node) control() {
 				w.counts.Removed++
 			}
 		}
-		return s.Enact(due)
+		return cluster.Enact(s, due)
 	})
 }
 
@@ -245,7 +245,7 @@ func (n *node) view() cluster.View {
 func (n *node) renew() {
 	lost := n.replicaID
 	n.decide(func(s *cluster.State) cluster.Change {
-		change := s.Renew(n.id, map[uint64]bool{lost: true}).Change
+		change := cluster.RenewReplicas(s, n.id, map[uint64]bool{lost: true}).Change
 		if !change.Empty() {
 			n.world.counts.Renewed++
 		}

@@ -29,7 +29,7 @@ func (n *node) rehost() {
 	if n.replicaID != 0 {
 		hosted[logName] = cluster.Hosted{Log: logID, Replica: n.replicaID}
 	}
-	for _, due := range n.catalog().HostingDue(n.id, hosted, func(_, replica uint64) bool { return n.made[replica] }, n.current) {
+	for _, due := range cluster.HostingDue(&n.catalog().State, n.id, hosted, func(_, replica uint64) bool { return n.made[replica] }, n.current) {
 		if due.Step != cluster.Drop {
 			n.host(due.Replica, due.Step == cluster.Make)
 		} else if n.drop(); n.up {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/test/history"
@@ -210,7 +211,7 @@ func (w *world) holders() (nodes []*node) {
 				nodes = append(nodes, n)
 			}
 		}
-		if p.Settled() && len(nodes) == len(p.Replicas) && len(w.catalog.newest().Due(nodes[0].view())) == 0 {
+		if p.Settled() && len(nodes) == len(p.Replicas) && len(cluster.Due(&w.catalog.newest().State, nodes[0].view())) == 0 {
 			return nodes
 		}
 		if w.now > deadline {

@@ -13,6 +13,7 @@ import (
 // smallRooms hold no type that is larger than what one reader keeps in mind.
 var smallRooms = []string{
 	"client",
+	"internal/cluster",
 	"internal/node",
 	"internal/replica/core",
 	"internal/segment",
