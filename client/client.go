@@ -18,12 +18,14 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/secure"
 )
 
 // Client holds the connections to a cluster, one to each node that it needs.
@@ -35,7 +37,7 @@ type Client struct {
 // Dial prepares a client of the nodes at addresses (host:port), of which one
 // that is up is enough; it finds the leader of each log. It connects when
 // something is asked for, not here. Addresses other than loopback are refused
-// unless WithInsecure is given.
+// without WithCertificates or WithTLS, unless WithInsecure is given.
 func Dial(addresses []string, opts ...Option) (*Client, error) {
 	o := defaultClientOptions()
 	for _, opt := range opts {
@@ -45,11 +47,15 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "dial without an address"}
 	}
 	for _, address := range addresses {
-		if err := checkAddress(address, o.insecure); err != nil {
+		if err := checkAddress(address, o.anywhere()); err != nil {
 			return nil, err
 		}
 	}
-	return &Client{options: o, peers: newPeers(addresses, o.insecure, o.onlyGRPC, o.dial)}, nil
+	security, err := o.security()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{options: o, peers: newPeers(addresses, o.anywhere(), o.onlyGRPC, security, o.dial)}, nil
 }
 
 // Close ends every connection. Close Producers first: what they have in flight
@@ -134,7 +140,7 @@ func checkAddress(address string, insecure bool) error {
 	if insecure || transport.IsLoopback(host) {
 		return nil
 	}
-	return &Error{Reason: ErrInvalid.Reason, Message: "address " + address + " is not loopback; without TLS it needs WithInsecure"}
+	return &Error{Reason: ErrInvalid.Reason, Message: "address " + address + " is not loopback: it needs WithCertificates or WithTLS, or WithInsecure"}
 }
 
 // Option changes how a Client connects.
@@ -142,6 +148,8 @@ type Option func(*clientOptions)
 
 type clientOptions struct {
 	insecure  bool
+	files     *secure.Files
+	tls       *tls.Config
 	retryTime time.Duration
 	dial      dialFunc // nil: directly
 	onlyGRPC  bool
@@ -157,6 +165,21 @@ func defaultClientOptions() clientOptions {
 // WithInsecure allows connections without TLS to addresses other than loopback.
 // Everything on them can be read and changed on the way. Default off.
 func WithInsecure() Option { return func(o *clientOptions) { o.insecure = true } }
+
+// WithCertificates encrypts every connection with TLS 1.3. authority is a PEM file with
+// the authorities by whose certificates nodes are believed, at the addresses they are
+// dialled at; empty: those of the system. certificate and key are PEM files that show who
+// the client is; empty: nobody. The files are read again when they change, for the next
+// connections. Default off.
+func WithCertificates(authority, certificate, key string) Option {
+	return func(o *clientOptions) {
+		o.files = &secure.Files{Authority: authority, Certificate: certificate, Key: key}
+	}
+}
+
+// WithTLS encrypts every connection as config says. ServerName, if it is empty, is the
+// host of the address. It must not be changed afterwards. Default off.
+func WithTLS(config *tls.Config) Option { return func(o *clientOptions) { o.tls = config } }
 
 // WithRetryTime sets how long calls of Admin, and the opening of a Producer or
 // Reader, go on looking for a node that can answer. Default 5 s; 0 tries every

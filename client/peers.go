@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 
@@ -25,8 +25,9 @@ import (
 // peers knows the nodes and, as far as it has been told, who leads which log.
 type peers struct {
 	addresses []string // as dialled; never changes
-	insecure  bool
+	anywhere  bool     // beyond this machine, too
 	onlyGRPC  bool
+	security  credentials.TransportCredentials
 	dial      dialFunc // never nil
 
 	mu     sync.Mutex
@@ -69,12 +70,12 @@ type peer struct {
 	dialError error // why the newest attempt to connect failed
 }
 
-func newPeers(addresses []string, insecure, onlyGRPC bool, dial dialFunc) *peers {
+func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, dial dialFunc) *peers {
 	if dial == nil {
 		dial = dialDirectly
 	}
 	return &peers{
-		addresses: addresses, insecure: insecure, onlyGRPC: onlyGRPC, dial: dial,
+		addresses: addresses, anywhere: anywhere, onlyGRPC: onlyGRPC, security: security, dial: dial,
 		known: make(map[string]*peer), leads: make(map[string]*lead),
 	}
 }
@@ -153,7 +154,7 @@ func (p *peers) at(address string) (*peer, error) {
 	if known, ok := p.known[address]; ok {
 		return known, nil
 	}
-	made, err := newPeer(address, p.dial)
+	made, err := newPeer(address, p.security, p.dial)
 	if err != nil {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "connect to " + address + ": " + err.Error()}
 	}
@@ -196,7 +197,7 @@ func (p *peers) prefer(log, address string) {
 // be reached is not, nor is "here" of a node that knows no address of its own.
 // The mutex is held.
 func (p *peers) usable(hint string) bool {
-	if hint == "" || checkAddress(hint, p.insecure) != nil {
+	if hint == "" || checkAddress(hint, p.anywhere) != nil {
 		return false
 	}
 	if host, _, _ := net.SplitHostPort(hint); transport.IsWildcard(host) {
@@ -251,9 +252,9 @@ const (
 	maxReceiveSize   = 64 << 20
 )
 
-func newPeer(address string, dial dialFunc) (*peer, error) {
+func newPeer(address string, security credentials.TransportCredentials, dial dialFunc) (*peer, error) {
 	p := &peer{address: address, dialer: dial}
-	security := insecure.NewCredentials()
+	security = noted{security, p}
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(security),
 		grpc.WithNoProxy(),
@@ -308,10 +309,15 @@ func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string)
 
 func (p *peer) dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := p.dialer(ctx, address)
-	p.mu.Lock()
-	p.dialError = err
-	p.mu.Unlock()
+	p.note(err)
 	return conn, err
+}
+
+// note keeps why the newest attempt to connect failed.
+func (p *peer) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dialError = err
 }
 
 func dialDirectly(ctx context.Context, address string) (net.Conn, error) {
@@ -330,5 +336,5 @@ func (p *peer) whyNot() *Error {
 		}
 		return e
 	}
-	return unreachable(NotDone, p.address+" takes the connection and closes it: no gRPC server, or one that has as many connections as it takes")
+	return unreachable(NotDone, p.address+" takes the connection and closes it: no gRPC server, one that wants TLS, or one that has as many connections as it takes")
 }

@@ -108,7 +108,7 @@ func (t *toFollower) find(ctx context.Context) (*peer, error) {
 	var leaders []string
 	for _, r := range info.GetReplicas() {
 		switch {
-		case checkAddress(r.Address, t.peers.insecure) != nil:
+		case checkAddress(r.Address, t.peers.anywhere) != nil:
 		case r.Leader:
 			leaders = append(leaders, r.Address)
 		default:

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"strandline.dev/bench/workload"
+	"strandline.dev/client"
 )
 
 // Address names a system under test and the library that talks to it:
@@ -95,6 +96,8 @@ type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 // Options are what all systems know.
 type Options struct {
 	Dial Dial // nil: directly
+	// Strandline is for its client, beside what is said here.
+	Strandline []client.Option
 	// TLS encrypts connections to Kafka; nil: they are not.
 	TLS *tls.Config
 	// Watch is given each connection to Kafka, above its encryption, and returns
@@ -145,9 +148,6 @@ func (o Options) dialSecure() Dial {
 
 // Open prepares for a system. Close it.
 func Open(a Address, o Options) (workload.System, error) {
-	if a.Scheme == Strandline && o.TLS != nil {
-		return nil, fmt.Errorf("TLS: %w by Strandline's client yet", workload.ErrUnsupported)
-	}
 	if a.Scheme == Strandline {
 		return newStrandline(a, o)
 	}

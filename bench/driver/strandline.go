@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 
 	"strandline.dev/bench/workload"
@@ -20,7 +21,7 @@ type strandline struct {
 }
 
 func newStrandline(a Address, o Options) (*strandline, error) {
-	var options []client.Option
+	options := slices.Clone(o.Strandline)
 	if a.Client == ClientGRPC {
 		options = append(options, client.WithStreamsOverGRPC())
 	}

@@ -57,6 +57,9 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 	flags.StringVar(&c.ConfigFile, "config", "", "TOML `file` with settings")
 	flags.StringSliceVar(&c.Servers, "server", []string{terminal.DefaultGRPCAddress}, "gRPC `addresses` of the nodes, separated by commas")
 	flags.BoolVar(&c.Insecure, "insecure", false, "allow unencrypted connections beyond this machine")
+	flags.StringVar(&c.Files.Authority, "tls-ca", "", "believe nodes by the authorities in this PEM `file`, and encrypt (default the system's, with --tls-cert)")
+	flags.StringVar(&c.Files.Certificate, "tls-cert", "", "show the certificate in this PEM `file`, and encrypt; with serve, that of the node")
+	flags.StringVar(&c.Files.Key, "tls-key", "", "the PEM `file` with the key of --tls-cert")
 	flags.BoolVar(&c.JSON, "json", false, "write results and errors as JSON, one object a line")
 
 	root.AddCommand(

@@ -144,6 +144,12 @@ func forgetExpired(s *State, now int64) (c Change) {
 
 func expired(at, now int64) bool { return at != 0 && at <= now }
 
+// NameUsed reports whether a node has the name, or had it.
+func (s *State) NameUsed(name string) bool {
+	_, member := s.Named(name)
+	return member || s.wasRemoved(name)
+}
+
 func (s *State) wasRemoved(name string) bool {
 	for _, gone := range s.Gone {
 		if gone == name {

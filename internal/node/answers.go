@@ -39,11 +39,21 @@ const (
 // register names for each question the part that answers.
 func (a *answers) register(n *Node) {
 	a.toAnybody = map[string]answer{
-		askWho:          func(context.Context, peer.NodeID, []byte) (any, error) { return n.self.candidate(), nil },
-		askForm:         answerTo(func(ctx context.Context, q formRequest) (any, error) { return n.former.formFor(ctx, q) }),
-		askJoin:         answerTo(func(ctx context.Context, q cluster.JoinRequest) (any, error) { return n.members.takeIn(ctx, q) }),
-		askInvite:       answerTo(func(_ context.Context, q invitation) (any, error) { return nil, n.joiner.invited(q) }),
-		askRenewCatalog: answerTo(func(ctx context.Context, q renewCatalogRequest) (any, error) { return n.catalogRepairer.give(ctx, q) }),
+		askWho:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.self.candidate(), nil },
+		askForm: answerTo(func(ctx context.Context, q formRequest) (any, error) { return n.former.formFor(ctx, q) }),
+		askJoin: answerTo(func(ctx context.Context, q cluster.JoinRequest) (any, error) {
+			if err := n.provedToBe(ctx, q.Name); err != nil {
+				return nil, err
+			}
+			return n.members.takeIn(ctx, q)
+		}),
+		askInvite: answerTo(func(_ context.Context, q invitation) (any, error) { return nil, n.joiner.invited(q) }),
+		askRenewCatalog: answerTo(func(ctx context.Context, q renewCatalogRequest) (any, error) {
+			if err := n.provedToBe(ctx, q.Name); err != nil {
+				return nil, err
+			}
+			return n.catalogRepairer.give(ctx, q)
+		}),
 		askEntries: func(ctx context.Context, from peer.NodeID, request []byte) (any, error) {
 			if from == 0 && !n.catalogRepairer.allows(request) {
 				return nil, n.self.notMember()

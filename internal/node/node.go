@@ -131,6 +131,7 @@ func load(o Options, lock io.Closer) (*Node, error) {
 	if id.member() {
 		n.me.Store(&id)
 	}
+	n.mesh.Identify("", peer.Node{Name: n.self.Name()})
 	return n, nil
 }
 

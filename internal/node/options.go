@@ -72,6 +72,9 @@ type Options struct {
 	Version string
 	// Dial connects to other nodes; by default with TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Prove is peer.Options.Prove: which node is at the other side of a connection. nil:
+	// whoever it says.
+	Prove func(conn net.Conn, claimed string) (name string, err error)
 	// Disk defaults to the operating system's.
 	Disk vfs.FS
 	// Logger defaults to slog.Default.

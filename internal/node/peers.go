@@ -102,6 +102,9 @@ func (p *peers) admit(hello peer.Hello) error {
 	}
 	known, ok := state.Nodes[hello.Node.ID]
 	if !ok && hello.Node.ID >= state.NextNode {
+		if state.NameUsed(hello.Node.Name) {
+			return fmt.Errorf("node %d calls itself %q, which is the name of another node", hello.Node.ID, hello.Node.Name)
+		}
 		p.unknown.meet(hello.Node)
 		return nil
 	}

@@ -30,7 +30,7 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *inca
 	n.router, n.opener, n.repairer, n.peers = rt, op, rp, p
 
 	mesh := peer.New(peer.Options{
-		Dial: o.Dial, Admit: p.admit, Incarnations: incarnations.greeting, Deliver: rt.deliver, Answer: answers.answer,
+		Dial: o.Dial, Prove: o.Prove, Admit: p.admit, Incarnations: incarnations.greeting, Deliver: rt.deliver, Answer: answers.answer,
 		Changed: rt.peerChanged, Refused: p.refusedBy, Logger: logger,
 	})
 	n.mesh = mesh

@@ -18,6 +18,7 @@ import (
 	kafkaserver "strandline.dev/internal/server/kafka"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport/secure"
 )
 
 const metricsPage = "../../docs/metrics.md"
@@ -59,8 +60,9 @@ func exported(t *testing.T) map[string]string {
 	kafka := kafkaserver.New(backend.Verbs(n), kafkaserver.Options{Logger: quiet})
 	defer kafka.Stop(context.Background())
 
+	gate := secure.NewGate(secure.GateOptions{})
 	rows := map[string]string{}
-	for _, c := range slices.Concat([]prometheus.Collector{n.Metrics(), ofLogs}, grpcServer.Metrics(), kafka.Metrics()) {
+	for _, c := range slices.Concat([]prometheus.Collector{n.Metrics(), ofLogs}, grpcServer.Metrics(), kafka.Metrics(), gate.Metrics()) {
 		for _, found := range descsOf(c) {
 			labels := strings.Split(found[4], ",")
 			for _, constant := range labelName.FindAllStringSubmatch(found[3], -1) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/peer"
+	"strandline.dev/internal/transport/secure"
 )
 
 const (
@@ -52,6 +54,14 @@ type Options struct {
 	LogspecLog string
 	// Profiles serves Go's profiles on the HTTP port.
 	Profiles bool
+	// Credentials are those of the node; nil: nothing is encrypted. Then clients and other
+	// nodes have to show theirs, as far as it says.
+	Credentials *secure.Credentials
+	// Insecure takes connections that are not encrypted, too.
+	Insecure bool
+	// PerAddress is how many connections of a port one address may hold, but for those
+	// of this machine; 0: any number.
+	PerAddress int
 	// OpenFiles is how many files the process may hold open; 0: not known. The ports
 	// take as many connections as leave enough of them to the logs.
 	OpenFiles uint64
@@ -82,7 +92,7 @@ type Server struct {
 func Start(o Options) (*Server, error) {
 	s := &Server{logger: cmp.Or(o.Node.Logger, slog.Default()), at: o}
 	if err := s.start(o); err != nil {
-		o.CloseListeners()
+		s.at.CloseListeners()
 		return nil, err
 	}
 	return s, nil
@@ -90,6 +100,8 @@ func Start(o Options) (*Server, error) {
 
 func (s *Server) start(o Options) (err error) {
 	o.Node.Logger = s.logger
+	gate := o.close(s.logger)
+	s.at = o
 	if o.Node.GRPCAddress == "" {
 		o.Node.GRPCAddress = o.GRPC.Addr().String()
 	}
@@ -130,7 +142,8 @@ func (s *Server) start(o Options) (err error) {
 	s.stops = append(s.stops, clients.Stop)
 	if o.HTTP != nil {
 		operators, err := httpserver.New(s.node, httpserver.Options{
-			Profiles: o.Profiles, Logger: s.logger, Collectors: append(clients.Metrics(), collectors...),
+			Profiles: o.Profiles, Logger: s.logger, Collectors: slices.Concat(clients.Metrics(), gate.Metrics(), collectors),
+			Identified: o.Credentials.AsksClients() && !o.Insecure,
 		})
 		if err != nil {
 			return err

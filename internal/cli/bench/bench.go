@@ -25,6 +25,7 @@ import (
 	"strandline.dev/client"
 	"strandline.dev/internal/cli/terminal"
 	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/secure"
 )
 
 // New makes the command bench.
@@ -107,7 +108,6 @@ type targetFlags struct {
 	replicas int
 	stored   terminal.Durability
 	tls      bool
-	tlsCA    string
 }
 
 func (f *targetFlags) register(command *cobra.Command) {
@@ -116,8 +116,7 @@ func (f *targetFlags) register(command *cobra.Command) {
 	flags.IntVar(&f.repeats, "repeats", 1, "how often each thing is measured; the rows are medians")
 	flags.IntVar(&f.replicas, "replicas", 0, "replicas of logs that are created (default the server's)")
 	flags.Var(&f.stored, "durability", "disk or memory, of logs that are created; memory is Kafka's own default")
-	flags.BoolVar(&f.tls, "tls", false, "encrypt connections to kafka:// targets")
-	flags.StringVar(&f.tlsCA, "tls-ca", "", "trust the certificates in this PEM `file` instead of the system's")
+	flags.BoolVar(&f.tls, "tls", false, "encrypt connections to kafka:// targets, too")
 	terminal.CompleteWords(command, "durability", "disk", "memory")
 }
 
@@ -139,8 +138,11 @@ func (f *benchFlags) serverData(servers []string) string {
 // logs that are created keep.
 func (f *targetFlags) subjects(c *terminal.Terminal, data string, keep int64) ([]suite.Subject, error) {
 	options := driver.Options{Insecure: c.Insecure}
+	if c.Encrypted() {
+		options.Strandline = append(options.Strandline, client.WithCertificates(c.Files.Authority, c.Files.Certificate, c.Files.Key))
+	}
 	if f.tls {
-		config, err := f.tlsConfig()
+		config, err := tlsConfig(c.Files)
 		if err != nil {
 			return nil, err
 		}
@@ -180,11 +182,14 @@ func (f *targetFlags) subjects(c *terminal.Terminal, data string, keep int64) ([
 
 // checkTLS refuses to measure without TLS whoever asked for it.
 func (f *targetFlags) checkTLS(command *cobra.Command, subjects []suite.Subject) error {
-	if !f.tls {
-		return terminal.Useless(command, "without --tls", "tls-ca")
+	with := func(scheme string) bool {
+		return slices.ContainsFunc(subjects, func(s suite.Subject) bool { return s.Scheme == scheme })
 	}
-	if !slices.ContainsFunc(subjects, func(s suite.Subject) bool { return s.Scheme == driver.Kafka }) {
+	switch {
+	case f.tls && !with(driver.Kafka):
 		return terminal.Useless(command, "without a kafka:// --target", "tls")
+	case !f.tls && !with(driver.Strandline):
+		return terminal.Useless(command, "without --tls", "tls-ca", "tls-cert", "tls-key")
 	}
 	return nil
 }
@@ -195,19 +200,14 @@ func isServer(c *terminal.Terminal, a driver.Address) bool {
 	return a.Scheme == driver.Strandline && !slices.ContainsFunc(a.Nodes, other)
 }
 
-func (f *targetFlags) tlsConfig() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if f.tlsCA == "" {
-		return config, nil
-	}
-	pem, err := os.ReadFile(f.tlsCA)
+// tlsConfig is for Kafka's clients. Brokers of others may know no later version.
+func tlsConfig(files secure.Files) (*tls.Config, error) {
+	c, err := secure.OpenClient(files)
 	if err != nil {
 		return nil, err
 	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--tls-ca %s: no certificate in it", f.tlsCA)
-	}
+	config := c.Client("")
+	config.MinVersion = tls.VersionTLS12
 	return config, nil
 }
 

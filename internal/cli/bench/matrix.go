@@ -192,7 +192,7 @@ their files are; &disk=WORDS tells the tables.`,
 					return b.suite.RAMDisk(b.ctx, s, load)
 				})
 			}
-			if err := terminal.Useless(command, "without --target", "durability", "replicas", "tls", "tls-ca", "data"); err != nil {
+			if err := terminal.Useless(command, "without --target", "durability", "replicas", "tls", "data"); err != nil {
 				return err
 			}
 			for flag, directory := range map[string]string{"disk": disk, "ram": ram} {

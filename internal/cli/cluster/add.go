@@ -24,7 +24,7 @@ Nodes that bring a token need no announcement: see "cluster token".`,
 			if err := terminal.CheckNodeName(name); err != nil {
 				return terminal.Misused(command, "%w", err)
 			}
-			if err := terminal.CheckReachable(address, c.Insecure); err != nil {
+			if err := terminal.CheckReachable(address, c.Insecure || c.Encrypted(), terminal.BeyondHint); err != nil {
 				return terminal.Misused(command, "%w", err)
 			}
 			return c.WithChange(func(admin *client.Admin) error {

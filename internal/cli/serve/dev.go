@@ -44,8 +44,11 @@ is one disk and one power cord: for data that matter, see "serve".`,
 		Example: "  strandline dev\n  strandline dev --data /tmp/try --grpc 127.0.0.1:9001 --http 127.0.0.1:9101",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
+			if c.Encrypted() {
+				return terminal.Misused(command, "dev is for this machine, and encrypts nothing: leave out --tls-ca, --tls-cert and --tls-key")
+			}
 			for i, address := range []string{d.grpc, d.http, d.kafka} {
-				if checkListen(address, false) != nil && !(i == 2 && address == noKafka) {
+				if new(serveSettings).checkListen(address) != nil && !(i == 2 && address == noKafka) {
 					return terminal.Misused(command, "%s is not HOST:PORT of this machine, which is what dev is for", address)
 				}
 			}

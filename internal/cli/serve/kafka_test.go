@@ -11,8 +11,9 @@ import (
 	"strandline.dev/internal/node"
 )
 
-func kafkaSettings(listens, told string) *serveSettings {
+func kafkaSettings(listens, told string, insecure bool) *serveSettings {
 	s := &serveSettings{kafka: listens}
+	s.Insecure = insecure
 	s.Node = node.Options{KafkaAddress: told}
 	return s
 }
@@ -30,11 +31,11 @@ func TestKafkaAddressesThatCannotWorkAreRefused(t *testing.T) {
 		{"127.0.0.1:9092", "a.example", true, "is not HOST:PORT"},
 		{noKafka, "127.0.0.1:9092", false, "give one of them"},
 	} {
-		err := kafkaSettings(row.kafka, row.advertise).checkKafka(row.insecure)
+		err := kafkaSettings(row.kafka, row.advertise, row.insecure).checkKafka()
 		require.ErrorContains(t, err, row.want)
 	}
-	require.NoError(t, kafkaSettings(noKafka, "").checkKafka(false))
-	require.NoError(t, kafkaSettings("0.0.0.0:9092", "a.example:9092").checkKafka(true))
+	require.NoError(t, kafkaSettings(noKafka, "", false).checkKafka())
+	require.NoError(t, kafkaSettings("0.0.0.0:9092", "a.example:9092", true).checkKafka())
 }
 
 // Several nodes on one machine share no directory and no port.
@@ -47,6 +48,9 @@ func TestTheNodesInTheExamplesOfServeDoNotMeet(t *testing.T) {
 		}
 		nodes++
 		command := New(&terminal.Terminal{})
+		for _, everywhere := range []string{"tls-ca", "tls-cert", "tls-key"} {
+			command.Flags().String(everywhere, "", "")
+		}
 		require.NoError(t, command.ParseFlags(strings.Fields(example)[2:]))
 		command.Flags().VisitAll(func(f *pflag.Flag) {
 			value := f.Value.String()

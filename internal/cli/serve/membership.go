@@ -19,17 +19,17 @@ func (s *serveSettings) alone() bool { return len(s.Node.Peers) == 0 && len(s.No
 
 // check refuses what cannot work, and takes from --peers what was not said otherwise:
 // where to listen and what to advertise.
-func (s *serveSettings) check(grpcGiven, insecure bool) error {
-	if err := s.checkMembership(grpcGiven, insecure); err != nil {
+func (s *serveSettings) check(grpcGiven bool) error {
+	if err := s.checkMembership(grpcGiven); err != nil {
 		return err
 	}
-	if err := s.checkKafka(insecure); err != nil {
+	if err := s.checkKafka(); err != nil {
 		return err
 	}
-	return cmp.Or(checkListen(s.grpc, insecure), checkListen(s.http, insecure))
+	return cmp.Or(s.checkListen(s.grpc), s.checkListen(s.http))
 }
 
-func (s *serveSettings) checkMembership(grpcGiven, insecure bool) error {
+func (s *serveSettings) checkMembership(grpcGiven bool) error {
 	n := &s.Node
 	if err := terminal.CheckNodeName(n.Name); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s *serveSettings) checkMembership(grpcGiven, insecure bool) error {
 		return errors.New("--join-token is for --join")
 	}
 	for _, address := range slices.Concat(slices.Sorted(maps.Values(n.Peers)), n.Join) {
-		if err := terminal.CheckReachable(address, insecure); err != nil {
+		if err := s.checkReachable(address); err != nil {
 			return err
 		}
 	}
@@ -63,7 +63,7 @@ func (s *serveSettings) checkMembership(grpcGiven, insecure bool) error {
 		}
 	}
 	if n.GRPCAddress != "" {
-		return terminal.CheckReachable(n.GRPCAddress, insecure)
+		return s.checkReachable(n.GRPCAddress)
 	}
 	if host, _, err := net.SplitHostPort(s.grpc); err == nil && !s.alone() && transport.IsWildcard(host) {
 		return fmt.Errorf("--grpc %s is no address that other nodes can connect to: say with --advertise HOST:PORT where they reach this one", s.grpc)
@@ -71,9 +71,9 @@ func (s *serveSettings) checkMembership(grpcGiven, insecure bool) error {
 	return nil
 }
 
-// checkKafka refuses a Kafka port that others can reach, unless that is wanted,
-// and an address to tell them that is none.
-func (s *serveSettings) checkKafka(insecure bool) error {
+// checkKafka refuses a Kafka port that others can reach, unless it may be, and an
+// address to tell them that is none.
+func (s *serveSettings) checkKafka() error {
 	told := s.Node.KafkaAddress
 	if s.kafka == noKafka {
 		if told != "" {
@@ -81,10 +81,10 @@ func (s *serveSettings) checkKafka(insecure bool) error {
 		}
 		return nil
 	}
-	if err := checkListen(s.kafka, insecure); err != nil || told == "" {
+	if err := s.checkListen(s.kafka); err != nil || told == "" {
 		return err
 	}
-	if err := terminal.CheckReachable(told, insecure); err != nil {
+	if err := s.checkReachable(told); err != nil {
 		return err
 	}
 	_, port, _ := net.SplitHostPort(told)

@@ -19,8 +19,8 @@ func settled(t *testing.T, grpc string, insecure bool, n node.Options) (serveSet
 	}
 	n.Name = cmp.Or(n.Name, "a")
 	s := serveSettings{grpc: grpc}
-	s.Node = n
-	err := s.checkMembership(given, insecure)
+	s.Node, s.Insecure = n, insecure
+	err := s.checkMembership(given)
 	return s, err
 }
 

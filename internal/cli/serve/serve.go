@@ -16,7 +16,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/server"
-	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/secure"
 )
 
 const (
@@ -32,6 +32,7 @@ type serveSettings struct {
 	server.Options
 	grpc, http, kafka string // where to listen
 	spreadLeaders     bool
+	files             secure.Files
 }
 
 // served is where a node that runs is found.
@@ -62,6 +63,9 @@ func (s serveSettings) run(ctx context.Context, announce func(served) error) err
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	useMemory(running, s.Node.Memory)
+	if s.Credentials != nil {
+		go reloadOnHangup(running, s.Credentials, s.Node.Logger)
+	}
 	n, err := server.Start(s.options())
 	if err != nil {
 		return err
@@ -119,19 +123,25 @@ it asks the nodes named there to take it into theirs. Clients and other nodes us
 the same port. A node that belongs to a cluster stays in it, keeps its name, and
 finds the others again by itself, whatever --peers and --join say.
 
-Nothing is encrypted yet, so addresses beyond this machine are refused unless
---insecure is given. SIGTERM or Ctrl-C finishes what is in flight and ends with
-exit code 0, within 10 s.`,
+With --tls-cert, --tls-key and --tls-ca all ports speak TLS 1.3, and nodes prove to
+each other who they are; with --client-ca clients have to, too. "strandline certs" makes
+the files. They are read again when they change, or on SIGHUP. An address beyond this
+machine needs all four, or --insecure: that takes connections that are not encrypted, for
+a laboratory, or beside the others while a cluster is being secured.
+
+SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 10 s.`,
 		Example: `  strandline serve
   strandline serve --data /var/lib/strandline --log-format json
-  strandline serve --grpc 0.0.0.0:7171 --kafka 0.0.0.0:9092 --insecure
+  strandline serve --grpc 10.0.0.1:7171 --kafka 10.0.0.1:9092 --tls-ca certs/ca.crt --tls-cert certs/node-node1.crt --tls-key certs/node-node1.key --client-ca certs/ca.crt
   strandline serve --node-name a --data a --kafka 127.0.0.1:9092 --http 127.0.0.1:7271 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
   strandline serve --node-name b --data b --kafka 127.0.0.1:9093 --http 127.0.0.1:7272 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
   strandline serve --node-name c --data c --kafka 127.0.0.1:9094 --http 127.0.0.1:7273 --peers a=127.0.0.1:7171,b=127.0.0.1:7172,c=127.0.0.1:7173
   strandline serve --node-name d --data d --kafka 127.0.0.1:9095 --http 127.0.0.1:7274 --grpc 127.0.0.1:7174 --join 127.0.0.1:7171`,
 		Args: terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := s.check(command.Flags().Changed("grpc"), c.Insecure); err != nil {
+			s.Insecure = c.Insecure
+			s.files.Authority, s.files.Certificate, s.files.Key = c.Files.Authority, c.Files.Certificate, c.Files.Key
+			if err := cmp.Or(s.checkFiles(), s.check(command.Flags().Changed("grpc"))); err != nil {
 				return terminal.Misused(command, "%w", err)
 			}
 			if err := checkMemory(command, s.Node.Memory, 1); err != nil {
@@ -143,6 +153,9 @@ exit code 0, within 10 s.`,
 			// A log collector reads both streams: then all of both is JSON.
 			c.JSON = c.JSON || style == styleJSON
 			s.Node.Logger = style.logger(c.Err)
+			if err := s.secure(); err != nil {
+				return err
+			}
 			return s.run(command.Context(), func(at served) error { return announce(c, at, s) })
 		},
 	}
@@ -164,6 +177,8 @@ exit code 0, within 10 s.`,
 	flags.BoolVar(&s.KafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
 	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
+	flags.StringVar(&s.files.Clients, "client-ca", "", "believe clients by the authorities in this PEM `file`, and take none without a certificate")
+	flags.IntVar(&s.PerAddress, "connections-per-address", secure.DefaultPerAddress, "how many connections of a port one address may hold; 0: any `number`")
 	flags.Var((*terminal.Size)(&s.Node.MinFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
 	flags.Var((*terminal.Duration)(&s.Node.DiskStall), "disk-stall", "how long a write may take before the disk counts as stalled: the node hands over what it leads")
 	memoryFlag(flags, &s.Node.Memory, "how much memory the node uses")
@@ -182,21 +197,6 @@ exit code 0, within 10 s.`,
 	_ = command.MarkFlagDirname("data")
 	terminal.CompleteWords(command, "log-format", "text", "json")
 	return command
-}
-
-// checkListen refuses an address that others can reach, unless that is wanted.
-func checkListen(address string, insecure bool) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("listen on %q: %w", address, err)
-	}
-	if insecure || transport.IsLoopback(host) {
-		return nil
-	}
-	return terminal.Hinted(
-		fmt.Errorf("listen on %s: others can reach that address, and nothing is encrypted or checked yet", address),
-		"to do so all the same: --insecure",
-	)
 }
 
 // announce tells where the node is and what to try first.

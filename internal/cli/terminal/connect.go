@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"strandline.dev/client"
+	"strandline.dev/internal/transport/secure"
 )
 
 const (
@@ -37,11 +38,17 @@ func (c *Terminal) clientOptions() []client.Option {
 	if c.Insecure {
 		options = append(options, client.WithInsecure())
 	}
+	if c.Encrypted() {
+		options = append(options, client.WithCertificates(c.Files.Authority, c.Files.Certificate, c.Files.Key))
+	}
 	return options
 }
 
-// explainDial says in words of the command line that an address was refused;
-// dialing has no other way to fail.
+// Encrypted reports whether connections are encrypted.
+func (c *Terminal) Encrypted() bool { return c.Files != (secure.Files{}) }
+
+// explainDial says in words of the command line that an address or the files of
+// certificates were refused; dialing has no other way to fail.
 func (c *Terminal) explainDial(err error) error {
 	if err == nil {
 		return nil
@@ -51,22 +58,36 @@ func (c *Terminal) explainDial(err error) error {
 			return usageError{fmt.Errorf("--server %s is not HOST:PORT", server), "strandline"}
 		}
 	}
+	if c.Encrypted() {
+		return usageError{fmt.Errorf("--tls-ca, --tls-cert and --tls-key: %w", err), "strandline"}
+	}
 	return hintedError{
 		usageError{fmt.Errorf("--server %s is not on this machine", strings.Join(c.Servers, ",")), "strandline"},
 		BeyondHint,
 	}
 }
 
-const BeyondHint = "to use a server beyond this machine, although nothing is encrypted yet: --insecure"
+const BeyondHint = "with certificates, of \"strandline certs\" or others: --tls-ca FILE --tls-cert FILE --tls-key FILE\nin a laboratory, where all may be read and changed on the way: --insecure"
 
 // Suggest is a command to type next, with what it needs to find the same
 // servers.
 func (c *Terminal) Suggest(command string) string {
-	suggestion := Invocation() + " " + command + ServerFlag(c.Servers...)
-	if c.Insecure {
-		suggestion += " --insecure"
+	return Invocation() + " " + command + ServerFlag(c.Servers...) + c.securityFlags()
+}
+
+// securityFlags are what a suggested command needs to connect in the same way.
+func (c *Terminal) securityFlags() (flags string) {
+	for _, f := range []struct{ name, value string }{
+		{"--tls-ca", c.Files.Authority}, {"--tls-cert", c.Files.Certificate}, {"--tls-key", c.Files.Key},
+	} {
+		if f.value != "" {
+			flags += " " + f.name + " " + f.value
+		}
 	}
-	return suggestion
+	if c.Insecure {
+		flags += " --insecure"
+	}
+	return flags
 }
 
 // WithAdmin calls do with the verbs of a connected client.

@@ -109,9 +109,7 @@ func (c *Terminal) askedOf(command *cobra.Command) asked {
 	if len(c.Servers) > 0 {
 		a.server = ServerFlag(c.Servers...)
 	}
-	if c.Insecure {
-		a.server += " --insecure"
-	}
+	a.server += c.securityFlags()
 	switch words := strings.Fields(command.Use); {
 	case len(words) > 1 && words[1] == "LOG":
 		a.log = command.Flags().Arg(0)
@@ -182,6 +180,8 @@ func (f *failure) describeRemote(e *client.Error, change bool, about asked) {
 	}
 }
 
+const encryptHint = "to encrypt, and to show who you are: --tls-ca FILE --tls-cert FILE --tls-key FILE"
+
 // hintFor says what to do about an error, in commands that can be typed.
 func hintFor(e *client.Error, about asked) string {
 	me := Invocation()
@@ -193,10 +193,10 @@ func hintFor(e *client.Error, about asked) string {
 	switch e.Reason {
 	case client.ErrUnreachable.Reason:
 		if about.away {
-			return "is a node running there? to use another one: --server HOST:PORT"
+			return "is a node running there? to use another one: --server HOST:PORT\n" + encryptHint
 		}
 		if !errors.Is(e, syscall.ECONNREFUSED) {
-			return "to see how many connections the node has: strandline_grpc_connections on its /metrics\nto use another one: --server HOST:PORT"
+			return "to see how many connections the node has: strandline_grpc_connections on its /metrics\nto use another one: --server HOST:PORT\n" + encryptHint
 		}
 		return "to start a server here: " + me + " serve\nto use another one: --server HOST:PORT"
 	case client.ErrLogNotFound.Reason:

@@ -3,7 +3,11 @@
 // progress, quantities, settings, and what a failure prints and exits with.
 package terminal
 
-import "io"
+import (
+	"io"
+
+	"strandline.dev/internal/transport/secure"
+)
 
 // Terminal is what every command shares: the streams, the environment, and the
 // flags that come before any command's own.
@@ -15,5 +19,7 @@ type Terminal struct {
 	ConfigFile string
 	Servers    []string
 	Insecure   bool
-	JSON       bool
+	// Files show this side and whom it believes. serve and clients both have them.
+	Files secure.Files
+	JSON  bool
 }

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,11 +14,15 @@ func live(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// ready reports whether the node serves all its logs, and if not, which.
-func ready(w http.ResponseWriter, n Node) {
+// ready reports whether the node serves all its logs, and to whom that may be shown, if
+// not, which.
+func ready(w http.ResponseWriter, n Node, show bool) {
 	text(w)
 	if err := n.Ready(); err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
+		if !show {
+			err = errors.New("not ready")
+		}
 		_, _ = fmt.Fprintln(w, err)
 		return
 	}

@@ -32,10 +32,16 @@ type Options struct {
 	// Collectors are served beside those of the node, the Go runtime and the
 	// process.
 	Collectors []prometheus.Collector
+	// Identified keeps what it shows from clients without a certificate, but for /livez
+	// and whether /readyz is well.
+	Identified bool
 	Logger     *slog.Logger // default slog.Default
 }
 
 const (
+	// MaxConnections is for the listener: there is no other bound.
+	MaxConnections = 1000
+
 	maxHeaderBytes = 64 << 10
 	readTimeout    = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
@@ -61,7 +67,7 @@ func New(n Node, o Options) (*Server, error) {
 	mux.Handle("GET /metrics", metrics)
 	mux.Handle("GET /metrics/logs", atOnce(maxScrapes, func(w http.ResponseWriter, q *http.Request) { logMetrics(w, q, n, o.Logger) }))
 	mux.HandleFunc("GET /livez", live)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { ready(w, n) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, q *http.Request) { ready(w, n, !o.Identified || identified(q)) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { index(w, o.Profiles) })
 	if o.Profiles {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -71,7 +77,7 @@ func New(n Node, o Options) (*Server, error) {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	return &Server{http: &http.Server{
-		Handler:           mux,
+		Handler:           o.identify(mux),
 		ReadHeaderTimeout: readTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,

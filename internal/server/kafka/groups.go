@@ -140,10 +140,11 @@ func wait[T any](q *call, answers <-chan T, none func(error) T) T {
 }
 
 func (q *call) host() string {
-	if a, ok := q.connection.conn.RemoteAddr().(*net.TCPAddr); ok {
-		return "/" + a.IP.String()
+	host, _, err := net.SplitHostPort(q.connection.conn.RemoteAddr().String())
+	if err != nil {
+		return ""
 	}
-	return ""
+	return "/" + host
 }
 
 func (q *call) syncGroup(m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {

@@ -47,12 +47,12 @@ type connection struct {
 // traffic counts bytes with their frames.
 type traffic struct{ sent, received, dropped atomic.Uint64 }
 
-func (m *Mesh) newConnection(timed *timedReader, buffered *bufio.Reader, from NodeID, asking bool) *connection {
+func (m *Mesh) newConnection(timed *timedReader, buffered *bufio.Reader, from NodeID, proved string, asking bool) *connection {
 	c := &connection{mesh: m, conn: timed.conn, from: from, asking: asking, queue: newQueue(), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
 	c.frames.from = buffered
 	c.calls.waiting = map[uint64]chan reply{}
 	c.answers.running = map[uint64]context.CancelFunc{}
-	c.context, c.end = context.WithCancelCause(m.context)
+	c.context, c.end = context.WithCancelCause(context.WithValue(m.context, provedName{}, proved))
 	return c
 }
 

@@ -223,11 +223,17 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 	defer stop()
 	timed := &timedReader{conn: conn, head: head}
 	buffered := bufio.NewReaderSize(timed, 64<<10)
-	theirs, err := shakeHands(conn, buffered, m.opening(ask), judge, m.pace.handshake)
+	proved := ""
+	theirs, err := shakeHands(conn, buffered, m.opening(ask), func(theirs opening) (v verdict) {
+		if proved, v = m.prove(conn, theirs); v.judgement != welcome {
+			return v
+		}
+		return judge(theirs)
+	}, m.pace.handshake)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	timed.silence = m.pace.silence
-	return m.newConnection(timed, buffered, theirs.Node.ID, ask || theirs.Ask), nil
+	return m.newConnection(timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask), nil
 }

@@ -48,6 +48,12 @@ type Options struct {
 	Incarnations func() (own Incarnation, known map[NodeID]Incarnation)
 	// Dial connects to an address; by default with TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Prove returns the name of the node at the other side of a connection, as the
+	// connection itself proves it, and an error, which refuses it, if that is not the
+	// name it claims; claimed is empty of a node that is in no cluster yet. An empty
+	// name: nothing is proved, and what a node says of itself is believed, as it is
+	// without Prove. The functions that answer find it by ProvedName.
+	Prove func(conn net.Conn, claimed string) (name string, err error)
 	// Admit judges who says hello, on both sides, and for Ask too: there
 	// hello.Node.ID may be 0 and hello.Cluster empty. An error refuses: its text
 	// is sent to the other side, who logs it and gets it by Refused. Not judged

@@ -10,8 +10,13 @@ import (
 // here costs latency, not correctness.
 func tune(conn net.Conn) {
 	tcp, ok := conn.(*net.TCPConn)
-	if !ok {
-		return
+	for !ok {
+		wrapped, is := conn.(interface{ NetConn() net.Conn })
+		if !is {
+			return
+		}
+		conn = wrapped.NetConn()
+		tcp, ok = conn.(*net.TCPConn)
 	}
 	_ = tcp.SetNoDelay(true)
 	// Pings find a dead peer sooner; this is for one that is not read from.

@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"strandline.dev/internal/transport/secure"
+)
+
+// anywhere reports whether addresses beyond this machine may be dialled.
+func (o *clientOptions) anywhere() bool { return o.insecure || o.encrypted() }
+
+func (o *clientOptions) encrypted() bool { return o.files != nil || o.tls != nil }
+
+// security is what gRPC does before it uses a connection.
+func (o *clientOptions) security() (credentials.TransportCredentials, error) {
+	switch {
+	case o.files != nil && o.tls != nil:
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "WithCertificates and WithTLS are both given: one of them says how to encrypt"}
+	case o.files != nil:
+		files, err := secure.OpenClient(*o.files)
+		if err != nil {
+			return nil, &Error{Reason: ErrInvalid.Reason, Message: err.Error()}
+		}
+		return fileCredentials{credentials.NewTLS(nil), files}, nil
+	case o.tls != nil:
+		return credentials.NewTLS(o.tls), nil
+	}
+	return insecure.NewCredentials(), nil
+}
+
+// fileCredentials shake hands with what the files hold now.
+type fileCredentials struct {
+	credentials.TransportCredentials
+	files *secure.Credentials
+}
+
+func (f fileCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	host, _, err := net.SplitHostPort(authority)
+	if err != nil {
+		host = authority
+	}
+	return credentials.NewTLS(f.files.Client(host)).ClientHandshake(ctx, authority, raw)
+}
+
+func (f fileCredentials) Clone() credentials.TransportCredentials { return f }
+
+// noted remembers why a handshake of a node failed, and why its connection did: a
+// server's refusal of a client's certificate comes after the handshake.
+type noted struct {
+	credentials.TransportCredentials
+	of *peer
+}
+
+func (n noted) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := n.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		n.of.note(err)
+		return nil, nil, err
+	}
+	if n.Info().SecurityProtocol == "tls" {
+		conn = &notedConn{Conn: conn, of: n.of}
+	}
+	return conn, info, nil
+}
+
+func (n noted) Clone() credentials.TransportCredentials { return n }
+
+// notedConn notes what the first read fails with: the server's alert.
+type notedConn struct {
+	net.Conn
+	of   *peer
+	came bool
+}
+
+func (c *notedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.came && err != nil && !errors.Is(err, net.ErrClosed) {
+		c.of.note(err)
+	}
+	c.came = true
+	return n, err
+}

@@ -1,0 +1,27 @@
+package peer
+
+import (
+	"context"
+	"net"
+)
+
+// provedName is the key of a connection's context under which Prove's name is.
+type provedName struct{}
+
+// ProvedName returns the name of the node that asks, in the context of an Answer, as
+// Prove proved it; empty: nothing was proved.
+func ProvedName(ctx context.Context) string {
+	name, _ := ctx.Value(provedName{}).(string)
+	return name
+}
+
+func (m *Mesh) prove(conn net.Conn, theirs opening) (string, verdict) {
+	if m.options.Prove == nil {
+		return "", verdict{}
+	}
+	name, err := m.options.Prove(conn, theirs.Node.Name)
+	if err != nil {
+		return "", verdict{refused, err.Error()}
+	}
+	return name, verdict{}
+}

@@ -1,0 +1,89 @@
+package secure
+
+import (
+	"errors"
+	"net"
+	"sync"
+
+	"strandline.dev/internal/identity"
+)
+
+// errTooMuch ends a handshake.
+var errTooMuch = errors.New("the client sent more than a handshake may take")
+
+// conn is the socket of an encrypted connection.
+type conn struct {
+	net.Conn
+	// Both are changed by the goroutine of the handshake alone, until it hands the
+	// connection over.
+	handshaking bool
+	left        int // bytes that the client may still send before the handshake ends
+
+	head []byte // what was read before
+	// principal is set in the handshake and not changed afterwards.
+	principal identity.Principal
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	if len(c.head) > 0 {
+		n := copy(b, c.head)
+		c.head = c.head[n:]
+		return n, nil
+	}
+	if !c.handshaking {
+		return c.Conn.Read(b)
+	}
+	if c.left == 0 {
+		return 0, errTooMuch
+	}
+	n, err := c.Conn.Read(b[:min(len(b), c.left)])
+	c.left -= n
+	return n, err
+}
+
+// RemoteAddr knows who is there: servers hand it on to what they call.
+func (c *conn) RemoteAddr() net.Addr { return addr{c.Conn.RemoteAddr(), c} }
+
+// NetConn returns the socket.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
+type addr struct {
+	net.Addr
+	conn *conn
+}
+
+// PrincipalAt returns the principal that the other side of a connection has proved to
+// be, by the connection's remote address; the zero value if it has not.
+func PrincipalAt(remote net.Addr) identity.Principal {
+	if a, ok := remote.(addr); ok {
+		return a.conn.principal
+	}
+	return identity.Principal{}
+}
+
+// counted is an unencrypted connection that counts for its address. It has all methods
+// of a TCP connection, those too by which the standard library writes many pieces at
+// once.
+type counted struct {
+	*net.TCPConn
+	once  sync.Once
+	leave func()
+	head  []byte // what was read before
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	if len(c.head) > 0 {
+		n := copy(b, c.head)
+		c.head = c.head[n:]
+		return n, nil
+	}
+	return c.TCPConn.Read(b)
+}
+
+func (c *counted) Close() error {
+	c.once.Do(c.leave)
+	return c.TCPConn.Close()
+}
+
+// NetConn returns the socket.
+func (c *counted) NetConn() net.Conn { return c.TCPConn }

@@ -1,0 +1,207 @@
+package secure
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/identity"
+)
+
+// Files are the paths of PEM files.
+type Files struct {
+	// Certificate, with those between it and its authority, and Key are this side's. A
+	// client may do without.
+	Certificate, Key string
+	// Authority holds the authorities by whose certificates nodes are believed. A client
+	// that has none believes those of the system.
+	Authority string
+	// Clients holds the authorities by whose certificates a node believes users. Empty:
+	// those of Authority, and a client need not show any.
+	Clients string
+}
+
+func (f Files) all() []string { return []string{f.Certificate, f.Key, f.Authority, f.Clients} }
+
+// lookEvery is the least time between two looks at the files.
+const lookEvery = time.Second
+
+// Credentials are what Files hold. They are read again when the files change, which is
+// looked at before a handshake, at most once in lookEvery. Files that cannot be used
+// leave what was read before in force. Connections that are open stay.
+type Credentials struct {
+	files    Files
+	node     string // that the certificate must be for; empty: it is a client's
+	logger   *slog.Logger
+	current  atomic.Pointer[loaded]
+	failures atomic.Int64
+
+	mu     sync.Mutex // guards what follows, and reading
+	looked time.Time
+	stamps [4]stamp // of what current was read from
+	told   string   // the failure that was logged last
+}
+
+// loaded is never changed.
+type loaded struct {
+	certificate *tls.Certificate // nil: none
+	// self is whom the certificate names; that of a client may name nobody.
+	self    identity.Principal
+	nodes   *x509.CertPool // nil: those of the system
+	clients *x509.CertPool // nil: as nodes
+	asked   *x509.CertPool // nodes and clients, to tell a client which certificate to show
+}
+
+// stamp changes when a file does.
+type stamp struct {
+	modified time.Time
+	size     int64
+}
+
+// OpenClient reads the files of a client.
+func OpenClient(files Files) (*Credentials, error) {
+	if (files.Certificate == "") != (files.Key == "") {
+		return nil, errors.New("a certificate and its key belong together: both files are needed")
+	}
+	c := &Credentials{files: files, logger: slog.New(slog.DiscardHandler)}
+	return c, c.Reload()
+}
+
+// OpenNode reads the files of the node of a name: all but Clients are needed.
+func OpenNode(name string, files Files, logger *slog.Logger) (*Credentials, error) {
+	if files.Certificate == "" || files.Key == "" || files.Authority == "" {
+		return nil, errors.New("a node needs three files: its certificate, its key, and the authorities of the other nodes")
+	}
+	c := &Credentials{files: files, node: name, logger: cmp.Or(logger, slog.New(slog.DiscardHandler))}
+	return c, c.Reload()
+}
+
+// Reload reads the files now. If it fails, what was read before stays in force.
+func (c *Credentials) Reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stamps, err := c.look()
+	if err != nil {
+		return err
+	}
+	return c.load(stamps)
+}
+
+// AsksClients reports whether clients have to show a certificate.
+func (c *Credentials) AsksClients() bool { return c != nil && c.files.Clients != "" }
+
+// latest returns what the files hold.
+func (c *Credentials) latest() *loaded {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Sub(c.looked) < lookEvery {
+		return c.current.Load()
+	}
+	c.looked = now
+	stamps, err := c.look()
+	if err == nil && stamps != c.stamps {
+		// A certificate that is replaced before its key does not fit it; the next look
+		// finds both.
+		if err = c.load(stamps); err == nil {
+			c.logger.Info("certificates were read again", "certificate", c.files.Certificate)
+		}
+	}
+	switch {
+	case err == nil:
+		c.told = ""
+	case err.Error() != c.told:
+		c.told = err.Error()
+		c.failures.Add(1)
+		c.logger.Error("certificates cannot be read again; those that were read before stay in force", "error", err)
+	}
+	return c.current.Load()
+}
+
+func (c *Credentials) look() (stamps [4]stamp, err error) {
+	for i, path := range c.files.all() {
+		if path == "" {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return stamps, fmt.Errorf("certificates: %w", err)
+		}
+		stamps[i] = stamp{info.ModTime(), info.Size()}
+	}
+	return stamps, nil
+}
+
+func (c *Credentials) load(stamps [4]stamp) error {
+	l := &loaded{}
+	if c.files.Certificate != "" {
+		pair, err := tls.LoadX509KeyPair(c.files.Certificate, c.files.Key)
+		if err != nil {
+			return fmt.Errorf("certificate %s and its key %s: %w", c.files.Certificate, c.files.Key, err)
+		}
+		l.certificate = &pair
+		if l.self, err = identity.OfCertificate(pair.Leaf); c.node == "" {
+			err = nil // what a client shows is for the server to judge
+		}
+		if err == nil && c.node != "" && (l.self.Kind != identity.Node || l.self.Name != c.node) {
+			err = fmt.Errorf("it is that of %s, and this is node/%s", l.self, c.node)
+		}
+		if err != nil {
+			return fmt.Errorf("certificate %s: %w", c.files.Certificate, err)
+		}
+	}
+	l.asked = x509.NewCertPool()
+	for _, bundle := range []struct {
+		path string
+		pool **x509.CertPool
+	}{{c.files.Authority, &l.nodes}, {c.files.Clients, &l.clients}} {
+		if bundle.path == "" {
+			continue
+		}
+		text, err := os.ReadFile(bundle.path)
+		if err != nil {
+			return fmt.Errorf("authorities: %w", err)
+		}
+		*bundle.pool = x509.NewCertPool()
+		if !(*bundle.pool).AppendCertsFromPEM(text) || !l.asked.AppendCertsFromPEM(text) {
+			return fmt.Errorf("authorities %s: there is no PEM certificate in it", bundle.path)
+		}
+	}
+	if l.clients == nil {
+		l.clients = l.nodes
+	}
+	c.current.Store(l)
+	c.stamps = stamps
+	return nil
+}
+
+// who returns the principal whom the certificates of the other side prove. Each kind is
+// believed by the authorities for it alone.
+func (l *loaded) who(shown []*x509.Certificate, usage x509.ExtKeyUsage) (identity.Principal, error) {
+	p, err := identity.OfCertificate(shown[0])
+	if err != nil {
+		return identity.Principal{}, err
+	}
+	if p.Cluster != l.self.Cluster {
+		return identity.Principal{}, fmt.Errorf("the certificate is of cluster %q, this is %q", p.Cluster, l.self.Cluster)
+	}
+	roots := l.clients
+	if p.Kind == identity.Node {
+		roots = l.nodes
+	}
+	between := x509.NewCertPool()
+	for _, c := range shown[1:] {
+		between.AddCert(c)
+	}
+	if _, err := shown[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+		return identity.Principal{}, err
+	}
+	return p, nil
+}

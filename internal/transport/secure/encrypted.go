@@ -1,0 +1,193 @@
+package secure
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// acceptAgain is the wait after a failed accept, such as for want of file descriptors.
+const acceptAgain = 20 * time.Millisecond
+
+// tellEvery is the least time between two lines about refused handshakes: whoever floods
+// a port must not fill the disk.
+const tellEvery = 10 * time.Second
+
+// encryptedListener hands out connections whose handshake is done. They are made side
+// by side: no client waits for another one's.
+type encryptedListener struct {
+	*countingListener
+	begun   handshakes
+	ready   chan net.Conn
+	ended   chan struct{} // closed when nothing more is accepted
+	failure error         // why; set before ended is closed
+	closing context.Context
+	close   context.CancelFunc
+	tasks   sync.WaitGroup
+	told    rate.Sometimes
+}
+
+func newEncryptedListener(of *countingListener) *encryptedListener {
+	l := &encryptedListener{countingListener: of, ready: make(chan net.Conn), ended: make(chan struct{})}
+	l.told.Interval = tellEvery
+	l.begun.ofEach = map[netip.Prefix]int{}
+	l.closing, l.close = context.WithCancel(context.Background())
+	l.tasks.Go(l.accept)
+	return l
+}
+
+// Accept returns a connection, which is a *tls.Conn if it is encrypted.
+func (l *encryptedListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.ready:
+		return conn, nil
+	case <-l.ended:
+		return nil, l.failure
+	}
+}
+
+// Close also ends the handshakes that are under way.
+func (l *encryptedListener) Close() error {
+	err := l.Listener.Close()
+	l.close()
+	l.begun.close()
+	l.tasks.Wait()
+	return err
+}
+
+func (l *encryptedListener) accept() {
+	defer close(l.ended)
+	for {
+		socket, err := l.countingListener.Accept()
+		var temporary interface{ Temporary() bool }
+		switch {
+		case err == nil:
+			l.receive(socket)
+		case errors.As(err, &temporary) && temporary.Temporary():
+			l.gate.logger.Warn("cannot take a connection; trying again", "port", l.port.Name, "error", err)
+			select {
+			case <-time.After(acceptAgain):
+			case <-l.closing.Done():
+			}
+		default:
+			l.failure = err
+			return
+		}
+	}
+}
+
+// receive begins the handshake of a connection.
+func (l *encryptedListener) receive(socket net.Conn) {
+	c := &conn{Conn: socket, handshaking: true, left: handshakeBytes}
+	place := l.begun.enter(c, prefixOf(socket.RemoteAddr()))
+	if place == nil {
+		l.gate.metrics.refused.WithLabelValues(l.port.Name, tooManyHandshakes).Inc()
+		_ = socket.Close()
+		return
+	}
+	l.tasks.Go(func() {
+		defer l.begun.leave(place)
+		done, err := l.shakeHands(c, place)
+		if err != nil {
+			l.tell(socket, err)
+			farewell(c)
+			return
+		}
+		l.begun.turn(place, true)
+		select {
+		case l.ready <- done:
+		case <-l.closing.Done():
+			_ = done.Close()
+		}
+	})
+}
+
+// shakeHands returns the connection to talk over.
+func (l *encryptedListener) shakeHands(c *conn, place *list.Element) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(l.closing, handshakeTime)
+	defer cancel()
+	if l.gate.o.Plain {
+		plain, err := plainOf(c)
+		if plain != nil || err != nil {
+			if err == nil {
+				l.gate.metrics.accepted.WithLabelValues(l.port.Name, "no").Inc()
+			}
+			return plain, err
+		}
+	}
+	encrypted := tls.Server(c, l.gate.o.Credentials.server(l.port, func() error {
+		l.begun.turn(place, true)
+		defer l.begun.turn(place, false)
+		return l.gate.begin.Wait(ctx)
+	}))
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	c.handshaking = false
+	l.gate.metrics.accepted.WithLabelValues(l.port.Name, "yes").Inc()
+	return encrypted, nil
+}
+
+// farewell closes a connection so that its client gets the alert that says why: what it
+// has sent and nobody has read would otherwise have the system reset the connection.
+func farewell(c *conn) {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(farewellTime)) == nil {
+		_, _ = io.Copy(io.Discard, c)
+	}
+	_ = c.Close()
+}
+
+// tlsHandshake is the first byte of a connection that is to be encrypted. No protocol
+// of ours begins with it, unless a Kafka client's first request had some 370 MB.
+const tlsHandshake = 0x16
+
+// plainOf returns the connection if it is not to be encrypted, else nil.
+func plainOf(c *conn) (net.Conn, error) {
+	if err := c.SetReadDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return nil, err
+	}
+	var first [1]byte
+	if _, err := c.Read(first[:]); err != nil {
+		return nil, err
+	}
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	if first[0] == tlsHandshake {
+		c.head = first[:]
+		return nil, nil
+	}
+	switch socket := c.Conn.(type) {
+	case *counted:
+		socket.head = first[:]
+		return socket, nil
+	case *net.TCPConn:
+		return &counted{TCPConn: socket, leave: func() {}, head: first[:]}, nil
+	}
+	c.head, c.handshaking = first[:], false
+	return c, nil
+}
+
+// tell counts a handshake that failed, and logs it where a client did something wrong,
+// once in tellEvery.
+func (l *encryptedListener) tell(socket net.Conn, err error) {
+	if l.closing.Err() != nil {
+		return
+	}
+	l.gate.metrics.refused.WithLabelValues(l.port.Name, handshakeFailed).Inc()
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return // it went, or was silent
+	}
+	l.told.Do(func() {
+		l.gate.logger.Info("a connection was refused in its handshake, perhaps not the only one", "port", l.port.Name, "client", socket.RemoteAddr().String(), "reason", err)
+	})
+}

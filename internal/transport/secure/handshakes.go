@@ -1,0 +1,96 @@
+package secure
+
+import (
+	"container/list"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// handshakes are those of a port that are under way, the oldest first.
+type handshakes struct {
+	mu     sync.Mutex
+	closed bool
+	all    list.List // of *handshake
+	ofEach map[netip.Prefix]int
+}
+
+// handshake is one connection until its handshake ends.
+type handshake struct {
+	conn net.Conn
+	from netip.Prefix // not valid: this machine
+	// here: it waits for this node, not for its client.
+	here bool
+}
+
+// enter takes in a connection, in the place of another one if there are too many. nil:
+// it has to be closed.
+func (h *handshakes) enter(conn net.Conn, from netip.Prefix) *list.Element {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	full := from.IsValid() && h.ofEach[from] >= maxHandshakesOfAddress
+	switch {
+	case h.closed, full && !h.evict(from), !full && h.all.Len() >= maxHandshakes && !h.evict(h.busiest()):
+		return nil
+	}
+	h.ofEach[from]++
+	return h.all.PushBack(&handshake{conn: conn, from: from})
+}
+
+// busiest is the address with the most handshakes. The caller holds mu.
+func (h *handshakes) busiest() (most netip.Prefix) {
+	for from, n := range h.ofEach {
+		if n > h.ofEach[most] {
+			most = from
+		}
+	}
+	return most
+}
+
+// evict closes the oldest handshake of an address that waits for its client. The caller
+// holds mu.
+func (h *handshakes) evict(from netip.Prefix) bool {
+	for e := h.all.Front(); e != nil; e = e.Next() {
+		if shake := e.Value.(*handshake); shake.from == from && !shake.here {
+			_ = shake.conn.Close()
+			h.remove(e)
+			return true
+		}
+	}
+	return false
+}
+
+// turn says whether a handshake waits for this node.
+func (h *handshakes) turn(e *list.Element, here bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e.Value.(*handshake).here = here
+}
+
+func (h *handshakes) leave(e *list.Element) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(e)
+}
+
+// remove does nothing for one that was evicted. The caller holds mu.
+func (h *handshakes) remove(e *list.Element) {
+	before := h.all.Len()
+	shake := h.all.Remove(e).(*handshake)
+	if h.all.Len() == before {
+		return
+	}
+	if h.ofEach[shake.from]--; h.ofEach[shake.from] == 0 {
+		delete(h.ofEach, shake.from)
+	}
+}
+
+// close ends all handshakes, and lets no more in.
+func (h *handshakes) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for e := h.all.Front(); e != nil; e = e.Next() {
+		_ = e.Value.(*handshake).conn.Close()
+	}
+}

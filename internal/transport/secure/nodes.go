@@ -1,0 +1,111 @@
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"strandline.dev/internal/identity"
+)
+
+// DialFunc makes a connection to an address.
+type DialFunc = func(ctx context.Context, address string) (net.Conn, error)
+
+// DialNode returns a function that connects with nodes through dial; nil: with TCP. The
+// certificate of the other side must be that of a node of this cluster, at whatever
+// address; which node it is, Prove says. Where the gate takes connections that are not
+// encrypted, a node that does not know TLS is connected with without.
+func (g *Gate) DialNode(dial DialFunc) DialFunc {
+	if dial == nil {
+		dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	if g.o.Credentials == nil {
+		return dial
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		raw, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		encrypted := tls.Client(raw, g.o.Credentials.toNode())
+		if err = encrypted.HandshakeContext(ctx); err == nil {
+			return encrypted, nil
+		}
+		_ = raw.Close()
+		if g.o.Plain && ctx.Err() == nil && knowsNoTLS(err) {
+			return dial(ctx, address)
+		}
+		return nil, fmt.Errorf("TLS with %s: %w", address, err)
+	}
+}
+
+// knowsNoTLS reports whether a handshake failed as it does with a program that does not
+// know TLS: that one closes the connection, or says something else. A node that refuses
+// this one, or is refused by it, does not.
+func knowsNoTLS(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, new(tls.RecordHeaderError))
+}
+
+// toNode is the configuration of a connection to another node.
+func (c *Credentials) toNode() *tls.Config {
+	l := c.latest()
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, GetClientCertificate: l.show,
+		// VerifyConnection verifies: a node is believed by its name, not by its address.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			p, err := l.who(s.PeerCertificates, x509.ExtKeyUsageServerAuth)
+			if err == nil && p.Kind != identity.Node {
+				err = fmt.Errorf("the certificate is that of %s, not of a node", p)
+			}
+			return err
+		},
+	}
+}
+
+// Prove returns the name of the node at the other side of a connection, as its
+// certificate proves it. claimed is the name that it calls itself; empty: it has not
+// said. An error refuses it, and is counted. Without credentials, and on a connection
+// that need not be encrypted, nothing is proved, and the name is empty.
+func (g *Gate) Prove(conn net.Conn, claimed string) (string, error) {
+	if g.o.Credentials == nil {
+		return "", nil
+	}
+	name, err := g.prove(conn, claimed)
+	if err != nil {
+		g.metrics.unproved.Inc()
+	}
+	return name, err
+}
+
+func (g *Gate) prove(conn net.Conn, claimed string) (string, error) {
+	encrypted, ok := conn.(*tls.Conn)
+	if !ok && g.o.Plain {
+		return "", nil
+	}
+	if !ok {
+		return "", errors.New("the connection is not encrypted")
+	}
+	shown := encrypted.ConnectionState().PeerCertificates
+	if len(shown) == 0 {
+		return "", errors.New("a node shows its certificate, and this one shows none: start it with --tls-cert, --tls-key and --tls-ca")
+	}
+	// It was verified in the handshake.
+	switch p, err := identity.OfCertificate(shown[0]); {
+	case err != nil:
+		return "", err
+	case p.Kind != identity.Node:
+		return "", fmt.Errorf("the certificate is that of %s, not of a node", p)
+	case claimed != "" && claimed != p.Name:
+		return "", fmt.Errorf("the certificate is that of %s, and the node calls itself %q", p, claimed)
+	default:
+		return p.Name, nil
+	}
+}

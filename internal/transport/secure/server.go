@@ -1,0 +1,40 @@
+package secure
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+)
+
+// server returns the configuration of one connection. begin is called when the client
+// has said what it wants, and before anything that costs time. Sessions are not
+// resumed: a client that is believed no more would be let in by its ticket.
+func (c *Credentials) server(port Port, begin func() error) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			from, ok := hello.Conn.(*conn)
+			if !ok {
+				return nil, errors.New("the connection does not come by a gate")
+			}
+			if err := begin(); err != nil {
+				return nil, err
+			}
+			l := c.latest()
+			config := &tls.Config{
+				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*l.certificate}, NextProtos: port.Protocols,
+				ClientAuth: tls.RequestClientCert, ClientCAs: l.asked, SessionTicketsDisabled: true,
+			}
+			if c.AsksClients() && !port.AnonymousToo {
+				config.ClientAuth = tls.RequireAnyClientCert // which VerifyConnection verifies
+			}
+			config.VerifyConnection = func(s tls.ConnectionState) (err error) {
+				if len(s.PeerCertificates) > 0 {
+					from.principal, err = l.who(s.PeerCertificates, x509.ExtKeyUsageClientAuth)
+				}
+				return err
+			}
+			return config, nil
+		},
+	}
+}
