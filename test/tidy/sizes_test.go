@@ -15,7 +15,7 @@ var smallRooms = []string{
 	"client",
 	"internal/cluster",
 	"internal/node",
-	"internal/replica/core",
+	"internal/replica",
 	"internal/segment",
 	"internal/sequence",
 	"internal/vfs",

@@ -11,18 +11,14 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// applier follows what commits: it folds entries into the table, shows their records
-// to readers, and takes snapshots.
+// applier folds what has committed, and is durable here, into the table, and takes
+// snapshots of that.
 type applier struct {
 	*lifecycle
 	space      *space
 	membership *membership
 	short      *shortage
 
-	// jump is the index of the newest fast-forward that has committed. It moves
-	// start and end together, so nothing behind it is shown before it has been
-	// applied.
-	jump uint64
 	// starts are first indexes of segments whose snapshot is not taken yet.
 	starts []uint64
 	// installed is the index of the newest snapshot that replaced the log; the
@@ -138,33 +134,6 @@ func (a *applier) snapshot() error {
 		Index: a.storage.applied, Term: a.storage.appliedTerm, Conf: conf, Table: a.storage.table.Copy(),
 	})
 	return nil
-}
-
-// commitTo answers the proposals that have committed and shows readers their
-// records, which are still in memory.
-func (a *applier) commitTo(commit uint64) {
-	if commit <= a.storage.commit {
-		return
-	}
-	from := a.storage.commit + 1
-	a.storage.commit = commit
-	a.proposals.commit(commit, a.round)
-	if a.jump > a.storage.applied {
-		return
-	}
-	end := record.Offset(0)
-	for i := from; i <= commit; i++ {
-		e, ok := a.storage.tail.At(i)
-		if !ok {
-			break
-		}
-		if e.End != e.First+record.Offset(e.Count) {
-			a.jump = i
-			break
-		}
-		end = e.End
-	}
-	a.storage.tail.Publish(0, end)
 }
 
 // Final is the index up to which the entries in Log are committed, and never

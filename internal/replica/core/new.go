@@ -76,7 +76,7 @@ func New(o Config) (*Core, error) {
 	c := &Core{
 		group: g, round: r, proposals: ps, handover: h, supply: supply{group: g}, membership: m,
 		election: election{group: g, firstLeader: o.FirstLeader}, proposer: p, reads: q,
-		lifecycle: e, applier: a, storer: storer{a, act}, activity: act, waiters: waiters{lifecycle: e, opened: hard.Commit},
+		lifecycle: e, applier: a, storer: storer{applier: a, activity: act}, activity: act, waiters: waiters{lifecycle: e, opened: hard.Commit},
 		space: room, short: sh, sessions: sessionMemory{all: o.Memory.Sessions},
 	}
 	g.protect = c.guard

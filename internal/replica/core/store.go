@@ -9,10 +9,16 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// storer has the log of this replica written as Raft wants it.
+// storer has entries written as Raft wants it, and follows how far they are durable
+// and committed.
 type storer struct {
 	*applier
 	activity *activity
+
+	// jump is the index of the newest fast-forward that has committed. It moves
+	// start and end together, so nothing behind it is shown before it has been
+	// applied.
+	jump uint64
 }
 
 // store turns Raft's wish to append into frames for the writer.
@@ -72,4 +78,31 @@ func (s *storer) madeDurable(w *Write) {
 		}
 	}
 	s.proposals.markDurable(s.storage.durable, s.now.Monotonic)
+}
+
+// commitTo answers the proposals that have committed and shows readers their
+// records, which are still in memory.
+func (s *storer) commitTo(commit uint64) {
+	if commit <= s.storage.commit {
+		return
+	}
+	from := s.storage.commit + 1
+	s.storage.commit = commit
+	s.proposals.commit(commit, s.round)
+	if s.jump > s.storage.applied {
+		return
+	}
+	end := record.Offset(0)
+	for i := from; i <= commit; i++ {
+		e, ok := s.storage.tail.At(i)
+		if !ok {
+			break
+		}
+		if e.End != e.First+record.Offset(e.Count) {
+			s.jump = i
+			break
+		}
+		end = e.End
+	}
+	s.storage.tail.Publish(0, end)
 }

@@ -32,7 +32,3 @@ func (s *stall) stalled() time.Duration {
 	}
 	return 0
 }
-
-// Stalled is how long the disk has not finished a write of this replica, if that
-// is longer than Options.Stall; else 0.
-func (r *Replica) Stalled() time.Duration { return r.disk.stall.stalled() }

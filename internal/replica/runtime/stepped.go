@@ -35,9 +35,8 @@ func OpenStepped(o Options) (*Stepped, error) {
 // left. Messages go out by Options.Send meanwhile, answers are delivered. It panics
 // if an invariant does not hold after it.
 func (s *Stepped) Round(now core.Now) {
-	for again := true; again; again = len(s.inbox) > 0 {
-		inputs := s.inbox
-		s.inbox = nil
+	for again := true; again; again = len(s.inputs) > 0 {
+		inputs := s.takeAll(nil)
 		s.core.SetNow(now)
 		for i := range inputs {
 			s.take(s.core, &inputs[i])

@@ -1,0 +1,291 @@
+package runtime
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/tail"
+	"strandline.dev/internal/segment"
+)
+
+// inbox is what waits for the loop of a replica. Any goroutine may post.
+type inbox struct {
+	mu      sync.Mutex
+	inputs  []input
+	stopped *record.Refusal // set once the loop has ended: nothing is taken any more
+	wake    chan struct{}
+}
+
+// input is one thing for the loop to look at.
+type input struct {
+	request *core.Request
+	do      func(*core.Core)
+	group   []core.Write
+	rolled  []uint64
+	message *raftpb.Message
+}
+
+func (b *inbox) post(in input) *record.Refusal {
+	b.mu.Lock()
+	if b.stopped != nil {
+		defer b.mu.Unlock()
+		return b.stopped
+	}
+	b.inputs = append(b.inputs, in)
+	first := len(b.inputs) == 1
+	b.mu.Unlock()
+	if first {
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// Do runs f on the loop, as the owner of the core. It returns a refusal, and
+// does not run f, when the replica has ended.
+func (b *inbox) Do(f func(*core.Core)) *record.Refusal { return b.post(input{do: f}) }
+
+// takeAll returns what has been posted, and leaves an empty slice for what will be.
+func (b *inbox) takeAll(empty []input) []input {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	posted := b.inputs
+	b.inputs = empty
+	return posted
+}
+
+// stop refuses what is posted from now on, for a reason, and returns what was before.
+func (b *inbox) stop(reason *record.Refusal) []input {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = reason
+	left := b.inputs
+	b.inputs = nil
+	return left
+}
+
+// loop owns a core, gives it what is in the inbox, and performs what comes out.
+type loop struct {
+	inbox
+	options Options
+	log     segment.Log
+	tail    *tail.Tail
+	disk    *diskWriter
+	upkeep  upkeep
+	stepped bool // its owner does the upkeep, see Stepped
+	logger  *slog.Logger
+	started time.Time
+
+	status  atomic.Pointer[core.Status]
+	pace    atomic.Uint32  // core.Pace
+	running sync.WaitGroup // all goroutines
+}
+
+func newLoop(o Options, c *core.Core) *loop {
+	l := &loop{
+		inbox: inbox{wake: make(chan struct{}, 1)}, options: o, log: o.Log, tail: c.Tail(), logger: o.Logger,
+		disk: newDiskWriter(o.Log), upkeep: upkeep{log: o.Log, tail: c.Tail()},
+	}
+	l.status.Store(&core.Status{})
+	l.publish(c)
+	l.disk.done = l.wrote
+	l.disk.failed = l.writeFailed
+	l.disk.stall.limit = cmp.Or(o.Stall, DefaultStall)
+	return l
+}
+
+// run owns the core. It ends after Core.Stop; the writer ends with it.
+func (l *loop) run(c *core.Core) {
+	defer close(l.disk.quit)
+	var inputs []input
+	for range l.wake {
+		inputs = l.takeAll(inputs[:0])
+		now := time.Now()
+		since := now.Sub(l.started)
+		c.SetNow(core.Now{Monotonic: since.Milliseconds(), Unix: now.Add(l.options.ClockSkew).UnixMilli(), Nano: int64(since)})
+		for i := range inputs {
+			l.take(c, &inputs[i])
+		}
+		out := c.Advance()
+		// Before anybody sees that the replica has failed for it.
+		l.damagedBy(c, out.Damaged)
+		l.publish(c)
+		c.Wake()
+		l.perform(out)
+		out.Clear() // the next round may be long in coming
+		clear(inputs)
+		if c.Stopping() {
+			left := l.stop(c.Failed())
+			for i := range left {
+				l.take(c, &left[i])
+			}
+			l.perform(c.Advance())
+			c.Wake()
+			c.Release()
+			return
+		}
+	}
+}
+
+func (l *loop) take(c *core.Core, in *input) {
+	switch {
+	case in.request != nil:
+		c.Append(in.request)
+	case in.do != nil:
+		in.do(c)
+	case in.message != nil:
+		if err := c.Step(in.message); err != nil {
+			l.logger.Debug("raft refused a message", "type", in.message.GetType(), "error", err)
+		}
+	default:
+		for i := range in.group {
+			c.Written(in.group[i], in.rolled)
+			in.rolled = nil
+		}
+	}
+}
+
+// perform acts on the core's output. The disk starts before anyone hears.
+func (l *loop) perform(out *core.Output) {
+	if len(out.Writes) > 0 {
+		l.disk.enqueue(out.Writes)
+	}
+	for _, m := range out.Messages {
+		l.send(m)
+	}
+	for _, f := range out.Feeds {
+		l.feed(f)
+	}
+	if out.Base {
+		l.running.Go(l.loadBase)
+	}
+	for _, a := range out.Answers {
+		a.Done(a.Answer)
+	}
+	if len(out.Snapshots) > 0 || out.Recycle > 0 {
+		l.maintain(slices.Clone(out.Snapshots))
+	}
+}
+
+func (l *loop) send(m *raftpb.Message) {
+	if l.options.Send == nil {
+		return
+	}
+	to := m.GetTo()
+	snapshot := m.GetType() == raftpb.MsgSnap
+	parts, err := core.EncodeMessage(m, l.checksum)
+	if err != nil {
+		l.logger.Error("could not encode a message", "error", err)
+		return
+	}
+	if !l.options.Send(to, core.Urgent(m), parts) {
+		// Told in the next round: the core is busy with this one.
+		l.post(input{do: func(c *core.Core) { c.Unreachable(to) }})
+		if snapshot {
+			l.post(input{do: func(c *core.Core) { c.SnapshotLost(to) }})
+		}
+	}
+}
+
+// checksum of an entry is known while it is in the tail.
+func (l *loop) checksum(e *raftpb.Entry) uint32 {
+	if t, ok := l.tail.At(e.GetIndex()); ok && t.Entry == e {
+		return t.CRC
+	}
+	return record.Checksum(e.Data)
+}
+
+// feed reads a range for a follower who lags.
+func (l *loop) feed(f core.Feed) {
+	l.running.Go(func() {
+		frames, err := l.log.Entries(f.Lo, f.Hi, core.FeedBytes)
+		if err != nil {
+			l.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
+			l.damaged(err)
+		}
+		entries := tail.EntriesOf(frames)
+		l.post(input{do: func(c *core.Core) { c.Fed(f.Lo, entries) }})
+	})
+}
+
+// loadBase reads the snapshot at the start of the log for a follower.
+func (l *loop) loadBase() {
+	index, term, data, err := l.log.LoadBase()
+	l.post(input{do: func(c *core.Core) { c.BaseLoaded(index, term, data, err) }})
+}
+
+func (l *loop) wrote(group []core.Write, rolled []uint64, took time.Duration) {
+	if l.options.Wrote != nil {
+		bytes, entries := 0, 0
+		for i := range group {
+			entries += len(group[i].Frames)
+			for j := range group[i].Frames {
+				bytes += len(group[i].Frames[j].Payload)
+			}
+		}
+		l.options.Wrote(bytes, entries, took)
+	}
+	l.post(input{group: group, rolled: rolled})
+}
+
+// writeFailed ends the replica. Where the writer has met damage, when it looked
+// for the place of a suffix to truncate or rolled, the owner hears of it first,
+// and repairs it.
+func (l *loop) writeFailed(err error) {
+	l.logger.Error("the disk failed; this replica stops here", "error", err)
+	refusal := record.Refuse(record.StorageFailed, "the log's disk failed: %v", err)
+	if errors.As(err, new(*segment.CorruptError)) {
+		refusal = record.Refuse(record.Corrupt, "the log cannot be written to: %v", err)
+	}
+	l.damaged(fmt.Errorf("%w: %w", core.ErrEnded, err))
+	l.Do(func(c *core.Core) { c.Fail(refusal) })
+}
+
+// maintain begins upkeep, unless it is under way.
+func (l *loop) maintain(snapshots []core.Snapshot) {
+	if l.upkeep.add(snapshots) && !l.stepped {
+		l.running.Go(func() { l.upkeep.run(l.disk.quit, l.upkeepFailed) })
+	}
+}
+
+func (l *loop) upkeepFailed(err error) {
+	l.logger.Error("could not save a snapshot or recycle segments; trying again with the next segment or trim", "error", err)
+	l.damaged(err)
+}
+
+func (l *loop) publish(c *core.Core) {
+	now := c.Status()
+	before := l.status.Load()
+	if !now.Same(before) {
+		l.status.Store(&now)
+	}
+	if changed := l.options.LeaderChanged; changed != nil && (now.Leader != before.Leader || now.Leading != before.Leading) {
+		changed(*before, now)
+	}
+	l.pace.Store(uint32(c.Pace()))
+}
+
+// Monotonic is the time on this replica's own clock, in ms.
+func (l *loop) Monotonic() int64 { return time.Since(l.started).Milliseconds() }
+
+// Status as of the loop's last round.
+func (l *loop) Status() core.Status { return *l.status.Load() }
+
+// Stalled is how long the disk has not finished a write of this replica, if that
+// is longer than Options.Stall; else 0.
+func (l *loop) Stalled() time.Duration { return l.disk.stall.stalled() }
+
+// Tail gives access to the readable range.
+func (l *loop) Tail() *tail.Tail { return l.tail }
