@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -40,10 +42,29 @@ func TestWhoIsNotBelievedIsNotLetIn(t *testing.T) {
 		_, _, err := p.connect(asClient(t, files))
 		require.ErrorContains(t, err, "tls:", name)
 	}
-	p := openPort(t, "a", ca.node("a").withClients(clients.ca()), GateOptions{}, Port{})
+	// Several clusters may have one authority.
+	shared := bundle(t, clients, elsewhere)
+	p := openPort(t, "a", ca.node("a").withClients(shared), GateOptions{}, Port{})
+	_, _, err := p.connect(asClient(t, trusting(elsewhere.user("alice"))))
+	require.ErrorContains(t, err, "tls:", "a user of another cluster")
+	p = openPort(t, "a", ca.node("a").withClients(shared), GateOptions{}, Port{})
 	_, server, err := p.connect(asClient(t, trusting(clients.user("alice"))))
 	require.NoError(t, err)
 	require.Equal(t, "user/alice", PrincipalAt(server.RemoteAddr()).String())
+}
+
+// bundle is a file with several authorities.
+func bundle(t *testing.T, of ...*authority) string {
+	t.Helper()
+	var all []byte
+	for _, a := range of {
+		text, err := os.ReadFile(a.ca())
+		require.NoError(t, err)
+		all = append(all, text...)
+	}
+	path := filepath.Join(t.TempDir(), "bundle.crt")
+	require.NoError(t, os.WriteFile(path, all, 0o600))
+	return path
 }
 
 // nameless is a certificate that an authority signs for no principal: its own.
