@@ -48,16 +48,7 @@ const maxOffset record.Offset = 1 << 62
 // Append returns, and must not block. Appends of one goroutine to one log keep
 // their order.
 func (ap *appends) Append(c Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
-	done = ap.metrics.measuredAppend(log, a, done)
-	h, refusal := ap.finder.logFor(c, log)
-	if refusal == nil {
-		refusal = h.admit(a)
-	}
-	if refusal != nil {
-		done(sequence.Answer{Refusal: refusal})
-		return
-	}
-	h.append(a, done)
+	ap.AppendEarly(c, log, a, nil, done)
 }
 
 // Trim drops every record below before. Readers see the new start at once;
@@ -96,8 +87,8 @@ func (ap *appends) Trim(ctx context.Context, caller Caller, log string, before r
 	return a.Start, a.End, nil
 }
 
-// AppendEarly is Append that calls back twice, if all goes well: written
-// is called at most once, when the leader has written the records and before
+// AppendEarly is Append that calls back twice, if all goes well: written, unless it is
+// nil, is called at most once, when the leader has written the records and before
 // anything is durable or committed. They may yet be lost, and their offsets
 // given to others; no reader sees them before they are committed. done follows
 // as for Append. Both may be called from any goroutine and must not block.

@@ -57,16 +57,12 @@ func (c *calls) confirm(ctx context.Context) error {
 	return err
 }
 
-func (c *calls) append(a *sequence.Append, done func(sequence.Answer)) {
-	c.replica.Append(&core.Request{Append: a, Done: done})
-}
-
 // appendAt appends one batch if the log ends at an offset.
 func (c *calls) appendAt(ctx context.Context, end record.Offset, batch record.Batch) error {
 	a := &sequence.Append{
 		ExpectedEnd: end, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch),
 	}
-	_, err := c.await(ctx, func(done func(sequence.Answer)) { c.append(a, done) })
+	_, err := c.await(ctx, func(done func(sequence.Answer)) { c.replica.Append(&core.Request{Append: a, Done: done}) })
 	return err
 }
 
