@@ -54,6 +54,11 @@ func (s *Stepped) Round(now core.Now) {
 			panic(fmt.Sprintf("replica %d: an invariant does not hold: %v", s.options.ID, err))
 		}
 	}
+	if stored, ok := s.log.(interface{ CheckInvariants() error }); ok {
+		if err := stored.CheckInvariants(); err != nil {
+			panic(fmt.Sprintf("replica %d: an invariant of its log does not hold: %v", s.options.ID, err))
+		}
+	}
 }
 
 // Unwritten reports whether there is something to write that somebody waits

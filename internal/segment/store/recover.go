@@ -94,7 +94,10 @@ func (r *recovery) run() error {
 	}
 	// A term or a vote that was written when the process ended, and is durable only
 	// now, binds the replica: it may grant that vote again without writing it.
-	return r.writeWatermarkIfDue()
+	if err := r.writeWatermarkIfDue(); err != nil {
+		return err
+	}
+	return bug(r.CheckInvariants())
 }
 
 // SuspectError names segments [From, To] in which durable bytes are damaged, or

@@ -95,6 +95,7 @@ type Store struct {
 	*loader
 	*reader
 	*snapshots
+	*trimmer
 	*filler
 	*writer
 
@@ -121,12 +122,13 @@ func newStore(disk vfs.FS, dir string, o Options) *Store {
 	opened := &loader{Dir: d, failure: failed, list: l, spares: pool}
 	found := &reader{opened}
 	end := &newest{Dir: d, list: l, hardState: hard, spares: pool, busy: busy}
+	kept := &snapshots{Dir: d, failure: failed, list: l}
 	return &Store{
 		Dir: d, failure: failed, list: l, hardState: hard, loader: opened, reader: found,
-		snapshots: &snapshots{Dir: d, failure: failed, list: l},
-		filler:    &filler{Dir: d, failure: failed, list: l, activity: busy, spares: pool, names: names},
-		writer:    &writer{newest: end, failure: failed, reader: found, names: names, watermark: mark},
-		spares:    pool, watermark: mark,
+		snapshots: kept, trimmer: &trimmer{opened, kept},
+		filler: &filler{Dir: d, failure: failed, list: l, activity: busy, spares: pool, names: names},
+		writer: &writer{newest: end, failure: failed, reader: found, names: names, watermark: mark},
+		spares: pool, watermark: mark,
 	}
 }
 

@@ -12,6 +12,7 @@ type writer struct {
 	reader    *reader
 	names     *names
 	watermark *WatermarkFile
+	writing   bool // Write is under way
 }
 
 // Write stages everything in ws, writes it with one system call per segment,
@@ -27,7 +28,13 @@ func (w *writer) Write(ws []segment.Write) (segment.Result, error) {
 		return segment.Result{}, err
 	}
 	var result segment.Result
-	if err := w.write(ws, &result); err != nil {
+	w.writing = true
+	err := w.write(ws, &result)
+	w.writing = false
+	if err == nil && len(result.Rolled) > 0 {
+		err = bug(w.checkEnd())
+	}
+	if err != nil {
 		return result, w.fail(err)
 	}
 	return result, nil
