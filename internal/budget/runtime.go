@@ -9,26 +9,33 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which Release looks at what the process holds.
-	lookEvery = 5 * time.Second
+	// LookEvery is the interval at which Release looks at what a server holds.
+	LookEvery = 5 * time.Second
 	// collectAgain is how many looks pass between two collections that free nothing:
 	// what a load held is garbage some time after it, and nothing reports when.
 	collectAgain = 4
+	// besides is what the program's own pages take, about 30 MiB, and what is allocated
+	// while the runtime collects.
+	besides = 48 << 20
 	// releaseMost is how much of what an idle process holds may be garbage.
 	releaseMost = 128 << 20
 )
 
 // Limit lets Go's runtime keep the process below so many bytes, and returns the limit
-// before. The system counts the program itself besides, which the runtime does not.
-func Limit(size int64) (before int64) { return debug.SetMemoryLimit(size - size/16) }
+// before. The system counts the pages of the program itself besides, which the runtime
+// does not, and the runtime exceeds its limit by what is allocated while it collects.
+func Limit(size int64) (before int64) {
+	return debug.SetMemoryLimit(size - max(size/16, min(size/8, besides)))
+}
 
 // Release gives memory back to the system that a burst has left behind, until ctx
 // ends. By itself the runtime collects only as fast as the program allocates, and a
-// server with nothing to do does not. Size is what the process may use.
-func Release(ctx context.Context, size int64) {
+// server with nothing to do does not. Size is what the process may use, and every how
+// often to look: LookEvery, or in a test more often.
+func Release(ctx context.Context, size int64, every time.Duration) {
 	r := releaser{most: uint64(min(size/4, releaseMost))}
 	r.allocated, _ = heap()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {

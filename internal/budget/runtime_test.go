@@ -51,8 +51,8 @@ func TestMemoryInPoolsIsGivenBack(t *testing.T) {
 		require.Greater(t, Held(), before+buffers*size/2)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { Release(ctx, Least) })
-		time.Sleep(3 * lookEvery)
+		running.Go(func() { Release(ctx, Least, LookEvery) })
+		time.Sleep(3 * LookEvery)
 		cancel()
 		running.Wait()
 	})

@@ -29,7 +29,7 @@ func openWithin(t *testing.T) (n *Node, highest func() int64) {
 	before := budget.Limit(memoryOfTests)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { budget.Release(ctx, memoryOfTests) })
+	running.Go(func() { budget.Release(ctx, memoryOfTests, time.Second) })
 	var most int64
 	watching, stop := context.WithCancel(context.Background())
 	var watch sync.WaitGroup

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"testing"
@@ -30,8 +31,10 @@ func held(t testing.TB, sessions, past, spans int) (taken, counted int64) {
 				a := measured(&Append{
 					Session: id + 1, Epoch: epoch, First: record.Sequence(i), Implicit: true, ExpectedEnd: NoExpectation, Batches: []record.Batch{batch},
 				})
-				require.Nil(t, s.Append(a).Refusal)
-				require.Nil(t, s.Append(other).Refusal, "so that the next one is no part of the same span")
+				// The other one is in between, so that the next is no part of the same span.
+				if r := cmp.Or(s.Append(a).Refusal, s.Append(other).Refusal); r != nil {
+					t.Fatal(r)
+				}
 			}
 		}
 		if id%64 == 0 {
@@ -46,7 +49,7 @@ func held(t testing.TB, sessions, past, spans int) (taken, counted int64) {
 	return taken / int64(sessions), counted / int64(sessions)
 }
 
-var heldCases = []struct{ sessions, past, spans int }{{20_000, 0, 1}, {20_000, 0, 4}, {2_000, 0, 16}, {2_000, 0, 64}, {2_000, 3, 4}, {500, 60, 1}}
+var heldCases = []struct{ sessions, past, spans int }{{5_000, 0, 1}, {5_000, 0, 4}, {1_000, 0, 16}, {500, 0, 64}, {1_000, 3, 4}, {200, 60, 1}}
 
 // What is counted in the node's memory is what the sessions take, within a third.
 func TestWhatSessionsTakeIsCounted(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,7 +16,15 @@ import (
 	"strandline.dev/internal/node"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if directory := os.Getenv(stallingServerVariable); directory != "" {
+		if err := serveStalling(directory); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()

@@ -53,7 +53,7 @@ func useMemory(ctx context.Context, bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		budget.Limit(bytes)
 	}
-	go budget.Release(ctx, bytes)
+	go budget.Release(ctx, bytes, budget.LookEvery)
 }
 
 // tuneRuntime sets what suits a server whose goroutines wait in fdatasync. An

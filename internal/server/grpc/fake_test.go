@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -28,15 +27,7 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(stalledServerVariable) != "" {
-		if err := stalledServer(); err != nil {
-			panic(err)
-		}
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeNode has one log, "orders". Appends go to append, reads come from chunks
 // that a test sends; every other verb of Node is what a test puts into the

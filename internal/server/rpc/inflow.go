@@ -35,9 +35,9 @@ type inflow struct {
 	largest int   // request that was handed over, since the connection was quiet
 	// turnAwaited gives up waiting for a turn; nil while nobody does.
 	turnAwaited context.CancelFunc
-	// sending are answers that gRPC does not take. They may wait for the client's
-	// permission to send, which comes by this connection: it has to be read.
+	// sending are answers that gRPC has not taken, since takenAt at the latest.
 	sending int
+	takenAt time.Time
 	closed  bool
 	calm    bool        // nothing stalled since forget was armed
 	lowest  int64       // ahead since then
@@ -51,8 +51,13 @@ const (
 	forgetAfter = time.Second
 	// lookAgain is how often a connection that is held looks at what the others do.
 	lookAgain = 50 * time.Millisecond
+	// lookSeldom is the same for one that has no stream to append yet.
+	lookSeldom = 8 * lookAgain
 	// firstTurn is what a turn takes until requests have been seen.
 	firstTurn = 1 << 20
+	// stuckTurn is what a turn takes where answers are stuck: behind so much that the
+	// kernel has received is the permission to send them.
+	stuckTurn = 8 << 20
 
 	// What HTTP/2 and gRPC add to a message.
 	frameBytes    = 16 << 10
@@ -83,12 +88,17 @@ func (f *inflow) await() {
 		case takeTurn:
 			f.awaitTurn()
 		case readSlowly:
-			f.pause()
+			f.pause(lookAgain)
 			if f.look() == readSlowly {
 				return
 			}
+		case readSeldom:
+			f.pause(lookSeldom)
+			if f.look() == readSeldom {
+				return
+			}
 		case wait:
-			f.pause()
+			f.pause(lookAgain)
 		}
 	}
 }
@@ -105,6 +115,9 @@ const (
 	// readSlowly: it has used up its turn, or is not known to append. Either the
 	// request is larger than those before, or its handlers have not come to receive.
 	readSlowly
+	// readSeldom: it is not known to append, and all connections together have more
+	// than they should. Most likely its first handler has not come to receive.
+	readSeldom
 )
 
 func (f *inflow) look() decision {
@@ -113,9 +126,23 @@ func (f *inflow) look() decision {
 	return f.decide()
 }
 
+// stuck reports whether answers wait for the client's permission to send, which comes by
+// this connection: it has to be read. The caller holds mu.
+func (f *inflow) stuck() bool { return f.sending > 0 && time.Since(f.takenAt) >= lookAgain }
+
+// share is what the connection may have. Connections that came before keep what they
+// have, though the equal share was more then: where there is no room at all, one read
+// has to do.
+func (f *inflow) share() int64 {
+	if f.all.Full() {
+		return 0
+	}
+	return f.all.Share(math.MaxInt64)
+}
+
 // decide also ends a turn that is needed no more. The caller holds mu.
 func (f *inflow) decide() decision {
-	over := f.ahead - f.all.Share(math.MaxInt64)
+	over := f.ahead - f.share()
 	switch {
 	case f.closed, over <= 0:
 		if f.turn > 0 {
@@ -123,11 +150,11 @@ func (f *inflow) decide() decision {
 			f.turn = 0
 		}
 		return read
-	case f.sending > 0:
-		return read
+	case f.appends == 0 && f.all.Full():
+		return readSeldom
 	case f.appends == 0:
 		return readSlowly
-	case f.stalled > 0:
+	case f.stalled > 0 && !f.stuck():
 		return wait
 	case f.turn == 0:
 		return takeTurn
@@ -138,8 +165,8 @@ func (f *inflow) decide() decision {
 }
 
 // pause waits until the connection has changed, or others may have.
-func (f *inflow) pause() {
-	again := time.NewTimer(lookAgain)
+func (f *inflow) pause(most time.Duration) {
+	again := time.NewTimer(most)
 	select {
 	case <-f.changed:
 	case <-again.C:
@@ -158,6 +185,9 @@ func (f *inflow) awaitTurn() {
 	}
 	f.turnAwaited = cancel
 	turn := max(int64(f.largest), firstTurn)
+	if f.stuck() {
+		turn = max(turn, stuckTurn)
+	}
 	var again *time.Timer
 	again = time.AfterFunc(lookAgain, func() {
 		f.mu.Lock()
@@ -261,8 +291,8 @@ func (f *inflow) send(change int) {
 	}
 	f.mu.Lock()
 	f.sending += change
-	if f.stalled > 0 || f.turnAwaited != nil {
-		f.wake()
+	if change < 0 || f.sending == 1 {
+		f.takenAt = time.Now()
 	}
 	f.mu.Unlock()
 }
@@ -286,6 +316,7 @@ func (f *inflow) serve(change int) {
 	}
 	f.mu.Lock()
 	f.appends += change
+	f.wake()
 	f.mu.Unlock()
 }
 

@@ -1,5 +1,5 @@
 //go:build !race
 
-package grpcserver
+package server
 
 const underRaceDetector = false

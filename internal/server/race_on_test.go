@@ -1,6 +1,6 @@
 //go:build race
 
-package grpcserver
+package server
 
 // The race detector keeps 5 to 10 bytes for each byte of the program, and slows
 // it down as much.
