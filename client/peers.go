@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
 
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/lean"
@@ -289,7 +288,7 @@ func newPeer(address string, security credentials.TransportCredentials, dial dia
 			}
 			return encrypted, err
 		},
-		Codec: wire.Codec, MaxMessage: maxReceiveSize, Buffers: mem.DefaultBufferPool(),
+		Codec: wire.Codec, MaxMessage: maxReceiveSize,
 	}
 	return p, nil
 }

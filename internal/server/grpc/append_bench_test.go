@@ -15,6 +15,8 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/wire"
 )
 
@@ -25,9 +27,11 @@ import (
 func BenchmarkAppends(b *testing.B) {
 	for _, connections := range []int{1, 128} {
 		for _, method := range []string{echoMethod, strandlinev1.LogService_Append_FullMethodName} {
-			b.Run(fmt.Sprintf("connections=%d%s", connections, method), func(b *testing.B) {
-				benchmarkAppends(b, connections, method)
-			})
+			for _, way := range []string{"gRPC", "lean"} {
+				b.Run(fmt.Sprintf("connections=%d%s/%s", connections, method, way), func(b *testing.B) {
+					benchmarkAppends(b, connections, method, way)
+				})
+			}
 		}
 	}
 }
@@ -50,7 +54,17 @@ var echoService = grpc.ServiceDesc{
 	}},
 }
 
-func benchmarkAppends(b *testing.B, connections int, method string) {
+// over opens streams one way or the other.
+func over(way string, conn *grpc.ClientConn, address net.Addr) grpc.ClientConnInterface {
+	if way == "gRPC" {
+		return conn
+	}
+	return leanConn{conn, &lean.Client{Codec: wire.Codec, MaxMessage: rpc.MaxRequestBytes, Dial: func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", address.String())
+	}}}
+}
+
+func benchmarkAppends(b *testing.B, connections int, method, way string) {
 	n := newFakeNode()
 	answers := make(chan func(), 1024)
 	accepted := accept()
@@ -68,17 +82,21 @@ func benchmarkAppends(b *testing.B, connections int, method string) {
 	s.RegisterService(&echoService, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
-	go func() { _ = s.Serve(l) }()
+	sorted, others := transport.Split(l, lean.Magic)
+	go func() { _ = s.Serve(others) }()
+	go func() { _ = s.ServeStreams(sorted[0]) }()
 	defer s.Stop(context.Background())
 
 	batch := batchOf(b, 0, strings.Repeat("x", 2048))
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
 	streams := make([]grpc.ClientStream, connections)
 	for i := range streams {
 		conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec)), grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(1<<20))
 		require.NoError(b, err)
 		defer func() { _ = conn.Close() }()
-		streams[i], err = conn.NewStream(context.Background(), &echoService.Streams[0], method)
+		streams[i], err = over(way, conn, l.Addr()).NewStream(ctx, &echoService.Streams[0], method)
 		require.NoError(b, err)
 		require.NoError(b, streams[i].SendMsg(&wire.AppendRequest{Log: "orders", Batches: batch}))
 		require.NoError(b, streams[i].RecvMsg(new(wire.AppendResponse)))

@@ -14,7 +14,6 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/test/bufconn"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
@@ -147,7 +146,7 @@ func serve(t *testing.T, n Node, o rpc.Options) *testServer {
 	require.NoError(t, err)
 	d.conn = conn
 	if strings.HasPrefix(t.Name(), leanTest) {
-		d.conn = leanConn{conn, &lean.Client{Dial: l.DialContext, Codec: wire.Codec, MaxMessage: rpc.MaxRequestBytes, Buffers: mem.DefaultBufferPool()}}
+		d.conn = leanConn{conn, &lean.Client{Dial: l.DialContext, Codec: wire.Codec, MaxMessage: rpc.MaxRequestBytes}}
 	}
 	t.Cleanup(func() {
 		_ = conn.Close()

@@ -16,6 +16,8 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport"
+	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/wire"
 )
 
@@ -30,17 +32,21 @@ func BenchmarkRead(b *testing.B) {
 	batch, err := builder.Finish(record.None)
 	require.NoError(b, err)
 	for _, format := range []strandlinev1.ReadFormat{strandlinev1.ReadFormat_READ_FORMAT_BATCHES, strandlinev1.ReadFormat_READ_FORMAT_RECORDS} {
-		b.Run(fmt.Sprint(format), func(b *testing.B) { benchmarkRead(b, format, batch) })
+		for _, way := range []string{"gRPC", "lean"} {
+			b.Run(fmt.Sprintf("%v/%s", format, way), func(b *testing.B) { benchmarkRead(b, format, batch, way) })
+		}
 	}
 }
 
-func benchmarkRead(b *testing.B, format strandlinev1.ReadFormat, batch record.Batch) {
+func benchmarkRead(b *testing.B, format strandlinev1.ReadFormat, batch record.Batch, way string) {
 	n := newFakeNode()
 	s := rpc.New(rpc.Options{})
 	Register(s, n)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
-	go func() { _ = s.Serve(l) }()
+	sorted, others := transport.Split(l, lean.Magic)
+	go func() { _ = s.Serve(others) }()
+	go func() { _ = s.ServeStreams(sorted[0]) }()
 	defer s.Stop(context.Background())
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec)),
@@ -48,7 +54,7 @@ func benchmarkRead(b *testing.B, format strandlinev1.ReadFormat, batch record.Ba
 	require.NoError(b, err)
 	defer func() { _ = conn.Close() }()
 	request := &strandlinev1.ReadRequest{Log: "orders", Format: format}
-	stream, err := strandlinev1.NewLogServiceClient(conn).Read(context.Background(), request)
+	stream, err := strandlinev1.NewLogServiceClient(over(way, conn, l.Addr())).Read(context.Background(), request)
 	require.NoError(b, err)
 	<-n.reads
 

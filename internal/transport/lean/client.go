@@ -25,7 +25,6 @@ type Client struct {
 	Codec encoding.CodecV2
 	// MaxMessage bounds a message that is received, in bytes.
 	MaxMessage int
-	Buffers    mem.BufferPool
 
 	accepted atomic.Bool // by the server, once
 }
@@ -62,10 +61,9 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 
 func (c *Client) newStream(ctx context.Context, conn net.Conn) *clientStream {
 	s := &clientStream{ctx: ctx, conn: conn, codec: c.Codec}
-	s.reader.from, s.reader.pool, s.reader.max = conn, c.Buffers, c.MaxMessage
+	s.reader.from, s.reader.max, s.reader.large = conn, c.MaxMessage, []byte{}
 	s.writer.to = unwrap(conn)
 	s.pulse.reader, s.pulse.writer, s.pulse.patience = &s.reader, &s.writer, lostTime
-	s.pulse.awaited.Store(true)
 	s.pulse.lost = func() {
 		s.silent.Store(true)
 		_ = conn.Close()
@@ -105,13 +103,20 @@ func (s *clientStream) begin(method string, md metadata.MD) error {
 }
 
 func (s *clientStream) awaitAccepted() error {
-	k, _, err := s.reader.next()
+	k, _, err := s.next()
 	if err == nil && k != acceptedKind {
 		err = ErrNotSpoken
 	}
 	err = unfinished(err)
 	s.accepted = err == nil
 	return err
+}
+
+// next counts silence only while it waits: who does not receive hears nothing.
+func (s *clientStream) next() (kind, mem.BufferSlice, error) {
+	s.pulse.awaited.Store(true)
+	defer s.pulse.awaited.Store(false)
+	return s.reader.next()
 }
 
 // Context implements grpc.ClientStream.
@@ -156,14 +161,14 @@ func (s *clientStream) receive(m any) error {
 			return err
 		}
 	}
-	k, payload, err := s.reader.next()
+	k, payload, err := s.next()
 	if err != nil {
 		return unfinished(err) // without an end
 	}
 	defer payload.Free()
 	switch k {
 	case messageKind:
-		if err := s.codec.Unmarshal(payload, m); err != nil {
+		if err := s.decode(payload, m); err != nil {
 			return status.Errorf(codes.Internal, "decode: %v", err)
 		}
 		return nil
@@ -174,6 +179,17 @@ func (s *clientStream) receive(m any) error {
 		return io.EOF
 	}
 	return status.Errorf(codes.Internal, "a frame of kind %d within a stream", k)
+}
+
+// InPlace is a message that may refer to the bytes it was decoded from, until the next
+// RecvMsg of the stream.
+type InPlace interface{ DecodeInPlace(data []byte) error }
+
+func (s *clientStream) decode(payload mem.BufferSlice, m any) error {
+	if m, ok := m.(InPlace); ok && len(payload) == 1 {
+		return m.DecodeInPlace(payload[0].ReadOnlyData())
+	}
+	return s.codec.Unmarshal(payload, m)
 }
 
 // why turns an error of the connection into a status, or io.EOF after the end.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -37,6 +38,8 @@ const (
 	// these: a length alone makes nobody allocate.
 	leastPiece = 32 << 10
 	mostPiece  = 1 << 20
+	// keptPiece is what a client keeps for the next payload.
+	keptPiece = 4 << 20
 
 	maxCallBytes = 32 << 10
 	maxEndBytes  = 1 << 20
@@ -49,6 +52,9 @@ type frameReader struct {
 	from io.Reader
 	pool mem.BufferPool
 	max  int // of a message, in bytes
+	// large, if it is not nil, is where a payload that is longer than the buffer comes
+	// to lie in one piece, instead of in pieces of the pool. It is used again.
+	large []byte
 	// heard: something has come since the connection was last checked.
 	heard atomic.Bool
 
@@ -80,6 +86,9 @@ func (r *frameReader) next() (kind, mem.BufferSlice, error) {
 			payload := mem.SliceBuffer(r.buffer[r.begin : r.begin+length])
 			r.begin += length
 			return k, mem.BufferSlice{payload}, nil
+		case r.large != nil:
+			payload, err := r.inOnePiece(length)
+			return k, payload, unfinished(err)
 		default:
 			payload, err := r.pieces(length)
 			return k, payload, unfinished(err)
@@ -146,6 +155,30 @@ func (r *frameReader) pieces(length int) (payload mem.BufferSlice, err error) {
 		received += n
 	}
 	return payload, nil
+}
+
+// inOnePiece receives a payload that is longer than the buffer into large, which grows
+// as it fills.
+func (r *frameReader) inOnePiece(length int) (mem.BufferSlice, error) {
+	if cap(r.large) > keptPiece && length <= mostPiece {
+		r.large = []byte{}
+	}
+	r.large = r.large[:0]
+	for received := 0; received < length; {
+		size := min(length, max(cap(r.large), mostPiece, 2*received))
+		r.large = slices.Grow(r.large, size-received)[:size]
+		n := copy(r.large[received:], r.buffer[r.begin:r.end])
+		r.begin += n
+		for received += n; received < size; {
+			n, err := r.from.Read(r.large[received:])
+			received += n
+			r.hear(n)
+			if err != nil && received < size {
+				return nil, err
+			}
+		}
+	}
+	return mem.BufferSlice{mem.SliceBuffer(r.large)}, nil
 }
 
 // unfinished is the error of a connection that ends within a frame.

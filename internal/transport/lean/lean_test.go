@@ -75,7 +75,7 @@ func (s *service) dial(ctx context.Context) (net.Conn, error) {
 }
 
 func clientOf(dial func(context.Context) (net.Conn, error)) *Client {
-	return &Client{Dial: dial, Codec: codec, MaxMessage: maxMessage, Buffers: mem.DefaultBufferPool()}
+	return &Client{Dial: dial, Codec: codec, MaxMessage: maxMessage}
 }
 
 var streamDesc = &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
@@ -274,6 +274,19 @@ func TestASilentServerIsLost(t *testing.T) {
 	})
 }
 
+func TestAClientThatDoesNotReceiveMissesNoSignOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		go accepted(t, theirs)
+		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamDesc, streamMethod)
+		require.NoError(t, err)
+		time.Sleep(10 * lostTime)
+		go func() { _ = (&frameWriter{to: theirs}).write(endKind, nil) }()
+		require.Equal(t, io.EOF, stream.RecvMsg(new(wrapperspb.BytesValue)))
+	})
+}
+
 func TestAQuietStreamLastsWhileBothEndsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -337,6 +350,13 @@ func TestALengthAloneTakesNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*leastPiece))
+
+	r = &frameReader{from: strings.NewReader(header + "and little more"), large: []byte{}, max: maxMessage}
+	runtime.ReadMemStats(&before)
+	_, _, err = r.next()
+	runtime.ReadMemStats(&after)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(3*mostPiece))
 
 	r = &frameReader{from: strings.NewReader("\x01\x00\x00\x04\x02"), pool: mem.NopBufferPool{}, max: maxMessage}
 	_, _, err = r.next()

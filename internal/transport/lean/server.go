@@ -19,10 +19,11 @@ import (
 const (
 	// callTime is how long a connection may take to say what it is for.
 	callTime = 10 * time.Second
-	// drainTime is how long a client may take to notice the end of its stream, and
-	// stopTime to take what is being sent when the server stops.
-	drainTime = 5 * time.Second
-	stopTime  = 2 * time.Second
+	// drainTime is how long a client may take to notice the end of its stream;
+	// stopDrainTime, when the server stops; and stopTime, to take what is being sent then.
+	drainTime     = 5 * time.Second
+	stopDrainTime = 500 * time.Millisecond
+	stopTime      = 2 * time.Second
 )
 
 // Options of a Server. All are required.
@@ -146,12 +147,19 @@ func (s *Server) serve(conn net.Conn) {
 	release := context.AfterFunc(s.stopping, func() { _ = conn.SetWriteDeadline(time.Now().Add(stopTime)) })
 	defer release()
 	if m == nil {
-		stream.end(status.Errorf(codes.Unimplemented, "%q is not served as a stream of its own: use gRPC", stream.method))
+		s.end(stream, status.Errorf(codes.Unimplemented, "%q is not served as a stream of its own: use gRPC", stream.method))
 		return
 	}
 	stream.pulse.start()
 	info := &grpc.StreamServerInfo{FullMethod: stream.method, IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams}
-	stream.end(s.options.Intercept(m.service, stream, info, m.stream.Handler))
+	s.end(stream, s.options.Intercept(m.service, stream, info, m.stream.Handler))
+}
+
+func (s *Server) end(stream *serverStream, err error) {
+	_ = stream.conn.SetReadDeadline(time.Now().Add(drainTime))
+	hasten := context.AfterFunc(s.stopping, func() { _ = stream.conn.SetReadDeadline(time.Now().Add(stopDrainTime)) })
+	defer hasten()
+	stream.end(err)
 }
 
 // accept reads what a connection is for, which it has callTime to say. The method is

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
@@ -143,7 +142,6 @@ func (s *serverStream) watch() {
 // connection with bytes that were not read would take the end from it.
 func (s *serverStream) end(err error) {
 	s.cancel()
-	_ = s.conn.SetReadDeadline(time.Now().Add(drainTime))
 	if s.writer.write(endKind, encodeEnd(err)) != nil {
 		return
 	}

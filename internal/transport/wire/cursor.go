@@ -12,6 +12,8 @@ type cursor struct {
 	pieces mem.BufferSlice // after the current one
 	piece  []byte          // what is left of the current one
 	left   int             // bytes left in all, the current piece included
+	// inPlace: fields of bytes refer to the message, which is one piece.
+	inPlace bool
 }
 
 func newCursor(data mem.BufferSlice) *cursor {
@@ -70,11 +72,17 @@ func (c *cursor) length() (int, error) {
 	return int(n), nil
 }
 
-// bytes reads a bytes field into dst[:0], which grows if it must.
+// bytes reads a bytes field into dst[:0], which grows if it must, unless it can stay in
+// place.
 func (c *cursor) bytes(dst []byte) ([]byte, error) {
 	n, err := c.length()
 	if err != nil {
 		return nil, err
+	}
+	if c.inPlace {
+		field := c.piece[:n:n]
+		c.piece, c.left = c.piece[n:], c.left-n
+		return field, nil
 	}
 	if cap(dst) < n {
 		dst = make([]byte, n)

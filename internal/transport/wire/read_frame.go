@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -34,7 +35,7 @@ type ReadFrame struct {
 	// Batches are what was received, in one piece. RecvMsg copies them into the
 	// memory that Batches already has, if that is large enough: a reader that
 	// passes the same frame again allocates nothing, and what it took from the
-	// frame before is overwritten.
+	// frame before is overwritten. DecodeInPlace leaves them where they are.
 	Batches []byte
 }
 
@@ -140,6 +141,18 @@ func (m *ReadFrame) decode(c *cursor) error {
 		}
 	}
 	return nil
+}
+
+// DecodeInPlace decodes a frame that Codec has encoded, or the like. Batches then refer
+// to data.
+func (m *ReadFrame) DecodeInPlace(data []byte) error {
+	m.Batches = nil
+	err := m.decode(&cursor{piece: data, left: len(data), inPlace: true})
+	if errors.Is(err, errUnusual) {
+		m.Batches = nil // it may refer to data
+		return Codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, m)
+	}
+	return err
 }
 
 // maxDuration is the most that a google.protobuf.Duration takes, encoded the
