@@ -46,7 +46,7 @@ func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
 			cluster.JoinRequest{Name: name, Address: c.addresses[name], Nonce: "n"}, &answer)
 		requireReason(t, record.Precondition, err)
 		require.ErrorContains(t, err, "add-node "+name)
-		require.False(t, c.nodes[name].me.Load().member())
+		require.False(t, c.nodes[name].me.Load().Member())
 		c.stop(name)
 	}
 	state := c.nodes["a"].catalog.Load().shown.Load()
@@ -89,7 +89,7 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 		cluster.JoinRequest{Name: "y", Address: c.addresses["y"], Nonce: "n", Token: token}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "was used by another node")
-	require.False(t, c.nodes["y"].me.Load().member())
+	require.False(t, c.nodes["y"].me.Load().Member())
 	for _, lifetime := range []time.Duration{0, 31 * 24 * time.Hour} {
 		_, _, err = c.nodes["a"].CreateToken(t.Context(), anyone, lifetime, false)
 		requireReason(t, record.Invalid, err)

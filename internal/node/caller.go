@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 )
@@ -17,7 +18,7 @@ import (
 // caller asks other nodes, and this one.
 type caller struct {
 	logger  *slog.Logger
-	me      *atomic.Pointer[identity]
+	me      *atomic.Pointer[datadir.Identity]
 	mesh    *peer.Mesh
 	answers *answers
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
 
@@ -26,7 +27,7 @@ import (
 type catalog struct {
 	*changes
 	logger  *slog.Logger
-	created *replicaList
+	created *datadir.ReplicaList
 	tasks   *tasks
 	due     *bell
 
@@ -80,7 +81,7 @@ func (c *catalog) refresh(ctx context.Context) error {
 	// In this order: a node that takes what it shows for current makes replicas
 	// that are not in the list of those it created, and a list that was lost says
 	// nothing before it is settled.
-	if err := c.created.settle(c.shown.Load().NextReplica); err != nil {
+	if err := c.created.Settle(c.shown.Load().NextReplica); err != nil {
 		return err
 	}
 	c.current.Store(true)
@@ -205,7 +206,7 @@ const (
 	changePause = 50 * time.Millisecond
 )
 
-func newCatalog(ch *changes, created *replicaList, tasks *tasks, due *bell, host *hosted, seeds []cluster.Node) *catalog {
+func newCatalog(ch *changes, created *datadir.ReplicaList, tasks *tasks, due *bell, host *hosted, seeds []cluster.Node) *catalog {
 	c := &catalog{changes: ch, logger: ch.logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
 	c.catalog, c.turn = c, make(chan struct{}, 1)
 	c.hosting.Store(host)

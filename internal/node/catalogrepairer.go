@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/vfs"
@@ -26,12 +27,12 @@ type catalogRepairer struct {
 	options       *Options
 	disk          vfs.FS
 	logger        *slog.Logger
-	me            *atomic.Pointer[identity]
+	me            *atomic.Pointer[datadir.Identity]
 	catalog       *atomic.Pointer[catalog]
 	catalogRepair *atomic.Pointer[replicaRepair]
 	self          *self
 	caller        *caller
-	files         *files
+	files         *datadir.Files
 	opener        *opener
 	repairer      *repairer
 }
@@ -167,7 +168,7 @@ func (cr *catalogRepairer) from(h *hosted, damage error) *replicaRepair {
 // connected, is one for the catalog of this cluster.
 func (cr *catalogRepairer) allows(request []byte) bool {
 	var q entriesRequest
-	return json.Unmarshal(request, &q) == nil && q.Log == catalogID && cr.me.Load().member() && q.Cluster == cr.self.ClusterID()
+	return json.Unmarshal(request, &q) == nil && q.Log == catalogID && cr.me.Load().Member() && q.Cluster == cr.self.ClusterID()
 }
 
 // renewCatalog replaces this node's replica of the catalog. The steps are those
@@ -177,7 +178,7 @@ func (cr *catalogRepairer) allows(request []byte) bool {
 func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason error) error {
 	cr.logger.Error("the replica of the catalog has lost what it knew, and is replaced by a new one", "error", reason)
 	me := *cr.me.Load()
-	if err := cr.files.setAside(catalogID, me.CatalogReplica, reason.Error()); err != nil {
+	if err := cr.files.SetAside(catalogID, me.CatalogReplica, reason.Error()); err != nil {
 		return err
 	}
 	q := renewCatalogRequest{Cluster: me.ClusterID, NodeID: me.NodeID, Name: me.Name, Lost: me.CatalogReplica}
@@ -196,12 +197,12 @@ func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason e
 	}
 	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
 	// One that was given before may have been created here, and said something.
-	if !cr.files.hasLog(catalogID, me.CatalogReplica) && (a.Fresh || !cr.files.wasCreated(catalogID, me.CatalogReplica)) {
-		if err := cr.files.create(cr.files.owner(catalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
+	if !cr.files.HasLog(catalogID, me.CatalogReplica) && (a.Fresh || !cr.files.WasCreated(catalogID, me.CatalogReplica)) {
+		if err := cr.files.Create(cr.files.Owner(catalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
 			return err
 		}
 	}
-	if err := me.save(cr.disk, cr.options.DataDir); err != nil {
+	if err := me.Save(cr.disk, cr.options.DataDir); err != nil {
 		return err
 	}
 	cr.me.Store(&me)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/vfs"
 )
 
@@ -18,9 +19,9 @@ type cleaner struct {
 	options *Options
 	disk    vfs.FS
 	logger  *slog.Logger
-	me      *atomic.Pointer[identity]
+	me      *atomic.Pointer[datadir.Identity]
 	catalog *atomic.Pointer[catalog]
-	files   *files
+	files   *datadir.Files
 	opener  *opener
 	tasks   *tasks
 }
@@ -48,30 +49,30 @@ func (cl *cleaner) cleanUp(ctx context.Context) bool {
 // never put here later. The files of others may be made meanwhile.
 func (cl *cleaner) removeOrphans(state *cluster.State) error {
 	me := cl.me.Load()
-	known := map[string]bool{cl.files.replicaDir(catalogID, me.CatalogReplica): true}
+	known := map[string]bool{cl.files.ReplicaDir(catalogID, me.CatalogReplica): true}
 	for _, l := range state.Logs {
 		if r, here := l.On(me.NodeID); here {
-			known[cl.files.replicaDir(l.ID, r.ID)] = true
+			known[cl.files.ReplicaDir(l.ID, r.ID)] = true
 		}
 	}
-	logs, err := cl.disk.ListDirs(cl.files.logsDir())
+	logs, err := cl.disk.ListDirs(cl.files.LogsDir())
 	if err != nil {
 		return fmt.Errorf("list logs on disk: %w", err)
 	}
 	for _, log := range logs {
-		replicas, err := cl.disk.ListDirs(filepath.Join(cl.files.logsDir(), log))
+		replicas, err := cl.disk.ListDirs(filepath.Join(cl.files.LogsDir(), log))
 		if err != nil {
 			return fmt.Errorf("list replicas on disk: %w", err)
 		}
 		for _, replica := range replicas {
-			if known[filepath.Join(cl.files.logsDir(), log, replica)] {
+			if known[filepath.Join(cl.files.LogsDir(), log, replica)] {
 				continue
 			}
 			if err := cl.removeOrphan(state, log, replica); err != nil {
 				return err
 			}
 		}
-		if err := cl.files.removeEmpty(filepath.Join(cl.files.logsDir(), log)); err != nil {
+		if err := cl.files.RemoveEmpty(filepath.Join(cl.files.LogsDir(), log)); err != nil {
 			return fmt.Errorf("remove directory of log %s: %w", log, err)
 		}
 	}
@@ -92,13 +93,13 @@ func (cl *cleaner) removeOrphan(state *cluster.State, log, replica string) error
 	}
 	if at, node := state.PlaceOf(id); node != 0 && (at != logID || node != cl.me.Load().NodeID) {
 		reason := fmt.Sprintf("the catalog places replica %d elsewhere than in log %d on this node", id, logID)
-		if err := cl.files.setAside(logID, id, reason); err != nil {
+		if err := cl.files.SetAside(logID, id, reason); err != nil {
 			return err
 		}
-		return cl.disk.RemoveAll(cl.files.replicaDir(logID, id))
+		return cl.disk.RemoveAll(cl.files.ReplicaDir(logID, id))
 	}
 	cl.logger.Info("removing files of a replica that the catalog does not put here", "log", log, "replica", replica)
-	if err := cl.files.forget(logID, id); err != nil {
+	if err := cl.files.Forget(logID, id); err != nil {
 		return fmt.Errorf("remove files of log %s: %w", log, err)
 	}
 	return nil
@@ -108,7 +109,7 @@ func (cl *cleaner) removeOrphan(state *cluster.State, log, replica string) error
 // files: a crash came between the removals of the two. One of the catalog stays, as
 // an old node.json may name its replica.
 func (cl *cleaner) removeOrphanedWatermarks(state *cluster.State, known map[string]bool) error {
-	files, err := cl.disk.List(watermarksDir(cl.options.DataDir))
+	files, err := cl.disk.List(datadir.WatermarksDir(cl.options.DataDir))
 	if err != nil {
 		return fmt.Errorf("list watermarks: %w", err)
 	}
@@ -117,10 +118,10 @@ func (cl *cleaner) removeOrphanedWatermarks(state *cluster.State, known map[stri
 		if _, err := fmt.Sscanf(file.Name, "%d-%d", &log, &replica); err != nil || log == catalogID || replica >= state.NextReplica {
 			continue
 		}
-		if known[cl.files.replicaDir(log, replica)] || cl.files.hasLog(log, replica) {
+		if known[cl.files.ReplicaDir(log, replica)] || cl.files.HasLog(log, replica) {
 			continue
 		}
-		if err := cl.files.removeWatermark(log, replica); err != nil {
+		if err := cl.files.RemoveWatermark(log, replica); err != nil {
 			return fmt.Errorf("remove the watermark of a replica that is gone: %w", err)
 		}
 	}

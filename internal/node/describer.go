@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 )
@@ -12,7 +13,7 @@ import (
 // describer says what this node knows of a log.
 type describer struct {
 	options *Options
-	me      *atomic.Pointer[identity]
+	me      *atomic.Pointer[datadir.Identity]
 	catalog *atomic.Pointer[catalog]
 	logs    *hostedLogs
 	self    *self

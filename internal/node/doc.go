@@ -8,8 +8,8 @@
 //
 //   - verbs: appends, reads, sessions, describer, logAdmin, topics, statuses,
 //     transfers, members, former, series. finder finds the log that a verb is for.
-//   - what is hosted: hostedLogs, opener (opens and closes replicas), starter, files,
-//     cleaner. A hosted log is a replica with what the node keeps beside it.
+//   - what is hosted: hostedLogs, opener (opens and closes replicas), starter, cleaner,
+//     and package datadir for the files. A hosted log is a replica with what the node keeps beside it.
 //   - the catalog: catalog folds it, changes makes changes, follower waits for those
 //     of others.
 //   - what is due: controller (on the catalog's leader), leaderSpread, reshaper (on a

@@ -7,15 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/segment/store"
-	"strandline.dev/internal/transport/peer"
 	"strandline.dev/internal/vfs"
 )
 
@@ -178,7 +177,7 @@ func (e *exchanged) damaged(node, log string) bool {
 func (e *exchanged) verified(dir string) string {
 	e.t.Helper()
 	log, replica := filepath.Base(filepath.Dir(dir)), filepath.Base(dir)
-	o := store.Options{Watermark: filepath.Join(watermarksDir(e.dirs["c"]), log+"-"+replica)}
+	o := store.Options{Watermark: filepath.Join(datadir.WatermarksDir(e.dirs["c"]), log+"-"+replica)}
 	_, err := fmt.Sscan(log, &o.Owner.Log)
 	require.NoError(e.t, err)
 	_, err = fmt.Sscan(replica, &o.Owner.Replica)
@@ -252,7 +251,7 @@ func TestWhatIsExchangedIsNeverServedAndIsRepaired(t *testing.T) {
 			"before what was known to be durable", "before what was known to be durable"},
 		{"an older copy of the directory of all logs", func(string, string) { e.back(filepath.Join(e.dirs["c"], "logs")) },
 			"before what was known to be durable", "before what was known to be durable"},
-		{"older copies of the watermarks", func(string, string) { e.back(watermarksDir(e.dirs["c"])) }, "", ""},
+		{"older copies of the watermarks", func(string, string) { e.back(datadir.WatermarksDir(e.dirs["c"])) }, "", ""},
 		{"an older copy of node.json", func(string, string) { e.back(filepath.Join(e.dirs["c"], "node.json")) }, "", ""},
 		{"an older copy of replicas.json", func(string, string) { e.back(filepath.Join(e.dirs["c"], "replicas.json")) }, "", ""},
 		{"replicas.json of another node", func(string, string) {
@@ -286,7 +285,7 @@ func TestWhatIsExchangedIsNeverServedAndIsRepaired(t *testing.T) {
 
 // watermark is that of the replica in dir.
 func (e *exchanged) watermark(dir string) string {
-	return filepath.Join(watermarksDir(e.dirs["c"]), filepath.Base(filepath.Dir(dir))+"-"+filepath.Base(dir))
+	return filepath.Join(datadir.WatermarksDir(e.dirs["c"]), filepath.Base(filepath.Dir(dir))+"-"+filepath.Base(dir))
 }
 
 // A node whose data are another node's does not begin.
@@ -378,64 +377,6 @@ func TestANodeThatHasLostItsLifeHearsOfItFromOthers(t *testing.T) {
 	}
 }
 
-func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
-	disk := vfs.OS()
-	dir := t.TempDir()
-	run := func() *incarnations {
-		l, err := loadIncarnations(disk, dir)
-		require.NoError(t, err)
-		require.NoError(t, l.begin())
-		return l
-	}
-	other, err := loadIncarnations(disk, t.TempDir())
-	require.NoError(t, err)
-	require.NoError(t, other.begin())
-	meet := func(l *incarnations) (older bool, forgotten uint64) {
-		own, _ := l.greeting()
-		_, known := other.greeting()
-		_, forgotten = l.meet(2, peer.Incarnation{Number: 1, Run: 7}, known[1])
-		older, _ = other.meet(1, own, peer.Incarnation{})
-		return older, forgotten
-	}
-	requireWhole := func(l *incarnations) {
-		older, forgotten := meet(l)
-		require.False(t, older)
-		require.Zero(t, forgotten)
-	}
-	first := run()
-	requireWhole(first)
-	requireWhole(first)
-	second := run()
-	requireWhole(second)
-	kept, err := os.ReadFile(second.path)
-	require.NoError(t, err)
-	second.wrote.Store(true)
-	require.NoError(t, second.advance())
-	own, _ := second.greeting()
-	other.heard(1, own)
-	requireWhole(second)
-
-	require.NoError(t, os.WriteFile(second.path, kept, 0o644)) // of the same run, a while ago
-	third := run()
-	older, forgotten := meet(third)
-	require.True(t, older)
-	require.Equal(t, own.Number, forgotten)
-	require.NoError(t, third.raise(forgotten))
-	requireWhole(third)
-	requireWhole(run())
-
-	full, err := loadIncarnations(fullFS{disk}, dir)
-	require.NoError(t, err)
-	require.ErrorIs(t, full.begin(), syscall.ENOSPC)
-	requireWhole(full)
-	requireWhole(run())
-}
-
-// fullFS has no room for another file.
-type fullFS struct{ vfs.FS }
-
-func (fullFS) Create(string) (vfs.File, error) { return nil, syscall.ENOSPC }
-
 func TestAWatermarkGoesWithItsReplica(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
@@ -443,7 +384,7 @@ func TestAWatermarkGoesWithItsReplica(t *testing.T) {
 	create(t, n, "gone", Config{})
 	watermark := func(log string) string {
 		h := n.logs.named(log)
-		return WatermarkPath(dir, h.id, h.replicaID)
+		return datadir.WatermarkPath(dir, h.id, h.replicaID)
 	}
 	kept, gone := watermark("kept"), watermark("gone")
 	require.FileExists(t, gone)

@@ -3,12 +3,13 @@ package node
 import (
 	"sync/atomic"
 
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
 
 // finder finds the log that a verb is for, or refuses.
 type finder struct {
-	me      *atomic.Pointer[identity]
+	me      *atomic.Pointer[datadir.Identity]
 	catalog *atomic.Pointer[catalog]
 	logs    *hostedLogs
 	self    *self

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 )
@@ -19,7 +20,7 @@ import (
 type former struct {
 	logger  *slog.Logger
 	options *Options
-	me      *atomic.Pointer[identity]
+	me      *atomic.Pointer[datadir.Identity]
 	catalog *atomic.Pointer[catalog]
 	self    *self
 	peers   *peers
@@ -53,7 +54,7 @@ const formTime = 15 * time.Second
 // cluster at the end. Only the peer with the lowest name forms it, see
 // cluster.FormerOf; the others pass the call on.
 func (f *former) InitCluster(ctx context.Context, _ Caller) (Formation, error) {
-	if me := f.me.Load(); me.member() {
+	if me := f.me.Load(); me.Member() {
 		return Formation{ClusterID: me.ClusterID, Existed: true}, nil
 	}
 	me := f.self.candidate()
@@ -111,7 +112,7 @@ func (f *former) form(ctx context.Context) (Formation, error) {
 		return Formation{}, record.Refuse(record.Busy, "this node is forming the cluster: ask again")
 	}
 	defer func() { <-f.forming }()
-	existed := f.me.Load().member()
+	existed := f.me.Load().Member()
 	if !existed {
 		if err := f.askPeers(ctx); err != nil {
 			return Formation{}, err
@@ -129,7 +130,7 @@ func (f *former) form(ctx context.Context) (Formation, error) {
 // formHere makes this node the first of a new cluster.
 func (f *former) formHere() error {
 	f.opener.changing.Lock()
-	if f.opener.closed || f.me.Load().member() {
+	if f.opener.closed || f.me.Load().Member() {
 		f.opener.changing.Unlock()
 		return record.Refuse(record.Busy, "this node has joined a cluster meanwhile, or is shutting down")
 	}
@@ -164,8 +165,8 @@ func (f *former) askPeers(ctx context.Context) error {
 
 // formAlone makes a new data directory the first node of a new cluster.
 func (f *former) formAlone() error {
-	id := identity{
-		Format: formatVersion, ClusterID: rand.Text(), NodeID: 1, Name: f.options.Name,
+	id := datadir.Identity{
+		Format: datadir.FormatVersion, ClusterID: rand.Text(), NodeID: 1, Name: f.options.Name,
 		CatalogReplica: 1, CatalogVoters: []uint64{1},
 	}
 	return f.joiner.settleDown(id)

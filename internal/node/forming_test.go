@@ -16,7 +16,7 @@ func TestANodeThatAsksToBeTakenInFormsNoCluster(t *testing.T) {
 	_, err := c.nodes["x"].InitCluster(t.Context(), anyone)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "without --peers")
-	require.False(t, c.nodes["x"].me.Load().member())
+	require.False(t, c.nodes["x"].me.Load().Member())
 }
 
 func TestACallToFormIsPassedOnToTheOneThatForms(t *testing.T) {

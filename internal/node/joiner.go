@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/vfs"
@@ -30,8 +31,8 @@ type joiner struct {
 	options *Options
 	disk    vfs.FS
 	logger  *slog.Logger
-	me      *atomic.Pointer[identity]
-	files   *files
+	me      *atomic.Pointer[datadir.Identity]
+	files   *datadir.Files
 	caller  *caller
 	opener  *opener
 	begin   func() error
@@ -55,14 +56,14 @@ type invitation struct {
 
 // settleDown makes what a member begins with. node.json comes last: a crash
 // before it leaves a node that is no member, and an empty catalog.
-func (j *joiner) settleDown(id identity) error {
+func (j *joiner) settleDown(id datadir.Identity) error {
 	if err := j.refuseLeftovers(); err != nil {
 		return err
 	}
-	if err := j.files.create(segment.Owner{Cluster: id.ClusterID, Log: catalogID, Replica: id.CatalogReplica}, id.CatalogVoters); err != nil {
+	if err := j.files.Create(segment.Owner{Cluster: id.ClusterID, Log: catalogID, Replica: id.CatalogReplica}, id.CatalogVoters); err != nil {
 		return fmt.Errorf("create catalog: %w", err)
 	}
-	if err := id.save(j.disk, j.options.DataDir); err != nil {
+	if err := id.Save(j.disk, j.options.DataDir); err != nil {
 		return err
 	}
 	j.me.Store(&id)
@@ -77,7 +78,7 @@ func (j *joiner) settleDown(id identity) error {
 // refuseLeftovers keeps a data directory that has lost its node.json from being
 // taken for a new one.
 func (j *joiner) refuseLeftovers() error {
-	logs, err := j.disk.ListDirs(j.files.logsDir())
+	logs, err := j.disk.ListDirs(j.files.LogsDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -103,7 +104,7 @@ func (j *joiner) nonce() (string, error) {
 		return "", fmt.Errorf("read nonce: %w", err)
 	}
 	nonce := rand.Text()
-	return nonce, saveJSON(j.disk, path, nonce)
+	return nonce, datadir.SaveJSON(j.disk, path, nonce)
 }
 
 // seek asks to be taken in until this node is a member.
@@ -111,7 +112,7 @@ func (j *joiner) run(ctx context.Context) {
 	logged := ""
 	for ctx.Err() == nil {
 		reason := j.seekOnce(ctx)
-		if j.me.Load().member() {
+		if j.me.Load().Member() {
 			j.beginLate(ctx)
 			return
 		}
@@ -159,12 +160,12 @@ func (j *joiner) seekOnce(ctx context.Context) (reason string) {
 			}
 			continue
 		}
-		id := identity{
-			Format: formatVersion, ClusterID: a.ClusterID, NodeID: a.NodeID, Name: j.options.Name,
+		id := datadir.Identity{
+			Format: datadir.FormatVersion, ClusterID: a.ClusterID, NodeID: a.NodeID, Name: j.options.Name,
 			CatalogReplica: a.CatalogReplica, CatalogVoters: a.CatalogVoters, Seeds: a.Nodes,
 		}
 		j.opener.changing.Lock()
-		formed := j.me.Load().member()
+		formed := j.me.Load().Member()
 		if !formed && !j.opener.closed {
 			err = j.settleDown(id)
 		}
@@ -193,7 +194,7 @@ func (j *joiner) seekAt() []string {
 
 func (j *joiner) invited(q invitation) error {
 	switch {
-	case j.me.Load().member():
+	case j.me.Load().Member():
 		return record.Refuse(record.Precondition, "node %q belongs to cluster %s already", j.options.Name, j.me.Load().ClusterID)
 	case q.Name != j.options.Name:
 		return record.Refuse(record.Precondition, "the node at that address is called %q", j.options.Name)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 )
@@ -18,7 +19,7 @@ import (
 // members decides, for operators and for nodes that ask, who is in the cluster.
 type members struct {
 	options *Options
-	me      *atomic.Pointer[identity]
+	me      *atomic.Pointer[datadir.Identity]
 	catalog *atomic.Pointer[catalog]
 	self    *self
 	peers   *peers

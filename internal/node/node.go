@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/transport/peer"
 	"strandline.dev/internal/vfs"
 )
@@ -40,16 +41,16 @@ type Node struct {
 	logger       *slog.Logger
 	metrics      *metrics
 	memory       *budget.Memory
-	me           *atomic.Pointer[identity]
+	me           *atomic.Pointer[datadir.Identity]
 	catalog      *atomic.Pointer[catalog] // nil until the node is a member
 	logs         *hostedLogs
-	created      *replicaList
-	incarnations *incarnations
+	created      *datadir.ReplicaList
+	incarnations *datadir.Incarnations
 	mesh         *peer.Mesh
 	tasks        *tasks
 	slow         *slowWork
 
-	files           *files
+	files           *datadir.Files
 	router          *router
 	opener          *opener
 	repairer        *repairer
@@ -86,7 +87,7 @@ type Node struct {
 // them. A directory that another process has open is refused.
 func Open(o Options) (*Node, error) {
 	o = o.withDefaults()
-	if err := o.Disk.MkdirAll(watermarksDir(o.DataDir)); err != nil {
+	if err := o.Disk.MkdirAll(datadir.WatermarksDir(o.DataDir)); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
 	lock, err := o.Disk.Lock(filepath.Join(o.DataDir, "lock"))
@@ -106,29 +107,29 @@ func Open(o Options) (*Node, error) {
 
 // load reads the node's own files.
 func load(o Options, lock io.Closer) (*Node, error) {
-	id, err := loadIdentity(o.Disk, o.DataDir)
+	id, err := datadir.LoadIdentity(o.Disk, o.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	created, err := loadReplicaList(o.Disk, o.DataDir, id.member())
+	created, err := datadir.LoadReplicaList(o.Disk, o.DataDir, id.Member())
 	if err != nil {
 		return nil, err
 	}
-	incarnations, err := loadIncarnations(o.Disk, o.DataDir)
+	incarnations, err := datadir.LoadIncarnations(o.Disk, o.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	if incarnations.damaged != nil {
-		o.Logger.Error("how far this node has come is not known; it asks the others", "error", incarnations.damaged)
+	if incarnations.Damaged != nil {
+		o.Logger.Error("how far this node has come is not known; it asks the others", "error", incarnations.Damaged)
 	}
-	if created.damaged != nil {
-		o.Logger.Error("the list of replicas that were created here is damaged: those that have no files are replaced", "error", created.damaged)
+	if created.Damaged != nil {
+		o.Logger.Error("the list of replicas that were created here is damaged: those that have no files are replaced", "error", created.Damaged)
 	}
-	if id.member() && o.Name != DefaultName && o.Name != id.Name {
+	if id.Member() && o.Name != DefaultName && o.Name != id.Name {
 		return nil, fmt.Errorf("%s belongs to node %q, not %q: a node keeps its name", o.DataDir, id.Name, o.Name)
 	}
 	n := newNode(o, lock, created, incarnations)
-	if id.member() {
+	if id.Member() {
 		n.me.Store(&id)
 	}
 	n.mesh.Identify("", peer.Node{Name: n.self.Name()})
@@ -140,7 +141,7 @@ func (n *Node) start() error {
 	n.tasks.run(n.clock.run)
 	n.tasks.run(n.retention.run)
 	switch {
-	case n.me.Load().member():
+	case n.me.Load().Member():
 	case n.options.FormAlone:
 		if err := n.former.formAlone(); err != nil {
 			return err
@@ -177,7 +178,7 @@ func (n *Node) begin() (err error) {
 		}
 	}
 	host := c.host()
-	if err := n.incarnations.begin(); err != nil {
+	if err := n.incarnations.Begin(); err != nil {
 		n.logger.Warn("the start of this node could not be noted", "error", err)
 	}
 	n.mesh.Identify(me.ClusterID, n.self.peerNode())

@@ -396,17 +396,15 @@ func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	c := n.catalog.Load()
+	require.NoError(t, n.created.Lose())
 	disk.broken.Store(true)
-	n.created.mu.Lock()
-	n.created.Below = unsettled
-	n.created.mu.Unlock()
 	c.current.Store(false)
 	require.ErrorIs(t, c.refresh(t.Context()), errBroken)
 	require.False(t, c.current.Load(), "a node must not take for current what its list of replicas does not know")
 	disk.broken.Store(false)
 	require.NoError(t, c.refresh(t.Context()))
 	require.True(t, c.current.Load())
-	require.False(t, n.created.has(1000))
+	require.False(t, n.created.Has(1000))
 }
 
 // listDisk does not write replicas.json while it is broken.

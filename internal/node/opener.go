@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
 
@@ -20,10 +21,10 @@ import (
 type opener struct {
 	logger   *slog.Logger
 	metrics  *metrics
-	me       *atomic.Pointer[identity]
+	me       *atomic.Pointer[datadir.Identity]
 	catalog  *atomic.Pointer[catalog]
 	logs     *hostedLogs
-	files    *files
+	files    *datadir.Files
 	peers    *peers
 	space    *space
 	starter  *starter
@@ -112,7 +113,7 @@ func (op *opener) rehost() {
 	}
 	state, me := c.shown.Load(), op.me.Load().NodeID
 	// One whose files are here although the list does not have it is found by the starter.
-	created := func(_, replica uint64) bool { return op.files.created.has(replica) }
+	created := func(_, replica uint64) bool { return op.files.Created.Has(replica) }
 	op.peers.connect(state)
 	for _, due := range cluster.HostingDue(state, me, op.hostedReplicas(), created, c.current.Load()) {
 		if due.Step == cluster.Drop {
@@ -198,7 +199,7 @@ func (op *opener) unhost(h *hosted) {
 		if err := h.close(now); err != nil {
 			op.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
 		}
-		op.leftFiles(h, errors.Join(op.files.forget(h.id, h.replicaID), op.files.removeEmpty(op.files.logDir(h.id))))
+		op.leftFiles(h, errors.Join(op.files.Forget(h.id, h.replicaID), op.files.RemoveEmpty(op.files.LogDir(h.id))))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -20,14 +21,14 @@ import (
 type peers struct {
 	options      *Options
 	logger       *slog.Logger
-	me           *atomic.Pointer[identity]
+	me           *atomic.Pointer[datadir.Identity]
 	catalog      *atomic.Pointer[catalog]
 	self         *self
 	mesh         *peer.Mesh
 	caller       *caller
 	space        *space
 	rejoin       *rejoin
-	incarnations *incarnations
+	incarnations *datadir.Incarnations
 	status       peerStatus
 	unknown      unknownPeers
 	connected    []peer.Node // as the mesh knows them; opener.changing guards it
@@ -42,7 +43,7 @@ func (p *peers) gossip() {
 	if c == nil {
 		return
 	}
-	life, _ := p.incarnations.greeting()
+	life, _ := p.incarnations.Greeting()
 	message, err := json.Marshal(news{Room: p.space.own(), Incarnation: life})
 	if err != nil {
 		return
@@ -61,7 +62,7 @@ func (p *peers) hear(from uint64, message []byte) {
 	var what news
 	if json.Unmarshal(message, &what) == nil {
 		p.status.heard(from, what)
-		p.incarnations.heard(from, what.Incarnation)
+		p.incarnations.Heard(from, what.Incarnation)
 	}
 }
 
@@ -85,7 +86,7 @@ func (p *peers) ServePeers(l net.Listener) error {
 // admit judges a node that wants to talk to this one.
 func (p *peers) admit(hello peer.Hello) error {
 	me := p.me.Load()
-	if hello.Node.ID == 0 || !me.member() {
+	if hello.Node.ID == 0 || !me.Member() {
 		return nil // it can ask, and will hear
 	}
 	c := p.catalog.Load()

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/transport/peer"
 )
 
@@ -13,7 +14,7 @@ func TestARefusalIsToldOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
 	said := &lines{}
 	n := newNode(Options{Logger: said.logger()}, nil, nil, nil)
 	a, b := peer.Node{ID: 1, Name: "a"}, peer.Node{ID: 2, Name: "b"}
-	n.me.Store(&identity{NodeID: 3, Seeds: []cluster.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}})
+	n.me.Store(&datadir.Identity{NodeID: 3, Seeds: []cluster.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}})
 	n.catalog.Store(n.opener.newCatalog(nil))
 	for range 3 {
 		n.peers.refusedBy(a, "node 3 was removed")

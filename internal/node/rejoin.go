@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/transport/peer"
 )
@@ -16,13 +17,13 @@ import (
 // one or another, until its replicas are replaced.
 type rejoin struct {
 	logger       *slog.Logger
-	me           *atomic.Pointer[identity]
+	me           *atomic.Pointer[datadir.Identity]
 	catalog      *atomic.Pointer[catalog]
 	logs         *hostedLogs
 	self         *self
-	files        *files
-	created      *replicaList
-	incarnations *incarnations
+	files        *datadir.Files
+	created      *datadir.ReplicaList
+	incarnations *datadir.Incarnations
 	opener       *opener
 	repairer     *repairer
 	begun        *atomic.Bool
@@ -38,7 +39,7 @@ func (j *rejoin) run(ctx context.Context) {
 		if len(j.catalog.Load().shown.Load().Nodes) < 2 {
 			continue
 		}
-		if err := j.incarnations.advance(); err != nil {
+		if err := j.incarnations.Advance(); err != nil {
 			j.logger.Warn("could not note how far this node has come", "error", err)
 		}
 	}
@@ -47,9 +48,9 @@ func (j *rejoin) run(ctx context.Context) {
 // judgeLife refuses a node that comes back with an older copy of its data, and
 // connections at all while this node is one.
 func (j *rejoin) judge(hello peer.Hello) error {
-	older, forgotten := j.incarnations.meet(hello.Node.ID, hello.Incarnation, hello.Known[j.me.Load().NodeID])
+	older, forgotten := j.incarnations.Meet(hello.Node.ID, hello.Incarnation, hello.Known[j.me.Load().NodeID])
 	if forgotten > 0 {
-		if !j.incarnations.replacing.Swap(true) {
+		if !j.incarnations.Replacing.Swap(true) {
 			j.tasks.run(func(ctx context.Context) { j.replaceAll(ctx, hello.Node.Name, forgotten) })
 		}
 		return fmt.Errorf("node %q has come back with an older copy of its data, and replaces its replicas", j.self.Name())
@@ -65,9 +66,9 @@ func (j *rejoin) judge(hello peer.Hello) error {
 // of what was created here is older as well. Until all of that is durable, nobody
 // takes a message of this node.
 func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
-	defer j.incarnations.replacing.Store(false)
-	if j.incarnations.lost() {
-		if err := j.incarnations.raise(number); err != nil {
+	defer j.incarnations.Replacing.Store(false)
+	if j.incarnations.Lost() {
+		if err := j.incarnations.Raise(number); err != nil {
 			j.logger.Error("lives.json was lost and cannot be written", "error", err)
 			pause(ctx, renewAgain)
 		}
@@ -83,7 +84,7 @@ func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
 		pause(ctx, renewAgain)
 		return
 	}
-	if err := j.incarnations.raise(number); err != nil {
+	if err := j.incarnations.Raise(number); err != nil {
 		j.logger.Error("lives.json cannot be written", "error", err)
 		pause(ctx, renewAgain)
 		return
@@ -100,13 +101,13 @@ func (j *rejoin) forgetAll(cause error) error {
 	j.opener.changing.Lock()
 	defer j.opener.changing.Unlock()
 	me := j.me.Load()
-	err := j.files.markLost(catalogID, me.CatalogReplica, cause.Error())
+	err := j.files.MarkLost(catalogID, me.CatalogReplica, cause.Error())
 	for _, l := range j.catalog.Load().shown.Load().Logs {
 		r, here := l.On(me.NodeID)
-		if here && len(l.Replicas)+len(l.Leaving) > 1 && j.files.hasLog(l.ID, r.ID) {
-			err = errors.Join(err, j.files.markLost(l.ID, r.ID, cause.Error()))
+		if here && len(l.Replicas)+len(l.Leaving) > 1 && j.files.HasLog(l.ID, r.ID) {
+			err = errors.Join(err, j.files.MarkLost(l.ID, r.ID, cause.Error()))
 		}
 	}
 	j.catalog.Load().current.Store(false) // the list is settled with the next state that is
-	return errors.Join(err, j.created.lose())
+	return errors.Join(err, j.created.Lose())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
@@ -25,7 +26,7 @@ func (c *testCluster) replicaOf(name, log string) (id uint64, dir string) {
 	n := c.nodes[name]
 	c.eventually(log+" is hosted on "+name, func() bool { return n.logs.named(log) != nil })
 	h := n.logs.named(log)
-	return h.replicaID, n.files.replicaDir(h.id, h.replicaID)
+	return h.replicaID, n.files.ReplicaDir(h.id, h.replicaID)
 }
 
 // renewed waits until a node has another replica of a log than before, and all
@@ -84,7 +85,7 @@ func TestAReplicaWhoseFilesAreGoneComesBackUnderANewId(t *testing.T) {
 	c.start("c", nil)
 	c.renewed("c", "orders", before)
 	c.sameOn("orders", numbered(0, 10))
-	require.False(t, c.nodes["c"].created.has(before), "the list of replicas does not grow for ever")
+	require.False(t, c.nodes["c"].created.Has(before), "the list of replicas does not grow for ever")
 }
 
 func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
@@ -94,17 +95,17 @@ func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
 		then func(n *Node, log, id uint64)
 	}{
 		{"after it was marked", func(n *Node, log, id uint64) {
-			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.files.replicaDir(log, id), lostMark), []byte("a test")))
+			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.files.ReplicaDir(log, id), datadir.LostMark), []byte("a test")))
 		}},
 		{"after some of its files were moved", func(n *Node, log, id uint64) {
-			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.files.replicaDir(log, id), lostMark), []byte("a test")))
-			require.NoError(t, n.disk.MkdirAll(n.files.asideDir(log, id)))
-			files, err := n.disk.List(n.files.replicaDir(log, id))
+			require.NoError(t, vfs.WriteFileDurably(n.disk, filepath.Join(n.files.ReplicaDir(log, id), datadir.LostMark), []byte("a test")))
+			require.NoError(t, n.disk.MkdirAll(n.files.AsideDir(log, id)))
+			files, err := n.disk.List(n.files.ReplicaDir(log, id))
 			require.NoError(t, err)
 			name := files[0].Name
-			require.NoError(t, n.disk.Rename(filepath.Join(n.files.replicaDir(log, id), name), filepath.Join(n.files.asideDir(log, id), name)))
+			require.NoError(t, n.disk.Rename(filepath.Join(n.files.ReplicaDir(log, id), name), filepath.Join(n.files.AsideDir(log, id), name)))
 		}},
-		{"after all were moved", func(n *Node, log, id uint64) { require.NoError(t, n.files.setAside(log, id, "a test")) }},
+		{"after all were moved", func(n *Node, log, id uint64) { require.NoError(t, n.files.SetAside(log, id, "a test")) }},
 	}
 	for _, step := range steps {
 		n := c.nodes["c"]
@@ -116,7 +117,7 @@ func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
 		step.then(n, log, before)
 		c.start("c", nil)
 		c.renewed("c", "orders", before)
-		kept, err := n.disk.List(n.files.asideDir(log, before))
+		kept, err := n.disk.List(n.files.AsideDir(log, before))
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, len(kept), len(files), "the files are kept: %s", step.name)
 	}
@@ -132,10 +133,10 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 		c.stop(name)
 	}
 	require.NoError(t, os.RemoveAll(dir))
-	require.NoError(t, os.RemoveAll(watermarksDir(c.dirs["c"])))
-	made, err := loadReplicaList(vfs.OS(), c.dirs["c"], true)
+	require.NoError(t, os.RemoveAll(datadir.WatermarksDir(c.dirs["c"])))
+	made, err := datadir.LoadReplicaList(vfs.OS(), c.dirs["c"], true)
 	require.NoError(t, err)
-	require.NoError(t, made.remove(id))
+	require.NoError(t, made.Remove(id))
 	c.start("c", nil)
 	n := c.nodes["c"]
 	c.eventually("the catalog that is stored here has been read", func() bool {
@@ -144,7 +145,7 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 	})
 	n.opener.rehost()
 	require.Nil(t, n.logs.named("orders"), "nobody has said yet that this is the newest state")
-	require.False(t, n.created.has(id))
+	require.False(t, n.created.Has(id))
 	for _, name := range []string{"a", "b"} {
 		c.start(name, nil)
 	}
@@ -228,7 +229,7 @@ func TestALogAloneIsNotRenewed(t *testing.T) {
 	create(t, n, "orders", Config{})
 	mustAppend(t, n, "orders", "one")
 	h := n.logs.named("orders")
-	files := n.files.replicaDir(h.id, h.replicaID)
+	files := n.files.ReplicaDir(h.id, h.replicaID)
 	require.NoError(t, n.Close(t.Context()))
 	require.NoError(t, os.RemoveAll(files))
 	n = open(t, dir)
@@ -379,7 +380,7 @@ func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
 		n = open(t, dir)
 		require.Equal(t, []string{"0:one"}, read(t, n, "orders", everything))
 		h := n.logs.named("orders")
-		require.True(t, n.created.has(h.replicaID))
+		require.True(t, n.created.Has(h.replicaID))
 		require.NoError(t, n.Close(t.Context()))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
 
@@ -33,11 +34,11 @@ import (
 // renewer replaces the replicas that this node has lost.
 type renewer struct {
 	logger   *slog.Logger
-	me       *atomic.Pointer[identity]
+	me       *atomic.Pointer[datadir.Identity]
 	catalog  *atomic.Pointer[catalog]
 	logs     *hostedLogs
-	files    *files
-	created  *replicaList
+	files    *datadir.Files
+	created  *datadir.ReplicaList
 	peers    *peers
 	caller   *caller
 	opener   *opener
@@ -80,7 +81,7 @@ func (rn *renewer) keptHere(q keptRequest) ([]cluster.Kept, error) {
 func (rn *renewer) kept(q keptReplica) cluster.Kept {
 	h := rn.logs.byID(q.Log)
 	if h == nil || h.replicaID != q.Replica {
-		return cluster.Kept{Made: rn.created.has(q.Replica)}
+		return cluster.Kept{Made: rn.created.Has(q.Replica)}
 	}
 	if h.ended() != nil {
 		return cluster.Kept{} // it never votes again, and is as good as none
@@ -213,7 +214,7 @@ func (rn *renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck 
 	})
 	for _, id := range gone {
 		if err == nil {
-			err = rn.created.remove(id)
+			err = rn.created.Remove(id)
 		}
 	}
 	return waiting, err
@@ -234,7 +235,7 @@ func (rn *renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 		case !here:
 		case l.Config.InMemory():
 			// It was here before this process began.
-			if !hosted && rn.created.has(r.ID) {
+			if !hosted && rn.created.Has(r.ID) {
 				lost[r.ID] = true
 			}
 		case !hosted || !h.forgot:
@@ -263,5 +264,5 @@ func (rn *renewer) putAside(h *hosted) error {
 	if gone {
 		return errors.New("the log has left this node")
 	}
-	return rn.files.setAside(h.id, h.replicaID, h.problem().Detail)
+	return rn.files.SetAside(h.id, h.replicaID, h.problem().Detail)
 }

@@ -197,8 +197,8 @@ func (m *replicaRepair) open(ctx context.Context) error {
 // openFiles opens the files of a replica that does not run. Where the damaged
 // segment is known, the others are not read.
 func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error) {
-	dir := m.repairer.files.replicaDir(m.host.id, m.host.replicaID)
-	o := m.repairer.files.segmentOptions(m.repairer.files.owner(m.host.id, m.host.replicaID), m.repairer.logger.With("log", m.host.name))
+	dir := m.repairer.files.ReplicaDir(m.host.id, m.host.replicaID)
+	o := m.repairer.files.SegmentOptions(m.repairer.files.Owner(m.host.id, m.host.replicaID), m.repairer.logger.With("log", m.host.name))
 	var corrupt *segment.CorruptError
 	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
 		rebuild, err := repair.BeginAt(ctx, m.repairer.disk, dir, o, corrupt.File)

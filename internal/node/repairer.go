@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
@@ -24,10 +25,10 @@ type repairer struct {
 	starter         *starter
 	logger          *slog.Logger
 	metrics         *metrics
-	me              *atomic.Pointer[identity]
+	me              *atomic.Pointer[datadir.Identity]
 	catalog         *atomic.Pointer[catalog]
 	logs            *hostedLogs
-	files           *files
+	files           *datadir.Files
 	opener          *opener
 	renewals        *renewals
 	catalogRepairer *catalogRepairer
@@ -181,7 +182,7 @@ func (rp *repairer) rememberForgetful(h *hosted, cause error) {
 	if !h.forgetful.Load() {
 		return
 	}
-	if err := rp.files.markLost(h.id, h.replicaID, cause.Error()); err != nil {
+	if err := rp.files.MarkLost(h.id, h.replicaID, cause.Error()); err != nil {
 		rp.logger.Error("a replica that has forgotten could not be marked", "log", h.name, "replica", h.replicaID, "error", err)
 	}
 }

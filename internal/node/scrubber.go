@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/vfs"
 )
@@ -23,10 +24,10 @@ type scrubber struct {
 	disk         vfs.FS
 	logger       *slog.Logger
 	metrics      *metrics
-	me           *atomic.Pointer[identity]
+	me           *atomic.Pointer[datadir.Identity]
 	logs         *hostedLogs
-	created      *replicaList
-	incarnations *incarnations
+	created      *datadir.ReplicaList
+	incarnations *datadir.Incarnations
 }
 
 const (
@@ -100,7 +101,7 @@ func (s *scrubber) judgeScrub(ctx context.Context, h *hosted, err error) {
 // scrubOwnFiles writes those of the node's own files anew that are damaged: what
 // they held is in memory.
 func (s *scrubber) scrubOwnFiles() {
-	_, damage, err := CheckData(s.disk, s.options.DataDir)
+	_, damage, err := datadir.CheckData(s.disk, s.options.DataDir)
 	if err != nil {
 		s.logger.Error("the node's own files cannot be read", "error", err)
 	}
@@ -110,7 +111,7 @@ func (s *scrubber) scrubOwnFiles() {
 	if len(damage) == 0 {
 		return
 	}
-	if err := errors.Join(s.me.Load().save(s.disk, s.options.DataDir), s.created.rewrite(), s.incarnations.rewrite()); err != nil {
+	if err := errors.Join(s.me.Load().Save(s.disk, s.options.DataDir), s.created.Rewrite(), s.incarnations.Rewrite()); err != nil {
 		s.logger.Error("a damaged file of this node could not be written anew", "error", err)
 	}
 }

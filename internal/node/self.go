@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 )
@@ -15,7 +16,7 @@ import (
 type self struct {
 	options *Options
 	// me is never nil; it becomes that of a member once.
-	me *atomic.Pointer[identity]
+	me *atomic.Pointer[datadir.Identity]
 	// catalogRepair is the repair of a catalog with which this node cannot
 	// begin; else nil.
 	catalogRepair *atomic.Pointer[replicaRepair]
@@ -36,7 +37,7 @@ func (s *self) peerNode() peer.Node {
 
 // Name is what the cluster calls this node, or will.
 func (s *self) Name() string {
-	if me := s.me.Load(); me.member() {
+	if me := s.me.Load(); me.Member() {
 		return me.Name
 	}
 	return s.options.Name

@@ -140,7 +140,7 @@ func TestFilesThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
 	disk.requireUpkeep(c)
 	works()
 	c.eventually("its files are gone", func() bool {
-		replicas, err := disk.ListDirs(c.nodes["c"].files.logDir(1))
+		replicas, err := disk.ListDirs(c.nodes["c"].files.LogDir(1))
 		return err != nil || len(replicas) == 0
 	})
 }
@@ -148,7 +148,7 @@ func TestFilesThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
 func TestFilesOfNoLogThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
 	t.Parallel()
 	c, disk := hangingCluster(t, time.Hour)
-	orphan := filepath.Join(c.nodes["c"].files.logsDir(), "77", "1")
+	orphan := filepath.Join(c.nodes["c"].files.LogsDir(), "77", "1")
 	c.stop("c")
 	require.NoError(t, os.MkdirAll(orphan, 0o755))
 	disk.hangs = "/logs/77/"

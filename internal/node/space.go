@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/vfs"
 )
@@ -17,7 +18,7 @@ type space struct {
 	disk         vfs.FS
 	logger       *slog.Logger
 	logs         *hostedLogs
-	incarnations *incarnations
+	incarnations *datadir.Incarnations
 	peers        *peers
 	router       *router
 
@@ -51,7 +52,7 @@ func (s *space) known() (free, total int64) { return s.free.Load(), s.total.Load
 // wrote counts bytes, and looks at the disk when they could have used up an
 // eighth of what must stay free: a fast disk fills between two ticks.
 func (s *space) wrote(bytes int) {
-	s.incarnations.wrote.Store(true)
+	s.incarnations.Wrote.Store(true)
 	if s.written.Add(int64(bytes)) > s.options.MinFree/8 {
 		s.watch()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/repair"
@@ -25,7 +26,7 @@ func splice(t *testing.T, dir string) {
 		require.NoError(t, err)
 		return id
 	}
-	log, err := repair.Open(vfs.OS(), dir, store.Options{Watermark: WatermarkPath(data, id(filepath.Dir(dir)), id(dir))})
+	log, err := repair.Open(vfs.OS(), dir, store.Options{Watermark: datadir.WatermarkPath(data, id(filepath.Dir(dir)), id(dir))})
 	require.NoError(t, err)
 	last := log.LastIndex()
 	frames, err := log.Entries(last, last+1, 1<<20)

@@ -12,6 +12,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
@@ -27,9 +28,9 @@ type starter struct {
 	logger    *slog.Logger
 	metrics   *metrics
 	memory    *budget.Memory
-	me        *atomic.Pointer[identity]
-	files     *files
-	created   *replicaList
+	me        *atomic.Pointer[datadir.Identity]
+	files     *datadir.Files
+	created   *datadir.ReplicaList
 	router    *router
 	news      *leaderNews
 	space     *space
@@ -83,26 +84,26 @@ func (s *starter) openFiles(h *hosted, l cluster.Log, logger *slog.Logger) (segm
 			return segment.HardState{}, err
 		}
 		h.log = memory.New(b)
-		return b.HardState, s.created.add(h.replicaID)
+		return b.HardState, s.created.Add(h.replicaID)
 	}
-	if !s.created.has(h.replicaID) && s.files.wasCreated(l.ID, h.replicaID) {
-		if err := s.created.add(h.replicaID); err != nil {
+	if !s.created.Has(h.replicaID) && s.files.WasCreated(l.ID, h.replicaID) {
+		if err := s.created.Add(h.replicaID); err != nil {
 			return segment.HardState{}, err
 		}
 	}
-	if !s.created.has(h.replicaID) {
+	if !s.created.Has(h.replicaID) {
 		if l.ID == catalogID {
 			// It was made before node.json named it.
 			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
 		}
-		if err := s.files.create(s.files.owner(l.ID, h.replicaID), l.Founders); err != nil {
+		if err := s.files.Create(s.files.Owner(l.ID, h.replicaID), l.Founders); err != nil {
 			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
 		}
 	}
-	if reason, marked := s.files.markedLost(l.ID, h.replicaID); marked {
+	if reason, marked := s.files.MarkedLost(l.ID, h.replicaID); marked {
 		return segment.HardState{}, fmt.Errorf("%w: %s", errLost, strings.TrimSpace(reason))
 	}
-	store, err := repair.Open(s.disk, s.files.replicaDir(l.ID, h.replicaID), s.files.segmentOptions(s.files.owner(l.ID, h.replicaID), logger))
+	store, err := repair.Open(s.disk, s.files.ReplicaDir(l.ID, h.replicaID), s.files.SegmentOptions(s.files.Owner(l.ID, h.replicaID), logger))
 	if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
 		return segment.HardState{}, fmt.Errorf("%w: its files are gone (%w)", errLost, err)
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"sync/atomic"
 
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
 
 // transfers moves the leadership of a log to a node that an operator names.
 type transfers struct {
-	me      *atomic.Pointer[identity]
+	me      *atomic.Pointer[datadir.Identity]
 	catalog *atomic.Pointer[catalog]
 	logs    *hostedLogs
 	self    *self

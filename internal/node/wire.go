@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/transport/peer"
 )
 
 // newNode builds the parts of a node, each with the parts that it uses.
-func newNode(o Options, lock io.Closer, created *replicaList, incarnations *incarnations) *Node {
+func newNode(o Options, lock io.Closer, created *datadir.ReplicaList, incarnations *datadir.Incarnations) *Node {
 	logger, disk, metrics, memory := o.Logger, o.Disk, newMetrics(o.Version), budget.New(o.Memory)
-	me, catalogs, repair := new(atomic.Pointer[identity]), new(atomic.Pointer[catalog]), new(atomic.Pointer[replicaRepair])
-	me.Store(&identity{})
+	me, catalogs, repair := new(atomic.Pointer[datadir.Identity]), new(atomic.Pointer[catalog]), new(atomic.Pointer[replicaRepair])
+	me.Store(&datadir.Identity{})
 	logs, tasks, wake := newHostedLogs(), newTasks(), &renewals{wake: make(chan struct{}, 1)}
 	deciding, stopDeciding := context.WithCancel(context.Background())
 	waiting, stopWaiting := context.WithCancel(context.Background())
@@ -30,13 +31,15 @@ func newNode(o Options, lock io.Closer, created *replicaList, incarnations *inca
 	n.router, n.opener, n.repairer, n.peers = rt, op, rp, p
 
 	mesh := peer.New(peer.Options{
-		Dial: o.Dial, Prove: o.Prove, Admit: p.admit, Incarnations: incarnations.greeting, Deliver: rt.deliver, Answer: answers.answer,
+		Dial: o.Dial, Prove: o.Prove, Admit: p.admit, Incarnations: incarnations.Greeting, Deliver: rt.deliver, Answer: answers.answer,
 		Changed: rt.peerChanged, Refused: p.refusedBy, Logger: logger,
 	})
 	n.mesh = mesh
 	self := &self{options: &o, me: me, catalogRepair: repair}
 	answers.self = self
-	fs := &files{options: &o, disk: disk, logger: logger, self: self, created: created}
+	fs := datadir.NewFiles(disk, created, datadir.FilesOptions{
+		Dir: o.DataDir, SegmentBytes: o.SegmentBytes, SyncDelay: o.SyncDelay, Cluster: self.ClusterID, Logger: logger,
+	})
 	call := &caller{logger: logger, me: me, mesh: mesh, answers: answers}
 	*rt = router{logger: logger, metrics: metrics, catalog: catalogs, logs: logs, mesh: mesh, peers: p, due: due}
 	find := &finder{me: me, catalog: catalogs, logs: logs, self: self, router: rt, peers: p}

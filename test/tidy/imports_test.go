@@ -37,7 +37,8 @@ var rooms = map[string][]string{
 	"internal/replica/tail":     {"internal/budget", "internal/segment", "internal/record"},
 	"internal/replica/core":     {"internal/budget", "internal/replica/tail", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/replica/runtime":  {"internal/budget", "internal/replica/core", "internal/replica/tail", "internal/sequence", "internal/segment", "internal/record"},
-	"internal/node":             {"internal/budget", "internal/transport/peer", "internal/cluster", "internal/replica/core", "internal/replica/runtime", "internal/replica/tail", "internal/sequence", "internal/segment/repair", "internal/segment/store", "internal/segment/memory", "internal/segment", "internal/vfs", "internal/record"},
+	"internal/node/datadir":     {"internal/transport/peer", "internal/cluster", "internal/replica/core", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
+	"internal/node":             {"internal/node/datadir", "internal/budget", "internal/transport/peer", "internal/cluster", "internal/replica/core", "internal/replica/runtime", "internal/replica/tail", "internal/sequence", "internal/segment/repair", "internal/segment/store", "internal/segment/memory", "internal/segment", "internal/vfs", "internal/record"},
 	"internal/server":           {"internal/budget", "internal/cluster", "internal/node", "internal/sequence", "internal/record", "internal/transport", "internal/transport/lean", "internal/transport/peer", "internal/transport/secure", "internal/transport/wire", "internal/identity", "api"},
 	"test":                      {"test/flaws", "test/proxy", "test/history", "client", "api", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
 	"test/sim":                  {"test", "test/history", "internal/cluster", "internal/replica/core", "internal/replica/runtime", "internal/sequence", "internal/segment/repair", "internal/segment/store", "internal/segment/memory", "internal/segment", "internal/vfs", "internal/record"},
@@ -46,7 +47,7 @@ var rooms = map[string][]string{
 	"bench":                     {"client", "test/proxy", "internal/record"},
 	"embed":                     {"client", "internal/node", "internal/server"},
 	"cmd/strandline":            {"internal/cli"},
-	"internal/cli":              {"internal/budget", "internal/identity", "client", "bench", "test/history", "internal/node", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport", "internal/transport/secure"},
+	"internal/cli":              {"internal/budget", "internal/identity", "client", "bench", "test/history", "internal/node", "internal/node/datadir", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport", "internal/transport/secure"},
 	"examples":                  {"client"},
 
 	// A link between processes, which the harness and the benchmarks share.

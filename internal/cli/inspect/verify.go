@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"strandline.dev/internal/cli/terminal"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/segment/store"
@@ -87,7 +87,7 @@ func verifyNode(c *terminal.Terminal, data string) (cluster string, whole bool, 
 	if data == "" {
 		return "", true, nil
 	}
-	cluster, damage, err := node.CheckData(vfs.OS(), data)
+	cluster, damage, err := datadir.CheckData(vfs.OS(), data)
 	if err != nil || len(damage) == 0 {
 		return cluster, true, err
 	}
@@ -124,7 +124,7 @@ func verifyReplica(c *terminal.Terminal, ctx context.Context, data, cluster stri
 		o.Owner = segment.Owner{Cluster: cluster, Log: r.Log, Replica: r.Replica}
 	}
 	if data != "" {
-		o.Watermark = node.WatermarkPath(data, r.Log, r.Replica)
+		o.Watermark = datadir.WatermarkPath(data, r.Log, r.Replica)
 	}
 	var bar *terminal.Progress
 	told := int64(0)

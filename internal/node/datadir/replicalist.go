@@ -1,4 +1,4 @@
-package node
+package datadir
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// replicaList is replicas.json: the replicas that were made in this data
+// ReplicaList is replicas.json: the replicas that were made in this data
 // directory and not removed. A replica is entered once its files are durable,
 // and before it has a voice. So one that is in the list and has no files has
 // lost them, with its votes: it must never be made again from nothing. One that
@@ -24,12 +24,12 @@ import (
 // A list that is damaged, or is gone from the directory of a member, excludes no
 // replica that it was not made. So all that there were by then count as made:
 // those without files are replaced.
-type replicaList struct {
+type ReplicaList struct {
 	disk vfs.FS
 	path string
 
 	// damaged is why the file could not be used.
-	damaged error
+	Damaged error
 
 	mu sync.Mutex
 	createdReplicas
@@ -49,27 +49,27 @@ type createdReplicas struct {
 // known yet.
 const unsettled = math.MaxUint64
 
-// loadReplicaList reads the list; a member always has one.
-func loadReplicaList(disk vfs.FS, dir string, member bool) (*replicaList, error) {
-	l := &replicaList{disk: disk, path: filepath.Join(dir, "replicas.json")}
+// LoadReplicaList reads the list; a member always has one.
+func LoadReplicaList(disk vfs.FS, dir string, member bool) (*ReplicaList, error) {
+	l := &ReplicaList{disk: disk, path: filepath.Join(dir, "replicas.json")}
 	data, err := disk.ReadFile(l.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !member:
 		return l, nil
 	case errors.Is(err, fs.ErrNotExist):
-		l.damaged = fmt.Errorf("%s is gone", l.path)
+		l.Damaged = fmt.Errorf("%s is gone", l.path)
 	case err != nil:
 		return nil, fmt.Errorf("read replicas.json: %w", err)
 	default:
-		l.damaged = l.decode(data)
+		l.Damaged = l.decode(data)
 	}
-	if l.damaged != nil {
+	if l.Damaged != nil {
 		l.createdReplicas = createdReplicas{Below: unsettled}
 	}
 	return l, nil
 }
 
-func (l *replicaList) decode(data []byte) error {
+func (l *ReplicaList) decode(data []byte) error {
 	if err := json.Unmarshal(data, &l.createdReplicas); err != nil {
 		return fmt.Errorf("read %s: %w", l.path, err)
 	}
@@ -89,18 +89,18 @@ func (m createdReplicas) sum() uint32 {
 	return record.Checksum(data)
 }
 
-// has reports whether a replica was created here, or may have been.
-func (l *replicaList) has(replica uint64) bool {
+// Has reports whether a replica was created here, or may have been.
+func (l *ReplicaList) Has(replica uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, found := slices.BinarySearch(l.Made, replica)
 	return found || replica < l.Below
 }
 
-// settle gives a list that was lost the ids that have been given: none below next
+// Settle gives a list that was lost the ids that have been given: none below next
 // was, or will be, given after that. A replica that has one from next on was not
 // made before.
-func (l *replicaList) settle(next uint64) error {
+func (l *ReplicaList) Settle(next uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.Below != unsettled {
@@ -110,31 +110,31 @@ func (l *replicaList) settle(next uint64) error {
 }
 
 // save makes m the list. The mutex is held.
-func (l *replicaList) save(m createdReplicas) error {
+func (l *ReplicaList) save(m createdReplicas) error {
 	m.Sum = m.sum()
-	if err := saveJSON(l.disk, l.path, m); err != nil {
+	if err := SaveJSON(l.disk, l.path, m); err != nil {
 		return err
 	}
 	l.createdReplicas = m
 	return nil
 }
 
-// lose notes that the list is an older copy: all replicas that there are count as
+// Lose notes that the list is an older copy: all replicas that there are count as
 // made, until it is known which ids have been given.
-func (l *replicaList) lose() error {
+func (l *ReplicaList) Lose() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.save(createdReplicas{Made: l.Made, Below: unsettled})
 }
 
-// rewrite replaces a file that is damaged.
-func (l *replicaList) rewrite() error {
+// Rewrite replaces a file that is damaged.
+func (l *ReplicaList) Rewrite() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.save(l.createdReplicas)
 }
 
-func (l *replicaList) add(replica uint64) error {
+func (l *ReplicaList) Add(replica uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, found := slices.BinarySearch(l.Made, replica)
@@ -144,8 +144,8 @@ func (l *replicaList) add(replica uint64) error {
 	return l.save(createdReplicas{Made: slices.Insert(slices.Clone(l.Made), at, replica), Below: l.Below})
 }
 
-// remove is called after the files are gone.
-func (l *replicaList) remove(replica uint64) error {
+// Remove is called after the files are gone.
+func (l *ReplicaList) Remove(replica uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, found := slices.BinarySearch(l.Made, replica)

@@ -1,4 +1,4 @@
-package node
+package datadir
 
 import (
 	"encoding/json"
@@ -12,23 +12,23 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// formatVersion is the version of the data directory's layout, and of the
+// FormatVersion is the version of the data directory's layout, and of the
 // catalog's records.
-const formatVersion = 2
+const FormatVersion = 2
 
-// identity is node.json: who this node is. It is written when the node becomes a
+// Identity is node.json: who this node is. It is written when the node becomes a
 // member of a cluster, and again only if its replica of the catalog has to be
 // replaced. An older copy does as well.
 //
 //	data/lock                       flock: one process at a time
 //	data/nonce                      distinguishes a waiting node from others
 //	data/node.json
-//	data/replicas.json              which replicas were created here, see replicaList
+//	data/replicas.json              which replicas were created here, see ReplicaList
 //	data/logs/<log>/<replica>/      segments and snapshots of one replica
 //	data/set-aside/<log>-<replica>/ files of a replica that could not be trusted
 //
 // Log and replica are decimal ids; log 0 is the catalog.
-type identity struct {
+type Identity struct {
 	Format    int    `json:"format_version"`
 	ClusterID string `json:"cluster_id"`
 	NodeID    uint64 `json:"node_id"`
@@ -45,21 +45,21 @@ type identity struct {
 	Seeds []cluster.Node `json:"seeds,omitempty"`
 }
 
-// member: the node belongs to a cluster.
-func (id *identity) member() bool { return id.ClusterID != "" }
+// Member: the node belongs to a cluster.
+func (id *Identity) Member() bool { return id.ClusterID != "" }
 
-// loadIdentity reads node.json; in a directory without it the node is no member
+// LoadIdentity reads node.json; in a directory without it the node is no member
 // of a cluster yet.
-func loadIdentity(disk vfs.FS, dir string) (identity, error) {
+func LoadIdentity(disk vfs.FS, dir string) (Identity, error) {
 	path := filepath.Join(dir, "node.json")
 	data, err := disk.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return identity{}, nil
+		return Identity{}, nil
 	}
 	if err != nil {
-		return identity{}, fmt.Errorf("read node.json: %w", err)
+		return Identity{}, fmt.Errorf("read node.json: %w", err)
 	}
-	var id identity
+	var id Identity
 	if err := json.Unmarshal(data, &id); err != nil {
 		return id, fmt.Errorf("read %s: %w; restore it from a copy", path, err)
 	}
@@ -68,8 +68,8 @@ func loadIdentity(disk vfs.FS, dir string) (identity, error) {
 			return id, fmt.Errorf("%s does not match its checksum; restore it from a copy", path)
 		}
 	}
-	if id.Format != formatVersion {
-		return id, fmt.Errorf("%s has format version %d, this program knows %d", path, id.Format, formatVersion)
+	if id.Format != FormatVersion {
+		return id, fmt.Errorf("%s has format version %d, this program knows %d", path, id.Format, FormatVersion)
 	}
 	if id.ClusterID == "" || id.NodeID == 0 || id.CatalogReplica == 0 || len(id.CatalogVoters) == 0 {
 		return id, fmt.Errorf("%s is incomplete; restore it from a copy", path)
@@ -77,15 +77,15 @@ func loadIdentity(disk vfs.FS, dir string) (identity, error) {
 	return id, nil
 }
 
-// save writes node.json, after everything that it refers to is durable.
-func (id identity) save(disk vfs.FS, dir string) error {
+// Save writes node.json, after everything that it refers to is durable.
+func (id Identity) Save(disk vfs.FS, dir string) error {
 	id.Sum = 0
 	id.Sum = id.sum()
-	return saveJSON(disk, filepath.Join(dir, "node.json"), id)
+	return SaveJSON(disk, filepath.Join(dir, "node.json"), id)
 }
 
 // sum is the checksum of an identity without one.
-func (id identity) sum() uint32 {
+func (id Identity) sum() uint32 {
 	data, err := json.Marshal(id)
 	if err != nil {
 		return 0 // it has nothing that cannot be encoded
@@ -93,8 +93,8 @@ func (id identity) sum() uint32 {
 	return record.Checksum(data)
 }
 
-// saveJSON writes a file that is there completely or not at all.
-func saveJSON(disk vfs.FS, path string, what any) error {
+// SaveJSON writes a file that is there completely or not at all.
+func SaveJSON(disk vfs.FS, path string, what any) error {
 	data, err := json.MarshalIndent(what, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)

@@ -1,4 +1,4 @@
-package node
+package datadir
 
 import (
 	"errors"
@@ -19,13 +19,13 @@ type FileDamage struct {
 // that is stopped. cluster is the cluster that its files belong to; empty if that
 // is not known.
 func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, err error) {
-	id, err := loadIdentity(disk, dir)
+	id, err := LoadIdentity(disk, dir)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return "", nil, err
 	case err != nil:
 		damage = append(damage, FileDamage{filepath.Join(dir, "node.json"), err.Error()})
-	case !id.member():
+	case !id.Member():
 		logs, err := disk.ListDirs(filepath.Join(dir, "logs"))
 		if err != nil {
 			return "", nil, fmt.Errorf("list logs on disk: %w", err)
@@ -35,19 +35,19 @@ func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, er
 		}
 		return "", damage, nil
 	}
-	list, err := loadReplicaList(disk, dir, true)
+	list, err := LoadReplicaList(disk, dir, true)
 	if err != nil {
 		return "", nil, err
 	}
-	if list.damaged != nil {
-		damage = append(damage, FileDamage{list.path, list.damaged.Error()})
+	if list.Damaged != nil {
+		damage = append(damage, FileDamage{list.path, list.Damaged.Error()})
 	}
-	incarnations, err := loadIncarnations(disk, dir)
+	incarnations, err := LoadIncarnations(disk, dir)
 	if err != nil {
 		return "", nil, err
 	}
-	if incarnations.damaged != nil {
-		damage = append(damage, FileDamage{incarnations.path, incarnations.damaged.Error()})
+	if incarnations.Damaged != nil {
+		damage = append(damage, FileDamage{incarnations.path, incarnations.Damaged.Error()})
 	}
 	return id.ClusterID, damage, nil
 }

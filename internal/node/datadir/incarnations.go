@@ -1,4 +1,4 @@
-package node
+package datadir
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// incarnations is lives.json: how old the data directories of this node and of the others
+// Incarnations is lives.json: how old the data directories of this node and of the others
 // certainly are. A directory that is brought back from an older copy as a whole is
 // sound in itself; only others can know that it had gone on.
 //
@@ -24,11 +24,11 @@ import (
 // highest that they have heard of each node; both sides of a connection say what
 // they know before anything else. A node that starts with a number which others
 // have heard from an earlier run of it has forgotten what it did since.
-type incarnations struct {
+type Incarnations struct {
 	disk vfs.FS
 	path string
 
-	damaged error // why the file could not be used
+	Damaged error // why the file could not be used
 
 	mu    sync.Mutex
 	own   peer.Incarnation
@@ -37,9 +37,9 @@ type incarnations struct {
 	// unknown: the file was lost, so that the own number says nothing.
 	unknown bool
 
-	wrote atomic.Bool // this node has stored something since its number rose
+	Wrote atomic.Bool // this node has stored something since its number rose
 	// replacing: this node is replacing what it has forgotten.
-	replacing atomic.Bool
+	Replacing atomic.Bool
 }
 
 func (f incarnationsFile) sum() uint32 {
@@ -59,9 +59,9 @@ type incarnationsFile struct {
 	Sum    uint32                      `json:"sum"` // record.Checksum of the file with Sum 0
 }
 
-// loadIncarnations reads the file; a member always has one.
-func loadIncarnations(disk vfs.FS, dir string) (*incarnations, error) {
-	l := &incarnations{disk: disk, path: filepath.Join(dir, "lives.json"), known: map[uint64]peer.Incarnation{}, unknown: true}
+// LoadIncarnations reads the file; a member always has one.
+func LoadIncarnations(disk vfs.FS, dir string) (*Incarnations, error) {
+	l := &Incarnations{disk: disk, path: filepath.Join(dir, "lives.json"), known: map[uint64]peer.Incarnation{}, unknown: true}
 	data, err := disk.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
@@ -71,11 +71,11 @@ func loadIncarnations(disk vfs.FS, dir string) (*incarnations, error) {
 	}
 	var f incarnationsFile
 	if err := json.Unmarshal(data, &f); err != nil {
-		l.damaged = fmt.Errorf("read %s: %w", l.path, err)
+		l.Damaged = fmt.Errorf("read %s: %w", l.path, err)
 		return l, nil
 	}
 	if f.Sum != f.sum() {
-		l.damaged = fmt.Errorf("%s does not match its checksum", l.path)
+		l.Damaged = fmt.Errorf("%s does not match its checksum", l.path)
 		return l, nil
 	}
 	l.own, l.unknown = peer.Incarnation{Number: f.Number, Run: f.Run}, false
@@ -85,27 +85,27 @@ func loadIncarnations(disk vfs.FS, dir string) (*incarnations, error) {
 	return l, nil
 }
 
-// begin is the start of another run. Where that cannot be noted, on a full disk, the
+// Begin is the start of another run. Where that cannot be noted, on a full disk, the
 // node goes on as the run before: it must come back to make room.
-func (l *incarnations) begin() error {
+func (l *Incarnations) Begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.save(peer.Incarnation{Number: l.own.Number + 1, Run: rand.Uint64()})
 }
 
 // save makes own this node's life. The mutex is held.
-func (l *incarnations) save(own peer.Incarnation) error {
+func (l *Incarnations) save(own peer.Incarnation) error {
 	f := incarnationsFile{Number: own.Number, Run: own.Run, Known: l.known}
 	f.Sum = f.sum()
-	if err := saveJSON(l.disk, l.path, f); err != nil {
+	if err := SaveJSON(l.disk, l.path, f); err != nil {
 		return err
 	}
 	l.own, l.fresh = own, false
 	return nil
 }
 
-// greeting is what the node says of incarnations when it is connected.
-func (l *incarnations) greeting() (own peer.Incarnation, known map[uint64]peer.Incarnation) {
+// Greeting is what the node says of incarnations when it is connected.
+func (l *Incarnations) Greeting() (own peer.Incarnation, known map[uint64]peer.Incarnation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known = make(map[uint64]peer.Incarnation, len(l.known))
@@ -121,10 +121,10 @@ func olderCopy(life, known peer.Incarnation) bool {
 	return life.Run != known.Run && life.Number <= known.Number
 }
 
-// meet judges another node by its life, and this one by what the other knows of it.
+// Meet judges another node by its life, and this one by what the other knows of it.
 // forgotten is what the other has heard from this node, if that is more than this
 // node knows itself.
-func (l *incarnations) meet(id uint64, theirs peer.Incarnation, ofMe peer.Incarnation) (older bool, forgotten uint64) {
+func (l *Incarnations) Meet(id uint64, theirs peer.Incarnation, ofMe peer.Incarnation) (older bool, forgotten uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if olderCopy(l.own, ofMe) {
@@ -139,8 +139,8 @@ func (l *incarnations) meet(id uint64, theirs peer.Incarnation, ofMe peer.Incarn
 	return false, forgotten
 }
 
-// heard notes another node's incarnation.
-func (l *incarnations) heard(id uint64, life peer.Incarnation) {
+// Heard notes another node's incarnation.
+func (l *Incarnations) Heard(id uint64, life peer.Incarnation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.known[id]; life.Run == known.Run && life.Number > known.Number {
@@ -148,34 +148,34 @@ func (l *incarnations) heard(id uint64, life peer.Incarnation) {
 	}
 }
 
-// raise makes this node's number higher than what others have heard of it.
-func (l *incarnations) raise(number uint64) error {
+// Raise makes this node's number higher than what others have heard of it.
+func (l *Incarnations) Raise(number uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unknown = false
 	return l.save(peer.Incarnation{Number: max(l.own.Number, number) + 1, Run: l.own.Run})
 }
 
-// lost reports whether the own number says nothing.
-func (l *incarnations) lost() bool {
+// Lost reports whether the own number says nothing.
+func (l *Incarnations) Lost() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unknown
 }
 
-// rewrite replaces a file that is damaged.
-func (l *incarnations) rewrite() error {
+// Rewrite replaces a file that is damaged.
+func (l *Incarnations) Rewrite() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.save(l.own)
 }
 
-// advance raises the number of a node that has stored something.
-func (l *incarnations) advance() error {
+// Advance raises the number of a node that has stored something.
+func (l *Incarnations) Advance() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.own
-	if l.wrote.Swap(false) {
+	if l.Wrote.Swap(false) {
 		own.Number++
 	} else if !l.fresh {
 		return nil

@@ -1,0 +1,216 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/vfs"
+)
+
+// FilesOptions say where the replicas of a node are, and how their files are written.
+type FilesOptions struct {
+	Dir          string // the data directory
+	SegmentBytes int64
+	SyncDelay    time.Duration
+	Cluster      func() string // id of the cluster that the node is a member of
+	Logger       *slog.Logger
+}
+
+// NewFiles returns the files of a data directory, in which replicas were created.
+func NewFiles(disk vfs.FS, created *ReplicaList, o FilesOptions) *Files {
+	return &Files{FilesOptions: o, disk: disk, Created: created}
+}
+
+// Files are the directories and files of the replicas on this node.
+type Files struct {
+	FilesOptions
+	disk    vfs.FS
+	Created *ReplicaList
+
+	// dirs is held by whoever makes the directory of a replica, and alone by whoever
+	// removes that of a log since no replica is in it.
+	dirs sync.RWMutex
+}
+
+// RemoveEmpty removes the directory of a log, if no replica is in it.
+func (f *Files) RemoveEmpty(dir string) error {
+	f.dirs.Lock()
+	defer f.dirs.Unlock()
+	replicas, err := f.disk.ListDirs(dir)
+	if err != nil || len(replicas) > 0 {
+		return err
+	}
+	return f.disk.RemoveAll(dir)
+}
+
+func (f *Files) Forget(log, replica uint64) error {
+	if err := f.disk.RemoveAll(f.ReplicaDir(log, replica)); err != nil {
+		return err
+	}
+	if log == 0 {
+		return nil // the catalog: an old node.json may name it, and must find that it was made
+	}
+	if err := f.RemoveWatermark(log, replica); err != nil {
+		return err
+	}
+	return f.Created.Remove(replica)
+}
+
+func (f *Files) LogsDir() string { return filepath.Join(f.Dir, "logs") }
+
+// ReplicaDir is where a replica's segments are.
+func (f *Files) ReplicaDir(log, replica uint64) string {
+	return filepath.Join(f.LogDir(log), strconv.FormatUint(replica, 10))
+}
+
+func (f *Files) LogDir(log uint64) string {
+	return filepath.Join(f.LogsDir(), strconv.FormatUint(log, 10))
+}
+
+// Owner is whose files those of a replica here are.
+func (f *Files) Owner(log, replica uint64) segment.Owner {
+	return segment.Owner{Cluster: f.Cluster(), Log: log, Replica: replica}
+}
+
+func (f *Files) SegmentOptions(owner segment.Owner, logger *slog.Logger) store.Options {
+	return store.Options{
+		Owner: owner, Watermark: WatermarkPath(f.Dir, owner.Log, owner.Replica), SegmentBytes: f.SegmentBytes, SyncDelay: f.SyncDelay, Logger: logger,
+	}
+}
+
+// Create makes the files of a new replica, which begins as all of its log
+// do, and enters it as made. What an interrupted try left is removed.
+func (f *Files) Create(owner segment.Owner, founders []uint64) error {
+	f.dirs.RLock()
+	defer f.dirs.RUnlock()
+	dir := f.ReplicaDir(owner.Log, owner.Replica)
+	if err := f.disk.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove an unfinished replica: %w", err)
+	}
+	b, err := core.Bootstrap(founders)
+	if err != nil {
+		return err
+	}
+	store, err := store.Create(f.disk, dir, f.SegmentOptions(owner, f.Logger.With("log", owner.Log)), b)
+	if err != nil {
+		return err
+	}
+	if err := store.Close(); err != nil {
+		return err
+	}
+	return f.Created.Add(owner.Replica)
+}
+
+// WasCreated reports whether a replica was created on this node once: the list says so,
+// or its files or its watermark are there. Any of them may be gone, or be an older
+// copy.
+func (f *Files) WasCreated(log, replica uint64) bool {
+	return f.Created.Has(replica) || f.HasLog(log, replica) || f.hasWatermark(log, replica)
+}
+
+// HasLog reports whether a replica has a segment, which is so from when its files
+// are complete.
+func (f *Files) HasLog(log, replica uint64) bool {
+	files, err := f.disk.List(f.ReplicaDir(log, replica))
+	return err == nil && slices.ContainsFunc(files, func(f vfs.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") })
+}
+
+// LostMark is a file in the directory of a replica that has lost what it knew,
+// and reports why. Whatever else lies there is not to be opened any more.
+const LostMark = "lost"
+
+// AsideDir is where the files of such a replica are kept. They are the
+// operator's to look at and to remove.
+func (f *Files) AsideDir(log, replica uint64) string {
+	return filepath.Join(f.Dir, "set-aside", fmt.Sprintf("%d-%d", log, replica))
+}
+
+// MarkedLost reports whether a replica was marked as lost, and why.
+func (f *Files) MarkedLost(log, replica uint64) (reason string, yes bool) {
+	text, err := f.disk.ReadFile(filepath.Join(f.ReplicaDir(log, replica), LostMark))
+	return string(text), !errors.Is(err, fs.ErrNotExist) // one that cannot be read is there
+}
+
+// MarkLost marks a replica as lost, for ever.
+func (f *Files) MarkLost(log, replica uint64, reason string) error {
+	if _, marked := f.MarkedLost(log, replica); marked {
+		return nil
+	}
+	path := filepath.Join(f.ReplicaDir(log, replica), LostMark)
+	if err := vfs.WriteFileDurably(f.disk, path, []byte(reason+"\n")); err != nil {
+		return fmt.Errorf("mark replica %d as lost: %w", replica, err)
+	}
+	return nil
+}
+
+// SetAside marks a replica as lost, for ever and before anything else, and
+// moves its files away. A crash leaves some of them here, with the mark; the
+// next try moves the rest.
+func (f *Files) SetAside(log, replica uint64, reason string) error {
+	from, to := f.ReplicaDir(log, replica), f.AsideDir(log, replica)
+	files, err := f.disk.List(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("set the files of replica %d aside: %w", replica, err)
+	}
+	if err := f.MarkLost(log, replica, reason); err != nil {
+		return err
+	}
+	if err := f.disk.MkdirAll(to); err != nil {
+		return fmt.Errorf("set the files of replica %d aside: %w", replica, err)
+	}
+	for _, file := range files {
+		if file.Name == LostMark {
+			continue
+		}
+		if err := f.disk.Rename(filepath.Join(from, file.Name), filepath.Join(to, file.Name)); err != nil {
+			return fmt.Errorf("set the files of replica %d aside: %w", replica, err)
+		}
+	}
+	if err := errors.Join(f.disk.SyncDir(to), f.disk.SyncDir(from)); err != nil {
+		return fmt.Errorf("set the files of replica %d aside: %w", replica, err)
+	}
+	if len(files) > 0 {
+		f.Logger.Warn("the files of a replica are kept aside; remove them when nobody needs them", "directory", to, "reason", reason)
+	}
+	return nil
+}
+
+// WatermarksDir holds how far each replica on disk certainly went. It lies
+// outside the replicas' directories: an older copy of such a directory, or of all
+// of them, does not bring it back too.
+func WatermarksDir(data string) string { return filepath.Join(data, "watermarks") }
+
+// WatermarkPath is the durable watermark of a replica in the data directory of
+// its node.
+func WatermarkPath(data string, log, replica uint64) string {
+	return filepath.Join(WatermarksDir(data), fmt.Sprintf("%d-%d", log, replica))
+}
+
+// RemoveWatermark is called when the files of a replica are gone for good.
+func (f *Files) RemoveWatermark(log, replica uint64) error {
+	err := f.disk.Remove(WatermarkPath(f.Dir, log, replica))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// hasWatermark reports whether a replica has one, readable or not.
+func (f *Files) hasWatermark(log, replica uint64) bool {
+	_, err := f.disk.ReadFile(WatermarkPath(f.Dir, log, replica))
+	return !errors.Is(err, fs.ErrNotExist)
+}
