@@ -38,7 +38,7 @@ type peers struct {
 // lead is who is believed to lead a log.
 type lead struct {
 	address string
-	told    bool // by a node; else it is only the next to be asked
+	named   bool // by a node; else it is only the next to be asked
 	turn    int  // of the dialled addresses, where to look when nobody knows
 	hops    int  // hints followed in a row
 	moved   time.Time
@@ -174,12 +174,12 @@ func (p *peers) lead(log string) *lead {
 	return l
 }
 
-// told reports whether a node has said who leads log, and nothing has spoken
+// named reports whether a node has said who leads log, and nothing has spoken
 // against it since.
-func (p *peers) told(log string) bool {
+func (p *peers) named(log string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.lead(log).told
+	return p.lead(log).named
 }
 
 // prefer remembers who is said to lead log.
@@ -188,7 +188,7 @@ func (p *peers) prefer(log, address string) {
 	defer p.mu.Unlock()
 	if p.usable(address) {
 		l := p.lead(log)
-		l.address, l.told = address, true
+		l.address, l.named = address, true
 	}
 }
 
@@ -225,11 +225,11 @@ func (p *peers) lookElsewhere(log string, tried *peer, hint string) {
 	}
 	l.moved = now
 	if hint != tried.address && l.hops < maxHops && p.usable(hint) {
-		l.address, l.told = hint, true
+		l.address, l.named = hint, true
 		l.hops++
 		return
 	}
-	l.told, l.hops = false, 0
+	l.named, l.hops = false, 0
 	for range p.addresses {
 		l.turn = (l.turn + 1) % len(p.addresses)
 		if l.address = p.addresses[l.turn]; l.address != tried.address {
@@ -241,7 +241,7 @@ func (p *peers) lookElsewhere(log string, tried *peer, hint string) {
 // Windows and buffers as BenchmarkRead wants them, on two cores over loopback:
 // a stream window of 1 MiB gave 1.0 GB/s, 4 MiB 1.7, and with a read buffer of
 // 128 KiB instead of 32 it was 1.9; more of either gained nothing that could be
-// told from noise. The stream window is also what a reader that stops reading
+// named from noise. The stream window is also what a reader that stops reading
 // costs in memory.
 const (
 	streamWindow     = 4 << 20

@@ -164,7 +164,7 @@ func TestUnansweredRequestsAreSentAgainInOrder(t *testing.T) {
 	}
 }
 
-func TestErrorsTellTheTruthUnderFaults(t *testing.T) {
+func TestErrorsSayTheTruthUnderFaults(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			f := newFakeServer(t)

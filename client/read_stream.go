@@ -86,8 +86,8 @@ func (t *trouble) worthAnother(failure *Error, reached, placed bool, width int, 
 	if t.count++; t.count == 1 {
 		t.began = time.Now()
 	}
-	told := failure.Retryable && failure.Reason != ErrUnreachable.Reason
-	if reached && !told {
+	explained := failure.Retryable && failure.Reason != ErrUnreachable.Reason
+	if reached && !explained {
 		t.broken++
 	}
 	patient := placed && failure.Reason != ErrStale.Reason

@@ -10,8 +10,8 @@ import (
 
 // tries is what is known of one call over all tries of it, on whatever nodes.
 type tries struct {
-	outcome Outcome
-	told    *Error // the newest failure that a node answered with; nil: none has
+	outcome  Outcome
+	answered *Error // the newest failure that a node answered with; nil: none has
 }
 
 // failed adds a try that ended with a failure, and returns it with the outcome of
@@ -21,7 +21,7 @@ func (t *tries) failed(newest *Error) *Error {
 	t.outcome = t.outcome.Then(failure.Outcome)
 	failure.Outcome = t.outcome
 	if failure.Reason != ErrUnreachable.Reason {
-		t.told = &failure
+		t.answered = &failure
 	}
 	return &failure
 }
@@ -41,8 +41,8 @@ func (t *tries) existed(found bool) bool { return found && t.outcome == NotDone 
 // last. What a node has answered says more than that another one cannot be
 // reached.
 func (t *tries) verdict(failure *Error) *Error {
-	if failure.Reason == ErrUnreachable.Reason && t.told != nil {
-		failure = t.told
+	if failure.Reason == ErrUnreachable.Reason && t.answered != nil {
+		failure = t.answered
 	}
 	e := *failure
 	e.Outcome = t.outcome

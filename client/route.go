@@ -48,7 +48,7 @@ type readLeader struct{ toLeader }
 
 func (t readLeader) connect(ctx context.Context) (*peer, error) {
 	peer, err := t.toLeader.connect(ctx)
-	if err != nil || t.peers.told(t.log) {
+	if err != nil || t.peers.named(t.log) {
 		return peer, err
 	}
 	info, err := knownInfo(ctx, peer, t.log)

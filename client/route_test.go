@@ -174,7 +174,7 @@ func TestABoundThatNoReplicaKeepsIsAnError(t *testing.T) {
 	}
 }
 
-func TestAReaderTellsHowOldItsKnowledgeIs(t *testing.T) {
+func TestAReaderReportsHowOldItsKnowledgeIs(t *testing.T) {
 	f := newFakeServer(t)
 	f.fill(t, 10)
 	f.reading = func(_ int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
@@ -289,19 +289,19 @@ func TestALeaderThatFallsSilentIsLeftForTheNextOne(t *testing.T) {
 
 // troubles collects what a trouble handler gets, without repetitions.
 type troubles struct {
-	mu   sync.Mutex
-	told []error
+	mu       sync.Mutex
+	reported []error
 }
 
 func (l *troubles) note(_ string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := len(l.told); n == 0 || !errors.Is(l.told[n-1], err) {
-		l.told = append(l.told, err)
+	if n := len(l.reported); n == 0 || !errors.Is(l.reported[n-1], err) {
+		l.reported = append(l.reported, err)
 	}
 }
 
-func TestTroubleIsToldAndSoIsItsEnd(t *testing.T) {
+func TestTroubleIsReportedAndSoIsItsEnd(t *testing.T) {
 	f := newFakeServer(t)
 	f.decide = func(n int, _ *wire.AppendRequest) fate {
 		if n > 0 && n < 4 {
@@ -318,11 +318,11 @@ func TestTroubleIsToldAndSoIsItsEnd(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, p.Close(t.Context()))
-	require.Len(t, l.told, 2)
-	require.ErrorIs(t, l.told[0], client.ErrNotLeader)
-	require.NoError(t, l.told[1])
+	require.Len(t, l.reported, 2)
+	require.ErrorIs(t, l.reported[0], client.ErrNotLeader)
+	require.NoError(t, l.reported[1])
 
-	l.told = nil
+	l.reported = nil
 	f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
 		if n < 3 {
 			return refuse(record.ShuttingDown)
@@ -334,12 +334,12 @@ func TestTroubleIsToldAndSoIsItsEnd(t *testing.T) {
 		_, err := r.Next(t.Context())
 		require.NoError(t, err)
 	}
-	require.Len(t, l.told, 2)
-	require.ErrorIs(t, l.told[0], client.ErrShuttingDown)
-	require.NoError(t, l.told[1])
+	require.Len(t, l.reported, 2)
+	require.ErrorIs(t, l.reported[0], client.ErrShuttingDown)
+	require.NoError(t, l.reported[1])
 }
 
-func TestTroubleWithOpeningIsTold(t *testing.T) {
+func TestTroubleWithOpeningIsReported(t *testing.T) {
 	f := newFakeServer(t)
 	tries := 0
 	f.open = func(context.Context) error {
@@ -352,7 +352,7 @@ func TestTroubleWithOpeningIsTold(t *testing.T) {
 	p, err := dial(t, []*fakeServer{f}, client.WithTroubleHandler(l.note)).Producer(t.Context(), "orders")
 	require.NoError(t, err)
 	require.NoError(t, p.Close(t.Context()))
-	require.Len(t, l.told, 2)
-	require.ErrorIs(t, l.told[0], client.ErrBusy)
-	require.NoError(t, l.told[1])
+	require.Len(t, l.reported, 2)
+	require.ErrorIs(t, l.reported[0], client.ErrBusy)
+	require.NoError(t, l.reported[1])
 }

@@ -154,8 +154,8 @@ func TestBenchReadTakesNoOtherFilesForItsTargets(t *testing.T) {
 		all := rows(t, string(out))
 		require.Equal(t, row.caches, figures(all, "cache"), args)
 		require.Equal(t, row.caches["cached"], figures(all, "limit")["cat"], args)
-		told := row.caches["cached"] || slices.Contains(args, "--data")
-		require.Equal(t, !told, strings.Contains(all[0]["disk"].(string), "which may not be the server's disk"), args)
+		known := row.caches["cached"] || slices.Contains(args, "--data")
+		require.Equal(t, !known, strings.Contains(all[0]["disk"].(string), "which may not be the server's disk"), args)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
 
 func TestBenchRefusesFlagsThatWouldDoNothing(t *testing.T) {
 	const broker = "--target kafka://127.0.0.1:1"
-	for args, told := range map[string]string{
+	for args, known := range map[string]string{
 		"appends --tls-ca ca.pem " + broker: "--tls-ca does nothing without --tls",
 		"appends --tls":                     "--tls does nothing without a kafka:// --target",
 		"ramdisk --durability memory":       "--durability does nothing without --target",
@@ -235,7 +235,7 @@ func TestBenchRefusesFlagsThatWouldDoNothing(t *testing.T) {
 	} {
 		o := execute(t, nil, "", append([]string{"bench"}, strings.Fields(args)...)...)
 		require.Equal(t, terminal.ExitUsage, o.code, "%s: %s", args, o.err)
-		require.Contains(t, o.err, told)
+		require.Contains(t, o.err, known)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestCtrlCEndsABenchmarkWhoseServerHangs(t *testing.T) {
 	}
 }
 
-func TestABrokerThatCannotBeReachedIsToldWithWhatToDo(t *testing.T) {
+func TestABrokerThatCannotBeReachedIsReportedWithWhatToDo(t *testing.T) {
 	encrypted := httptest.NewUnstartedServer(nil)
 	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	encrypted.StartTLS()

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	toldAppend = `{"t":1,"event":"invoke","client":"a","call":1,"do":"append","log":"orders","hashes":"00000000000000aa"}
+	heardAppend = `{"t":1,"event":"invoke","client":"a","call":1,"do":"append","log":"orders","hashes":"00000000000000aa"}
 {"t":2,"event":"return","client":"a","call":1,"outcome":"ok","first":0}
 `
-	toldNothing = `{"t":3,"event":"invoke","client":"r","call":1,"do":"read","log":"orders","from":0}
+	heardNothing = `{"t":3,"event":"invoke","client":"r","call":1,"do":"read","log":"orders","from":0}
 {"t":4,"event":"return","client":"r","call":1,"outcome":"ok","end":0}
 `
-	toldRead = `{"t":3,"event":"invoke","client":"r","call":1,"do":"read","log":"orders","from":0}
+	heardRead = `{"t":3,"event":"invoke","client":"r","call":1,"do":"read","log":"orders","from":0}
 {"t":4,"event":"frame","client":"r","call":1,"first":0,"hashes":"00000000000000aa"}
 {"t":5,"event":"return","client":"r","call":1,"outcome":"ok","end":1}
 `
@@ -35,14 +35,14 @@ func written(t *testing.T, texts ...string) (paths []string) {
 }
 
 func TestCheckOfAHistoryThatHoldsExitsZero(t *testing.T) {
-	o := execute(t, nil, "", append([]string{"check"}, written(t, toldAppend, toldRead)...)...)
+	o := execute(t, nil, "", append([]string{"check"}, written(t, heardAppend, heardRead)...)...)
 	require.Equal(t, terminal.ExitOK, o.code, o.err)
 	require.Contains(t, o.out, "1 acknowledged, 1 of them read back")
 	require.Contains(t, o.out, "rules hold")
 }
 
 func TestCheckOfAHistoryThatDoesNotHoldShowsTheLinesThatProveIt(t *testing.T) {
-	files := written(t, toldAppend, toldNothing)
+	files := written(t, heardAppend, heardNothing)
 	o := execute(t, nil, "", append([]string{"check"}, files...)...)
 	require.Equal(t, terminal.ExitBroken, o.code)
 	require.Contains(t, o.out, "linearizable, log orders: appends up to offset 1 had been acknowledged before")

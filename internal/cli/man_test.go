@@ -38,7 +38,7 @@ func TestAManualPageKeepsTheLinesOfALayout(t *testing.T) {
 	require.Equal(t, strings.Count(string(page), ".EX"), strings.Count(string(page), ".EE"))
 }
 
-func TestTheVersionIsToldByCommandAndFlag(t *testing.T) {
+func TestTheVersionIsPrintedByCommandAndFlag(t *testing.T) {
 	command, flag := execute(t, nil, "", "version"), execute(t, nil, "", "--version")
 	require.Equal(t, terminal.ExitOK, flag.code)
 	require.Equal(t, command.out, flag.out)

@@ -111,7 +111,7 @@ func TestVerifyNamesWhatIsDamagedAndWhatToDo(t *testing.T) {
 	}, result.Damage[0])
 }
 
-func TestVerifyTellsWhatOthersCannotRepair(t *testing.T) {
+func TestVerifyReportsWhatOthersCannotRepair(t *testing.T) {
 	data, _, segments := storedReplica(t)
 	flipByte(t, segments[len(segments)-1], 50)
 	o := execute(t, nil, "", "verify", data)

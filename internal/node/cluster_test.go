@@ -415,7 +415,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 	require.ErrorContains(t, c.nodes["c"].Ready(), "was removed from the cluster")
 }
 
-func TestANodeThatWasRemovedTellsItsCallers(t *testing.T) {
+func TestANodeThatWasRemovedRefusesItsCallersSayingSo(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	created, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})
 	require.NoError(t, err)
@@ -592,7 +592,7 @@ func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotWaitForASessionIDAnyLongerIsToldSo(t *testing.T) {
+func TestWhoDoesNotWaitForASessionIDAnyLongerGetsAnError(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	c.stop("b")
 	c.stop("c") // a can reserve no ids

@@ -199,7 +199,7 @@ func TestALongLogIsReadAcrossSegmentsFromEveryPlace(t *testing.T) {
 	}
 }
 
-func TestATrimFreesTheDiskAndTellsReadersTheNewStart(t *testing.T) {
+func TestATrimFreesTheDiskAndGivesReadersTheNewStart(t *testing.T) {
 	n := open(t, t.TempDir())
 	create(t, n, "orders", Config{})
 	payload := string(make([]byte, 256<<10))

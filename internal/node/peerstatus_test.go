@@ -10,7 +10,7 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-func TestARefusalIsToldOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
+func TestARefusalIsReportedOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
 	said := &lines{}
 	n := newNode(Options{Logger: said.logger()}, nil, nil, nil)
 	a, b := peer.Node{ID: 1, Name: "a"}, peer.Node{ID: 2, Name: "b"}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestVotersAreToldAsSuchAlsoWhenNobodyLeads(t *testing.T) {
+func TestVotersAreReportedAsSuchAlsoWhenNobodyLeads(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c", "d", "e")
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 3})

@@ -117,14 +117,14 @@ func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
 
 // What nobody has told a number of replicas gets more as nodes come, all partitions
 // alike.
-func TestNewPartitionsWantAsManyReplicasAsTheFirstWasTold(t *testing.T) {
+func TestNewPartitionsWantAsManyReplicasAsTheFirst(t *testing.T) {
 	n := open(t, t.TempDir())
-	for topic, told := range map[string]int{"any": 0, "one": 1} {
-		_, err := n.CreateTopic(t.Context(), anyone, topic, 1, Config{Replicas: told}, nil)
+	for topic, wanted := range map[string]int{"any": 0, "one": 1} {
+		_, err := n.CreateTopic(t.Context(), anyone, topic, 1, Config{Replicas: wanted}, nil)
 		require.NoError(t, err)
 		require.NoError(t, n.AddPartitions(t.Context(), anyone, topic, 2, nil))
 		for p := range int32(2) {
-			require.Equal(t, told, n.catalog.Load().shown.Load().Logs[cluster.PartitionLog(topic, p)].Config.Replicas, "%s/%d", topic, p)
+			require.Equal(t, wanted, n.catalog.Load().shown.Load().Logs[cluster.PartitionLog(topic, p)].Config.Replicas, "%s/%d", topic, p)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestARecordThatIsNotWellFormedIsRefused(t *testing.T) {
 	}
 }
 
-func TestARecordOverTheLimitIsTooLargeAndTheLimitIsTold(t *testing.T) {
+func TestARecordOverTheLimitIsTooLargeAndTheLimitIsNamed(t *testing.T) {
 	atLimit := []Record{{Key: make([]byte, 100), Value: make([]byte, MaxRecordBytes-110), Headers: []Header{{Key: "12345", Value: []byte("67890")}}}}
 	require.NoError(t, kafkaBatch(atLimit, kafkaRecords(atLimit), nil).Check())
 

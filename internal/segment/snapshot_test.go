@@ -161,7 +161,7 @@ func TestASnapshotFromWhichTheLogDoesNotGoOnIsNotLoaded(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestASnapshotBehindTheEndTellsThatEntriesAreMissing(t *testing.T) {
+func TestASnapshotBehindTheEndShowsThatEntriesAreMissing(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, _ := manySegments(t, disk)
 	require.NoError(t, s.Close())

@@ -263,9 +263,9 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			disk.Restart()
 			before := contents(disk)
 
-			var told bytes.Buffer
+			var logged bytes.Buffer
 			o := options(disk)
-			o.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			o.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 			s, err := repair.Open(disk, dir, o)
 			report := survey(t, disk)
 			_, replicaRepair := repair.Begin(context.Background(), disk, dir, o)
@@ -275,7 +275,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 				for _, d := range report.Damage {
 					require.Equal(t, watermarkFile, d.File)
 				}
-				require.Contains(t, told.String(), row.detail)
+				require.Contains(t, logged.String(), row.detail)
 				// It goes on, and from the next clean stop on the durable watermark knows.
 				last := s.LastIndex()
 				write(t, s, synced(entry(last+1, 9, 10)))
@@ -335,8 +335,8 @@ func TestAppendsSyncTheWatermarkOnceInSoManyBytes(t *testing.T) {
 	for i := range uint64(appends) {
 		write(t, s, synced(entry(2+i, 1, size)))
 	}
-	told := appends * size / (8 << 20)
-	require.Equal(t, appends+told, disk.Calls(faultdisk.Datasync)-syncs)
+	logged := appends * size / (8 << 20)
+	require.Equal(t, appends+logged, disk.Calls(faultdisk.Datasync)-syncs)
 	require.Equal(t, opens, disk.Calls(faultdisk.Open), "it is open already")
 	require.NoError(t, s.Close())
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOthersAreToldAKafkaAddressThatLeadsThem(t *testing.T) {
+func TestTheAdvertisedKafkaAddressLeadsOthers(t *testing.T) {
 	for name, row := range map[string]struct {
 		listens, node, want string
 	}{
@@ -23,7 +23,7 @@ func TestOthersAreToldAKafkaAddressThatLeadsThem(t *testing.T) {
 	}
 }
 
-func TestAKafkaPortOfOneMachineIsNotToldToOthers(t *testing.T) {
+func TestAKafkaPortOfOneMachineIsNotAdvertised(t *testing.T) {
 	for _, node := range []string{"10.0.0.1:7171", "a.example:7171", "[::]:7171", "[2001:db8::1]:7171"} {
 		for _, listens := range []string{"127.0.0.1:9092", "[::1]:9092"} {
 			got, err := advertisedKafka(listens, node)

@@ -55,7 +55,7 @@ func TestANodeWhoseDirectoryIsInUseLeavesNoPortBehind(t *testing.T) {
 	require.NoError(t, first.Close())
 }
 
-func TestAPortThatFailsIsToldAndCloseReturnsWhatNobodyHeard(t *testing.T) {
+func TestAPortThatFailsIsReportedAndCloseReturnsWhatNobodyHeard(t *testing.T) {
 	o := alone(t, t.TempDir())
 	o.HTTP = failing{o.HTTP}
 	s, err := Start(o)

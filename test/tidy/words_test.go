@@ -43,6 +43,8 @@ var retiredWords = []retired{
 	{word: "standing", now: "kept reader", names: true, in: "internal/server"},
 	{word: "keepers?", now: "clock", names: true, in: "internal/node"},
 	{word: "drafts?|flights", now: "proposal"},
+	{word: "told|tells?|telling", now: "report, return, say, know", names: true, in: "internal"},
+	{word: "told|tells?|telling", now: "report, return, say, know", names: true, in: "client"},
 }
 
 // records say what was, in the words of then.

@@ -20,7 +20,7 @@ func newBar(c *terminal.Terminal, label string, total int64, u suite.Unit) suite
 		return c.NewProgress(true, label, total, shown)
 	}
 	b := &linesBar{over: make(chan struct{})}
-	b.telling.Go(func() { b.tell(c, label, max(total, 1)) })
+	b.showing.Go(func() { b.show(c, label, max(total, 1)) })
 	return b
 }
 
@@ -30,17 +30,17 @@ const lineEvery = 5 * time.Second
 type linesBar struct {
 	done    atomic.Int64
 	over    chan struct{}
-	telling sync.WaitGroup
+	showing sync.WaitGroup
 }
 
 func (b *linesBar) Add(n int64) { b.done.Add(n) }
 
 func (b *linesBar) Close() {
 	close(b.over)
-	b.telling.Wait()
+	b.showing.Wait()
 }
 
-func (b *linesBar) tell(c *terminal.Terminal, label string, total int64) {
+func (b *linesBar) show(c *terminal.Terminal, label string, total int64) {
 	ticks := time.NewTicker(lineEvery)
 	defer ticks.Stop()
 	for {

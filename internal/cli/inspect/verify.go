@@ -127,13 +127,13 @@ func verifyReplica(c *terminal.Terminal, ctx context.Context, data, cluster stri
 		o.Watermark = datadir.WatermarkPath(data, r.Log, r.Replica)
 	}
 	var bar *terminal.Progress
-	told := int64(0)
+	shown := int64(0)
 	report, err := repair.Survey(ctx, vfs.OS(), r.Dir, o, func(done, total int64) {
 		if bar == nil {
 			bar = c.NewProgress(true, r.name(), total, terminal.UnitBytes)
 		}
-		bar.Add(done - told)
-		told = done
+		bar.Add(done - shown)
+		shown = done
 	})
 	bar.Close()
 	switch {

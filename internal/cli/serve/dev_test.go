@@ -33,7 +33,7 @@ func TestAPortThatIsTakenIsPassedOver(t *testing.T) {
 	require.ErrorContains(t, err, "no port after")
 }
 
-func TestDevTakesNoKafkaPortsIfToldSo(t *testing.T) {
+func TestDevTakesNoKafkaPortsIfAskedTo(t *testing.T) {
 	taken, err := devSettings{grpc: "127.0.0.1:0", http: "127.0.0.1:0", kafka: noKafka}.takePorts()
 	require.NoError(t, err)
 	for _, p := range taken {

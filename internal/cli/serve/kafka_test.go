@@ -11,10 +11,10 @@ import (
 	"strandline.dev/internal/node"
 )
 
-func kafkaSettings(listens, told string, insecure bool) *serveSettings {
+func kafkaSettings(listens, advertised string, insecure bool) *serveSettings {
 	s := &serveSettings{kafka: listens}
 	s.Insecure = insecure
-	s.Node = node.Options{KafkaAddress: told}
+	s.Node = node.Options{KafkaAddress: advertised}
 	return s
 }
 

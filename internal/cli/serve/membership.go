@@ -74,22 +74,22 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 // checkKafka refuses a Kafka port that others can reach, unless it may be, and an
 // address to tell them that is none.
 func (s *serveSettings) checkKafka() error {
-	told := s.Node.KafkaAddress
+	advertised := s.Node.KafkaAddress
 	if s.kafka == noKafka {
-		if told != "" {
+		if advertised != "" {
 			return errors.New("--kafka none serves no port that --kafka-advertise could tell of: give one of them")
 		}
 		return nil
 	}
-	if err := s.checkListen(s.kafka); err != nil || told == "" {
+	if err := s.checkListen(s.kafka); err != nil || advertised == "" {
 		return err
 	}
-	if err := s.checkReachable(told); err != nil {
+	if err := s.checkReachable(advertised); err != nil {
 		return err
 	}
-	_, port, _ := net.SplitHostPort(told)
+	_, port, _ := net.SplitHostPort(advertised)
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("--kafka-advertise %s: Kafka's clients need a number for a port", told)
+		return fmt.Errorf("--kafka-advertise %s: Kafka's clients need a number for a port", advertised)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"strandline.dev/client"
 )
 
-func TestExitCodesTellScriptsWhatHappened(t *testing.T) {
+func TestExitCodesSayWhatHappened(t *testing.T) {
 	unreachable := &client.Error{Reason: client.ErrUnreachable.Reason, Outcome: client.MaybeDone, Retryable: true}
 	neverSent := &client.Error{Reason: client.ErrUnreachable.Reason, Outcome: client.NotDone, Retryable: true}
 	for name, c := range map[string]struct {
@@ -88,7 +88,7 @@ func TestHintsRepeatTheServerAndTheLog(t *testing.T) {
 	require.Equal(t, about, c.askedOf(info))
 }
 
-func TestWhoeverTypedGoRunIsToldToTypeItAgain(t *testing.T) {
+func TestWhoeverTypedGoRunIsAskedToTypeItAgain(t *testing.T) {
 	require.True(t, builtByGoRun("/tmp/go-build3271/b001/exe/strandline"))
 	require.True(t, builtByGoRun("/root/.cache/go-build/ab/abcd-d/strandline"))
 	require.False(t, builtByGoRun("/usr/local/bin/strandline"))

@@ -26,7 +26,7 @@ type waitNotice struct {
 	log   string      // empty: it waits for the cluster
 	why   error       // the newest reason; nil: all is well
 	timer *time.Timer // until the notice
-	told  bool
+	shown bool
 	ended bool
 }
 
@@ -41,24 +41,24 @@ func (w *waitNotice) Trouble(log string, err error) {
 	switch {
 	case w.ended:
 	case err != nil && w.timer == nil:
-		w.timer = time.AfterFunc(silentTime, w.tell)
+		w.timer = time.AfterFunc(silentTime, w.show)
 	case err == nil && w.timer != nil:
 		w.timer.Stop()
 		w.timer = nil
-		if w.told {
-			w.told = false
+		if w.shown {
+			w.shown = false
 			w.print(false, w.whom()+" answers again")
 		}
 	}
 }
 
-func (w *waitNotice) tell() {
+func (w *waitNotice) show() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended || w.why == nil || w.told {
+	if w.ended || w.why == nil || w.shown {
 		return
 	}
-	w.told = true
+	w.shown = true
 	reason := w.why.Error()
 	if e := new(client.Error); errors.As(w.why, &e) {
 		reason = e.Message

@@ -10,6 +10,6 @@ import (
 func TestANoticeOfACommandWithoutALogNamesNone(t *testing.T) {
 	var said strings.Builder
 	w := &waitNotice{cli: &Terminal{Err: &said, JSON: true}, why: ErrNoAnswer}
-	w.tell()
+	w.show()
 	require.JSONEq(t, `{"notice":{"waiting":true,"message":"waiting for the cluster, and trying on (Ctrl-C stops): no answer yet"}}`, said.String())
 }

@@ -118,8 +118,8 @@ func (ps *proposals) noticed() func() {
 		return nil
 	}
 	return func() {
-		for _, tell := range all {
-			tell()
+		for _, call := range all {
+			call()
 		}
 	}
 }

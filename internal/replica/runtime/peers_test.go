@@ -24,7 +24,7 @@ func (l *slowEntries) Entries(lo, hi uint64, most int) ([]segment.Frame, error) 
 	return l.Log.Entries(lo, hi, most)
 }
 
-func TestTheLoopDoesNotWaitForTheDiskToTellHowFarAFollowerIs(t *testing.T) {
+func TestTheLoopDoesNotWaitForTheDiskToReportHowFarAFollowerIs(t *testing.T) {
 	log := &slowEntries{memory.New(bootstrapOf(t, 1)), make(chan struct{})}
 	r, err := OpenStepped(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -37,15 +37,15 @@ func TestTheLoopDoesNotWaitForTheDiskToTellHowFarAFollowerIs(t *testing.T) {
 	require.True(t, r.Write())
 	// The entry is durable, and not applied before the round ends. What holds it in
 	// memory is not there while the loop looks.
-	told := make(chan []core.Peer, 1)
+	answer := make(chan []core.Peer, 1)
 	last := log.LastIndex()
 	e, _ := r.tail.At(last)
 	require.Nil(t, r.Do(func(*core.Core) { r.tail.Evict(last+1, 0) }))
-	require.Nil(t, r.Peers(func(peers []core.Peer) { told <- peers }))
+	require.Nil(t, r.Peers(func(peers []core.Peer) { answer <- peers }))
 	require.Nil(t, r.Do(func(*core.Core) { r.tail.Append([]tail.Entry{e}) }))
 	r.Round(now)
-	require.Empty(t, told)
+	require.Empty(t, answer)
 	close(log.give)
-	peers := <-told
+	peers := <-answer
 	require.Equal(t, record.Offset(2), peers[0].End)
 }

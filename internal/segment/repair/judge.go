@@ -33,19 +33,19 @@ func (v *surveyor) addWatermark() {
 	if p.header == nil || v.report.forgotten() != nil {
 		return
 	}
-	told, last := v.watermark.Written, v.inventory.next()-1
+	durable, last := v.watermark.Written, v.inventory.next()-1
 	missing := v.watermark.Missing(store.LogEnd{Header: p.header, Position: p.end, Hard: v.hard, Last: last})
 	if missing == "" {
 		return
 	}
 	d := Damage{File: p.path, Position: p.end, Detail: missing, Renew: true}
-	shorter := told.Ordinal == p.ordinal && told.Position > p.end
-	if told.Ordinal > p.ordinal {
+	shorter := durable.Ordinal == p.ordinal && durable.Position > p.end
+	if durable.Ordinal > p.ordinal {
 		shorter = true
 		d.File, d.Position = filepath.Join(v.dir.Path, fmt.Sprintf("%020d-*.seg", p.ordinal+1)), 0
 	}
-	if shorter && told.Last > last {
-		d.First, d.Last, d.Start, d.End = last+1, told.Last, v.inventory.nextOffset, v.inventory.nextOffset
+	if shorter && durable.Last > last {
+		d.First, d.Last, d.Start, d.End = last+1, durable.Last, v.inventory.nextOffset, v.inventory.nextOffset
 	}
 	v.add(d)
 }

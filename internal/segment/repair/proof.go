@@ -34,7 +34,7 @@ func (p *proof) prove(frames []segment.Frame, committed uint64) (proven []bool, 
 			continue
 		}
 		s := &p.spans[at]
-		known, same := s.tells(f)
+		known, same := s.knows(f)
 		follows = same || follows && !known
 		proven[k] = follows && !s.sound()
 		switch {
@@ -63,12 +63,12 @@ func (p *proof) prove(frames []segment.Frame, committed uint64) (proven []bool, 
 // the entry that was here.
 func (p *proof) counts(f *segment.Frame, at int) (yes, contradicts bool) {
 	s := &p.spans[at]
-	known, _ := s.tells(f)
+	known, _ := s.knows(f)
 	switch {
 	case known:
 	case f.Index <= p.commit:
 		return true, false
-	case p.toldFrom(at + 1): // what follows decides
+	case p.knowsFrom(at + 1): // what follows decides
 	case !s.loose() && f.Index < s.last: // the last of them does
 	case !s.loose(), f.Term > p.term:
 		return false, true // what was here was of another term
@@ -79,8 +79,8 @@ func (p *proof) counts(f *segment.Frame, at int) (yes, contradicts bool) {
 	return false, false
 }
 
-// tells reports whether it is known which entry is that of f, and whether f is it.
-func (s *span) tells(f *segment.Frame) (known, same bool) {
+// knows reports whether it is known which entry is that of f, and whether f is it.
+func (s *span) knows(f *segment.Frame) (known, same bool) {
 	switch {
 	case s.loose():
 		return false, false
@@ -95,9 +95,9 @@ func (s *span) tells(f *segment.Frame) (known, same bool) {
 // loose reports whether nothing is known of the entries of s.
 func (s *span) loose() bool { return s.doubt != 0 || s.kind == missing && s.term == 0 }
 
-// toldFrom reports whether anything is known of the entries from the span
+// knowsFrom reports whether anything is known of the entries from the span
 // numbered k on.
-func (p *inventory) toldFrom(k int) bool {
+func (p *inventory) knowsFrom(k int) bool {
 	return slices.ContainsFunc(p.spans[k:], func(s span) bool { return !s.loose() })
 }
 

@@ -38,12 +38,12 @@ type surveyor struct {
 	hard      segment.HardState
 	sure      bool // hard is the newest
 
-	damaged   *[]Damage // of report
-	open      []int     // of Damage: what is lost there shows at the next valid frame
-	ends      []int     // of Damage: where its records end shows at the next valid entry
-	hardAt    int       // the damage since which the hard state is not sure
-	done      int64
-	tellBytes func(done int64) error
+	damaged     *[]Damage // of report
+	open        []int     // of Damage: what is lost there shows at the next valid frame
+	ends        []int     // of Damage: where its records end shows at the next valid entry
+	hardAt      int       // the damage since which the hard state is not sure
+	done        int64
+	reportBytes func(done int64) error
 }
 
 func newSurveyor(disk vfs.FS, dir string, o store.Options) *surveyor {
@@ -51,7 +51,7 @@ func newSurveyor(disk vfs.FS, dir string, o store.Options) *surveyor {
 	d := store.NewDir(disk, dir, o)
 	v := &surveyor{layout: layout{dir: d}, watermark: store.NewWatermarkFile(d)}
 	v.damaged = &v.report.Damage
-	v.tellBytes = func(int64) error { return nil }
+	v.reportBytes = func(int64) error { return nil }
 	return v
 }
 
@@ -84,7 +84,7 @@ func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, s
 	for _, p := range v.parts {
 		v.report.Bytes += p.size
 	}
-	v.tellBytes = func(done int64) error {
+	v.reportBytes = func(done int64) error {
 		if progress != nil {
 			progress(done, v.report.Bytes)
 		}
@@ -190,7 +190,7 @@ func (v *surveyor) walkPart() error {
 	}
 	err = v.walkFile(p, file)
 	v.done += p.size
-	return errors.Join(err, file.Close(), v.tellBytes(v.done))
+	return errors.Join(err, file.Close(), v.reportBytes(v.done))
 }
 
 func (v *surveyor) walkFile(p *part, file vfs.File) error {
@@ -200,7 +200,7 @@ func (v *surveyor) walkFile(p *part, file vfs.File) error {
 	}
 	w := &walk{
 		first: p.first, footer: footer,
-		progress: func(position int64) error { return v.tellBytes(v.done + position) },
+		progress: func(position int64) error { return v.reportBytes(v.done + position) },
 	}
 	salt := uint64(0)
 	switch {

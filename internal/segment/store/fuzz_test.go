@@ -237,13 +237,13 @@ func FuzzWatermark(f *testing.F) {
 		if int(at) < len(b) {
 			b[at] ^= flip
 		}
-		told, err := format.ParseWatermark(b)
+		parsed, err := format.ParseWatermark(b)
 		if err != nil {
 			return
 		}
-		again, err := format.ParseWatermark(append(told.Encode(), make([]byte, format.SlotSize)...))
-		if err != nil || again != told {
-			t.Fatalf("%+v became %+v: %v", told, again, err)
+		again, err := format.ParseWatermark(append(parsed.Encode(), make([]byte, format.SlotSize)...))
+		if err != nil || again != parsed {
+			t.Fatalf("%+v became %+v: %v", parsed, again, err)
 		}
 	})
 }

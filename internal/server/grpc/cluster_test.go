@@ -118,7 +118,7 @@ func TestEachClusterCallAsksItsVerb(t *testing.T) {
 	}
 }
 
-func TestEachClusterCallTellsARefusal(t *testing.T) {
+func TestEachClusterCallReturnsARefusal(t *testing.T) {
 	n := &clusterNode{refusal: record.Refuse(record.NoNode, "there is no node d")}
 	for name, row := range clusterCalls(serve(t, n, rpc.Options{})) {
 		err := row.call(t.Context())
@@ -127,7 +127,7 @@ func TestEachClusterCallTellsARefusal(t *testing.T) {
 	}
 }
 
-func TestTheClusterIsToldAsTheNodeKnowsIt(t *testing.T) {
+func TestTheClusterIsReportedAsTheNodeKnowsIt(t *testing.T) {
 	n := &clusterNode{status: node.ClusterStatus{
 		ClusterID: "c1",
 		Nodes:     []node.NodeStatus{{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
@@ -164,7 +164,7 @@ func TestEveryRoleAndStateHasANumber(t *testing.T) {
 	}
 }
 
-func TestTheHoldersOfALogAreTold(t *testing.T) {
+func TestTheHoldersOfALogAreReported(t *testing.T) {
 	info := encodeInfo(node.Info{Replicas: []node.InfoReplica{{Node: "a", Address: "127.0.0.1:7171"}, {Node: "b", Address: "127.0.0.2:7171", Leader: true}}})
 	require.Len(t, info.Replicas, 2)
 	require.True(t, proto.Equal(&strandlinev1.ReplicaAddress{Node: "b", Address: "127.0.0.2:7171", Leader: true}, info.Replicas[1]))

@@ -25,7 +25,7 @@ func TestStreamsOnConnectionsOfTheirOwnAreTheSame(t *testing.T) {
 		"records are cut":               TestRecordsAreCutExactly,
 		"small frames":                  TestDecodedFramesStaySmallHoweverLargeTheBatch,
 		"signs of life":                 TestAReadThatFollowsShowsSignsOfLife,
-		"behind a trim":                 TestAReaderBehindATrimIsToldTheNewStart,
+		"behind a trim":                 TestAReaderBehindATrimGetsTheNewStart,
 		"a read while the server stops": TestAFollowingReadEndsWhenTheServerStops,
 		"reads that make no sense":      TestAReadThatMakesNoSenseIsRefused,
 		"a log that is not there":       TestALogThatIsNotThereIsNotFound,

@@ -151,7 +151,7 @@ func TestDecodedFramesStaySmallHoweverLargeTheBatch(t *testing.T) {
 	require.EqualValues(t, count, next)
 }
 
-func TestEveryFrameTellsHowOldItsKnowledgeIs(t *testing.T) {
+func TestEveryFrameSaysHowOldItsKnowledgeIs(t *testing.T) {
 	for _, format := range []strandlinev1.ReadFormat{strandlinev1.ReadFormat_READ_FORMAT_RECORDS, strandlinev1.ReadFormat_READ_FORMAT_BATCHES} {
 		n := newFakeNode()
 		n.info.Age = time.Minute
@@ -198,7 +198,7 @@ func TestAReadThatFollowsShowsSignsOfLife(t *testing.T) {
 	require.EqualValues(t, 8, receive(t, c).FirstOffset)
 }
 
-func TestAReaderBehindATrimIsToldTheNewStart(t *testing.T) {
+func TestAReaderBehindATrimGetsTheNewStart(t *testing.T) {
 	n := newFakeNode()
 	c := serve(t, n, rpc.Options{}).read(t, &strandlinev1.ReadRequest{})
 	<-n.reads

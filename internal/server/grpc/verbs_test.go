@@ -150,7 +150,7 @@ func TestEachCallAsksItsVerb(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestEachCallTellsARefusal(t *testing.T) {
+func TestEachCallReturnsARefusal(t *testing.T) {
 	ctx := context.Background()
 	d := serve(t, &verbNode{fakeNode: newFakeNode(), refusal: record.Refuse(record.Fenced, "fenced")}, rpc.Options{})
 	log := strandlinev1.NewLogServiceClient(d.conn)

@@ -69,7 +69,7 @@ func (q *call) find() {
 // memory for it.
 func (q *call) admit(size int) error {
 	if q.find(); q.api == unserved {
-		q.connection.tellUnserved(q.key, q.version)
+		q.connection.logUnserved(q.key, q.version)
 		if unsupported(q.key, q.version) == nil {
 			return fmt.Errorf("a request with key %d and version %d, which is not served", q.key, q.version)
 		}

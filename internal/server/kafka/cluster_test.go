@@ -311,9 +311,9 @@ func TestACoordinatorThatClientsCannotReachIsNotAvailable(t *testing.T) {
 	a, c := all["a"], all["c"]
 	a.findCoordinator() // makes the log of offsets
 	a.toLead(offsetsLog, c)
-	told := a.findCoordinator()
-	require.Equal(t, kerr.CoordinatorNotAvailable.Code, told.ErrorCode)
-	require.Contains(t, *told.ErrorMessage, "no Kafka port for clients of other nodes")
+	answer := a.findCoordinator()
+	require.Equal(t, kerr.CoordinatorNotAvailable.Code, answer.ErrorCode)
+	require.Contains(t, *answer.ErrorMessage, "no Kafka port for clients of other nodes")
 	require.Equal(t, c.id(), c.findCoordinator().NodeID, "those that have found it can use it")
 	c.toLead(offsetsLog, a)
 	require.Equal(t, a.id(), a.findCoordinator().NodeID)

@@ -61,12 +61,12 @@ func (c *connection) serve() {
 			c.line.Close() // what was received is answered
 			return
 		}
-		c.tell(err)
+		c.logEnd(err)
 		c.cancel()
 		c.line.Break()
 	}()
 	if err := c.answer(); err != nil {
-		c.tell(err)
+		c.logEnd(err)
 	}
 	c.cancel()
 	c.line.Break()
@@ -79,8 +79,8 @@ func (c *connection) serve() {
 	}
 }
 
-// tell logs what ended the connection, unless it was its client.
-func (c *connection) tell(err error) {
+// logEnd logs what ended the connection, unless it was its client.
+func (c *connection) logEnd(err error) {
 	var network net.Error
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &network) || c.ctx.Err() != nil {
 		return
@@ -89,8 +89,8 @@ func (c *connection) tell(err error) {
 	c.server.logger.Info("a Kafka connection was closed", "client", c.conn.RemoteAddr(), "id", c.client, "reason", err)
 }
 
-// tellUnserved logs a request that is not served, the first of a connection.
-func (c *connection) tellUnserved(key, version int16) {
+// logUnserved logs a request that is not served, the first of a connection.
+func (c *connection) logUnserved(key, version int16) {
 	if !c.unserved {
 		c.unserved = true
 		c.server.logger.Info("a Kafka client asks for what is not served", "client", c.conn.RemoteAddr(), "id", c.client,

@@ -39,14 +39,14 @@ type coordinator struct {
 	offsets *offsets
 	memory  *budget.Shares // of the node
 
-	mu      sync.Mutex
-	groups  map[string]*group.Group // those with members
-	bytes   int                     // of groups, counted in memory
-	term    uint64                  // of the leadership that groups belong to; 0: none
-	since   time.Time               // when that began
-	cleaned time.Time               // when groups were last looked at to be forgotten
-	told    time.Time               // when which groups have members was last recorded
-	upkeep  bool                    // one of the two is under way
+	mu       sync.Mutex
+	groups   map[string]*group.Group // those with members
+	bytes    int                     // of groups, counted in memory
+	term     uint64                  // of the leadership that groups belong to; 0: none
+	since    time.Time               // when that began
+	cleaned  time.Time               // when groups were last looked at to be forgotten
+	recorded time.Time               // when which groups have members was last recorded
+	upkeep   bool                    // one of the two is under way
 
 	loading sync.Mutex // held while a new leadership reads the log
 }
@@ -103,7 +103,7 @@ func (c *coordinator) ready(ctx context.Context) (term uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	c.term, c.since, c.cleaned, c.told = b.Term, now, now, now
+	c.term, c.since, c.cleaned, c.recorded = b.Term, now, now, now
 	return b.Term, nil
 }
 
@@ -207,8 +207,8 @@ func (c *coordinator) due(now time.Time) func() {
 	}
 	var work func()
 	switch term := c.term; {
-	case now.Sub(c.told) > membersEvery:
-		c.told = now
+	case now.Sub(c.recorded) > membersEvery:
+		c.recorded = now
 		inhabited, settled := c.inhabited(), now.Sub(c.since) > settledAfter
 		work = func() { c.recordMembers(term, inhabited, settled, now) }
 	case now.Sub(c.cleaned) > cleanEvery:

@@ -131,7 +131,7 @@ func (n created) CreateLog(ctx context.Context, c node.Caller, name string, conf
 
 // A log that is not told how many replicas it wants gets them as nodes come; one that
 // is told has as many for ever as the cluster had nodes when a group first committed.
-func TestTheLogOfOffsetsIsToldNoNumberOfReplicas(t *testing.T) {
+func TestTheLogOfOffsetsHasNoNumberOfReplicas(t *testing.T) {
 	d := openNew(t)
 	n := created{backend.Verbs(d.node), make(chan node.Config, 1)}
 	d.over(n).raw().coordinated()

@@ -126,7 +126,7 @@ func TestAFetchForMoreThanThereIsGathersUntilItsTimeIsUp(t *testing.T) {
 	require.Eventually(t, func() bool { return d.server.fetches.Used() == 0 }, 10*time.Second, time.Millisecond, "the budget is given back")
 }
 
-func TestAFetchTellsWhatIsWrongAtOnce(t *testing.T) {
+func TestAFetchReportsWhatIsWrongAtOnce(t *testing.T) {
 	d := openNew(t)
 	d.create("orders", 1)
 	for range 3 {

@@ -104,7 +104,7 @@ func TestAnIdempotentProducerIsHeldToItsSequence(t *testing.T) {
 
 // Java's producer compares the start with what it sent last, to find out that the
 // log has forgotten it. Without one it sends the same batch until its time is up.
-func TestAnUnknownProducerIsToldWhereTheLogStarts(t *testing.T) {
+func TestAnUnknownProducerGetsTheStartOfTheLog(t *testing.T) {
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()

@@ -227,7 +227,7 @@ func TestTheClusterAndItsDisksAreDescribed(t *testing.T) {
 	require.Positive(t, dirs[0].TotalBytes)
 }
 
-func TestANodeIsShownAtTheAddressThatItIsToldToAdvertise(t *testing.T) {
+func TestANodeIsShownAtTheAddressThatItAdvertises(t *testing.T) {
 	d := open(t, t.TempDir(), Options{Advertise: "kafka.example:19092"})
 	brokers := d.metadata().Brokers
 	require.Len(t, brokers, 1)

@@ -41,7 +41,7 @@ func TestWhatIsNotServedIsRefusedWithAnErrorWhereTheAnswerHasAPlaceForOne(t *tes
 	require.EqualValues(t, 3, d.receivedUnserved())
 }
 
-func TestAConsumerOfTheNewerGroupProtocolIsToldThatThereIsNone(t *testing.T) {
+func TestAConsumerOfTheNewerGroupProtocolGetsAnError(t *testing.T) {
 	d := openNew(t)
 	c := d.raw()
 	q := kmsg.NewPtrConsumerGroupHeartbeatRequest()
@@ -52,7 +52,7 @@ func TestAConsumerOfTheNewerGroupProtocolIsToldThatThereIsNone(t *testing.T) {
 	require.Contains(t, *r.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorMessage, "group.protocol=classic")
 }
 
-func TestAClientThatSpeaksTLSIsToldAtOnce(t *testing.T) {
+func TestAClientThatSpeaksTLSGetsAnErrorAtOnce(t *testing.T) {
 	d := openNew(t)
 	_, err := tls.Dial("tcp", d.address, &tls.Config{InsecureSkipVerify: true})
 	require.ErrorContains(t, err, "protocol version")

@@ -319,7 +319,7 @@ func TestARequestOfEightMebibytesIsOneAppend(t *testing.T) {
 	c.requireOK(2, uint64(len(proposals)+1))
 }
 
-func TestAFullLogIsToldBehindEarlierRepliesAndEndsTheStream(t *testing.T) {
+func TestAFullLogIsReportedBehindEarlierRepliesAndEndsTheStream(t *testing.T) {
 	n := newFakeNode()
 	n.held = make(chan func(), 2)
 	_, client := serve(t, n)

@@ -32,7 +32,7 @@ func infoOf(t *testing.T, err error) *errdetails.ErrorInfo {
 	return info
 }
 
-func TestAStatusAndAnAnswerInAStreamTellTheSameFacts(t *testing.T) {
+func TestAStatusAndAnAnswerInAStreamSayTheSameFacts(t *testing.T) {
 	for _, reason := range record.Reasons() {
 		r := &record.Refusal{
 			Reason: reason, Detail: "why", Start: 1, End: 2, Expected: 3, Epoch: 4, WriterTerm: 5, Leader: "six:6", Limit: 7,
@@ -79,7 +79,7 @@ func TestARefusalOfAPartlyAppendedRequestDoesNotClaimThatNothingIsInTheLog(t *te
 	require.Equal(t, "maybe_done", InStream(r, true).Metadata["outcome"])
 }
 
-func TestTheEndOfAContextIsToldWithItsCause(t *testing.T) {
+func TestTheEndOfAContextIsReportedWithItsCause(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.Equal(t, codes.Canceled, status.Code(StatusOf(ctx, ctx.Err())))

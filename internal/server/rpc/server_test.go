@@ -152,7 +152,7 @@ func TestACallWithAnOversizedMessageIsRefused(t *testing.T) {
 	require.Contains(t, err.Error(), "the limit of this call is 1048576")
 }
 
-func TestHealthTurnsAndStreamsAreToldWhenTheServerStops(t *testing.T) {
+func TestHealthTurnsAndStreamsHearItWhenTheServerStops(t *testing.T) {
 	s, address := serve(t, Options{})
 	watch, err := grpc_health_v1.NewHealthClient(connect(t, address)).Watch(context.Background(), &grpc_health_v1.HealthCheckRequest{})
 	require.NoError(t, err)

@@ -26,10 +26,10 @@ type link struct {
 	current atomic.Pointer[connection]
 	traffic traffic
 
-	// told is held while current changes and Changed is called, so that Changed
+	// notifying is held while current changes and Changed is called, so that Changed
 	// hears of everything in order.
-	told        sync.Mutex
-	toldRefused bool // since the node could last be reached
+	notifying       sync.Mutex
+	reportedRefused bool // since the node could last be reached
 }
 
 func (m *Mesh) newLink(node Node) *link {
@@ -77,19 +77,19 @@ func (l *link) dialNow() {
 func (l *link) carry(c *connection) {
 	c.count(&l.traffic)
 	for {
-		l.told.Lock()
+		l.notifying.Lock()
 		old := l.current.Load()
 		if old == nil {
 			break
 		}
-		l.told.Unlock()
+		l.notifying.Unlock()
 		old.close(errReplaced)
 		<-old.done
-		// Its carry has still to say that it is gone; told is free until then.
+		// Its carry has still to say that it is gone; notifying is free until then.
 		l.detach(old, errReplaced)
 	}
 	l.current.Store(c)
-	l.toldRefused = false
+	l.reportedRefused = false
 	// Whoever closes the link does so before it looks for a connection, and this
 	// looks after it has set one: one of both closes it.
 	if l.context.Err() != nil {
@@ -99,7 +99,7 @@ func (l *link) carry(c *connection) {
 		c.close(errMoved)
 	}
 	l.changed(true, false)
-	l.told.Unlock()
+	l.notifying.Unlock()
 
 	l.mesh.notices.forget(l.node.Load().ID)
 	l.log().Info("connected with a node")
@@ -109,19 +109,19 @@ func (l *link) carry(c *connection) {
 
 // detach says that the connection is gone, unless that is known.
 func (l *link) detach(c *connection, reason error) {
-	l.told.Lock()
-	defer l.told.Unlock()
+	l.notifying.Lock()
+	defer l.notifying.Unlock()
 	if !l.current.CompareAndSwap(c, nil) {
 		return
 	}
 	l.log().Info("lost the connection with a node", "reason", reason)
 	// Who dials will soon know whether somebody listens.
 	gone := !l.dials() && processGone(reason)
-	l.toldRefused = gone
+	l.reportedRefused = gone
 	l.changed(false, gone)
 }
 
-// changed is called with told held.
+// changed is called with notifying held.
 func (l *link) changed(up, refused bool) {
 	if f := l.mesh.options.Changed; f != nil {
 		f(l.node.Load().ID, up, refused)
@@ -130,12 +130,12 @@ func (l *link) changed(up, refused bool) {
 
 // nobodyListens says so, once for each loss.
 func (l *link) nobodyListens() {
-	l.told.Lock()
-	defer l.told.Unlock()
-	if l.toldRefused || l.current.Load() != nil {
+	l.notifying.Lock()
+	defer l.notifying.Unlock()
+	if l.reportedRefused || l.current.Load() != nil {
 		return
 	}
-	l.toldRefused = true
+	l.reportedRefused = true
 	l.changed(false, true)
 }
 
@@ -162,7 +162,7 @@ func (l *link) keepConnected() {
 			continue
 		}
 		if err != nil {
-			l.mesh.tell(*l.node.Load(), err)
+			l.mesh.report(*l.node.Load(), err)
 			if errors.Is(err, syscall.ECONNREFUSED) {
 				l.nobodyListens()
 			}

@@ -164,7 +164,7 @@ func TestACutConnectionIsDialledAnew(t *testing.T) {
 	require.Equal(t, "again", string(next(t, b.delivered).message))
 }
 
-func TestAProcessThatIsGoneIsToldFromSilenceOnce(t *testing.T) {
+func TestAProcessThatIsGoneIsDistinguishedFromSilenceOnce(t *testing.T) {
 	a, b := pair(t)
 	_ = b.listener.Close()
 	b.Close()

@@ -41,9 +41,9 @@ func (n *notices) forget(id NodeID) {
 	}
 }
 
-// tell why there is no connection, once: the log, and Refused if the other
+// report why there is no connection, once: the log, and Refused if the other
 // side refused this one.
-func (m *Mesh) tell(node Node, err error) {
+func (m *Mesh) report(node Node, err error) {
 	refusal, isRefusal := errors.AsType[*RefusedError](err)
 	text := err.Error()
 	if operation, ok := errors.AsType[*net.OpError](err); ok {

@@ -32,7 +32,7 @@ func (m *Mesh) receiveVisitor(conn net.Conn) {
 	switch {
 	case err != nil:
 		<-m.visitors
-		m.tell(theirs.Node, err)
+		m.report(theirs.Node, err)
 	case of != nil:
 		<-m.visitors
 		of.carry(c)

@@ -46,7 +46,7 @@ type Credentials struct {
 	mu     sync.Mutex // guards what follows, and reading
 	looked time.Time
 	stamps [4]stamp // of what current was read from
-	told   string   // the failure that was logged last
+	logged string   // the failure that was logged last
 }
 
 // loaded is never changed.
@@ -116,9 +116,9 @@ func (c *Credentials) latest() *loaded {
 	}
 	switch {
 	case err == nil:
-		c.told = ""
-	case err.Error() != c.told:
-		c.told = err.Error()
+		c.logged = ""
+	case err.Error() != c.logged:
+		c.logged = err.Error()
 		c.failures.Add(1)
 		c.logger.Error("certificates cannot be read again; those that were read before stay in force", "error", err)
 	}

@@ -18,9 +18,9 @@ import (
 // acceptAgain is the wait after a failed accept, such as for want of file descriptors.
 const acceptAgain = 20 * time.Millisecond
 
-// tellEvery is the least time between two lines about refused handshakes: whoever floods
+// logEvery is the least time between two lines about refused handshakes: whoever floods
 // a port must not fill the disk.
-const tellEvery = 10 * time.Second
+const logEvery = 10 * time.Second
 
 // encryptedListener hands out connections whose handshake is done. They are made side
 // by side: no client waits for another one's.
@@ -33,12 +33,12 @@ type encryptedListener struct {
 	closing context.Context
 	close   context.CancelFunc
 	tasks   sync.WaitGroup
-	told    rate.Sometimes
+	logging rate.Sometimes
 }
 
 func newEncryptedListener(of *countingListener) *encryptedListener {
 	l := &encryptedListener{countingListener: of, ready: make(chan net.Conn), ended: make(chan struct{})}
-	l.told.Interval = tellEvery
+	l.logging.Interval = logEvery
 	l.begun.ofEach = map[netip.Prefix]int{}
 	l.closing, l.close = context.WithCancel(context.Background())
 	l.tasks.Go(l.accept)
@@ -98,7 +98,7 @@ func (l *encryptedListener) receive(socket net.Conn) {
 		defer l.begun.leave(place)
 		done, err := l.shakeHands(c, place)
 		if err != nil {
-			l.tell(socket, err)
+			l.logFailure(socket, err)
 			farewell(c)
 			return
 		}
@@ -177,9 +177,9 @@ func plainOf(c *conn) (net.Conn, error) {
 	return c, nil
 }
 
-// tell counts a handshake that failed, and logs it where a client did something wrong,
-// once in tellEvery.
-func (l *encryptedListener) tell(socket net.Conn, err error) {
+// logFailure counts a handshake that failed, and logs it where a client did something wrong,
+// once in logEvery.
+func (l *encryptedListener) logFailure(socket net.Conn, err error) {
 	if l.closing.Err() != nil {
 		return
 	}
@@ -187,7 +187,7 @@ func (l *encryptedListener) tell(socket net.Conn, err error) {
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return // it went, or was silent
 	}
-	l.told.Do(func() {
+	l.logging.Do(func() {
 		l.gate.logger.Info("a connection was refused in its handshake, perhaps not the only one", "port", l.port.Name, "client", socket.RemoteAddr().String(), "reason", err)
 	})
 }

@@ -158,7 +158,7 @@ func TestAMemberThatLeavesIsNotWaitedFor(t *testing.T) {
 	require.NoError(t, r.MayCommit(r.now, "", "", -1), "an empty group takes offsets from anybody")
 }
 
-func TestALeaderThatDoesNotTellLosesItsPlace(t *testing.T) {
+func TestALeaderThatDoesNotAssignLosesItsPlace(t *testing.T) {
 	r := newRoom(t)
 	a, b := r.newcomer("a"), r.newcomer("b")
 	r.pass(InitialDelayMs)
@@ -225,7 +225,7 @@ func TestAnInstanceKeepsItsPlaceWhileItIsAway(t *testing.T) {
 	require.Empty(t, r.findInstance("x"))
 }
 
-func TestWhoCannotBeTakenIsTold(t *testing.T) {
+func TestWhoCannotBeTakenGetsAnError(t *testing.T) {
 	r, _, _ := pair(t)
 	for name, c := range map[string]struct {
 		change func(*Join)
@@ -267,7 +267,7 @@ func TestAnInvitationThatIsNotTakenUpIsVoid(t *testing.T) {
 	require.Equal(t, kerr.UnknownMemberID, r.joined["a"].Err)
 }
 
-func TestClosingTellsAllWhoWait(t *testing.T) {
+func TestClosingAnswersAllWhoWait(t *testing.T) {
 	r, _, b := pair(t)
 	r.newcomer("c")
 	r.join("b", wish(b))

@@ -6,11 +6,11 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // members of another kind than consumers tell each other something else.
 func (d *Description) Subscribed() (topics []string, known bool) {
 	for _, m := range d.Members {
-		var told kmsg.ConsumerMemberMetadata
-		if d.ProtocolType != "consumer" || told.ReadFrom(m.Metadata) != nil {
+		var wanted kmsg.ConsumerMemberMetadata
+		if d.ProtocolType != "consumer" || wanted.ReadFrom(m.Metadata) != nil {
 			return nil, false
 		}
-		topics = append(topics, told.Topics...)
+		topics = append(topics, wanted.Topics...)
 	}
 	return topics, true
 }
