@@ -23,8 +23,8 @@ const (
 	KeepServing Remedy = iota
 	// RepairSegment fetches the entries of one segment while the replica runs.
 	RepairSegment
-	// Recycle removes the segments that this replica's own trims allow to remove, at once.
-	Recycle
+	// Trim removes the segments that this replica's own trims allow to remove, at once.
+	Trim
 	// TakeOut closes the replica: it neither votes nor leads nor acknowledges until
 	// it is repaired or replaced. What to do next is StoppedRemedy.
 	TakeOut
@@ -70,14 +70,14 @@ func (d Damage) StoppedRemedy() Remedy {
 // TrimmedElsewhere are entries that cannot be read here, in a full segment of a
 // replica that runs, and that all others have trimmed.
 type TrimmedElsewhere struct {
-	Last     uint64 // the index of the last of them
-	Applied  uint64 // by this replica
-	Start    uint64 // the first index that this replica's own trims have left
-	Recycled bool   // Recycle was done with this Start or a later one
+	Last    uint64 // the index of the last of them
+	Applied uint64 // by this replica
+	Start   uint64 // the first index that this replica's own trims have left
+	Trimmed bool   // Trim was done with this Start or a later one
 }
 
-// Remedy is KeepServing, Recycle or TakeOut. A replica that has applied these entries
-// applies the trim that the others have applied, too, and recycles the segment. But
+// Remedy is KeepServing, Trim or TakeOut. A replica that has applied these entries
+// applies the trim that the others have applied, too, and removes the segment. But
 // segments begin elsewhere on each replica: one that holds entries behind that trim,
 // too, stays. Taken out, the replica goes on behind the trim, or is replaced.
 func (e TrimmedElsewhere) Remedy() Remedy {
@@ -86,8 +86,8 @@ func (e TrimmedElsewhere) Remedy() Remedy {
 		return TakeOut // it has to apply what nobody has
 	case e.Start <= e.Last:
 		return KeepServing
-	case !e.Recycled:
-		return Recycle
+	case !e.Trimmed:
+		return Trim
 	}
 	return TakeOut
 }

@@ -34,11 +34,11 @@ func TestWhatAllOthersHaveTrimmedIsWaitedForOnlyWhereATrimRemovesIt(t *testing.T
 		remedy Remedy
 	}{
 		{"it has to apply them", TrimmedElsewhere{Last: 20, Applied: 19, Start: 5}, TakeOut},
-		{"it has begun anew, and its own trim is behind them", TrimmedElsewhere{Last: 20, Applied: 10, Start: 5, Recycled: true}, TakeOut},
+		{"it has begun anew, and its own trim is behind them", TrimmedElsewhere{Last: 20, Applied: 10, Start: 5, Trimmed: true}, TakeOut},
 		{"the trim is on its way", TrimmedElsewhere{Last: 20, Applied: 20, Start: 5}, KeepServing},
-		{"the trim is on its way, an earlier one has come", TrimmedElsewhere{Last: 20, Applied: 30, Start: 20, Recycled: true}, KeepServing},
-		{"the trim has come", TrimmedElsewhere{Last: 20, Applied: 30, Start: 21}, Recycle},
-		{"the trim has come, and the segment stays", TrimmedElsewhere{Last: 20, Applied: 30, Start: 21, Recycled: true}, TakeOut},
+		{"the trim is on its way, an earlier one has come", TrimmedElsewhere{Last: 20, Applied: 30, Start: 20, Trimmed: true}, KeepServing},
+		{"the trim has come", TrimmedElsewhere{Last: 20, Applied: 30, Start: 21}, Trim},
+		{"the trim has come, and the segment stays", TrimmedElsewhere{Last: 20, Applied: 30, Start: 21, Trimmed: true}, TakeOut},
 	}
 	for _, row := range rows {
 		require.Equal(t, row.remedy, row.gone.Remedy(), row.what)

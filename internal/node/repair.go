@@ -38,7 +38,7 @@ type replicaRepair struct {
 func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
 	patience := time.Now().Add(unsettledTime)
 	var gone trimmedElsewhere
-	recycled := false
+	trimmed := false
 	for wait := repairPause; ; wait = min(2*wait, repairPauseTo) {
 		report, err = m.try(ctx)
 		switch {
@@ -52,11 +52,11 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 			}
 			wait = repairPause
 		case errors.As(err, &gone):
-			switch remedy := m.trimRemedy(ctx, gone.last, recycled); remedy {
+			switch remedy := m.trimRemedy(ctx, gone.last, trimmed); remedy {
 			case cluster.TakeOut:
 				return report, err
-			case cluster.Recycle:
-				recycled = true
+			case cluster.Trim:
+				trimmed = true
 				wait = 0
 			}
 			m.close() // the next try sees whether the segment has left
@@ -71,8 +71,8 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 }
 
 // trimRemedy is what to do about entries up to last, which all others have trimmed. What
-// it says to recycle is recycled.
-func (m *replicaRepair) trimRemedy(ctx context.Context, last uint64, recycled bool) cluster.Remedy {
+// it says to trim is trimmed.
+func (m *replicaRepair) trimRemedy(ctx context.Context, last uint64, trimmed bool) cluster.Remedy {
 	applied, err := m.host.replica.Final(ctx)
 	if err != nil {
 		return cluster.KeepServing // the replica has ended
@@ -81,9 +81,9 @@ func (m *replicaRepair) trimRemedy(ctx context.Context, last uint64, recycled bo
 	if err != nil {
 		start = 0 // it lies where nothing can be read, and moves with the trim
 	}
-	remedy := cluster.TrimmedElsewhere{Last: last, Applied: applied, Start: start, Recycled: recycled}.Remedy()
-	for more := remedy == cluster.Recycle; more; {
-		if more, err = m.host.log.Recycle(start); err != nil {
+	remedy := cluster.TrimmedElsewhere{Last: last, Applied: applied, Start: start, Trimmed: trimmed}.Remedy()
+	for more := remedy == cluster.Trim; more; {
+		if more, err = m.host.log.Trim(start); err != nil {
 			m.repairer.logger.Warn("what was trimmed could not be removed", "log", m.host.name, "error", err)
 		}
 	}

@@ -120,7 +120,7 @@ func (w *walk) step(s *store.Store) error {
 		_, err := s.Prepare()
 		return err
 	case 2:
-		return w.recycle(s)
+		return w.trim(s)
 	}
 	var ws []segment.Write
 	next := w.model.now()
@@ -155,7 +155,7 @@ func (w *walk) step(s *store.Store) error {
 }
 
 // recycle drops about half of the log. A crash may leave any of it.
-func (w *walk) recycle(s *store.Store) error {
+func (w *walk) trim(s *store.Store) error {
 	durable := uint64(len(w.model.durable.frames)) + 1
 	for _, m := range w.model.maybe {
 		durable = min(durable, uint64(len(m.frames))+1)
@@ -177,7 +177,7 @@ func (w *walk) recycle(s *store.Store) error {
 	if err := s.SaveSnapshot(at, term, []byte("state")); err != nil {
 		return err
 	}
-	return recycle(s, at)
+	return trim(s, at)
 }
 
 func TestAPowerCutAtEveryOperation(t *testing.T) {
@@ -331,11 +331,11 @@ func TestAFullDiskTakesCommandsAndVotes(t *testing.T) {
 	require.Equal(t, i-1, s.LastIndex())
 
 	// A trim makes room again.
-	require.NoError(t, recycle(s, i))
+	require.NoError(t, trim(s, i))
 	require.Equal(t, uint64(2), s.FirstIndex(), "no snapshot covers it")
 	disk.Capacity(0)
 	require.NoError(t, s.SaveSnapshot(i-1, 1, nil))
-	require.NoError(t, recycle(s, i))
+	require.NoError(t, trim(s, i))
 	_, err = s.Prepare()
 	require.NoError(t, err)
 }

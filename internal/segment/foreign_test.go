@@ -68,7 +68,7 @@ func owned(t *testing.T, disk *faultdisk.Disk, dir string, owner segment.Owner) 
 			}
 		}
 	}
-	require.NoError(t, recycle(s, 20))
+	require.NoError(t, trim(s, 20))
 	require.NoError(t, s.Close())
 	disk.Restart()
 	return older

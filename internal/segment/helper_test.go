@@ -101,9 +101,9 @@ func saveStarts(t *testing.T, log segment.Log, result segment.Result) {
 }
 
 // recycle does all the steps.
-func recycle(log segment.Log, below uint64) error {
+func trim(log segment.Log, below uint64) error {
 	for {
-		if more, err := log.Recycle(below); !more || err != nil {
+		if more, err := log.Trim(below); !more || err != nil {
 			return err
 		}
 	}

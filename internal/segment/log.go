@@ -11,7 +11,7 @@ import (
 // state, and the newest snapshots. Store keeps it on disk, Memory in memory.
 //
 // One goroutine at a time calls Write, Mark, Reset and Close: the writer. One
-// at a time, the same or another, calls SaveSnapshot and Recycle. Everything
+// at a time, the same or another, calls SaveSnapshot and Trim. Everything
 // else may be called by any number of others beside them. What Write took is
 // visible to all when Write returns.
 type Log interface {
@@ -62,10 +62,10 @@ type Log interface {
 	// Bytes is the space the log occupies.
 	Bytes() int64
 
-	// Recycle drops entries below the index below, in steps of whole
+	// Trim drops entries below the index below, in steps of whole
 	// segments, up to one whose start has a durable and valid snapshot. One
 	// call does a bounded amount of work and reports whether there is more.
-	Recycle(below uint64) (more bool, err error)
+	Trim(below uint64) (more bool, err error)
 
 	// SaveSnapshot keeps data as the state after the entry (index, term). It
 	// is durable when it returns; the entry has to be before. Kept are the two
@@ -80,7 +80,7 @@ type Log interface {
 	// LoadBase returns the snapshot that belongs to the entry before
 	// FirstIndex: what somebody needs who wants all the entries that are kept,
 	// and has none before them. ErrNoSnapshot if there is none, a *CorruptError
-	// if it is damaged; the next Recycle begins the log at another.
+	// if it is damaged; the next Trim begins the log at another.
 	LoadBase() (index, term uint64, data []byte, err error)
 
 	// Reset replaces the whole log by a snapshot: the next entry is index+1,
@@ -184,7 +184,7 @@ func CheckWrites(ws []Write, first, next uint64) error {
 // Result is what a Write did besides writing.
 type Result struct {
 	// Rolled are the first indexes of the segments begun by the write.
-	// Everything below is durable. Saving a snapshot for each lets Recycle go
+	// Everything below is durable. Saving a snapshot for each lets Trim go
 	// on.
 	Rolled []uint64
 }

@@ -247,13 +247,13 @@ func sizeLookup(t *testing.T, log segment.Log) {
 func recycles(t *testing.T, log segment.Log) {
 	want := entries(2, 201, 1, 400)
 	result := write(t, log, synced(want...))
-	require.NoError(t, recycle(log, 150))
+	require.NoError(t, trim(log, 150))
 	require.Equal(t, uint64(2), log.FirstIndex(), "no start of a segment has a snapshot")
 
 	saveStarts(t, log, result)
 	require.NoError(t, log.SaveSnapshot(120, 1, []byte("state at 120")))
 	before := log.Bytes()
-	require.NoError(t, recycle(log, 150))
+	require.NoError(t, trim(log, 150))
 	first := log.FirstIndex()
 	require.Greater(t, first, uint64(60))
 	require.LessOrEqual(t, first, uint64(150))
@@ -274,7 +274,7 @@ func recycles(t *testing.T, log segment.Log) {
 	_, err = log.Term(first - 2)
 	require.ErrorIs(t, err, segment.ErrTrimmed)
 
-	require.NoError(t, recycle(log, 80))
+	require.NoError(t, trim(log, 80))
 	require.Equal(t, first, log.FirstIndex())
 	want = append(want, entries(201, 300, 2, 400)...)
 	write(t, log, synced(want[199:]...))
@@ -289,7 +289,7 @@ func cursorKeeps(t *testing.T, log segment.Log) {
 	frames, err := cursor.Next(1<<40, 100)
 	require.NoError(t, err)
 	require.NoError(t, log.SaveSnapshot(149, 1, nil))
-	require.NoError(t, recycle(log, 150))
+	require.NoError(t, trim(log, 150))
 	for err == nil {
 		for _, f := range frames {
 			require.True(t, sameFrame(entry(f.Index, 1, 400), f))
@@ -385,6 +385,6 @@ func closed(t *testing.T, log segment.Log) {
 	require.ErrorIs(t, err, segment.ErrClosed)
 	_, _, _, err = log.LoadSnapshot()
 	require.ErrorIs(t, err, segment.ErrClosed)
-	require.ErrorIs(t, recycle(log, 5), segment.ErrClosed)
+	require.ErrorIs(t, trim(log, 5), segment.ErrClosed)
 	require.ErrorIs(t, log.Mark(), segment.ErrClosed)
 }

@@ -81,7 +81,7 @@ func newCopies(t *testing.T, seed uint64, steps int) *copies {
 		}
 		c.commit += uint64(random.IntN(int(uint64(len(c.want)) + 2 - c.commit)))
 		if random.IntN(20) == 0 {
-			require.NoError(t, recycle(logs[0], c.commit/2))
+			require.NoError(t, trim(logs[0], c.commit/2))
 		}
 		if random.IntN(10) == 0 {
 			c.older = append(c.older, contents(c.disks[0]))
@@ -180,7 +180,7 @@ func (c *copies) requireWhole(t *testing.T) {
 	requireEntries(t, s, want[s.FirstIndex()-2:])
 	require.Equal(t, c.hard, s.HardState())
 	saveStarts(t, s, segment.Result{Rolled: []uint64{s.LastIndex()}})
-	require.NoError(t, recycle(s, s.LastIndex()))
+	require.NoError(t, trim(s, s.LastIndex()))
 	requireEntries(t, s, want[s.FirstIndex()-2:])
 	require.NoError(t, s.Close())
 }

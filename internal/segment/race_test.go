@@ -30,7 +30,7 @@ func (d *intruded) Open(name string) (vfs.File, error) {
 	return file, err
 }
 
-func TestTheFillerLetsGoOfASegmentThatWasRecycledMeanwhile(t *testing.T) {
+func TestTheFillerLetsGoOfASegmentThatWasTrimmedMeanwhile(t *testing.T) {
 	disk := &intruded{Disk: faultdisk.New(1)}
 	s, err := store.Create(disk, dir, options(disk.Disk), bootstrap())
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestTheFillerLetsGoOfASegmentThatWasRecycledMeanwhile(t *testing.T) {
 			result = add(1000)
 		}
 		saveStarts(t, s, result)
-		require.NoError(t, recycle(s, result.Rolled[0]))
+		require.NoError(t, trim(s, result.Rolled[0]))
 		require.NotEmpty(t, filesOn(disk.Disk, ".spare"))
 		require.NotEmpty(t, add(40_000).Rolled)
 		require.Empty(t, filesOn(disk.Disk, ".spare"), "the file is in use again")
@@ -79,12 +79,12 @@ func reopened(t *testing.T, disk *intruded) (s *store.Store, starts []uint64) {
 	return s, starts
 }
 
-func TestACursorBeginsBesideARecycleBelowIt(t *testing.T) {
+func TestACursorBeginsBesideATrimBelowIt(t *testing.T) {
 	for name, at := range map[string]uint64{"inside the first segment left": 3, "at its first entry": 0} {
 		t.Run(name, func(t *testing.T) {
 			disk := &intruded{Disk: faultdisk.New(1)}
 			s, starts := reopened(t, disk)
-			disk.intrude = func() { require.NoError(t, recycle(s, starts[12])) }
+			disk.intrude = func() { require.NoError(t, trim(s, starts[12])) }
 			from := starts[12] + at
 			cursor, err := s.NewCursor(firstOf(from))
 			require.NoError(t, err, "it is not trimmed, the log starts at %d", s.StartOffset())
@@ -102,12 +102,12 @@ func TestACursorBeginsBesideARecycleBelowIt(t *testing.T) {
 	}
 }
 
-func TestRecycleBesideAWriteThatTruncatesWhatWouldBeTheFirstSegment(t *testing.T) {
+func TestATrimBesideAWriteThatTruncatesWhatWouldBeTheFirstSegment(t *testing.T) {
 	disk := &intruded{Disk: faultdisk.New(1)}
 	s, starts := reopened(t, disk)
 	first := starts[12]
 	disk.intrude = func() { write(t, s, synced(entry(first, 2, 100))) }
-	require.NoError(t, recycle(s, first))
+	require.NoError(t, trim(s, first))
 	require.Nil(t, disk.intrude)
 	require.Equal(t, first, s.FirstIndex())
 	requireEntries(t, s, []segment.Frame{entry(first, 2, 100)})

@@ -256,7 +256,7 @@ func TestRecovery(t *testing.T) {
 			name: "a stale frame of a recycled file behind the tail",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				saveStarts(t, s, write(t, s, synced(entries(2, 40, 1, 1000)...)))
-				require.NoError(t, recycle(s, 40))
+				require.NoError(t, trim(s, 40))
 				require.NotEmpty(t, filesOn(disk, ".spare"))
 				// The recycled file holds frames of the same sizes, so one
 				// begins exactly where the new tail is.

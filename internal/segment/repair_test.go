@@ -223,7 +223,7 @@ func TestARepairedSegmentThatWasTrimmedMeanwhileIsNotBroughtBack(t *testing.T) {
 		_, err = m.Give(frames, c.commit)
 		require.NoError(t, err)
 	}
-	require.NoError(t, recycle(s, c.commit))
+	require.NoError(t, trim(s, c.commit))
 	first := s.FirstIndex()
 	_, err = m.Finish()
 	require.Error(t, err)

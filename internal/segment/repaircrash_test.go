@@ -109,7 +109,7 @@ func TestWhatAllOthersHaveTrimmedIsGivenUp(t *testing.T) {
 	first := segmentsOn(disk)[0]
 	disk.FlipBit(first, frameIn(t, disk, first, "entry", 2).Position+20)
 	giver := c.giver(t)
-	require.NoError(t, recycle(giver, c.commit))
+	require.NoError(t, trim(giver, c.commit))
 	below := giver.FirstIndex()
 	term, err := giver.Term(below - 1)
 	require.NoError(t, err)

@@ -211,7 +211,7 @@ func TestAScrubBesideWritesFindsNothing(t *testing.T) {
 			next++
 		}
 		if round%2 == 0 {
-			require.NoError(t, recycle(s, next-50))
+			require.NoError(t, trim(s, next-50))
 			continue
 		}
 		require.NoError(t, s.Reset(next, 1, firstOf(next+1), segment.HardState{Term: 1, Commit: next}, []byte("state")))

@@ -35,23 +35,23 @@ func requireBase(t *testing.T, s segment.Log) {
 	require.Equal(t, fmt.Sprint("state at ", index), string(data))
 }
 
-func TestAnInterruptedRecycleLeavesASnapshotForTheStartOfTheLog(t *testing.T) {
+func TestAnInterruptedTrimLeavesASnapshotForTheStartOfTheLog(t *testing.T) {
 	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
 		t.Run(remains.String(), func(t *testing.T) {
 			for seed := range uint64(8) {
-				interruptedRecycle(t, seed, remains)
+				interruptedTrim(t, seed, remains)
 			}
 		})
 	}
 }
 
-func interruptedRecycle(t *testing.T, seed uint64, remains faultdisk.Remains) {
+func interruptedTrim(t *testing.T, seed uint64, remains faultdisk.Remains) {
 	t.Helper()
 	for n := 1; ; n++ {
 		disk := faultdisk.New(seed<<32 + uint64(n))
 		s, starts := manySegments(t, disk)
 		disk.StopAt(n)
-		err := recycle(s, starts[3])
+		err := trim(s, starts[3])
 		disk.PowerCut(remains)
 		s = open(t, disk)
 		requireBase(t, s)
@@ -75,7 +75,7 @@ func TestASegmentThatComesBackIsNoPartOfTheLog(t *testing.T) {
 	require.NoError(t, err)
 	second, err := s.NewCursor(firstOf(starts[0] + 1))
 	require.NoError(t, err)
-	require.NoError(t, recycle(s, starts[1]))
+	require.NoError(t, trim(s, starts[1]))
 	require.Equal(t, starts[1], s.FirstIndex())
 	requireBase(t, s)
 
@@ -99,7 +99,7 @@ func TestASegmentThatCannotBeRemovedIsRemovedByTheNextStart(t *testing.T) {
 	disk.Restart()
 	s = open(t, disk) // idle: it makes no spares
 	disk.FailNth(faultdisk.Remove, 2, errDisk)
-	require.ErrorIs(t, recycle(s, starts[3]), errDisk)
+	require.ErrorIs(t, trim(s, starts[3]), errDisk)
 	requireBase(t, s)
 	disk.Restart()
 	s = open(t, disk)
@@ -109,22 +109,22 @@ func TestASegmentThatCannotBeRemovedIsRemovedByTheNextStart(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestRecycleStopsWhereASnapshotCanBeRead(t *testing.T) {
+func TestATrimStopsWhereASnapshotCanBeRead(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
 	disk.FlipBit(snapshotFile(starts[3]-1), 50)
-	require.NoError(t, recycle(s, starts[3]))
+	require.NoError(t, trim(s, starts[3]))
 	require.Equal(t, starts[2], s.FirstIndex())
 	requireBase(t, s)
 	require.Contains(t, disk.Names(), snapshotFile(starts[3]-1), "it stays, for people to look at")
 	require.NoError(t, s.Close())
 }
 
-func TestRecycleStopsWhereASnapshotIsThere(t *testing.T) {
+func TestATrimStopsWhereASnapshotIsThere(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
 	require.NoError(t, disk.Remove(snapshotFile(starts[3]-1)))
-	require.NoError(t, recycle(s, starts[3]))
+	require.NoError(t, trim(s, starts[3]))
 	require.Equal(t, starts[2], s.FirstIndex())
 	requireBase(t, s)
 	require.NoError(t, s.Close())
@@ -133,7 +133,7 @@ func TestRecycleStopsWhereASnapshotIsThere(t *testing.T) {
 func TestADamagedBaseIsNamed(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
-	require.NoError(t, recycle(s, starts[2]))
+	require.NoError(t, trim(s, starts[2]))
 	disk.FlipBit(snapshotFile(starts[2]-1), 50)
 	_, _, _, err := s.LoadBase()
 	var corrupt *segment.CorruptError
@@ -144,7 +144,7 @@ func TestADamagedBaseIsNamed(t *testing.T) {
 	index, _, _, err := s.LoadSnapshot()
 	require.NoError(t, err)
 	require.Equal(t, starts[len(starts)-1]-1, index)
-	require.NoError(t, recycle(s, starts[3]))
+	require.NoError(t, trim(s, starts[3]))
 	requireBase(t, s)
 	require.NoError(t, s.Close())
 }
@@ -153,7 +153,7 @@ func TestASnapshotFromWhichTheLogDoesNotGoOnIsNotLoaded(t *testing.T) {
 	disk := faultdisk.New(1)
 	s, starts := manySegments(t, disk)
 	last := starts[len(starts)-1]
-	require.NoError(t, recycle(s, last))
+	require.NoError(t, trim(s, last))
 	require.Len(t, filesOn(disk, ".snap"), 2)
 	disk.FlipBit(snapshotFile(last-1), 50)
 	_, _, _, err := s.LoadSnapshot()
@@ -196,13 +196,13 @@ func TestAResetLeavesNoOtherSnapshot(t *testing.T) {
 }
 
 // Commands have hardly any payload, and occupy memory all the same.
-func TestALogInMemoryOfSmallEntriesIsRecycledInSmallSteps(t *testing.T) {
+func TestALogInMemoryOfSmallEntriesIsTrimmedInSmallSteps(t *testing.T) {
 	m := memory.New(bootstrap())
 	const last = 200_000
 	for i := uint64(2); i <= last; i++ {
 		saveStarts(t, m, write(t, m, synced(segment.Frame{Index: i, Term: 1})))
 	}
-	require.NoError(t, recycle(m, last))
+	require.NoError(t, trim(m, last))
 	require.Less(t, m.Bytes(), int64(5<<20))
 	requireBase(t, m)
 	require.NoError(t, m.Close())

@@ -80,7 +80,7 @@ func TestABusyLogFindsItsNextSegmentFilled(t *testing.T) {
 	require.GreaterOrEqual(t, len(disk.Content(names[2])), 3<<20, "it was filled before it was needed, but for a step")
 
 	// Recycling a busy log keeps files instead, never more than two.
-	require.NoError(t, recycle(s, i))
+	require.NoError(t, trim(s, i))
 	require.Len(t, filesOn(disk, ".spare"), 2)
 	require.Len(t, segmentsOn(disk), 1)
 	require.NoError(t, s.Close())
@@ -146,7 +146,7 @@ func TestRecyclingBesideReadersAndTheWriter(t *testing.T) {
 				err = s.SaveSnapshot(at, term, nil)
 			}
 			if err == nil {
-				err = recycle(s, at)
+				err = trim(s, at)
 			}
 			if err != nil {
 				t.Error(err)
@@ -249,7 +249,7 @@ func TestRecyclingTakesSmallSteps(t *testing.T) {
 	for more := true; more; steps++ {
 		had := len(segmentsOn(disk))
 		var err error
-		more, err = s.Recycle(199)
+		more, err = s.Trim(199)
 		require.NoError(t, err)
 		require.LessOrEqual(t, had-len(segmentsOn(disk)), 16)
 	}

@@ -47,7 +47,7 @@ func (a *applier) apply(m *raftpb.Message) {
 	a.storage.tail.Evict(min(a.storage.applied, a.storage.durable)+1, a.storage.tail.Limit())
 	a.short.applied()
 	if a.storage.table.Start() > start {
-		a.out.Recycle = a.storage.table.Start()
+		a.out.Trim = a.storage.table.Start()
 	}
 }
 

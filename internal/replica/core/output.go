@@ -9,7 +9,7 @@ import (
 )
 
 // Output is what the owner of a core has to do, in this order: hand over the
-// writes, send the messages, deliver the answers, save snapshots, recycle.
+// writes, send the messages, deliver the answers, save snapshots, trim.
 type Output struct {
 	Writes    []Write
 	Messages  []*raftpb.Message
@@ -19,8 +19,8 @@ type Output struct {
 	Feeds []Feed
 	// Base: the snapshot at the start of the log is to be read, see BaseLoaded.
 	Base bool
-	// Recycle, if not 0, says that no reader needs records below it any more.
-	Recycle record.Offset
+	// Trim, if not 0, says that no reader needs records below it any more.
+	Trim record.Offset
 	// Damaged is what is wrong with the stored log, see Options.Damaged.
 	Damaged error
 }
@@ -64,7 +64,7 @@ func (o *Output) Clear() {
 	clear(o.Snapshots)
 	o.Writes, o.Messages, o.Answers, o.Snapshots = o.Writes[:0], o.Messages[:0], o.Answers[:0], o.Snapshots[:0]
 	o.Feeds = o.Feeds[:0]
-	o.Recycle, o.Damaged = 0, nil
+	o.Trim, o.Damaged = 0, nil
 }
 
 // round is what the owner gives to a core, and what it gets.

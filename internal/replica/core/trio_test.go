@@ -437,7 +437,7 @@ func TestAFollowerThatNeedsLessThanThereIsGetsTheStartAndTheRest(t *testing.T) {
 	c.command(l, record.Command{Kind: record.Trim, Offset: 30})
 	c.settle()
 	m := c.all[l]
-	recycleAll(t, m.log, 30)
+	trimAll(t, m.log, 30)
 	require.Greater(t, m.log.FirstIndex(), uint64(20))
 
 	c.restart(lagging)
@@ -481,7 +481,7 @@ func TestALeaderWithoutTheSnapshotThatAFollowerNeedsLetsAnotherLead(t *testing.T
 	c.settle()
 	for id, m := range c.all {
 		if id != lagging {
-			recycleAll(t, m.log, 30)
+			trimAll(t, m.log, 30)
 		}
 	}
 	leader := c.all[l]
@@ -529,7 +529,7 @@ func TestALostSnapshotIsSentAgainByALeaderThatIsNotReady(t *testing.T) {
 	}
 	c.command(l, record.Command{Kind: record.Trim, Offset: 30})
 	c.settle()
-	recycleAll(t, c.all[l].log, 30)
+	trimAll(t, c.all[l].log, 30)
 	c.all[gone].down = true
 	c.restart(l)
 	c.restart(lagging)
@@ -768,7 +768,7 @@ func TestAReplicaThatCameLaterIsANewLearnerInAnOldSnapshot(t *testing.T) {
 	}
 	c.command(l, record.Command{Kind: record.Trim, Offset: 15})
 	c.settle()
-	recycleAll(t, c.all[l].log, 15)
+	trimAll(t, c.all[l].log, 15)
 	wanted := []uint64{4}
 	for id := range c.all {
 		if id != l%3+1 {
@@ -917,11 +917,11 @@ func bootstrapOf(t *testing.T, voters ...uint64) segment.Bootstrap {
 	return b
 }
 
-func recycleAll(t *testing.T, log segment.Log, below uint64) {
+func trimAll(t *testing.T, log segment.Log, below uint64) {
 	t.Helper()
 	for more := true; more; {
 		var err error
-		more, err = log.Recycle(below)
+		more, err = log.Trim(below)
 		require.NoError(t, err)
 	}
 }

@@ -174,7 +174,7 @@ func (l *loop) perform(out *core.Output) {
 	for _, a := range out.Answers {
 		a.Done(a.Answer)
 	}
-	if len(out.Snapshots) > 0 || out.Recycle > 0 {
+	if len(out.Snapshots) > 0 || out.Trim > 0 {
 		l.maintain(slices.Clone(out.Snapshots))
 	}
 }
@@ -261,7 +261,7 @@ func (l *loop) maintain(snapshots []core.Snapshot) {
 }
 
 func (l *loop) upkeepFailed(err error) {
-	l.logger.Error("could not save a snapshot or recycle segments; trying again with the next segment or trim", "error", err)
+	l.logger.Error("could not save a snapshot or remove trimmed segments; trying again with the next segment or trim", "error", err)
 	l.damaged(err)
 }
 

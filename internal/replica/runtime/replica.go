@@ -1,6 +1,6 @@
 // Package runtime runs a replica. It is the only part of one with goroutines: the
 // loop in loop.go owns the core and performs its outputs, the writer in diskwriter.go
-// makes its writes durable, the upkeep in upkeep.go saves snapshots and recycles
+// makes its writes durable, the upkeep in upkeep.go saves snapshots and removes trimmed
 // segments. Readers (reader.go) run in their callers' goroutines.
 package runtime
 

@@ -11,7 +11,7 @@ import (
 )
 
 // upkeep is the work on a log that no append waits for: saving snapshots and
-// recycling trimmed segments. It runs beside the writer, in small steps with
+// removing trimmed segments. It runs beside the writer, in small steps with
 // pauses between them, so that the disk stays free for appends.
 type upkeep struct {
 	log  segment.Log
@@ -19,14 +19,14 @@ type upkeep struct {
 
 	mu        sync.Mutex
 	snapshots []core.Snapshot // to be saved, oldest first; at most maxSnapshots
-	recycle   bool            // segments below the start of the log may be there
+	trim      bool            // segments below the start of the log may be there
 	running   bool            // a goroutine works on it
 }
 
 const (
 	// maxSnapshots bounds the memory that snapshots take on a disk that does not
 	// keep up: what changed of the table from each to the next. The oldest is dropped: the log can then not begin at its segment,
-	// and recycling waits for the next one.
+	// and trimming waits for the next one.
 	maxSnapshots = 8
 
 	// Between two steps upkeep pauses for restFactor times as long as the step
@@ -45,7 +45,7 @@ func (u *upkeep) add(snapshots []core.Snapshot) (start bool) {
 	if n := len(u.snapshots) - maxSnapshots; n > 0 {
 		u.snapshots = slices.Delete(u.snapshots, 0, n)
 	}
-	u.recycle = true
+	u.trim = true
 	start = !u.running
 	u.running = true
 	return start
@@ -55,7 +55,7 @@ func (u *upkeep) add(snapshots []core.Snapshot) (start bool) {
 func (u *upkeep) pending() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.snapshots) > 0 || u.recycle
+	return len(u.snapshots) > 0 || u.trim
 }
 
 // step does one piece of the work. Without more there is nothing left, and the
@@ -69,8 +69,8 @@ func (u *upkeep) step() (more bool, err error) {
 	case save:
 		s = u.snapshots[0]
 		u.snapshots = slices.Delete(u.snapshots, 0, 1)
-	case u.recycle:
-		u.recycle = false
+	case u.trim:
+		u.trim = false
 	default:
 		u.running = false
 		u.mu.Unlock()
@@ -80,26 +80,26 @@ func (u *upkeep) step() (more bool, err error) {
 	if save {
 		return true, u.log.SaveSnapshot(s.Index, s.Term, s.Encode())
 	}
-	again, err := u.recycleStep()
+	again, err := u.trimStep()
 	if again {
 		u.mu.Lock()
-		u.recycle = true
+		u.trim = true
 		u.mu.Unlock()
 	}
 	return true, err
 }
 
-// recycleStep gives back some of the segments below the start of the log.
-func (u *upkeep) recycleStep() (more bool, err error) {
+// trimStep gives back some of the segments below the start of the log.
+func (u *upkeep) trimStep() (more bool, err error) {
 	start, _, err := u.tail.Bounds()
 	if err != nil || start <= u.log.StartOffset() {
-		return false, nil // a replica that has ended recycles nothing
+		return false, nil // a replica that has ended trims nothing
 	}
 	below, err := u.startIndex()
 	if err != nil {
 		return false, err
 	}
-	return u.log.Recycle(below)
+	return u.log.Trim(below)
 }
 
 // startIndex is the index of the first entry that the trims of the log have left.
@@ -136,7 +136,7 @@ func (u *upkeep) run(quit <-chan struct{}, failed func(error)) {
 		select {
 		case <-quit:
 			u.mu.Lock()
-			u.recycle = false
+			u.trim = false
 			u.mu.Unlock()
 		default:
 		}

@@ -62,7 +62,7 @@ type keptLog struct {
 	release   chan struct{}
 }
 
-func (l *keptLog) Recycle(uint64) (bool, error) {
+func (l *keptLog) Trim(uint64) (bool, error) {
 	l.recycling <- struct{}{}
 	<-l.release
 	return false, nil
@@ -98,7 +98,7 @@ func TestEachSegmentGetsASnapshotOfItsStart(t *testing.T) {
 	u := upkeep{log: log}
 	require.True(t, u.add([]core.Snapshot{snapshotAt(5), snapshotAt(7)}))
 	require.False(t, u.add([]core.Snapshot{snapshotAt(9)}))
-	u.recycle = false
+	u.trim = false
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -143,7 +143,7 @@ func TestDamageThatTheWriterMeetsIsReported(t *testing.T) {
 // rottenFront is damaged where recycling looks.
 type rottenFront struct{ segment.Log }
 
-func (rottenFront) Recycle(uint64) (bool, error) {
+func (rottenFront) Trim(uint64) (bool, error) {
 	return false, errors.Join(errors.New("recycle"), &segment.CorruptError{File: "some.seg"})
 }
 

@@ -15,7 +15,7 @@ var _ segment.Log = (*Log)(nil)
 
 // Log is a log without a disk, for logs of durability class memory: it is
 // gone with the process. What is a segment on disk is a run of stepBytes here:
-// a snapshot is wanted at its start, and Recycle frees whole ones.
+// a snapshot is wanted at its start, and Trim frees whole ones.
 type Log struct {
 	entries
 	hard      segment.HardState
@@ -222,7 +222,7 @@ func (e *entries) Bytes() int64 {
 	return int64(e.bytes-e.before[0]) + int64(len(e.frames)*frameCost)
 }
 
-func (m *Log) Recycle(below uint64) (more bool, err error) {
+func (m *Log) Trim(below uint64) (more bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

@@ -10,13 +10,13 @@ import (
 )
 
 // BeginMark is the file <ordinal>-<first index>.begin: the log begins with the
-// segment of that ordinal. Recycle renames it before a file below goes. So
-// segments below it are what a crash brought back of those that were recycled,
+// segment of that ordinal. Trim renames it before a file below goes. So
+// segments below it are what a crash brought back of those that were trimmed,
 // and one that is not there from it on is missing.
 //
 // Its content is the owner of the log.
 //
-// A log that has lost its mark gets another with the next Recycle. Until then a
+// A log that has lost its mark gets another with the next Trim. Until then a
 // missing first segment goes unnoticed here.
 type BeginMark struct {
 	dir     *Dir

@@ -100,7 +100,7 @@ func trim(b *testing.B, s *Store, i uint64) {
 	if err := s.SaveSnapshot(i-1, 1, nil); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := s.Recycle(i); err != nil {
+	if _, err := s.Trim(i); err != nil {
 		b.Fatal(err)
 	}
 }

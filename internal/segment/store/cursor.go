@@ -46,7 +46,7 @@ func (r *reader) NewCursor(from record.Offset) (segment.Cursor, error) {
 		if !errors.Is(err, segment.ErrTrimmed) {
 			return nil, fmt.Errorf("find offset %d: %w", from, err)
 		}
-		// A segment was recycled between the two steps; from may well be in
+		// A segment was trimmed between the two steps; from may well be in
 		// what is left.
 	}
 }
@@ -73,7 +73,7 @@ func (r *reader) cursorIn(live []*Segment, from record.Offset) (*cursor, error) 
 func (c *cursor) Close() {
 	if c.segment != nil {
 		// What can fail here is the removal of a segment that has left the
-		// log. It is tried again by the Recycle after the next Open.
+		// log. It is tried again by the Trim after the next Open.
 		_ = c.reader.release(c.segment)
 		c.segment = nil
 	}

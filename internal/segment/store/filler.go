@@ -32,7 +32,7 @@ var zeros [fillStep]byte
 //
 // Zeros take bandwidth of the same disk: 0.6 us a KiB, where growth costs a
 // sync 30 us and 0.3 us a KiB. From writes of about 90 KiB on, growing is the
-// cheaper way, and a log that makes such writes is not filled ahead. Recycled
+// cheaper way, and a log that makes such writes is not filled ahead. Trimmed
 // files cost neither.
 type filler struct {
 	*Dir

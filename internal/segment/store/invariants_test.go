@@ -28,7 +28,7 @@ func trimmed(t *testing.T) *Store {
 			require.NoError(t, s.SaveSnapshot(first-1, 1+(first-1)/8, nil))
 		}
 	}
-	_, err = s.Recycle(10)
+	_, err = s.Trim(10)
 	require.NoError(t, err)
 	require.Greater(t, len(s.live), 3)
 	require.Greater(t, s.live[0].First, uint64(2))
@@ -89,7 +89,7 @@ func TestABrokenInvariantIsNamed(t *testing.T) {
 func TestALogStopsAtABrokenInvariant(t *testing.T) {
 	s := trimmed(t)
 	s.Begin.ordinal += 100
-	_, err := s.Recycle(20)
+	_, err := s.Trim(20)
 	require.ErrorContains(t, err, "an invariant of the log does not hold, which is a bug: the log is said to begin with segment")
 	_, err = s.Write(nil)
 	require.ErrorContains(t, err, "an invariant of the log does not hold")

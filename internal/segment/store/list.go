@@ -28,7 +28,7 @@ type list struct {
 	// so the writer reads it without mu.
 	active *Segment
 
-	// upkeep is held over SaveSnapshot, each step of Recycle, Reset and Exchange: they
+	// upkeep is held over SaveSnapshot, each step of Trim, Reset and Exchange: they
 	// remove files that the others work on.
 	upkeep sync.Mutex
 }
@@ -178,7 +178,7 @@ func (l *list) install(fresh []*Segment) (old []*Segment, err error) {
 	}
 	l.mu.RUnlock()
 	if err != nil {
-		return nil, err // nothing else recycles while upkeep is held
+		return nil, err // nothing else trims while upkeep is held
 	}
 	for _, seg := range old {
 		seg.loading.Lock()

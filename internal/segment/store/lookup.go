@@ -27,7 +27,7 @@ func (r *reader) find(before func(*format.Point) bool) (format.Point, error) {
 		if !errors.Is(err, segment.ErrTrimmed) {
 			return place, err
 		}
-		// A segment was recycled between the two steps; look at what is left.
+		// A segment was trimmed between the two steps; look at what is left.
 	}
 }
 

@@ -117,7 +117,7 @@ func (r *recovery) suspect(from, to uint64) error {
 }
 
 // adopt takes the segments from the one on that the log begins with. Those below
-// are left over: a crash brings back some of the names that Recycle had removed.
+// are left over: a crash brings back some of the names that Trim had removed.
 // It refuses a log of which one is missing.
 func (r *recovery) adopt() error {
 	found := r.found

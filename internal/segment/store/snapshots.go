@@ -137,7 +137,7 @@ func (n *snapshots) LoadBase() (index, term uint64, data []byte, err error) {
 		}
 		term, data, err := n.ReadSnapshot(base)
 		if errors.Is(err, fs.ErrNotExist) && n.FirstIndex()-1 != base {
-			continue // recycled between the two steps
+			continue // trimmed between the two steps
 		}
 		return base, term, data, err
 	}

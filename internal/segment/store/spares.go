@@ -208,13 +208,13 @@ func (p *spares) retire(segments []*Segment) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // somebody else removed it: it is not missed
 		case err != nil:
-			return fmt.Errorf("recycle: %w", err)
+			return fmt.Errorf("trim: %w", err)
 		case sp != nil:
 			recycled = append(recycled, sp)
 		}
 	}
 	if err := p.SyncDir(); err != nil {
-		return fmt.Errorf("recycle: %w", err)
+		return fmt.Errorf("trim: %w", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,16 +14,16 @@ type trimmer struct {
 	snapshots *snapshots
 }
 
-// Recycle takes whole segments from the front of the log, up to one whose
+// Trim takes whole segments from the front of the log, up to one whose
 // start has a snapshot: without it nobody could begin there. Their files become
 // spares if the log is busy enough to want them soon, and are removed
 // otherwise. A segment with readers leaves the log now and its file with the
 // last of them.
 //
-// One call takes about recycleStep segments: the directory is synced twice for
+// One call takes about trimStep segments: the directory is synced twice for
 // them, and the journal that the file system writes for their removal stays
 // small, since the syncs of the writer may have to wait for it.
-func (t *trimmer) Recycle(below uint64) (more bool, err error) {
+func (t *trimmer) Trim(below uint64) (more bool, err error) {
 	t.upkeep.Lock()
 	defer t.upkeep.Unlock()
 	if err := t.failed(); err != nil {
@@ -35,10 +35,10 @@ func (t *trimmer) Recycle(below uint64) (more bool, err error) {
 	}
 	// Everyone may ask for the first index, its term and offset at any time.
 	if _, err := t.headerOf(oldest); err != nil {
-		return false, fmt.Errorf("recycle below entry %d: %w", below, err)
+		return false, fmt.Errorf("trim below entry %d: %w", below, err)
 	}
 	if err := t.beginAt(drop); err != nil {
-		return false, fmt.Errorf("recycle below entry %d: %w", below, err)
+		return false, fmt.Errorf("trim below entry %d: %w", below, err)
 	}
 	unused := t.dropFront(drop, oldest.First)
 	if err := bug(t.checkFront()); err != nil {
@@ -48,7 +48,7 @@ func (t *trimmer) Recycle(below uint64) (more bool, err error) {
 	return more && err == nil, err
 }
 
-const recycleStep = 16
+const trimStep = 16
 
 // beginAt makes it durable that the first n segments do not count any more.
 func (t *trimmer) beginAt(n int) error {
@@ -69,7 +69,7 @@ func (t *trimmer) front(below uint64) (drop int, oldest *Segment, more bool, err
 		drop, more = 0, false
 		t.mu.RLock()
 		for n := 1; n < len(t.segments) && t.segments[n-1].end <= below; n++ {
-			if more = drop > 0 && n > recycleStep; more {
+			if more = drop > 0 && n > trimStep; more {
 				break
 			}
 			if next := t.liveFrom(t.segments[n].Ordinal); t.snapshots.has(next.First - 1) {
@@ -85,9 +85,9 @@ func (t *trimmer) front(below uint64) (drop int, oldest *Segment, more bool, err
 			return drop, oldest, more, nil
 		}
 		if !errors.As(err, new(*segment.CorruptError)) && !errors.Is(err, fs.ErrNotExist) {
-			return 0, nil, false, fmt.Errorf("recycle below entry %d: %w", below, err)
+			return 0, nil, false, fmt.Errorf("trim below entry %d: %w", below, err)
 		}
-		t.Options.Logger.Error("snapshot cannot be used, recycling less", "error", err)
+		t.Options.Logger.Error("snapshot cannot be used, trimming less", "error", err)
 		t.snapshots.forget(oldest.First - 1)
 	}
 }
