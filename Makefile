@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help check format vet modules generated lint flaws test race sim fuzz bench fix
+.PHONY: help check format vet modules generated lint flaws test race sim fuzz bench vulncheck fix
 
 BUF     := npx --yes @bufbuild/buf@1.71.0
 LINT    := go tool -modfile=tools/go.mod
@@ -37,6 +37,9 @@ fuzz: ## fuzz each target for TIME
 
 bench: ## run the short benchmark suite and write its page to OUT (15 minutes: strandline bench all)
 	go run ./cmd/strandline bench all --quick --out $(OUT)
+
+vulncheck: ## look for known vulnerabilities in what is used; asks the network
+	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
 fix: ## do what `make check` asks for: format, tidy the go.mod files, generate api/
 	$(SOURCES) | xargs gofmt -w

@@ -114,3 +114,24 @@ func TestAnAuthorityIsOpenedWithItsOwnKeyOnly(t *testing.T) {
 		require.Error(t, err, cluster)
 	}
 }
+
+// A principal has one form: what a certificate names is written as it was read.
+func FuzzPrincipal(f *testing.F) {
+	for _, seed := range []string{"strandline://prod/node/a", "strandline://prod/user/alice", "strandline://prod/node/a%2fb", "strandline://p:1/node/a", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := url.Parse(text)
+		if err != nil {
+			return
+		}
+		p, err := OfCertificate(&x509.Certificate{URIs: []*url.URL{u}})
+		if err != nil {
+			require.Equal(t, Principal{}, p)
+			return
+		}
+		require.NoError(t, p.check())
+		require.Equal(t, u.String(), p.URI().String())
+		require.Equal(t, []string{string(p.Kind), p.Name}, strings.Split(p.String(), "/"))
+	})
+}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,8 @@ type Options struct {
 	// Data is where a node of this name keeps its data, a directory that need
 	// not be there; nil: one of the test's own.
 	Data func(node string) string
+	// Encrypted gives nodes and clients certificates.
+	Encrypted bool
 	// Flaw is a mistake of test/flaws that the nodes make, by its name.
 	Flaw string
 }
@@ -146,8 +149,7 @@ func (c *Cluster) Forget(name string) {
 // Client is a new one of all nodes there are now, closed at the end of the test.
 func (c *Cluster) Client(opts ...client.Option) *client.Client {
 	c.t.Helper()
-	all, err := client.Dial(c.Addresses(), opts...)
-	require.NoError(c.t, err)
+	all := c.dial(c.Addresses(), opts...)
 	c.t.Cleanup(func() { _ = all.Close() })
 	return all
 }
@@ -178,6 +180,10 @@ func prepare(t T, options Options) *Cluster {
 		home: t.TempDir(), links: map[link]*proxy.Proxy{},
 	}
 	t.Cleanup(c.shutDown)
+	if options.Encrypted {
+		c.certify("ca")
+		c.certify("user", user)
+	}
 	return c
 }
 
@@ -190,8 +196,10 @@ func (c *Cluster) addNode(name string) *Node {
 	require.NoError(c.t, err)
 	c.hosts++
 	address := c.subnet.address(c.hosts, 7171)
-	alone, err := client.Dial([]string{address}, client.WithRetryTime(0))
-	require.NoError(c.t, err)
+	if c.options.Encrypted {
+		c.certify("node", name, "--host", hostOf(c.t, address))
+	}
+	alone := c.dial([]string{address}, client.WithRetryTime(0))
 	data := filepath.Join(c.home, name)
 	if c.options.Data != nil {
 		data = c.options.Data(name)
@@ -202,6 +210,13 @@ func (c *Cluster) addNode(name string) *Node {
 	}
 	c.nodes = append(c.nodes, n)
 	return n
+}
+
+func hostOf(t T, address string) string {
+	t.Helper()
+	host, _, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	return host
 }
 
 // connect puts a proxy into every directed pair, and tells each node its own.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func (c *Cluster) Command(args ...string) string {
 	c.t.Helper()
 	ctx, cancel := withPatience()
 	defer cancel()
-	out, err := c.run(ctx, append(args, "--server", strings.Join(c.Addresses(), ","))...)
+	out, err := c.run(ctx, slices.Concat(args, []string{"--server", strings.Join(c.Addresses(), ",")}, c.shown("user-"+user))...)
 	require.NoError(c.t, err)
 	return out
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/client"
 	"strandline.dev/test/history"
 )
 
@@ -66,8 +65,7 @@ func (c *Cluster) Load(o LoadOptions) *Load {
 		l.running.Wait()
 	})
 	for i := range o.Readers {
-		connection, err := client.Dial(c.Addresses())
-		require.NoError(c.t, err)
+		connection := c.dial(c.Addresses())
 		a := &audience{load: l, number: i, client: connection}
 		l.running.Go(func() {
 			a.run(ctx)
@@ -75,8 +73,7 @@ func (c *Cluster) Load(o LoadOptions) *Load {
 		})
 	}
 	for i := range o.Writers {
-		connection, err := client.Dial(c.Addresses())
-		require.NoError(c.t, err)
+		connection := c.dial(c.Addresses())
 		w := &writer{load: l, number: i, client: connection}
 		l.writers = append(l.writers, w)
 		l.running.Go(func() {

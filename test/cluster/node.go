@@ -159,7 +159,7 @@ func (n *Node) launch() {
 	require.NoError(t, os.MkdirAll(n.data, 0o755))
 	args := slices.Concat([]string{
 		"serve", "--json", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http, "--kafka", "none",
-	}, n.belongs, n.cluster.options.Flags, n.flags)
+	}, n.belongs, n.cluster.flagsOf(n.name), n.cluster.options.Flags, n.flags)
 	n.note("started: strandline " + strings.Join(args, " "))
 	var environment []string
 	if flaw := n.cluster.options.Flaw; flaw != "" {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
@@ -66,7 +65,7 @@ func (l *Load) readWhole(n *Node) (start, end int64, err error) {
 // node sends it there.
 func (l *Load) readNode(ctx context.Context, n *Node, follow bool) (start, end int64, err error) {
 	call := l.told.Invoke(history.Event{Client: "verify", Node: n.name, Verb: history.Read, Log: l.options.Log})
-	connection, err := grpc.NewClient(n.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	connection, err := grpc.NewClient(n.grpc, grpc.WithTransportCredentials(n.cluster.credentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
 		return 0, 0, err

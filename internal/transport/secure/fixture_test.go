@@ -20,9 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // authority writes files of one authority.
 type authority struct {
-	t    *testing.T
-	dir  string
-	name string
+	t   testing.TB
+	dir string
 	*identity.Authority
 }
 
@@ -32,11 +31,16 @@ func period() identity.Period {
 
 func newAuthority(t *testing.T, cluster string) *authority {
 	t.Helper()
+	return newAuthorityAt(t, cluster, t.TempDir())
+}
+
+func newAuthorityAt(t testing.TB, cluster, dir string) *authority {
+	t.Helper()
 	pair, err := identity.NewAuthority(cluster, period())
 	require.NoError(t, err)
 	a, err := identity.OpenAuthority(pair)
 	require.NoError(t, err)
-	made := &authority{t: t, dir: t.TempDir(), Authority: a}
+	made := &authority{t: t, dir: dir, Authority: a}
 	require.NoError(t, os.WriteFile(made.ca(), pair.Certificate, 0o600))
 	return made
 }
