@@ -36,7 +36,7 @@ type replicaRepair struct {
 // repairRunning returns when the segment is whole. An error other than ErrTrimmed
 // means that it cannot be repaired while the log runs, or that ctx has ended.
 func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
-	patience := time.Now().Add(unsettledTime)
+	patience := time.Now().Add(uncommittedTime)
 	var gone trimmedElsewhere
 	trimmed := false
 	for wait := repairPause; ; wait = min(2*wait, repairPauseTo) {
@@ -46,7 +46,7 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 			return report, err
 		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNotSealed), m.host.ended() != nil:
 			return report, err
-		case errors.Is(err, segment.ErrUnsettled):
+		case errors.Is(err, segment.ErrNotCommitted):
 			if time.Now().After(patience) {
 				return report, err
 			}

@@ -74,11 +74,11 @@ func (sr *segmentRepairer) repairOf(h *hosted, d damagedSegment) *replicaRepair 
 		h.repairs.text.Store(&text)
 	}
 	m.begin = func(ctx context.Context) (*repair.Repairer, error) {
-		settled, err := h.replica.Final(ctx)
+		committed, err := h.replica.Final(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return repair.BeginOnline(h.log.(*store.Store), d.file, settled)
+		return repair.BeginOnline(h.log.(*store.Store), d.file, committed)
 	}
 	m.running = true
 	return m

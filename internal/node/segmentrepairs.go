@@ -37,8 +37,8 @@ type damagedSegment struct {
 // repairsMost bounds those that wait. More will be found again.
 const repairsMost = 1024
 
-// unsettledTime is how long a repair waits for entries to be known as committed.
-const unsettledTime = 2 * time.Second
+// uncommittedTime is how long a repair waits for entries to be known as committed.
+const uncommittedTime = 2 * time.Second
 
 // add notes a damaged segment. begin, if not nil, has to be run by a goroutine.
 func (r *repairs) add(parent context.Context, d damagedSegment, work func(context.Context)) (begin func()) {

@@ -212,7 +212,7 @@ var (
 	// while the log is open: in a segment of which no entry counts, or in another
 	// file.
 	ErrNotSealed = errors.New("not a sealed segment")
-	// ErrUnsettled: not all entries of the segment are known to be committed yet,
+	// ErrNotCommitted: not all entries of the segment are known to be committed yet,
 	// or it is still written to. The next write begins another segment then.
-	ErrUnsettled = errors.New("the segment has entries that are not known to be committed")
+	ErrNotCommitted = errors.New("the segment has entries that are not known to be committed")
 )

@@ -24,7 +24,7 @@ type Owner struct {
 // MaxClusterID is the length of the longest cluster id.
 const MaxClusterID = 32
 
-// valid refuses an owner that cannot be encoded.
+// Validate refuses an owner that cannot be encoded.
 func (o Owner) Validate() error {
 	if len(o.Cluster) > MaxClusterID || bytes.IndexByte([]byte(o.Cluster), 0) >= 0 {
 		return fmt.Errorf("cluster id %q: it has more than %d bytes, or a zero", o.Cluster, MaxClusterID)
@@ -36,7 +36,7 @@ func (o Owner) String() string {
 	return fmt.Sprintf("replica %d of log %d in cluster %q", o.Replica, o.Log, o.Cluster)
 }
 
-// foreign is the error for a file that names another owner; nil if it is o.
+// Mismatch is the error for a file that names another owner; nil if it is o.
 func (o Owner) Mismatch(named Owner) error {
 	switch {
 	case named == o:

@@ -31,7 +31,7 @@ func damagedIn(err error) string {
 
 // repairOpen reads the whole of an open log and repairs what proves damaged, with
 // what giver has. during is called while each repair is under way.
-func repairOpen(s, giver *store.Store, settled uint64, during func()) (repairs int, err error) {
+func repairOpen(s, giver *store.Store, committed uint64, during func()) (repairs int, err error) {
 	for i := s.FirstIndex(); i <= s.LastIndex(); {
 		frames, err := s.Entries(i, s.LastIndex()+1, 4000)
 		if err == nil {
@@ -42,7 +42,7 @@ func repairOpen(s, giver *store.Store, settled uint64, during func()) (repairs i
 		if name == "" || repairs > 100 {
 			return repairs, err
 		}
-		if err := repairFile(s, giver, name, settled, during); err != nil {
+		if err := repairFile(s, giver, name, committed, during); err != nil {
 			return repairs, err
 		}
 		repairs++
@@ -50,8 +50,8 @@ func repairOpen(s, giver *store.Store, settled uint64, during func()) (repairs i
 	return repairs, nil
 }
 
-func repairFile(s, giver *store.Store, name string, settled uint64, during func()) error {
-	m, err := repair.BeginOnline(s, name, settled)
+func repairFile(s, giver *store.Store, name string, committed uint64, during func()) error {
+	m, err := repair.BeginOnline(s, name, committed)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func repairFile(s, giver *store.Store, name string, settled uint64, during func(
 				if err != nil {
 					return errors.Join(err, m.Close())
 				}
-				if _, err := m.Give(frames, settled); err != nil {
+				if _, err := m.Give(frames, committed); err != nil {
 					return errors.Join(err, m.Close())
 				}
 				lo += uint64(len(frames))
@@ -201,9 +201,9 @@ func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
 	s := open(t, c.disks[0])
 	names := segmentsOn(c.disks[0])
 	_, err := repair.BeginOnline(s, names[len(names)-1], c.commit)
-	require.ErrorIs(t, err, segment.ErrUnsettled)
+	require.ErrorIs(t, err, segment.ErrNotCommitted)
 	_, err = repair.BeginOnline(s, names[1], 2)
-	require.ErrorIs(t, err, segment.ErrUnsettled)
+	require.ErrorIs(t, err, segment.ErrNotCommitted)
 	_, err = repair.BeginOnline(s, dir+"/watermark", c.commit)
 	require.ErrorIs(t, err, segment.ErrNotSealed)
 	require.NoError(t, s.Close())
@@ -321,7 +321,7 @@ func TestRandomDamageIsRepairedOpen(t *testing.T) {
 				return // a file that is missing, or the first: for the Repairer
 			}
 			_, err = repairOpen(s, c.giver(t), c.commit, func() {})
-			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrUnsettled) {
+			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrNotCommitted) {
 				require.NoError(t, s.Close())
 				return
 			}
@@ -350,7 +350,7 @@ func TestTheNewestSegmentOfAnOpenLogIsRepaired(t *testing.T) {
 			damage(c.disks[0], name, frameIn(t, c.disks[0], name, "entry", 0))
 			giver := c.giver(t)
 			_, err := repairOpen(s, giver, c.commit, func() {})
-			require.ErrorIs(t, err, segment.ErrUnsettled)
+			require.ErrorIs(t, err, segment.ErrNotCommitted)
 			more := entry(s.LastIndex()+1, c.hard.Term, 100)
 			write(t, s, synced(more))
 			repairs, err := repairOpen(s, giver, s.LastIndex()-1, func() {})
@@ -401,7 +401,7 @@ func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
 				s, err = repair.Open(c.disks[0], dir, options(c.disks[0]))
 			}
 			_, err = repairOpen(s, c.giver(t), c.commit, func() {})
-			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrUnsettled) {
+			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrNotCommitted) {
 				require.NoError(t, s.Close())
 				return
 			}

@@ -60,7 +60,7 @@ func (r *repairing) begin() {
 		r.repairer = repairer
 	case errors.Is(err, segment.ErrTrimmed):
 		n.repairing = nil
-	case errors.Is(err, segment.ErrUnsettled) && r.tries < repairTries:
+	case errors.Is(err, segment.ErrNotCommitted) && r.tries < repairTries:
 		r.tries++
 	case n.disk.Stopped():
 		n.die(true)

@@ -16,7 +16,7 @@ const (
 
 var ErrFooter = errors.New("footer does not hold a valid index")
 
-// encode appends the payload of a footer frame. All integers are little-endian.
+// Encode appends the payload of a footer frame. All integers are little-endian.
 //
 //	 0  u32  runs
 //	 4  u32  points
@@ -107,7 +107,7 @@ func ParseFooter(b []byte, first uint64, end int64) (*Index, error) {
 	return x, nil
 }
 
-// valid reports whether lookups in x stay within the entries from first on
+// Valid reports whether lookups in x stay within the entries from first on
 // and the positions below end. It is asked of indexes read from disk.
 func (x *Index) Valid(first uint64, end int64) bool {
 	if x.Next == first {

@@ -13,25 +13,25 @@ import (
 type FrameKind uint8
 
 const (
-	// entryFrame holds one Raft entry; its payload is opaque here.
+	// EntryFrame holds one Raft entry; its payload is opaque here.
 	EntryFrame FrameKind = 1
-	// hardStateFrame holds a HardState. The newest valid one counts.
+	// HardStateFrame holds a HardState. The newest valid one counts.
 	HardStateFrame FrameKind = 2
-	// markFrame is a sync mark. It holds the hard state too, which costs
+	// MarkFrame is a sync mark. It holds the hard state too, which costs
 	// nothing and brings the commit index closer to the truth.
 	MarkFrame FrameKind = 3
-	// footerFrame is the last frame of a full segment and holds its index.
+	// FooterFrame is the last frame of a full segment and holds its index.
 	FooterFrame FrameKind = 4
 )
 
 const (
 	FrameHeaderSize = 72
 
-	// frameAlignment of the start of every frame. Looking for frames behind a
+	// FrameAlignment of the start of every frame. Looking for frames behind a
 	// bad one has to try only these positions.
 	FrameAlignment = 8
 
-	// maxPayload bounds what a reader allocates for a length read from disk.
+	// MaxPayload bounds what a reader allocates for a length read from disk.
 	MaxPayload = record.MaxEntryBytes
 )
 
@@ -76,7 +76,7 @@ type FrameHeader struct {
 	HeaderCRC  uint32
 }
 
-// size is the number of bytes from the start of the frame to the next one.
+// Size is the number of bytes from the start of the frame to the next one.
 func (h *FrameHeader) Size() int64 { return FrameSize(int(h.Length)) }
 
 // FrameSize returns the bytes that a frame with a payload of so many bytes takes in a file.
@@ -94,7 +94,7 @@ func HeaderChecksum(b []byte, position int64) uint32 {
 	return crc32.Update(uint32(position/FrameAlignment), castagnoli, b[:FrameHeaderSize-4])
 }
 
-// encode writes the header for position to b, which has frameHeaderSize bytes,
+// Encode writes the header for position to b, which has frameHeaderSize bytes,
 // and sets headerCRC.
 func (h *FrameHeader) Encode(b []byte, position int64) {
 	_ = b[FrameHeaderSize-1]
@@ -152,7 +152,7 @@ func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err
 // frameSalt returns the salt in an encoded frame header.
 func frameSalt(b []byte) uint64 { return binary.LittleEndian.Uint64(b[8:]) }
 
-// checkPayload compares payload with the header's CRC.
+// CheckPayload compares payload with the header's CRC.
 func (h *FrameHeader) CheckPayload(payload []byte) error {
 	if sum := record.Checksum(payload); sum != h.PayloadCRC {
 		return fmt.Errorf("payload of entry %d has CRC %08x, its bytes %08x", h.Index, h.PayloadCRC, sum)

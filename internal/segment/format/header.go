@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// headerSize is one block of the disk: a segment's header is rewritten
+	// HeaderSize is one block of the disk: a segment's header is rewritten
 	// never, and shares its block with nothing that is.
 	HeaderSize = 4096
 
@@ -54,7 +54,7 @@ const (
 //
 // "end before" is what is left of the segment before it once recovery has cut
 // a torn tail: bytes from there on are not looked at again. A repaired segment is
-// laid out anew, so it does not end where the next one tells, but behind its own
+// laid out anew, so it does not end where the next one says, but behind its own
 // footer.
 //
 // "salt before" binds a segment to the one in front of it: no other file takes
@@ -77,7 +77,7 @@ type Header struct {
 	Crc          uint32
 }
 
-// link is what the first frame has in place of the CRC of a frame before it. The
+// Link is what the first frame has in place of the CRC of a frame before it. The
 // header of a repaired segment is made when all frames are.
 func (h *Header) Link() uint32 {
 	if h.Rebuilt() {
@@ -86,10 +86,10 @@ func (h *Header) Link() uint32 {
 	return h.Crc
 }
 
-// repaired: the segment was laid out anew and is complete.
+// Rebuilt reports whether the segment was laid out anew and is complete.
 func (h *Header) Rebuilt() bool { return h.Footer != 0 }
 
-// comesAfter reports why the segment with header before is not the one that h was
+// ComesAfter reports why the segment with header before is not the one that h was
 // begun behind; nil if it is.
 func (h *Header) ComesAfter(before *Header) error {
 	if before.Rebuilt() || h.SaltBefore == 0 || h.SaltBefore == before.Salt {
@@ -98,7 +98,7 @@ func (h *Header) ComesAfter(before *Header) error {
 	return fmt.Errorf("another file was there when the next segment was begun: its salt was %016x, not %016x", h.SaltBefore, before.Salt)
 }
 
-// encode returns the block and sets crc.
+// Encode returns the block and sets crc.
 func (h *Header) Encode() []byte {
 	b := make([]byte, HeaderSize)
 	binary.LittleEndian.PutUint64(b, segmentMagic)
@@ -173,12 +173,12 @@ func ParseHeader(b []byte) (*Header, error) {
 	return h, nil
 }
 
-// follows reports whether the segment was begun by a roll: others replace the
+// Follows reports whether the segment was begun by a roll: others replace the
 // log or begin it.
 func (h *Header) Follows() bool { return h.EndBefore >= HeaderSize }
 
-// point is the place of the segment's first entry, as far as the header
-// tells it.
+// Point is the place of the segment's first entry, as far as the header
+// has it.
 func (h *Header) Point() Point {
 	return Point{Index: h.First, Offset: h.Start, Time: h.Time, Bytes: h.BytesBefore}
 }

@@ -6,7 +6,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Index tells where the entries of one segment are: what its frames add up to
+// Index says where the entries of one segment are: what its frames add up to
 // after each has truncated those before it with its index or a higher one.
 // The index of the active segment grows with each write; that of a full one
 // is read from its footer, or built again by a scan.
@@ -14,12 +14,12 @@ import (
 //	frames, by entry index   10 11 12 13 | 12 13 14 | 14 15
 //	runs                    [10 11]       [12 13]    [14 15]   what is read
 type Index struct {
-	// runs hold each entry once, rising in index and in position.
+	// Runs hold each entry once, rising in index and in position.
 	Runs []Run
-	// points are rising in index and in position. Each run starts with one;
+	// Points are rising in index and in position. Each run starts with one;
 	// within a run a frame starts less than pointDistance behind one.
 	Points []Point
-	// terms are rising in index and in term.
+	// Terms are rising in index and in term.
 	Terms []TermRun
 
 	Next       uint64        // one beyond the last entry
@@ -48,7 +48,7 @@ type Point struct {
 // TermRun is a run of entries of one term.
 type TermRun struct{ first, term uint64 }
 
-// pointDistance bounds what a lookup reads beyond what it looks for. 64 KiB
+// PointDistance bounds what a lookup reads beyond what it looks for. 64 KiB
 // makes 1,024 points, 40 KiB, of a 64 MiB segment.
 const PointDistance = 64 << 10
 
@@ -57,7 +57,7 @@ func NewIndex(h *Header) *Index {
 	return &Index{Next: h.First, NextOffset: h.Start, Time: h.Time, Bytes: h.BytesBefore}
 }
 
-// add notes the entry h at position. It is the next one: a lower one has to
+// Add notes the entry h at position. It is the next one: a lower one has to
 // be cut to first.
 func (x *Index) Add(h *FrameHeader, position int64) {
 	x.Time = max(x.Time, h.Time)
@@ -78,7 +78,7 @@ func (x *Index) Add(h *FrameHeader, position int64) {
 	x.Bytes += uint64(h.Length)
 }
 
-// cut forgets the entry at place and all after it.
+// Cut forgets the entry at place and all after it.
 func (x *Index) Cut(place Point) {
 	i := place.Index
 	x.Runs = x.Runs[:sort.Search(len(x.Runs), func(k int) bool { return x.Runs[k].First >= i })]
@@ -91,13 +91,13 @@ func (x *Index) Cut(place Point) {
 	x.broken = true
 }
 
-// term is that of the entry i, which is in the index.
+// Term is that of the entry i, which is in the index.
 func (x *Index) Term(i uint64) uint64 {
 	k := sort.Search(len(x.Terms), func(k int) bool { return x.Terms[k].first > i })
 	return x.Terms[k-1].term
 }
 
-// below returns the last point that satisfies is, which holds for all points
+// Below returns the last point that satisfies is, which holds for all points
 // up to some place and for none after; ok is false if it holds for none.
 func (x *Index) Below(is func(*Point) bool) (p Point, ok bool) {
 	k := sort.Search(len(x.Points), func(k int) bool { return !is(&x.Points[k]) })
@@ -107,7 +107,7 @@ func (x *Index) Below(is func(*Point) bool) (p Point, ok bool) {
 	return x.Points[k-1], true
 }
 
-// run returns the run that holds the entry i and the index at which it ends.
+// Run returns the run that holds the entry i and the index at which it ends.
 // i is at least the first entry's and below next.
 func (x *Index) Run(i uint64) (r Run, end uint64) {
 	k := sort.Search(len(x.Runs), func(k int) bool { return x.Runs[k].First > i })
@@ -117,7 +117,7 @@ func (x *Index) Run(i uint64) (r Run, end uint64) {
 	return x.Runs[k-1], x.Runs[k].First
 }
 
-// chunkEnd returns where to stop a read of about size bytes that starts at
+// ChunkEnd returns where to stop a read of about size bytes that starts at
 // begin in r: at the start of a frame, so that no read gets half of one.
 func (x *Index) ChunkEnd(r Run, begin, size int64) int64 {
 	if r.End-begin <= size {
@@ -133,7 +133,7 @@ func (x *Index) ChunkEnd(r Run, begin, size int64) int64 {
 	return r.End
 }
 
-// bracket returns the last point that is before, the place after it, and the
+// Bracket returns the last point that is before, the place after it, and the
 // position at which the frames between the two end. Without ok there is
 // nothing between them: after is the answer.
 func (x *Index) Bracket(before func(*Point) bool) (from, after Point, limit int64, ok bool) {

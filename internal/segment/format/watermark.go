@@ -60,10 +60,10 @@ func (t *Watermark) Encode() []byte {
 
 func (t *Watermark) Slot() int64 { return int64(t.Counter%2) * SlotSize }
 
-// errNoSlot: a slot was never written, or not to its end, or was damaged.
+// ErrNoSlot: a slot was never written, or not to its end, or was damaged.
 var ErrNoSlot = errors.New("not a valid slot")
 
-// errUnknownVersion is not damage: another program wrote it.
+// ErrUnknownVersion is not damage: another program wrote it.
 var ErrUnknownVersion = errors.New("version")
 
 // parseSlot reads a slot. A version that this program does not know is an

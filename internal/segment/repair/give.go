@@ -13,7 +13,7 @@ import (
 // Others may have gone another way than this replica, in entries that were not
 // committed: what they have at an index need not be what was here. Two histories
 // must not be put together, for Raft takes it from then on that an entry here
-// stands for all in front of it. What can be told follows from two of its
+// stands for all in front of it. What can be known follows from two of its
 // properties. Log matching: (index, term) names an entry and all in front of it.
 // Leader completeness: what is committed is in front of all that ever counts.
 //

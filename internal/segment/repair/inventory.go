@@ -8,7 +8,7 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// inventory is what can be told of each entry of a damaged log, from its frames in
+// inventory is what is known of each entry of a damaged log, from its frames in
 // the order in which they were written:
 //
 //	whole      the entry is there

@@ -84,7 +84,7 @@ func (v *surveyor) readSnapshots(found *store.Files) error {
 	slices.Reverse(v.snapshots)
 	slices.Reverse(v.spoiled)
 	if v.parts[v.from].header == nil {
-		// Its header told the term before the first entry; a snapshot does, too.
+		// Its header had the term before the first entry; a snapshot does, too.
 		usable = usable && slices.Contains(v.snapshots, v.inventory.first-1)
 	}
 	if !usable {

@@ -39,7 +39,7 @@ type part struct {
 }
 
 // narrow makes the parts: all, or those from the one before suspect on. The first
-// of them has to be known: entries of it count, and its header tells where it
+// of them has to be known: entries of it count, and its header says where it
 // begins.
 func (l *layout) narrow(found *store.Files, suspect uint64) error {
 	from := sort.Search(len(found.Segments), func(k int) bool { return found.Segments[k].Ordinal >= suspect }) - 1

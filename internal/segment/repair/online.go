@@ -12,28 +12,28 @@ import (
 
 // BeginOnline begins the repair of a segment file of an open log, which stays open:
 // it is written to and read as before, except for the entries that are damaged.
-// Entries up to settled are committed and never change. That is the whole proof
+// Entries up to committed are committed and never change. That is the whole proof
 // that an entry of another replica belongs here, which it knows to be committed
 // too; nothing else of the log is read. Finish puts the repaired segment in the
 // place of the damaged one.
 //
 // ErrTrimmed: the segment has left the log. A log has one repair at a time.
-func BeginOnline(s *store.Store, path string, settled uint64) (*Repairer, error) {
-	m, err := openRepair(s, path, settled)
+func BeginOnline(s *store.Store, path string, committed uint64) (*Repairer, error) {
+	m, err := openRepair(s, path, committed)
 	if err != nil {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
 	return m, nil
 }
 
-func openRepair(s *store.Store, path string, settled uint64) (*Repairer, error) {
-	group, next, err := s.RepairGroup(path, settled)
+func openRepair(s *store.Store, path string, committed uint64) (*Repairer, error) {
+	group, next, err := s.RepairGroup(path, committed)
 	if err != nil {
 		return nil, err
 	}
 	m := &Repairer{log: &surveyor{layout: layout{dir: s.Dir}, hard: s.HardState()}, live: s}
-	m.begin(s.Dir, settled)
-	m.log.inventory.first, m.log.inventory.commit = group[0].First, settled
+	m.begin(s.Dir, committed)
+	m.log.inventory.first, m.log.inventory.commit = group[0].First, committed
 	for i, g := range group {
 		behind := next.Header
 		if i+1 < len(group) {
@@ -51,7 +51,7 @@ func openRepair(s *store.Store, path string, settled uint64) (*Repairer, error) 
 }
 
 // addSealed adds the entries of a segment to the inventory. Which frames count is
-// told by the index: without one, all entries are missing. behind is the header
+// in the index: without one, all entries are missing. behind is the header
 // of the next segment; nil if it is lost.
 func (p *inventory) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header) error {
 	defer func() {

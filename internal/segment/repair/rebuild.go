@@ -210,7 +210,7 @@ type remaker struct {
 
 // write makes the segment h of the entries up to end, exclusive, durable but for
 // its name. If split, it ends early when it is full. Its first block comes
-// last: it tells where the footer is.
+// last: it says where the footer is.
 func (w *remaker) write(path string, h *format.Header, end uint64, split bool) (uint64, error) {
 	m := w.repairer
 	if err := m.dir.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

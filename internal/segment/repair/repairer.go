@@ -141,7 +141,7 @@ func (m *Repairer) Wants(limit int) []Want {
 // Entries gives others who repair what is whole and certain here of [lo, hi): from
 // the first such entry on without a gap, as many as fit, at least one. What was
 // here is one history, so that holds for entries that are not committed too, and
-// for those behind what is missing here. It tells up to which index they are
+// for those behind what is missing here. It returns up to which index they are
 // known to be committed. ErrUnavailable if there is none.
 func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, committed uint64, err error) {
 	m.mu.Lock()

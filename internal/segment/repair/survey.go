@@ -14,7 +14,7 @@ import (
 
 // Survey reads every frame of the log in dir, which nobody writes to
 // meanwhile, and its snapshots. It changes nothing. progress, if not nil,
-// hears now and then how many of all bytes were read. Its error is one of
+// gets now and then how many of all bytes were read. Its error is one of
 // reading, or that of ctx, or ErrNoLog; damage is a result. Of o, Owner and
 // Watermark count.
 func Survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progress func(done, total int64)) (*Report, error) {

@@ -49,7 +49,7 @@ func (d *Dir) hold() error {
 	return nil
 }
 
-// syncDir makes creations, renames and removals durable.
+// SyncDir makes creations, renames and removals durable.
 func (d *Dir) SyncDir() error {
 	d.held.Lock()
 	defer d.held.Unlock()
@@ -70,7 +70,7 @@ func (d *Dir) close() error {
 	return directory.Close()
 }
 
-// readHeader reads and checks the header of seg's file, which has to be one of
+// ReadHeader reads and checks the header of seg's file, which has to be one of
 // this log.
 func (d *Dir) ReadHeader(seg *Segment, file vfs.File) (*format.Header, error) {
 	h, err := readHeader(seg, file)
@@ -131,7 +131,7 @@ func headerCorrupt(seg *Segment, reason error) error {
 	}
 }
 
-// setAside gives a damaged file a name that nothing reads, and that no file of
+// SetAside gives a damaged file a name that nothing reads, and that no file of
 // an earlier damage has.
 func (d *Dir) SetAside(path string) error {
 	infos, err := d.FS.List(d.Path)

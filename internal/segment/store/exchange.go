@@ -22,11 +22,11 @@ type Sealed struct {
 	Size   int64
 }
 
-// repairGroup returns the segment of a path with those that have to be laid out
+// RepairGroup returns the segment of a path with those that have to be laid out
 // anew with it, and the segment behind them, of which the header is known. A segment
-// whose header is lost takes the one before it along: the header told where that
+// whose header is lost takes the one before it along: the header says where that
 // ends.
-func (s *Store) RepairGroup(path string, settled uint64) (group []Sealed, next Sealed, err error) {
+func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next Sealed, err error) {
 	if err := s.failed(); err != nil {
 		return nil, next, err
 	}
@@ -42,7 +42,7 @@ func (s *Store) RepairGroup(path string, settled uint64) (group []Sealed, next S
 	}
 	first, last := at, at
 	for ; ; first-- {
-		g, err := s.seal(segments[first], settled)
+		g, err := s.seal(segments[first], committed)
 		if err != nil {
 			return nil, next, err
 		}
@@ -60,7 +60,7 @@ func (s *Store) RepairGroup(path string, settled uint64) (group []Sealed, next S
 		if !damagedFile(err) {
 			return nil, next, err
 		}
-		g, err := s.seal(behind, settled)
+		g, err := s.seal(behind, committed)
 		if err != nil {
 			return nil, next, err
 		}
@@ -71,7 +71,7 @@ func (s *Store) RepairGroup(path string, settled uint64) (group []Sealed, next S
 
 // seal returns what is known of a segment; ErrNotSealed if it cannot be repaired
 // in an open log.
-func (s *Store) seal(seg *Segment, settled uint64) (g Sealed, err error) {
+func (s *Store) seal(seg *Segment, committed uint64) (g Sealed, err error) {
 	s.list.mu.RLock()
 	live, active := slices.Contains(s.live, seg) && !seg.gone, seg == s.active
 	g = Sealed{Segment: seg, Index: seg.index, End: seg.end, Size: max(seg.Size, seg.filled.Load())}
@@ -81,10 +81,10 @@ func (s *Store) seal(seg *Segment, settled uint64) (g Sealed, err error) {
 	}
 	if active {
 		s.sealNext.Store(seg.Ordinal)
-		return g, fmt.Errorf("%s is written to: %w", seg.Path, segment.ErrUnsettled)
+		return g, fmt.Errorf("%s is written to: %w", seg.Path, segment.ErrNotCommitted)
 	}
-	if g.End > settled+1 {
-		return g, fmt.Errorf("entries [%d, %d) of %s, committed up to %d: %w", seg.First, g.End, seg.Path, settled, segment.ErrUnsettled)
+	if g.End > committed+1 {
+		return g, fmt.Errorf("entries [%d, %d) of %s, committed up to %d: %w", seg.First, g.End, seg.Path, committed, segment.ErrNotCommitted)
 	}
 	g.Header, err = s.headerOf(seg)
 	if err != nil && !damagedFile(err) {
@@ -106,7 +106,7 @@ type Rebuilt struct {
 	Index  *format.Index
 }
 
-// exchange puts segments that were made anew in the place of those in use. Who
+// Exchange puts segments that were made anew in the place of those in use. Who
 // reads the old files goes on with them; who comes now reads the new ones, by
 // handles that were opened before the names change. A crash leaves the names in a
 // state that the next Open finishes, see swapRepairs.

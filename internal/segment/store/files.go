@@ -144,7 +144,7 @@ func (f *Files) AsCreated() bool {
 	return f.Segments[0].Ordinal == 1
 }
 
-// unfinished lists the files of swaps under way.
+// Unfinished lists the files of swaps under way.
 func (f *Files) Unfinished() []string {
 	var names []string
 	for _, seg := range slices.Concat(f.resets, f.repairs) {
@@ -153,7 +153,7 @@ func (f *Files) Unfinished() []string {
 	return names
 }
 
-// snapshotPath is where the snapshot of an entry is, or will be found.
+// SnapshotPath is where the snapshot of an entry is, or will be found.
 func (f *Files) SnapshotPath(index uint64) string {
 	path := f.dir.SnapshotPath(index)
 	if temporary := filepath.Base(path) + vfs.TemporarySuffix; len(f.resets) > 0 && slices.Contains(f.Temporary, temporary) {

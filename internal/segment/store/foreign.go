@@ -152,7 +152,7 @@ func (d *Dir) rank(seg *Segment) (int, error) {
 	return 1, nil
 }
 
-// setForeignAside gives foreign files names that nothing reads.
+// SetForeignAside gives foreign files names that nothing reads.
 func (d *Dir) SetForeignAside(foreign []ForeignFile) error {
 	for _, foreign := range foreign {
 		d.Options.Logger.Error("a file is not part of the log that it was found with; it is set aside", "file", foreign.Path, "reason", foreign.Reason)

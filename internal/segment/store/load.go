@@ -13,7 +13,7 @@ import (
 
 // loader opens the files of segments for those who use them. A log of many segments
 // is opened without looking into them: headers and indexes are read when they are first
-// asked for; an index is let go with the last user of its segment, since the indexes of
+// asked for; an index is released with the last user of its segment, since the indexes of
 // a large log are large.
 type loader struct {
 	*Dir

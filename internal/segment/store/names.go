@@ -85,7 +85,7 @@ func (d *Dir) peekHeader(path string) (*format.Header, error) {
 
 // adoptBegun gives a segment the name that a crash took from it, and reports
 // whether there was one. The header is written once more: after a failed sync it
-// may be in the page cache only, see settle.
+// may be in the page cache only, see recovery.makeDurable.
 func (f *Files) adoptBegun() (bool, error) {
 	seg, err := f.followingSpare()
 	if err != nil || seg == nil {

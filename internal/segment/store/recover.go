@@ -74,7 +74,7 @@ func (r *recovery) run() error {
 		r.Options.Logger.Warn("the log has no durable watermark; it gets another one", "dir", r.Path, "reason", lacks)
 	}
 	r.hard.Commit = min(max(r.hard.Commit, r.FirstIndex()-1), r.LastIndex())
-	if err := r.settle(); err != nil {
+	if err := r.makeDurable(); err != nil {
 		return err
 	}
 	if err := r.SetForeignAside(found.Foreign); err != nil {
@@ -195,28 +195,28 @@ func (r *recovery) recoverActive() error {
 	return nil
 }
 
-// settle makes what was found durable: names and bytes may be in the page
+// makeDurable makes what was found durable: names and bytes may be in the page
 // cache only, and from here on everyone relies on them. After a failed fsync the cache can
 // hold pages that are not on the disk and will never be written again, because
 // the kernel believes they were. So everything that no frame vouches for is
 // written once more, as it is, and synced.
-func (r *recovery) settle() error {
+func (r *recovery) makeDurable() error {
 	active := r.active
 	for at := r.scan.vouched; at < r.writer.position; {
 		b := make([]byte, min(PieceBytes, r.writer.position-at))
 		if _, err := active.file.ReadAt(b, at); err != nil {
-			return fmt.Errorf("settle %s: %w", active.Path, err)
+			return fmt.Errorf("make %s durable: %w", active.Path, err)
 		}
 		if _, err := active.file.WriteAt(b, at); err != nil {
-			return fmt.Errorf("settle %s: %w", active.Path, err)
+			return fmt.Errorf("make %s durable: %w", active.Path, err)
 		}
 		at += int64(len(b))
 	}
 	if err := active.file.Datasync(); err != nil {
-		return fmt.Errorf("settle %s: %w", active.Path, err)
+		return fmt.Errorf("make %s durable: %w", active.Path, err)
 	}
 	if err := r.SyncDir(); err != nil {
-		return fmt.Errorf("settle %s: %w", r.Path, err)
+		return fmt.Errorf("make %s durable: %w", r.Path, err)
 	}
 	r.noteDurable()
 	return nil

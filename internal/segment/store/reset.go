@@ -15,7 +15,7 @@ import (
 
 const resetSuffix = ".reset"
 
-// Reset goes through states that recovery tells apart by names alone:
+// Reset goes through states that recovery distinguishes by names alone:
 //
 //  1. The snapshot is made, under the name of one that is being written: the
 //     old log may have another entry at its index, and must not take it for

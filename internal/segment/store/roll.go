@@ -14,7 +14,7 @@ import (
 // roll closes the active segment with a footer and begins the next one.
 //
 //  1. The footer is written, and the old segment synced: from here on a bad
-//     frame in it is corrupt, since the next segment tells where it ends.
+//     frame in it is corrupt, since the next segment says where it ends.
 //  2. The header of the next segment is synced, in a file that is still a
 //     spare. A crash before leaves the old segment as the active one.
 //  3. The spare is renamed to a segment. The filler syncs the directory; if the

@@ -177,5 +177,5 @@ func corruptFrame(file vfs.File, path string, salt uint64, position, limit int64
 			return e
 		}
 	}
-	return e // a failed read tells no more
+	return e // a failed read shows no more
 }

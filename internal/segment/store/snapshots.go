@@ -176,14 +176,14 @@ func (d *Dir) newestSnapshot(snapshots []uint64) (index, term uint64, data []byt
 	return 0, 0, nil, segment.ErrNoSnapshot
 }
 
-// readSnapshot answers a *CorruptError for one that is not valid, or that the
+// ReadSnapshot answers a *CorruptError for one that is not valid, or that the
 // disk cannot read.
 func (d *Dir) ReadSnapshot(index uint64) (term uint64, data []byte, err error) {
 	term, data, _, err = d.ReadSnapshotAt(d.SnapshotPath(index), index)
 	return term, data, err
 }
 
-// readSnapshotAt reads the snapshot of an entry in the file at path, and returns
+// ReadSnapshotAt reads the snapshot of an entry in the file at path, and returns
 // the size of the file too.
 func (d *Dir) ReadSnapshotAt(path string, index uint64) (term uint64, data []byte, size int64, err error) {
 	b, err := d.FS.ReadFile(path)

@@ -47,7 +47,7 @@ type Options struct {
 	// file differ in nothing else.
 	Rand io.Reader
 
-	// Logger hears what recovery found and repaired; nil means slog.Default.
+	// Logger gets what recovery found and repaired; nil means slog.Default.
 	Logger *slog.Logger
 }
 
@@ -86,7 +86,7 @@ var _ segment.Log = (*Store)(nil)
 // All numbers have 20 decimal digits. The first index alone would not name a
 // segment: after a torn tail, and when an entry truncates the first of a
 // segment, two segments begin with the same index. The ordinal rises with
-// each segment begun, so it tells which of them counts.
+// each segment begun, so it says which of them counts.
 type Store struct {
 	*Dir
 	*failure

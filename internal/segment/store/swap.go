@@ -38,7 +38,7 @@ func (f *Files) FinishSwaps() (*Files, error) {
 	return f, nil
 }
 
-// swapRepairs puts segments that were made anew in the place of damaged ones. A
+// SwapRepairs puts segments that were made anew in the place of damaged ones. A
 // file named .repair is complete and durable. The directory is synced between the
 // steps, so no crash leaves two segments of an ordinal, or none and no .repair:
 //
@@ -68,7 +68,7 @@ func (f *Files) SwapRepairs() error {
 	return f.dir.SyncDir()
 }
 
-// foresee makes f what it will be when finishSwaps is done.
+// Foresee makes f what it will be when finishSwaps is done.
 func (f *Files) Foresee() error {
 	f.Segments = slices.DeleteFunc(f.Segments, func(seg *Segment) bool {
 		return slices.ContainsFunc(f.repairs, func(m *Segment) bool { return m.Ordinal == seg.Ordinal })

@@ -51,7 +51,7 @@ const (
 // NewWatermarkFile returns the watermark of the log in d, not read yet.
 func NewWatermarkFile(d *Dir) *WatermarkFile { return &WatermarkFile{Dir: d} }
 
-// read reads the file. One that is missing or damaged is no damage of the log:
+// Read reads the file. One that is missing or damaged is no damage of the log:
 // lacks is the reason, and the next write makes the file anew.
 func (w *WatermarkFile) Read() (lacks, err error) {
 	b, err := w.Dir.FS.ReadFile(w.Path())
@@ -112,7 +112,7 @@ func (w *WatermarkFile) due(now *format.Watermark) bool {
 		now.Position-w.Written.Position >= w.Dir.Options.WatermarkBytes
 }
 
-// write writes the slot that does not hold the newest.
+// Write writes the slot that does not hold the newest.
 func (w *WatermarkFile) Write(now format.Watermark) error {
 	now.Counter, now.Owner = w.Written.Counter, w.Dir.Options.Owner
 	if w.damaged.Swap(false) {
@@ -186,7 +186,7 @@ type LogEnd struct {
 	Last     uint64 // index of the last entry
 }
 
-// missing says what a log lacks that ends there; "" if nothing is known to be
+// Missing says what a log lacks that ends there; "" if nothing is known to be
 // missing.
 func (w *WatermarkFile) Missing(end LogEnd) string {
 	mark, lacks := &w.Written, ""
@@ -213,7 +213,7 @@ func (w *WatermarkFile) Missing(end LogEnd) string {
 		mark.Ordinal, mark.Position, mark.Last, mark.Term, mark.Vote)
 }
 
-// durableIn returns the position in front of which everything in the segment of h
+// DurableIn returns the position in front of which everything in the segment of h
 // was durable, as far as the watermark covers it; 0 if it does not.
 func (w *WatermarkFile) DurableIn(h *format.Header) int64 {
 	if h == nil || !w.known || h.Ordinal != w.Written.Ordinal || h.Salt != w.Written.Salt {

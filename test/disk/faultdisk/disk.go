@@ -21,7 +21,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// ErrStopped answers every operation from the one at which the disk was told
+// ErrStopped answers every operation from the one at which the disk was set
 // to stop, and every use of a file that was opened before a power cut or a
 // restart.
 var ErrStopped = errors.New("disk stopped")

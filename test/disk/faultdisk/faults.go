@@ -23,7 +23,7 @@ type fault struct {
 	err  error
 }
 
-// begin counts an operation and returns what becomes of it: err is its answer,
+// begin counts an operation and returns its outcome: err is its answer,
 // and halfway that it is to be done in part all the same.
 func (f *faults) begin(op Op) (halfway bool, err error) {
 	if f.stopped {
