@@ -155,9 +155,9 @@ func (d *describer) KnownInfo(caller Caller, log string) (Info, error) {
 	return d.describeElsewhere(l, state), nil
 }
 
-// Watch returns when the log's start or end differs from what since says, or
+// WatchInfo returns when the log's start or end differs from what since says, or
 // ctx ends.
-func (d *describer) Watch(ctx context.Context, caller Caller, log string, since Info) (Info, error) {
+func (d *describer) WatchInfo(ctx context.Context, caller Caller, log string, since Info) (Info, error) {
 	h, refusal := d.finder.serving(caller, log)
 	if refusal != nil {
 		return Info{}, refusal

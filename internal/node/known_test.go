@@ -41,7 +41,7 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 		},
 		"info":           func() error { _, err := n.Info(ctx, knows, "orders"); return err },
 		"known info":     func() error { _, err := n.KnownInfo(knows, "orders"); return err },
-		"watch":          func() error { _, err := n.Watch(ctx, knows, "orders", Info{}); return err },
+		"watch":          func() error { _, err := n.WatchInfo(ctx, knows, "orders", Info{}); return err },
 		"trim":           func() error { _, _, err := n.Trim(ctx, knows, "orders", 1, false); return err },
 		"acquire writer": func() error { _, _, err := n.AcquireWriter(ctx, knows, "orders"); return err },
 		"open session":   func() error { _, err := n.OpenSession(ctx, knows, "orders", 0); return err },

@@ -235,7 +235,7 @@ func TestRetentionByAgeHoldsWithinTwoSeconds(t *testing.T) {
 	appended := time.Now()
 	since, err := n.Info(t.Context(), anyone, "wal")
 	require.NoError(t, err)
-	trimmed, err := n.Watch(t.Context(), anyone, "wal", since)
+	trimmed, err := n.WatchInfo(t.Context(), anyone, "wal", since)
 	require.NoError(t, err)
 	require.Equal(t, record.Offset(1), trimmed.Start)
 	require.GreaterOrEqual(t, time.Since(appended), time.Second-10*time.Millisecond, "not before its time")

@@ -79,9 +79,9 @@ func (s expiry) Tick(now int64) {
 	s.memory.used = false
 }
 
-// KeepAlive is a session's sign of life; an append is one too, whether it is
+// KeepSession takes a session's sign of life; an append is one too, whether it is
 // accepted or not. now is a monotonic time in ms.
-func (s expiry) KeepAlive(id record.SessionID, now int64) Answer {
+func (s expiry) KeepSession(id record.SessionID, now int64) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}

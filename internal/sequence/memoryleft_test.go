@@ -49,8 +49,8 @@ func TestMemoryThatIsUsedUpRefusesSessionsUntilThereIsRoom(t *testing.T) {
 	s.SetMemoryLeft(MemoryTight)
 	require.Empty(t, s.Forgettable(EvictSilentMs-1), "what ended a moment ago can still be asked for")
 	for now := int64(0); now <= EvictSilentMs+TickMs; now += TickMs {
-		s.KeepAlive(1, now)
-		s.KeepAlive(2, now)
+		s.KeepSession(1, now)
+		s.KeepSession(2, now)
 		s.Tick(now)
 	}
 	require.Equal(t, []record.SessionID{8}, s.Expired())

@@ -185,7 +185,7 @@ func TestSilentProducersMakeRoomForOthers(t *testing.T) {
 	require.Equal(t, record.Busy, appendTo(MaxOpenSessions+1).Reason)
 	pass(EvictSilentMs - TickMs)
 	require.Empty(t, s.Expired(), "all may still send their batches again")
-	require.Nil(t, s.KeepAlive(1, now).Refusal)
+	require.Nil(t, s.KeepSession(1, now).Refusal)
 	pass(2 * TickMs)
 	ended := map[record.SessionID]bool{}
 	for range MaxOpenSessions {
@@ -299,15 +299,15 @@ func TestASessionThatWasKeptAfterItsEndWasDueStaysOpen(t *testing.T) {
 		now += TickMs
 		s.Tick(now)
 	}
-	require.Nil(t, s.KeepAlive(7, now).Refusal, "its end has not been decided")
+	require.Nil(t, s.KeepSession(7, now).Refusal, "its end has not been decided")
 	require.True(t, s.Expire(7).Duplicate)
 	commitAll(t, s)
-	require.Nil(t, s.KeepAlive(7, now).Refusal)
+	require.Nil(t, s.KeepSession(7, now).Refusal)
 	for len(s.Expired()) == 0 {
 		now += TickMs
 		s.Tick(now)
 	}
 	require.False(t, s.Expire(7).Duplicate)
 	commitAll(t, s)
-	require.Equal(t, record.SessionExpired, s.KeepAlive(7, now).Refusal.Reason)
+	require.Equal(t, record.SessionExpired, s.KeepSession(7, now).Refusal.Reason)
 }

@@ -93,7 +93,7 @@ func (s *stage) run(d *datadriven.TestData) string {
 	case "room":
 		q.SetRoom(map[string]Room{"records": RoomForRecords, "commands": RoomForCommands, "trims": RoomForTrims}[args.text("for", "records")])
 	case "keep-alive":
-		return describe(q.KeepAlive(id, args.number("now", 0)))
+		return describe(q.KeepSession(id, args.number("now", 0)))
 	case "tick":
 		until := args.number("until", 0)
 		for now := args.number("from", until); now <= until; now += TickMs {

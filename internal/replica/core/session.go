@@ -13,7 +13,7 @@ func (q *reads) KeepSession(id record.SessionID, done func(sequence.Answer)) {
 		q.answer(done, sequence.Answer{Refusal: r})
 		return
 	}
-	a := q.sequencer.KeepAlive(id, q.now.Monotonic)
+	a := q.sequencer.KeepSession(id, q.now.Monotonic)
 	if a.Refusal != nil || a.RestsOn != 0 {
 		q.deferAnswers([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Proposal{})
 		return

@@ -74,7 +74,7 @@ func (d *logService) WatchInfo(q *strandlinev1.WatchInfoRequest, stream grpc.Ser
 		}
 		select {
 		case <-pause.C:
-			info, err = d.node.Watch(ctx, knowing(info.ID), q.GetLog(), info)
+			info, err = d.node.WatchInfo(ctx, knowing(info.ID), q.GetLog(), info)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}

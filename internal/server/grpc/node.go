@@ -21,7 +21,7 @@ type Node interface {
 
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)
-	Watch(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
+	WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
 
 	OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error)
 	KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error

@@ -44,7 +44,7 @@ func (v *verbNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
 	return node.Info{Name: log, End: 0}, v.refusal
 }
 
-func (v *verbNode) Watch(ctx context.Context, _ node.Caller, _ string, since node.Info) (node.Info, error) {
+func (v *verbNode) WatchInfo(ctx context.Context, _ node.Caller, _ string, since node.Info) (node.Info, error) {
 	select {
 	case i := <-v.changes:
 		i.Start = since.End

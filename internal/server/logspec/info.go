@@ -55,7 +55,7 @@ func (d *service) InfoStream(q *logspec.InfoRequest, stream grpc.ServerStreaming
 		}
 		select {
 		case <-pause.C:
-			info, err = d.node.Watch(ctx, anonymous, d.log, info)
+			info, err = d.node.WatchInfo(ctx, anonymous, d.log, info)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}

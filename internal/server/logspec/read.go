@@ -88,7 +88,7 @@ func (d *service) begin(ctx context.Context, offset record.Offset, replies *repl
 		for err == nil && known.End < offset {
 			idle, cancel := context.WithTimeout(ctx, d.signOfLife)
 			var changed node.Info
-			changed, err = d.node.Watch(idle, anonymous, d.log, known)
+			changed, err = d.node.WatchInfo(idle, anonymous, d.log, known)
 			cancel()
 			switch {
 			case err == nil:

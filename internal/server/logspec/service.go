@@ -22,7 +22,7 @@ type Node interface {
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)
-	Watch(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
+	WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
 	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
 }
 

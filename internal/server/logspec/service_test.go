@@ -116,7 +116,7 @@ func (f *fakeNode) Info(_ context.Context, c node.Caller, log string) (node.Info
 	return f.KnownInfo(c, log)
 }
 
-func (f *fakeNode) Watch(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error) {
+func (f *fakeNode) WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error) {
 	for {
 		f.mu.Lock()
 		changed, refusal := f.changed, f.refusal
