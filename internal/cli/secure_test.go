@@ -102,6 +102,8 @@ func TestANodeThatOthersReachNeedsCertificatesOfItselfAndOfClients(t *testing.T)
 		"another node's":      {append(shown(dir, "node-b"), "--client-ca", ca), terminal.ExitFailed, "this is node/a"},
 		"files that are not":  {append(shown(dir, "node-c"), "--client-ca", ca), terminal.ExitFailed, "node-c"},
 		"a Kafka port of all": {append(shown(dir, "node-a"), "--grpc", "127.0.0.1:0", "--kafka", "0.0.0.0:0"), terminal.ExitUsage, "--client-ca " + ca},
+		"reached by others":   {append(shown(dir, "node-a"), "--grpc", "127.0.0.1:0", "--advertise", "10.0.0.1:7171"), terminal.ExitUsage, "--client-ca " + ca},
+		"Kafka, by others":    {append(shown(dir, "node-a"), "--grpc", "127.0.0.1:0", "--kafka-advertise", "10.0.0.1:9092"), terminal.ExitUsage, "--client-ca " + ca},
 		"an HTTP port of all": {append(shown(dir, "node-a"), "--grpc", "127.0.0.1:0", "--http", "0.0.0.0:0"), terminal.ExitUsage, "--client-ca " + ca},
 	} {
 		o := execute(t, nil, "", append(far, row.flags...)...)

@@ -25,7 +25,7 @@ import (
 
 // authority writes the certificates of a cluster to files.
 type authority struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 	*identity.Authority
 }
@@ -34,7 +34,7 @@ func period() identity.Period {
 	return identity.Period{From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	pair, err := identity.NewAuthority("test", period())
 	require.NoError(t, err)

@@ -26,14 +26,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	return l
 }
 
-func alone(t *testing.T, directory string) Options {
+func alone(t testing.TB, directory string) Options {
 	t.Helper()
 	return Options{
 		Node: node.Options{DataDir: directory, FormAlone: true, Logger: slog.New(slog.DiscardHandler)},

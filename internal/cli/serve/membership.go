@@ -26,7 +26,7 @@ func (s *serveSettings) check(grpcGiven bool) error {
 	if err := s.checkKafka(); err != nil {
 		return err
 	}
-	return cmp.Or(s.checkListen(s.grpc), s.checkListen(s.http))
+	return cmp.Or(s.checkListen(s.grpc), s.checkListen(s.http), s.checkAdvertised())
 }
 
 func (s *serveSettings) checkMembership(grpcGiven bool) error {

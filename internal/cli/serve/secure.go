@@ -34,17 +34,34 @@ func (s *serveSettings) checkFiles() error {
 // checkListen refuses an address that others can reach, unless they have to say who
 // they are, or need not.
 func (s *serveSettings) checkListen(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	switch {
-	case err != nil:
+	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("listen on %q: %w", address, err)
+	}
+	return s.checkWhoComes("listen on", address)
+}
+
+// checkAdvertised is checkListen for the addresses at which others are told to come, by
+// whatever way they lead here.
+func (s *serveSettings) checkAdvertised() error {
+	for _, address := range []string{s.Node.GRPCAddress, s.Node.KafkaAddress} {
+		if err := s.checkWhoComes("be reached at", address); address != "" && err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkWhoComes refuses an address at which anybody is let in.
+func (s *serveSettings) checkWhoComes(what, address string) error {
+	host, _, _ := net.SplitHostPort(address)
+	switch {
 	case s.Insecure || transport.IsLoopback(host) || s.files.Clients != "":
 		return nil
 	case s.encrypted():
-		return terminal.Hinted(fmt.Errorf("listen on %s: others can reach that address, and any of them would be let in", address),
+		return terminal.Hinted(fmt.Errorf("%s %s: others can reach that address, and any of them would be let in", what, address),
 			"to let in only who has a certificate: --client-ca "+s.files.Authority+"\nto let in everybody, in a laboratory: --insecure")
 	}
-	return terminal.Hinted(fmt.Errorf("listen on %s: others can reach that address, and without certificates they can read and change everything", address), s.howToSecure(address))
+	return terminal.Hinted(fmt.Errorf("%s %s: others can reach that address, and without certificates they can read and change everything", what, address), s.howToSecure(address))
 }
 
 // checkReachable refuses an address of a node that nobody could connect to, or not
