@@ -60,6 +60,11 @@ type LogConfig struct {
 	// Fenced: once a writer term has been acquired, appends without one are
 	// refused with FENCED.
 	Fenced bool
+	// Revision counts the configurations that the log has had. ConfigureLog refuses with
+	// ErrPrecondition one that was read as another revision than the log has, so that
+	// two changes at once do not undo each other; 0: whichever it has. CreateLog ignores
+	// it.
+	Revision uint64
 }
 
 // LogInfo describes a log as the node that answered knows it.
@@ -125,7 +130,9 @@ func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) 
 	return logs, err
 }
 
-// ConfigureLog gives the log a whole new configuration.
+// ConfigureLog gives the log a whole new configuration. To change a part of it, change
+// what Info returns: somebody else's change in between is ErrPrecondition then, and
+// Info is to be asked again.
 func (a *Admin) ConfigureLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
 	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -252,6 +259,7 @@ func (c LogConfig) toWire() *strandlinev1.LogConfig {
 		RetentionBytes: c.RetentionBytes,
 		Replicas:       int32(c.Replicas),
 		Fenced:         c.Fenced,
+		Revision:       c.Revision,
 	}
 	if c.Durability == Memory {
 		w.Durability = strandlinev1.Durability_DURABILITY_MEMORY
@@ -276,6 +284,7 @@ func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
 			RetentionBytes: w.GetConfig().GetRetentionBytes(),
 			Replicas:       int(w.GetConfig().GetReplicas()),
 			Fenced:         w.GetConfig().GetFenced(),
+			Revision:       w.GetConfig().GetRevision(),
 		},
 	}
 	if w.GetConfig().GetDurability() == strandlinev1.Durability_DURABILITY_MEMORY {

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -32,6 +34,26 @@ func TestTheFirstCommandsOfANewcomer(t *testing.T) {
 	require.Equal(t, "deleted log orders\n", p.must("", "log", "delete", "orders"))
 	require.Empty(t, p.must("", "log", "list", "--json"))
 	require.Equal(t, terminal.ExitOK, p.terminate())
+}
+
+// Two who change different parts of a configuration at once both have them.
+func TestTwoWhoConfigureALogAtOnceDoNotUndoEachOther(t *testing.T) {
+	p := startNode(t, t.TempDir())
+	p.must("", "log", "create", "orders")
+	for round := 1; round <= 10; round++ {
+		var configuring sync.WaitGroup
+		for flag, value := range map[string]string{"--retention": fmt.Sprintf("%dd", round), "--retention-bytes": fmt.Sprintf("%dGiB", round)} {
+			configuring.Go(func() {
+				if o := p.run(nil, "log", "configure", "orders", flag, value); o.code != terminal.ExitOK {
+					t.Error(o.err)
+				}
+			})
+		}
+		configuring.Wait()
+		info := p.must("", "log", "info", "orders")
+		require.Contains(t, info, fmt.Sprintf("after %dd", round))
+		require.Contains(t, info, fmt.Sprintf("beyond %dGiB", round))
+	}
 }
 
 func TestRefusalsSayWhatToDo(t *testing.T) {

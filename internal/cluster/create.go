@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"reflect"
 	"slices"
 
 	"strandline.dev/internal/record"
@@ -35,6 +36,7 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 		return Log{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
 	}
 	l := Log{ID: s.NextLog, Name: q.Name, Config: q.Config, Created: q.Created, Request: q.Request}
+	l.Config.Revision = 1
 	nodes := q.Nodes
 	if nodes == nil {
 		nodes = Place(s, &l, alive)
@@ -76,7 +78,9 @@ func checkNodes(s *State, nodes []uint64) *record.Refusal {
 
 // ReconfigureLog changes the settings of a log. Zero values of MaxBatchBytes and
 // Replicas and nil Settings leave them as they are; the durability and the topic of
-// a log cannot change. id is that of the log that the caller means; 0: any.
+// a log cannot change. id is that of the log that the caller means; 0: any. The
+// revision is that of the configuration which the caller has changed; 0: whichever there
+// is. A request that has been carried out and is sent again changes nothing.
 func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *record.Refusal) {
 	l, refusal := s.Find(name, id)
 	if refusal != nil {
@@ -95,6 +99,15 @@ func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *recor
 	// What the log wants without having been configured is no order to keep it so.
 	if to.Replicas == 0 || to.Replicas == WantedReplicas(s, &l) {
 		to.Replicas = l.Config.Replicas
+	}
+	changed := to.Revision
+	to.Revision = l.Config.Revision + 1
+	if changed != 0 && changed != l.Config.Revision {
+		if to.Revision = l.Config.Revision; changed == to.Revision-1 && reflect.DeepEqual(l.Config, to) {
+			return Change{Put: []Log{l}}, nil
+		}
+		return Change{}, record.Refuse(record.Precondition,
+			"log %q has revision %d of its configuration, the change is of revision %d: read it and change it again", name, l.Config.Revision, changed)
 	}
 	l.Config = to
 	return Change{Put: []Log{l}}, nil

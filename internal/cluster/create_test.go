@@ -59,6 +59,7 @@ func TestReconfigureKeepsWhatWasNotConfigured(t *testing.T) {
 	for _, row := range rows {
 		c, refusal := ReconfigureLog(s, "orders", 0, row.to)
 		require.Nil(t, refusal, row.what)
+		row.then.Revision = l.Config.Revision + 1
 		require.Equal(t, row.then, c.Put[0].Config, row.what)
 	}
 	_, refusal := ReconfigureLog(s, "orders", 0, Config{Durability: memoryDurability})
@@ -94,4 +95,39 @@ func TestPartitionsComeAndGoTogether(t *testing.T) {
 	require.Empty(t, s.Logs)
 	_, refusal = CreatePartitions(s, NewPartitions{Topic: "t", From: 4, Until: 5}, all)
 	require.Equal(t, record.LogNotFound, refusal.Reason)
+}
+
+// Of two changes of one configuration the later one is refused; the same one again, after
+// a lost answer, is not.
+func TestAChangeOfAnOlderConfigurationIsRefused(t *testing.T) {
+	s := members(3)
+	created, refusal := CreatePartitions(s, NewPartitions{Topic: "orders", Until: 2}, func(uint64) bool { return true })
+	require.Nil(t, refusal)
+	for _, l := range created.Put {
+		require.EqualValues(t, 1, l.Config.Revision)
+		s.put(l)
+	}
+	mine, yours := s.Logs["orders"].Config, s.Logs["orders"].Config
+	mine.RetentionMs, yours.RetentionBytes = 5, 7
+	for range 2 {
+		c, refusal := ReconfigureLog(s, "orders", 0, mine)
+		require.Nil(t, refusal)
+		s.put(c.Put[0])
+		require.EqualValues(t, 2, s.Logs["orders"].Config.Revision)
+	}
+	_, refusal = ReconfigureLog(s, "orders", 0, yours)
+	require.Equal(t, record.Precondition, refusal.Reason)
+	_, refusal = ReconfigureTopic(s, "orders", yours)
+	require.Equal(t, record.Precondition, refusal.Reason)
+	yours.Revision = 2
+	c, refusal := ReconfigureTopic(s, "orders", yours)
+	require.Nil(t, refusal)
+	for i, revision := range []uint64{3, 2} {
+		require.EqualValues(t, 7, c.Put[i].Config.RetentionBytes)
+		require.EqualValues(t, revision, c.Put[i].Config.Revision)
+		require.EqualValues(t, i, c.Put[i].Config.Partition)
+	}
+	yours.Revision = 0
+	_, refusal = ReconfigureLog(s, "orders", 0, yours)
+	require.Nil(t, refusal, "whichever there is")
 }

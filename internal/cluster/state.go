@@ -66,6 +66,8 @@ type Config struct {
 	Fenced         bool   `json:"fenced,omitempty"`
 	Topic          string `json:"topic,omitempty"`
 	Partition      int32  `json:"partition,omitempty"`
+	// Revision counts the configurations that the log has had; the first is 1.
+	Revision uint64 `json:"revision,omitempty"`
 	// Settings of another protocol, kept as they were set. Never changed in place.
 	Settings map[string]string `json:"settings,omitempty"`
 }

@@ -61,6 +61,20 @@ func CreatePartitions(s *State, q NewPartitions, alive func(node uint64) bool) (
 	return c, nil
 }
 
+// ReconfigureTopic changes the settings of all partitions of a topic as ReconfigureLog
+// does. The revision is that of partition 0.
+func ReconfigureTopic(s *State, name string, to Config) (c Change, refusal *record.Refusal) {
+	for _, log := range append([]string{name}, otherPartitions(s, name)...) {
+		one, refusal := ReconfigureLog(s, log, 0, to)
+		if refusal != nil {
+			return Change{}, refusal
+		}
+		c.Put = append(c.Put, one.Put...)
+		to.Revision = 0
+	}
+	return c, nil
+}
+
 // DeleteTopic removes a topic with all its partitions.
 func DeleteTopic(s *State, name string) (Change, *record.Refusal) {
 	if _, ok := s.Logs[name]; !ok {

@@ -10,7 +10,7 @@ func encodeConfig(c Config) cluster.Config {
 	return cluster.Config{
 		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),
 		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Fenced: c.Fenced, Topic: c.Topic, Partition: c.Partition,
-		Settings: c.Settings,
+		Revision: c.Revision, Settings: c.Settings,
 	}
 }
 
@@ -18,7 +18,7 @@ func decodeConfig(c cluster.Config) Config {
 	out := Config{
 		Retention:      time.Duration(c.RetentionMs) * time.Millisecond,
 		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Fenced: c.Fenced, Topic: c.Topic, Partition: c.Partition,
-		Settings: c.Settings,
+		Revision: c.Revision, Settings: c.Settings,
 	}
 	if c.Durability == Memory.String() {
 		out.Durability = Memory

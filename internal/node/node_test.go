@@ -276,7 +276,7 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, logs, 2)
 	require.Equal(t, "a", logs[0].Name)
-	require.Equal(t, Config{Retention: time.Hour, Replicas: 1}, logs[1].Config)
+	require.Equal(t, Config{Retention: time.Hour, Replicas: 1, Revision: 2}, logs[1].Config)
 
 	require.NoError(t, n.DeleteLog(t.Context(), anyone, "b"))
 	_, err = n.Info(t.Context(), anyone, "b")

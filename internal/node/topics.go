@@ -112,18 +112,19 @@ func (tp *topics) DeleteTopic(ctx context.Context, _ Caller, name string) error 
 	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return refusable(cluster.DeleteTopic(s, name)) })
 }
 
-// ConfigureTopic changes the retention of all partitions of a topic.
-func (tp *topics) ConfigureTopic(ctx context.Context, c Caller, name string, config Config) error {
-	t, err := tp.Topic(ctx, c, name)
-	if err != nil {
+// ConfigureTopic changes the settings of all partitions of a topic in one step. The
+// revision is that of partition 0.
+func (tp *topics) ConfigureTopic(ctx context.Context, _ Caller, name string, config Config) error {
+	c := tp.catalog.Load()
+	if c == nil {
+		return tp.self.notMember()
+	}
+	if err := checkConfig(config); err != nil {
 		return err
 	}
-	for _, l := range t.Partitions {
-		if _, err := tp.admin.ConfigureLog(ctx, c, l.Name, config); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		return refusable(cluster.ReconfigureTopic(s, name, encodeConfig(config)))
+	})
 }
 
 // Topic describes a topic as far as this node knows; that there is none, it

@@ -60,6 +60,10 @@ type Config struct {
 	Replicas int
 	// Fenced: once a writer term has been granted, appends without one are refused.
 	Fenced bool
+	// Revision counts the configurations that the log has had. A change is refused if it
+	// is not of the one that the log has, so that two at once do not undo each other; 0:
+	// whichever there is.
+	Revision uint64
 	// Settings are those of another protocol, as they were set there: its server
 	// reads them, and the node only keeps them. nil in a change: as they are.
 	Settings map[string]string

@@ -1851,7 +1851,12 @@ type LogConfig struct {
 	Replicas int32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// Once a writer term has been acquired, appends without one are refused with
 	// FENCED: no writer gets in by not taking part.
-	Fenced        bool `protobuf:"varint,5,opt,name=fenced,proto3" json:"fenced,omitempty"`
+	Fenced bool `protobuf:"varint,5,opt,name=fenced,proto3" json:"fenced,omitempty"`
+	// Counts the configurations that the log has had; the first is 1. ConfigureLog
+	// refuses a configuration of another revision than the log has with
+	// PRECONDITION, so that two changes at once do not undo each other; 0:
+	// whichever it has. CreateLog ignores it.
+	Revision      uint64 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1919,6 +1924,13 @@ func (x *LogConfig) GetFenced() bool {
 		return x.Fenced
 	}
 	return false
+}
+
+func (x *LogConfig) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 var File_strandline_v1_log_proto protoreflect.FileDescriptor
@@ -2066,7 +2078,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x0eReplicaAddress\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\bR\x06leader\"\xdc\x01\n" +
+	"\x06leader\x18\x03 \x01(\bR\x06leader\"\xf8\x01\n" +
 	"\tLogConfig\x129\n" +
 	"\n" +
 	"durability\x18\x01 \x01(\x0e2\x19.strandline.v1.DurabilityR\n" +
@@ -2074,7 +2086,8 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\tretention\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tretention\x12'\n" +
 	"\x0fretention_bytes\x18\x03 \x01(\x03R\x0eretentionBytes\x12\x1a\n" +
 	"\breplicas\x18\x04 \x01(\x05R\breplicas\x12\x16\n" +
-	"\x06fenced\x18\x05 \x01(\bR\x06fenced*[\n" +
+	"\x06fenced\x18\x05 \x01(\bR\x06fenced\x12\x1a\n" +
+	"\brevision\x18\x06 \x01(\x04R\brevision*[\n" +
 	"\n" +
 	"ReadFormat\x12\x1b\n" +
 	"\x17READ_FORMAT_UNSPECIFIED\x10\x00\x12\x17\n" +

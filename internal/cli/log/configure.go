@@ -1,6 +1,8 @@
 package log
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,25 +40,22 @@ acquired: "strandline writer acquire". Without it they are not fenced.`,
 				return terminal.Misused(command, "--replicas %d: at least 1", copies)
 			}
 			return c.WithChange(func(admin *client.Admin) error {
-				info, err := admin.Info(command.Context(), args[0])
+				info, err := changeConfig(command.Context(), admin, args[0], func(config *client.LogConfig) {
+					if copies > 0 {
+						config.Replicas = copies
+					}
+					if command.Flags().Changed("retention") {
+						config.Retention = time.Duration(age)
+					}
+					if command.Flags().Changed("retention-bytes") {
+						config.RetentionBytes = int64(bytes)
+					}
+					if command.Flags().Changed("fenced") {
+						config.Fenced = fenced
+					}
+				})
 				if err != nil {
 					return err
-				}
-				config := info.Config
-				if copies > 0 {
-					config.Replicas = copies
-				}
-				if command.Flags().Changed("retention") {
-					config.Retention = time.Duration(age)
-				}
-				if command.Flags().Changed("retention-bytes") {
-					config.RetentionBytes = int64(bytes)
-				}
-				if command.Flags().Changed("fenced") {
-					config.Fenced = fenced
-				}
-				if info, err = admin.ConfigureLog(command.Context(), args[0], config); err != nil {
-					return terminal.Changing(err)
 				}
 				return showLog(c, info)
 			})
@@ -67,6 +66,22 @@ acquired: "strandline writer acquire". Without it they are not fenced.`,
 	command.Flags().BoolVar(&fenced, "fenced", false, fencedHelp)
 	command.MarkFlagsOneRequired("retention", "retention-bytes", "replicas", "fenced")
 	return command
+}
+
+// changeConfig changes a part of a log's configuration. Where somebody else has changed
+// it since it was read, it is read again.
+func changeConfig(ctx context.Context, admin *client.Admin, log string, change func(*client.LogConfig)) (info client.LogInfo, err error) {
+	for range 3 {
+		if info, err = admin.Info(ctx, log); err != nil {
+			return info, err
+		}
+		config := info.Config
+		change(&config)
+		if info, err = admin.ConfigureLog(ctx, log, config); !errors.Is(err, client.ErrPrecondition) {
+			break
+		}
+	}
+	return info, terminal.Changing(err)
 }
 
 const fencedHelp = "refuse appends without a writer term, once one has been acquired"

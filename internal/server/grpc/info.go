@@ -41,6 +41,7 @@ func encodeConfig(c node.Config) *strandlinev1.LogConfig {
 		RetentionBytes: c.RetentionBytes,
 		Replicas:       int32(c.Replicas),
 		Fenced:         c.Fenced,
+		Revision:       c.Revision,
 	}
 	if c.Durability == node.Memory {
 		out.Durability = strandlinev1.Durability_DURABILITY_MEMORY
@@ -59,6 +60,7 @@ func decodeConfig(c *strandlinev1.LogConfig) (node.Config, *record.Refusal) {
 		RetentionBytes: c.GetRetentionBytes(),
 		Replicas:       int(c.GetReplicas()),
 		Fenced:         c.GetFenced(),
+		Revision:       c.GetRevision(),
 	}
 	if r := c.GetRetention(); r != nil && r.CheckValid() != nil {
 		return out, record.Refuse(record.Invalid, "retention: %v", r.CheckValid())

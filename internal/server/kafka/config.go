@@ -1,6 +1,7 @@
 package kafkaserver
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/settings"
@@ -119,15 +121,22 @@ func (q *call) configure(kind kmsg.ConfigResourceType, name string, validateOnly
 	if kind != kmsg.ConfigResourceTypeTopic {
 		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("settings of %v cannot be changed through this port", kind))
 	}
-	t, err := q.topic(name)
-	if err != nil {
-		return err
+	var failed error
+	for range 3 {
+		t, err := q.topic(name)
+		if err != nil {
+			return err
+		}
+		config := t.Partitions[0].Config
+		if err := f(&config); err != nil || validateOnly {
+			return err
+		}
+		failed = q.connection.server.node.ConfigureTopic(q.connection.ctx, backend.Anonymous, t.Name, settings.Derive(config))
+		if !errors.Is(failed, &record.Refusal{Reason: record.Precondition}) {
+			break // else somebody has changed the settings since they were read
+		}
 	}
-	config := t.Partitions[0].Config
-	if err := f(&config); err != nil || validateOnly {
-		return err
-	}
-	return q.connection.server.node.ConfigureTopic(q.connection.ctx, backend.Anonymous, t.Name, settings.Derive(config))
+	return failed
 }
 
 // give sets one setting in c.Settings; nothing means the default.

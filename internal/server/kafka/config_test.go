@@ -3,7 +3,9 @@ package kafkaserver
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,6 +104,7 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 	require.Zero(t, request[*kmsg.AlterConfigsResponse](d, c, q).Resources[0].ErrorCode)
 	require.Equal(t, node.Config{
 		MaxBatchBytes: 5000, Replicas: 1, Topic: "orders", Partition: 1, Settings: map[string]string{"max.message.bytes": "5000"},
+		Revision: config().Revision,
 	}, config())
 }
 
@@ -228,4 +231,23 @@ func TestATopicMayWantItsBatchesCompressedInOneWay(t *testing.T) {
 	}
 	require.Len(t, d.poll(d.client(kgo.ConsumeTopics("orders")), 5), 5)
 	d.eventually("nothing is held", func() bool { return d.server.requests.Used() == 0 })
+}
+
+// Two clients that change different settings at once both have them.
+func TestChangesOfSettingsAtOnceDoNotUndoEachOther(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 3)
+	for round := range 10 {
+		var changing sync.WaitGroup
+		value := strconv.Itoa(100_000 + round)
+		for _, name := range []string{"retention.ms", "retention.bytes"} {
+			changing.Go(func() {
+				if code := d.alter(name, &value, kmsg.IncrementalAlterConfigOpSet); code != 0 {
+					t.Errorf("%s in round %d: %v", name, round, kerr.ErrorForCode(code))
+				}
+			})
+		}
+		changing.Wait()
+		require.Equal(t, map[string]string{"retention.ms": value, "retention.bytes": value}, d.settingsOf("retention.ms", "retention.bytes"))
+	}
 }

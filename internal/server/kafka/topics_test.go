@@ -129,7 +129,7 @@ func TestTopicsAreCreatedOnlyAsTheyCanBe(t *testing.T) {
 	require.Equal(t, kerr.TopicAlreadyExists.Code, create(1, 1, false).ErrorCode)
 	info, err := d.node.KnownInfo(node.Caller{}, "orders")
 	require.NoError(t, err)
-	require.Equal(t, node.Config{Durability: node.Memory, Retention: time.Hour, RetentionBytes: 1_000_000, Replicas: 1, Settings: map[string]string{
+	require.Equal(t, node.Config{Durability: node.Memory, Retention: time.Hour, RetentionBytes: 1_000_000, Replicas: 1, Revision: 1, Settings: map[string]string{
 		"retention.ms": "3600000", "retention.bytes": "1000000", "cleanup.policy": "delete",
 	}}, info.Config)
 }
