@@ -86,9 +86,6 @@ func FrameSize(payload int) int64 {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Checksum returns the CRC-32C of a payload.
-func Checksum(b []byte) uint32 { return record.Checksum(b) }
-
 // HeaderChecksum returns the CRC-32C of a frame header at a position of the file.
 func HeaderChecksum(b []byte, position int64) uint32 {
 	return crc32.Update(uint32(position/FrameAlignment), castagnoli, b[:FrameHeaderSize-4])
@@ -196,4 +193,10 @@ func EntryHeader(f *segment.Frame) FrameHeader {
 		Length: uint32(len(f.Payload)), Kind: EntryFrame, entryType: f.Type,
 		Index: f.Index, Term: f.Term, First: f.First, Count: f.Count, Time: f.Time, PayloadCRC: f.CRC,
 	}
+}
+
+// StateHeader is the header of a frame of another kind behind the entry last, wherever it
+// is to be.
+func StateHeader(kind FrameKind, last uint64, payload []byte) FrameHeader {
+	return FrameHeader{Length: uint32(len(payload)), Kind: kind, Index: last, PayloadCRC: record.Checksum(payload)}
 }

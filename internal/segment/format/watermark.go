@@ -84,7 +84,7 @@ func parseSlot(b []byte) (t Watermark, err error) {
 	return t, nil
 }
 
-// ParseWatermark returns the newest valid slot; errNoSlot if there
+// ParseWatermark returns the newest valid slot; ErrNoSlot if there
 // is none.
 func ParseWatermark(b []byte) (newest Watermark, err error) {
 	valid := false

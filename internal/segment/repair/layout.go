@@ -95,16 +95,12 @@ func (l *layout) readHeaders(found *store.Files) error {
 			l.miss(l.parts[n-1].ordinal+1, 0)
 		}
 		p := part{ordinal: seg.Ordinal, first: seg.First, path: seg.Path, size: seg.Size}
-		file, err := l.dir.FS.Open(seg.Path)
-		if err != nil {
-			return fmt.Errorf("open segment: %w", err)
-		}
-		p.header, err = l.dir.ReadHeader(seg, file)
+		var err error
+		p.header, err = l.dir.OpenHeader(seg)
 		var corrupt *segment.CorruptError
 		if errors.As(err, &corrupt) {
-			p.reason, err = errors.New(corrupt.Detail), nil
-		}
-		if err := errors.Join(err, file.Close()); err != nil {
+			p.reason = errors.New(corrupt.Detail)
+		} else if err != nil {
 			return err
 		}
 		l.parts = append(l.parts, p)

@@ -156,7 +156,7 @@ func newModel(t *testing.T, terms uint64, longest int) *model {
 
 func frameOf(index, term uint64) segment.Frame {
 	payload := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, index), term)
-	return segment.Frame{Index: index, Term: term, First: record.Offset(index), Count: 1, CRC: format.Checksum(payload), Payload: payload}
+	return segment.Frame{Index: index, Term: term, First: record.Offset(index), Count: 1, CRC: record.Checksum(payload), Payload: payload}
 }
 
 // open makes the repairer one of what is left of s.

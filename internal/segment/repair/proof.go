@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
 )
@@ -119,5 +120,5 @@ func (p *proof) forsaken(lost uint64) error {
 
 // valid reports whether f can be an entry of any log.
 func valid(f *segment.Frame) bool {
-	return len(f.Payload) <= format.MaxPayload && f.First >= 0 && f.Index > 0 && format.Checksum(f.Payload) == f.CRC
+	return len(f.Payload) <= format.MaxPayload && f.First >= 0 && f.Index > 0 && record.Checksum(f.Payload) == f.CRC
 }

@@ -254,7 +254,7 @@ func (w *remaker) fill(end uint64, split bool) (uint64, error) {
 		return 0, fmt.Errorf("its footer would have %d bytes: %w", len(payload), format.ErrFooter)
 	}
 	w.header.Footer = w.position
-	footer := format.FrameHeader{Length: uint32(len(payload)), Kind: format.FooterFrame, Index: x.Next - 1, PayloadCRC: format.Checksum(payload)}
+	footer := format.StateHeader(format.FooterFrame, x.Next-1, payload)
 	if err := w.add(&footer, payload); err != nil {
 		return 0, err
 	}

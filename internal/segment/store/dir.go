@@ -70,6 +70,20 @@ func (d *Dir) close() error {
 	return directory.Close()
 }
 
+// OpenHeader reads and checks the header of seg, which has to be one of this log.
+func (d *Dir) OpenHeader(seg *Segment) (*format.Header, error) {
+	return d.withFile(seg, d.ReadHeader)
+}
+
+func (d *Dir) withFile(seg *Segment, read func(*Segment, vfs.File) (*format.Header, error)) (*format.Header, error) {
+	file, err := d.FS.Open(seg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
+	}
+	h, err := read(seg, file)
+	return h, errors.Join(err, file.Close())
+}
+
 // ReadHeader reads and checks the header of seg's file, which has to be one of
 // this log.
 func (d *Dir) ReadHeader(seg *Segment, file vfs.File) (*format.Header, error) {
@@ -88,15 +102,11 @@ func (d *Dir) ReadHeader(seg *Segment, file vfs.File) (*format.Header, error) {
 
 // peek reads the header of a segment file, whoever it belongs to.
 func (d *Dir) peek(seg *Segment) (*format.Header, error) {
-	file, err := d.FS.Open(seg.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open segment: %w", err)
-	}
-	h, err := readHeader(seg, file)
+	h, err := d.withFile(seg, readHeader)
 	if err == nil {
 		err = fits(h, seg)
 	}
-	return h, errors.Join(err, file.Close())
+	return h, err
 }
 
 // readHeader reads the header of seg's file, whatever log and name it is for.

@@ -33,7 +33,7 @@ func fuzzSegment() (*format.Header, []byte) {
 	content := h.Encode()
 	before := h.Crc
 	add := func(f format.FrameHeader, payload []byte) {
-		f.Length, f.Salt, f.Before, f.PayloadCRC = uint32(len(payload)), h.Salt, before, format.Checksum(payload)
+		f.Length, f.Salt, f.Before, f.PayloadCRC = uint32(len(payload)), h.Salt, before, record.Checksum(payload)
 		b := make([]byte, f.Size())
 		f.Encode(b, int64(len(content)))
 		copy(b[format.FrameHeaderSize:], payload)
@@ -93,7 +93,7 @@ func FuzzWalker(f *testing.F) {
 			if valid {
 				require.LessOrEqual(t, whole.Position+whole.Frame.Size(), size)
 				require.Equal(t, content[whole.Position+format.FrameHeaderSize:][:whole.Frame.Length], payload)
-				require.Equal(t, whole.Frame.PayloadCRC, format.Checksum(payload))
+				require.Equal(t, whole.Frame.PayloadCRC, record.Checksum(payload))
 			}
 			position = whole.Position + format.FrameAlignment
 			if whole.Pass(); whole.Next() {
@@ -144,7 +144,7 @@ func repairChecksums(content []byte, h *format.Header) {
 		}
 		binary.LittleEndian.PutUint64(b[8:], h.Salt)
 		binary.LittleEndian.PutUint32(b[60:], before)
-		binary.LittleEndian.PutUint32(b[64:], format.Checksum(b[format.FrameHeaderSize:][:length]))
+		binary.LittleEndian.PutUint32(b[64:], record.Checksum(b[format.FrameHeaderSize:][:length]))
 		before = format.HeaderChecksum(b, at)
 		binary.LittleEndian.PutUint32(b[68:], before)
 		at += format.FrameSize(int(length))
@@ -179,7 +179,7 @@ func FuzzSegmentHeader(f *testing.F) {
 		b := bytes.Clone(content[:format.HeaderSize])
 		copy(b[int(at)%format.HeaderSize:], damage)
 		if repair {
-			binary.LittleEndian.PutUint32(b[format.HeaderSize-4:], format.Checksum(b[:format.HeaderSize-4]))
+			binary.LittleEndian.PutUint32(b[format.HeaderSize-4:], record.Checksum(b[:format.HeaderSize-4]))
 		}
 		h, err := format.ParseHeader(b)
 		if err != nil {

@@ -214,17 +214,13 @@ func (l *loader) headerOf(seg *Segment) (*format.Header, error) {
 	}
 	seg.users++
 	l.mu.Unlock()
-	h, err := l.openHeader(seg)
-	return h, errors.Join(err, l.release(seg))
-}
-
-func (l *loader) openHeader(seg *Segment) (*format.Header, error) {
-	file, err := l.FS.Open(seg.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open segment: %w", err)
+	h, err := l.OpenHeader(seg)
+	if err == nil {
+		l.mu.Lock()
+		seg.header = h
+		l.mu.Unlock()
 	}
-	h, err := l.loadHeader(seg, file)
-	return h, errors.Join(err, file.Close())
+	return h, errors.Join(err, l.release(seg))
 }
 
 func (l *loader) loadHeader(seg *Segment, file vfs.File) (*format.Header, error) {

@@ -3,12 +3,10 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"sync"
 
-	"strandline.dev/internal/segment/format"
-	"strandline.dev/internal/vfs"
+	"strandline.dev/internal/segment"
 )
 
 // names remembers that a segment was renamed from a spare and the directory was
@@ -54,33 +52,15 @@ func (f *Files) followingSpare() (*Segment, error) {
 	newest := f.Segments[len(f.Segments)-1].Ordinal
 	for _, info := range f.spares {
 		path := filepath.Join(f.dir.Path, info.Name)
-		h, err := f.dir.peekHeader(path)
-		if err != nil {
+		h, err := f.dir.withFile(&Segment{Path: path}, readHeader)
+		if err != nil && !errors.As(err, new(*segment.CorruptError)) {
 			return nil, err
 		}
-		if h != nil && h.Follows() && h.Ordinal == newest+1 && f.dir.Options.Owner.Mismatch(h.Owner) == nil {
+		if err == nil && h.Follows() && h.Ordinal == newest+1 && f.dir.Options.Owner.Mismatch(h.Owner) == nil {
 			return &Segment{Ordinal: h.Ordinal, First: h.First, Path: path, Size: info.Size, header: h}, nil
 		}
 	}
 	return nil, nil
-}
-
-// peekHeader reads the header of a file that may have none: then it is nil.
-func (d *Dir) peekHeader(path string) (*format.Header, error) {
-	file, err := d.FS.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open spare segment: %w", err)
-	}
-	defer file.Close()
-	b := make([]byte, format.HeaderSize)
-	if n, err := file.ReadAt(b, 0); n < format.HeaderSize && !errors.Is(err, io.EOF) && !vfs.Unreadable(err) {
-		return nil, fmt.Errorf("read spare segment: %w", err)
-	}
-	h, err := format.ParseHeader(b)
-	if err != nil {
-		return nil, nil
-	}
-	return h, nil
 }
 
 // adoptBegun gives a segment the name that a crash took from it, and reports

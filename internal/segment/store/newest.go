@@ -65,10 +65,7 @@ func (e *newest) stage(h format.FrameHeader, payload []byte) {
 func (e *newest) stageState(kind format.FrameKind, hard segment.HardState) {
 	payload := make([]byte, format.HardStateSize)
 	format.PutHardState(payload, hard)
-	e.stage(format.FrameHeader{
-		Length: format.HardStateSize, Kind: kind, Index: e.stagedNext - 1,
-		PayloadCRC: format.Checksum(payload),
-	}, payload)
+	e.stage(format.StateHeader(kind, e.stagedNext-1, payload), payload)
 	e.setHardState(hard)
 }
 
@@ -81,10 +78,7 @@ func (e *newest) writeFooter() (int64, error) {
 		return 0, nil
 	}
 	position := e.position
-	e.stage(format.FrameHeader{
-		Length: uint32(len(payload)), Kind: format.FooterFrame, Index: e.stagedNext - 1,
-		PayloadCRC: format.Checksum(payload),
-	}, payload)
+	e.stage(format.StateHeader(format.FooterFrame, e.stagedNext-1, payload), payload)
 	return position, e.flush()
 }
 
