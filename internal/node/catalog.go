@@ -16,6 +16,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 )
 
@@ -113,7 +114,7 @@ func (c *catalog) foldOnce(ctx context.Context) error {
 	if c.next >= end {
 		return nil
 	}
-	reader := &Reader{host: h, next: c.next, until: end, internal: true, reader: h.replica.NewReader(c.next)}
+	reader := reading.NewOwn(reading.Source{Log: h, ID: h.id, Replica: h.replica}, c.next, end)
 	defer reader.Close()
 	defer c.show() // what was folded, even if the rest cannot be read now
 	for {
@@ -131,7 +132,7 @@ func (c *catalog) foldOnce(ctx context.Context) error {
 	}
 }
 
-func (c *catalog) fold(chunk Chunk) error {
+func (c *catalog) fold(chunk reading.Chunk) error {
 	for r, err := range chunk.Records {
 		if err != nil {
 			return fmt.Errorf("read the catalog: %w", err)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/sequence"
@@ -237,7 +238,7 @@ func (c *testCluster) transfer(log, to string) {
 }
 
 // values reads a log from a node, which may still have to open it.
-func (c *testCluster) values(name, log string, q ReadRequest) (texts []string, err error) {
+func (c *testCluster) values(name, log string, q reading.Request) (texts []string, err error) {
 	c.t.Helper()
 	c.eventually(name+" serves "+log, func() bool {
 		texts, err = c.valuesNow(name, log, q)
@@ -246,10 +247,10 @@ func (c *testCluster) values(name, log string, q ReadRequest) (texts []string, e
 	return texts, err
 }
 
-func (c *testCluster) valuesNow(name, log string, q ReadRequest) ([]string, error) {
+func (c *testCluster) valuesNow(name, log string, q reading.Request) ([]string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()
-	q.Until = NoOffset
+	q.Until = reading.NoOffset
 	r, err := c.nodes[name].Read(ctx, anyone, log, q)
 	if err != nil {
 		return nil, err
@@ -279,10 +280,10 @@ func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
 	c.append("orders", "one")
 	c.append("orders", "two")
 	for name := range c.nodes {
-		texts, err := c.values(name, "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+		texts, err := c.values(name, "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "two"}, texts, name)
-		texts, err = c.values(name, "orders", ReadRequest{Consistency: ConsistencyAtLeast, AtLeast: 2})
+		texts, err = c.values(name, "orders", reading.Request{Consistency: reading.ConsistencyAtLeast, AtLeast: 2})
 		require.NoError(t, err)
 		require.Len(t, texts, 2)
 	}
@@ -323,7 +324,7 @@ func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
 	}
 	c.append("orders", "at last")
 	for name := range c.nodes {
-		texts, err := c.values(name, "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+		texts, err := c.values(name, "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 		require.NoError(t, err)
 		require.Equal(t, []string{"once", "after", "at last"}, texts)
 	}
@@ -349,14 +350,14 @@ func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
 	c.append("orders", "one")
 	follower := c.follower("orders")
 	n := c.nodes[follower]
-	bounded := ReadRequest{Consistency: ConsistencyBounded, MaxAge: 300 * time.Millisecond, Until: NoOffset}
+	bounded := reading.Request{Consistency: reading.ConsistencyBounded, MaxAge: 300 * time.Millisecond, Until: reading.NoOffset}
 	c.eventually("what is older than the bound is read", func() bool {
 		texts, err := c.valuesNow(follower, "orders", bounded)
 		return err == nil && slices.Equal(texts, []string{"one"})
 	})
 
 	bounded.Follow = true
-	var r *Reader
+	var r *reading.Reader
 	c.eventually("it is followed", func() bool {
 		if r, err = n.Read(t.Context(), anyone, "orders", bounded); err != nil {
 			requireReason(t, record.Stale, err) // this machine was slow
@@ -382,10 +383,10 @@ func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
 	bounded.Follow = false
 	_, err = n.Read(t.Context(), anyone, "orders", bounded)
 	requireReason(t, record.Stale, err)
-	texts, err := c.values(follower, "orders", ReadRequest{})
+	texts, err := c.values(follower, "orders", reading.Request{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"one"}, texts, "whatever is known is still read")
-	_, err = n.Read(t.Context(), anyone, "orders", ReadRequest{Consistency: ConsistencyBounded, MaxAge: time.Millisecond})
+	_, err = n.Read(t.Context(), anyone, "orders", reading.Request{Consistency: reading.ConsistencyBounded, MaxAge: time.Millisecond})
 	requireReason(t, record.Invalid, err)
 }
 
@@ -404,7 +405,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 		status := c.healthy()
 		return len(status.Nodes) == 3 && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == "c" })
 	})
-	texts, err := c.values("d", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	texts, err := c.values("d", "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 	require.NoError(t, err)
 	require.Len(t, texts, 20)
 
@@ -498,7 +499,7 @@ func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) 
 		c.start(name, nil)
 		c.healthy()
 	}
-	texts, err := c.values(c.leader("orders"), "orders", ReadRequest{})
+	texts, err := c.values(c.leader("orders"), "orders", reading.Request{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"kept"}, texts, "a rolling restart that waits for each learner loses nothing")
 
@@ -515,7 +516,7 @@ func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) 
 	fenced.WriterTerm = term
 	require.Equal(t, record.Fenced, appendTo(t, c.nodes[c.leader("orders")], "orders", fenced).Refusal.Reason)
 	require.Greater(t, c.acquireWriter("orders"), term, "no writer term is granted twice")
-	_, err = c.nodes[c.leader("orders")].Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 0}, Until: NoOffset})
+	_, err = c.nodes[c.leader("orders")].Read(t.Context(), anyone, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 0}, Until: reading.NoOffset})
 	requireReason(t, record.DataLost, err)
 }
 
@@ -706,7 +707,7 @@ func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
 	c.append("orders", "meanwhile")
 	c.start("c", nil)
 	c.healthy()
-	texts, err := c.values("c", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	texts, err := c.values("c", "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 	require.NoError(t, err)
 	require.Equal(t, []string{"before", "meanwhile"}, texts)
 }

@@ -6,6 +6,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 )
@@ -182,7 +183,7 @@ func (d *describer) describe(h *hosted) Info {
 	free, total := d.space.known()
 	i := Info{
 		Name: h.name, ID: h.id, Config: *h.config.Load(), Created: h.created,
-		BytesFree: free, BytesTotal: total, Age: UnknownAge,
+		BytesFree: free, BytesTotal: total, Age: reading.UnknownAge,
 	}
 	if c := d.catalog.Load(); c != nil {
 		i.Config.Replicas = wantedReplicas(c.shown.Load(), h.name)
@@ -195,7 +196,7 @@ func (d *describer) describe(h *hosted) Info {
 		return i
 	}
 	s := h.replica.Status()
-	i.Age = h.age() // before the end: it may only be reported too old
+	i.Age = h.Age() // before the end: it may only be reported too old
 	i.Start, i.End, _ = h.replica.Tail().Bounds()
 	i.BytesUsed = h.log.Bytes()
 	i.Full = h.onDisk() && h.replica.Full()
@@ -215,7 +216,7 @@ func (d *describer) describeElsewhere(l cluster.Log, state *cluster.State) Info 
 	free, total := d.space.known()
 	i := Info{
 		Name: l.Name, ID: l.ID, Config: decodeConfig(l.Config), Created: l.Created,
-		BytesFree: free, BytesTotal: total, Age: UnknownAge, Unknown: true, Replicas: replicasOf(state, l.Name, ""),
+		BytesFree: free, BytesTotal: total, Age: reading.UnknownAge, Unknown: true, Replicas: replicasOf(state, l.Name, ""),
 	}
 	i.Config.Replicas = wantedReplicas(state, l.Name)
 	return i

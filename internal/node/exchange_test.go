@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/vfs"
@@ -146,7 +147,7 @@ func (e *exchanged) requireRepaired() {
 	deadline := time.Now().Add(40 * time.Second)
 	for _, log := range []string{"x", "y"} {
 		for {
-			values, err := e.valuesNow("c", log, ReadRequest{Consistency: ConsistencyAny})
+			values, err := e.valuesNow("c", log, reading.Request{Consistency: reading.ConsistencyAny})
 			require.LessOrEqual(e.t, len(values), len(e.want[log]))
 			if len(values) > 0 {
 				require.Equal(e.t, e.want[log][:len(values)], values, "c serves what is not in log %s", log)
@@ -160,7 +161,7 @@ func (e *exchanged) requireRepaired() {
 	}
 	e.healthy()
 	for log, want := range e.want {
-		values, err := e.values("c", log, ReadRequest{Consistency: ConsistencyLinearizable})
+		values, err := e.values("c", log, reading.Request{Consistency: reading.ConsistencyLinearizable})
 		require.NoError(e.t, err)
 		require.Equal(e.t, want, values)
 	}
@@ -336,7 +337,7 @@ func TestANodeThatComesBackWithAnOlderCopyOfAllItsDataReplacesItsReplicas(t *tes
 	}
 	require.Positive(t, e.said.count("older copy of its data"))
 	for log, want := range e.want {
-		values, err := e.values("c", log, ReadRequest{Consistency: ConsistencyLinearizable})
+		values, err := e.values("c", log, reading.Request{Consistency: reading.ConsistencyLinearizable})
 		require.NoError(t, err)
 		require.Equal(t, want, values)
 	}

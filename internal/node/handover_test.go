@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
@@ -30,7 +31,7 @@ func TestANodeWhoseCatalogHasEndedIsReplaced(t *testing.T) {
 	})
 	c.leader("orders", "c")
 	require.Equal(t, 1, said.count("replica of the catalog has ended"))
-	texts, err := c.values("d", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	texts, err := c.values("d", "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 	require.NoError(t, err)
 	require.Equal(t, numbered(0, 10), texts)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
@@ -67,7 +68,7 @@ type hosted struct {
 	// appended is when entries were written last, in ns after opened; 0: not
 	// since.
 	appended atomic.Int64
-	intake   intake // of entries
+	intake   reading.Intake // of entries
 
 	// peers is what its replicas were at the last look at them, see followers.go.
 	peers  atomic.Pointer[[]core.Peer]
@@ -90,15 +91,6 @@ type hosted struct {
 
 // minMaxAge is the least bound that asking once a tick can keep.
 const minMaxAge = 2 * core.TickMillis * time.Millisecond
-
-// tooOld is readable when a read that waits at the tail had better look at its
-// bound.
-func (r *Reader) tooOld() <-chan time.Time {
-	if r.request.Consistency != ConsistencyBounded {
-		return nil
-	}
-	return time.After(r.request.MaxAge / 2)
-}
 
 // raise takes ceilings over that are higher than those known.
 func (h *hosted) raise(r cluster.Reserved) {
@@ -265,12 +257,12 @@ func (h *hosted) refuseStorage(err error) error {
 		return record.Refuse(record.StorageFailed, "%v", err)
 	}
 	h.found(err)
-	return h.refuseDamaged(record.Refuse(record.Corrupt, "%v", err))
+	return h.RefuseDamaged(record.Refuse(record.Corrupt, "%v", err))
 }
 
-// refuseDamaged turns a refusal for damage that is about to be repaired into one
+// RefuseDamaged turns a refusal for damage that is about to be repaired into one
 // that sends the caller elsewhere.
-func (h *hosted) refuseDamaged(err error) error {
+func (h *hosted) RefuseDamaged(err error) error {
 	switch {
 	case !errors.Is(err, &record.Refusal{Reason: record.Corrupt}):
 		return err
@@ -288,9 +280,9 @@ func (h *hosted) onDisk() bool {
 	return h.id != catalogID && h.config.Load().Durability == Disk
 }
 
-// fresh refuses a read whose bound is not kept any more.
-func (h *hosted) fresh(q *ReadRequest) error {
-	if q.Consistency == ConsistencyBounded && h.age() > q.MaxAge {
+// Fresh refuses a read whose bound is not kept any more.
+func (h *hosted) Fresh(q *reading.Request) error {
+	if q.Consistency == reading.ConsistencyBounded && h.Age() > q.MaxAge {
 		return h.stale(q.MaxAge)
 	}
 	return nil
@@ -301,14 +293,14 @@ func (h *hosted) stale(bound time.Duration) *record.Refusal {
 		"this replica has not heard from the leader of log %q within %v; read from another one, or allow more", h.name, bound)
 }
 
-// age is how old the knowledge of this replica may be.
-func (h *hosted) age() time.Duration {
+// Age is how old the knowledge of this replica may be.
+func (h *hosted) Age() time.Duration {
 	s := h.replica.Status()
 	switch {
 	case s.SoleVoter && s.Leading:
 		return 0
 	case s.Known == 0:
-		return UnknownAge
+		return reading.UnknownAge
 	}
 	return time.Duration(h.replica.Monotonic()-s.Known) * time.Millisecond
 }
@@ -324,10 +316,10 @@ func (h *hosted) refreshAge() {
 	}
 }
 
-// appending reports whether the log has written an entry lately.
-func (h *hosted) appending() bool {
+// Appending reports whether the log has written an entry lately.
+func (h *hosted) Appending() bool {
 	at := h.appended.Load()
-	return at != 0 && int64(time.Since(h.opened))-at < int64(pacedTime)
+	return at != 0 && int64(time.Since(h.opened))-at < int64(reading.PacedTime)
 }
 
 // closeGrace is what closing may take when its context has ended: more than any

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -36,7 +37,7 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 			return (<-answers).Refusal
 		},
 		"read": func() error {
-			_, err := n.Read(ctx, knows, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 2}, Until: NoOffset})
+			_, err := n.Read(ctx, knows, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 2}, Until: reading.NoOffset})
 			return err
 		},
 		"info":           func() error { _, err := n.Info(ctx, knows, "orders"); return err },
@@ -59,7 +60,7 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 		require.Equal(t, record.LogReplaced, r.Reason, name)
 		require.Equal(t, second.ID, r.LogID, name)
 	}
-	require.Equal(t, []string{"0:c", "1:d", "2:e"}, read(t, n, "orders", ReadRequest{Until: NoOffset}))
+	require.Equal(t, []string{"0:c", "1:d", "2:e"}, read(t, n, "orders", reading.Request{Until: reading.NoOffset}))
 
 	// One that this node has not heard of is somebody else's to answer for.
 	_, err = n.Info(ctx, Caller{Log: second.ID + 1}, "orders")

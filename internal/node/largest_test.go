@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/transport/peer"
@@ -28,7 +29,7 @@ func TestTheLargestEntryReachesEveryReplica(t *testing.T) {
 	c.append("orders", "behind")
 	c.healthy()
 	for name := range c.nodes {
-		texts, err := c.values(name, "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+		texts, err := c.values(name, "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 		require.NoError(t, err)
 		require.Len(t, texts, 4)
 		require.Len(t, texts[2], len(texts[1]))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
 )
@@ -30,7 +31,7 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 				defer reads.Release(others)
 			}
 			before := reads.Used()
-			r, err := n.Read(t.Context(), anyone, "orders", ReadRequest{Until: NoOffset, Metered: true})
+			r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Until: reading.NoOffset, Metered: true})
 			require.NoError(t, err)
 			next := record.Offset(0)
 			for i := 0; ; i++ {
@@ -41,7 +42,7 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, next, c.First)
 				if short {
-					require.Less(t, c.Bytes, sliceBytes+20_000)
+					require.Less(t, c.Bytes, 32<<10+20_000)
 				}
 				for got, err := range c.Records {
 					require.NoError(t, err)
@@ -67,7 +68,7 @@ func TestAReaderThatIsClosedHoldsNothing(t *testing.T) {
 	n := open(t, t.TempDir())
 	create(t, n, "orders", Config{})
 	mustAppend(t, n, "orders", "x")
-	r, err := n.Read(t.Context(), anyone, "orders", ReadRequest{Until: NoOffset, Metered: true})
+	r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Until: reading.NoOffset, Metered: true})
 	require.NoError(t, err)
 	_, err = r.Next(t.Context())
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/vfs"
@@ -68,7 +69,7 @@ func mustAppend(t *testing.T, n *Node, log string, texts ...string) record.Offse
 	return a.First.First
 }
 
-func read(t testing.TB, n *Node, log string, q ReadRequest) []string {
+func read(t testing.TB, n *Node, log string, q reading.Request) []string {
 	t.Helper()
 	r, err := n.Read(t.Context(), anyone, log, q)
 	require.NoError(t, err)
@@ -85,7 +86,7 @@ func read(t testing.TB, n *Node, log string, q ReadRequest) []string {
 }
 
 // textsOf decodes the asked-for records of a chunk.
-func textsOf(t testing.TB, c Chunk) []string {
+func textsOf(t testing.TB, c reading.Chunk) []string {
 	t.Helper()
 	var texts []string
 	for r, err := range c.Records {
@@ -95,7 +96,7 @@ func textsOf(t testing.TB, c Chunk) []string {
 	return texts
 }
 
-var everything = ReadRequest{Until: NoOffset}
+var everything = reading.Request{Until: reading.NoOffset}
 
 func requireReason(t testing.TB, reason record.Reason, err error) *record.Refusal {
 	t.Helper()
@@ -126,28 +127,28 @@ func TestReadLimitsCutBetweenRecords(t *testing.T) {
 	mustAppend(t, n, "orders", "a", "b", "c")
 	mustAppend(t, n, "orders", "d", "e")
 	for name, c := range map[string]struct {
-		request ReadRequest
+		request reading.Request
 		want    []string
 	}{
-		"from an offset inside a batch": {ReadRequest{From: From{Kind: FromOffset, Offset: 1}, Until: NoOffset}, []string{"1:b", "2:c", "3:d", "4:e"}},
-		"a count that ends in a batch":  {ReadRequest{MaxRecords: 2, Until: NoOffset}, []string{"0:a", "1:b"}},
-		"until an offset":               {ReadRequest{Until: 4}, []string{"0:a", "1:b", "2:c", "3:d"}},
-		"bytes give at least one batch": {ReadRequest{MaxBytes: 1, Until: NoOffset}, []string{"0:a", "1:b", "2:c"}},
-		"until the end":                 {ReadRequest{From: From{Kind: FromOffset, Offset: 5}, Until: NoOffset}, nil},
-		"from the tail":                 {ReadRequest{From: From{Kind: FromTail}, Until: NoOffset}, nil},
-		"until a time long ago":         {ReadRequest{UntilTime: 1, Until: NoOffset}, nil},
-		"from a time long ago":          {ReadRequest{From: From{Kind: FromTime, Time: 1}, MaxRecords: 1, Until: NoOffset}, []string{"0:a"}},
+		"from an offset inside a batch": {reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 1}, Until: reading.NoOffset}, []string{"1:b", "2:c", "3:d", "4:e"}},
+		"a count that ends in a batch":  {reading.Request{MaxRecords: 2, Until: reading.NoOffset}, []string{"0:a", "1:b"}},
+		"until an offset":               {reading.Request{Until: 4}, []string{"0:a", "1:b", "2:c", "3:d"}},
+		"bytes give at least one batch": {reading.Request{MaxBytes: 1, Until: reading.NoOffset}, []string{"0:a", "1:b", "2:c"}},
+		"until the end":                 {reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 5}, Until: reading.NoOffset}, nil},
+		"from the tail":                 {reading.Request{From: reading.From{Kind: reading.FromTail}, Until: reading.NoOffset}, nil},
+		"until a time long ago":         {reading.Request{UntilTime: 1, Until: reading.NoOffset}, nil},
+		"from a time long ago":          {reading.Request{From: reading.From{Kind: reading.FromTime, Time: 1}, MaxRecords: 1, Until: reading.NoOffset}, []string{"0:a"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, read(t, n, "orders", c.request)) })
 	}
-	_, err := n.Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 6}, Until: NoOffset})
+	_, err := n.Read(t.Context(), anyone, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 6}, Until: reading.NoOffset})
 	require.Equal(t, record.Offset(5), requireReason(t, record.OffsetBeyondEnd, err).End)
 }
 
 func TestAFollowerOfTheTailGetsWhatIsAppendedLater(t *testing.T) {
 	n := open(t, t.TempDir())
 	create(t, n, "orders", Config{})
-	r, err := n.Read(t.Context(), anyone, "orders", ReadRequest{Follow: true, Until: NoOffset})
+	r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Follow: true, Until: reading.NoOffset})
 	require.NoError(t, err)
 	defer r.Close()
 	got := make(chan []string)
@@ -182,7 +183,7 @@ func TestALongLogIsReadAcrossSegmentsFromEveryPlace(t *testing.T) {
 		mustAppend(t, n, "orders", texts...)
 	}
 	for _, from := range []record.Offset{0, 1, 99, 100, 555, count - 1} {
-		r, err := n.Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: from}, Until: NoOffset})
+		r, err := n.Read(t.Context(), anyone, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: from}, Until: reading.NoOffset})
 		require.NoError(t, err)
 		next := from
 		for {
@@ -212,7 +213,7 @@ func TestATrimFreesTheDiskAndGivesReadersTheNewStart(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []record.Offset{60, 64}, []record.Offset{start, end})
 
-	_, err = n.Read(t.Context(), anyone, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 3}, Until: NoOffset})
+	_, err = n.Read(t.Context(), anyone, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 3}, Until: reading.NoOffset})
 	require.Equal(t, record.Offset(60), requireReason(t, record.OffsetTrimmed, err).Start)
 	require.Len(t, read(t, n, "orders", everything), 4)
 	require.Eventually(t, func() bool {
@@ -316,7 +317,7 @@ func TestAMemoryLogGoesOnAboveWhatItLost(t *testing.T) {
 	require.NoError(t, n.Close(t.Context()))
 
 	n = open(t, dir)
-	_, err := n.Read(t.Context(), anyone, "cache", ReadRequest{From: From{Kind: FromOffset, Offset: 1}, Until: NoOffset})
+	_, err := n.Read(t.Context(), anyone, "cache", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 1}, Until: reading.NoOffset})
 	require.Equal(t, record.Offset(cluster.OffsetBlock), requireReason(t, record.DataLost, err).Start)
 	require.Equal(t, record.Offset(cluster.OffsetBlock), mustAppend(t, n, "cache", "c"), "no offset is used twice")
 }

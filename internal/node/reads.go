@@ -3,9 +3,9 @@ package node
 import (
 	"context"
 	"errors"
-	"math"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 )
 
@@ -14,12 +14,12 @@ type reads struct {
 	metrics *metrics
 	memory  *budget.Memory
 	finder  *finder
-	pace    pace
+	pace    reading.Pace
 }
 
 // Read begins a read. ctx bounds finding the place to begin; the Reader's own
 // calls take theirs.
-func (rd *reads) Read(ctx context.Context, c Caller, log string, q ReadRequest) (*Reader, error) {
+func (rd *reads) Read(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
 	r, err := rd.beginRead(ctx, c, log, q)
 	if refusal := (*record.Refusal)(nil); errors.As(err, &refusal) {
 		rd.metrics.refused("read", refusal.Reason)
@@ -27,7 +27,7 @@ func (rd *reads) Read(ctx context.Context, c Caller, log string, q ReadRequest) 
 	return r, err
 }
 
-func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q ReadRequest) (*Reader, error) {
+func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
 	h, refusal := rd.finder.serving(c, log)
 	if refusal != nil {
 		return nil, refusal
@@ -40,32 +40,21 @@ func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q ReadRequ
 		return nil, err
 	}
 	h.readers.Add(1)
-	r := &Reader{host: h, pacer: pacer{pace: &rd.pace, intake: &h.intake}, request: q, first: first, next: first, until: math.MaxInt64}
-	if q.Until >= 0 {
-		r.until = q.Until
-	}
-	if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
-		r.until = first + record.Offset(q.MaxRecords)
-	}
-	r.reader = h.replica.NewReader(first)
-	if q.Metered {
-		r.slow = &metered{reads: rd.memory.Reads}
-	}
-	return r, nil
+	return reading.New(reading.Source{Log: h, ID: h.id, Replica: h.replica, Intake: &h.intake, Pace: &rd.pace, Reads: rd.memory.Reads}, q, first, func() { h.readers.Add(-1) }), nil
 }
 
 // makeSure waits until this replica knows what the read asks for.
-func (rd *reads) makeSure(ctx context.Context, h *hosted, q *ReadRequest) error {
+func (rd *reads) makeSure(ctx context.Context, h *hosted, q *reading.Request) error {
 	switch q.Consistency {
-	case ConsistencyLinearizable:
+	case reading.ConsistencyLinearizable:
 		return h.confirm(ctx)
-	case ConsistencyAtLeast:
+	case reading.ConsistencyAtLeast:
 		return rd.awaitEnd(ctx, h, q.AtLeast)
-	case ConsistencyBounded:
+	case reading.ConsistencyBounded:
 		if q.MaxAge < minMaxAge {
 			return record.Refuse(record.Invalid, "a bound of %v is below the least that can be kept, %v", q.MaxAge, minMaxAge)
 		}
-		if h.age() <= q.MaxAge {
+		if h.Age() <= q.MaxAge {
 			return nil
 		}
 		limited, cancel := context.WithTimeout(ctx, q.MaxAge)
@@ -101,25 +90,25 @@ func (rd *reads) awaitEnd(ctx context.Context, h *hosted, offset record.Offset) 
 }
 
 // locate turns the beginning of a read into an offset.
-func (rd *reads) locate(ctx context.Context, h *hosted, from From) (record.Offset, error) {
+func (rd *reads) locate(ctx context.Context, h *hosted, from reading.From) (record.Offset, error) {
 	start, end, err := h.replica.Tail().Bounds()
 	if err != nil {
 		return 0, err
 	}
 	switch from.Kind {
-	case FromTail:
+	case reading.FromTail:
 		if err := h.confirm(ctx); err != nil {
 			return 0, err
 		}
 		_, end, err = h.replica.Tail().Bounds()
 		return end, err
-	case FromTime:
+	case reading.FromTime:
 		o, err := h.log.OffsetAtTime(from.Time)
 		if err != nil {
 			return 0, h.refuseStorage(err)
 		}
 		return min(max(o, start), end), nil
-	case FromOffset:
+	case reading.FromOffset:
 		return rd.checkBegin(ctx, h, from.Offset)
 	}
 	return start, nil

@@ -16,6 +16,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
@@ -52,7 +53,7 @@ func (c *testCluster) sameOn(log string, want []string) {
 		var texts []string
 		c.eventually(name+" reads", func() bool {
 			var err error
-			texts, err = c.valuesNow(name, log, ReadRequest{Consistency: ConsistencyLinearizable})
+			texts, err = c.valuesNow(name, log, reading.Request{Consistency: reading.ConsistencyLinearizable})
 			return err == nil // it may not have heard of the leader yet
 		})
 		require.Equal(c.t, want, texts, name)
@@ -259,7 +260,7 @@ func TestALogWhoseMajorityHasForgottenStops(t *testing.T) {
 			return err == nil && strings.Contains(info.Problem, "a majority of its replicas")
 		})
 	})
-	texts, err := c.values("c", "orders", ReadRequest{})
+	texts, err := c.values("c", "orders", reading.Request{})
 	require.NoError(t, err)
 	require.Equal(t, numbered(0, 10), texts, "what is left is read by who asks for it")
 }
@@ -317,7 +318,7 @@ func TestAMemoryLogIsNotBegunAnewBecauseTheListIsDamaged(t *testing.T) {
 		damageList(t, dir, damage)
 
 		n = open(t, dir)
-		_, err := n.Read(t.Context(), anyone, "cache", ReadRequest{From: From{Kind: FromOffset}, Until: NoOffset})
+		_, err := n.Read(t.Context(), anyone, "cache", reading.Request{From: reading.From{Kind: reading.FromOffset}, Until: reading.NoOffset})
 		requireReason(t, record.DataLost, err)
 		require.Equal(t, record.Offset(cluster.OffsetBlock), mustAppend(t, n, "cache", "two"), "no offset is used twice")
 		require.NoError(t, n.Close(t.Context()))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
@@ -44,7 +45,7 @@ func TestALogThatCannotBeOpenedSendsCallersElsewhereAndIsOpenedLater(t *testing.
 
 	disk.locked.Store(false)
 	c.healthy()
-	texts, err := c.values("c", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	texts, err := c.values("c", "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 	require.NoError(t, err)
 	require.Equal(t, []string{"one"}, texts)
 }

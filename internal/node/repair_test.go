@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -131,7 +132,7 @@ func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
 		require.NoError(t, err)
 		require.Regexp(t, `entries \d+ to \d+ are missing.*\.seg is corrupt at byte`, info.Problem)
 		require.Len(t, info.Replicas, 3, "who holds it is known all the same")
-		_, err = c.nodes[name].Read(t.Context(), anyone, "orders", ReadRequest{Until: NoOffset})
+		_, err = c.nodes[name].Read(t.Context(), anyone, "orders", reading.Request{Until: reading.NoOffset})
 		requireReason(t, record.NotLeader, err)
 	}
 	c.eventually("the status tells it of all three", func() bool {
@@ -177,7 +178,7 @@ func TestALogWhoseDamageNobodyCanRepairTakesAppendsAndIsReadElsewhere(t *testing
 	leader := c.leader("orders")
 	term := c.nodes[leader].logs.named("orders").replica.Status().Term
 	c.eventually("the damage is shown", func() bool {
-		_, err := c.valuesNow(leader, "orders", ReadRequest{})
+		_, err := c.valuesNow(leader, "orders", reading.Request{})
 		requireReason(t, record.NotLeader, err)
 		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
 		require.NoError(t, err)
@@ -188,10 +189,10 @@ func TestALogWhoseDamageNobodyCanRepairTakesAppendsAndIsReadElsewhere(t *testing
 	})
 	c.append("orders", long(100, 101)...)
 	require.Equal(t, term, c.nodes[leader].logs.named("orders").replica.Status().Term)
-	texts, err := c.values(leader, "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 80}})
+	texts, err := c.values(leader, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 80}})
 	require.NoError(t, err)
 	require.Equal(t, long(80, 101), texts)
-	texts, err = c.values(leader, "orders", ReadRequest{MaxRecords: 20})
+	texts, err = c.values(leader, "orders", reading.Request{MaxRecords: 20})
 	require.NoError(t, err)
 	require.Equal(t, long(0, 20), texts)
 }
@@ -212,7 +213,7 @@ func (c *testCluster) readUntilRepaired(name string, number int) {
 	c.flip(dir, number)
 	noticed, wrong, refused := false, []string(nil), error(nil)
 	c.eventually("it is repaired", func() bool {
-		texts, err := c.valuesNow(name, "orders", ReadRequest{})
+		texts, err := c.valuesNow(name, "orders", reading.Request{})
 		if len(texts) > 100 || !slices.Equal(long(0, 100)[:len(texts)], texts) {
 			wrong = texts
 		}
@@ -337,7 +338,7 @@ func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
 	require.Equal(t, before, after, "it has forgotten nothing")
 	c.append("orders", long(200, 201)...)
 	c.healthy()
-	texts, err := c.values("c", "orders", ReadRequest{From: From{Kind: FromOffset, Offset: 100}})
+	texts, err := c.values("c", "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 100}})
 	require.NoError(t, err)
 	require.Equal(t, long(100, 201), texts)
 }

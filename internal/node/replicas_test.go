@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 )
 
@@ -63,7 +64,7 @@ func TestALogThatIsCreatedTooEarlyGetsItsReplicasLater(t *testing.T) {
 	require.Equal(t, 1, c.holders("single"))
 	c.append("orders", "late")
 	for name := range c.nodes {
-		texts, err := c.values(name, "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+		texts, err := c.values(name, "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 		require.NoError(t, err)
 		require.Equal(t, []string{"early", "late"}, texts)
 	}
@@ -85,7 +86,7 @@ func TestTheNumberOfReplicasIsConfigured(t *testing.T) {
 			c.healthy()
 			c.append(log, "more")
 		}
-		texts, err := c.values(c.leader(log), log, ReadRequest{Consistency: ConsistencyLinearizable})
+		texts, err := c.values(c.leader(log), log, reading.Request{Consistency: reading.ConsistencyLinearizable})
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "more", "more", "more", "more"}, texts)
 	}
@@ -129,7 +130,7 @@ func TestReplicasAreSpreadOntoNewNodes(t *testing.T) {
 	c.healthy()
 	for i := range 6 {
 		log := fmt.Sprint("log", i)
-		texts, err := c.values(c.leader(log), log, ReadRequest{Consistency: ConsistencyLinearizable})
+		texts, err := c.values(c.leader(log), log, reading.Request{Consistency: reading.ConsistencyLinearizable})
 		require.NoError(t, err)
 		require.Equal(t, []string{"kept"}, texts)
 	}

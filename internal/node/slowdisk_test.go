@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
@@ -102,7 +103,7 @@ func TestALogWhoseFilesTakeForEverToOpenHoldsNothingElseUp(t *testing.T) {
 
 	works()
 	c.healthy()
-	texts, err := c.values("c", "orders", ReadRequest{Consistency: ConsistencyLinearizable})
+	texts, err := c.values("c", "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 	require.NoError(t, err)
 	require.Equal(t, []string{"one"}, texts)
 }

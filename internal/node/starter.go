@@ -53,7 +53,7 @@ func (s *starter) start(h *hosted, l cluster.Log) error {
 		s.retention.wroteTo(h, bytes)
 		if entries > 0 {
 			h.appended.Store(int64(time.Since(h.opened)))
-			h.intake.took(bytes, time.Now())
+			h.intake.Took(bytes, time.Now())
 		}
 	}
 	h.found = func(err error) { s.repairer.foundDamage(h, err) }

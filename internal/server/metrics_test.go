@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	kafkaserver "strandline.dev/internal/server/kafka"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/rpc"
@@ -93,7 +94,7 @@ func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
 	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
-	_, err = n.Read(t.Context(), node.Caller{}, "none", node.ReadRequest{}) // a refusal
+	_, err = n.Read(t.Context(), node.Caller{}, "none", reading.Request{}) // a refusal
 	require.Error(t, err)
 	ofLogs, err := n.LogMetrics([]string{"*"})
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
@@ -35,17 +36,17 @@ type fakeNode struct {
 	Node
 	append func(a *sequence.Append, done func(sequence.Answer))
 
-	reads  chan node.ReadRequest
-	chunks chan node.Chunk // closed: io.EOF
-	failed chan error      // what Next returns
+	reads  chan reading.Request
+	chunks chan reading.Chunk // closed: io.EOF
+	failed chan error         // what Next returns
 	info   node.Info
 }
 
 func newFakeNode() *fakeNode {
 	return &fakeNode{
 		append: accept(),
-		reads:  make(chan node.ReadRequest, 1),
-		chunks: make(chan node.Chunk),
+		reads:  make(chan reading.Request, 1),
+		chunks: make(chan reading.Chunk),
 		failed: make(chan error),
 	}
 }
@@ -71,7 +72,7 @@ func (f *fakeNode) Append(_ node.Caller, log string, a *sequence.Append, done fu
 	f.append(a, done)
 }
 
-func (f *fakeNode) Read(_ context.Context, _ node.Caller, log string, q node.ReadRequest) (Reader, error) {
+func (f *fakeNode) Read(_ context.Context, _ node.Caller, log string, q reading.Request) (Reader, error) {
 	if log != "orders" {
 		return nil, record.Refuse(record.LogNotFound, "there is no log %q", log)
 	}
@@ -88,7 +89,7 @@ func (f *fakeNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
 
 type fakeReader struct {
 	*fakeNode
-	request node.ReadRequest
+	request reading.Request
 }
 
 func (r fakeReader) First() record.Offset { return r.request.From.Offset }
@@ -97,7 +98,7 @@ func (r fakeReader) Drop()                {}
 func (r fakeReader) Wanted() bool         { return false }
 func (r fakeReader) Close()               {}
 
-func (r fakeReader) Next(ctx context.Context) (node.Chunk, error) {
+func (r fakeReader) Next(ctx context.Context) (reading.Chunk, error) {
 	select {
 	case c, ok := <-r.chunks:
 		if !ok {
@@ -108,9 +109,9 @@ func (r fakeReader) Next(ctx context.Context) (node.Chunk, error) {
 		}
 		return c, nil
 	case err := <-r.failed:
-		return node.Chunk{}, err
+		return reading.Chunk{}, err
 	case <-ctx.Done():
-		return node.Chunk{}, ctx.Err()
+		return reading.Chunk{}, ctx.Err()
 	}
 }
 

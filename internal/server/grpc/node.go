@@ -6,6 +6,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
@@ -15,7 +16,7 @@ import (
 // promises.
 type Node interface {
 	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
-	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
+	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (Reader, error)
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error)
 
@@ -43,12 +44,12 @@ type Node interface {
 	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
 }
 
-// Reader is a node.Reader.
+// Reader is a reading.Reader.
 type Reader interface {
 	rpc.Reader
 	Log() uint64
 	First() record.Offset
-	Next(ctx context.Context) (node.Chunk, error)
+	Next(ctx context.Context) (reading.Chunk, error)
 	Close()
 }
 
@@ -65,7 +66,7 @@ func Verbs(n *node.Node) Node { return verbs{n} }
 
 type verbs struct{ *node.Node }
 
-func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadRequest) (Reader, error) {
+func (v verbs) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
 	r, err := v.Node.Read(ctx, c, log, q)
 	if err != nil {
 		return nil, err

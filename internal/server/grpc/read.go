@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/wire"
@@ -33,7 +33,7 @@ type readStream struct {
 	next      record.Offset // of the next record to send
 	follow    bool
 	heartbeat time.Duration
-	send      func(node.Chunk) error
+	send      func(reading.Chunk) error
 	sent      chan struct{} // of capacity 1: gRPC has sent the chunk it was given
 }
 
@@ -98,7 +98,7 @@ func (s *readStream) run(ctx context.Context) error {
 // errIdle: nothing came for as long as a heartbeat takes.
 var errIdle = errors.New("nothing to read for now")
 
-func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {
+func (s *readStream) wait(ctx context.Context) (reading.Chunk, error) {
 	if !s.follow {
 		return s.reader.Next(ctx)
 	}
@@ -111,7 +111,7 @@ func (s *readStream) wait(ctx context.Context) (node.Chunk, error) {
 	return chunk, err
 }
 
-func (s *readStream) sendBatches(c node.Chunk) error {
+func (s *readStream) sendBatches(c reading.Chunk) error {
 	if !wire.Counted(c.Parts) {
 		parts := [][]byte{slices.Concat(c.Parts...)}
 		c.Release()
@@ -119,7 +119,7 @@ func (s *readStream) sendBatches(c node.Chunk) error {
 	}
 	err := s.stream.SendMsg(&wire.ReadFrame{
 		LogID: s.id, First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
-		Age: c.Age, HasAge: c.Age != node.UnknownAge, Parts: c.Parts, Sent: func() {
+		Age: c.Age, HasAge: c.Age != reading.UnknownAge, Parts: c.Parts, Sent: func() {
 			c.Release()
 			s.sent <- struct{}{}
 		},
@@ -143,16 +143,16 @@ func (s *readStream) sendHeartbeat() error {
 		return err
 	}
 	return s.stream.SendMsg(&wire.ReadFrame{
-		LogID: s.id, First: int64(s.next), Start: int64(info.Start), End: int64(info.End), Age: info.Age, HasAge: info.Age != node.UnknownAge,
+		LogID: s.id, First: int64(s.next), Start: int64(info.Start), End: int64(info.End), Age: info.Age, HasAge: info.Age != reading.UnknownAge,
 	})
 }
 
 // decodeRead turns a request into the node's terms.
-func decodeRead(q *strandlinev1.ReadRequest) (node.ReadRequest, *record.Refusal) {
-	r := node.ReadRequest{
+func decodeRead(q *strandlinev1.ReadRequest) (reading.Request, *record.Refusal) {
+	r := reading.Request{
 		MaxRecords: q.GetMaxRecords(),
 		MaxBytes:   q.GetMaxBytes(),
-		Until:      node.NoOffset,
+		Until:      reading.NoOffset,
 		Follow:     q.GetFollow(),
 	}
 	if q.UntilOffset != nil {
@@ -169,15 +169,15 @@ func decodeRead(q *strandlinev1.ReadRequest) (node.ReadRequest, *record.Refusal)
 	}
 	switch from := q.GetFrom().(type) {
 	case *strandlinev1.ReadRequest_Offset:
-		r.From = node.From{Kind: node.FromOffset, Offset: record.Offset(from.Offset)}
+		r.From = reading.From{Kind: reading.FromOffset, Offset: record.Offset(from.Offset)}
 	case *strandlinev1.ReadRequest_Time:
 		if err := from.Time.CheckValid(); err != nil {
 			return r, record.Refuse(record.Invalid, "from time: %v", err)
 		}
-		r.From = node.From{Kind: node.FromTime, Time: from.Time.AsTime().UnixMilli()}
+		r.From = reading.From{Kind: reading.FromTime, Time: from.Time.AsTime().UnixMilli()}
 	case *strandlinev1.ReadRequest_Position:
 		if from.Position == strandlinev1.ReadPosition_READ_POSITION_TAIL {
-			r.From.Kind = node.FromTail
+			r.From.Kind = reading.FromTail
 		}
 	}
 	if refusal := decodeConsistency(q, &r); refusal != nil {
@@ -187,7 +187,7 @@ func decodeRead(q *strandlinev1.ReadRequest) (node.ReadRequest, *record.Refusal)
 	switch {
 	case r.MaxRecords < 0 || r.MaxBytes < 0:
 		return r, record.Refuse(record.Invalid, "a limit is below 0")
-	case r.From.Kind == node.FromOffset && r.From.Offset < 0:
+	case r.From.Kind == reading.FromOffset && r.From.Offset < 0:
 		return r, record.Refuse(record.Invalid, "offset %d is below 0", r.From.Offset)
 	case h != nil && h.CheckValid() != nil:
 		return r, record.Refuse(record.Invalid, "heartbeat: %v", h.CheckValid())
@@ -199,19 +199,19 @@ func decodeRead(q *strandlinev1.ReadRequest) (node.ReadRequest, *record.Refusal)
 
 // decodeConsistency turns what the client wants to be sure of into the node's
 // terms. A client that says nothing gets what is hardest to misunderstand.
-func decodeConsistency(q *strandlinev1.ReadRequest, r *node.ReadRequest) *record.Refusal {
-	r.Consistency = node.ConsistencyLinearizable
+func decodeConsistency(q *strandlinev1.ReadRequest, r *reading.Request) *record.Refusal {
+	r.Consistency = reading.ConsistencyLinearizable
 	switch c := q.GetConsistency().(type) {
 	case *strandlinev1.ReadRequest_Level:
 		switch c.Level {
 		case strandlinev1.ReadConsistency_READ_CONSISTENCY_ANY:
-			r.Consistency = node.ConsistencyAny
+			r.Consistency = reading.ConsistencyAny
 		case strandlinev1.ReadConsistency_READ_CONSISTENCY_UNSPECIFIED, strandlinev1.ReadConsistency_READ_CONSISTENCY_LINEARIZABLE:
 		default:
 			return record.Refuse(record.Unsupported, "consistency %v is unknown here", c.Level)
 		}
 	case *strandlinev1.ReadRequest_AtLeastOffset:
-		r.Consistency, r.AtLeast = node.ConsistencyAtLeast, record.Offset(c.AtLeastOffset)
+		r.Consistency, r.AtLeast = reading.ConsistencyAtLeast, record.Offset(c.AtLeastOffset)
 		if r.AtLeast < 0 {
 			return record.Refuse(record.Invalid, "at least offset %d is below 0", r.AtLeast)
 		}
@@ -219,7 +219,7 @@ func decodeConsistency(q *strandlinev1.ReadRequest, r *node.ReadRequest) *record
 		if err := c.MaxAge.CheckValid(); err != nil {
 			return record.Refuse(record.Invalid, "maximum age: %v", err)
 		}
-		r.Consistency, r.MaxAge = node.ConsistencyBounded, c.MaxAge.AsDuration()
+		r.Consistency, r.MaxAge = reading.ConsistencyBounded, c.MaxAge.AsDuration()
 		if r.MaxAge <= 0 {
 			return record.Refuse(record.Invalid, "a maximum age of %v: it is above 0; ask for a linearizable read instead", r.MaxAge)
 		}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport"
@@ -63,7 +63,7 @@ func benchmarkRead(b *testing.B, format strandlinev1.ReadFormat, batch record.Ba
 	b.ResetTimer()
 	go func() {
 		for range b.N {
-			n.chunks <- node.Chunk{Count: batch.Count(), Parts: [][]byte{batch}, Bytes: len(batch)}
+			n.chunks <- reading.Chunk{Count: batch.Count(), Parts: [][]byte{batch}, Bytes: len(batch)}
 		}
 		close(n.chunks)
 	}()

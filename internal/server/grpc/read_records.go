@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 )
 
@@ -25,12 +25,12 @@ type recordFrames struct {
 	spare []*strandlinev1.Record
 }
 
-func (f *recordFrames) send(c node.Chunk) error {
+func (f *recordFrames) send(c reading.Chunk) error {
 	defer c.Release() // gRPC has copies of what it still sends
 	f.frame.LogId = f.stream.id
 	f.frame.StartOffset, f.frame.EndOffset = int64(c.Start), int64(c.End)
 	f.frame.Age = nil
-	if c.Age != node.UnknownAge {
+	if c.Age != reading.UnknownAge {
 		f.frame.Age = durationpb.New(c.Age)
 	}
 	for r, err := range c.Records {

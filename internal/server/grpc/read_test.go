@@ -19,6 +19,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/wire"
@@ -44,8 +45,8 @@ func receive(t *testing.T, c readClient) *strandlinev1.ReadResponse {
 }
 
 // chunkOf asks for [first, first+count) of a run of batches.
-func chunkOf(first record.Offset, count int, batches ...record.Batch) node.Chunk {
-	c := node.Chunk{First: first, Count: count, Start: 5, End: 1000}
+func chunkOf(first record.Offset, count int, batches ...record.Batch) reading.Chunk {
+	c := reading.Chunk{First: first, Count: count, Start: 5, End: 1000}
 	for _, b := range batches {
 		c.Parts = append(c.Parts, b)
 		c.Bytes += len(b)
@@ -159,7 +160,7 @@ func TestEveryFrameSaysHowOldItsKnowledgeIs(t *testing.T) {
 		<-n.reads
 		require.Equal(t, time.Minute, receive(t, c).Age.AsDuration(), "of a heartbeat")
 		for age, want := range map[time.Duration]*durationpb.Duration{
-			0: {}, 1500 * time.Millisecond: {Seconds: 1, Nanos: 5e8}, node.UnknownAge: nil,
+			0: {}, 1500 * time.Millisecond: {Seconds: 1, Nanos: 5e8}, reading.UnknownAge: nil,
 		} {
 			chunk := chunkOf(10, 1, batchOf(t, 10, "a"))
 			chunk.Age = age
@@ -229,11 +230,11 @@ func TestAReadRequestIsPassedOnAsItIs(t *testing.T) {
 	second := &timestamppb.Timestamp{Seconds: 1}
 	for name, row := range map[string]struct {
 		request *strandlinev1.ReadRequest
-		want    node.ReadRequest
+		want    reading.Request
 	}{
 		"nothing": {
 			&strandlinev1.ReadRequest{},
-			node.ReadRequest{From: node.From{Kind: node.FromStart}, Until: node.NoOffset, Consistency: node.ConsistencyLinearizable},
+			reading.Request{From: reading.From{Kind: reading.FromStart}, Until: reading.NoOffset, Consistency: reading.ConsistencyLinearizable},
 		},
 		"an offset and limits": {
 			&strandlinev1.ReadRequest{
@@ -241,8 +242,8 @@ func TestAReadRequestIsPassedOnAsItIs(t *testing.T) {
 				UntilOffset: proto.Int64(0), UntilTime: second,
 				Consistency: &strandlinev1.ReadRequest_Level{Level: strandlinev1.ReadConsistency_READ_CONSISTENCY_ANY},
 			},
-			node.ReadRequest{
-				From: node.From{Kind: node.FromOffset, Offset: 8}, MaxRecords: 1, MaxBytes: 2, Until: 0, UntilTime: 1000,
+			reading.Request{
+				From: reading.From{Kind: reading.FromOffset, Offset: 8}, MaxRecords: 1, MaxBytes: 2, Until: 0, UntilTime: 1000,
 			},
 		},
 		"a time": {
@@ -250,9 +251,9 @@ func TestAReadRequestIsPassedOnAsItIs(t *testing.T) {
 				From:        &strandlinev1.ReadRequest_Time{Time: second},
 				Consistency: &strandlinev1.ReadRequest_AtLeastOffset{AtLeastOffset: 7},
 			},
-			node.ReadRequest{
-				From: node.From{Kind: node.FromTime, Time: 1000}, Until: node.NoOffset,
-				Consistency: node.ConsistencyAtLeast, AtLeast: 7,
+			reading.Request{
+				From: reading.From{Kind: reading.FromTime, Time: 1000}, Until: reading.NoOffset,
+				Consistency: reading.ConsistencyAtLeast, AtLeast: 7,
 			},
 		},
 		"the tail": {
@@ -261,9 +262,9 @@ func TestAReadRequestIsPassedOnAsItIs(t *testing.T) {
 				Follow: true, UntilTime: new(timestamppb.Timestamp),
 				Consistency: &strandlinev1.ReadRequest_MaxAge{MaxAge: durationpb.New(time.Second)},
 			},
-			node.ReadRequest{
-				From: node.From{Kind: node.FromTail}, Until: node.NoOffset, UntilTime: 1, Follow: true,
-				Consistency: node.ConsistencyBounded, MaxAge: time.Second,
+			reading.Request{
+				From: reading.From{Kind: reading.FromTail}, Until: reading.NoOffset, UntilTime: 1, Follow: true,
+				Consistency: reading.ConsistencyBounded, MaxAge: time.Second,
 			},
 		},
 	} {

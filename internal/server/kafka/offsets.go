@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/kafka/backend"
@@ -282,8 +282,8 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	if o.next >= info.End {
 		return nil
 	}
-	r, err := o.node.Read(ctx, backend.System, offsetsLog, node.ReadRequest{
-		From: node.From{Kind: node.FromOffset, Offset: o.next}, Until: info.End,
+	r, err := o.node.Read(ctx, backend.System, offsetsLog, reading.Request{
+		From: reading.From{Kind: reading.FromOffset, Offset: o.next}, Until: info.End,
 	})
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	}
 }
 
-func (o *offsets) foldChunk(c *node.Chunk) error {
+func (o *offsets) foldChunk(c *reading.Chunk) error {
 	defer c.Release()
 	for r, err := range c.Records {
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -143,7 +144,7 @@ func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition
 // begins there misses nothing that a longer search would have found.
 func (s *Server) firstSince(ctx context.Context, log string, unixMs int64) (record.Record, error) {
 	none := record.Record{Offset: -1, Timestamp: -1}
-	r, err := s.node.Read(ctx, backend.Anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromTime, Time: unixMs}, Until: node.NoOffset})
+	r, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset})
 	if err != nil {
 		return none, err
 	}
@@ -167,7 +168,7 @@ func (s *Server) firstSince(ctx context.Context, log string, unixMs int64) (reco
 }
 
 // firstOf finds the record in a chunk, or returns the chunk's last.
-func firstOf(c *node.Chunk, unixMs int64) (found record.Record, ok bool, err error) {
+func firstOf(c *reading.Chunk, unixMs int64) (found record.Record, ok bool, err error) {
 	defer c.Release()
 	for r, err := range c.Records {
 		if err != nil {
@@ -246,8 +247,8 @@ func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopic
 
 // batchAt reads the header of the batch that holds an offset.
 func (s *Server) batchAt(ctx context.Context, log string, at record.Offset) (record.Batch, error) {
-	r, err := s.node.Read(ctx, backend.Anonymous, log, node.ReadRequest{
-		From: node.From{Kind: node.FromOffset, Offset: at}, Until: at + 1, MaxRecords: 1,
+	r, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{
+		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: at + 1, MaxRecords: 1,
 	})
 	if err != nil {
 		return nil, err

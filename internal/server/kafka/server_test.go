@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/kafka/backend"
@@ -246,7 +247,7 @@ func (d *testServer) appendDirectly(log string, batch record.Batch) record.Offse
 // stored reads the whole log as it is stored.
 func (d *testServer) stored(log string) []byte {
 	d.Helper()
-	r, err := d.node.Read(d.Context(), node.Caller{}, log, node.ReadRequest{Until: node.NoOffset})
+	r, err := d.node.Read(d.Context(), node.Caller{}, log, reading.Request{Until: reading.NoOffset})
 	require.NoError(d, err)
 	defer r.Close()
 	var all []byte

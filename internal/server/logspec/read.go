@@ -10,6 +10,7 @@ import (
 
 	"strandline.dev/api/logspec"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 )
 
@@ -71,12 +72,12 @@ func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStre
 
 // begin begins to read at an offset, once the log reaches it.
 func (d *service) begin(ctx context.Context, offset record.Offset, replies *replies) (Reader, error) {
-	q := node.ReadRequest{
-		From:   node.From{Kind: node.FromOffset, Offset: offset},
-		Until:  node.NoOffset,
+	q := reading.Request{
+		From:   reading.From{Kind: reading.FromOffset, Offset: offset},
+		Until:  reading.NoOffset,
 		Follow: true,
 		// Whoever was told of an append by another node sees it here.
-		Consistency: node.ConsistencyLinearizable,
+		Consistency: reading.ConsistencyLinearizable,
 		Metered:     true,
 	}
 	for {
@@ -111,7 +112,7 @@ type replies struct {
 	spare  []*logspec.Entry
 }
 
-func (f *replies) send(c node.Chunk) error {
+func (f *replies) send(c reading.Chunk) error {
 	defer c.Release() // gRPC has copies of what it still sends
 	for r, err := range c.Records {
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"strandline.dev/api/logspec"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
@@ -18,7 +19,7 @@ import (
 // promises.
 type Node interface {
 	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
-	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
+	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (Reader, error)
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)
@@ -26,10 +27,10 @@ type Node interface {
 	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
 }
 
-// Reader is a node.Reader.
+// Reader is a reading.Reader.
 type Reader interface {
 	rpc.Reader
-	Next(ctx context.Context) (node.Chunk, error)
+	Next(ctx context.Context) (reading.Chunk, error)
 	Close()
 }
 
@@ -47,7 +48,7 @@ func Verbs(n *node.Node) Node { return verbs{n} }
 
 type verbs struct{ *node.Node }
 
-func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadRequest) (Reader, error) {
+func (v verbs) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
 	r, err := v.Node.Read(ctx, c, log, q)
 	if err != nil {
 		return nil, err

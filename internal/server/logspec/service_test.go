@@ -21,6 +21,7 @@ import (
 
 	"strandline.dev/api/logspec"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
@@ -140,8 +141,8 @@ func (f *fakeNode) CreateLog(_ context.Context, c node.Caller, name string, _ no
 	return node.Info{Name: name}, nil
 }
 
-func (f *fakeNode) Read(_ context.Context, _ node.Caller, _ string, q node.ReadRequest) (Reader, error) {
-	if q.From.Kind != node.FromOffset || !q.Follow || q.Until != node.NoOffset {
+func (f *fakeNode) Read(_ context.Context, _ node.Caller, _ string, q reading.Request) (Reader, error) {
+	if q.From.Kind != reading.FromOffset || !q.Follow || q.Until != reading.NoOffset {
 		panic("not what this server asks for")
 	}
 	if q.From.Offset > f.end {
@@ -167,20 +168,20 @@ func (r *fakeReader) Drop() {
 	}
 }
 
-func (r *fakeReader) Next(ctx context.Context) (node.Chunk, error) {
+func (r *fakeReader) Next(ctx context.Context) (reading.Chunk, error) {
 	for {
 		r.mu.Lock()
 		changed, refusal, batches, start := r.changed, r.refusal, r.batches, r.start
 		r.mu.Unlock()
 		if refusal != nil {
-			return node.Chunk{}, refusal
+			return reading.Chunk{}, refusal
 		}
 		if r.next < start {
-			return node.Chunk{}, record.Refuse(record.OffsetTrimmed, "trimmed")
+			return reading.Chunk{}, record.Refuse(record.OffsetTrimmed, "trimmed")
 		}
 		for _, b := range batches {
 			if b.End() > r.next {
-				c := node.Chunk{First: r.next, Count: int(b.End() - r.next), Parts: [][]byte{b}, Release: func() { r.chunks.Add(-1) }}
+				c := reading.Chunk{First: r.next, Count: int(b.End() - r.next), Parts: [][]byte{b}, Release: func() { r.chunks.Add(-1) }}
 				r.chunks.Add(1)
 				r.next = b.End()
 				return c, nil
@@ -189,7 +190,7 @@ func (r *fakeReader) Next(ctx context.Context) (node.Chunk, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return node.Chunk{}, ctx.Err()
+			return reading.Chunk{}, ctx.Err()
 		}
 	}
 }

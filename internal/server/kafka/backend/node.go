@@ -9,6 +9,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -22,7 +23,7 @@ type Node interface {
 
 	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
 	AppendEarly(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
-	Read(ctx context.Context, c node.Caller, log string, r node.ReadRequest) (Reader, error)
+	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (Reader, error)
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error)
 
@@ -45,9 +46,9 @@ type Node interface {
 	DeleteTopic(ctx context.Context, c node.Caller, name string) error
 }
 
-// Reader is a node.Reader.
+// Reader is a reading.Reader.
 type Reader interface {
-	Next(ctx context.Context) (node.Chunk, error)
+	Next(ctx context.Context) (reading.Chunk, error)
 	Close()
 }
 
@@ -56,7 +57,7 @@ func Verbs(n *node.Node) Node { return verbs{n} }
 
 type verbs struct{ *node.Node }
 
-func (v verbs) Read(ctx context.Context, c node.Caller, log string, q node.ReadRequest) (Reader, error) {
+func (v verbs) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
 	r, err := v.Node.Read(ctx, c, log, q)
 	if err != nil {
 		return nil, err

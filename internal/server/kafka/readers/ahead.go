@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/server/kafka/backend"
 )
 
@@ -13,7 +13,7 @@ import (
 // until chunks is closed; then that is asked for what follows, and for what
 // went wrong.
 type ahead struct {
-	chunks chan node.Chunk // has room for all that may be read
+	chunks chan reading.Chunk // has room for all that may be read
 	stop   context.CancelFunc
 	budget *budget.Pool // chunkCost of it is taken for each of chunks
 }
@@ -27,7 +27,7 @@ func (r *Kept) ReadAhead(ctx context.Context, pool *budget.Pool) {
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
-	r.ahead = &ahead{chunks: make(chan node.Chunk, n), stop: stop, budget: pool}
+	r.ahead = &ahead{chunks: make(chan reading.Chunk, n), stop: stop, budget: pool}
 	go r.ahead.read(ctx, r.reader, n)
 }
 

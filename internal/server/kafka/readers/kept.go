@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 )
@@ -50,7 +50,7 @@ func (r *Kept) Fill(ctx context.Context) error {
 	return err
 }
 
-func (r *Kept) begin(c node.Chunk) {
+func (r *Kept) begin(c reading.Chunk) {
 	r.Left, r.release = c.Parts, c.Release
 	r.taken++
 }
@@ -154,8 +154,8 @@ func (s *Pool) Open(ctx context.Context, log string, id uint64, at record.Offset
 		}
 	}
 	s.mu.Unlock()
-	reader, err := s.node.Read(ctx, backend.Anonymous, log, node.ReadRequest{
-		From: node.From{Kind: node.FromOffset, Offset: at}, Until: node.NoOffset,
+	reader, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{
+		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: reading.NoOffset,
 	})
 	if err != nil {
 		return nil, err

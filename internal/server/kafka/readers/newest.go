@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 )
@@ -63,7 +64,7 @@ func (s *Newest) Find(ctx context.Context, log string, b node.Bounds) (record.Re
 
 // search looks through the records from at.through to end.
 func (s *Newest) search(ctx context.Context, log string, at *newestRecord, end record.Offset) error {
-	r, err := s.node.Read(ctx, backend.Anonymous, log, node.ReadRequest{From: node.From{Kind: node.FromOffset, Offset: at.through}, Until: end})
+	r, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: end})
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (s *Newest) search(ctx context.Context, log string, at *newestRecord, end r
 
 // add looks at the records of a chunk, and decodes only batches whose header says that
 // one of them may be the latest.
-func (at *newestRecord) add(c *node.Chunk) error {
+func (at *newestRecord) add(c *reading.Chunk) error {
 	defer c.Release()
 	for _, run := range c.Parts {
 		for len(run) > 0 {

@@ -1,4 +1,4 @@
-package node
+package reading
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pace holds reads of old records back while this machine's cores are short and
+// Pace holds reads of old records back while this machine's cores are short and
 // the log takes appends: who boots from the start of a log can use all there is
 // of both, and an append, which waits for a core at each of its steps, pays for
 // that many times over.
@@ -14,7 +14,7 @@ import (
 // Readers pause now and then, and how late a pause ends reports whether cores are
 // to be had. Late once, and all pause twice as long; each time that was not late
 // makes pauses a little shorter again, until about one in easing is late.
-type pace struct {
+type Pace struct {
 	pause atomic.Int64 // ns for each MiB; at least shortestPause once it is used
 }
 
@@ -32,14 +32,14 @@ const (
 	// pacedChunkBytes is read at once: what waits for the core that works on it
 	// does so for less than half a millisecond.
 	pacedChunkBytes = 256 << 10
-	// pacedTime after an append the reads of its log are not paced any more.
-	pacedTime = time.Second
+	// PacedTime after an append the reads of its log are not paced any more.
+	PacedTime = time.Second
 )
 
 // pacer is one reader's part in a pace.
 type pacer struct {
-	pace   *pace
-	intake *intake       // of the reader's log
+	pace   *Pace
+	intake *Intake       // of the reader's log
 	owed   time.Duration // less than shortestPause
 }
 
@@ -76,7 +76,7 @@ func (p *pacer) longest(now time.Time) time.Duration {
 
 // learn sets the next pause from how late one was. Of two readers that learn at
 // the same time one may be forgotten.
-func (p *pace) learn(pause, late time.Duration) {
+func (p *Pace) learn(pause, late time.Duration) {
 	if late > latePause {
 		pause = min(2*pause, longestPause)
 	} else {

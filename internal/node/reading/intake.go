@@ -1,20 +1,20 @@
-package node
+package reading
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// intake is how much a log takes a second. The log keeps it and not its readers,
+// Intake is how much a log takes a second. The log keeps it and not its readers,
 // so that one who has just come knows it.
-type intake struct {
+type Intake struct {
 	second      atomic.Int64 // unix, of the newest write
 	bytes       atomic.Int64 // in that second
 	bytesBefore atomic.Int64 // in the second before
 }
 
-// took counts bytes. Only the log's writer calls it.
-func (i *intake) took(bytes int, now time.Time) {
+// Took counts bytes. Only the log's writer calls it.
+func (i *Intake) Took(bytes int, now time.Time) {
 	second := now.Unix()
 	if last := i.second.Load(); second != last {
 		before := int64(0)
@@ -30,7 +30,7 @@ func (i *intake) took(bytes int, now time.Time) {
 
 // rate is bytes a second: those of the last whole second, or what this one has
 // brought if that is more. A look beside a write may be a write off.
-func (i *intake) rate(now time.Time) int64 {
+func (i *Intake) rate(now time.Time) int64 {
 	switch now.Unix() - i.second.Load() {
 	case 0:
 		return max(i.bytes.Load(), i.bytesBefore.Load())

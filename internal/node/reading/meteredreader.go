@@ -1,4 +1,4 @@
-package node
+package reading
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func (f *metered) take(ctx context.Context, r *Reader) error {
 	if f == nil || f.taken {
 		return nil
 	}
-	if _, end, err := r.host.replica.Tail().Bounds(); err != nil || r.next >= end {
+	if _, end, err := r.tail.Bounds(); err != nil || r.next >= end {
 		return nil // it will wait for more, and hold nothing meanwhile
 	}
 	if err := f.reads.Acquire(ctx, runtime.ChunkRoom); err != nil {

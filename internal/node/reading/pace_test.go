@@ -1,4 +1,4 @@
-package node
+package reading
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestReadersOfOldRecordsPauseLongerWhereTimersAreLate(t *testing.T) {
-	var p pace
+	var p Pace
 	for range 20 {
 		p.learn(max(time.Duration(p.pause.Load()), shortestPause), latePause+1)
 	}
@@ -21,7 +21,7 @@ func TestReadersOfOldRecordsPauseLongerWhereTimersAreLate(t *testing.T) {
 }
 
 func TestAReaderPausesForWhatItHasRead(t *testing.T) {
-	p := pacer{pace: new(pace), intake: new(intake)}
+	p := pacer{pace: new(Pace), intake: new(Intake)}
 	for range 3 {
 		require.NoError(t, p.hold(t.Context(), 256<<10))
 	}
@@ -33,7 +33,7 @@ func TestAReaderPausesForWhatItHasRead(t *testing.T) {
 }
 
 func TestAReaderWhoIsHeldBackCanGiveUp(t *testing.T) {
-	p := pacer{pace: new(pace), intake: new(intake)}
+	p := pacer{pace: new(Pace), intake: new(Intake)}
 	p.pace.pause.Store(int64(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -42,37 +42,28 @@ func TestAReaderWhoIsHeldBackCanGiveUp(t *testing.T) {
 }
 
 func TestAReaderIsNotHeldBackSoThatItFallsBehindItsLog(t *testing.T) {
-	p := pacer{pace: new(pace), intake: new(intake)}
+	p := pacer{pace: new(Pace), intake: new(Intake)}
 	now := time.Now()
 	require.Equal(t, longestPause, p.longest(now), "the log takes nothing")
-	p.intake.took(1<<20, now)
+	p.intake.Took(1<<20, now)
 	require.Equal(t, longestPause, p.longest(now), "1 MiB/s is less than what it may read anyway")
-	p.intake.took(49<<20, now)
+	p.intake.Took(49<<20, now)
 	require.Equal(t, time.Second/(50*catchUp), p.longest(now), "per MiB: four times 50 MiB/s")
 }
 
 func TestALogKnowsWhatItTakesASecond(t *testing.T) {
-	var i intake
+	var i Intake
 	at := time.Unix(1000, 0)
 	require.Zero(t, i.rate(at))
-	i.took(30, at)
+	i.Took(30, at)
 	require.EqualValues(t, 30, i.rate(at), "a reader who has just come knows it")
-	i.took(20, at.Add(999*time.Millisecond))
+	i.Took(20, at.Add(999*time.Millisecond))
 	require.EqualValues(t, 50, i.rate(at.Add(time.Second)), "nothing yet in this second")
-	i.took(10, at.Add(time.Second))
+	i.Took(10, at.Add(time.Second))
 	require.EqualValues(t, 50, i.rate(at.Add(time.Second)), "which has only begun")
-	i.took(60, at.Add(time.Second))
+	i.Took(60, at.Add(time.Second))
 	require.EqualValues(t, 70, i.rate(at.Add(time.Second)))
 	require.Zero(t, i.rate(at.Add(3*time.Second)), "it takes nothing any more")
-	i.took(5, at.Add(9*time.Second))
+	i.Took(5, at.Add(9*time.Second))
 	require.EqualValues(t, 5, i.rate(at.Add(9*time.Second)), "what was long ago does not count")
-}
-
-func TestOnlyALogThatTakesAppendsHoldsItsReadersBack(t *testing.T) {
-	h := &hosted{opened: time.Now().Add(-time.Hour)}
-	require.False(t, h.appending(), "nothing was written yet")
-	h.appended.Store(int64(time.Hour))
-	require.True(t, h.appending())
-	h.appended.Store(int64(time.Hour - 2*pacedTime))
-	require.False(t, h.appending())
 }

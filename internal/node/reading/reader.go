@@ -1,12 +1,16 @@
-package node
+package reading
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"time"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 )
 
@@ -17,14 +21,16 @@ const chunkBytes = 1 << 20
 // Reader gives the committed records of a log in order. It belongs to one
 // goroutine.
 type Reader struct {
-	host   *hosted
+	log    Log
+	id     uint64 // of the log
 	reader *runtime.Reader
+	tail   *tail.Tail
 	pacer  pacer
 	// paced: the newest chunk, of so many bytes, was of old records in a log
 	// that takes appends.
 	paced   bool
 	given   int
-	request ReadRequest
+	request Request
 	first   record.Offset
 	next    record.Offset
 	until   record.Offset // exclusive; math.MaxInt64: none
@@ -32,12 +38,59 @@ type Reader struct {
 	done    bool
 	// slow is what a metered reader holds; nil: it is not metered.
 	slow *metered
-	// internal: the node's own, which does not ask how old its knowledge is.
-	internal bool
+	// closed is called when the reader is closed; nil: it is the node's own, which is
+	// not paced.
+	closed func()
+}
+
+// Log is the log of a reader, as its node knows it.
+type Log interface {
+	// Age is how old the knowledge of the log's end may be.
+	Age() time.Duration
+	// Fresh refuses a read whose bound is not kept any more.
+	Fresh(*Request) error
+	// Appending reports whether the log has written an entry lately.
+	Appending() bool
+	// RefuseDamaged turns a refusal for damage that is about to be repaired into one
+	// that sends the caller elsewhere.
+	RefuseDamaged(error) error
+}
+
+// Source is what a reader reads, and what bounds it.
+type Source struct {
+	Log     Log
+	ID      uint64
+	Replica *runtime.Replica
+	Intake  *Intake      // of the log
+	Pace    *Pace        // of the node
+	Reads   *budget.Pool // what metered chunks are counted in
+}
+
+// New begins a read at first. closed is called when it is closed.
+func New(s Source, q Request, first record.Offset, closed func()) *Reader {
+	r := &Reader{
+		log: s.Log, id: s.ID, tail: s.Replica.Tail(), reader: s.Replica.NewReader(first), pacer: pacer{pace: s.Pace, intake: s.Intake},
+		request: q, first: first, next: first, until: math.MaxInt64, closed: closed,
+	}
+	if q.Until >= 0 {
+		r.until = q.Until
+	}
+	if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
+		r.until = first + record.Offset(q.MaxRecords)
+	}
+	if q.Metered {
+		r.slow = &metered{reads: s.Reads}
+	}
+	return r
+}
+
+// NewOwn begins a read of the node's own, of [first, until).
+func NewOwn(s Source, first, until record.Offset) *Reader {
+	return &Reader{log: s.Log, id: s.ID, tail: s.Replica.Tail(), reader: s.Replica.NewReader(first), first: first, next: first, until: until}
 }
 
 // Log is the id of the log that is read.
-func (r *Reader) Log() uint64 { return r.host.id }
+func (r *Reader) Log() uint64 { return r.id }
 
 // First is the offset that the read begins at.
 func (r *Reader) First() record.Offset { return r.first }
@@ -66,20 +119,20 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 			}
 			size = pacedChunkBytes
 		}
-		if err := r.host.fresh(&r.request); err != nil {
+		if err := r.log.Fresh(&r.request); err != nil {
 			return Chunk{}, err
 		}
-		age := r.host.age() // before the end is looked at: it may only be reported too old
+		age := r.log.Age() // before the end is looked at: it may only be reported too old
 		if err := r.slow.take(ctx, r); err != nil {
 			return Chunk{}, err
 		}
 		entries, err := r.reader.Next(r.until, size)
 		if err != nil {
 			r.slow.give()
-			return Chunk{}, r.host.refuseDamaged(err)
+			return Chunk{}, r.log.RefuseDamaged(err)
 		}
 		start, end := entries.Start, entries.End
-		r.paced, r.given = entries.Stored() && !r.internal && r.host.appending(), 0
+		r.paced, r.given = entries.Stored() && r.closed != nil && r.log.Appending(), 0
 		if len(entries.Frames) > 0 {
 			c, err := r.cut(entries.Frames)
 			if err != nil {
@@ -98,7 +151,7 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 		if !r.request.Follow {
 			return Chunk{}, io.EOF
 		}
-		changed := r.host.replica.Tail().Changed(start, end)
+		changed := r.tail.Changed(start, end)
 		if changed == nil {
 			continue
 		}
@@ -109,6 +162,15 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 			return Chunk{}, ctx.Err()
 		}
 	}
+}
+
+// tooOld is readable when a read that waits at the tail had better look at its
+// bound.
+func (r *Reader) tooOld() <-chan time.Time {
+	if r.request.Consistency != ConsistencyBounded {
+		return nil
+	}
+	return time.After(r.request.MaxAge / 2)
 }
 
 // Close releases what the reader holds, but for chunks that it has given out.
@@ -122,8 +184,8 @@ func (r *Reader) Close() {
 		}
 	}
 	r.reader.Close()
-	if !r.internal {
-		r.host.readers.Add(-1)
+	if r.closed != nil {
+		r.closed()
 	}
 }
 
