@@ -50,7 +50,7 @@ func (s commands) openSession(c record.Command) Answer {
 		r.Limit = MaxLeaseMs
 		return s.refuse(r)
 	case known && st == standing{open: true}:
-		return s.settled() // the same command again, after a lost answer
+		return s.unchanged() // the same command again, after a lost answer
 	case known:
 		return s.refuse(record.Refuse(record.Invalid, "session %d was opened before", c.Session))
 	case s.log.sealed:
@@ -72,7 +72,7 @@ func (s commands) endSession(c record.Command) Answer {
 		return s.refuse(sessionNotFound(c.Session))
 	}
 	if !st.open {
-		return s.settled()
+		return s.unchanged()
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session})
 	s.change(d, c.Session, st).setOpen(false)
@@ -84,7 +84,7 @@ func (s commands) endSession(c record.Command) Answer {
 func (s commands) forgetSession(c record.Command) Answer {
 	st, known := s.session(c.Session)
 	if !known || st.open || s.views[c.Session] != nil {
-		return s.settled()
+		return s.unchanged()
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session})
 	// What follows it in flight finds a session that has ended and took nothing.
@@ -100,7 +100,7 @@ func (s commands) endEpoch(c record.Command) Answer {
 	case c.Epoch+1 == 0:
 		return s.refuse(record.Refuse(record.Invalid, "epoch %d has no successor", c.Epoch))
 	case !st.open || c.Epoch < st.epoch:
-		answer := s.settled()
+		answer := s.unchanged()
 		answer.Epoch = st.epoch
 		return answer
 	}
@@ -137,7 +137,7 @@ func (s commands) trim(c record.Command) Answer {
 	case c.Offset > s.log.end && s.log.sealed:
 		return s.refuse(record.Refuse(record.Sealed, "the log is sealed at %d", s.log.end))
 	case c.Offset <= s.log.start:
-		answer := s.settled()
+		answer := s.unchanged()
 		answer.Start, answer.End = s.log.start, s.log.end
 		return answer
 	}
@@ -148,7 +148,7 @@ func (s commands) trim(c record.Command) Answer {
 
 func (s commands) sealLog(c record.Command) Answer {
 	if s.log.sealed {
-		return s.settled()
+		return s.unchanged()
 	}
 	d := s.propose(record.Command{Kind: c.Kind})
 	s.log.sealed = true
@@ -167,7 +167,7 @@ func (s commands) configure(c record.Command) Answer {
 func (s commands) fence(c record.Command) Answer {
 	on := c.Flags&record.FlagFenced != 0
 	if s.log.fenced == on {
-		return s.settled()
+		return s.unchanged()
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Flags: c.Flags & record.FlagFenced})
 	s.log.fenced = on

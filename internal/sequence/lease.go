@@ -135,7 +135,7 @@ func (s expiry) Expired() []record.SessionID {
 // which was answered, it stays as it is.
 func (s expiry) Expire(id record.SessionID) Answer {
 	if l := s.leases.byID[id]; s.leading && l != nil && l.renewed+l.length > s.leases.elapsed && !s.inTheWay(l) {
-		return s.settled()
+		return s.unchanged()
 	}
 	return s.Command(record.Command{Kind: record.ExpireSession, Session: id})
 }

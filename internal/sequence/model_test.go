@@ -40,9 +40,9 @@ type person struct {
 	next           map[record.Epoch]record.Sequence
 	low            map[record.Epoch]record.Sequence // of committed appends
 	at             map[place]home
-	// settled is what Resolve counts on: the same from committed events alone.
-	settledOpen  bool
-	settledEpoch record.Epoch
+	// resolved is what Resolve counts on: the same from committed events alone.
+	resolvedOpen  bool
+	resolvedEpoch record.Epoch
 }
 
 type place struct {
@@ -80,7 +80,7 @@ func (w *world) begin(id record.SessionID, e event, implicit bool) *person {
 func (p *person) set(open bool, epoch record.Epoch, e event) {
 	p.open, p.epoch = open, epoch
 	if e.committed {
-		p.committed, p.settledOpen, p.settledEpoch = true, open, epoch
+		p.committed, p.resolvedOpen, p.resolvedEpoch = true, open, epoch
 	}
 }
 
@@ -231,13 +231,13 @@ func (m *model) append(a *Append) verdict {
 func (m *model) command(c record.Command) verdict {
 	w := m.world()
 	p := w.sessions[c.Session]
-	settled := verdict{duplicate: true, restsOn: m.newest()}
+	resolved := verdict{duplicate: true, restsOn: m.newest()}
 	var v verdict
 	switch c.Kind {
 	case record.OpenSession:
 		if p != nil {
 			if p.open && !p.implicit && p.epoch == 0 && p.next[0] == 0 {
-				return settled
+				return resolved
 			}
 			return m.refuse(v, record.Invalid)
 		}
@@ -249,7 +249,7 @@ func (m *model) command(c record.Command) verdict {
 			return m.refuse(v, record.SessionNotFound)
 		}
 		if !p.open || c.Kind == record.EndEpoch && c.Epoch < p.epoch {
-			return settled
+			return resolved
 		}
 	case record.AcquireWriter:
 		c.WriterTerm = w.writerTerm + 1
@@ -261,15 +261,15 @@ func (m *model) command(c record.Command) verdict {
 			return m.refuse(v, record.Sealed)
 		}
 		if c.Offset <= w.start {
-			return settled
+			return resolved
 		}
 	case record.Fence:
 		if w.fenced == (c.Flags&record.FlagFenced != 0) {
-			return settled
+			return resolved
 		}
 	case record.Seal:
 		if w.sealed {
-			return settled
+			return resolved
 		}
 	}
 	m.numbered++
@@ -292,7 +292,7 @@ func (m *model) resolve(id record.SessionID, epoch record.Epoch, sequence record
 		}
 		return Outcome{State: Committed, Offset: h.offset}
 	}
-	if p.committed && (epoch < p.settledEpoch || !p.settledOpen && (!p.implicit || epoch == p.settledEpoch)) {
+	if p.committed && (epoch < p.resolvedEpoch || !p.resolvedOpen && (!p.implicit || epoch == p.resolvedEpoch)) {
 		return Outcome{State: Never}
 	}
 	return Outcome{State: NotNow}

@@ -89,8 +89,8 @@ func (s *pipeline) refuse(r *record.Refusal) Answer {
 	return Answer{Refusal: r, RestsOn: s.newest()}
 }
 
-// settled answers a command that finds its work done, perhaps in flight.
-func (s *pipeline) settled() Answer { return Answer{Duplicate: true, RestsOn: s.newest()} }
+// unchanged answers a command that finds its work done, perhaps in flight.
+func (s *pipeline) unchanged() Answer { return Answer{Duplicate: true, RestsOn: s.newest()} }
 
 // Seal closes the open proposal and completes all that were made since the last
 // call, in order, with unixMs as their time, or that of the entry before if it

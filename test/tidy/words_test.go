@@ -45,6 +45,7 @@ var retiredWords = []retired{
 	{word: "drafts?|flights", now: "proposal"},
 	{word: "told|tells?|telling", now: "report, return, say, know", names: true, in: "internal"},
 	{word: "told|tells?|telling", now: "report, return, say, know", names: true, in: "client"},
+	{word: "settled?", now: "unchanged, resolved", names: true, in: "internal/sequence"},
 }
 
 // records say what was, in the words of then.

@@ -4,12 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/budget"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/rpc"
 )
@@ -25,36 +22,9 @@ type call struct {
 
 	api     *api
 	request kmsg.Request // nil where the version is not served
-	frame   frame        // what the request was decoded from and may alias
+	buffer  buffer       // what the request was decoded from and may alias
 	// produced is set for Produce alone, which a log works on beside us.
 	produced *produced
-}
-
-// frame is the memory of a request, and what it took of the budget.
-type frame struct {
-	bytes   []byte
-	pooled  *[]byte    // nil: not to be used again
-	class   *sync.Pool // where pooled belongs
-	charged int64
-	budget  *budget.Pool
-}
-
-// frames holds memory for Produce requests by size: smallFrame, twice that and
-// so on, and at last keptFrame.
-var frames [10]sync.Pool
-
-// frameClass is the place in frames of memory for so many bytes, and its size;
-// a request larger than keptFrame has none.
-func frameClass(size int) (class *sync.Pool, capacity int) {
-	if size > keptFrame {
-		return nil, size
-	}
-	n := bits.Len(uint(max(size, smallFrame)-1)) - bits.Len(smallFrame-1)
-	n = min(n, len(frames)-1)
-	if n == len(frames)-1 {
-		return &frames[n], keptFrame
-	}
-	return &frames[n], smallFrame << n
 }
 
 // find finds what serves a request of this kind and version.
@@ -74,7 +44,7 @@ func (q *call) admit(size int) error {
 			return fmt.Errorf("a request with key %d and version %d, which is not served", q.key, q.version)
 		}
 	}
-	class, capacity := frameClass(size)
+	class, capacity := bufferClass(size)
 	cost, pool := int64(capacity), q.connection.server.requests
 	if q.api.key != produceKey {
 		// Not worth it: they are small or rare.
@@ -97,18 +67,18 @@ func (q *call) admit(size int) error {
 	if err := pool.Acquire(q.connection.ctx, cost); err != nil {
 		return err
 	}
-	q.frame.charged, q.frame.budget = cost, pool
+	q.buffer.charged, q.buffer.budget = cost, pool
 	if class == nil {
-		q.frame.bytes = make([]byte, size)
+		q.buffer.bytes = make([]byte, size)
 		return nil
 	}
-	q.frame.class = class
-	q.frame.pooled, _ = class.Get().(*[]byte)
-	if q.frame.pooled == nil {
+	q.buffer.class = class
+	q.buffer.pooled, _ = class.Get().(*[]byte)
+	if q.buffer.pooled == nil {
 		memory := make([]byte, capacity)
-		q.frame.pooled = &memory
+		q.buffer.pooled = &memory
 	}
-	q.frame.bytes = (*q.frame.pooled)[:size]
+	q.buffer.bytes = (*q.buffer.pooled)[:size]
 	return nil
 }
 
@@ -116,7 +86,7 @@ var errHeader = errors.New("request header is cut short")
 
 // decode reads the header and, where the version is served, the request.
 func (q *call) decode() error {
-	data := q.frame.bytes
+	data := q.buffer.bytes
 	q.correlation = int32(binary.BigEndian.Uint32(data[4:]))
 	if q.api == unserved || q.key == apiVersionsKey {
 		// Whatever follows the header of ApiVersions tells nothing that counts,
@@ -201,20 +171,9 @@ func (q *call) beginResponse(out []byte, flexible bool) []byte {
 // settle does so instead.
 func (q *call) release() {
 	if q.produced == nil {
-		q.frame.release()
+		q.buffer.release()
 	}
 }
 
 // abandon is release for a call that gets no answer.
 func (q *call) abandon() { q.release() }
-
-func (f *frame) release() {
-	if f.budget == nil {
-		return // released before
-	}
-	if f.pooled != nil {
-		f.class.Put(f.pooled)
-	}
-	f.budget.Release(f.charged)
-	*f = frame{}
-}

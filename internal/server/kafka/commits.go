@@ -242,16 +242,16 @@ func (s *commits) logs() map[offsetOf]bool {
 
 // membership is what has to be recorded so that the log knows which groups have
 // members. inhabited are those that have some here, with their protocol types.
-// With settled, members that the log knows of and that are not here are gone:
+// With allHeard, members that the log knows of and that are not here are gone:
 // whoever is alive had the time to join again.
-func (s *commits) membership(inhabited map[string]string, settled bool, now int64) []offsetChange {
+func (s *commits) membership(inhabited map[string]string, allHeard bool, now int64) []offsetChange {
 	var changes []offsetChange
 	for name, kind := range inhabited {
 		if g := s.groups[name]; g == nil || !g.members || g.kind != kind {
 			changes = append(changes, offsetChange{Group: name, Time: now, Members: &groupMembers{Some: true, Kind: kind}})
 		}
 	}
-	if !settled {
+	if !allHeard {
 		return changes
 	}
 	for name, g := range s.groups {

@@ -20,8 +20,8 @@ func history(changes ...offsetChange) *commits {
 }
 
 // recorded folds what is to be recorded of which groups have members.
-func (s *commits) recorded(inhabited map[string]string, settled bool, now time.Time) *commits {
-	for _, c := range s.membership(inhabited, settled, now.UnixMilli()) {
+func (s *commits) recorded(inhabited map[string]string, allHeard bool, now time.Time) *commits {
+	for _, c := range s.membership(inhabited, allHeard, now.UnixMilli()) {
 		s.fold(&c)
 	}
 	return s

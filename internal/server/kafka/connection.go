@@ -147,7 +147,7 @@ func (c *connection) next() (*call, error) {
 	if err := q.admit(size); err != nil {
 		return nil, err
 	}
-	if err := c.receiveFrame(q.frame.bytes); err != nil {
+	if err := c.receiveFrame(q.buffer.bytes); err != nil {
 		q.abandon()
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (c *connection) flush() error {
 // emptied keeps the memory of what was sent for the next answers, unless it is
 // much more than they usually need.
 func (c *connection) emptied(sent []byte) {
-	if c.out = sent[:0]; cap(sent) > keptFrame {
+	if c.out = sent[:0]; cap(sent) > keptBuffer {
 		c.out = nil
 	}
 }

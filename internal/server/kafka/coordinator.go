@@ -26,9 +26,9 @@ const (
 	cleanEvery   = 5 * time.Minute
 	membersEvery = time.Second
 
-	// settledAfter is how long after a coordinator has begun members that it has
+	// allHeardAfter is how long after a coordinator has begun members that it has
 	// not heard of are gone: their sessions are over.
-	settledAfter = (group.MaxSessionMs + group.MaxRebalanceMs) * time.Millisecond
+	allHeardAfter = (group.MaxSessionMs + group.MaxRebalanceMs) * time.Millisecond
 )
 
 // coordinator drives the groups of the cluster, on the node that leads the log
@@ -209,8 +209,8 @@ func (c *coordinator) due(now time.Time) func() {
 	switch term := c.term; {
 	case now.Sub(c.recorded) > membersEvery:
 		c.recorded = now
-		inhabited, settled := c.inhabited(), now.Sub(c.since) > settledAfter
-		work = func() { c.recordMembers(term, inhabited, settled, now) }
+		inhabited, allHeard := c.inhabited(), now.Sub(c.since) > allHeardAfter
+		work = func() { c.recordMembers(term, inhabited, allHeard, now) }
 	case now.Sub(c.cleaned) > cleanEvery:
 		c.cleaned = now
 		work = func() {
@@ -243,9 +243,9 @@ func (c *coordinator) inhabited() map[string]string {
 
 // recordMembers lets the log know which groups have members, and which have none
 // any more: how long offsets are kept counts from there, whoever coordinates.
-func (c *coordinator) recordMembers(term uint64, inhabited map[string]string, settled bool, now time.Time) {
+func (c *coordinator) recordMembers(term uint64, inhabited map[string]string, allHeard bool, now time.Time) {
 	// What fails is tried again, here or by the next coordinator.
-	_ = c.offsets.write(c.server.stopping, term, c.offsets.membership(inhabited, settled, now)...)
+	_ = c.offsets.write(c.server.stopping, term, c.offsets.membership(inhabited, allHeard, now)...)
 }
 
 // clean forgets groups that have had no members, and committed nothing, for long, and

@@ -35,7 +35,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		q.frame.bytes = data
+		q.buffer.bytes = data
 		var err error
 		cost := allocated(func() { err = q.decode() })
 		require.Less(t, cost, int64(len(data))*callCost+64<<10)

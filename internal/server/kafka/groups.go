@@ -130,7 +130,7 @@ func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 // what it keeps, so the request itself is released.
 func wait[T any](q *call, answers <-chan T, none func(error) T) T {
 	q.request = nil
-	q.frame.release()
+	q.buffer.release()
 	select {
 	case a := <-answers:
 		return a

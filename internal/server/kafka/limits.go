@@ -61,12 +61,12 @@ const (
 	// time, are sent at once.
 	gatheredAnswers = 16 << 10
 
-	// keptFrame is the size up to which the memory of a request is used again.
-	keptFrame = 1<<20 + 64<<10
+	// keptBuffer is the size up to which the memory of a request is used again.
+	keptBuffer = 1<<20 + 64<<10
 
-	// smallFrame is the least memory that is kept for a request. Sizes
-	// from there to keptFrame double.
-	smallFrame = 4 << 10
+	// smallBuffer is the least memory that is kept for a request. Sizes
+	// from there to keptBuffer double.
+	smallBuffer = 4 << 10
 
 	// keptParts is how many topics and partitions an answer to Produce has at
 	// most for its memory to be used again.

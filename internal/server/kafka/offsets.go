@@ -365,10 +365,10 @@ func (o *offsets) dispensable(now time.Time, gone map[offsetOf]bool) []offsetCha
 }
 
 // membership is what the log does not know yet of which groups have members.
-func (o *offsets) membership(inhabited map[string]string, settled bool, now time.Time) []offsetChange {
+func (o *offsets) membership(inhabited map[string]string, allHeard bool, now time.Time) []offsetChange {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.state.membership(inhabited, settled, now.UnixMilli())
+	return o.state.membership(inhabited, allHeard, now.UnixMilli())
 }
 
 // of returns what a group has committed; nil for one that is not known.

@@ -64,7 +64,7 @@ func (q *call) produce() {
 	p.waiting.Store(int32(n) + 1)
 	p.holding.Store(int32(n) + 1)
 	if p.request.Acks != acksNone && !q.connection.line.Join(&q.place) {
-		q.frame.release()
+		q.buffer.release()
 		return
 	}
 	at := 0
@@ -226,7 +226,7 @@ func (part *producedPart) take(a sequence.Answer) {
 // released counts one part whose log is done with the memory of the request.
 func (p *produced) released() {
 	if p.holding.Add(-1) == 0 {
-		p.call.frame.release()
+		p.call.buffer.release()
 	}
 }
 

@@ -11,28 +11,28 @@ import (
 )
 
 func TestMemoryForARequestIsNeverTooSmallNorMuchTooLarge(t *testing.T) {
-	for _, size := range []int{1, smallFrame - 1, smallFrame, smallFrame + 1, 3 * smallFrame, 512 << 10, 512<<10 + 1, keptFrame} {
-		class, capacity := frameClass(size)
+	for _, size := range []int{1, smallBuffer - 1, smallBuffer, smallBuffer + 1, 3 * smallBuffer, 512 << 10, 512<<10 + 1, keptBuffer} {
+		class, capacity := bufferClass(size)
 		require.NotNil(t, class, size)
 		require.GreaterOrEqual(t, capacity, size)
-		require.LessOrEqual(t, capacity, max(smallFrame, 2*size+keptFrame-1<<20), size)
-		again, same := frameClass(capacity)
+		require.LessOrEqual(t, capacity, max(smallBuffer, 2*size+keptBuffer-1<<20), size)
+		again, same := bufferClass(capacity)
 		require.Same(t, class, again, "%d and %d share memory", size, capacity)
 		require.Equal(t, capacity, same)
 	}
-	class, capacity := frameClass(keptFrame + 1)
+	class, capacity := bufferClass(keptBuffer + 1)
 	require.Nil(t, class)
-	require.Equal(t, keptFrame+1, capacity)
+	require.Equal(t, keptBuffer+1, capacity)
 }
 
 func TestMemoryThatIsUsedAgainIsChargedInFull(t *testing.T) {
 	d := openNew(t)
 	c := &connection{server: d.server, ctx: context.Background()}
-	for _, size := range []int{100, 5000, 600 << 10, keptFrame + 1} {
+	for _, size := range []int{100, 5000, 600 << 10, keptBuffer + 1} {
 		q := &call{connection: c, key: produceKey}
 		require.NoError(t, q.admit(size))
-		require.Len(t, q.frame.bytes, size)
-		require.EqualValues(t, cap(q.frame.bytes), d.server.requests.Used())
+		require.Len(t, q.buffer.bytes, size)
+		require.EqualValues(t, cap(q.buffer.bytes), d.server.requests.Used())
 		q.release()
 		require.Zero(t, d.server.requests.Used())
 	}
