@@ -91,6 +91,7 @@ func (p *Peer) GRPCEcho(ctx context.Context, connections, streams int, s Span) (
 			return 1, nil
 		}
 	}
+	s.Processor = usageOf(p.grpc)
 	return s.run(ctx, workers, func() { closeAll(all) })
 }
 

@@ -12,6 +12,9 @@ import (
 type Rate struct {
 	Count   int64
 	Elapsed time.Duration
+	// ClientTime and ServerTime are the processor time taken meanwhile; below 0: not
+	// known.
+	ClientTime, ServerTime time.Duration
 }
 
 // PerSecond is the rate per second.
@@ -25,6 +28,28 @@ func (r Rate) PerSecond() float64 {
 // Span is how long a measurement runs: Warmup passes before counting begins.
 type Span struct {
 	Warmup, Duration time.Duration
+	// Processor returns the processor time that client and servers have taken so far,
+	// below 0 if it is not known; nil: neither is.
+	Processor func() (client, servers time.Duration)
+}
+
+// Taken begins to measure processor time, and returns what ends it.
+func (s Span) Taken() func() (client, servers time.Duration) {
+	if s.Processor == nil {
+		return func() (client, servers time.Duration) { return -1, -1 }
+	}
+	client, servers := s.Processor()
+	return func() (time.Duration, time.Duration) {
+		laterClient, laterServers := s.Processor()
+		return since(client, laterClient), since(servers, laterServers)
+	}
+}
+
+func since(before, after time.Duration) time.Duration {
+	if before < 0 || after < 0 {
+		return -1
+	}
+	return after - before
 }
 
 // worker does one unit of work and tells how much that was.
@@ -54,12 +79,15 @@ func (s Span) run(ctx context.Context, workers []worker, stop func()) (Rate, err
 			}
 		})
 	}
+	taken := s.Taken()
 	before, start, err := int64(0), time.Now(), wait(ctx, s.Warmup, failed)
 	if err == nil {
+		taken = s.Taken()
 		before, start = total.Load(), time.Now()
 		err = wait(ctx, s.Duration, failed)
 	}
 	rate := Rate{Count: total.Load() - before, Elapsed: time.Since(start)}
+	rate.ClientTime, rate.ServerTime = taken()
 	over.Store(true)
 	stop()
 	running.Wait()

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
+
+	"strandline.dev/bench/process"
 )
 
 // The first byte on a TCP connection to the peer says what it is for.
@@ -38,7 +41,12 @@ func (p *Peer) TCPEcho(ctx context.Context, connections int, s Span) (Rate, erro
 			return 1, err
 		}
 	}
+	s.Processor = usageOf(p.tcp)
 	return s.run(ctx, workers, func() { closeAll(all) })
+}
+
+func usageOf(address string) func() (client, servers time.Duration) {
+	return func() (client, servers time.Duration) { return process.Usage([]string{address}) }
 }
 
 // TCPStream measures how fast the peer's bytes come in, over so many

@@ -46,7 +46,17 @@ func Appends(s Subject, r workload.AppendsResult) Row {
 		{"p50_us", limit.Microseconds(r.Latency, 50)},
 		{"p99_us", limit.Microseconds(r.Latency, 99)},
 		{"p999_us", limit.Microseconds(r.Latency, 99.9)},
+		{"client_cpu_us", each(r.ClientTime, r.Count)},
+		{"server_cpu_us", each(r.ServerTime, r.Count)},
 	}...)
+}
+
+// each is the processor time of one of many, in microseconds; empty if it is not known.
+func each(taken time.Duration, count int64) any {
+	if taken < 0 || count == 0 {
+		return ""
+	}
+	return float64(taken.Nanoseconds()) / 1e3 / float64(count)
 }
 
 // Read is the row of one long read. cache says where the bytes came from.
@@ -161,7 +171,10 @@ func Cat(t limit.Throughput, cache Cache) Row {
 
 // Echo is a limit in round trips per second: tcp_echo, grpc_echo.
 func Echo(name string, connections int, r limit.Rate) Row {
-	return Row{{"limit", name}, {"connections", connections}, {"per_s", r.PerSecond()}}
+	return Row{
+		{"limit", name}, {"connections", connections}, {"per_s", r.PerSecond()},
+		{"client_cpu_us", each(r.ClientTime, r.Count)}, {"server_cpu_us", each(r.ServerTime, r.Count)},
+	}
 }
 
 // Stream is a limit in throughput: tcp_stream, grpc_stream.

@@ -98,6 +98,7 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 	}
 	err := run.wait(ctx, a.Warmup, progress)
 	start := time.Now()
+	taken := a.Taken()
 	if err == nil {
 		run.stage.Store(stageMeasured)
 		err = run.wait(ctx, a.Duration, progress)
@@ -105,6 +106,7 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 	run.stage.Store(stageOver)
 	close(run.over)
 	result.Elapsed = time.Since(start)
+	result.ClientTime, result.ServerTime = taken()
 	late := time.AfterFunc(answerTime, end)
 	running.Wait()
 	answered := late.Stop()

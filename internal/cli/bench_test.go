@@ -106,7 +106,7 @@ func TestBenchAppendsMeasuresEveryConnectionCount(t *testing.T) {
 	require.Equal(t, map[string]bool{"appends/grpc_echo": true}, figures(rows(t, out), "ratio"))
 	written, err := os.ReadFile(csv)
 	require.NoError(t, err)
-	require.Contains(t, string(written), "benchmark,system,client,durability,disk,loop,connections,appends_per_s,mib_per_s,p50_us,p99_us,p999_us,runs,spread_percent\n")
+	require.Contains(t, string(written), "benchmark,system,client,durability,disk,loop,connections,appends_per_s,mib_per_s,p50_us,p99_us,p999_us,client_cpu_us,server_cpu_us,runs,spread_percent\n")
 	require.Contains(t, string(written), "appends,strandline,Go client,\"fsync, 1 of 1\",as it is,closed,1,")
 	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
 }

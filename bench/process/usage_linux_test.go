@@ -1,0 +1,27 @@
+package process
+
+import (
+	"net"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestProcessorTimeIsThatOfWhoeverListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	id, found := listener(l.Addr().String())
+	require.True(t, found)
+	require.Equal(t, os.Getpid(), id)
+	for own, servers := Usage([]string{l.Addr().String()}); ; {
+		if ownLater, later := Usage([]string{l.Addr().String()}); later > servers && ownLater > own {
+			break // this loop takes some
+		}
+	}
+	require.NoError(t, l.Close())
+	_, servers := Usage([]string{l.Addr().String()})
+	require.Equal(t, Unknown, servers, "nobody listens")
+	_, servers = Usage([]string{"192.0.2.1:7171"})
+	require.Equal(t, Unknown, servers, "not this machine")
+}
