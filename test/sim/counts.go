@@ -17,6 +17,7 @@ type Counts struct {
 	DiskFaults int `about:"faults"` // failed writes and syncs, disks that stop halfway
 	FullDisks  int `about:"faults"`
 	SlowDisks  int `about:"faults"`
+	HungDisks  int `about:"faults"` // for 10 s and more, or until the process began anew
 	ClockJumps int `about:"faults"`
 
 	Written  int `about:"clients"` // appends that were answered before they were durable
@@ -25,10 +26,13 @@ type Counts struct {
 	Kept     int `about:"clients"` // sessions, by a sign of life without an append
 
 	// What the replicas went through.
-	Paused   int `about:"rounds"` // writes, between what was written and its sync
-	Unsynced int `about:"rounds"` // processes that ended then
-	Gathered int `about:"rounds"` // rounds with several inputs
-	Compared int `about:"rounds"` // states that two replicas had at the same index
+	NoRecords int `about:"rounds"` // looks of a leader at disks that had no room for records
+	OnlyTrims int `about:"rounds"` // nor for other commands than trims
+	Stalled   int `about:"rounds"` // ticks of a leader whose disk hung
+	Paused    int `about:"rounds"` // writes, between what was written and its sync
+	Unsynced  int `about:"rounds"` // processes that ended then
+	Gathered  int `about:"rounds"` // rounds with several inputs
+	Compared  int `about:"rounds"` // states that two replicas had at the same index
 
 	// Mixes of faults, of which each run has one.
 	Even   int `about:"mixes"`

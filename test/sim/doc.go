@@ -1,6 +1,6 @@
 // Package sim runs a log on several replicas in one thread under one seed:
 // virtual time, a network that loses, delays, reorders and repeats, disks that
-// forget, tear and fill up, files that are damaged, processes that die, members
+// forget, tear, hang and fill up, files that are damaged, processes that die, members
 // that come and go, clients that retry. What the clients were told is held
 // against the rules of docs/history.md. The same seed gives the same run, to the
 // byte of its history.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"syscall"
 
 	"strandline.dev/internal/segment"
@@ -112,6 +113,25 @@ var kinds = []kind{
 			w.counts.FullDisks++
 		}
 	}},
+	{"all disks full", 1, func(w *world, _ *node) {
+		// At once, below the second threshold or only below the first, while clients go on.
+		w.fill(w.nodes, int64(w.dice(minFree/16, minFree/8, minFree/2)))
+		w.counts.FullDisks += len(w.nodes)
+		w.after(w.between(second, 5*second), func() {
+			for _, n := range w.nodes {
+				n.disk.Capacity(0)
+			}
+		})
+	}},
+	{"hanging disk", 2, func(w *world, n *node) {
+		if n.up && !n.hangs() {
+			n.hung = forever
+			if w.chance(2) {
+				n.hung = w.now + w.between(10*second, 15*second)
+			}
+			w.counts.HungDisks++
+		}
+	}},
 	{"change of members", 4, func(w *world, _ *node) {
 		if w.faults.changes {
 			w.operate()
@@ -127,6 +147,19 @@ var kinds = []kind{
 
 // hour is how far wall clocks jump, in ms.
 const hour = 3_600_000
+
+// forever is when a disk goes on that hangs until its process begins anew.
+const forever = math.MaxInt64
+
+// hangs: no sync ends on this disk.
+func (n *node) hangs() bool { return n.hung > n.world.now }
+
+// fill leaves so many bytes free on the disks of nodes.
+func (w *world) fill(nodes []*node, free int64) {
+	for _, n := range nodes {
+		n.disk.Capacity(n.disk.Used() + free)
+	}
+}
 
 // victim is half the time who leads, as far as it knows: that is where a fault
 // does most.
@@ -224,7 +257,7 @@ func (w *world) heal() {
 		switch {
 		case !n.up:
 			n.disk.Restart()
-		case again, n.disk.Stopped():
+		case again, n.disk.Stopped(), n.hung == forever:
 			n.die(false)
 		default:
 			n.disk.Disarm()

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica/core"
@@ -22,6 +23,9 @@ import (
 
 // segmentBytes is small, so that a run has many segments.
 const segmentBytes = 24 << 10
+
+// stall is shorter than in a node, since runs are short.
+const stall = time.Second
 
 // rehost brings what this node hosts to what the catalog says, as known here.
 func (n *node) rehost() {
@@ -215,6 +219,7 @@ func (n *node) open(id uint64, fresh bool) error {
 		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
 		FirstLeader: founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
 		Send:        n.send,
+		Stall:       stall,
 		Damaged:     n.foundDamage,
 		Address: func(id uint64) string {
 			if node := n.nodeOf(id); node != 0 {

@@ -36,6 +36,7 @@ type node struct {
 	wall    int64 // ms by which its wall clock is wrong
 	paused  int64 // us: nothing happens here before
 	slow    int64 // us that the disk takes longer
+	hung    int64 // us: no sync of a segment ends before
 	doom    doom
 
 	replicaID     uint64           // that is hosted here; 0: none
@@ -75,7 +76,7 @@ func (n *node) start() {
 	w := n.world
 	n.life++
 	n.up, n.current, n.begun = true, false, w.now
-	n.slow = 0
+	n.slow, n.hung = 0, 0
 	n.known = max(0, n.known-max(0, w.random.IntN(4)-1))
 	n.forget()
 	life := n.life
@@ -173,7 +174,7 @@ func (n *node) round(life int) {
 // follows from it.
 func (n *node) keep() {
 	n.keeping = false
-	if n.replica == nil {
+	if n.replica == nil || n.hangs() {
 		return
 	}
 	n.replica.Keep()
@@ -205,7 +206,7 @@ func (n *node) tick(life int) {
 		n.watchSpace()
 		n.replica.Tick()
 		switch {
-		case n.writing != nil:
+		case n.writing != nil, n.hangs():
 		case n.world.chance(8):
 			if n.replica.Mark() {
 				n.promise()

@@ -104,13 +104,6 @@ func TestAFullFollowerKeepsItsRoomUntilItIsNeeded(t *testing.T) {
 	}
 }
 
-// fill leaves so many bytes free on the disks of nodes.
-func (w *world) fill(nodes []*node, free int64) {
-	for _, n := range nodes {
-		n.disk.Capacity(n.disk.Used() + free)
-	}
-}
-
 // keepFree leaves so many bytes free for a while, whatever trims give back.
 func (w *world) keepFree(nodes []*node, free, duration int64) {
 	for at := int64(0); at < duration; at += 10 * millisecond {
@@ -124,9 +117,15 @@ func (w *world) keepFree(nodes []*node, free, duration int64) {
 
 // suite asks the log for things that have to succeed within some seconds.
 type suite struct {
-	t    *testing.T
+	t    tester
 	w    *world
 	seed uint64
+}
+
+// tester is what a suite needs of a test.
+type tester interface {
+	require.TestingT
+	Helper()
 }
 
 // within runs the world until something is so.
@@ -213,19 +212,25 @@ func (s suite) append(right func(sequence.Answer) bool) {
 	}
 }
 
-// requireTrim trims half of what the leader shows, and waits until that shows on
-// all nodes that run.
-func (s suite) requireTrim() {
+// trim trims half of what the leader shows, and returns the start that it gave.
+func (s suite) trim() (before record.Offset) {
 	s.t.Helper()
 	start, end, err := s.leader().replica.Tail().Bounds()
 	require.NoError(s.t, err)
-	before := start + max((end-start)/2, min(1, end-start))
+	before = start + max((end-start)/2, min(1, end-start))
 	s.ask(history.Event{Verb: history.Trim, Before: int64(before)}, func() *core.Request {
 		return &core.Request{Command: &record.Command{Kind: record.Trim, Offset: before}}
 	}, succeeded)
+	return before
+}
+
+// requireTrim trims, and waits until that shows on all nodes that run.
+func (s suite) requireTrim() {
+	s.t.Helper()
+	before := s.trim()
 	s.within("a trim on all nodes", func() bool {
 		for _, n := range s.w.nodes {
-			if !n.serves() || n.paused > s.w.now {
+			if !n.serves() || n.paused > s.w.now || n.hangs() {
 				continue
 			}
 			if start, _, err := n.replica.Tail().Bounds(); err != nil || start < before {
@@ -237,13 +242,15 @@ func (s suite) requireTrim() {
 }
 
 // requireRead asks every node that runs for a linearizable read.
-func (s suite) requireRead() {
+func (s suite) requireRead() { s.requireReadOf(s.w.nodes...) }
+
+func (s suite) requireReadOf(nodes ...*node) {
 	s.t.Helper()
-	for _, n := range s.w.nodes {
+	for _, n := range nodes {
 		answered, asked := false, int64(0)
 		s.within("a linearizable read", func() bool {
-			if !n.serves() || n.paused > s.w.now {
-				return !n.up || n.paused > s.w.now
+			if !n.serves() || n.paused > s.w.now || n.hangs() {
+				return !n.up || n.paused > s.w.now || n.hangs()
 			}
 			if !answered && s.w.now-asked > second {
 				asked = s.w.now

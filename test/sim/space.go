@@ -33,6 +33,15 @@ func (n *node) watchSpace() {
 			rooms = append(rooms, room)
 		}
 		majority = cluster.MajorityRoom(rooms)
+		switch max(own, majority) {
+		case sequence.RoomForTrims:
+			n.world.counts.OnlyTrims++
+		case sequence.RoomForCommands:
+			n.world.counts.NoRecords++
+		}
+		if n.replica.Stalled() > 0 {
+			n.world.counts.Stalled++
+		}
 	}
 	n.replica.SetRoom(own, majority)
 }

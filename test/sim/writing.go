@@ -76,6 +76,9 @@ func (n *node) awaitSync() {
 	w, life := n.world, n.life
 	w.counts.Paused++
 	took := w.between(20, 800) + n.slow
+	if n.hangs() {
+		took = n.hung - w.now
+	}
 	if n.doom == beforeSync {
 		w.after(w.between(0, took), func() {
 			if n.life == life && n.writing != nil {
@@ -83,7 +86,9 @@ func (n *node) awaitSync() {
 			}
 		})
 	}
-	w.after(took, func() { n.act(life, n.write) })
+	if n.hung != forever {
+		w.after(took, func() { n.act(life, n.write) })
+	}
 }
 
 // abandonWrite ends the write that is due or under way, as one that failed.

@@ -103,6 +103,7 @@ func newLoop(o Options, c *core.Core) *loop {
 	l.disk.done = l.wrote
 	l.disk.failed = l.writeFailed
 	l.disk.stall.limit = cmp.Or(o.Stall, DefaultStall)
+	l.disk.stall.now = func() time.Duration { return time.Since(l.started) }
 	return l
 }
 

@@ -14,10 +14,11 @@ const DefaultStall = 10 * time.Second
 // returns no error: whoever waits for it waits for as long as it likes.
 type stall struct {
 	limit time.Duration
-	since atomic.Int64 // unix ns when the operation under way began; 0: there is none
+	now   func() time.Duration // never goes back
+	since atomic.Int64         // ns of now, and 1, when the operation under way began; 0: there is none
 }
 
-func (s *stall) begin() { s.since.Store(time.Now().UnixNano()) }
+func (s *stall) begin() { s.since.Store(int64(s.now()) + 1) }
 func (s *stall) end()   { s.since.Store(0) }
 
 // stalled is how long the operation under way has taken, if that is more than the
@@ -27,7 +28,7 @@ func (s *stall) stalled() time.Duration {
 	if since == 0 {
 		return 0
 	}
-	if took := time.Since(time.Unix(0, since)); took >= s.limit {
+	if took := s.now() + 1 - time.Duration(since); took >= s.limit {
 		return took
 	}
 	return 0

@@ -3,6 +3,7 @@ package runtime
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/tail"
@@ -18,6 +19,7 @@ type Stepped struct {
 	core  *core.Core
 	feeds []core.Feed
 	base  bool // the snapshot at the start of the log is wanted
+	now   time.Duration
 }
 
 // OpenStepped recovers a replica from its log.
@@ -28,13 +30,16 @@ func OpenStepped(o Options) (*Stepped, error) {
 	}
 	r.stepped = true
 	r.maintain(nil)
-	return &Stepped{Replica: r, core: c}, nil
+	s := &Stepped{Replica: r, core: c}
+	r.disk.stall.now = func() time.Duration { return s.now }
+	return s, nil
 }
 
 // Round takes all that has been handed in and acts on it, until nothing is
 // left. Messages go out by Options.Send meanwhile, answers are delivered. It panics
 // if an invariant does not hold after it.
 func (s *Stepped) Round(now core.Now) {
+	s.now = time.Duration(now.Monotonic) * time.Millisecond
 	for again := true; again; again = len(s.inputs) > 0 {
 		inputs := s.takeAll(nil)
 		s.core.SetNow(now)
