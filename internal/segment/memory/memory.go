@@ -2,6 +2,7 @@
 package memory
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -254,15 +255,7 @@ func (m *Log) SaveSnapshot(index, term uint64, data []byte) error {
 		return nil // nobody can go on from there any more
 	}
 	saved := memorySnapshot{index, term, slices.Clone(data)}
-	at, found := slices.BinarySearchFunc(m.snapshots, index, func(s memorySnapshot, i uint64) int {
-		switch {
-		case s.index < i:
-			return -1
-		case s.index > i:
-			return 1
-		}
-		return 0
-	})
+	at, found := slices.BinarySearchFunc(m.snapshots, index, func(s memorySnapshot, i uint64) int { return cmp.Compare(s.index, i) })
 	if found {
 		m.snapshots[at] = saved
 		return nil

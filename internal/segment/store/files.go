@@ -50,40 +50,23 @@ func (d *Dir) listed() (*Files, error) {
 		return nil, fmt.Errorf("list %s: %w", d.Path, err)
 	}
 	found := &Files{dir: d}
+	segments := map[string]*[]*Segment{"seg": &found.Segments, "reset": &found.resets, "repair": &found.repairs, "begin": &found.begins}
 	for _, info := range infos {
 		found.all = append(found.all, info.Name)
 		stem, suffix, _ := strings.Cut(info.Name, ".")
-		switch suffix {
-		case "seg":
+		number, numbered := parseNumber(stem)
+		switch list := segments[suffix]; {
+		case list != nil:
 			if seg, ok := parseSegmentName(stem); ok {
 				seg.Path, seg.Size = filepath.Join(d.Path, info.Name), info.Size
 				seg.filled.Store(info.Size)
-				found.Segments = append(found.Segments, seg)
+				*list = append(*list, seg)
 			}
-		case "snap":
-			if index, err := strconv.ParseUint(stem, 10, 64); err == nil && len(stem) == 20 {
-				found.Snapshots = append(found.Snapshots, index)
-			}
-		case "spare":
-			if _, err := strconv.ParseUint(stem, 10, 64); err == nil && len(stem) == 20 {
-				found.spares = append(found.spares, info)
-			}
-		case "reset":
-			if seg, ok := parseSegmentName(stem); ok {
-				seg.Path = filepath.Join(d.Path, info.Name)
-				found.resets = append(found.resets, seg)
-			}
-		case "repair":
-			if seg, ok := parseSegmentName(stem); ok {
-				seg.Path, seg.Size = filepath.Join(d.Path, info.Name), info.Size
-				found.repairs = append(found.repairs, seg)
-			}
-		case "begin":
-			if seg, ok := parseSegmentName(stem); ok {
-				seg.Path = filepath.Join(d.Path, info.Name)
-				found.begins = append(found.begins, seg)
-			}
-		case "snap.tmp", "repair.tmp", "begin.tmp":
+		case suffix == "snap" && numbered:
+			found.Snapshots = append(found.Snapshots, number)
+		case suffix == "spare" && numbered:
+			found.spares = append(found.spares, info)
+		case suffix == "snap.tmp", suffix == "repair.tmp", suffix == "begin.tmp":
 			found.Temporary = append(found.Temporary, info.Name)
 		}
 		if info.Name == GivenName || info.Name == watermarkName+vfs.TemporarySuffix {
@@ -101,19 +84,16 @@ func (d *Dir) listed() (*Files, error) {
 }
 
 func parseSegmentName(stem string) (*Segment, bool) {
-	ordinal, first, ok := strings.Cut(stem, "-")
-	if !ok || len(ordinal) != 20 || len(first) != 20 {
-		return nil, false
-	}
-	o, err := strconv.ParseUint(ordinal, 10, 64)
-	if err != nil {
-		return nil, false
-	}
-	f, err := strconv.ParseUint(first, 10, 64)
-	if err != nil || f == 0 {
-		return nil, false
-	}
-	return &Segment{Ordinal: o, First: f}, true
+	ordinal, first, _ := strings.Cut(stem, "-")
+	o, ok := parseNumber(ordinal)
+	f, valid := parseNumber(first)
+	return &Segment{Ordinal: o, First: f}, ok && valid && f > 0
+}
+
+// parseNumber reads a number of 20 digits.
+func parseNumber(s string) (uint64, bool) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil && len(s) == 20
 }
 
 // findOwner makes the owner that the newest readable segment names that of the

@@ -1,11 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
@@ -107,13 +108,10 @@ func (p *spares) fill(to int64) (more bool, err error) {
 
 // fullest may be nil. The caller holds spares.mu.
 func (p *spares) fullest() *spare {
-	var best *spare
-	for _, sp := range p.kept {
-		if best == nil || sp.filled > best.filled {
-			best = sp
-		}
+	if len(p.kept) == 0 {
+		return nil
 	}
-	return best
+	return slices.MaxFunc(p.kept, func(a, b *spare) int { return cmp.Compare(a.filled, b.filled) })
 }
 
 func (p *spares) have() bool {
@@ -133,12 +131,7 @@ func (p *spares) take() (*spare, error) {
 	if err := p.open(sp); err != nil {
 		return nil, err
 	}
-	for i, k := range p.kept {
-		if k == sp {
-			p.kept = append(p.kept[:i], p.kept[i+1:]...)
-			break
-		}
-	}
+	p.kept = slices.DeleteFunc(p.kept, func(k *spare) bool { return k == sp })
 	return sp, nil
 }
 
@@ -170,7 +163,7 @@ func (p *spares) close() error {
 func (p *spares) adopt(infos []vfs.FileInfo) error {
 	for _, info := range infos {
 		path := filepath.Join(p.Path, info.Name)
-		number, _ := strconv.ParseUint(strings.TrimSuffix(info.Name, ".spare"), 10, 64)
+		number, _ := parseNumber(strings.TrimSuffix(info.Name, ".spare"))
 		p.number = max(p.number, number)
 		if len(p.kept) == sparesMax {
 			if err := p.FS.Remove(path); err != nil {

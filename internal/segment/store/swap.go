@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,12 +79,7 @@ func (f *Files) Foresee() error {
 		f.Segments, f.Begin = f.resets[:1], f.resets[0]
 		f.Snapshots = []uint64{f.resets[0].First - 1}
 	}
-	slices.SortFunc(f.Segments, func(a, b *Segment) int {
-		if a.Ordinal < b.Ordinal {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(f.Segments, func(a, b *Segment) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	begun, err := f.followingSpare()
 	if begun != nil {
 		f.Segments = append(f.Segments, begun)
