@@ -14,10 +14,10 @@ func newClusterInit(c *terminal.Terminal) *cobra.Command {
 		Use:   "init",
 		Short: "Form a cluster of nodes that were started with --peers, once",
 		Long: `Form a cluster of the nodes that were started with --peers, which must name the
-same nodes everywhere. It is asked of any of them, when all run: the one with the
-lowest name forms the cluster, and the others pass the call on. So it may be asked
-of several at once, or again: there is one cluster. A node that belongs to one
-already says so, and nothing is done.`,
+same nodes everywhere. Run it once all of them run, with any of them in --server: the
+one with the lowest name forms the cluster, and the others pass the call on. Several
+runs at once, or another one later, still form one cluster. A node that belongs to
+one already says so, and nothing is done.`,
 		Example:           "  strandline cluster init --server 127.0.0.1:7171",
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -15,7 +15,7 @@ import (
 	"strandline.dev/test/history"
 )
 
-const checkHelp = `Hold what clients did and were told against the rules of a log: nothing that was
+const checkHelp = `Check what clients did, and what they were answered, against the rules of a log: nothing that was
 acknowledged is lost, nothing is there twice, nothing changes. The files are JSON
 lines as the test clients write them; several are one history, in the order of
 their times. docs/history.md describes the lines and the rules.

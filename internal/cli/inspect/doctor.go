@@ -23,7 +23,7 @@ func NewDoctor(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look whether this machine is fit to keep a log",
+		Short: "Check whether this machine is fit to keep a log",
 		Long: `Look at the disk that is to hold the data, and at the limits of this process: is
 fsync honest here, what does it cost, is there room. Every finding says what to
 do. Exit code 1 if one of them is bad; a warning leaves it at 0.`,

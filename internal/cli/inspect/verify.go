@@ -31,7 +31,7 @@ belongs to another replica, log or cluster is damage, whatever its name.
 
 What is damaged is listed by file, with the bytes, the entries and the offsets of
 the records that are lost with them, and with what can be done. A torn tail is no
-damage: it was never acknowledged, and the next start cuts it.
+damage: it was never acknowledged, and the next start leaves it out.
 
 Exit code 0 if all is whole, 1 if something is damaged or cannot be read.`
 

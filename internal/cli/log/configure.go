@@ -23,14 +23,14 @@ func newLogConfigure(c *terminal.Terminal) *cobra.Command {
 		Use:   "configure LOG",
 		Short: "Change how long a log keeps its records, how many nodes hold it, and who may append",
 		Long: `Change how long a log keeps its records, how many nodes hold it, and who may
-append. What is not given stays as it is; a limit of 0 is lifted. What the new limits
+append. What is not given stays as it is; 0 removes a limit. What the new limits
 do not cover is trimmed within seconds.
 
 With --replicas, replicas come and go while the log takes appends; "cluster status"
 shows how far they are. Those that there is no node for come when there is one.
 
 With --fenced, appends without a writer term are refused once a term has been
-acquired: "strandline writer acquire". Without it they are not fenced.`,
+acquired: "strandline writer acquire". --fenced=false accepts them again.`,
 		Example: `  strandline log configure orders --retention 7d
   strandline log configure orders --retention 0s --retention-bytes 100GiB
   strandline log configure orders --replicas 3

@@ -18,7 +18,7 @@ func newLogList(c *terminal.Terminal) *cobra.Command {
 		Use:   "list",
 		Short: "List all logs",
 		Long: `List all logs of the cluster: the records that can be read, [START, END), what a
-log occupies on the node that told, and what is wrong with it.
+log occupies on the node that answered, and what is wrong with it.
 
 Where no node that holds a log answers, its range is unknown (null with --json), and
 the exit code is 1.`,

@@ -20,7 +20,7 @@ func newLogTrim(c *terminal.Terminal) *cobra.Command {
 		Short: "Drop every record below an offset, for ever",
 		Long: `Drop every record below an offset, for ever. Their space is given back in whole
 segments. An offset beyond the end is refused, unless --fast-forward says that
-the log is to go on there: for moving a live system from another log.`,
+the log continues there: for moving a live system from another log.`,
 		Example: `  strandline log trim orders --before 1000
   strandline log trim orders --before 5000000 --fast-forward`,
 		RunE: func(command *cobra.Command, args []string) error {

@@ -45,8 +45,8 @@ most once. The input is
          times and bytes exactly
 
 With --keep-offsets raw records get the offsets that they had in the log they come
-from, as a restore wants it: a log without records goes on at the first of them,
-records that the log has are passed over, and a gap is an error. Nobody else may append
+from, as a restore wants it: a log without records continues at the first of
+them, records that the log has are skipped, and a gap is an error. Nobody else may append
 meanwhile.
 
 If an append fails, nothing more is sent. What had been acknowledged is printed
@@ -92,7 +92,7 @@ all the same.`,
 	flags := command.Flags()
 	flags.StringVarP(&file, "file", "f", "", "read from this `file` instead of standard input")
 	flags.StringVar(&key, "key", "", "give every record this key")
-	flags.BoolVar(&keep, "keep-offsets", false, "give raw records the offsets that they had; those that the log has already are passed over")
+	flags.BoolVar(&keep, "keep-offsets", false, "give raw records the offsets that they had; those that the log has already are skipped")
 	flags.VarP(&input, "input", "i", "text, json or raw")
 	flags.Uint64Var(&writerTerm, "writer-term", 0, "append only while this `term` holds the log; 0: not fenced")
 	terminal.CompleteWords(command, "input", "text", "json", "raw")

@@ -70,7 +70,7 @@ func newSessionResolve(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resolve LOG SESSION --sequence N",
 		Short: "Tell what became of an append whose answer was lost",
-		Long: `Tell what became of the record with a sequence:
+		Long: `Show the outcome of the record with a sequence:
 
   committed   it is in the log, at the offset shown
   pending     it is on its way; ask again
@@ -79,7 +79,7 @@ func newSessionResolve(c *terminal.Terminal) *cobra.Command {
   forgotten   the log no longer knows: the client has had its answer, or the
               session ended more than 24 h ago, or there never was one
 
---final makes "never" of "not now": the session's epoch ends.`,
+--final turns "not now" into "never": the session's epoch ends.`,
 		Example: "  strandline session resolve orders 17 --epoch 0 --sequence 41\n  strandline session resolve orders 17 --sequence 41 --final",
 		RunE: func(command *cobra.Command, args []string) error {
 			id, err := sessionID(command, args[1])

@@ -35,9 +35,9 @@ func NewDev(c *terminal.Terminal) *cobra.Command {
 		Use:   "dev",
 		Short: "Run three nodes in one process, to try a cluster",
 		Long: `Run a cluster of three nodes, a, b and c, in one process on this machine: the first
-start forms it, later ones go on with its data. Each node has a directory and
-ports of its own for gRPC, Kafka and HTTP, and what makes it a cluster is the same
-as with three machines. A port that is taken is passed over for the next one.
+start forms it, later ones continue with its data. Each node has a directory and
+ports of its own for gRPC, Kafka and HTTP, and works as on three machines. Where a
+port is taken, the next free one is used.
 
 Only warnings of the nodes are shown. Ctrl-C ends all three cleanly. One machine
 is one disk and one power cord: for data that matter, see "serve".`,
