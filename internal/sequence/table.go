@@ -138,3 +138,22 @@ func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record
 func (t *Table) Bytes() int64 {
 	return int64(t.sessions.byID.Len())*bytesOfSession + int64(t.sessions.spans)*bytesOfSpan + int64(t.sessions.lives)*bytesOfLife
 }
+
+// Producer is a session that was opened by its first batch, as Kafka's are.
+type Producer struct {
+	ID    record.SessionID
+	Epoch record.Epoch
+	Next  record.Sequence // in Epoch
+}
+
+// Producers are the open ones with the lowest ids, most at the most.
+func (t *Table) Producers(most int) []Producer {
+	var all []Producer
+	t.sessions.byID.Scan(func(id record.SessionID, s *session) bool {
+		if s.open && s.implicit && len(all) < most {
+			all = append(all, Producer{ID: id, Epoch: s.epoch, Next: s.next})
+		}
+		return len(all) < most
+	})
+	return all
+}

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/memory"
 	"strandline.dev/internal/sequence"
@@ -344,4 +346,60 @@ func TestAReplicaThatRaftFindsContradictedEndsAndNotTheProcess(t *testing.T) {
 	require.ErrorContains(t, b.core.Failed(), "entry 3 conflict with committed entry")
 	require.Equal(t, record.MaybeDone, answer.Refusal.Reason.Outcome())
 	require.Panics(t, func() { newBench(t).core.protect(func() { panic("another bug") }) }, "no other panic is held up")
+}
+
+func TestAFollowerStopsWhenItsLeaderHasAnotherCommittedEntry(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	c.append(l, values(t, "acknowledged"))
+	c.settle()
+	follower := c.all[l%3+1].core
+	mine, err := follower.storage.Term(follower.storage.commit)
+	require.NoError(t, err)
+	message := func(term, before uint64) *raftpb.Message {
+		return &raftpb.Message{
+			Type: raftpb.MsgApp.Enum(), From: new(l), To: new(follower.id), Term: new(term),
+			Index: new(follower.storage.commit), LogTerm: new(before), Commit: new(follower.storage.commit),
+		}
+	}
+	require.NoError(t, follower.Step(message(follower.term, mine)))
+	require.NoError(t, follower.Step(message(follower.term-1, mine-1)), "a deposed leader may have another entry")
+	require.Nil(t, follower.Failed())
+	require.NoError(t, follower.Step(message(follower.term+1, mine+1)))
+	require.Equal(t, record.Corrupt, follower.Failed().Reason)
+	require.Contains(t, follower.Failed().Error(), "contradict each other")
+}
+
+func TestAReplicaWhoseInvariantsDoNotHoldEndsAndNamesTheOne(t *testing.T) {
+	for claim, breakIt := range map[string]func(c *Core){
+		"entries up to 9 are durable, the log ends at 2":     func(c *Core) { c.storage.durable = 9 },
+		"entries up to 9 are committed":                      func(c *Core) { c.storage.commit = 9 },
+		"entries up to 2 are applied, up to 1 are committed": func(c *Core) { c.storage.commit = 1 },
+		"3 of 0 proposals have no index":                     func(c *Core) { c.proposals.unplaced = 3 },
+	} {
+		b := newBench(t)
+		b.settle()
+		breakIt(b.core)
+		out := b.core.Advance()
+		require.Empty(t, out.Writes, claim)
+		require.Empty(t, out.Messages, claim)
+		require.NotNil(t, b.core.Failed(), claim)
+		require.Equal(t, record.Corrupt, b.core.Failed().Reason)
+		require.Contains(t, b.core.Failed().Detail, claim)
+	}
+}
+
+func TestAGapInTheOffsetChainIsFound(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "one"))
+	b.settle()
+	b.append(values(t, "two"))
+	b.settle()
+	require.NoError(t, b.core.CheckInvariants())
+	e, ok := b.core.storage.tail.At(b.core.storage.last)
+	require.True(t, ok)
+	e.First++
+	b.core.storage.tail.Append([]tail.Entry{e})
+	require.ErrorContains(t, b.core.CheckInvariants(), "begins at offset 2, the one before ends at 1")
 }

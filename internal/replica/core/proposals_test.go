@@ -125,3 +125,87 @@ func TestAnIdleLogKeepsNothingOfItsLastBurst(t *testing.T) {
 		require.Nil(t, m.core.proposals.list)
 	}
 }
+
+// A request may be in several proposals. If Raft takes the first and drops the second,
+// the request is neither done nor not done.
+func TestARequestOfWhichRaftTookAPartIsNotDecidedAgain(t *testing.T) {
+	var answers []Answered
+	core := newBench(t).core
+	request := func() *Request {
+		return &Request{Append: &sequence.Append{}, Done: func(sequence.Answer) {}}
+	}
+	whole, part, behind := request(), request(), request()
+	core.deferAnswers([]sequence.Answer{
+		{First: sequence.Run{First: 10, Count: 2}, RestsOn: 4},
+		{First: sequence.Run{First: 12, Count: 5}, RestsOn: 5}, // 12 to 14 are in proposal 4
+		{First: sequence.Run{First: 17, Count: 1}, RestsOn: 5},
+	}, []*Request{whole, part, behind}, sequence.Proposal{Number: 5, First: 15})
+	answers = core.out.Answers
+	require.Len(t, answers, 2)
+	require.Nil(t, answers[0].Answer.Refusal)
+	require.Equal(t, record.OutcomeUnknown, answers[1].Answer.Refusal.Reason)
+	require.Equal(t, []*Request{behind}, core.queue)
+}
+
+func TestWhatIsInFlightWhenAReplicaEndsMayBeInTheLog(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	pending := b.append(values(t, "in flight"))
+	b.step()
+	b.core.Fail(record.Refuse(record.Corrupt, "an entry cannot be read"))
+	b.step()
+	require.Equal(t, record.MaybeDone, pending.Refusal.Reason.Outcome())
+	later := b.append(values(t, "later"))
+	b.step()
+	require.Equal(t, record.Corrupt, later.Refusal.Reason)
+}
+
+func TestAQuestionWaitsUntilTheLeaderIsReady(t *testing.T) {
+	b := newBench(t)
+	b.settle()
+	b.append(values(t, "acknowledged"))
+	b.settle()
+	// The commit index is written lazily: after a crash it is an old one.
+	b.open(segment.HardState{Term: b.log.HardState().Term, Vote: 1, Commit: 1})
+	for b.step(); !b.core.Leads(); {
+		b.sync()
+	}
+	require.False(t, b.core.role == leaderReady)
+	b.core.Confirm(func(r *record.Refusal) {
+		require.Nil(t, r)
+		require.Equal(t, record.Offset(1), b.core.storage.table.End())
+		b.answers = nil
+	})
+	require.NotEmpty(t, b.answers)
+	b.settle()
+	require.Empty(t, b.answers, "it was answered")
+}
+
+func TestNothingBehindAFastForwardIsShownBeforeItIsApplied(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	follower := l%3 + 1
+	c.command(l, record.Command{Kind: record.Trim, Offset: 100, Flags: record.FlagFastForward})
+	c.append(l, values(t, "behind it"))
+	// The follower hears that all has committed before its own disk has it.
+	for range 20 {
+		for len(c.wires) > 0 {
+			c.deliver(0)
+		}
+		for id := range c.all {
+			if id != follower {
+				c.sync(id)
+			}
+		}
+		start, end, err := c.all[follower].core.storage.tail.Bounds()
+		require.NoError(t, err)
+		require.True(t, end <= 100 || start == 100, "readable [%d, %d)", start, end)
+		c.now.Monotonic += TickMillis
+		c.all[l].core.SetNow(c.now)
+		c.all[l].core.Tick()
+		c.step(l)
+	}
+	require.NotEmpty(t, c.all[follower].pending)
+	c.settle()
+	c.requireEnd(101)
+}
