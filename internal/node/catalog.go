@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -29,8 +30,8 @@ type catalog struct {
 	*changes
 	logger  *slog.Logger
 	created *datadir.ReplicaList
-	tasks   *tasks
-	due     *bell
+	tasks   *background.Tasks
+	due     *background.Bell
 
 	// hosting is this node's replica of log 0: another one after it was repaired.
 	hosting atomic.Pointer[hosted]
@@ -61,7 +62,7 @@ func (c *catalog) host() *hosted { return c.hosting.Load() }
 func (c *catalog) show() {
 	state := c.state.Clone()
 	if before := c.shown.Swap(&state); before == nil || !maps.Equal(before.Nodes, state.Nodes) {
-		c.due.ring()
+		c.due.Ring()
 	}
 }
 
@@ -207,7 +208,7 @@ const (
 	changePause = 50 * time.Millisecond
 )
 
-func newCatalog(ch *changes, created *datadir.ReplicaList, tasks *tasks, due *bell, host *hosted, seeds []cluster.Node) *catalog {
+func newCatalog(ch *changes, created *datadir.ReplicaList, tasks *background.Tasks, due *background.Bell, host *hosted, seeds []cluster.Node) *catalog {
 	c := &catalog{changes: ch, logger: ch.logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
 	c.catalog, c.turn = c, make(chan struct{}, 1)
 	c.hosting.Store(host)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/vfs"
 )
@@ -23,7 +24,7 @@ type cleaner struct {
 	catalog *atomic.Pointer[catalog]
 	files   *datadir.Files
 	opener  *opener
-	tasks   *tasks
+	tasks   *background.Tasks
 }
 
 // cleanUp removes what crashes have left, once the newest state is known.
@@ -36,7 +37,7 @@ func (cl *cleaner) cleanUp(ctx context.Context) bool {
 	}
 	cl.opener.rehost()
 	state := c.shown.Load()
-	cl.tasks.run(func(context.Context) {
+	cl.tasks.Run(func(context.Context) {
 		if err := cl.removeOrphans(state); err != nil {
 			cl.logger.Warn("could not remove files that belong to no log", "error", err)
 		}

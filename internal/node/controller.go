@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 )
 
 // DefaultLostAfter is for how long a node cannot be reached before its vote on the
@@ -21,7 +22,7 @@ type controller struct {
 	logger  *slog.Logger
 	catalog *atomic.Pointer[catalog]
 	peers   *peers
-	due     *bell
+	due     *background.Bell
 	// quiet is what nothing was due for. It belongs to run.
 	quiet sight
 }
@@ -34,7 +35,7 @@ type sight struct {
 
 // run looks for what is due until ctx ends.
 func (c *controller) run(ctx context.Context) {
-	for looks := c.due.looks(); looks.next(ctx); {
+	for looks := c.due.Looks(); looks.Next(ctx); {
 		catalog := c.catalog.Load()
 		if host := catalog.host(); host.ended() != nil || !host.replica.Status().Leading {
 			c.quiet = sight{}

@@ -18,6 +18,6 @@
 //     others, entryGiver answers, catalogRepairer does so for the catalog; scrubber
 //     looks for it.
 //   - other nodes: peers, router, caller, answers.
-//   - time: clock ticks replicas and watches the disk (space); tasks are all
-//     goroutines that run until the node is closed.
+//   - time: clock ticks replicas and watches the disk (space); package background has all
+//     goroutines that run until the node is closed. Package reading is what a read gets.
 package node

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
@@ -192,7 +193,7 @@ func (f *former) awaitMembers(ctx context.Context, names []string) (missing []st
 		if len(missing) == 0 && settled {
 			return nil
 		}
-		if pause(ctx, shapeSoon); ctx.Err() != nil {
+		if pause(ctx, background.LookSoon); ctx.Err() != nil {
 			return missing
 		}
 	}

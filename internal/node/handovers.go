@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"strandline.dev/internal/node/background"
 	"sync"
 	"time"
 )
@@ -63,7 +64,7 @@ func (ho *handovers) yield(ctx context.Context, catalog *hosted) {
 		return
 	}
 	first := catalog.yieldPause == 0
-	catalog.yieldPause = min(max(2*catalog.yieldPause, shapeEvery), longestYieldPause)
+	catalog.yieldPause = min(max(2*catalog.yieldPause, background.LookEvery), longestYieldPause)
 	catalog.yieldNext = now.Add(catalog.yieldPause)
 	if first {
 		ho.logger.Error("this node's replica of the catalog has ended: other nodes are to lead the logs that this one leads, until it is whole or this node is started again",

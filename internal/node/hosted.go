@@ -40,7 +40,7 @@ type hosted struct {
 	// unopened is why the files could not be opened, though nothing says that they
 	// are damaged; nil for a log that was.
 	unopened error
-	// opening: this one stands for a log whose files are being opened, see slowWork.
+	// opening: this one stands for a log whose files are being opened, see background.SlowWork.
 	opening bool
 	// found is called when stored bytes are not what was written; of a log that
 	// runs.

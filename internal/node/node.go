@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/transport/peer"
 	"strandline.dev/internal/vfs"
@@ -47,8 +48,8 @@ type Node struct {
 	created      *datadir.ReplicaList
 	incarnations *datadir.Incarnations
 	mesh         *peer.Mesh
-	tasks        *tasks
-	slow         *slowWork
+	tasks        *background.Tasks
+	slow         *background.SlowWork
 
 	files           *datadir.Files
 	router          *router
@@ -138,8 +139,8 @@ func load(o Options, lock io.Closer) (*Node, error) {
 
 func (n *Node) start() error {
 	n.space.observe()
-	n.tasks.run(n.clock.run)
-	n.tasks.run(n.retention.run)
+	n.tasks.Run(n.clock.run)
+	n.tasks.Run(n.retention.run)
 	switch {
 	case n.me.Load().Member():
 	case n.options.FormAlone:
@@ -147,13 +148,13 @@ func (n *Node) start() error {
 			return err
 		}
 	default:
-		n.tasks.run(n.joiner.run)
+		n.tasks.Run(n.joiner.run)
 		return nil
 	}
 	err := n.begin()
 	var damaged *catalogDamage
 	if errors.As(err, &damaged) && len(n.catalogRepairer.holders()) > 0 {
-		n.tasks.run(func(ctx context.Context) { n.catalogRepairer.run(ctx, damaged, n.begin) })
+		n.tasks.Run(func(ctx context.Context) { n.catalogRepairer.run(ctx, damaged, n.begin) })
 		return nil
 	}
 	return err
@@ -200,17 +201,17 @@ func (n *Node) begin() (err error) {
 		return fmt.Errorf("open catalog: %w", err)
 	}
 	n.opener.rehost()
-	n.tasks.run(n.follower.run)
-	n.tasks.run(n.renewer.run)
-	n.tasks.run(n.reshaper.run)
-	n.tasks.run(n.controller.run)
-	n.tasks.run(n.peers.query)
-	n.tasks.run(n.opener.run)
+	n.tasks.Run(n.follower.run)
+	n.tasks.Run(n.renewer.run)
+	n.tasks.Run(n.reshaper.run)
+	n.tasks.Run(n.controller.run)
+	n.tasks.Run(n.peers.query)
+	n.tasks.Run(n.opener.run)
 	if !n.options.KeepLeaders {
-		n.tasks.run(n.spread.run)
+		n.tasks.Run(n.spread.run)
 	}
-	n.tasks.run(n.scrubber.run)
-	n.tasks.run(n.rejoin.run)
+	n.tasks.Run(n.scrubber.run)
+	n.tasks.Run(n.rejoin.run)
 	n.begun.Store(true)
 	return nil
 }
@@ -281,7 +282,7 @@ func (n *Node) close(ctx context.Context) error {
 	n.opener.changing.Unlock()
 	// From here nobody hosts or unhosts any more, and those who answer other
 	// nodes are not waited for with the lock held.
-	n.tasks.stop()
+	n.tasks.Stop()
 	n.opener.awaitCatalogShown()
 	var closing sync.WaitGroup
 	var mu sync.Mutex
@@ -304,7 +305,7 @@ func (n *Node) close(ctx context.Context) error {
 		failures = append(failures, h.close(ctx))
 	}
 	n.mesh.Close()
-	n.slow.running.Wait() // what hangs still uses the files
+	n.slow.Running.Wait() // what hangs still uses the files
 	failures = append(failures, n.lock.Close())
 	return errors.Join(failures...)
 }

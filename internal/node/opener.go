@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
@@ -30,7 +31,7 @@ type opener struct {
 	starter  *starter
 	renewals *renewals
 	repairer *repairer
-	slow     *slowWork
+	slow     *background.SlowWork
 
 	newCatalog func(*hosted) *catalog
 
@@ -72,7 +73,7 @@ func (op *opener) openedLater(h *hosted, l cluster.Log, opened <-chan struct{}, 
 	waiting.opening = true
 	waiting.unavailable.Store(record.Refuse(record.NotLeader, "log %q is not open on this node yet: the disk has not answered", h.name))
 	op.logger.Error("a log is not open yet: the disk has not answered", "log", h.name, "replica", h.replicaID)
-	op.slow.running.Go(func() {
+	op.slow.Running.Go(func() {
 		<-opened
 		if op.bringIn(waiting, h, l, *result) {
 			op.rehost() // what the catalog has wanted of it meanwhile
@@ -195,7 +196,7 @@ func (op *opener) unhost(h *hosted) {
 	if _, here := l.On(op.me.Load().NodeID); !here {
 		op.metrics.forget(h.name)
 	}
-	op.slow.behind(func() {
+	op.slow.Behind(func() {
 		if err := h.close(now); err != nil {
 			op.logger.Warn("a log that has left this node did not close cleanly", "log", h.name, "error", err)
 		}
@@ -217,7 +218,7 @@ func (op *opener) leftFiles(h *hosted, err error) {
 func (op *opener) host(l cluster.Log, id uint64) *hosted {
 	h := newHosted(l, id)
 	var err error
-	if opened := op.slow.await(func() { err = op.starter.start(h, l) }); opened != nil {
+	if opened := op.slow.Await(func() { err = op.starter.start(h, l) }); opened != nil {
 		return op.openedLater(h, l, opened, &err)
 	}
 	op.judge(h, l, err)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/transport/peer"
@@ -27,7 +28,7 @@ type rejoin struct {
 	opener       *opener
 	repairer     *repairer
 	begun        *atomic.Bool
-	tasks        *tasks
+	tasks        *background.Tasks
 }
 
 // incarnationEvery bounds how much a node can forget without noticing.
@@ -51,7 +52,7 @@ func (j *rejoin) judge(hello peer.Hello) error {
 	older, forgotten := j.incarnations.Meet(hello.Node.ID, hello.Incarnation, hello.Known[j.me.Load().NodeID])
 	if forgotten > 0 {
 		if !j.incarnations.Replacing.Swap(true) {
-			j.tasks.run(func(ctx context.Context) { j.replaceAll(ctx, hello.Node.Name, forgotten) })
+			j.tasks.Run(func(ctx context.Context) { j.replaceAll(ctx, hello.Node.Name, forgotten) })
 		}
 		return fmt.Errorf("node %q has come back with an older copy of its data, and replaces its replicas", j.self.Name())
 	}

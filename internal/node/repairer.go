@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
@@ -35,7 +36,7 @@ type repairer struct {
 	disk            vfs.FS
 	caller          *caller
 	peers           *peers
-	tasks           *tasks
+	tasks           *background.Tasks
 	fetching        chan struct{} // full: repairAtOnce are under way
 	// repaired is when logs were repaired last in this process, by id;
 	// opener.changing guards it.
@@ -54,7 +55,7 @@ func (rp *repairer) lose(h *hosted, reason error) {
 // repair begins to repair a log that nothing else has open. The caller shows h to
 // others, and holds changing or is alone with the node.
 func (rp *repairer) startRepair(h *hosted, l cluster.Log, cause error) {
-	ctx, cancel := context.WithCancel(rp.tasks.ctx)
+	ctx, cancel := context.WithCancel(rp.tasks.Context)
 	m := &replicaRepair{fetcher: fetcher{repairer: rp, host: h, cause: cause}, cancel: cancel, done: make(chan struct{})}
 	m.others, m.ask = m.holders, m.askNode
 	m.begin, m.say = m.openFiles, m.sayUnavailable
@@ -63,7 +64,7 @@ func (rp *repairer) startRepair(h *hosted, l cluster.Log, cause error) {
 	m.report("%v", cause)
 	rp.logger.Error("a log is being repaired: it is not served here meanwhile", "log", h.name, "replica", h.replicaID, "error", cause)
 	rp.metrics.foundDamage(h.name)
-	if !rp.tasks.run(func(context.Context) { m.run(ctx) }) {
+	if !rp.tasks.Run(func(context.Context) { m.run(ctx) }) {
 		close(m.done)
 	}
 }
@@ -139,7 +140,7 @@ func (rp *repairer) takeOut(h *hosted, cause error) {
 	if h.leaving.Swap(true) {
 		return
 	}
-	rp.tasks.run(func(ctx context.Context) {
+	rp.tasks.Run(func(ctx context.Context) {
 		if h.id == catalogID {
 			rp.catalogRepairer.attend(ctx, h, cause)
 		} else if l, shared := rp.sharedLog(h); shared {

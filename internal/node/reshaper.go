@@ -4,9 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/record"
 )
 
@@ -18,17 +18,13 @@ type reshaper struct {
 	logs      *hostedLogs
 	members   *members
 	handovers *handovers
-	due       *bell
+	due       *background.Bell
 }
-
-// shapeEvery is how often leaders look whether their logs have the replicas
-// that they should have.
-const shapeEvery = 200 * time.Millisecond
 
 // shapeLogs brings the replicas of the logs that this node leads to what the
 // catalog wants.
 func (rs *reshaper) run(ctx context.Context) {
-	for looks := rs.due.looks(); looks.next(ctx); {
+	for looks := rs.due.Looks(); looks.Next(ctx); {
 		c := rs.catalog.Load()
 		if host := c.host(); host.ended() != nil {
 			rs.handovers.yield(ctx, host)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -19,7 +20,7 @@ type retention struct {
 	catalog *atomic.Pointer[catalog]
 	logs    *hostedLogs
 	self    *self
-	tasks   *tasks
+	tasks   *background.Tasks
 	// grown asks for a look before the next second is over.
 	grown chan struct{}
 }
@@ -58,7 +59,7 @@ func (re *retention) reserveSoon(h *hosted) {
 	if !h.reserving.CompareAndSwap(false, true) {
 		return
 	}
-	re.tasks.run(func(ctx context.Context) {
+	re.tasks.Run(func(ctx context.Context) {
 		defer h.reserving.Store(false)
 		if err := re.reserveMemory(ctx, h, 0); err != nil && ctx.Err() == nil {
 			re.logger.Warn("could not reserve offsets and writer terms", "log", h.name, "error", err)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/transport/peer"
 )
@@ -19,7 +20,7 @@ type router struct {
 	logs    *hostedLogs
 	mesh    *peer.Mesh
 	peers   *peers
-	due     *bell
+	due     *background.Bell
 }
 
 // nodeName is the name of a replica's node; "unknown" if the catalog has none.
@@ -78,7 +79,7 @@ func (rt *router) isOn(h *hosted, replica, node uint64) bool {
 func (rt *router) peerChanged(other peer.NodeID, up, refused bool) {
 	rt.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
 	rt.peers.status.changed(other, up)
-	rt.due.ring()
+	rt.due.Ring()
 	for _, h := range rt.logs.all() {
 		r := rt.replicaOn(h, other)
 		switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/segment/store"
@@ -17,18 +18,18 @@ type segmentRepairer struct {
 	metrics  *metrics
 	repairer *repairer
 	catalogs *catalogRepairer
-	tasks    *tasks
+	tasks    *background.Tasks
 }
 
 // add begins the repair of a segment of a log that runs.
 func (sr *segmentRepairer) add(h *hosted, d damagedSegment) {
-	begin := h.repairs.add(sr.tasks.ctx, d, func(ctx context.Context) { sr.run(ctx, h) })
+	begin := h.repairs.add(sr.tasks.Context, d, func(ctx context.Context) { sr.run(ctx, h) })
 	if begin == nil {
 		return
 	}
 	sr.logger.Error("a segment of a log is damaged, and is repaired while the log runs", "log", h.name, "replica", h.replicaID, "error", d.cause)
 	sr.metrics.foundDamage(h.name)
-	if !sr.tasks.run(func(context.Context) { begin() }) {
+	if !sr.tasks.Run(func(context.Context) { begin() }) {
 		h.repairs.stopped()
 	}
 }

@@ -30,7 +30,7 @@ func (m *unknownLogs) confirm(c *catalog, name string) (*cluster.State, *record.
 	if failed := m.failed.Load(); failed != nil && time.Since(*failed) < confirmTime {
 		return nil, unknownHere(name)
 	}
-	ctx, cancel := context.WithTimeout(c.tasks.ctx, confirmTime)
+	ctx, cancel := context.WithTimeout(c.tasks.Context, confirmTime)
 	defer cancel()
 	if err := c.refresh(ctx); err != nil {
 		now := time.Now()

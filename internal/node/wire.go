@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/transport/peer"
 )
@@ -16,16 +17,16 @@ func newNode(o Options, lock io.Closer, created *datadir.ReplicaList, incarnatio
 	logger, disk, metrics, memory := o.Logger, o.Disk, newMetrics(o.Version), budget.New(o.Memory)
 	me, catalogs, repair := new(atomic.Pointer[datadir.Identity]), new(atomic.Pointer[catalog]), new(atomic.Pointer[replicaRepair])
 	me.Store(&datadir.Identity{})
-	logs, tasks, wake := newHostedLogs(), newTasks(), &renewals{wake: make(chan struct{}, 1)}
+	logs, tasks, wake := newHostedLogs(), background.NewTasks(), &renewals{wake: make(chan struct{}, 1)}
 	deciding, stopDeciding := context.WithCancel(context.Background())
 	waiting, stopWaiting := context.WithCancel(context.Background())
-	slow := &slowWork{limit: o.DiskStall, closing: waiting, places: make(chan struct{}, openAtOnce)}
+	slow := background.NewSlowWork(o.DiskStall, waiting, openAtOnce)
 	n := &Node{
 		options: &o, disk: disk, logger: logger, metrics: metrics, memory: memory, lock: lock, me: me, catalog: catalogs, logs: logs,
 		created: created, incarnations: incarnations, tasks: tasks, slow: slow, stopDeciding: stopDeciding, stopWaiting: stopWaiting,
 	}
 	// due is rung when the members or the connections have changed.
-	due := &bell{}
+	due := &background.Bell{}
 	answers := &answers{catalog: catalogs}
 	rt, op, rp, p := new(router), new(opener), new(repairer), new(peers)
 	n.router, n.opener, n.repairer, n.peers = rt, op, rp, p

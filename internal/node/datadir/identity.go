@@ -64,7 +64,7 @@ func LoadIdentity(disk vfs.FS, dir string) (Identity, error) {
 		return id, fmt.Errorf("read %s: %w; restore it from a copy", path, err)
 	}
 	if sum := id.Sum; sum != 0 {
-		if id.Sum = 0; id.sum() != sum {
+		if id.Sum = 0; sumOf(id) != sum {
 			return id, fmt.Errorf("%s does not match its checksum; restore it from a copy", path)
 		}
 	}
@@ -80,13 +80,13 @@ func LoadIdentity(disk vfs.FS, dir string) (Identity, error) {
 // Save writes node.json, after everything that it refers to is durable.
 func (id Identity) Save(disk vfs.FS, dir string) error {
 	id.Sum = 0
-	id.Sum = id.sum()
+	id.Sum = sumOf(id)
 	return SaveJSON(disk, filepath.Join(dir, "node.json"), id)
 }
 
-// sum is the checksum of an identity without one.
-func (id Identity) sum() uint32 {
-	data, err := json.Marshal(id)
+// sumOf is the checksum of what a file holds, which has none yet.
+func sumOf(what any) uint32 {
+	data, err := json.Marshal(what)
 	if err != nil {
 		return 0 // it has nothing that cannot be encoded
 	}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 	"strandline.dev/internal/vfs"
 )
@@ -44,11 +43,7 @@ type Incarnations struct {
 
 func (f incarnationsFile) sum() uint32 {
 	f.Sum = 0
-	data, err := json.Marshal(f)
-	if err != nil {
-		return 0 // it has nothing that cannot be encoded
-	}
-	return record.Checksum(data)
+	return sumOf(f)
 }
 
 // incarnationsFile is what the file holds.

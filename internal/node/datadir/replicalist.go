@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
 
@@ -82,11 +81,7 @@ func (l *ReplicaList) decode(data []byte) error {
 // sum is the checksum of a list without one.
 func (m createdReplicas) sum() uint32 {
 	m.Sum = 0
-	data, err := json.Marshal(m)
-	if err != nil {
-		return 0 // it has nothing that cannot be encoded
-	}
-	return record.Checksum(data)
+	return sumOf(m)
 }
 
 // Has reports whether a replica was created here, or may have been.
