@@ -70,3 +70,24 @@ func TestAWalkerAllocatesNothing(t *testing.T) {
 		}
 	}))
 }
+
+func TestAFrameBeyondTheEndIsNoneIfTheEndIsKnown(t *testing.T) {
+	h, content := fuzzSegment()
+	end := int64(len(content))
+	last := end - format.FrameSize(format.HardStateSize)
+	w := format.Walker{Salt: h.Salt, End: end - 1}
+	w.Use(content, 0)
+	w.MoveTo(last)
+	require.False(t, w.Next())
+	require.ErrorContains(t, w.Bad, "runs beyond the end of the segment")
+	require.False(t, w.Search(last))
+
+	w.EndUnknown = true // of a file that was cut off
+	w.Use(content[:end-1], 0)
+	w.MoveTo(last)
+	require.True(t, w.Next())
+	_, whole := w.Payload()
+	require.False(t, whole)
+	require.ErrorContains(t, w.Bad, "the file ends within a frame")
+	require.Equal(t, last, w.Position)
+}
