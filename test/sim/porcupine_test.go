@@ -125,7 +125,7 @@ const (
 // every answer. Whole histories are too long for it, windows of them are not.
 func TestPorcupineFindsEveryWindowOfARunLinearizable(t *testing.T) {
 	judged, leftOut, all := 0, 0, 0
-	for seed := range uint64(windowSeeds) {
+	for seed := uint64(0); seed < windowSeeds; seed += sparse {
 		r := Run(seed, Options{})
 		require.NoError(t, r.Err())
 		some, unknown := windows(t, r.History, windowLines)
@@ -136,7 +136,10 @@ func TestPorcupineFindsEveryWindowOfARunLinearizable(t *testing.T) {
 		judged, leftOut = judged+len(some), leftOut+unknown
 	}
 	t.Logf("%d windows with %d operations, %d left out", judged, all, leftOut)
-	require.Greater(t, judged, 4*leftOut, "most of what happens is judged")
+	require.NotZero(t, judged)
+	if sparse == 1 {
+		require.Greater(t, judged, 4*leftOut, "most of what happens is judged")
+	}
 }
 
 // lies are changes of one answer in a window. Each reports whether there was one
@@ -219,7 +222,7 @@ func appendAndRead(all []operation, match func(a, r *operation) bool) (a, r *ope
 
 func TestPorcupineNoticesOneChangedAnswerInAWindow(t *testing.T) {
 	told := make([]int, len(lies))
-	for seed := range uint64(windowSeeds) {
+	for seed := uint64(0); seed < windowSeeds; seed += sparse {
 		some, _ := windows(t, Run(seed, Options{}).History, windowLines)
 		for i, w := range some {
 			for j, l := range lies {
@@ -234,6 +237,6 @@ func TestPorcupineNoticesOneChangedAnswerInAWindow(t *testing.T) {
 	}
 	for j, l := range lies {
 		t.Logf("%4d times: %s", told[j], l.lie)
-		require.GreaterOrEqual(t, told[j], windowSeeds, l.lie)
+		require.GreaterOrEqual(t, told[j]*sparse, windowSeeds, l.lie)
 	}
 }

@@ -49,7 +49,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 
 func TestASeedGivesTheSameRunAgain(t *testing.T) {
 	var all Counts
-	for seed := range uint64(16) {
+	for seed := uint64(0); seed < 16; seed += sparse {
 		first, second := Run(seed, Options{}), Run(seed, Options{})
 		require.Equal(t, first.Counts, second.Counts)
 		require.Equal(t, string(first.History), string(second.History))
@@ -57,6 +57,9 @@ func TestASeedGivesTheSameRunAgain(t *testing.T) {
 		require.NotEqual(t, string(first.History), string(other.History))
 		all.Add(first.Counts)
 		all.Add(other.Counts)
+	}
+	if sparse > 1 {
+		return // too few for all that there is
 	}
 	require.NotZero(t, all.ClockJumps, "clocks have jumped: %+v", all)
 	require.NotZero(t, all.Moved+all.Added+all.Removed, "members have changed: %+v", all)
