@@ -5,8 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/sequence"
 	"strandline.dev/test/disk/faultdisk"
+	"strandline.dev/test/history"
 )
 
 // stories are what chance brings about too seldom, or what no rule speaks of: each
@@ -17,6 +20,7 @@ var stories = map[string]func(s suite){
 	"hanging leader":  hangingLeader,
 	"hanging heir":    hangingHeir,
 	"forgotten voter": forgottenVoter,
+	"cut off trim":    cutOffTrim,
 }
 
 func TestStories(t *testing.T) {
@@ -130,6 +134,33 @@ func forgottenVoter(s suite) {
 	w.resting = false
 	clear(w.network.cut)
 	w.run(w.now + 3*second)
+	s.append(succeeded)
+	s.requireRead()
+}
+
+// cutOffTrim: a leader that is cut off is asked to trim, which nobody else hears of.
+func cutOffTrim(s suite) {
+	w, leader := s.w, s.leader()
+	for _, other := range w.nodes {
+		if other != leader {
+			w.network.cut[way{leader.id, other.id}], w.network.cut[way{other.id, leader.id}] = true, true
+		}
+	}
+	start, end, err := leader.replica.Tail().Bounds()
+	require.NoError(s.t, err)
+	before := start + (end-start+1)/2
+	w.call(history.Event{Client: "suite", Log: logName, Verb: history.Trim, Before: int64(before)}, leader, func(n *node, reply func(history.Event, func())) {
+		q := &core.Request{Command: &record.Command{Kind: record.Trim, Offset: before}}
+		q.Done = func(a sequence.Answer) { reply(answered(q, a), func() {}) }
+		n.take(q)
+	}, func() {})
+	s.within("another leader", func() bool { return s.leader() != leader })
+	s.append(succeeded)
+	r := &reader{world: w, name: w.name("suite reader ")}
+	r.read(s.leader(), int64(start), 10, history.Linearizable, func(*record.Refusal) {})
+	w.run(w.now + second)
+	clear(w.network.cut)
+	w.run(w.now + 2*second)
 	s.append(succeeded)
 	s.requireRead()
 }
