@@ -40,8 +40,8 @@ func TestABrokenInvariantIsNamed(t *testing.T) {
 	require.NoError(t, s.CheckInvariants())
 	require.NoError(t, s.Close())
 	for name, c := range map[string]struct {
-		break_ func(s *Store)
-		says   string
+		harm func(s *Store)
+		says string
 	}{
 		"a segment is missing":          {func(s *Store) { s.segments = append(s.segments[:1], s.segments[2:]...) }, "is followed by segment"},
 		"a live segment is left out":    {func(s *Store) { s.live = append(s.live[:1:1], s.live[2:]...) }, "and the next begins at"},
@@ -80,7 +80,7 @@ func TestABrokenInvariantIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := trimmed(t)
-			c.break_(s)
+			c.harm(s)
 			require.ErrorContains(t, s.CheckInvariants(), c.says)
 		})
 	}

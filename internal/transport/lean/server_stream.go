@@ -85,12 +85,11 @@ func (s *serverStream) RecvMsg(m any) error {
 	}
 	k, payload, err := s.next()
 	switch {
+	case errors.Is(err, errTooLarge):
+		s.received = status.Error(codes.ResourceExhausted, err.Error())
+		return s.received
 	case err != nil:
-		if errors.Is(err, errTooLarge) {
-			s.received = status.Error(codes.ResourceExhausted, err.Error())
-		} else {
-			s.received = status.Errorf(codes.Canceled, "the client is gone: %v", err)
-		}
+		s.received = status.Errorf(codes.Canceled, "the client is gone: %v", err)
 		s.cancel()
 		return s.received
 	case k == lastKind:
