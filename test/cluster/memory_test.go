@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,4 +88,142 @@ func requireMemoryBelow(t *testing.T, n *Node, most int64) {
 		held, _ := resident.Of(t, n.PID())
 		return held < most
 	}, time.Minute, 100*time.Millisecond, "the node gives memory back")
+}
+
+// crowd is many clients, each with connections of its own, that append at once.
+type crowd struct {
+	clients  []*client.Client
+	troubled sync.Map // those of clients that could not continue
+	sent     sync.WaitGroup
+	failure  error // of the first record that failed
+	failed   sync.Once
+}
+
+// gather opens a producer of each client, and leaves them idle.
+func gather(t *testing.T, c *Cluster, size int) (*crowd, []*client.Producer) {
+	t.Helper()
+	if raceEnabled {
+		size /= 10 // it allows 8,128 goroutines
+	}
+	ctx, cancel := withPatience()
+	defer cancel()
+	all := &crowd{clients: make([]*client.Client, size)}
+	producers := make([]*client.Producer, size)
+	var opening sync.WaitGroup
+	for i := range size {
+		all.clients[i] = c.Client(client.WithTroubleHandler(func(_ string, err error) {
+			if err != nil {
+				all.troubled.Store(i, err)
+			}
+		}))
+		opening.Go(func() {
+			var err error
+			producers[i], err = all.clients[i].Producer(ctx, "orders", client.WithRequestTimeout(patience))
+			all.fail(err)
+		})
+	}
+	opening.Wait()
+	require.NoError(t, all.failure)
+	return all, producers
+}
+
+func (c *crowd) fail(err error) {
+	if err != nil {
+		c.failed.Do(func() { c.failure = err })
+	}
+}
+
+// append has each producer send so many records of 32 KiB, without waiting for answers.
+func (c *crowd) append(t *testing.T, producers []*client.Producer, records int) {
+	t.Helper()
+	value := bytes.Repeat([]byte("x"), 32<<10)
+	for _, p := range producers {
+		for range records {
+			c.sent.Add(1)
+			err := p.SendFunc(t.Context(), client.Record{Value: value}, func(_ int64, err error) {
+				c.fail(err)
+				c.sent.Done()
+			})
+			require.NoError(t, err)
+		}
+	}
+}
+
+// leave closes all producers and clients.
+func (c *crowd) leave(t *testing.T, producers []*client.Producer) {
+	t.Helper()
+	ctx, cancel := withPatience()
+	defer cancel()
+	var leaving sync.WaitGroup
+	for i, p := range producers {
+		leaving.Go(func() {
+			c.fail(p.Close(ctx))
+			c.fail(c.clients[i].Close())
+		})
+	}
+	leaving.Wait()
+	require.NoError(t, c.failure)
+}
+
+func requireMemoryWithin(t *testing.T, nodes ...*Node) {
+	t.Helper()
+	for _, n := range nodes {
+		held, most := resident.Of(t, n.PID())
+		t.Logf("node %s: %d MiB, %d MiB at the most", n.name, held>>20, most>>20)
+		require.Less(t, most, allowed(memoryOfNode), "node %s", n.name)
+	}
+}
+
+// A thousand clients that append at once, each on connections of its own, stay within
+// the node's memory and leave nothing behind.
+func TestAThousandClientsThatAppendStayWithinTheNodesMemory(t *testing.T) {
+	c := Start(t, Options{Nodes: 1, Flags: []string{"--memory", "512MiB"}})
+	n := c.Nodes()[0]
+	c.CreateLog("orders", client.LogConfig{})
+	began := time.Now()
+	all, producers := gather(t, c, 1000)
+	held, _ := resident.Of(t, n.PID())
+	t.Logf("%v: %d idle producers: %d MiB", time.Since(began), len(producers), held>>20)
+	all.append(t, producers, 20)
+	all.sent.Wait()
+	t.Logf("%v: all is appended", time.Since(began))
+	requireMemoryWithin(t, n)
+	all.leave(t, producers)
+	t.Logf("%v: all have left", time.Since(began))
+	requireMemoryBelow(t, n, allowed(memoryOfNode/2))
+	require.Zero(t, n.metric(`strandline_memory_used_bytes{part="appends"}`))
+	require.Zero(t, n.metric(`strandline_memory_used_bytes{part="inflow"}`))
+	t.Logf("%v: memory is given back", time.Since(began))
+}
+
+// A thousand clients that append to a log whose majority is gone stay within the memory
+// of the node that is left, and all that they sent is appended when the others are back.
+func TestAThousandClientsThatWaitForAMajorityStayWithinTheNodesMemory(t *testing.T) {
+	c := Start(t, Options{Nodes: 3, Flags: []string{"--memory", "512MiB"}})
+	c.CreateLog("orders", client.LogConfig{})
+	left := c.Node(c.AwaitLeader("orders"))
+	began := time.Now()
+	all, producers := gather(t, c, 1000)
+	var gone []*Node
+	for _, n := range c.Nodes() {
+		if n != left {
+			n.Kill()
+			gone = append(gone, n)
+		}
+	}
+	all.append(t, producers, 8)
+	require.Eventually(t, func() bool {
+		troubled := 0
+		all.troubled.Range(func(any, any) bool { troubled++; return true })
+		return troubled == len(producers)
+	}, patience, 50*time.Millisecond, "every client has learned that it has to wait")
+	t.Logf("%v: all wait", time.Since(began))
+	requireMemoryWithin(t, left)
+	c.StartTogether(gone...)
+	all.sent.Wait()
+	t.Logf("%v: all is appended", time.Since(began))
+	all.leave(t, producers)
+	requireMemoryWithin(t, c.Nodes()...)
+	requireMemoryBelow(t, left, allowed(memoryOfNode/2))
+	t.Logf("%v: memory is given back", time.Since(began))
 }
