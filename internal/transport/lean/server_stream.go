@@ -86,8 +86,7 @@ func (s *serverStream) RecvMsg(m any) error {
 	k, payload, err := s.next()
 	switch {
 	case errors.Is(err, errTooLarge):
-		s.received = status.Error(codes.ResourceExhausted, err.Error())
-		return s.received
+		return s.discard(status.Error(codes.ResourceExhausted, err.Error()))
 	case err != nil:
 		s.received = status.Errorf(codes.Canceled, "the client is gone: %v", err)
 		s.cancel()
@@ -97,8 +96,7 @@ func (s *serverStream) RecvMsg(m any) error {
 		s.watch()
 		return io.EOF
 	case k != messageKind:
-		s.received = status.Errorf(codes.InvalidArgument, "a frame of kind %d within a stream", k)
-		return s.received
+		return s.discard(status.Errorf(codes.InvalidArgument, "a frame of kind %d within a stream", k))
 	}
 	err = s.codec.Unmarshal(payload, m)
 	payload.Free()
@@ -106,8 +104,7 @@ func (s *serverStream) RecvMsg(m any) error {
 		if _, is := status.FromError(err); !is {
 			err = status.Errorf(codes.Internal, "decode: %v", err)
 		}
-		s.received = err
-		return err
+		return s.discard(err)
 	}
 	if s.oneMessage {
 		s.received = io.EOF
@@ -120,6 +117,19 @@ func (s *serverStream) next() (kind, mem.BufferSlice, error) {
 	s.pulse.awaited.Store(true)
 	defer s.pulse.awaited.Store(false)
 	return s.reader.next()
+}
+
+// discard ends receiving with an error, and reads on for nothing: a client that is still
+// sending could not receive an answer before it is done.
+func (s *serverStream) discard(err error) error {
+	s.received = err
+	s.watching.Go(func() {
+		s.receiving.Lock()
+		defer s.receiving.Unlock()
+		_, _ = io.Copy(io.Discard, s.conn)
+		s.cancel()
+	})
+	return err
 }
 
 // watch ends the context when the client, which sends nothing any more, goes away.
