@@ -90,13 +90,15 @@ func TestALogLeadsOnOneNodeAndItsReplicasAreCounted(t *testing.T) {
 	require.GreaterOrEqual(t, of["log_term{log=orders}"], 1.0)
 
 	follower := c.follower("orders")
+	lag := fmt.Sprintf("log_follower_lag_records{log=orders,node=%s}", follower)
+	c.eventually("the leader knows what the follower has", func() bool { return c.logMetrics(leader, "orders")[lag] == 0 })
 	c.stop(follower)
 	c.eventually("the log lacks a replica", func() bool {
 		return c.metrics(leader)["under_replicated_logs"] >= 1 && c.logMetrics(leader, "orders")["log_missing_replicas{log=orders}"] == 1
 	})
 	c.append("orders", "more")
 	of = c.logMetrics(leader, "orders")
-	require.Equal(t, 1.0, of[fmt.Sprintf("log_follower_lag_records{log=orders,node=%s}", follower)])
+	require.Equal(t, 1.0, of[lag])
 	require.GreaterOrEqual(t, c.metrics(leader)["max_lag_records"], 1.0, "that of the catalog may be more")
 	require.Equal(t, 1.0, c.metrics(leader)["nodes_down"])
 }
