@@ -168,6 +168,9 @@ func (b *backlog) seal(r *request) {
 
 // leave takes the oldest request in flight out of the window.
 func (b *backlog) leave(now time.Time) {
+	if r := b.window.flight[0]; r.state != failed && r.sends == 1 {
+		b.window.answered(now.Sub(r.sent), now)
+	}
 	r := b.window.pop()
 	b.session.lastSign = now
 	if r.state != failed {

@@ -61,10 +61,13 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 	if o.withoutSession && o.resume.Session != 0 {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a producer without a session resumes none"}
 	}
-	if o.requests < 0 || o.bytes <= 0 || o.requestBytes <= 0 || o.bufferBytes <= 0 || o.linger < 0 || o.timeout < 0 {
+	if o.requests < 0 || o.bytes < 0 || o.requestBytes <= 0 || o.bufferBytes <= 0 || o.linger < 0 || o.timeout < 0 {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a limit of the producer is not positive"}
 	}
-	o.requestBytes = min(o.requestBytes, o.bytes, o.bufferBytes, record.MaxBatchBytes)
+	o.requestBytes = min(o.requestBytes, o.bufferBytes, record.MaxBatchBytes)
+	if o.bytes > 0 {
+		o.requestBytes = min(o.requestBytes, o.bytes)
+	}
 
 	p := newProducer(c, log, o)
 	if err := p.session.open(ctx); err != nil {

@@ -7,7 +7,7 @@ type ProducerOption func(*producerOptions)
 
 type producerOptions struct {
 	requests       int // 0: automatic
-	bytes          int
+	bytes          int // 0: automatic
 	requestBytes   int
 	bufferBytes    int
 	compression    Compression
@@ -22,7 +22,6 @@ type producerOptions struct {
 
 func defaultProducerOptions() producerOptions {
 	return producerOptions{
-		bytes:        16 << 20,
 		requestBytes: 1 << 20,
 		bufferBytes:  64 << 20,
 		lease:        60 * time.Second,
@@ -43,7 +42,8 @@ func WithMaxInFlightRequests(n int) ProducerOption {
 
 // WithMaxInFlightBytes bounds the bytes of batches that wait for their answers,
 // counted like WithMaxInFlightRequests. A single request larger than that may be
-// out alone. Default 16 MiB: enough for 100 MiB/s over a round trip of 140 ms.
+// out alone. Default 0, automatic: 16 MiB; and up to 64 MiB on a link on which no answer
+// has come within 20 ms, as long as those are not enough to fill it.
 func WithMaxInFlightBytes(n int) ProducerOption {
 	return func(o *producerOptions) { o.bytes = n }
 }

@@ -1,11 +1,18 @@
 package client
 
+import "time"
+
 // Bounds of the automatic window. Few small requests at a time make callers
 // that wait for each append meet in one; many large ones fill a long link.
 const (
 	automaticRequests = 64
 	automaticSmall    = 4
 	automaticLarge    = 64 << 10 // bytes that make a request large
+	automaticBytes    = 16 << 20
+	// On a link on which every answer takes farAway the bytes in flight may grow to
+	// this: 450 MiB/s over a round trip of 140 ms.
+	automaticFarBytes = 64 << 20
+	farAway           = 20 * time.Millisecond
 )
 
 // window holds the requests in flight: those that were, or are just being, put
@@ -15,6 +22,10 @@ type window struct {
 	maxRequests int
 	maxSmall    int // requests beyond these must be large
 	maxBytes    int
+	mostBytes   int // what maxBytes may grow to
+
+	least time.Duration // that an answer has taken; 0: none has come
+	grown time.Time     // maxBytes, the last time
 
 	flight []*request // oldest first
 	sent   int        // of flight, on the stream that is open now
@@ -22,10 +33,26 @@ type window struct {
 }
 
 func newWindow(requests, bytes int) window {
+	w := window{maxRequests: requests, maxSmall: requests, maxBytes: bytes, mostBytes: bytes}
 	if requests == 0 {
-		return window{maxRequests: automaticRequests, maxSmall: automaticSmall, maxBytes: bytes}
+		w.maxRequests, w.maxSmall = automaticRequests, automaticSmall
 	}
-	return window{maxRequests: requests, maxSmall: requests, maxBytes: bytes}
+	if bytes == 0 {
+		w.maxBytes, w.mostBytes = automaticBytes, automaticFarBytes
+	}
+	return w
+}
+
+// answered doubles the bytes that may be in flight, at most once in the time that an
+// answer takes, where the link is long and nearly as many are. A log that is slow for
+// another reason has been fast before.
+func (w *window) answered(took time.Duration, now time.Time) {
+	if w.least == 0 || took < w.least {
+		w.least = took
+	}
+	if w.least >= farAway && w.maxBytes < w.mostBytes && w.bytes >= w.maxBytes/4*3 && now.Sub(w.grown) >= took {
+		w.maxBytes, w.grown = min(2*w.maxBytes, w.mostBytes), now
+	}
 }
 
 // admits reports whether a request of that size may be sent now.
