@@ -102,6 +102,7 @@ type countedConn struct {
 	net.Conn
 	listener *limitedListener
 	inflow   *inflow
+	ready    *readyReader // nil until it is used, or if it cannot be
 	closing  sync.Once
 }
 

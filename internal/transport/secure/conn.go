@@ -85,5 +85,8 @@ func (c *counted) Close() error {
 	return c.TCPConn.Close()
 }
 
+// Unread is the socket, and what of it has been read and not been given.
+func (c *counted) Unread() (net.Conn, []byte) { return c.TCPConn, c.head }
+
 // NetConn returns the socket.
 func (c *counted) NetConn() net.Conn { return c.TCPConn }

@@ -1,0 +1,75 @@
+package rpc
+
+import (
+	"io"
+	"net"
+	"syscall"
+
+	"google.golang.org/grpc/mem"
+)
+
+// ReadOnReady is how gRPC reads a connection that has it: into a buffer which is taken
+// from pool when there is something to read, so that an idle connection holds none. An
+// encrypted one does while it waits.
+func (c *countedConn) ReadOnReady(size int, pool mem.BufferPool) (buffer *[]byte, n int, err error) {
+	c.inflow.await()
+	if c.ready == nil {
+		c.ready = c.readyReader()
+	}
+	if c.ready == nil {
+		buffer = pool.Get(size)
+		n, err = c.Conn.Read(*buffer)
+		if n == 0 {
+			pool.Put(buffer)
+			buffer = nil
+		}
+	} else {
+		buffer, n, err = c.ready.read(size, pool)
+	}
+	c.inflow.received(n)
+	return buffer, n, err
+}
+
+// readyReader is nil where a socket cannot be read instead of the connection.
+func (c *countedConn) readyReader() *readyReader {
+	for conn := c.Conn; ; {
+		switch under := conn.(type) {
+		case *net.TCPConn:
+			return newReadyReader(under)
+		case interface{ Unread() (net.Conn, []byte) }:
+			inner, unread := under.Unread()
+			if len(unread) > 0 {
+				return nil
+			}
+			conn = inner
+		default:
+			return nil
+		}
+	}
+}
+
+// readyReader reads a socket. The fields after try are those of one read.
+type readyReader struct {
+	raw syscall.RawConn
+	try func(socket uintptr) (done bool) // made once: it would be allocated for each read
+
+	size   int
+	pool   mem.BufferPool
+	buffer *[]byte
+	n      int
+	err    error
+}
+
+func (r *readyReader) read(size int, pool mem.BufferPool) (*[]byte, int, error) {
+	r.size, r.pool, r.buffer, r.n, r.err = size, pool, nil, 0, nil
+	err := r.raw.Read(r.try)
+	if err == nil {
+		err = r.err
+	}
+	if err == nil && r.n == 0 {
+		err = io.EOF
+	}
+	buffer := r.buffer
+	r.pool, r.buffer = nil, nil
+	return buffer, r.n, err
+}
