@@ -165,12 +165,12 @@ func (c *crowd) leave(t *testing.T, producers []*client.Producer) {
 	require.NoError(t, c.failure)
 }
 
-func requireMemoryWithin(t *testing.T, nodes ...*Node) {
+func requireMemoryWithin(t *testing.T, bytes int64, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
 		held, most := resident.Of(t, n.PID())
 		t.Logf("node %s: %d MiB, %d MiB at the most", n.name, held>>20, most>>20)
-		require.Less(t, most, allowed(memoryOfNode), "node %s", n.name)
+		require.Less(t, most, allowed(bytes), "node %s", n.name)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestAThousandClientsThatAppendStayWithinTheNodesMemory(t *testing.T) {
 	all.append(t, producers, 20)
 	all.sent.Wait()
 	t.Logf("%v: all is appended", time.Since(began))
-	requireMemoryWithin(t, n)
+	requireMemoryWithin(t, memoryOfNode, n)
 	all.leave(t, producers)
 	t.Logf("%v: all have left", time.Since(began))
 	requireMemoryBelow(t, n, allowed(memoryOfNode/2))
@@ -219,12 +219,13 @@ func TestAThousandClientsThatWaitForAMajorityStayWithinTheNodesMemory(t *testing
 		return troubled == len(producers)
 	}, patience, 50*time.Millisecond, "every client has learned that it has to wait")
 	t.Logf("%v: all wait", time.Since(began))
-	requireMemoryWithin(t, left)
+	requireMemoryWithin(t, memoryOfNode, left)
 	c.StartTogether(gone...)
 	all.sent.Wait()
 	t.Logf("%v: all is appended", time.Since(began))
 	all.leave(t, producers)
-	requireMemoryWithin(t, c.Nodes()...)
+	// What nodes send each other meanwhile is not counted, see docs/limits.md.
+	requireMemoryWithin(t, memoryOfNode*3/2, c.Nodes()...)
 	requireMemoryBelow(t, left, allowed(memoryOfNode/2))
 	t.Logf("%v: memory is given back", time.Since(began))
 }
