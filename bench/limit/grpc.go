@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
+
+	"strandline.dev/bench/process"
 )
 
 const (
@@ -91,7 +93,7 @@ func (p *Peer) GRPCEcho(ctx context.Context, connections, streams int, s Span) (
 			return 1, nil
 		}
 	}
-	s.Processor = usageOf(p.grpc)
+	s.Processor = process.Usage([]string{p.grpc})
 	return s.run(ctx, workers, func() { closeAll(all) })
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 
 	"strandline.dev/bench/process"
 )
@@ -41,12 +40,8 @@ func (p *Peer) TCPEcho(ctx context.Context, connections int, s Span) (Rate, erro
 			return 1, err
 		}
 	}
-	s.Processor = usageOf(p.tcp)
+	s.Processor = process.Usage([]string{p.tcp})
 	return s.run(ctx, workers, func() { closeAll(all) })
-}
-
-func usageOf(address string) func() (client, servers time.Duration) {
-	return func() (client, servers time.Duration) { return process.Usage([]string{address}) }
 }
 
 // TCPStream measures how fast the peer's bytes come in, over so many

@@ -6,25 +6,27 @@ import "time"
 // somebody else.
 const Unknown time.Duration = -1
 
-// Usage returns the processor time that this process has taken so far, and that of the
-// processes of this machine which listen at addresses, together; Unknown if one of those
-// is not found. A server in this process counts as both.
-func Usage(addresses []string) (own, servers time.Duration) {
-	own = ownTime()
+// Usage returns a function for the processor time that this process has taken so far, and
+// that of the processes of this machine which listen at addresses now, together; Unknown
+// if one of those is not found. A server in this process counts as both. To find them
+// takes much longer than to call the function.
+func Usage(addresses []string) func() (own, servers time.Duration) {
 	ids := map[int]bool{}
 	for _, address := range addresses {
 		id, ok := listener(address)
 		if !ok {
-			return own, Unknown
+			return func() (own, servers time.Duration) { return ownTime(), Unknown }
 		}
 		ids[id] = true
 	}
-	for id := range ids {
-		taken, ok := timeOf(id)
-		if !ok {
-			return own, Unknown
+	return func() (own, servers time.Duration) {
+		for id := range ids {
+			taken, ok := timeOf(id)
+			if !ok {
+				return ownTime(), Unknown
+			}
+			servers += taken
 		}
-		servers += taken
+		return ownTime(), servers
 	}
-	return own, servers
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -25,7 +24,7 @@ type Appends struct {
 // median of appends per second for each. An interrupted run returns what it has.
 func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[int]float64, error) {
 	rates := make(map[int]float64, len(a.Connections))
-	a.Processor = func() (client, servers time.Duration) { return process.Usage(subject.Nodes) }
+	a.Processor = process.Usage(subject.Nodes)
 	err := s.withLog(ctx, subject, a.Log, func(target workload.Target, d report.Subject) error {
 		var errs []error
 		for _, n := range a.Connections {

@@ -97,8 +97,8 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 		})
 	}
 	err := run.wait(ctx, a.Warmup, progress)
-	start := time.Now()
 	taken := a.Taken()
+	start := time.Now()
 	if err == nil {
 		run.stage.Store(stageMeasured)
 		err = run.wait(ctx, a.Duration, progress)
