@@ -56,8 +56,10 @@ func full(n *node) []string {
 // loses records. This is what the durable watermark is for, and why replicas that are blind
 // are given in the other runs; see docs/testing.md.
 func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {
-	const seedsMost = 100
-	for seed := range uint64(seedsMost) {
+	// The first seed is one that notices, until the simulator draws otherwise: under the
+	// race detector each takes seconds.
+	const first, seedsMost = 63, 100
+	for seed := uint64(first); seed < first+seedsMost; seed++ {
 		if r := Run(seed, Options{Silent: true, Replicas: 3, Time: 20 * time.Second}); r.Err() != nil {
 			require.NotZero(t, r.Counts.Forgot)
 			t.Logf("%v", r)
