@@ -297,7 +297,7 @@ func newPeer(address string, security credentials.TransportCredentials, dial dia
 // know these, over gRPC.
 func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
 	if now := time.Now(); now.UnixNano() >= p.leanFrom.Load() {
-		stream, err := p.streams.NewStream(ctx, desc, method)
+		stream, err := p.streams.NewStream(ctx, method)
 		if !errors.Is(err, lean.ErrNotSpoken) {
 			return stream, err
 		}

@@ -40,8 +40,8 @@ func (s *serveSettings) checkListen(address string) error {
 	return s.checkWhoComes("listen on", address)
 }
 
-// checkAdvertised is checkListen for the addresses at which others are told to come, by
-// whatever way they lead here.
+// checkAdvertised is checkListen for the addresses that others are given, by whatever
+// way they lead here.
 func (s *serveSettings) checkAdvertised() error {
 	for _, address := range []string{s.Node.GRPCAddress, s.Node.KafkaAddress} {
 		if err := s.checkWhoComes("be reached at", address); address != "" && err != nil {

@@ -128,7 +128,7 @@ type leanConn struct {
 }
 
 func (c leanConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c.Client.NewStream(ctx, desc, method)
+	return c.Client.NewStream(ctx, method)
 }
 
 func serve(t *testing.T, n Node, o rpc.Options) *testServer {

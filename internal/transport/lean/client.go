@@ -26,13 +26,13 @@ type Client struct {
 	// MaxMessage bounds a message that is received, in bytes.
 	MaxMessage int
 
-	accepted atomic.Bool // by the server, once
+	accepted atomic.Bool // by the server, the last time
 }
 
 // NewStream begins a call on a connection of its own, which lasts as long as ctx. The
 // first time it waits for the server to accept it, and returns ErrNotSpoken if it does
 // not.
-func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
+func (c *Client) NewStream(ctx context.Context, method string) (grpc.ClientStream, error) {
 	conn, err := c.Dial(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -54,20 +54,18 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 			}
 			return nil, ErrNotSpoken
 		}
-		c.accepted.Store(true)
 	}
 	return s, nil
 }
 
 func (c *Client) newStream(ctx context.Context, conn net.Conn) *clientStream {
-	s := &clientStream{ctx: ctx, conn: conn, codec: c.Codec}
-	s.reader.from, s.reader.max, s.reader.large = conn, c.MaxMessage, []byte{}
-	s.writer.to = unwrap(conn)
-	s.pulse.reader, s.pulse.writer, s.pulse.patience = &s.reader, &s.writer, lostTime
-	s.pulse.lost = func() {
+	s := &clientStream{client: c, ctx: ctx}
+	s.init(conn, c.Codec, lostTime, func() {
 		s.silent.Store(true)
 		_ = conn.Close()
-	}
+	})
+	s.reader.large = []byte{}
+	s.reader.limits[messageKind], s.reader.limits[endKind] = c.MaxMessage, maxEndBytes
 	s.pulse.start()
 	s.release = context.AfterFunc(ctx, func() {
 		s.pulse.stop()
@@ -79,13 +77,10 @@ func (c *Client) newStream(ctx context.Context, conn net.Conn) *clientStream {
 // clientStream implements grpc.ClientStream. One goroutine at a time receives, and one
 // sends.
 type clientStream struct {
+	stream
+	client   *Client
 	ctx      context.Context
 	release  func() bool
-	conn     net.Conn
-	codec    encoding.CodecV2
-	reader   frameReader
-	writer   frameWriter
-	pulse    pulse
 	accepted bool
 	silent   atomic.Bool // the server was, for lostTime
 	over     error       // of RecvMsg, once it has failed
@@ -107,16 +102,11 @@ func (s *clientStream) awaitAccepted() error {
 	if err == nil && k != acceptedKind {
 		err = ErrNotSpoken
 	}
-	err = unfinished(err)
 	s.accepted = err == nil
-	return err
-}
-
-// next counts silence only while it waits: who does not receive hears nothing.
-func (s *clientStream) next() (kind, mem.BufferSlice, error) {
-	s.pulse.awaited.Store(true)
-	defer s.pulse.awaited.Store(false)
-	return s.reader.next()
+	// A server that does not accept what it accepted before may have been replaced by an
+	// older one: the next stream waits for its answer again.
+	s.client.accepted.Store(s.accepted)
+	return unfinished(err)
 }
 
 // Context implements grpc.ClientStream.
@@ -125,16 +115,11 @@ func (s *clientStream) Context() context.Context { return s.ctx }
 // SendMsg implements grpc.ClientStream. With io.EOF the stream has ended, and RecvMsg
 // has the reason.
 func (s *clientStream) SendMsg(m any) error {
-	data, err := s.codec.Marshal(m)
-	if err != nil {
-		return status.Errorf(codes.Internal, "encode: %v", err)
-	}
-	err = s.writer.write(messageKind, data)
-	data.Free()
-	if err != nil {
+	broken, err := s.send(m)
+	if broken {
 		return io.EOF
 	}
-	return nil
+	return err
 }
 
 // CloseSend implements grpc.ClientStream.

@@ -51,7 +51,9 @@ var errTooLarge = errors.New("frame above the limit")
 type frameReader struct {
 	from io.Reader
 	pool mem.BufferPool
-	max  int // of a message, in bytes
+	// limits bound the payload of each kind, in bytes. Of a kind that the other end may
+	// not send now, or that has no payload, it is 0.
+	limits [aliveKind + 1]int
 	// large, if it is not nil, is where a payload that is longer than the buffer comes
 	// to lie in one piece, instead of in pieces of the pool. It is used again.
 	large []byte
@@ -71,8 +73,8 @@ func (r *frameReader) next() (kind, mem.BufferSlice, error) {
 		}
 		header := r.buffer[r.begin:]
 		length, k := int(binary.LittleEndian.Uint32(header)), kind(header[4])
-		if limit := r.limit(k); length > limit {
-			return 0, nil, fmt.Errorf("%w: kind %d with %d bytes, at most %d are taken", errTooLarge, k, length, limit)
+		if k > aliveKind || length > r.limits[k] {
+			return 0, nil, fmt.Errorf("%w: kind %d with %d bytes", errTooLarge, k, length)
 		}
 		r.begin += headerBytes
 		switch {
@@ -94,19 +96,6 @@ func (r *frameReader) next() (kind, mem.BufferSlice, error) {
 			return k, payload, unfinished(err)
 		}
 	}
-}
-
-// limit bounds the payload of a frame, in bytes.
-func (r *frameReader) limit(k kind) int {
-	switch k {
-	case callKind:
-		return maxCallBytes
-	case messageKind:
-		return r.max
-	case endKind:
-		return maxEndBytes
-	}
-	return 0
 }
 
 // fill makes sure that so many bytes are in the buffer, which they fit.

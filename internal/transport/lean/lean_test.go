@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,13 +79,11 @@ func clientOf(dial func(context.Context) (net.Conn, error)) *Client {
 	return &Client{Dial: dial, Codec: codec, MaxMessage: maxMessage}
 }
 
-var streamDesc = &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-
 func (s *service) open(t *testing.T, ctx context.Context) grpc.ClientStream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	t.Cleanup(cancel)
-	stream, err := clientOf(s.dial).NewStream(ctx, streamDesc, streamMethod)
+	stream, err := clientOf(s.dial).NewStream(ctx, streamMethod)
 	require.NoError(t, err)
 	return stream
 }
@@ -187,7 +186,7 @@ func TestMetadataReachesTheHandler(t *testing.T) {
 
 func TestACallThatNobodyServesSaysSo(t *testing.T) {
 	s := serve(t, echo)
-	stream, err := clientOf(s.dial).NewStream(t.Context(), streamDesc, "/test.Test/Other")
+	stream, err := clientOf(s.dial).NewStream(t.Context(), "/test.Test/Other")
 	require.NoError(t, err)
 	require.Equal(t, codes.Unimplemented, status.Code(stream.RecvMsg(new(wrapperspb.BytesValue))))
 }
@@ -238,7 +237,7 @@ func TestWhoDoesNotSpeakTheProtocolHasDoneNothing(t *testing.T) {
 				_, _ = io.WriteString(theirs, answer)
 				_ = theirs.Close()
 			}()
-			_, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamDesc, streamMethod)
+			_, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamMethod)
 			require.ErrorIs(t, err, ErrNotSpoken)
 		})
 	}
@@ -247,8 +246,41 @@ func TestWhoDoesNotSpeakTheProtocolHasDoneNothing(t *testing.T) {
 	old := grpc.NewServer()
 	defer old.Stop()
 	go func() { _ = old.Serve(l) }()
-	_, err = clientOf((&service{address: l.Addr().String()}).dial).NewStream(t.Context(), streamDesc, streamMethod)
+	_, err = clientOf((&service{address: l.Addr().String()}).dial).NewStream(t.Context(), streamMethod)
 	require.ErrorIs(t, err, ErrNotSpoken)
+}
+
+// A node that is rolled back serves the same clients.
+func TestAServerThatNoLongerSpeaksTheProtocolIsAskedAgain(t *testing.T) {
+	s := serve(t, echo)
+	var old atomic.Bool
+	c := clientOf(func(ctx context.Context) (net.Conn, error) {
+		if !old.Load() {
+			return s.dial(ctx)
+		}
+		ours, theirs := net.Pipe()
+		go func() {
+			_, _ = io.CopyN(io.Discard, theirs, int64(len(Magic)))
+			_ = theirs.Close()
+		}()
+		return ours, nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := c.NewStream(ctx, streamMethod)
+	require.NoError(t, err)
+	require.True(t, c.accepted.Load())
+	old.Store(true)
+	for err == nil { // at once, or when it receives
+		var stream grpc.ClientStream
+		if stream, err = c.NewStream(ctx, streamMethod); err == nil {
+			require.Equal(t, codes.Unavailable, status.Code(stream.RecvMsg(new(wrapperspb.BytesValue))))
+			require.False(t, c.accepted.Load())
+		}
+	}
+	old.Store(false)
+	_, err = c.NewStream(ctx, streamMethod)
+	require.NoError(t, err)
 }
 
 // accepted answers a client's call and says nothing after that.
@@ -264,7 +296,7 @@ func TestASilentServerIsLost(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		go accepted(t, theirs)
-		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamDesc, streamMethod)
+		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamMethod)
 		require.NoError(t, err)
 		begun := time.Now()
 		err = stream.RecvMsg(new(wrapperspb.BytesValue))
@@ -279,7 +311,7 @@ func TestAClientThatDoesNotReceiveMissesNoSignOfLife(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		go accepted(t, theirs)
-		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamDesc, streamMethod)
+		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamMethod)
 		require.NoError(t, err)
 		time.Sleep(10 * lostTime)
 		go func() { _ = (&frameWriter{to: theirs}).write(endKind, nil) }()
@@ -297,7 +329,7 @@ func TestAQuietStreamLastsWhileBothEndsLive(t *testing.T) {
 			s.serve(theirs)
 		}()
 		ctx, cancel := context.WithCancel(t.Context())
-		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(ctx, streamDesc, streamMethod)
+		stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(ctx, streamMethod)
 		require.NoError(t, err)
 		received := make(chan error, 1)
 		go func() { received <- stream.RecvMsg(new(wrapperspb.BytesValue)) }()
@@ -341,9 +373,21 @@ func TestAConnectionThatDoesNotSayWhatItIsForIsClosed(t *testing.T) {
 	})
 }
 
+func TestNoMessageIsTakenBeforeTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		go func() { _, _ = io.WriteString(ours, Magic+"\x00\x00\x00\x04\x02and more") }()
+		begun := time.Now()
+		newServer(echo).serve(theirs)
+		require.Zero(t, time.Since(begun), "it is refused by its header")
+	})
+}
+
 func TestALengthAloneTakesNoMemory(t *testing.T) {
 	header := "\x00\x00\x00\x04\x02" // 64 MiB
-	r := &frameReader{from: strings.NewReader(header + "and little more"), pool: mem.NopBufferPool{}, max: maxMessage}
+	taken := [aliveKind + 1]int{messageKind: maxMessage}
+	r := &frameReader{from: strings.NewReader(header + "and little more"), pool: mem.NopBufferPool{}, limits: taken}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, _, err := r.next()
@@ -351,14 +395,14 @@ func TestALengthAloneTakesNoMemory(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*leastPiece))
 
-	r = &frameReader{from: strings.NewReader(header + "and little more"), large: []byte{}, max: maxMessage}
+	r = &frameReader{from: strings.NewReader(header + "and little more"), large: []byte{}, limits: taken}
 	runtime.ReadMemStats(&before)
 	_, _, err = r.next()
 	runtime.ReadMemStats(&after)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(3*mostPiece))
 
-	r = &frameReader{from: strings.NewReader("\x01\x00\x00\x04\x02"), pool: mem.NopBufferPool{}, max: maxMessage}
+	r = &frameReader{from: strings.NewReader("\x01\x00\x00\x04\x02"), pool: mem.NopBufferPool{}, limits: taken}
 	_, _, err = r.next()
 	require.ErrorIs(t, err, errTooLarge)
 }

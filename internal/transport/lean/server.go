@@ -139,17 +139,19 @@ func (s *Server) Stop(ctx context.Context) {
 
 // serve serves the one stream of a connection.
 func (s *Server) serve(conn net.Conn) {
-	stream, m, err := s.accept(conn)
-	if err != nil {
+	stream := newServerStream(conn, s.options)
+	defer stream.close()
+	if s.accept(stream) != nil {
 		return // there is nobody who would understand an answer
 	}
-	defer stream.close()
 	release := context.AfterFunc(s.stopping, func() { _ = conn.SetWriteDeadline(time.Now().Add(stopTime)) })
 	defer release()
-	if m == nil {
+	m, ok := s.methods[stream.method]
+	if !ok {
 		s.end(stream, status.Errorf(codes.Unimplemented, "%q is not served as a stream of its own: use gRPC", stream.method))
 		return
 	}
+	stream.oneMessage = !m.stream.ClientStreams
 	stream.pulse.start()
 	info := &grpc.StreamServerInfo{FullMethod: stream.method, IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams}
 	s.end(stream, s.options.Intercept(m.service, stream, info, m.stream.Handler))
@@ -162,38 +164,26 @@ func (s *Server) end(stream *serverStream, err error) {
 	stream.end(err)
 }
 
-// accept reads what a connection is for, which it has callTime to say. The method is
-// nil if there is none of that name.
-func (s *Server) accept(conn net.Conn) (*serverStream, *method, error) {
+// accept reads what a connection is for, which it has callTime to say.
+func (s *Server) accept(stream *serverStream) error {
+	conn := stream.conn
 	stop := context.AfterFunc(s.stopping, func() { _ = conn.SetReadDeadline(time.Now()) })
+	defer stop()
 	if err := conn.SetReadDeadline(time.Now().Add(callTime)); err != nil {
-		return nil, nil, err
+		return err
 	}
 	var magic [len(Magic)]byte
 	if _, err := io.ReadFull(conn, magic[:]); err != nil || string(magic[:]) != Magic {
-		return nil, nil, fmt.Errorf("no stream: %q, %w", magic, err)
+		return fmt.Errorf("no stream: %q, %w", magic, err)
 	}
-	stream := newServerStream(conn, s.options)
-	k, payload, err := stream.reader.next()
-	if err != nil || k != callKind {
-		return nil, nil, fmt.Errorf("no call: kind %d, %w", k, err)
-	}
-	if err := stream.begin(payload); err != nil {
-		return nil, nil, err
+	if err := stream.begin(s.options.MaxMessage); err != nil {
+		return err
 	}
 	if !stop() {
-		return nil, nil, context.Cause(s.stopping)
+		return s.stopping.Err()
 	}
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
-		return nil, nil, err
+		return err
 	}
-	if err := stream.writer.write(acceptedKind, nil); err != nil {
-		return nil, nil, err
-	}
-	m, ok := s.methods[stream.method]
-	if !ok {
-		return stream, nil, nil
-	}
-	stream.oneMessage = !m.stream.ClientStreams
-	return stream, &m, nil
+	return stream.writer.write(acceptedKind, nil)
 }

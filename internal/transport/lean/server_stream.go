@@ -3,13 +3,12 @@ package lean
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -18,11 +17,7 @@ import (
 // serverStream is the one stream of a connection; it implements grpc.ServerStream. One
 // goroutine at a time receives, and one sends.
 type serverStream struct {
-	conn   net.Conn
-	codec  encoding.CodecV2
-	reader frameReader
-	writer frameWriter
-	pulse  pulse
+	stream
 	method string
 	// oneMessage: the client sends one message, and is only listened to for its end
 	// after that.
@@ -37,23 +32,27 @@ type serverStream struct {
 }
 
 func newServerStream(conn net.Conn, o Options) *serverStream {
-	s := &serverStream{conn: conn, codec: o.Codec}
-	s.reader.from, s.reader.pool, s.reader.max = conn, o.Buffers, o.MaxMessage
-	s.writer.to = unwrap(conn)
-	s.pulse.reader, s.pulse.writer, s.pulse.patience = &s.reader, &s.writer, idleTime
-	s.pulse.lost = func() { _ = conn.Close() }
+	s := &serverStream{}
+	s.init(conn, o.Codec, idleTime, func() { _ = conn.Close() })
+	s.reader.pool = o.Buffers
+	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: s.conn.RemoteAddr(), LocalAddr: s.conn.LocalAddr()})
+	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s
 }
 
-// begin takes the call over.
-func (s *serverStream) begin(call mem.BufferSlice) error {
-	method, md, err := decodeCall(call)
+// begin receives the call. Until then nothing else is taken from the client.
+func (s *serverStream) begin(maxMessage int) error {
+	s.reader.limits[callKind] = maxCallBytes
+	k, payload, err := s.reader.next()
+	if err != nil || k != callKind {
+		return fmt.Errorf("no call: kind %d, %w", k, err)
+	}
+	method, md, err := decodeCall(payload)
 	if err != nil {
 		return err
 	}
-	s.method = method
-	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: s.conn.RemoteAddr(), LocalAddr: s.conn.LocalAddr()})
-	s.ctx, s.cancel = context.WithCancel(metadata.NewIncomingContext(ctx, md))
+	s.method, s.ctx = method, metadata.NewIncomingContext(s.ctx, md)
+	s.reader.limits[callKind], s.reader.limits[messageKind] = 0, maxMessage
 	return nil
 }
 
@@ -63,17 +62,12 @@ func (s *serverStream) Context() context.Context { return s.ctx }
 
 // SendMsg implements grpc.ServerStream. The message is on its way when it returns.
 func (s *serverStream) SendMsg(m any) error {
-	data, err := s.codec.Marshal(m)
-	if err != nil {
-		return status.Errorf(codes.Internal, "encode: %v", err)
-	}
-	err = s.writer.write(messageKind, data)
-	data.Free()
-	if err != nil {
+	broken, err := s.send(m)
+	if broken {
 		s.cancel()
 		return status.Errorf(codes.Unavailable, "send: %v", err)
 	}
-	return nil
+	return err
 }
 
 // RecvMsg implements grpc.ServerStream.
@@ -113,12 +107,6 @@ func (s *serverStream) RecvMsg(m any) error {
 	return nil
 }
 
-func (s *serverStream) next() (kind, mem.BufferSlice, error) {
-	s.pulse.awaited.Store(true)
-	defer s.pulse.awaited.Store(false)
-	return s.reader.next()
-}
-
 // discard ends receiving with an error, and reads on for nothing: a client that is still
 // sending could not receive an answer before it is done.
 func (s *serverStream) discard(err error) error {
@@ -150,6 +138,7 @@ func (s *serverStream) watch() {
 // end sends how the call ended, and waits until the client has noticed: closing a
 // connection with bytes that were not read would take the end from it.
 func (s *serverStream) end(err error) {
+	s.pulse.stop()
 	s.cancel()
 	if s.writer.write(endKind, encodeEnd(err)) != nil {
 		return

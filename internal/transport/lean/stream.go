@@ -1,0 +1,47 @@
+package lean
+
+import (
+	"net"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+// stream is what both ends of a connection have.
+type stream struct {
+	conn   net.Conn
+	codec  encoding.CodecV2
+	reader frameReader
+	writer frameWriter
+	pulse  pulse
+}
+
+// init prepares a stream that takes the other end for lost when it was silent for so
+// long.
+func (s *stream) init(conn net.Conn, codec encoding.CodecV2, patience time.Duration, lost func()) {
+	s.conn, s.codec = conn, codec
+	s.reader.from, s.writer.to = conn, unwrap(conn)
+	s.pulse.reader, s.pulse.writer, s.pulse.patience, s.pulse.lost = &s.reader, &s.writer, patience, lost
+}
+
+// next counts silence only while it waits: who does not receive hears nothing.
+func (s *stream) next() (kind, mem.BufferSlice, error) {
+	s.pulse.awaited.Store(true)
+	defer s.pulse.awaited.Store(false)
+	return s.reader.next()
+}
+
+// send writes a message. broken reports whether the connection failed, and not the
+// encoding.
+func (s *stream) send(m any) (broken bool, err error) {
+	data, err := s.codec.Marshal(m)
+	if err != nil {
+		return false, status.Errorf(codes.Internal, "encode: %v", err)
+	}
+	defer data.Free()
+	err = s.writer.write(messageKind, data)
+	return err != nil, err
+}
