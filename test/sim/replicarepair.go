@@ -71,7 +71,7 @@ func (m *replicaRepair) question(other *node, from, to uint64) {
 
 // finish puts the log together and opens it.
 func (m *replicaRepair) finish() {
-	n, id := m.node, m.node.replicaID
+	n, id, why := m.node, m.node.replicaID, m.node.distrusted
 	if _, err := m.repairer.Finish(); err != nil {
 		n.die(n.disk.Stopped())
 		return
@@ -79,7 +79,8 @@ func (m *replicaRepair) finish() {
 	n.world.counts.Rebuilt++
 	n.world.trace("node %d: replica %d is repaired", n.id, id)
 	n.host(id, false)
-	if n.serves() {
+	// What is missing of a log without showing in its files is found once more.
+	if n.serves() && !errors.Is(why, core.ErrShort) && !errors.Is(why, core.ErrSpliced) {
 		n.harm = harm{}
 	}
 }
