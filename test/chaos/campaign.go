@@ -97,7 +97,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // run has the campaign's goroutine.
 func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, report *Report) {
-	s := &scene{t: t, kinds: kinds, taken: map[string]bool{}, disks: map[string]*loopdisk.Disk{}}
+	s := &scene{t: t, kinds: kinds, disks: map[string]*loopdisk.Disk{}}
+	s.choice = &choice{scene: s, taken: map[string]bool{}}
 	options := cluster.Options{Nodes: o.Nodes, Race: o.Race}
 	if has.disks == nil {
 		options.Data, options.Flags = s.place, []string{"--min-free", minFree}
@@ -133,8 +134,8 @@ func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, 
 	s.awaitAcks(100)
 	s.load.end()
 	s.cluster.AwaitHealthy()
-	s.readBack()
-	s.compareFiles()
+	comparison{s}.readBack()
+	comparison{s}.compareFiles()
 	finished = true
 	s.check(report)
 }

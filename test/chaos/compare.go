@@ -22,6 +22,9 @@ import (
 	"strandline.dev/test/history"
 )
 
+// comparison holds what the replicas have at the end of a campaign against each other.
+type comparison struct{ *scene }
+
 const (
 	// settledTime is how long the last read of a node may take.
 	settledTime = 2 * time.Minute
@@ -30,7 +33,7 @@ const (
 )
 
 // readBack reads every log from every node that holds it, whole.
-func (s *scene) readBack() {
+func (s comparison) readBack() {
 	status, err := s.cluster.Status()
 	require.NoError(s.t, err)
 	for _, log := range logs {
@@ -53,7 +56,7 @@ func holders(status client.ClusterStatus, log string) (nodes []string) {
 }
 
 // readNode asks again, as clients do, while nobody leads the log.
-func (s *scene) readNode(n *cluster.Node, log string) {
+func (s comparison) readNode(n *cluster.Node, log string) {
 	connection, err := dial(n.Address())
 	require.NoError(s.t, err)
 	defer connection.Close()
@@ -75,7 +78,7 @@ func (s *scene) readNode(n *cluster.Node, log string) {
 }
 
 // compareFiles stops all nodes and tells the history what is on their disks.
-func (s *scene) compareFiles() {
+func (s comparison) compareFiles() {
 	status, err := s.cluster.Status()
 	require.NoError(s.t, err)
 	for _, n := range s.cluster.Nodes() {
@@ -91,7 +94,7 @@ func (s *scene) compareFiles() {
 
 // tellReplica records what one directory holds. The files are read as a node does
 // that starts.
-func (s *scene) tellReplica(log, node, dir string) error {
+func (s comparison) tellReplica(log, node, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

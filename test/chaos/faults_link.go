@@ -41,7 +41,7 @@ func onLinks(do func(s *scene, node string, others []string)) func(*scene) func(
 	}
 }
 
-func (s *scene) pick(names []string) string { return names[s.dice.IntN(len(names))] }
+func (s *choice) pick(names []string) string { return names[s.dice.IntN(len(names))] }
 
 var (
 	isolate = onLinks(func(s *scene, node string, others []string) {

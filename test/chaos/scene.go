@@ -22,6 +22,8 @@ const minFree = "256MiB"
 // scene is a campaign under way: the cluster, what lies below and above it, and
 // which nodes a fault has now. It belongs to the campaign's goroutine.
 type scene struct {
+	*choice
+
 	t       *stage
 	cluster *cluster.Cluster
 	load    *load
@@ -29,7 +31,6 @@ type scene struct {
 	// was to be cut.
 	disks  map[string]*loopdisk.Disk
 	kinds  []kind // those that a mix draws from
-	taken  map[string]bool
 	joined int
 
 	// Of the step that runs.
@@ -40,6 +41,12 @@ type scene struct {
 	older   string    // where copies of segments are
 
 	entries int // on disk, compared at the end
+}
+
+// choice is which nodes faults come upon.
+type choice struct {
+	*scene
+	taken map[string]bool // by faults that go on
 }
 
 // place makes the disk of a node, if nodes have disks of their own, and returns
@@ -68,10 +75,10 @@ func (s *scene) closeDisks() {
 
 // node that no fault has, and that serves: every second time the leader of the
 // busiest log. nil: there is none.
-func (s *scene) node() *cluster.Node { return s.nodeOf(nil) }
+func (s *choice) node() *cluster.Node { return s.nodeOf(nil) }
 
 // nodeOf is node out of some; nil: of all.
-func (s *scene) nodeOf(among []string) *cluster.Node {
+func (s *choice) nodeOf(among []string) *cluster.Node {
 	lead, pick := s.dice.IntN(2) == 0, s.dice.IntN(1<<20)
 	var free []*cluster.Node
 	for _, n := range s.cluster.Nodes() {
@@ -91,13 +98,13 @@ func (s *scene) nodeOf(among []string) *cluster.Node {
 	return s.take(free[pick%len(free)])
 }
 
-func (s *scene) take(n *cluster.Node) *cluster.Node {
+func (s *choice) take(n *cluster.Node) *cluster.Node {
 	s.taken[n.Name()] = true
 	return n
 }
 
 // release lets other faults come upon the nodes.
-func (s *scene) release(nodes ...*cluster.Node) {
+func (s *choice) release(nodes ...*cluster.Node) {
 	for _, n := range nodes {
 		delete(s.taken, n.Name())
 	}
@@ -118,7 +125,7 @@ func majority(n int) int { return n/2 + 1 }
 func all(n int) int      { return n }
 
 // nodes takes as many as it finds of those wanted; nil: none.
-func (s *scene) nodes(count howMany) []*cluster.Node {
+func (s *choice) nodes(count howMany) []*cluster.Node {
 	var taken []*cluster.Node
 	for range count(len(s.cluster.Nodes())) {
 		if n := s.node(); n != nil {

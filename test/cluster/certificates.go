@@ -16,8 +16,11 @@ import (
 // user is whom the clients of an encrypted cluster are.
 const user = "tester"
 
+// authority gives certificates to the nodes and clients of a cluster.
+type authority struct{ *Cluster }
+
 // certify runs "certs" in the directory of the cluster.
-func (c *Cluster) certify(args ...string) {
+func (c *authority) certify(args ...string) {
 	c.t.Helper()
 	ctx, cancel := withPatience()
 	defer cancel()
@@ -26,18 +29,18 @@ func (c *Cluster) certify(args ...string) {
 }
 
 // file is one that certify has made.
-func (c *Cluster) file(name string) string { return filepath.Join(c.home, "certs", name) }
+func (c *authority) file(name string) string { return filepath.Join(c.home, "certs", name) }
 
 // shown are the flags with which a principal shows its certificate; none where nothing
 // is encrypted.
-func (c *Cluster) shown(principal string) []string {
+func (c *authority) shown(principal string) []string {
 	if !c.options.Encrypted {
 		return nil
 	}
 	return []string{"--tls-ca", c.file("ca.crt"), "--tls-cert", c.file(principal + ".crt"), "--tls-key", c.file(principal + ".key")}
 }
 
-func (c *Cluster) flagsOf(node string) []string {
+func (c *authority) flagsOf(node string) []string {
 	flags := c.shown("node-" + node)
 	if flags != nil {
 		flags = append(flags, "--client-ca", c.file("ca.crt"))
@@ -56,7 +59,7 @@ func (n *Node) Recertify() {
 }
 
 // dial is a client of some nodes, to be closed.
-func (c *Cluster) dial(addresses []string, opts ...client.Option) *client.Client {
+func (c *authority) dial(addresses []string, opts ...client.Option) *client.Client {
 	c.t.Helper()
 	if c.options.Encrypted {
 		opts = append(opts, client.WithCertificates(c.file("ca.crt"), c.file("user-"+user+".crt"), c.file("user-"+user+".key")))
@@ -67,7 +70,7 @@ func (c *Cluster) dial(addresses []string, opts ...client.Option) *client.Client
 }
 
 // credentials are for those who speak gRPC themselves.
-func (c *Cluster) credentials() credentials.TransportCredentials {
+func (c *authority) credentials() credentials.TransportCredentials {
 	if !c.options.Encrypted {
 		return insecure.NewCredentials()
 	}

@@ -41,6 +41,10 @@ type Options struct {
 // Cluster is a running cluster. Its methods are for the goroutine of the test,
 // and fail the test where what they do cannot be done.
 type Cluster struct {
+	*wiring
+	*observer
+	*authority
+
 	t       T
 	options Options
 	program string
@@ -48,7 +52,6 @@ type Cluster struct {
 	home    string // working directory of commands
 	nodes   []*Node
 	hosts   int // how many nodes there have been
-	links   map[link]*proxy.Proxy
 }
 
 // Start forms a cluster and waits until it is healthy.
@@ -177,8 +180,9 @@ func prepare(t T, options Options) *Cluster {
 	require.NoError(t, err)
 	c := &Cluster{
 		t: t, options: options, program: program, subnet: subnet,
-		home: t.TempDir(), links: map[link]*proxy.Proxy{},
+		home: t.TempDir(),
 	}
+	c.wiring, c.observer, c.authority = &wiring{c, map[link]*proxy.Proxy{}}, &observer{c}, &authority{c}
 	t.Cleanup(c.shutDown)
 	if options.Encrypted {
 		c.certify("ca")
@@ -205,9 +209,10 @@ func (c *Cluster) addNode(name string) *Node {
 		data = c.options.Data(name)
 	}
 	n := &Node{
-		cluster: c, name: name, log: log, data: data,
+		disk: &disk{data: data}, cluster: c, name: name, log: log,
 		grpc: address, http: c.subnet.address(c.hosts, 7271), client: alone,
 	}
+	n.disk.Node = n
 	c.nodes = append(c.nodes, n)
 	return n
 }
@@ -217,25 +222,6 @@ func hostOf(t T, address string) string {
 	host, _, err := net.SplitHostPort(address)
 	require.NoError(t, err)
 	return host
-}
-
-// connect puts a proxy into every directed pair, and tells each node its own.
-func (c *Cluster) connect() {
-	c.t.Helper()
-	for _, from := range c.nodes {
-		var peers []string
-		for _, to := range c.nodes {
-			address := to.grpc
-			if from != to {
-				p, err := proxy.Listen(c.subnet.address(networkHost, 0), to.grpc)
-				require.NoError(c.t, err)
-				c.links[link{from.name, to.name}] = p
-				address = p.Address()
-			}
-			peers = append(peers, to.name+"="+address)
-		}
-		from.belongs = []string{"--peers", strings.Join(peers, ",")}
-	}
 }
 
 // shutDown ends everything, and shows the logs of a test that has failed.

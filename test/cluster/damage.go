@@ -22,9 +22,15 @@ const (
 	MissingFile Damage = "a missing file"
 )
 
+// disk is what a node keeps while it does not run.
+type disk struct {
+	*Node
+	data string
+}
+
 // Replicas are the directories of the replicas that a node has stored, by log id
 // and then by replica id; log 0 is the catalog.
-func (n *Node) Replicas() []string {
+func (n *disk) Replicas() []string {
 	n.cluster.t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(n.data, "logs", "*", "*"))
 	require.NoError(n.cluster.t, err)
@@ -32,18 +38,18 @@ func (n *Node) Replicas() []string {
 }
 
 // KeepCopy remembers what a node that does not run has stored, for StaleFile.
-func (n *Node) KeepCopy() {
+func (n *disk) KeepCopy() {
 	n.cluster.t.Helper()
 	n.requireStopped()
 	require.NoError(n.cluster.t, os.RemoveAll(n.copied()))
 	require.NoError(n.cluster.t, os.CopyFS(n.copied(), os.DirFS(n.data)))
 }
 
-func (n *Node) copied() string { return n.data + ".copy" }
+func (n *disk) copied() string { return n.data + ".copy" }
 
 // Damage damages one file of a replica at random and tells which and how. Where
 // no file has an older copy it flips a bit instead.
-func (n *Node) Damage(replica string, kind Damage, random *rand.Rand) (what string) {
+func (n *disk) Damage(replica string, kind Damage, random *rand.Rand) (what string) {
 	t := n.cluster.t
 	t.Helper()
 	n.requireStopped()
@@ -69,7 +75,7 @@ func (n *Node) Damage(replica string, kind Damage, random *rand.Rand) (what stri
 }
 
 // stored are the files that a replica rests on.
-func (n *Node) stored(replica string) (files []string) {
+func (n *disk) stored(replica string) (files []string) {
 	require.NoError(n.cluster.t, filepath.WalkDir(replica, func(path string, _ fs.DirEntry, err error) error {
 		if suffix := filepath.Ext(path); suffix == ".seg" || suffix == ".snap" || suffix == ".begin" {
 			files = append(files, path)
@@ -80,7 +86,7 @@ func (n *Node) stored(replica string) (files []string) {
 }
 
 // older is what a file held when KeepCopy was called, if it held something else.
-func (n *Node) older(file string) []byte {
+func (n *disk) older(file string) []byte {
 	before, err := os.ReadFile(filepath.Join(n.copied(), strings.TrimPrefix(file, n.data)))
 	if err != nil {
 		return nil
@@ -95,7 +101,7 @@ func (n *Node) older(file string) []byte {
 
 // FlipValue flips a bit of a value of the first writer where a replica has
 // stored it; its node may run.
-func (n *Node) FlipValue(replica string, number int, random *rand.Rand) (what string) {
+func (n *disk) FlipValue(replica string, number int, random *rand.Rand) (what string) {
 	n.cluster.t.Helper()
 	segments, err := filepath.Glob(filepath.Join(replica, "*.seg"))
 	require.NoError(n.cluster.t, err)
@@ -137,7 +143,18 @@ func flipAt(t T, file string, at int, to byte) {
 	require.NoError(t, f.Close())
 }
 
-func (n *Node) requireStopped() {
+func (n *disk) requireStopped() {
 	n.cluster.t.Helper()
 	require.False(n.cluster.t, n.Running(), "node %s runs: stop it before its files are touched", n.name)
+}
+
+// Data is its data directory. Touch it only while the node is not running.
+func (n *disk) Data() string { return n.data }
+
+// Wipe removes the data of a node that does not run: its disk is lost.
+func (n *disk) Wipe() {
+	n.cluster.t.Helper()
+	require.False(n.cluster.t, n.Running(), "node %s runs: kill it before its disk is lost", n.name)
+	require.NoError(n.cluster.t, os.RemoveAll(n.data))
+	n.note("wiped")
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,23 +16,29 @@ import (
 // decide, so a way from a to b is the up of (a, b) and the down of (b, a).
 type link struct{ from, to string }
 
+// wiring is the links between the nodes of a cluster.
+type wiring struct {
+	*Cluster
+	links map[link]*proxy.Proxy
+}
+
 // Partition loses everything between two nodes, both ways, until Heal. Nothing
 // reaches either: packets are lost, connections are not closed.
-func (c *Cluster) Partition(a, b string) {
+func (c *wiring) Partition(a, b string) {
 	c.t.Helper()
 	c.PartitionOneWay(a, b)
 	c.PartitionOneWay(b, a)
 }
 
 // PartitionOneWay loses what from sends to to, until Heal.
-func (c *Cluster) PartitionOneWay(from, to string) {
+func (c *wiring) PartitionOneWay(from, to string) {
 	c.t.Helper()
 	c.way(from, to).Stall(proxy.Up)
 	c.way(to, from).Stall(proxy.Down)
 }
 
 // Isolate partitions a node from all others. Clients still reach it.
-func (c *Cluster) Isolate(name string) {
+func (c *wiring) Isolate(name string) {
 	c.t.Helper()
 	for _, other := range c.others(name) {
 		c.Partition(name, other)
@@ -39,21 +46,21 @@ func (c *Cluster) Isolate(name string) {
 }
 
 // Heal ends every partition; what was lost is sent again.
-func (c *Cluster) Heal() {
+func (c *wiring) Heal() {
 	for _, p := range c.links {
 		p.Resume()
 	}
 }
 
 // Delay makes everything between two nodes d later, each way.
-func (c *Cluster) Delay(a, b string, d time.Duration) {
+func (c *wiring) Delay(a, b string, d time.Duration) {
 	c.t.Helper()
 	c.way(a, b).SetDelay(d)
 	c.way(b, a).SetDelay(d)
 }
 
 // Cut resets the connections between two nodes. They may connect again.
-func (c *Cluster) Cut(a, b string) {
+func (c *wiring) Cut(a, b string) {
 	c.t.Helper()
 	c.way(a, b).Cut()
 	c.way(b, a).Cut()
@@ -61,7 +68,7 @@ func (c *Cluster) Cut(a, b string) {
 
 // Flap lets the link between two nodes be lost for half of each period, with
 // every second loss ending in a reset, until stop is called, which heals it.
-func (c *Cluster) Flap(a, b string, period time.Duration) (stop func()) {
+func (c *wiring) Flap(a, b string, period time.Duration) (stop func()) {
 	c.t.Helper()
 	ways := []*proxy.Proxy{c.way(a, b), c.way(b, a)}
 	ended := make(chan struct{})
@@ -98,7 +105,7 @@ func (c *Cluster) Flap(a, b string, period time.Duration) (stop func()) {
 }
 
 // way is the proxy that from was given as the address of to.
-func (c *Cluster) way(from, to string) *proxy.Proxy {
+func (c *wiring) way(from, to string) *proxy.Proxy {
 	c.t.Helper()
 	p := c.links[link{from, to}]
 	require.NotNil(c.t, p, "no proxy lies between %s and %s: those that join later are reached directly", from, to)
@@ -107,7 +114,7 @@ func (c *Cluster) way(from, to string) *proxy.Proxy {
 
 // Linked are the names of the nodes there are that formed the cluster: proxies
 // lie between them.
-func (c *Cluster) Linked() []string {
+func (c *wiring) Linked() []string {
 	var linked []string
 	for _, n := range c.nodes {
 		if len(c.others(n.name)) > 0 {
@@ -118,7 +125,7 @@ func (c *Cluster) Linked() []string {
 }
 
 // others are the names of those that formed the cluster, but one.
-func (c *Cluster) others(name string) []string {
+func (c *wiring) others(name string) []string {
 	var others []string
 	for l := range c.links {
 		if l.from == name {
@@ -127,4 +134,23 @@ func (c *Cluster) others(name string) []string {
 	}
 	slices.Sort(others)
 	return others
+}
+
+// connect puts a proxy into every directed pair, and tells each node its own.
+func (c *wiring) connect() {
+	c.t.Helper()
+	for _, from := range c.nodes {
+		var peers []string
+		for _, to := range c.nodes {
+			address := to.grpc
+			if from != to {
+				p, err := proxy.Listen(c.subnet.address(networkHost, 0), to.grpc)
+				require.NoError(c.t, err)
+				c.links[link{from.name, to.name}] = p
+				address = p.Address()
+			}
+			peers = append(peers, to.name+"="+address)
+		}
+		from.belongs = []string{"--peers", strings.Join(peers, ",")}
+	}
 }

@@ -26,11 +26,12 @@ const stopTime = 30 * time.Second
 // stay, and a process that comes and goes. Its methods are for the goroutine of
 // the test.
 type Node struct {
+	*disk
+
 	cluster *Cluster
 	name    string
 	grpc    string
 	http    string
-	data    string
 	client  *client.Client // of this node alone, to ask for what it knows
 	log     *os.File
 	belongs []string // flags that tell it where the others are
@@ -44,9 +45,6 @@ func (n *Node) Name() string { return n.name }
 
 // Address is that of its gRPC port, for clients: no proxy lies before it.
 func (n *Node) Address() string { return n.grpc }
-
-// Data is its data directory. Touch it only while the node is not running.
-func (n *Node) Data() string { return n.data }
 
 // SetFlags gives more flags to "serve", from the next start on.
 func (n *Node) SetFlags(flags ...string) { n.flags = flags }
@@ -135,14 +133,6 @@ func (n *Node) Continue() {
 		n.process.signal(syscall.SIGCONT)
 	}
 	n.paused = false
-}
-
-// Wipe removes the data of a node that does not run: its disk is lost.
-func (n *Node) Wipe() {
-	n.cluster.t.Helper()
-	require.False(n.cluster.t, n.Running(), "node %s runs: kill it before its disk is lost", n.name)
-	require.NoError(n.cluster.t, os.RemoveAll(n.data))
-	n.note("wiped")
 }
 
 // Log is what the node has written to its log, in all its lives.

@@ -16,10 +16,13 @@ import (
 // statusTime bounds how long a node has to tell what it knows.
 const statusTime = 5 * time.Second
 
+// observer asks the nodes of a cluster how it is.
+type observer struct{ *Cluster }
+
 // Status asks every node that runs, each for itself, and joins what they say:
 // of each log the leadership of the highest term that anybody knows. A node
 // that is cut off believes in an old one.
-func (c *Cluster) Status() (client.ClusterStatus, error) {
+func (c *observer) Status() (client.ClusterStatus, error) {
 	answers, failures := c.askAll()
 	if len(answers) == 0 {
 		return client.ClusterStatus{}, errors.Join(errors.New("no node tells the status of the cluster"), failures)
@@ -38,7 +41,7 @@ func (c *Cluster) Status() (client.ClusterStatus, error) {
 }
 
 // askAll gives the answers that came, in the order of the nodes.
-func (c *Cluster) askAll() (answers []client.ClusterStatus, failures error) {
+func (c *observer) askAll() (answers []client.ClusterStatus, failures error) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
 	defer cancel()
 	said := make([]client.ClusterStatus, len(c.nodes))
@@ -66,7 +69,7 @@ func (c *Cluster) askAll() (answers []client.ClusterStatus, failures error) {
 }
 
 // Leader is the node that leads a log; "": nobody does, or nobody tells.
-func (c *Cluster) Leader(log string) string {
+func (c *observer) Leader(log string) string {
 	s, err := c.Status()
 	if err != nil {
 		return ""
@@ -79,7 +82,7 @@ func (c *Cluster) Leader(log string) string {
 
 // AwaitLeader waits until a node leads the log that is none of not, and returns
 // its name.
-func (c *Cluster) AwaitLeader(log string, not ...string) string {
+func (c *observer) AwaitLeader(log string, not ...string) string {
 	c.t.Helper()
 	leader := ""
 	c.await(fmt.Sprintf("a leader of %s, not %v", log, not), func(s *client.ClusterStatus) string {
@@ -101,7 +104,7 @@ const catalogVoters = 5
 // AwaitHealthy waits until every node that runs is alive to the others, every
 // log is healthy (it has a leader, and all its replicas vote and keep up), and
 // the catalog has spread to as many nodes as it should.
-func (c *Cluster) AwaitHealthy() {
+func (c *observer) AwaitHealthy() {
 	c.t.Helper()
 	c.await("a healthy cluster", func(s *client.ClusterStatus) string {
 		for _, n := range c.nodes {
@@ -124,7 +127,7 @@ func (c *Cluster) AwaitHealthy() {
 
 // AwaitReplicas waits until voters on these nodes hold the log, and nobody
 // else.
-func (c *Cluster) AwaitReplicas(log string, nodes ...string) {
+func (c *observer) AwaitReplicas(log string, nodes ...string) {
 	c.t.Helper()
 	slices.Sort(nodes)
 	c.await(fmt.Sprintf("replicas of %s on %v", log, nodes), func(s *client.ClusterStatus) string {
@@ -149,7 +152,7 @@ func (c *Cluster) AwaitReplicas(log string, nodes ...string) {
 
 // AwaitMoved waits until a log that was on a node has as many voters as it should,
 // all of them elsewhere.
-func (c *Cluster) AwaitMoved(log, from string) {
+func (c *observer) AwaitMoved(log, from string) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("%s to leave node %s", log, from), func(s *client.ClusterStatus) string {
 		l := findLog(s, log)
@@ -170,13 +173,13 @@ func (c *Cluster) AwaitMoved(log, from string) {
 
 // knownToBeOut reports whether any node knows that one is no member any more. The
 // one itself may not have heard of it.
-func (c *Cluster) knownToBeOut(name string) bool {
+func (c *observer) knownToBeOut(name string) bool {
 	answers, _ := c.askAll()
 	return slices.ContainsFunc(answers, func(s client.ClusterStatus) bool { return findNode(&s, name) == nil })
 }
 
 // await asks for the status until missing has nothing to say about it.
-func (c *Cluster) await(what string, missing func(*client.ClusterStatus) string) {
+func (c *observer) await(what string, missing func(*client.ClusterStatus) string) {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		s, err := c.Status()

@@ -79,13 +79,23 @@ func (c *catalog) place(decide func(l *cluster.Log, next uint64) bool) bool {
 	})
 }
 
-// catalog is the state as known here, placed the placement in it.
-func (n *node) catalog() *version { return &n.world.catalog.versions[n.known] }
+// member is a node as it knows the catalog, and acts on it.
+type member struct {
+	*node
+	current    bool              // known was the newest since the process began
+	known      int               // version of the catalog
+	newer      map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
+	shaped     int               // version of the catalog, and term, for which the log is as it should be
+	shapedTerm uint64
+}
 
-func (n *node) placed() *cluster.Placement { return &n.catalog().log.Placement }
+// catalog is the state as known here, placed the placement in it.
+func (n *member) catalog() *version { return &n.world.catalog.versions[n.known] }
+
+func (n *member) placed() *cluster.Placement { return &n.catalog().log.Placement }
 
 // nodeOf is the node of a replica as known here, or as that has told by writing.
-func (n *node) nodeOf(replica uint64) uint64 {
+func (n *member) nodeOf(replica uint64) uint64 {
 	if node := n.placed().NodeOf(replica); node != 0 {
 		return node
 	}
@@ -94,18 +104,18 @@ func (n *node) nodeOf(replica uint64) uint64 {
 
 // refresh learns the newest placement, if this node can talk to most others,
 // and does something then.
-func (n *node) refresh(then func()) {
+func (n *member) refresh(then func()) {
 	w := n.world
-	if w.alone(n) || w.lost() {
+	if w.network.alone(n.node) || w.network.lost() {
 		return
 	}
 	life := n.life
-	w.after(w.latency(), func() {
+	w.after(w.network.latency(), func() {
 		newest := len(w.catalog.versions) - 1
-		if w.alone(n) {
+		if w.network.alone(n.node) {
 			return
 		}
-		w.after(w.latency(), func() {
+		w.after(w.network.latency(), func() {
 			n.act(life, func() {
 				n.known, n.current = max(n.known, newest), true
 				n.rehost()
@@ -119,20 +129,20 @@ func (n *node) refresh(then func()) {
 
 // decide changes the catalog, if this node can talk to most others. It hears later
 // what came of it.
-func (n *node) decide(change func(s *cluster.State) cluster.Change) {
+func (n *member) decide(change func(s *cluster.State) cluster.Change) {
 	w := n.world
-	if w.alone(n) || w.lost() {
+	if w.network.alone(n.node) || w.network.lost() {
 		return
 	}
-	w.after(w.latency(), func() {
-		if !w.alone(n) {
+	w.after(w.network.latency(), func() {
+		if !w.network.alone(n.node) {
 			w.catalog.change(change)
 		}
 	})
 }
 
 // alone reports whether a node is cut off from so many that no majority is left.
-func (w *world) alone(n *node) bool {
+func (w *network) alone(n *node) bool {
 	reached := 0
 	for _, other := range w.nodes {
 		if w.reach(n, other) {
@@ -143,13 +153,13 @@ func (w *world) alone(n *node) bool {
 }
 
 // reach reports whether two nodes can talk to each other.
-func (w *world) reach(n, other *node) bool {
-	return other == n || other.up && !w.network.cut[way{n.id, other.id}] && !w.network.cut[way{other.id, n.id}]
+func (w *network) reach(n, other *node) bool {
+	return other == n || other.up && !w.cut[way{n.id, other.id}] && !w.cut[way{other.id, n.id}]
 }
 
 // shape takes one step towards the replicas that the log should have, as the
 // leader of it does.
-func (n *node) shape() {
+func (n *member) shape() {
 	s := n.replica.Status()
 	if !s.Leading || n.shaped == n.known && n.shapedTerm == s.Term {
 		return
@@ -179,7 +189,7 @@ func (n *node) shape() {
 }
 
 // look is what a node does every 200 ms besides.
-func (n *node) look() {
+func (n *member) look() {
 	w, life := n.world, n.life
 	if n.repairing != nil {
 		if n.repairing.work(); n.life != life {
@@ -202,11 +212,11 @@ func (n *node) look() {
 
 // control has decided what is due in the cluster, if this node leads the catalog, which
 // the first does that is not cut off.
-func (n *node) control() {
+func (n *member) control() {
 	w := n.world
 	for _, other := range w.nodes {
-		if other.up && !w.alone(other) {
-			if other != n {
+		if other.up && !w.network.alone(other) {
+			if other != n.node {
 				return
 			}
 			break
@@ -232,17 +242,17 @@ func (n *node) control() {
 
 // view is what this node sees of the others now. None is down for so long that it
 // counts as gone.
-func (n *node) view() cluster.View {
+func (n *member) view() cluster.View {
 	reached := map[uint64]bool{}
 	for _, other := range n.world.nodes {
-		reached[other.id] = n.world.reach(n, other)
+		reached[other.id] = n.world.network.reach(n.node, other)
 	}
 	return cluster.View{Alive: func(id uint64) bool { return reached[id] }, Lost: func(uint64) bool { return false }}
 }
 
 // renew asks for another replica in the place of the one here, which cannot be
 // trusted any more.
-func (n *node) renew() {
+func (n *member) renew() {
 	lost := n.replicaID
 	n.decide(func(s *cluster.State) cluster.Change {
 		change := cluster.RenewReplicas(s, n.id, map[uint64]bool{lost: true}).Change

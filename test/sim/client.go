@@ -100,7 +100,7 @@ func (w *world) call(e history.Event, n *node, question func(n *node, reply func
 	e.Deadline = w.deadline()
 	c := w.told.Invoke(e)
 	done := false
-	w.ask(n, func(n *node, reply func(func())) {
+	w.network.ask(n, func(n *node, reply func(func())) {
 		question(n, func(e history.Event, then func()) {
 			reply(func() {
 				if done {

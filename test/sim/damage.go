@@ -27,14 +27,25 @@ type copied struct {
 	content []byte
 }
 
+// media is the files of the replica on a node, and what befalls them.
+type media struct {
+	*node
+	// What damage did to the replica here, and the copies that it may put back.
+	harm   harm
+	blind  bool // damage befell the durable watermark of the replica here
+	copies []copied
+	// promised is what this replica must not forget, as it was told to others.
+	promised promise
+}
+
 // mayDamage damages the files of a node that is down, or does not.
-func (w *world) mayDamage(n *node) {
-	if n.replicaID == 0 || !n.made[n.replicaID] || w.faults.over || w.faults.damage == 0 {
+func (w *faults) mayDamage(n *node) {
+	if n.replicaID == 0 || !n.made[n.replicaID] || w.over || w.damage == 0 {
 		return
 	}
 	n.copy()
 	first := n.harm.kind == ""
-	if !w.chance(w.faults.damage) || first && !w.spare() {
+	if !w.chance(w.damage) || first && !w.spare() {
 		return
 	}
 	if n.damage(); first && n.harm.kind != "" {
@@ -44,8 +55,8 @@ func (w *world) mayDamage(n *node) {
 
 // mayHarm reports whether the replica on a node may be harmed, and counts it as
 // lost if it may.
-func (w *world) mayHarm(n *node) bool {
-	if n.replicaID == 0 || !n.made[n.replicaID] || w.faults.damage == 0 {
+func (w *faults) mayHarm(n *node) bool {
+	if n.replicaID == 0 || !n.made[n.replicaID] || w.damage == 0 {
 		return false
 	}
 	if n.harm.kind != "" {
@@ -59,7 +70,7 @@ func (w *world) mayHarm(n *node) bool {
 }
 
 // damage does something to the files of the replica here, if it can.
-func (n *node) damage() {
+func (n *media) damage() {
 	w, files := n.world, n.files()
 	if len(files) == 0 {
 		return
@@ -93,7 +104,7 @@ func (n *node) damage() {
 }
 
 // flip flips a bit, rather one of what was written than of what is still zero.
-func (n *node) flip(name string) {
+func (n *media) flip(name string) {
 	w, content := n.world, n.disk.Content(name)
 	if len(content) == 0 {
 		return
@@ -112,14 +123,14 @@ func (n *node) flip(name string) {
 
 // mayRot flips a bit of a full segment of a replica that runs, and has it found, or
 // does not.
-func (n *node) mayRot() {
+func (n *media) mayRot() {
 	w := n.world
 	if !w.chance(100) || w.faults.over || n.replica == nil {
 		return
 	}
 	last := newest(n.files(), "")
 	full := slices.DeleteFunc(n.files(), func(name string) bool { return name == last || !strings.HasSuffix(name, ".seg") })
-	if len(full) == 0 || !w.mayHarm(n) {
+	if len(full) == 0 || !w.faults.mayHarm(n.node) {
 		return
 	}
 	n.flip(full[w.random.IntN(len(full))])
@@ -128,7 +139,7 @@ func (n *node) mayRot() {
 
 // exchange puts a copy of another file of the same kind in a file's place: of the
 // same replica, or of one on another node.
-func (n *node) exchange(name string) {
+func (n *media) exchange(name string) {
 	w := n.world
 	from := w.nodes[w.random.IntN(len(w.nodes))]
 	if from.replicaID == 0 {
@@ -147,7 +158,7 @@ func (n *node) exchange(name string) {
 
 // putBack puts an older copy of a file in its place, or brings one back that is
 // gone.
-func (n *node) putBack() {
+func (n *media) putBack() {
 	var old []copied
 	for _, c := range n.copies {
 		if !bytes.Equal(c.content, n.disk.Content(c.name)) {
@@ -167,7 +178,7 @@ func (n *node) putBack() {
 }
 
 // spare reports whether one more replica can be lost.
-func (w *world) spare() bool {
+func (w *faults) spare() bool {
 	p := &w.catalog.newest().log
 	harmed := false
 	for _, n := range w.nodes {
@@ -179,7 +190,7 @@ func (w *world) spare() bool {
 	return w.losses+1 <= (min(w.catalog.settled(), len(p.Replicas))-1)/2
 }
 
-func (n *node) hurt(kind, file string) {
+func (n *media) hurt(kind, file string) {
 	n.harm = harm{kind, file}
 	n.blind = n.blind || kind == failedRead || file == n.watermark() || file == n.dir(n.replicaID)
 	n.world.trace("node %d: %s: %s", n.id, kind, file)
@@ -187,7 +198,7 @@ func (n *node) hurt(kind, file string) {
 
 // unharmed begins anew, for another replica: what befell the one before is gone with
 // its files, unless it is a read that has yet to fail.
-func (n *node) unharmed() {
+func (n *media) unharmed() {
 	left := n.harm
 	n.harm, n.blind, n.copies, n.promised = harm{}, false, nil, promise{}
 	if left.kind == failedRead && n.disk.Armed() {
@@ -199,15 +210,15 @@ func (n *node) unharmed() {
 const failedRead = "failed read"
 
 // durable watermark of the replica here: the file that tells how far its log went.
-func (n *node) watermark() string { return path.Join(n.dir(n.replicaID), "watermark") }
+func (n *media) watermark() string { return path.Join(n.dir(n.replicaID), "watermark") }
 
 // files of the replica here, sorted.
-func (n *node) files() []string { return n.disk.NamesIn(n.dir(n.replicaID)) }
+func (n *media) files() []string { return n.disk.NamesIn(n.dir(n.replicaID)) }
 
 // truncated reports whether a segment was begun since the promise with an entry
 // that takes the place of others: a leader has told that those never counted, and
 // the power may have gone before the entry itself was there.
-func (n *node) truncated(first uint64) bool {
+func (n *media) truncated(first uint64) bool {
 	now := newest(n.files(), "")
 	return now > n.promised.newest && strings.HasSuffix(now, fmt.Sprintf("-%020d.seg", first))
 }
@@ -223,7 +234,7 @@ func newest(files []string, name string) string {
 }
 
 // copy keeps a file as it is now.
-func (n *node) copy() {
+func (n *media) copy() {
 	w, files := n.world, n.files()
 	if n.replicaID == 0 || len(files) == 0 {
 		return
@@ -241,14 +252,14 @@ func (n *node) copy() {
 }
 
 // scrub reads all entries that are stored here.
-func (n *node) scrub() {
+func (n *media) scrub() {
 	if err := n.eachChunk(n.log.LastIndex()+1, func([]segment.Frame) {}); damaged(err) {
 		n.distrust(err)
 	}
 }
 
 // eachChunk calls do with the stored entries below end, some at a time.
-func (n *node) eachChunk(end uint64, do func([]segment.Frame)) error {
+func (n *media) eachChunk(end uint64, do func([]segment.Frame)) error {
 	for index := n.log.FirstIndex(); index < end; {
 		frames, err := n.log.Entries(index, end, 1<<20)
 		if err != nil {
@@ -273,7 +284,7 @@ type promise struct {
 }
 
 // promise notes what is durable here.
-func (n *node) promise() {
+func (n *media) promise() {
 	n.promised.replica, n.promised.hard, n.promised.last = n.replicaID, n.log.HardState(), n.log.LastIndex()
 	n.promised.lastTerm, _ = n.log.Term(n.promised.last)
 	n.promised.newest = newest(n.files(), "")
@@ -287,7 +298,7 @@ var errForgot = errors.New("this replica has forgotten what it promised")
 // remembers reports whether the replica that was opened still knows what it
 // promised. Only damage makes one forget, and its durable watermark has to notice a lost
 // term, vote or segment.
-func (n *node) remembers() bool {
+func (n *media) remembers() bool {
 	w, p, hard := n.world, n.promised, n.log.HardState()
 	last := n.log.LastIndex()
 	lastTerm, err := n.log.Term(last)

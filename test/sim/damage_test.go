@@ -76,7 +76,7 @@ func TestAReplicaThatForgotKnowsFromItsWatermark(t *testing.T) {
 	for seed := uint64(0); seed < 20; seed += sparse {
 		r := run(seed, Options{Replicas: 3, Time: 20 * time.Second}, func(w *world) {
 			w.aged = true
-			w.suffer()
+			ending{w}.suffer()
 		})
 		require.NoError(t, r.Err(), "seed %d", seed)
 		all.Add(r.Counts)

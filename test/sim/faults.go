@@ -10,6 +10,7 @@ import (
 
 // faults come one after the other, at random, until the world is healed.
 type faults struct {
+	*world
 	over  bool
 	every int64 // us between two, on average
 	mix   mix
@@ -23,7 +24,7 @@ type faults struct {
 }
 
 // beginFaults lets the faults come.
-func (w *world) beginFaults() {
+func (w *faults) beginFaults() {
 	w.drawMix()
 	w.nextFault()
 }
@@ -31,10 +32,10 @@ func (w *world) beginFaults() {
 // dice draws one of the numbers.
 func (w *world) dice(of ...int) int { return of[w.random.IntN(len(of))] }
 
-func (w *world) nextFault() {
-	w.after(w.between(0, 2*w.faults.every), func() {
-		if !w.faults.over {
-			w.faults.mix.draw(w).do(w, w.victim())
+func (w *faults) nextFault() {
+	w.after(w.between(0, 2*w.every), func() {
+		if !w.over {
+			w.mix.draw(w.world).do(w.world, w.victim())
 			w.nextFault()
 		}
 	})
@@ -78,7 +79,7 @@ var kinds = []kind{
 	}},
 	{"failed read", 1, func(w *world, n *node) {
 		// What cannot be read is damage.
-		if w.mayHarm(n) {
+		if w.faults.mayHarm(n) {
 			n.disk.FailNth(faultdisk.Read, 1+w.random.IntN(20), syscall.EIO)
 			n.hurt(failedRead, n.dir(n.replicaID))
 			w.counts.DiskFaults++
@@ -115,7 +116,7 @@ var kinds = []kind{
 	}},
 	{"all disks full", 1, func(w *world, _ *node) {
 		// At once, below the second threshold or only below the first, while clients go on.
-		w.fill(w.nodes, int64(w.dice(minFree/16, minFree/8, minFree/2)))
+		w.faults.fill(w.nodes, int64(w.dice(minFree/16, minFree/8, minFree/2)))
 		w.counts.FullDisks += len(w.nodes)
 		w.after(w.between(second, 5*second), func() {
 			for _, n := range w.nodes {
@@ -134,13 +135,13 @@ var kinds = []kind{
 	}},
 	{"change of members", 4, func(w *world, _ *node) {
 		if w.faults.changes {
-			w.operate()
+			w.operator.operate()
 		}
 	}},
-	{"partition", 4, func(w *world, n *node) { w.partition(n) }},
+	{"partition", 4, func(w *world, n *node) { w.faults.partition(n) }},
 	{"move of an idle log", 1, func(w *world, _ *node) {
 		if w.chance(2) {
-			w.moveAtRest()
+			w.operator.moveAtRest()
 		}
 	}},
 }
@@ -155,7 +156,7 @@ const forever = math.MaxInt64
 func (n *node) hangs() bool { return n.hung > n.world.now }
 
 // fill leaves so many bytes free on the disks of nodes.
-func (w *world) fill(nodes []*node, free int64) {
+func (w *faults) fill(nodes []*node, free int64) {
 	for _, n := range nodes {
 		n.disk.Capacity(n.disk.Used() + free)
 	}
@@ -163,7 +164,7 @@ func (w *world) fill(nodes []*node, free int64) {
 
 // victim is half the time who leads, as far as it knows: that is where a fault
 // does most.
-func (w *world) victim() *node {
+func (w *faults) victim() *node {
 	if w.chance(2) {
 		for _, n := range w.nodes {
 			if n.serves() && n.replica.Status().Leading {
@@ -175,7 +176,7 @@ func (w *world) victim() *node {
 }
 
 // partition cuts a node off, from all or from one, both ways or one, for a while.
-func (w *world) partition(n *node) {
+func (w *faults) partition(n *node) {
 	w.counts.Partitions++
 	in, out, whole := !w.chance(3), !w.chance(3), !w.chance(3)
 	var cut []way
@@ -194,7 +195,7 @@ func (w *world) partition(n *node) {
 }
 
 // cut loses everything that is sent some ways, for a while.
-func (w *world) cut(cut []way) {
+func (w *faults) cut(cut []way) {
 	for _, c := range cut {
 		w.network.cut[c] = true
 	}
@@ -209,7 +210,7 @@ func (w *world) cut(cut []way) {
 // Two kinds of moments are too short for chance to hit them often: when what was
 // just written has been told to others, and when a vote has been given. Then the
 // power goes, and who was voted for may be cut off.
-func (n *node) ambush(before, after segment.HardState) {
+func (n *writer) ambush(before, after segment.HardState) {
 	w, life := n.world, n.life
 	voted := w.faults.ambush > 0 && !w.faults.over && after.Term > before.Term && after.Vote != 0 && after.Vote != n.replicaID && w.chance(w.faults.ambush)
 	if voted {
@@ -228,12 +229,12 @@ func (n *node) ambush(before, after segment.HardState) {
 // isolate cuts the node of another replica off, if it is known here.
 func (n *node) isolate(replica uint64) {
 	if node := n.nodeOf(replica); node != 0 {
-		n.world.isolate(n.world.nodes[node-1])
+		n.world.faults.isolate(n.world.nodes[node-1])
 	}
 }
 
 // isolate cuts a node off from all others for a while.
-func (w *world) isolate(n *node) {
+func (w *faults) isolate(n *node) {
 	var cut []way
 	for _, other := range w.nodes {
 		if other != n {
@@ -246,8 +247,8 @@ func (w *world) isolate(n *node) {
 // heal ends all faults. Processes that are down come back by themselves. Half of
 // the worlds start all processes anew; in the others nothing helps a process whose
 // state went wrong in memory.
-func (w *world) heal() {
-	w.faults.over = true
+func (w *faults) heal() {
+	w.over = true
 	clear(w.network.cut)
 	w.network.loss, w.network.repeat, w.network.late = 0, 0, 0
 	again := w.chance(2)

@@ -16,10 +16,13 @@ type client interface {
 	waiting() bool
 }
 
+// ending is how a world ends: it has to recover, and to tell all that it has.
+type ending struct{ *world }
+
 // finish waits until all clients have their answers, and then has each kind of
 // change done once more: a healed log that is read and takes no appends is not
 // healed.
-func (w *world) finish() {
+func (w ending) finish() {
 	w.within(settleTime, "a client has no answer yet", func() bool {
 		for _, c := range w.clients {
 			if c.waiting() {
@@ -28,7 +31,7 @@ func (w *world) finish() {
 		}
 		return true
 	})
-	s := &soloist{world: w, name: w.name("last soloist ")}
+	s := &soloist{world: w.world, name: w.name("last soloist ")}
 	w.insist("an append", s, func() { s.append(0, sequence.NoExpectation) })
 	w.insist("an append that names the end", s, func() { s.append(0, record.Offset(s.end)) })
 	w.insist("the grant of a writer term", s, s.acquire)
@@ -48,7 +51,7 @@ func (w *world) finish() {
 const lastLease = 600_000
 
 // insist has a call of s made again and again until it succeeds.
-func (w *world) insist(what string, s *soloist, do func()) {
+func (w ending) insist(what string, s *soloist, do func()) {
 	s.succeeded = false
 	w.within(settleTime, what+" does not succeed", func() bool {
 		if !s.busy && !s.succeeded {

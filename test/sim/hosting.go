@@ -27,8 +27,22 @@ const segmentBytes = 24 << 10
 // stall is shorter than in a node, since runs are short.
 const stall = time.Second
 
+// hosting is the replica that a node hosts, if it does.
+type hosting struct {
+	*node
+	replicaID     uint64           // that is hosted here; 0: none
+	replica       *runtime.Stepped // nil: none, or it cannot be served
+	log           segment.Log
+	distrusted    error          // why the replica cannot be served
+	lost          bool           // it must not speak again, and another is to come in its place
+	found         error          // what proved to be damaged; acted on soon
+	replicaRepair *replicaRepair // nil: it is not being repaired
+	repairing     *repairing     // of a replica that goes on; nil: nothing is
+	suspect       bool           // it failed; what is stored is looked at when it opens
+}
+
 // rehost brings what this node hosts to what the catalog says, as known here.
-func (n *node) rehost() {
+func (n *hosting) rehost() {
 	hosted := map[string]cluster.Hosted{}
 	if n.replicaID != 0 {
 		hosted[logName] = cluster.Hosted{Log: logID, Replica: n.replicaID}
@@ -44,7 +58,7 @@ func (n *node) rehost() {
 
 // host opens the replica that is to be here. A disk that fails ends the process,
 // which tries again; files that are not what they were end the replica.
-func (n *node) host(id uint64, fresh bool) {
+func (n *hosting) host(id uint64, fresh bool) {
 	n.forget()
 	err := n.open(id, fresh)
 	n.world.trace("node %d: opens replica %d, new %v: %v", n.id, id, fresh, err)
@@ -73,7 +87,7 @@ func (n *node) host(id uint64, fresh bool) {
 
 // damageOf is what an error of opening or reading the files of the replica here says of
 // them.
-func (n *node) damageOf(cause error) cluster.Damage {
+func (n *hosting) damageOf(cause error) cluster.Damage {
 	_, full := store.DamagedSegment(cause)
 	p := n.placed()
 	return cluster.Damage{
@@ -92,7 +106,7 @@ func damaged(err error) bool {
 
 // foundDamage notes that stored bytes of the replica here are not what was
 // written; it ends when it has done what it is doing.
-func (n *node) foundDamage(why error) {
+func (n *hosting) foundDamage(why error) {
 	if n.found == nil || errors.Is(why, core.ErrEnded) || errors.Is(why, core.ErrForgot) {
 		n.found = why
 	}
@@ -100,7 +114,7 @@ func (n *node) foundDamage(why error) {
 
 // distrust notes that stored bytes of the replica here, which runs, are not what was
 // written. It goes on if they can be repaired meanwhile.
-func (n *node) distrust(why error) {
+func (n *hosting) distrust(why error) {
 	if n.harm.kind == "" && n.world.flaw != nil {
 		n.die(false) // what was broken on purpose is for the rules to notice
 		return
@@ -119,7 +133,7 @@ func (n *node) distrust(why error) {
 
 // takeOut ends the replica: it does not vote, lead or acknowledge any more, until
 // it is repaired or another has come in its place.
-func (n *node) takeOut(why error) {
+func (n *hosting) takeOut(why error) {
 	n.abandonWrite()
 	n.replica = nil
 	if n.repairing != nil && n.repairing.repairer != nil {
@@ -135,7 +149,7 @@ func (n *node) takeOut(why error) {
 
 // judge decides what becomes of a replica that could not be opened, was taken out, or
 // could not be repaired.
-func (n *node) judge(why error) {
+func (n *hosting) judge(why error) {
 	d := n.damageOf(why)
 	n.world.trace("node %d: replica %d does not run: %v: %+v", n.id, n.replicaID, why, d)
 	remedy := d.StoppedRemedy()
@@ -161,7 +175,7 @@ func (n *node) judge(why error) {
 }
 
 // drop removes the replica that has left this node.
-func (n *node) drop() {
+func (n *hosting) drop() {
 	id := n.replicaID
 	n.world.trace("node %d: drops replica %d", n.id, id)
 	n.life++ // nothing of it happens any more
@@ -176,16 +190,18 @@ func (n *node) drop() {
 	n.world.after(core.TickMillis*millisecond, func() { n.tick(life) })
 }
 
-func (n *node) dir(replica uint64) string { return path.Join("log", strconv.FormatUint(replica, 10)) }
+func (n *hosting) dir(replica uint64) string {
+	return path.Join("log", strconv.FormatUint(replica, 10))
+}
 
-func (n *node) segmentOptions(replica uint64) store.Options {
+func (n *hosting) segmentOptions(replica uint64) store.Options {
 	return store.Options{
 		Owner:        segment.Owner{Cluster: "sim", Log: 1, Replica: replica},
 		SegmentBytes: segmentBytes, WatermarkBytes: segmentBytes / 8, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
-func (n *node) open(id uint64, fresh bool) error {
+func (n *hosting) open(id uint64, fresh bool) error {
 	options := n.segmentOptions(id)
 	disk := n.disk
 	founders := n.placed().Founders
@@ -213,7 +229,7 @@ func (n *node) open(id uint64, fresh bool) error {
 	}
 	n.log = log
 	if broken := n.world.flaws().log; broken != nil {
-		n.log = broken(n, log)
+		n.log = broken(n.node, log)
 	}
 	n.replica, err = runtime.OpenStepped(runtime.Options{
 		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
@@ -232,17 +248,17 @@ func (n *node) open(id uint64, fresh bool) error {
 }
 
 // send hands a message of the replica here to the node of another one.
-func (n *node) send(to uint64, _ bool, message net.Buffers) bool {
+func (n *hosting) send(to uint64, _ bool, message net.Buffers) bool {
 	node := n.nodeOf(to)
 	if node == 0 {
 		return false
 	}
-	n.world.send(n, n.world.nodes[node-1], to, bytes.Join(message, nil))
+	n.world.network.send(n.node, n.world.nodes[node-1], to, bytes.Join(message, nil))
 	return true
 }
 
 // hear takes a message of a replica on another node.
-func (n *node) hear(from, to uint64, message []byte) {
+func (n *hosting) hear(from, to uint64, message []byte) {
 	if n.replica == nil || n.replicaID != to {
 		return // dropped, or not known here yet: Raft tries again
 	}

@@ -8,7 +8,7 @@ import (
 // moveAtRest lets the clients pause, moves all replicas for which there is another
 // node, and cuts all power right after the log has released the old ones. What an
 // idle log does not write again it has to have made durable by then.
-func (w *world) moveAtRest() {
+func (w *operator) moveAtRest() {
 	if w.resting {
 		return
 	}
@@ -21,7 +21,7 @@ func (w *world) moveAtRest() {
 
 // moveAll moves each replica to a node of its own that has none, as far as there
 // are such nodes.
-func (w *world) moveAll() {
+func (w *operator) moveAll() {
 	w.catalog.place(func(l *cluster.Log, next uint64) bool {
 		free, moved := w.free(&l.Placement), false
 		for _, r := range l.Replicas {
@@ -36,7 +36,7 @@ func (w *world) moveAll() {
 }
 
 // awaitMove waits until the log is where it should be, and cuts all power then.
-func (w *world) awaitMove(deadline int64) {
+func (w *operator) awaitMove(deadline int64) {
 	switch {
 	case w.faults.over, w.now > deadline:
 		w.resting = false
@@ -60,7 +60,7 @@ func (w *world) awaitMove(deadline int64) {
 }
 
 // moved reports whether the log is where it should be, and nowhere else.
-func (w *world) moved() bool {
+func (w *operator) moved() bool {
 	p := &w.catalog.newest().log
 	for _, n := range w.nodes {
 		if r, here := p.On(n.id); n.replicaID != 0 && (!here || r.ID != n.replicaID) {

@@ -16,7 +16,7 @@ type keeper struct {
 	next    uint64
 }
 
-func (w *world) startKeeper() {
+func startKeeper(w *world) {
 	k := &keeper{producer: &producer{world: w, name: w.name("keeper ")}}
 	w.clients = append(w.clients, k)
 	k.loop()

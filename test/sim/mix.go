@@ -12,14 +12,14 @@ type mix struct {
 const even = 7
 
 // drawMix draws the mix of a run, and how busy the faults are.
-func (w *world) drawMix() {
+func (w *faults) drawMix() {
 	w.network.loss, w.network.repeat, w.network.late = w.dice(0, 20, 100, 500), w.dice(0, 50, 200), w.dice(0, 10, 50)
-	w.faults.damage, w.faults.changes = w.dice(0, 2, 4), !w.chance(3)
+	w.damage, w.changes = w.dice(0, 2, 4), !w.chance(3)
 	if w.aged {
-		w.faults.damage = 1
+		w.damage = 1
 	}
-	w.faults.every = int64(w.dice(200, 700, 2000)) * millisecond
-	w.faults.ambush = w.dice(0, 0, 2)
+	w.every = int64(w.dice(200, 700, 2000)) * millisecond
+	w.ambush = w.dice(0, 0, 2)
 
 	m := mix{weights: make([]int, len(kinds))}
 	for i, k := range kinds {
@@ -33,12 +33,12 @@ func (w *world) drawMix() {
 	case 0:
 		// Faults are rare, and nothing is lost on the way.
 		w.counts.Calm++
-		w.faults.every = 6 * second
+		w.every = 6 * second
 		w.network.loss, w.network.repeat, w.network.late = 0, 0, 0
 	case 1:
 		// They come before what the last one began has ended.
 		w.counts.Storms++
-		w.faults.every = w.between(40, 120) * millisecond
+		w.every = w.between(40, 120) * millisecond
 	case 2, 3:
 		// One kind comes as often as all others.
 		w.counts.Heavy++
@@ -66,11 +66,11 @@ func (w *world) drawMix() {
 	for _, weight := range m.weights {
 		m.total += weight
 	}
-	w.faults.mix = m
+	w.mix = m
 }
 
 // anyKind draws one of the kinds, all alike.
-func (w *world) anyKind() int {
+func (w *faults) anyKind() int {
 	for {
 		if i := w.random.IntN(len(kinds)); kinds[i].weight > 0 {
 			return i

@@ -63,7 +63,7 @@ func (w *world) moveIdle(replicas int) bool {
 	w.quiet = true
 	w.run(w.now + 3*second)
 	w.catalog.place(func(l *cluster.Log, next uint64) bool {
-		for i, n := range w.free(&l.Placement)[:replicas] {
+		for i, n := range w.operator.free(&l.Placement)[:replicas] {
 			l.Move(l.Replicas[i].Node, n.id, next+uint64(i))
 		}
 		return true

@@ -2,6 +2,7 @@ package sim
 
 // network is what lies between the nodes, and between them and their clients.
 type network struct {
+	*world
 	cut map[way]bool // what is sent this way is lost
 	// Of so many messages one is lost, repeated, late; 0: none.
 	loss, repeat, late int
@@ -11,39 +12,39 @@ type network struct {
 type way struct{ from, to uint64 }
 
 // send brings a message of one node to a replica on another.
-func (w *world) send(from, to *node, replica uint64, message []byte) {
-	if w.network.cut[way{from.id, to.id}] || w.lost() {
+func (w *network) send(from, to *node, replica uint64, message []byte) {
+	if w.cut[way{from.id, to.id}] || w.lost() {
 		return
 	}
 	deliver := func() {
 		to.act(to.life, func() { to.hear(from.id, replica, message) })
 	}
 	w.after(w.latency(), deliver)
-	if w.network.repeat > 0 && w.chance(w.network.repeat) {
+	if w.repeat > 0 && w.chance(w.repeat) {
 		w.after(w.latency(), deliver)
 	}
 }
 
-func (w *world) lost() bool { return w.network.loss > 0 && w.chance(w.network.loss) }
+func (w *network) lost() bool { return w.loss > 0 && w.chance(w.loss) }
 
 // latency of a message. Messages overtake each other.
-func (w *world) latency() int64 {
-	if w.network.late > 0 && w.chance(w.network.late) {
+func (w *network) latency() int64 {
+	if w.late > 0 && w.chance(w.late) {
 		return w.between(10*millisecond, 300*millisecond)
 	}
 	return w.between(100, 1500)
 }
 
 // question brings a node's question to another one, whose answer is brought back.
-func (w *world) question(from, to *node, question func(reply func(func()))) {
-	if w.network.cut[way{from.id, to.id}] || w.lost() {
+func (w *network) question(from, to *node, question func(reply func(func()))) {
+	if w.cut[way{from.id, to.id}] || w.lost() {
 		return
 	}
 	life := from.life
 	w.after(w.latency(), func() {
 		to.act(to.life, func() {
 			question(func(answer func()) {
-				if !w.network.cut[way{to.id, from.id}] && !w.lost() {
+				if !w.cut[way{to.id, from.id}] && !w.lost() {
 					w.after(w.latency(), func() { from.act(life, answer) })
 				}
 			})
@@ -53,7 +54,7 @@ func (w *world) question(from, to *node, question func(reply func(func()))) {
 
 // ask brings a client's question to a node, whose answer is brought back:
 // reply may be called later, and once. Either may be lost.
-func (w *world) ask(n *node, question func(n *node, reply func(func()))) {
+func (w *network) ask(n *node, question func(n *node, reply func(func()))) {
 	if w.lost() {
 		return
 	}

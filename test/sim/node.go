@@ -7,56 +7,37 @@ import (
 	"strconv"
 
 	"strandline.dev/internal/replica/core"
-	"strandline.dev/internal/replica/runtime"
-	"strandline.dev/internal/segment"
 	"strandline.dev/test/disk/faultdisk"
 )
 
 // node is a process that hosts a replica of the log, or none, and the disk that
 // outlives it.
 type node struct {
+	*media
+	*hosting
+	*member
+	*writer
+
 	world *world
 	id    uint64
 
 	disk  *faultdisk.Disk
 	salts io.Reader       // goes on after a restart, as salts must not come again
 	made  map[uint64]bool // replicas that were made on this disk and not dropped
-	// What damage did to the replica here, and the copies that it may put back.
-	harm   harm
-	blind  bool // damage befell the durable watermark of the replica here
-	copies []copied
-	// promised is what this replica must not forget, as it was told to others.
-	promised promise
 
-	life    int // of the process; whatever was to happen in an earlier one does not
-	up      bool
-	current bool  // known was the newest since the process began
-	known   int   // version of the catalog
-	begun   int64 // us: when the process began
-	wall    int64 // ms by which its wall clock is wrong
-	paused  int64 // us: nothing happens here before
-	slow    int64 // us that the disk takes longer
-	hung    int64 // us: no sync of a segment ends before
-	doom    doom
+	life   int // of the process; whatever was to happen in an earlier one does not
+	up     bool
+	begun  int64 // us: when the process began
+	wall   int64 // ms by which its wall clock is wrong
+	paused int64 // us: nothing happens here before
+	slow   int64 // us that the disk takes longer
+	hung   int64 // us: no sync of a segment ends before
 
-	replicaID     uint64           // that is hosted here; 0: none
-	replica       *runtime.Stepped // nil: none, or it cannot be served
-	log           segment.Log
-	distrusted    error          // why the replica cannot be served
-	lost          bool           // it must not speak again, and another is to come in its place
-	found         error          // what proved to be damaged; acted on soon
-	replicaRepair *replicaRepair // nil: it is not being repaired
-	repairing     *repairing     // of a replica that goes on; nil: nothing is
-	suspect       bool           // it failed; what is stored is looked at when it opens
-	writing       *writing       // nil: no write is due or under way
-	gathering     bool           // inputs gather for a round that is due
-	inputs        int            // since the newest round
-	folded        uint64         // index of the newest state that was compared
-	feeding       bool
-	keeping       bool
-	newer         map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
-	shaped        int               // version of the catalog, and term, for which the log is as it should be
-	shapedTerm    uint64
+	gathering bool   // inputs gather for a round that is due
+	inputs    int    // since the newest round
+	folded    uint64 // index of the newest state that was compared
+	feeding   bool
+	keeping   bool
 }
 
 // epochMillis is the wall clock when a world begins.
@@ -67,7 +48,9 @@ func newNode(w *world, id uint64) *node {
 	for i := range key {
 		key[i] = byte(w.random.Uint32())
 	}
-	return &node{world: w, id: id, disk: faultdisk.New(w.random.Uint64()), salts: rand.NewChaCha8(key), made: map[uint64]bool{}}
+	n := &node{world: w, id: id, disk: faultdisk.New(w.random.Uint64()), salts: rand.NewChaCha8(key), made: map[uint64]bool{}}
+	n.media, n.hosting, n.member, n.writer = &media{node: n}, &hosting{node: n}, &member{node: n}, &writer{node: n}
+	return n
 }
 
 // start begins the process. What it knows of the catalog may be less than what
@@ -252,7 +235,7 @@ func (n *node) end(powerless bool, remains faultdisk.Remains) {
 		// The others may notice that its connections are gone.
 		if other != n && !w.network.cut[way{n.id, other.id}] && w.chance(2) {
 			life := other.life
-			w.after(w.latency(), func() {
+			w.after(w.network.latency(), func() {
 				other.act(life, func() {
 					if r, here := other.placed().On(n.id); here && other.replica != nil {
 						other.replica.PeerLost(r.ID, !powerless)
@@ -261,7 +244,7 @@ func (n *node) end(powerless bool, remains faultdisk.Remains) {
 			})
 		}
 	}
-	w.mayDamage(n)
+	w.faults.mayDamage(n)
 	life := n.life
 	w.after(w.between(20*millisecond, 3*second), func() {
 		if n.life == life {

@@ -2,10 +2,13 @@ package sim
 
 import "strandline.dev/internal/cluster"
 
+// operator is who moves the log.
+type operator struct{ *world }
+
 // An operator moves replicas between nodes, and has the log get more or fewer, three to
 // five, without a look at how the log is. Which nodes get or lose them then is due, see
 // control.
-func (w *world) operate() {
+func (w *operator) operate() {
 	w.catalog.place(func(l *cluster.Log, next uint64) bool {
 		free := w.free(&l.Placement)
 		if len(free) == 0 || w.chance(2) {
@@ -20,7 +23,7 @@ func (w *world) operate() {
 }
 
 // free are the nodes without a replica of the log.
-func (w *world) free(p *cluster.Placement) (free []*node) {
+func (w *operator) free(p *cluster.Placement) (free []*node) {
 	for _, n := range w.nodes {
 		if _, here := p.On(n.id); !here {
 			free = append(free, n)

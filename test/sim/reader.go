@@ -14,7 +14,7 @@ type reader struct {
 	busy  bool
 }
 
-func (w *world) startReader() {
+func startReader(w *world) {
 	r := &reader{world: w, name: w.name("reader ")}
 	r.loop()
 }
@@ -54,7 +54,7 @@ func (r *reader) read(n *node, from int64, limit int, consistency history.Consis
 			done(refusal)
 		}
 	}
-	w.ask(n, func(n *node, reply func(func())) {
+	w.network.ask(n, func(n *node, reply func(func())) {
 		answer := func(refusal *record.Refusal) {
 			var s shown
 			if refusal == nil {

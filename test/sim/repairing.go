@@ -23,10 +23,10 @@ type repairing struct {
 const repairTries = 10
 
 // repairRunning begins to repair a segment while the replica goes on.
-func (n *node) repairRunning(why error) {
+func (n *hosting) repairRunning(why error) {
 	file, _ := store.DamagedSegment(why)
 	if n.repairing == nil { // else it is found again
-		n.repairing = &repairing{replicaRepair: replicaRepair{node: n, life: n.life, begins: map[uint64]cluster.Beginning{}}, file: file, cause: why}
+		n.repairing = &repairing{replicaRepair: replicaRepair{node: n.node, life: n.life, begins: map[uint64]cluster.Beginning{}}, file: file, cause: why}
 		n.world.trace("node %d: replica %d goes on, and repairs: %v", n.id, n.replicaID, why)
 	}
 }

@@ -26,14 +26,14 @@ type replicaRepair struct {
 const repairBytes = 8 << 10
 
 // startRepair begins to repair the replica here. If that cannot be done, it is lost.
-func (n *node) startRepair() {
+func (n *hosting) startRepair() {
 	repairer, err := repair.Begin(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
 	switch {
 	case err == nil && len(repairer.Wants(1)) == 0 && (errors.Is(n.distrusted, core.ErrShort) || errors.Is(n.distrusted, core.ErrSpliced)):
 		_ = repairer.Close()
 		n.judge(fmt.Errorf("%w: %w", errForgot, n.distrusted)) // the files do not show what is wrong with them
 	case err == nil:
-		n.replicaRepair = &replicaRepair{node: n, life: n.life, repairer: repairer, begins: map[uint64]cluster.Beginning{}}
+		n.replicaRepair = &replicaRepair{node: n.node, life: n.life, repairer: repairer, begins: map[uint64]cluster.Beginning{}}
 	case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNoLog):
 		n.judge(fmt.Errorf("%w: %w", errForgot, err))
 	default:
@@ -61,7 +61,7 @@ func (m *replicaRepair) ask() {
 func (m *replicaRepair) question(other *node, from, to uint64) {
 	n := m.node
 	if r, here := n.placed().On(other.id); here && other != n {
-		n.world.question(n, other, func(reply func(func())) {
+		n.world.network.question(n, other, func(reply func(func())) {
 			if other.replicaID == r.ID {
 				other.give(m, from, to, reply)
 			}
@@ -113,7 +113,7 @@ func (m *replicaRepair) trimmed(first uint64) (cluster.Beginning, bool) {
 
 // give answers with entries [first, last], as many as there are and fit, whether
 // the replica here runs or is repaired itself.
-func (n *node) give(to *replicaRepair, first, last uint64, reply func(func())) {
+func (n *hosting) give(to *replicaRepair, first, last uint64, reply func(func())) {
 	var frames []segment.Frame
 	var settled uint64
 	var begins cluster.Beginning
@@ -138,7 +138,7 @@ func (n *node) give(to *replicaRepair, first, last uint64, reply func(func())) {
 	if err != nil {
 		frames = nil
 	}
-	reply(func() { to.take(n, frames, settled, begins, last) })
+	reply(func() { to.take(n.node, frames, settled, begins, last) })
 }
 
 // take takes an answer to a question for entries up to last. What is at the end

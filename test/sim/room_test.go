@@ -20,7 +20,7 @@ func TestALogWhoseDisksAreAllFullDoesAllButAppend(t *testing.T) {
 			w.run(w.now + w.between(2*second, 4*second))
 			w.quiet = true // nobody makes room by trims
 			w.run(w.now + second)
-			w.fill(w.nodes, minFree/2)
+			w.faults.fill(w.nodes, minFree/2)
 			w.run(w.now + second)
 
 			s := suite{t, w, seed}
@@ -39,7 +39,7 @@ func TestALogWhoseDisksAreAllFullDoesAllButAppend(t *testing.T) {
 			s.acquireWriter(succeeded)
 			s.append(outOfRoom)
 
-			w.fill(w.nodes, 4*minFree)
+			w.faults.fill(w.nodes, 4*minFree)
 			s.append(succeeded)
 		})
 		require.NoError(t, r.Err(), "seed %d", seed)
@@ -65,7 +65,7 @@ func TestALogBelowTheSecondThresholdElectsReadsAndTrims(t *testing.T) {
 			s.requireRead()
 
 			w.run(w.now + 4*second)
-			w.fill(w.nodes, 4*minFree)
+			w.faults.fill(w.nodes, 4*minFree)
 			s.append(succeeded)
 		})
 		require.NoError(t, r.Err(), "seed %d", seed)
@@ -92,7 +92,7 @@ func TestAFullFollowerKeepsItsRoomUntilItIsNeeded(t *testing.T) {
 			w.run(w.now + 500*millisecond)
 			require.LessOrEqual(t, follower.log.LastIndex(), before+4, "seed %d: it takes no more records", seed)
 
-			w.fill(w.nodes, minFree/2)
+			w.faults.fill(w.nodes, minFree/2)
 			w.run(w.now + 500*millisecond)
 			leader.die(true)
 			leader.paused = w.now + 20*second
@@ -109,7 +109,7 @@ func (w *world) keepFree(nodes []*node, free, duration int64) {
 	for at := int64(0); at < duration; at += 10 * millisecond {
 		w.after(at, func() {
 			if !w.faults.over {
-				w.fill(nodes, free)
+				w.faults.fill(nodes, free)
 			}
 		})
 	}

@@ -65,13 +65,14 @@ func (r *Result) Err() error {
 var chanceMu sync.Mutex
 
 // Run lets a world live through faults, heal, and tell what it has.
-func Run(seed uint64, o Options) *Result { return run(seed, o, (*world).suffer) }
+func Run(seed uint64, o Options) *Result { return run(seed, o, func(w *world) { ending{w}.suffer() }) }
 
 // run lets a world live through what a story does to it.
 func run(seed uint64, o Options, story func(*world)) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
 	w := &world{folded: map[uint64]folded{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, aged: o.Silent, traced: o.Trace}
+	w.network.world, w.faults.world, w.operator.world = w, w, w
 	w.catalog.trace = w.trace
 	before := rand.Reader
 	rand.Reader = &drawn{w.random}
@@ -85,7 +86,7 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 	}
 	w.told = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
 	w.time = o.Time.Microseconds()
-	w.live(o, story)
+	ending{w}.live(o, story)
 
 	result := &Result{
 		Seed: seed, Virtual: time.Duration(w.now) * time.Microsecond, Counts: w.counts, Problem: w.problem, History: w.text.Bytes(),
@@ -116,9 +117,9 @@ var _ io.Reader = (*drawn)(nil)
 // settleTime is how long a healed world may take to answer everything.
 const settleTime = 60 * second
 
-func (w *world) live(o Options, story func(*world)) {
+func (w ending) live(o Options, story func(*world)) {
 	for id := range o.Nodes {
-		w.nodes = append(w.nodes, newNode(w, uint64(id+1)))
+		w.nodes = append(w.nodes, newNode(w.world, uint64(id+1)))
 	}
 	if o.Replicas == 0 {
 		o.Replicas = min(w.dice(3, 3, 3, 2, 1, o.Nodes), 5)
@@ -129,20 +130,20 @@ func (w *world) live(o Options, story func(*world)) {
 		n.start()
 	}
 	for range 1 + w.random.IntN(3) {
-		w.startProducer()
+		startProducer(w.world)
 	}
 	for range w.random.IntN(4) {
-		w.startSoloist()
+		startSoloist(w.world)
 	}
 	for range w.random.IntN(3) {
-		w.startKeeper()
+		startKeeper(w.world)
 	}
 	for range 1 + w.random.IntN(3) {
-		w.startReader()
+		startReader(w.world)
 	}
 	w.network.cut = map[way]bool{}
-	story(w)
-	w.heal()
+	story(w.world)
+	w.faults.heal()
 	w.run(w.now + 4*second)
 	w.quiet = true
 	w.run(w.now + 3*second)
@@ -154,21 +155,21 @@ func (w *world) live(o Options, story func(*world)) {
 }
 
 // suffer lets faults of all kinds come.
-func (w *world) suffer() {
-	w.beginFaults()
+func (w ending) suffer() {
+	w.faults.beginFaults()
 	w.run(w.now + w.time)
 }
 
 // tell reads the whole log from every node, each time until it succeeds, and
 // what the replicas hold.
-func (w *world) tell() {
+func (w ending) tell() {
 	if w.problem != nil {
 		return
 	}
 	holders := w.holders()
 	left := len(holders)
 	for _, n := range holders {
-		r := &reader{world: w, name: w.name("last reader ")}
+		r := &reader{world: w.world, name: w.name("last reader ")}
 		var again func(*record.Refusal)
 		try := func() { r.read(n, r.next, math.MaxInt32, history.Linearizable, again) }
 		last := int64(-1)
@@ -202,7 +203,7 @@ func (w *world) tell() {
 
 // holders waits until the log has the replicas that it should have, and gives
 // their nodes.
-func (w *world) holders() (nodes []*node) {
+func (w ending) holders() (nodes []*node) {
 	for deadline := w.now + settleTime; w.problem == nil; w.run(w.now + 100*millisecond) {
 		p := &w.catalog.newest().log.Placement
 		nodes = nodes[:0]
@@ -221,7 +222,7 @@ func (w *world) holders() (nodes []*node) {
 	return nil
 }
 
-func (w *world) tellReplica(n *node) {
+func (w ending) tellReplica(n *node) {
 	if w.problem != nil {
 		return
 	}

@@ -37,7 +37,15 @@ type request struct {
 	call   *history.Call // its attempt; nil: none is open
 }
 
-func (w *world) startProducer() {
+// giveUp ends its attempt without an answer.
+func (q *request) giveUp() {
+	if q.call != nil {
+		q.call.Return(history.Event{Outcome: history.Unknown})
+		q.call = nil
+	}
+}
+
+func startProducer(w *world) {
 	p := &producer{world: w}
 	w.clients = append(w.clients, p)
 	p.reborn()
@@ -129,7 +137,7 @@ func (p *producer) attempt(q *request) {
 	e, a := p.append(session, p.window[0].first, q)
 	c := w.told.Invoke(e)
 	q.call = c
-	w.ask(n, func(n *node, reply func(func())) {
+	w.network.ask(n, func(n *node, reply func(func())) {
 		n.take(&core.Request{Append: a(), Done: func(a sequence.Answer) {
 			reply(func() {
 				if q.call == c && p.session == session {
@@ -309,10 +317,7 @@ func (p *producer) nextEpoch() {
 // abandon leaves the window to its fate.
 func (p *producer) abandon() {
 	for _, q := range p.window {
-		if q.call != nil {
-			q.call.Return(history.Event{Outcome: history.Unknown})
-			q.call = nil
-		}
+		q.giveUp()
 	}
 	p.window, p.resend = nil, false
 }
@@ -320,14 +325,13 @@ func (p *producer) abandon() {
 // command runs one; done gets its refusal, if any.
 func (p *producer) command(e history.Event, command record.Command, done func(*record.Refusal)) {
 	e.Client, e.Log = p.name, logName
-	lost := record.Refuse(record.OutcomeUnknown, "no answer")
 	p.world.call(e, p.guess.of(p.world), func(n *node, reply func(history.Event, func())) {
 		n.take(&core.Request{Command: &command, Done: func(a sequence.Answer) {
 			e := told(a)
 			e.First, e.Session = nil, uint64(command.Session)
 			reply(e, func() { done(a.Refusal) })
 		}})
-	}, func() { done(lost) })
+	}, func() { done(record.Refuse(record.OutcomeUnknown, "no answer")) })
 }
 
 // lose gives the session up. What is in the window is settled as far as the log

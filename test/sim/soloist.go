@@ -20,7 +20,7 @@ type soloist struct {
 	last      request // see appendIn
 }
 
-func (w *world) startSoloist() {
+func startSoloist(w *world) {
 	s := &soloist{world: w, name: w.name("soloist ")}
 	w.clients = append(w.clients, s)
 	s.loop()

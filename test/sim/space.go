@@ -10,7 +10,7 @@ import (
 const minFree = 16 * segmentBytes
 
 // room is what the disk has room for.
-func (n *node) room() sequence.Room {
+func (n *media) room() sequence.Room {
 	free, _, err := n.disk.Free(".")
 	if err != nil {
 		return sequence.RoomForRecords
@@ -20,7 +20,7 @@ func (n *node) room() sequence.Room {
 
 // watchSpace tells the replica what its disk, and those of a majority, have room
 // for.
-func (n *node) watchSpace() {
+func (n *media) watchSpace() {
 	own := n.room()
 	majority := own
 	if s := n.replica.Status(); s.Leading {

@@ -57,7 +57,7 @@ func fullDisks(s suite) {
 	}
 	s.append(outOfRoom)
 	w.run(w.now + 8*second)
-	w.fill(w.nodes, 4*minFree)
+	w.faults.fill(w.nodes, 4*minFree)
 	s.append(succeeded)
 	s.acquireWriter(succeeded)
 }

@@ -24,19 +24,20 @@ type world struct {
 	events events
 	nth    uint64 // of events, which breaks ties
 
-	catalog catalog
-	nodes   []*node
-	network network
-	faults  faults
-	time    int64 // us that faults go on
-	silent  bool  // as in Options
-	aged    bool  // all damage is an older copy of a newest segment
-	traced  io.Writer
-	flaw    *flaw // nil: everything is as it should be
-	counts  Counts
-	gather  int64             // us for which inputs of a round gather; 0: each has its own
-	folded  map[uint64]folded // by index of the entry
-	losses  int               // replicas that were damaged since the log had all it should have
+	catalog  catalog
+	nodes    []*node
+	network  network
+	faults   faults
+	operator operator
+	time     int64 // us that faults go on
+	silent   bool  // as in Options
+	aged     bool  // all damage is an older copy of a newest segment
+	traced   io.Writer
+	flaw     *flaw // nil: everything is as it should be
+	counts   Counts
+	gather   int64             // us for which inputs of a round gather; 0: each has its own
+	folded   map[uint64]folded // by index of the entry
+	losses   int               // replicas that were damaged since the log had all it should have
 
 	told *history.Recorder
 	text bytes.Buffer // the history

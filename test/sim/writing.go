@@ -20,7 +20,14 @@ type writing struct {
 	written bool // whether it succeeded; once it has ended
 }
 
-func (n *node) beginWrite(w *writing) {
+// writer writes what the replica of a node wants written.
+type writer struct {
+	*node
+	writing *writing // nil: no write is due or under way
+	doom    doom
+}
+
+func (n *writer) beginWrite(w *writing) {
 	replica := n.replica
 	w.before = n.log.HardState()
 	w.resume, w.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -38,7 +45,7 @@ func (n *node) beginWrite(w *writing) {
 
 // write begins the write that is due, or goes on with it. If the power goes
 // meanwhile, nobody hears how it went.
-func (n *node) write() {
+func (n *writer) write() {
 	w := n.writing
 	switch {
 	case w == nil:
@@ -72,7 +79,7 @@ func (n *node) write() {
 }
 
 // awaitSync goes on with the write a little later.
-func (n *node) awaitSync() {
+func (n *writer) awaitSync() {
 	w, life := n.world, n.life
 	w.counts.Paused++
 	took := w.between(20, 800) + n.slow
@@ -92,7 +99,7 @@ func (n *node) awaitSync() {
 }
 
 // abandonWrite ends the write that is due or under way, as one that failed.
-func (n *node) abandonWrite() {
+func (n *writer) abandonWrite() {
 	w := n.writing
 	if n.writing = nil; w != nil && w.resume != nil {
 		w.stop()
@@ -112,7 +119,7 @@ const (
 )
 
 // meetDoom ends the process.
-func (n *node) meetDoom() {
+func (n *writer) meetDoom() {
 	n.doom = none
 	n.die(n.world.chance(2))
 }

@@ -47,7 +47,7 @@ type connection struct {
 // traffic counts bytes with their frames.
 type traffic struct{ sent, received, dropped atomic.Uint64 }
 
-func (m *Mesh) newConnection(timed *timedReader, buffered *bufio.Reader, from NodeID, proved string, asking bool) *connection {
+func newConnection(m *Mesh, timed *timedReader, buffered *bufio.Reader, from NodeID, proved string, asking bool) *connection {
 	c := &connection{mesh: m, conn: timed.conn, from: from, asking: asking, queue: newQueue(), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
 	c.frames.from = buffered
 	c.calls.waiting = map[uint64]chan reply{}

@@ -32,7 +32,7 @@ type link struct {
 	reportedRefused bool // since the node could last be reached
 }
 
-func (m *Mesh) newLink(node Node) *link {
+func newLink(m *Mesh, node Node) *link {
 	l := &link{mesh: m, redial: make(chan struct{}, 1)}
 	l.node.Store(&node)
 	l.context, l.end = context.WithCancelCause(m.context)
@@ -225,7 +225,7 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 	buffered := bufio.NewReaderSize(timed, 64<<10)
 	proved := ""
 	theirs, err := shakeHands(conn, buffered, m.opening(ask), func(theirs opening) (v verdict) {
-		if proved, v = m.prove(conn, theirs); v.judgement != welcome {
+		if proved, v = m.options.proved(conn, theirs); v.judgement != welcome {
 			return v
 		}
 		return judge(theirs)
@@ -235,5 +235,5 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 		return nil, err
 	}
 	timed.silence = m.pace.silence
-	return m.newConnection(timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask), nil
+	return newConnection(m, timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask), nil
 }

@@ -164,7 +164,7 @@ func (m *Mesh) arrange() {
 			l.become(node)
 			links[node.ID] = l
 		default:
-			l = m.newLink(node)
+			l = newLink(m, node)
 			links[node.ID] = l
 			if m.self.ID < node.ID {
 				m.tasks.Go(l.keepConnected)

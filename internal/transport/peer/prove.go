@@ -15,11 +15,12 @@ func ProvedName(ctx context.Context) string {
 	return name
 }
 
-func (m *Mesh) prove(conn net.Conn, theirs opening) (string, verdict) {
-	if m.options.Prove == nil {
+// proved judges the other side of a connection by Options.Prove.
+func (o *Options) proved(conn net.Conn, theirs opening) (string, verdict) {
+	if o.Prove == nil {
 		return "", verdict{}
 	}
-	name, err := m.options.Prove(conn, theirs.Node.Name)
+	name, err := o.Prove(conn, theirs.Node.Name)
 	if err != nil {
 		return "", verdict{refused, err.Error()}
 	}
