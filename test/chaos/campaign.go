@@ -15,6 +15,7 @@ import (
 	"strandline.dev/test/cluster"
 	"strandline.dev/test/disk/loopdisk"
 	"strandline.dev/test/history"
+	"strandline.dev/test/history/judge"
 )
 
 // slack is by how much a call may miss its deadline: a small machine with a
@@ -210,7 +211,7 @@ func (s *scene) check(report *Report) {
 		defer file.Close()
 		inputs = append(inputs, history.Input{Name: filepath.Base(path), Reader: file})
 	}
-	checked, err := history.Check(history.NewReader(inputs...), history.Options{Slack: slack})
+	checked, err := judge.Check(history.NewReader(inputs...), judge.Options{Slack: slack})
 	require.NoError(s.t, err)
 	report.History = checked
 	for _, v := range checked.Violations {

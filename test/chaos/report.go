@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"strandline.dev/test/history"
+	"strandline.dev/test/history/judge"
 )
 
 // Report is what a campaign did and found, or several together.
@@ -35,7 +35,7 @@ type Report struct {
 	NotDone    []string         `json:"not_done,omitempty"`
 	Problems   []string         `json:"problems,omitempty"`
 	Left       string           `json:"left,omitempty"` // directory of a failed campaign
-	History    *history.Report  `json:"-"`
+	History    *judge.Report    `json:"-"`
 	options    Options
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"strandline.dev/client"
 	"strandline.dev/test/history"
+	"strandline.dev/test/history/judge"
 )
 
 // flawed are patches of package flaws that real processes show, each with a story
@@ -159,7 +160,7 @@ func judge(c *Cluster, l *Load) (rules []string) {
 	require.NoError(c.t, l.told.out.Flush())
 	_, err := l.told.file.Seek(0, io.SeekStart)
 	require.NoError(c.t, err)
-	report, err := history.Check(history.NewReader(history.Input{Name: "history", Reader: l.told.file}), history.Options{Slack: late})
+	report, err := judge.Check(history.NewReader(history.Input{Name: "history", Reader: l.told.file}), judge.Options{Slack: late})
 	require.NoError(c.t, err)
 	for _, v := range report.Violations {
 		if !slices.Contains(rules, v.Rule) {

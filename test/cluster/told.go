@@ -13,6 +13,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/test/history"
+	"strandline.dev/test/history/judge"
 )
 
 // late is by how much a call may miss its deadline: with the nodes of several
@@ -47,7 +48,7 @@ func (h *told) check(c *Cluster) {
 	require.NoError(c.t, h.out.Flush())
 	_, err := h.file.Seek(0, io.SeekStart)
 	require.NoError(c.t, err)
-	report, err := history.Check(history.NewReader(history.Input{Name: h.file.Name(), Reader: h.file}), history.Options{Slack: late})
+	report, err := judge.Check(history.NewReader(history.Input{Name: h.file.Name(), Reader: h.file}), judge.Options{Slack: late})
 	require.NoError(c.t, err)
 	c.t.Logf("history: %d calls, %d records acknowledged, %d of them read back, %d failed, %d unknown",
 		report.Calls, report.Acked, report.ReadBack, report.Failed, report.Unknown)

@@ -14,19 +14,6 @@ type Place struct {
 
 func (p Place) String() string { return "line " + strconv.Itoa(p.Line) }
 
-func (p Place) compare(o Place) int {
+func (p Place) Compare(o Place) int {
 	return cmp.Or(cmp.Compare(p.File, o.File), cmp.Compare(p.Line, o.Line))
-}
-
-// mark is a bound and the line that set it.
-type mark struct {
-	value int64
-	at    Place
-}
-
-// raise moves a mark up, never down.
-func (m *mark) raise(value int64, at Place) {
-	if value > m.value {
-		*m = mark{value, at}
-	}
 }

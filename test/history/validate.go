@@ -74,7 +74,7 @@ func (e *Event) validateFrame() error {
 	if e.First == nil {
 		return missing(true, "first")
 	}
-	return overflow(*e.First, len(e.Hashes))
+	return Overflow(*e.First, len(e.Hashes))
 }
 
 func (e *Event) validateReturn() error {
@@ -117,7 +117,7 @@ func missing(is bool, what string) error {
 	return nil
 }
 
-func overflow(first int64, count int) error {
+func Overflow(first int64, count int) error {
 	if first > math.MaxInt64-int64(count) {
 		return fmt.Errorf("%d records from offset %d overflow", count, first)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/test/flaws"
-	"strandline.dev/test/history"
+	"strandline.dev/test/history/judge"
 )
 
 var (
@@ -96,7 +96,7 @@ func TestEveryFlawIsNoticedAndEveryRuleNoticesOne(t *testing.T) {
 			noticed[rule] = true
 		}
 	}
-	for _, rule := range history.Rules() {
+	for _, rule := range judge.Rules() {
 		require.True(t, noticed[rule.Name], "rule %s noticed nothing", rule.Name)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/test/history"
+	"strandline.dev/test/history/judge"
 )
 
 // Options of a run. The zero value has a default for each.
@@ -41,7 +42,7 @@ type Result struct {
 	Seed    uint64
 	Virtual time.Duration
 	Counts  Counts
-	Report  *history.Report // nil: the run ended early, or its history makes no sense
+	Report  *judge.Report // nil: the run ended early, or its history makes no sense
 	// Problem is what no rule speaks of: a log that does not open, a world that
 	// does not recover.
 	Problem error
@@ -94,7 +95,7 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 	if err := w.told.Err(); err != nil && result.Problem == nil {
 		result.Problem = err
 	}
-	report, err := history.Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(w.text.Bytes())}), history.Options{Slack: -1})
+	report, err := judge.Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(w.text.Bytes())}), judge.Options{Slack: -1})
 	result.Report = report
 	if err != nil && result.Problem == nil {
 		result.Problem = err

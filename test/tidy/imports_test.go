@@ -42,14 +42,14 @@ var rooms = map[string][]string{
 	"internal/node/background":  {},
 	"internal/node":             {"internal/node/background", "internal/node/reading", "internal/node/datadir", "internal/budget", "internal/transport/peer", "internal/cluster", "internal/replica/core", "internal/replica/runtime", "internal/replica/tail", "internal/sequence", "internal/segment/repair", "internal/segment/store", "internal/segment/memory", "internal/segment", "internal/vfs", "internal/record"},
 	"internal/server":           {"internal/budget", "internal/cluster", "internal/node", "internal/node/reading", "internal/sequence", "internal/record", "internal/transport", "internal/transport/lean", "internal/transport/peer", "internal/transport/secure", "internal/transport/wire", "internal/identity", "api"},
-	"test":                      {"test/flaws", "test/proxy", "test/history", "client", "api", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
-	"test/sim":                  {"test", "test/history", "internal/cluster", "internal/replica/core", "internal/replica/runtime", "internal/sequence", "internal/segment/repair", "internal/segment/store", "internal/segment/memory", "internal/segment", "internal/vfs", "internal/record"},
+	"test":                      {"test/flaws", "test/proxy", "test/history/judge", "test/history", "client", "api", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
+	"test/sim":                  {"test", "test/history/judge", "test/history", "internal/cluster", "internal/replica/core", "internal/replica/runtime", "internal/sequence", "internal/segment/repair", "internal/segment/store", "internal/segment/memory", "internal/segment", "internal/vfs", "internal/record"},
 	"test/tidy":                 {"test/flaws", "internal/record"},
 	"client":                    {"internal/record", "internal/transport", "internal/transport/lean", "internal/transport/secure", "internal/transport/wire", "api"},
 	"bench":                     {"client", "test/proxy", "internal/record"},
 	"embed":                     {"client", "internal/node", "internal/server"},
 	"cmd/strandline":            {"internal/cli"},
-	"internal/cli":              {"internal/budget", "internal/identity", "client", "bench", "test/history", "internal/node", "internal/node/datadir", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport", "internal/transport/secure"},
+	"internal/cli":              {"internal/budget", "internal/identity", "client", "bench", "test/history/judge", "test/history", "internal/node", "internal/node/datadir", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport", "internal/transport/secure"},
 	"examples":                  {"client"},
 
 	// A link between processes, which the harness and the benchmarks share.
@@ -59,12 +59,13 @@ var rooms = map[string][]string{
 	// A disk for one process.
 	"test/disk/loopdisk": {},
 	// At the end of a campaign the entries on all disks are compared.
-	"test/chaos": {"test", "test/disk/loopdisk", "test/history", "client", "api", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
+	"test/chaos": {"test", "test/disk/loopdisk", "test/history/judge", "test/history", "client", "api", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
 	// Servers that are broken on purpose, made of patched copies of the sources.
 	"test/flaws": {},
 	// What clients were told, and the rules for it: it judges the servers and
 	// shares nothing with them.
-	"test/history": {},
+	"test/history":       {},
+	"test/history/judge": {"test/history"},
 }
 
 func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"strandline.dev/internal/cli/terminal"
 	"strandline.dev/test/history"
+	"strandline.dev/test/history/judge"
 )
 
 const checkHelp = `Check what clients did, and what they were answered, against the rules of a log: nothing that was
@@ -41,7 +42,7 @@ func NewCheck(c *terminal.Terminal) *cobra.Command {
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return checkHistories(c, args, history.Options{Slack: max(time.Duration(slack), 1), PerRule: perRule})
+			return checkHistories(c, args, judge.Options{Slack: max(time.Duration(slack), 1), PerRule: perRule})
 		},
 	}
 	command.Flags().Var(&slack, "slack", "how late after its deadline a call may end, on a busy machine")
@@ -49,7 +50,7 @@ func NewCheck(c *terminal.Terminal) *cobra.Command {
 	return command
 }
 
-func checkHistories(c *terminal.Terminal, files []string, o history.Options) error {
+func checkHistories(c *terminal.Terminal, files []string, o judge.Options) error {
 	var inputs []history.Input
 	for _, name := range files {
 		f, err := os.Open(name)
@@ -60,7 +61,7 @@ func checkHistories(c *terminal.Terminal, files []string, o history.Options) err
 		inputs = append(inputs, history.Input{Name: name, Reader: f})
 	}
 	in := history.NewReader(inputs...)
-	report, err := history.Check(in, o)
+	report, err := judge.Check(in, o)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func checkHistories(c *terminal.Terminal, files []string, o history.Options) err
 type checkJSON struct {
 	Files []string `json:"files"`
 	Torn  int      `json:"torn"`
-	*history.Report
+	*judge.Report
 }
 
 func (r checkJSON) print(out io.Writer) {
@@ -101,13 +102,13 @@ func (r checkJSON) print(out io.Writer) {
 			fmt.Fprintf(out, "  %s:%d  %s\n", r.Files[at.File], at.Line, proof[at])
 		}
 	}
-	for _, rule := range history.Rules() {
+	for _, rule := range judge.Rules() {
 		if n := r.Unlisted[rule.Name]; n > 0 {
 			fmt.Fprintf(out, "\n%s: %d more\n", rule.Name, n)
 		}
 	}
 	if r.Holds() {
-		fmt.Fprintf(out, "all %d rules hold\n", len(history.Rules()))
+		fmt.Fprintf(out, "all %d rules hold\n", len(judge.Rules()))
 	}
 }
 
@@ -116,7 +117,7 @@ const shownBytes = 240
 
 // readLines returns the beginnings of the lines that prove something. A file
 // that cannot be read twice shows none.
-func readLines(files []string, violations []history.Violation) map[history.Place]string {
+func readLines(files []string, violations []judge.Violation) map[history.Place]string {
 	proof := map[history.Place]string{}
 	wanted := map[int]bool{}
 	for _, v := range violations {

@@ -1,0 +1,48 @@
+package judge
+
+import (
+	"strandline.dev/test/history"
+)
+
+// gapless: within one read every frame begins where the one before ended.
+type gapless struct {
+	idle
+	court
+}
+
+func newGapless(c court, _ Options) rule { return &gapless{court: c} }
+
+func (g *gapless) told(c *call, e *history.Event, at history.Place) {
+	if c.verb != history.Read || e.Outcome == history.Failed || e.Outcome == history.Unknown {
+		return
+	}
+	if e.Start != nil {
+		if *e.Start < c.toldStart {
+			g.accuse(c.book, []history.Place{c.newest, at}, "the start of the log went back from %d to %d", c.toldStart, *e.Start)
+		}
+		c.toldStart = *e.Start
+	}
+	if e.End != nil {
+		if *e.End < c.toldEnd {
+			g.accuse(c.book, []history.Place{c.newest, at}, "the end of the log went back from %d to %d", c.toldEnd, *e.End)
+		}
+		c.toldEnd = *e.End
+	}
+}
+
+func (g *gapless) framed(c *call, e *history.Event, at history.Place) {
+	if c.next == none || *e.First == c.next {
+		return
+	}
+	before := c.newest
+	if before == (history.Place{}) {
+		before = c.invoked
+	}
+	g.accuse(c.book, []history.Place{before, at}, "the read was to go on at offset %d, and went on at %d", c.next, *e.First)
+}
+
+func (g *gapless) returned(c *call, e *history.Event, at history.Place) {
+	if c.verb == history.Read && e.Outcome == history.OK && e.End != nil && c.next != none && c.next < *e.End {
+		g.accuse(c.book, []history.Place{c.newest, at}, "the read ended at offset %d, and the log at %d", c.next, *e.End)
+	}
+}
