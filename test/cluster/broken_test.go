@@ -136,7 +136,7 @@ func live(t *testing.T, flaw string, nodes int, load LoadOptions, story func(*Cl
 		c.CreateLog("orders", client.LogConfig{})
 		load.Log = "orders"
 		l := c.Load(load)
-		defer func() { rules = judge(c, l) }()
+		defer func() { rules = brokenRules(c, l) }()
 		l.Await(100)
 		story(c, l)
 	}()
@@ -144,9 +144,9 @@ func live(t *testing.T, flaw string, nodes int, load LoadOptions, story func(*Cl
 	return rules, w.said
 }
 
-// judge reads the log back from every node and returns the rules that the
+// brokenRules reads the log back from every node and returns the rules that the
 // history of the load breaks.
-func judge(c *Cluster, l *Load) (rules []string) {
+func brokenRules(c *Cluster, l *Load) (rules []string) {
 	l.Stop()
 	for _, n := range c.nodes {
 		if n.Running() && !n.paused {

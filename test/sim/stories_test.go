@@ -21,6 +21,7 @@ var stories = map[string]func(s suite){
 	"hanging heir":    hangingHeir,
 	"forgotten voter": forgottenVoter,
 	"cut off trim":    cutOffTrim,
+	"half an append":  halfAnAppend,
 }
 
 func TestStories(t *testing.T) {
@@ -159,6 +160,37 @@ func cutOffTrim(s suite) {
 	r := &reader{world: w, name: w.name("suite reader ")}
 	r.read(s.leader(), int64(start), 10, history.Linearizable, func(*record.Refusal) {})
 	w.run(w.now + second)
+	clear(w.network.cut)
+	w.run(w.now + 2*second)
+	s.append(succeeded)
+	s.requireRead()
+}
+
+// halfAnAppend: of an append that spans entries the first has committed when its leader is
+// cut off, and no other replica has the rest.
+func halfAnAppend(s suite) {
+	w := s.w
+	w.quiet = true
+	w.run(w.now + 2*second)
+	leader := s.leader()
+	last := leader.replica.Committed()
+	values, hashes := w.valuesOf("suite", []int{longRecord, longRecord, longRecord, longRecord, longRecord})
+	w.call(history.Event{Client: "suite", Log: logName, Verb: history.Append, Hashes: hashes}, leader, func(n *node, reply func(history.Event, func())) {
+		q := &core.Request{Append: w.batches(values)}
+		q.Done = func(a sequence.Answer) { reply(answered(q, a), func() {}) }
+		n.take(q)
+	}, func() {})
+	for deadline := w.now + second; leader.serves() && leader.replica.Committed() == last && w.now < deadline && w.problem == nil; {
+		w.step()
+	}
+	for _, other := range w.nodes {
+		if other != leader {
+			w.network.cut[way{leader.id, other.id}], w.network.cut[way{other.id, leader.id}] = true, true
+			other.end(false, faultdisk.Nothing) // what is on its way does not reach it
+		}
+	}
+	s.within("another leader", func() bool { return s.leader() != leader })
+	s.append(succeeded)
 	clear(w.network.cut)
 	w.run(w.now + 2*second)
 	s.append(succeeded)

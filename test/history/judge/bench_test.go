@@ -16,7 +16,7 @@ func BenchmarkCheck(b *testing.B) {
 			lines := 0
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				report, err := Check(history.NewReader(history.Input{"history", bytes.NewReader(text)}), Options{})
+				report, err := Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(text)}), Options{})
 				if err != nil || !report.Holds() {
 					b.Fatal(err, report)
 				}

@@ -34,6 +34,6 @@ func FuzzHistory(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, e, same)
 		}
-		_, _ = Check(history.NewReader(history.Input{"fuzz", bytes.NewReader(data)}), Options{})
+		_, _ = Check(history.NewReader(history.Input{Name: "fuzz", Reader: bytes.NewReader(data)}), Options{})
 	})
 }

@@ -14,7 +14,7 @@ import (
 func checkText(files ...string) (*Report, error) {
 	var inputs []history.Input
 	for i, text := range files {
-		inputs = append(inputs, history.Input{string(rune('a' + i)), strings.NewReader(text)})
+		inputs = append(inputs, history.Input{Name: string(rune('a' + i)), Reader: strings.NewReader(text)})
 	}
 	return Check(history.NewReader(inputs...), Options{})
 }
@@ -52,7 +52,7 @@ func TestAHistoryThatMakesNoSenseIsRefusedWithItsLine(t *testing.T) {
 
 func TestALineThatIsTooLongIsRefusedWithoutReadingItAll(t *testing.T) {
 	endless := io.MultiReader(strings.NewReader(`{"t":1,"event":"`), forever{})
-	_, err := Check(history.NewReader(history.Input{"a", endless}), Options{})
+	_, err := Check(history.NewReader(history.Input{Name: "a", Reader: endless}), Options{})
 	require.ErrorContains(t, err, "a:1: a line of more than 16777216 bytes")
 }
 
@@ -66,7 +66,7 @@ func (forever) Read(b []byte) (int, error) {
 }
 
 func TestHalfALineAtTheEndIsLeftOut(t *testing.T) {
-	in := history.NewReader(history.Input{"a", strings.NewReader(invokeLine + returnLine[:20])})
+	in := history.NewReader(history.Input{Name: "a", Reader: strings.NewReader(invokeLine + returnLine[:20])})
 	report, err := Check(in, Options{})
 	require.NoError(t, err)
 	require.Equal(t, 1, in.Torn())
@@ -86,7 +86,7 @@ func TestSeveralFilesAreOneHistoryInTheOrderOfTime(t *testing.T) {
 	require.Empty(t, report.Violations, "at the same time, the append begins first")
 	require.Equal(t, 1, report.ReadBack)
 
-	in := history.NewReader(history.Input{"a", strings.NewReader(begun + other)}, history.Input{"b", strings.NewReader(invokeLine + returnLine)})
+	in := history.NewReader(history.Input{Name: "a", Reader: strings.NewReader(begun + other)}, history.Input{Name: "b", Reader: strings.NewReader(invokeLine + returnLine)})
 	var places []history.Place
 	for {
 		_, at, err := in.Next()
@@ -96,7 +96,7 @@ func TestSeveralFilesAreOneHistoryInTheOrderOfTime(t *testing.T) {
 		require.NoError(t, err)
 		places = append(places, at)
 	}
-	require.Equal(t, []history.Place{{0, 1}, {1, 1}, {0, 2}, {1, 2}}, places)
+	require.Equal(t, []history.Place{{File: 0, Line: 1}, {File: 1, Line: 1}, {File: 0, Line: 2}, {File: 1, Line: 2}}, places)
 }
 
 func TestWhatIsNotListedIsCounted(t *testing.T) {

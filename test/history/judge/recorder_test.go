@@ -35,7 +35,7 @@ func TestARecorderOfManyClientsWritesAHistoryThatCanBeChecked(t *testing.T) {
 	}
 	clients.Wait()
 	require.NoError(t, r.Err())
-	report, err := Check(history.NewReader(history.Input{"history", &out}), Options{})
+	report, err := Check(history.NewReader(history.Input{Name: "history", Reader: &out}), Options{})
 	require.NoError(t, err)
 	require.Empty(t, report.Violations)
 	require.Equal(t, 400, report.Acked)

@@ -29,7 +29,7 @@ func newTeller() *teller {
 func check(t *testing.T, h *teller) *Report {
 	t.Helper()
 	require.NoError(t, h.Err())
-	report, err := Check(history.NewReader(history.Input{"history", bytes.NewReader(h.out.Bytes())}), Options{Slack: -1})
+	report, err := Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(h.out.Bytes())}), Options{Slack: -1})
 	require.NoError(t, err, "%s", h.out.String())
 	return report
 }
