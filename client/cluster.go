@@ -15,6 +15,7 @@ import (
 // another does not answer, the answer is what was known last, or nothing.
 type ClusterStatus struct {
 	ClusterID string
+	Level     int          // the feature level, see FinalizeCluster; 0: unknown
 	Nodes     []NodeStatus // by id
 	Logs      []LogStatus  // by name, the catalog among them
 }
@@ -32,13 +33,16 @@ func (s ClusterStatus) Healthy() bool {
 
 // NodeStatus is one node of a cluster.
 type NodeStatus struct {
-	ID         uint64
-	Name       string
-	Address    string // of its gRPC port
-	Alive      bool   // it answered just now
-	Version    string // of the program it runs; empty: unknown
-	BytesFree  int64
-	BytesTotal int64
+	ID      uint64
+	Name    string
+	Address string // of its gRPC port
+	Alive   bool   // it answered just now
+	Version string // of the program it runs; empty: unknown
+	// OldestLevel to NewestLevel are the feature levels that it understands; 0: unknown.
+	OldestLevel int
+	NewestLevel int
+	BytesFree   int64
+	BytesTotal  int64
 	// MemoryUsed are bytes that its clients' work takes of MemoryTotal.
 	MemoryUsed  int64
 	MemoryTotal int64
@@ -115,11 +119,7 @@ func (a *Admin) InitCluster(ctx context.Context) (Formation, error) {
 // ClusterStatus returns what the first dialled node that answers knows of all
 // nodes and logs, after asking the others.
 func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
-	var answer *strandlinev1.GetClusterStatusResponse
-	err := a.cluster(ctx, &toDialled{peers: a.client.peers}, repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
-		answer, err = c.GetClusterStatus(ctx, &strandlinev1.GetClusterStatusRequest{})
-		return err
-	})
+	answer, err := callCluster(ctx, a, &toDialled{peers: a.client.peers}, strandlinev1.ClusterServiceClient.GetClusterStatus, &strandlinev1.GetClusterStatusRequest{})
 	return fromClusterStatus(answer), err
 }
 
@@ -146,11 +146,8 @@ type JoinToken struct {
 // CreateToken makes a token that lives for a while, for one node, or for any
 // number of them if it is reusable.
 func (a *Admin) CreateToken(ctx context.Context, lifetime time.Duration, reusable bool) (JoinToken, error) {
-	var answer *strandlinev1.CreateTokenResponse
-	err := a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
-		answer, err = c.CreateToken(ctx, &strandlinev1.CreateTokenRequest{Lifetime: durationpb.New(lifetime), Reusable: reusable})
-		return err
-	})
+	answer, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.CreateToken,
+		&strandlinev1.CreateTokenRequest{Lifetime: durationpb.New(lifetime), Reusable: reusable})
 	if err != nil {
 		return JoinToken{}, err
 	}
@@ -159,10 +156,7 @@ func (a *Admin) CreateToken(ctx context.Context, lifetime time.Duration, reusabl
 
 // RemoveNode takes a node out of the cluster for ever.
 func (a *Admin) RemoveNode(ctx context.Context, name string) error {
-	err := a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
-		_, err := c.RemoveNode(ctx, &strandlinev1.RemoveNodeRequest{Name: name})
-		return err
-	})
+	_, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.RemoveNode, &strandlinev1.RemoveNodeRequest{Name: name})
 	if landed(err, ErrNoNode) {
 		return nil // a node's name is never used again
 	}
@@ -173,10 +167,7 @@ func (a *Admin) RemoveNode(ctx context.Context, name string) error {
 // then takes it out of the cluster. It returns when that has been decided;
 // ClusterStatus shows how far it is.
 func (a *Admin) ReplaceNode(ctx context.Context, name, with string) error {
-	err := a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
-		_, err := c.ReplaceNode(ctx, &strandlinev1.ReplaceNodeRequest{Name: name, With: with})
-		return err
-	})
+	_, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.ReplaceNode, &strandlinev1.ReplaceNodeRequest{Name: name, With: with})
 	if !landed(err, ErrNoNode) {
 		return err
 	}
@@ -195,21 +186,24 @@ func (a *Admin) ReplaceNode(ctx context.Context, name, with string) error {
 // Rebalance spreads replicas evenly over the nodes that can be reached, and
 // returns how many of them move or are still to: called again, how many are left.
 func (a *Admin) Rebalance(ctx context.Context) (left int, err error) {
-	err = a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
-		answer, err := c.Rebalance(ctx, &strandlinev1.RebalanceRequest{})
-		left = int(answer.GetLeft())
-		return err
-	})
-	return left, err
+	answer, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.Rebalance, &strandlinev1.RebalanceRequest{})
+	return int(answer.GetLeft()), err
+}
+
+// FinalizeCluster raises the feature level of the cluster to the newest that its nodes
+// understand, and returns the level; that may have been done before. It is refused, and
+// the error names the nodes, while one of them does not answer or runs a release that is
+// too old. There is no way back.
+func (a *Admin) FinalizeCluster(ctx context.Context) (level int, err error) {
+	answer, err := callCluster(ctx, a, &toDialled{peers: a.client.peers}, strandlinev1.ClusterServiceClient.FinalizeCluster, &strandlinev1.FinalizeClusterRequest{})
+	return int(answer.GetLevel()), err
 }
 
 // TransferLeader hands the leadership of a log to the replica on a node, and
 // returns when that one leads.
 func (a *Admin) TransferLeader(ctx context.Context, log, to string) error {
-	return a.cluster(ctx, toLeader{a.client.peers, log}, repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
-		_, err := c.TransferLeader(ctx, &strandlinev1.TransferLeaderRequest{Log: log, To: to})
-		return err
-	})
+	_, err := callCluster(ctx, a, toLeader{a.client.peers, log}, strandlinev1.ClusterServiceClient.TransferLeader, &strandlinev1.TransferLeaderRequest{Log: log, To: to})
+	return err
 }
 
 func (a *Admin) toCatalog() route { return toLeader{a.client.peers, catalog} }
@@ -220,12 +214,24 @@ func (a *Admin) cluster(ctx context.Context, on route, again repetition, do func
 	})
 }
 
+// callCluster makes a call that has the same effect if it is made twice.
+func callCluster[Q, A any](
+	ctx context.Context, a *Admin, on route, method func(strandlinev1.ClusterServiceClient, context.Context, Q, ...grpc.CallOption) (A, error), request Q,
+) (answer A, err error) {
+	err = a.cluster(ctx, on, repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
+		answer, err = method(c, ctx, request)
+		return err
+	})
+	return answer, err
+}
+
 func fromClusterStatus(w *strandlinev1.GetClusterStatusResponse) ClusterStatus {
-	s := ClusterStatus{ClusterID: w.GetClusterId()}
+	s := ClusterStatus{ClusterID: w.GetClusterId(), Level: int(w.GetLevel())}
 	for _, n := range w.GetNodes() {
 		s.Nodes = append(s.Nodes, NodeStatus{
 			ID: n.Id, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 			BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
+			OldestLevel: int(n.OldestLevel), NewestLevel: int(n.NewestLevel),
 		})
 	}
 	for _, l := range w.GetLogs() {

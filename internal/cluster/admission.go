@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/unknown"
 )
 
 // A node becomes a member only if it is expected: an operator announced its name,
@@ -21,20 +22,24 @@ type JoinRequest struct {
 	Nonce string `json:"nonce"`
 	// Token lets in a node that was not announced; empty: it has none.
 	Token string `json:"token,omitempty"`
+	// Levels are those that the node understands.
+	Levels Levels `json:"levels,omitzero"`
 }
 
 // Announced is a name that may join. Times are in unix ms.
 type Announced struct {
-	Name    string `json:"name"`
-	Expires int64  `json:"expires_ms,omitempty"` // 0: never
+	Name    string          `json:"name"`
+	Expires int64           `json:"expires_ms,omitempty"` // 0: never
+	Unknown unknown.Members `json:"-"`
 }
 
 // Token lets nodes of any name join until it expires. Only its hash is kept, so
 // that nobody who reads the catalog can use it.
 type Token struct {
-	Hash     string `json:"hash"`
-	Expires  int64  `json:"expires_ms"`
-	Reusable bool   `json:"reusable,omitempty"` // for more than one node
+	Hash     string          `json:"hash"`
+	Expires  int64           `json:"expires_ms"`
+	Reusable bool            `json:"reusable,omitempty"` // for more than one node
+	Unknown  unknown.Members `json:"-"`
 }
 
 // MaxExpected bounds the names that are announced, and the tokens.
@@ -62,6 +67,9 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	case s.wasRemoved(q.Name):
 		return Node{}, Change{}, nameRemoved(q.Name)
 	}
+	if refusal := RefuseLevels(q.Name, q.Levels, s.FeatureLevel()); refusal != nil {
+		return Node{}, Change{}, refusal
+	}
 	added := Node{ID: s.NextNode, Name: q.Name, Address: q.Address, Nonce: q.Nonce, Catalog: s.NextReplica}
 	change := Change{Node: []Node{added}}
 	switch a, announced := s.Announced[q.Name]; {
@@ -81,15 +89,18 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 }
 
 // Introduce enters a node in the catalog that is not there, or under an address that
-// it had before; peers are announced with the first node. The change is empty if
-// nothing differs, or the node was removed.
-func Introduce(s *State, me Node, peers []string) (c Change) {
+// it had before; peers are announced with the first node, and the feature level begins at
+// that. The change is empty if nothing differs, or the node was removed.
+func Introduce(s *State, me Node, peers []string, level int) (c Change) {
 	n, member := s.Nodes[me.ID]
 	if _, gone := s.Gone[me.ID]; gone || member && n.Address == me.Address && n.Kafka == me.Kafka {
 		return c
 	}
 	if len(s.Nodes) == 0 {
 		n.Votes = true
+		if level > firstLevel {
+			c.Level = level
+		}
 		for _, name := range peers {
 			c.Announce = append(c.Announce, Announced{Name: name})
 		}

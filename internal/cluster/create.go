@@ -89,7 +89,7 @@ func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *recor
 	if to.Durability != l.Config.Durability {
 		return Change{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
 	}
-	to.Topic, to.Partition = l.Config.Topic, l.Config.Partition
+	to.Topic, to.Partition, to.Unknown = l.Config.Topic, l.Config.Partition, l.Config.Unknown
 	if to.Settings == nil {
 		to.Settings = l.Config.Settings
 		if to.MaxBatchBytes == 0 {

@@ -13,6 +13,7 @@ type Candidate struct {
 	Name    string   `json:"name"`
 	Cluster string   `json:"cluster_id"`      // empty: it is in none
 	Peers   []string `json:"peers,omitempty"` // names of the nodes that it is to be in one with
+	Levels  Levels   `json:"levels,omitzero"` // that it understands
 }
 
 // FormerOf names the node that forms the cluster of a candidate's peers: of all

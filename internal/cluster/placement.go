@@ -1,6 +1,10 @@
 package cluster
 
-import "slices"
+import (
+	"slices"
+
+	"strandline.dev/internal/unknown"
+)
 
 // Replica is one incarnation of a log's data. Its id is never used again.
 type Replica struct {
@@ -9,7 +13,8 @@ type Replica struct {
 	// New: it has not been a voter yet.
 	New bool `json:"new,omitempty"`
 	// Lost: what it held is gone, its votes too.
-	Lost bool `json:"lost,omitempty"`
+	Lost    bool            `json:"lost,omitempty"`
+	Unknown unknown.Members `json:"-"`
 }
 
 // Placement is where the replicas of one log are to be. Its methods change

@@ -3,10 +3,13 @@ package cluster
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/unknown"
 )
 
 // State is what the catalog's changes add up to. Its methods look something up; all
@@ -19,11 +22,14 @@ type State struct {
 	Announced map[string]Announced `json:"announced,omitempty"` // by name, who may join
 	Tokens    map[string]Token     `json:"tokens,omitempty"`    // by hash, with which others may
 	// Spreading: replicas are being spread evenly over the nodes.
-	Spreading   bool             `json:"spreading,omitempty"`
+	Spreading bool `json:"spreading,omitempty"`
+	// Level is the feature level; 0 is the first, see FeatureLevel.
+	Level       int              `json:"level,omitempty"`
 	NextLog     uint64           `json:"next_log"`
 	NextNode    uint64           `json:"next_node"`
 	NextReplica uint64           `json:"next_replica"`
 	NextSession record.SessionID `json:"next_session"`
+	Unknown     unknown.Members  `json:"-"`
 }
 
 // Node is a member of the cluster.
@@ -39,7 +45,8 @@ type Node struct {
 	// Votes: that replica votes.
 	Votes bool `json:"votes,omitempty"`
 	// Leaving: its replicas are being moved elsewhere.
-	Leaving bool `json:"leaving,omitempty"`
+	Leaving bool            `json:"leaving,omitempty"`
+	Unknown unknown.Members `json:"-"`
 }
 
 // Log is one log as the catalog knows it.
@@ -54,6 +61,7 @@ type Log struct {
 	Placement
 	// Reserved is for memory logs only.
 	Reserved
+	Unknown unknown.Members `json:"-"`
 }
 
 // Config is how a log was configured.
@@ -70,6 +78,7 @@ type Config struct {
 	Revision uint64 `json:"revision,omitempty"`
 	// Settings of another protocol, kept as they were set. Never changed in place.
 	Settings map[string]string `json:"settings,omitempty"`
+	Unknown  unknown.Members   `json:"-"`
 }
 
 // memoryDurability is Config.Durability of a log that nothing on disk is kept of.
@@ -78,7 +87,8 @@ const memoryDurability = "memory"
 // InMemory reports whether the log is kept in the memory of its replicas only.
 func (c *Config) InMemory() bool { return c.Durability == memoryDurability }
 
-// Change is one record of the catalog. All its parts take effect together.
+// Change is one record of the catalog. All its parts take effect together. The tag since is
+// the feature level that allows a part; without it, any does.
 type Change struct {
 	// ID lets whoever proposed it recognize it in the log.
 	ID         string           `json:"change"`
@@ -92,16 +102,18 @@ type Change struct {
 	Revoke     []string         `json:"revoke,omitempty"`     // hashes of tokens that are of no use any more
 	Spread     *bool            `json:"spread,omitempty"`     // whether replicas are to be spread
 	Sessions   record.SessionID `json:"sessions,omitempty"`   // all ids below are taken
+	Level      int              `json:"level,omitempty"`      // the feature level from now on
 	Checkpoint *State           `json:"checkpoint,omitempty"` // everything so far
+	// CheckpointFormat is the version of Checkpoint; 0 is 1.
+	CheckpointFormat int             `json:"checkpoint_format,omitempty"`
+	unknown          unknown.Members // what this version cannot do
 }
 
 // Empty reports whether the change has no effect and need not be recorded.
 func (c *Change) Empty() bool {
 	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone)+len(c.Announce)+len(c.Withdraw)+len(c.Tokens)+len(c.Revoke) == 0 &&
-		c.Sessions == 0 && c.Spread == nil && c.Checkpoint == nil
+		c.Sessions == 0 && c.Spread == nil && c.Level == 0 && c.Checkpoint == nil
 }
-
-var errUnknownChange = errors.New("unknown kind of change; a newer version wrote it")
 
 // NewState is the state before the first change. The node that forms a cluster
 // has id 1, and its replica of the catalog too.
@@ -115,8 +127,11 @@ func NewState() State {
 
 // Fold adds a change to the state.
 func (s *State) Fold(c Change) error {
-	if c.Empty() {
-		return errUnknownChange
+	switch {
+	case c.unknown != "":
+		return fmt.Errorf("%s: no such kind of change is known: %w", strings.Join(c.unknown.Names(), ", "), ErrNewer)
+	case c.Empty():
+		return errors.New("it changes nothing")
 	}
 	if c.Checkpoint != nil {
 		*s = c.Checkpoint.Clone()
@@ -152,6 +167,7 @@ func (s *State) Fold(c Change) error {
 	if c.Spread != nil {
 		s.Spreading = *c.Spread
 	}
+	s.Level = max(s.Level, c.Level)
 	s.NextSession = max(s.NextSession, c.Sessions)
 	return nil
 }

@@ -43,7 +43,7 @@ func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
 		c.start(name, []string{c.addresses["a"]})
 		var answer joinAnswer
 		err := c.nodes[name].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin,
-			cluster.JoinRequest{Name: name, Address: c.addresses[name], Nonce: "n"}, &answer)
+			cluster.JoinRequest{Name: name, Address: c.addresses[name], Nonce: "n", Levels: cluster.Understood}, &answer)
 		requireReason(t, record.Precondition, err)
 		require.ErrorContains(t, err, "add-node "+name)
 		require.False(t, c.nodes[name].me.Load().Member())
@@ -86,7 +86,7 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 	c.eventually("x is a member", func() bool { return c.nodes["x"].catalog.Load() != nil })
 	c.start("y", []string{c.addresses["a"]})
 	err = c.nodes["y"].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin,
-		cluster.JoinRequest{Name: "y", Address: c.addresses["y"], Nonce: "n", Token: token}, nil)
+		cluster.JoinRequest{Name: "y", Address: c.addresses["y"], Nonce: "n", Token: token, Levels: cluster.Understood}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "was used by another node")
 	require.False(t, c.nodes["y"].me.Load().Member())

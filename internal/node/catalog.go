@@ -96,10 +96,22 @@ func (c *catalog) learn(ctx context.Context) error {
 	defer c.mu.Unlock()
 	for {
 		err := c.foldOnce(ctx)
+		if errors.Is(err, cluster.ErrNewer) {
+			c.stop(err)
+		}
 		if !errors.Is(err, &record.Refusal{Reason: record.OffsetTrimmed}) {
 			return err
 		}
 		// A checkpoint came between the look at the bounds and the read.
+	}
+}
+
+// stop ends the use of the catalog on this node, for good: it holds what this version does
+// not understand.
+func (c *catalog) stop(why error) {
+	refusal := record.Refuse(record.Unsupported, "the catalog cannot be used on this node: %v", why)
+	if c.host().unavailable.CompareAndSwap(nil, refusal) {
+		c.logger.Error("the catalog cannot be used on this node", "error", why)
 	}
 }
 
@@ -138,12 +150,15 @@ func (c *catalog) fold(chunk reading.Chunk) error {
 		if err != nil {
 			return fmt.Errorf("read the catalog: %w", err)
 		}
-		var change cluster.Change
-		if err := json.Unmarshal(r.Value, &change); err != nil {
+		change, err := cluster.DecodeChange(r.Value)
+		if err != nil {
 			return fmt.Errorf("read change %d of the catalog: %w", r.Offset, err)
 		}
 		if err := c.state.Fold(change); err != nil {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
+		}
+		if refusal := c.self.refuseLevel(&c.state); refusal != nil && c.state.FeatureLevel() > c.self.options.Levels.Max {
+			return fmt.Errorf("change %d of the catalog: %s: %w", r.Offset, refusal.Detail, cluster.ErrNewer)
 		}
 		c.landed = c.landed || slices.ContainsFunc(c.awaited, func(t catalogTry) bool { return t.change == change.ID })
 	}
@@ -165,9 +180,9 @@ func (c *catalog) checkpoint(ctx context.Context) error {
 		c.mu.Unlock()
 		return nil
 	}
-	whole := c.state.Clone()
+	whole := c.state.Checkpoint(rand.Text())
 	c.mu.Unlock()
-	value, err := json.Marshal(cluster.Change{ID: rand.Text(), Checkpoint: &whole})
+	value, err := json.Marshal(whole)
 	if err != nil {
 		return fmt.Errorf("encode a checkpoint: %w", err)
 	}

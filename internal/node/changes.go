@@ -201,7 +201,10 @@ func (ch *changes) decide(group []*proposal) (at record.Offset, values [][]byte,
 	}
 	for i, p := range group {
 		var change cluster.Change
-		if change, p.refused = p.decide(state); p.refused != nil || change.Empty() {
+		if change, p.refused = p.decide(state); p.refused == nil {
+			change, p.refused = refusable(change, cluster.Allow(state, change))
+		}
+		if p.refused != nil || change.Empty() {
 			continue
 		}
 		change.ID = id

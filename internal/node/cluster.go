@@ -6,19 +6,23 @@ import "strandline.dev/internal/record"
 // not answer, what was known last or nothing is reported.
 type ClusterStatus struct {
 	ClusterID string
+	Level     int          // the feature level
 	Nodes     []NodeStatus // by id
 	Logs      []LogStatus  // by name, the catalog among them
 }
 
 // NodeStatus is one node of the cluster.
 type NodeStatus struct {
-	ID         uint64
-	Name       string
-	Address    string // of its gRPC port, which is the one for other nodes too
-	Alive      bool   // it answered just now
-	Version    string // of the program it runs; empty: unknown
-	BytesFree  int64
-	BytesTotal int64
+	ID      uint64
+	Name    string
+	Address string // of its gRPC port, which is the one for other nodes too
+	Alive   bool   // it answered just now
+	Version string // of the program it runs; empty: unknown
+	// OldestLevel to NewestLevel are the feature levels that it understands; 0: unknown.
+	OldestLevel int
+	NewestLevel int
+	BytesFree   int64
+	BytesTotal  int64
 	// MemoryUsed is what the parts of its memory hold, MemoryTotal all of it.
 	MemoryUsed  int64
 	MemoryTotal int64

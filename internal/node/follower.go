@@ -2,9 +2,12 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"strandline.dev/internal/cluster"
 )
 
 // follower folds changes of the catalog as they become known.
@@ -30,7 +33,11 @@ func (f *follower) run(ctx context.Context) {
 			}
 			continue
 		}
-		if err := c.learn(ctx); err != nil && ctx.Err() == nil {
+		err = c.learn(ctx)
+		if errors.Is(err, cluster.ErrNewer) {
+			return // see catalog.stop
+		}
+		if err != nil && ctx.Err() == nil {
 			f.logger.Warn("the catalog could not be read; trying again", "error", err)
 			pause(ctx, changePause)
 			continue

@@ -30,6 +30,20 @@ type former struct {
 	joiner  *joiner
 	begin   func() error
 	forming chan struct{} // full: a cluster is being formed here
+	// understood are the levels of the peers that this node has formed a cluster with.
+	understood []cluster.Levels
+}
+
+// firstLevel is the feature level at which the cluster of this node begins: the lowest if
+// the process that has formed it is gone.
+func (f *former) firstLevel() int {
+	switch {
+	case len(f.options.Peers) == 0:
+		return f.options.Levels.Max
+	case f.understood == nil:
+		return f.options.Levels.Min
+	}
+	return cluster.FirstLevel(f.understood)
 }
 
 // Formation is what became of InitCluster.
@@ -115,7 +129,8 @@ func (f *former) form(ctx context.Context) (Formation, error) {
 	defer func() { <-f.forming }()
 	existed := f.me.Load().Member()
 	if !existed {
-		if err := f.askPeers(ctx); err != nil {
+		var err error
+		if f.understood, err = f.askPeers(ctx); err != nil {
 			return Formation{}, err
 		}
 		if err := f.formHere(); err != nil {
@@ -143,9 +158,11 @@ func (f *former) formHere() error {
 	return f.begin()
 }
 
-// askPeers asks all peers whether they agree to be in a cluster with this one.
-func (f *former) askPeers(ctx context.Context) error {
+// askPeers asks all peers whether they agree to be in a cluster with this one, and returns
+// the feature levels that they understand, and this one.
+func (f *former) askPeers(ctx context.Context) ([]cluster.Levels, error) {
 	me := f.self.candidate()
+	understood := []cluster.Levels{me.Levels}
 	for name, address := range f.options.Peers {
 		if name == me.Name {
 			continue
@@ -155,13 +172,14 @@ func (f *former) askPeers(ctx context.Context) error {
 		err := f.caller.askAddress(ask, address, askWho, struct{}{}, &other)
 		cancel()
 		if err != nil {
-			return record.Refuse(record.Busy, "no cluster is formed yet: node %q does not answer at %s: start it. %v", name, address, err)
+			return nil, record.Refuse(record.Busy, "no cluster is formed yet: node %q does not answer at %s: start it. %v", name, address, err)
 		}
 		if refusal := cluster.MayForm(me, name, other); refusal != nil {
-			return refusal
+			return nil, refusal
 		}
+		understood = append(understood, other.Levels)
 	}
-	return nil
+	return understood, nil
 }
 
 // formAlone makes a new data directory the first node of a new cluster.

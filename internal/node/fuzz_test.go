@@ -16,7 +16,7 @@ import (
 
 // FuzzQuestion: whatever another node asks, and whatever it says of itself, is
 // answered or refused in time. What it wants to change in the catalog is left to
-// FuzzCatalogChange.
+// FuzzCatalogChange of package cluster.
 func FuzzQuestion(f *testing.F) {
 	corpus.Add(f)
 	for kind, question := range map[string]any{
@@ -47,31 +47,5 @@ func FuzzQuestion(f *testing.F) {
 		n.peers.hear(from, body)
 		var answer joinAnswer
 		_ = unwrap(body, &answer)
-	})
-}
-
-// FuzzCatalogChange: a change of the catalog of any bytes is folded or is an
-// error, and what it leads to can be written down and read again.
-func FuzzCatalogChange(f *testing.F) {
-	corpus.Add(f)
-	f.Add([]byte(`{"change":"1","put":[{"id":7,"name":"orders","replicas":[{"id":3,"node":1}]}]}`))
-	f.Add([]byte(`{"change":"2","delete":["orders"]}`))
-	f.Add([]byte(`{"change":"3","checkpoint":{"logs":{},"nodes":{"1":{"id":1,"name":"a"}}}}`))
-	f.Fuzz(func(t *testing.T, value []byte) {
-		var change cluster.Change
-		if json.Unmarshal(value, &change) != nil {
-			return
-		}
-		s := cluster.NewState()
-		for range 2 { // a change may be folded again
-			if s.Fold(change) != nil {
-				return
-			}
-		}
-		whole, err := json.Marshal(s.Clone())
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(whole, &cluster.State{}))
-		s.Members()
-		cluster.CatalogMembers(&s)
 	})
 }

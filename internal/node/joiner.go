@@ -148,7 +148,7 @@ func (j *joiner) seekOnce(ctx context.Context) (reason string) {
 	if err != nil {
 		return err.Error()
 	}
-	q := cluster.JoinRequest{Name: j.options.Name, Address: j.options.GRPCAddress, Nonce: nonce, Token: j.options.JoinToken}
+	q := cluster.JoinRequest{Name: j.options.Name, Address: j.options.GRPCAddress, Nonce: nonce, Token: j.options.JoinToken, Levels: j.options.Levels}
 	for _, address := range j.seekAt() {
 		ask, cancel := context.WithTimeout(ctx, askTime)
 		var a joinAnswer

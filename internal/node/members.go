@@ -90,10 +90,33 @@ func (m *members) introduce(ctx context.Context) error {
 	c := m.catalog.Load()
 	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
 	peers := slices.DeleteFunc(m.self.candidate().Peers, func(name string) bool { return name == me.Name })
-	if change := cluster.Introduce(c.shown.Load(), node, peers); change.Empty() {
+	level := m.former.firstLevel()
+	if change := cluster.Introduce(c.shown.Load(), node, peers, level); change.Empty() {
 		return nil
 	}
-	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return cluster.Introduce(s, node, peers), nil })
+	return c.change(ctx, func(s *cluster.State) (cluster.Change, error) { return cluster.Introduce(s, node, peers, level), nil })
+}
+
+// FinalizeCluster raises the feature level of the cluster to the newest that its nodes
+// understand, and returns the level. It is refused, and names the nodes, while one of them
+// does not answer or is too old. There is no way back.
+func (m *members) FinalizeCluster(ctx context.Context, _ Caller) (level int, err error) {
+	c := m.catalog.Load()
+	if c == nil {
+		return 0, m.self.notMember()
+	}
+	if err := c.refresh(ctx); err != nil {
+		return 0, err
+	}
+	announced := map[uint64]cluster.Levels{}
+	for id, r := range m.caller.askAll(ctx, c.shown.Load()) {
+		announced[id] = r.Levels
+	}
+	err = m.changeMembers(ctx, func(s *cluster.State) (change cluster.Change, refusal *record.Refusal) {
+		level, change, refusal = cluster.Finalize(s, announced)
+		return change, refusal
+	})
+	return level, err
 }
 
 // AddNode announces the node that waits at an address, gives it addresses to ask, and

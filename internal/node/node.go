@@ -227,6 +227,9 @@ func (n *Node) beginAlone(ctx context.Context) error {
 	if err := n.members.introduce(ctx); err != nil {
 		return err
 	}
+	if refusal := n.self.refuseLevel(c.shown.Load()); refusal != nil {
+		return refusal
+	}
 	if err := n.cleaner.removeOrphans(c.shown.Load()); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
 )
@@ -70,6 +71,9 @@ type Options struct {
 	ClockSkew time.Duration
 	// Version of the program, for others to see.
 	Version string
+	// Levels are the feature levels that this node understands. Default
+	// cluster.Understood; others are for tests.
+	Levels cluster.Levels
 	// Dial connects to other nodes; by default with TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Prove is peer.Options.Prove: which node is at the other side of a connection. nil:
@@ -103,7 +107,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	o.Name = cmp.Or(o.Name, DefaultName)
+	o.Name, o.Levels = cmp.Or(o.Name, DefaultName), cmp.Or(o.Levels, cluster.Understood)
 	o.MinFree, o.Memory = cmp.Or(o.MinFree, DefaultMinFree), cmp.Or(o.Memory, DefaultMemory)
 	o.LostAfter, o.DiskStall = cmp.Or(o.LostAfter, DefaultLostAfter), cmp.Or(o.DiskStall, DefaultDiskStall)
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)

@@ -98,6 +98,9 @@ func (p *peers) admit(hello peer.Hello) error {
 		return nil // it cannot read its catalog, and has no connections: this one only asks or is asked
 	}
 	state := c.shown.Load()
+	if refusal := cluster.RefuseLevels(hello.Node.Name, cluster.Levels(hello.Levels), state.FeatureLevel()); refusal != nil {
+		return errors.New(refusal.Detail)
+	}
 	if name, gone := state.Gone[hello.Node.ID]; gone {
 		return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
 	}

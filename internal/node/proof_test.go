@@ -26,7 +26,7 @@ func TestARequestInTheNameOfAnotherNodeIsRefused(t *testing.T) {
 	require.EqualValues(t, 1, forged())
 	require.ErrorContains(t, ask(askRenewCatalog, renewCatalogRequest{Name: "a", NodeID: 1}), "that of node/d, and it asks as node/a")
 	require.EqualValues(t, 2, forged())
-	if err := ask(askJoin, cluster.JoinRequest{Name: "d", Address: c.addresses["d"], Nonce: "n"}); err != nil {
+	if err := ask(askJoin, cluster.JoinRequest{Name: "d", Address: c.addresses["d"], Nonce: "n", Levels: cluster.Understood}); err != nil {
 		require.NotContains(t, err.Error(), "certificate", "it is judged as every other one")
 	}
 	require.EqualValues(t, 2, forged())

@@ -43,6 +43,12 @@ func (s *self) Name() string {
 	return s.options.Name
 }
 
+// refuseLevel refuses that this node takes part in a cluster of a feature level that it
+// does not understand.
+func (s *self) refuseLevel(state *cluster.State) *record.Refusal {
+	return cluster.RefuseLevels(s.Name(), s.options.Levels, state.FeatureLevel())
+}
+
 // ClusterID names the cluster that the node is a member of; empty: it waits.
 func (s *self) ClusterID() string { return s.me.Load().ClusterID }
 
@@ -60,6 +66,6 @@ func (s *self) reach(other cluster.Node) string {
 
 func (s *self) candidate() cluster.Candidate {
 	return cluster.Candidate{
-		Name: s.options.Name, Cluster: s.me.Load().ClusterID, Peers: slices.Sorted(maps.Keys(s.options.Peers)),
+		Name: s.options.Name, Cluster: s.me.Load().ClusterID, Peers: slices.Sorted(maps.Keys(s.options.Peers)), Levels: s.options.Levels,
 	}
 }

@@ -36,6 +36,7 @@ const statusTime = 1500 * time.Millisecond
 // report is what a node says of itself.
 type report struct {
 	Version     string               `json:"version"`
+	Levels      cluster.Levels       `json:"levels,omitzero"`
 	BytesFree   int64                `json:"bytes_free"`
 	BytesTotal  int64                `json:"bytes_total"`
 	MemoryUsed  int64                `json:"memory_used"`
@@ -91,7 +92,7 @@ type transferRequest struct {
 // ownStatus reports on this node and the logs that it holds.
 func (st *statuses) ownStatus() report {
 	free, total := st.space.known()
-	r := report{Version: st.options.Version, BytesFree: free, BytesTotal: total, MemoryUsed: st.memory.Used(), MemoryTotal: st.memory.Size(), Logs: map[uint64]logReport{}}
+	r := report{Version: st.options.Version, Levels: st.options.Levels, BytesFree: free, BytesTotal: total, MemoryUsed: st.memory.Used(), MemoryTotal: st.memory.Size(), Logs: map[uint64]logReport{}}
 	hosts := st.logs.all()
 	st.lookAtFollowers(hosts)
 	for _, h := range hosts {
@@ -108,11 +109,15 @@ func (st *statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 	}
 	state := c.shown.Load()
 	reports := st.caller.askAll(ctx, state)
-	out := ClusterStatus{ClusterID: st.self.ClusterID()}
+	out := ClusterStatus{ClusterID: st.self.ClusterID(), Level: state.FeatureLevel()}
 	for _, node := range state.Members() {
 		r, alive := reports[node.ID]
+		var levels cluster.Levels
+		if alive {
+			levels = r.Levels.Known()
+		}
 		out.Nodes = append(out.Nodes, NodeStatus{
-			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive,
+			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive, OldestLevel: levels.Min, NewestLevel: levels.Max,
 			Version: r.Version, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal, MemoryUsed: r.MemoryUsed, MemoryTotal: r.MemoryTotal,
 		})
 	}

@@ -32,7 +32,7 @@ func newNode(o Options, lock io.Closer, created *datadir.ReplicaList, incarnatio
 	n.router, n.opener, n.repairer, n.peers = rt, op, rp, p
 
 	mesh := peer.New(peer.Options{
-		Dial: o.Dial, Prove: o.Prove, Admit: p.admit, Incarnations: incarnations.Greeting, Deliver: rt.deliver, Answer: answers.answer,
+		Dial: o.Dial, Prove: o.Prove, Admit: p.admit, Incarnations: incarnations.Greeting, Levels: peer.Levels(o.Levels), Deliver: rt.deliver, Answer: answers.answer,
 		Changed: rt.peerChanged, Refused: p.refusedBy, Logger: logger,
 	})
 	n.mesh = mesh

@@ -82,6 +82,7 @@ func (c *catalog) place(decide func(l *cluster.Log, next uint64) bool) bool {
 // member is a node as it knows the catalog, and acts on it.
 type member struct {
 	*node
+	levels     cluster.Levels    // that the program of the node understands
 	current    bool              // known was the newest since the process began
 	known      int               // version of the catalog
 	newer      map[uint64]uint64 // nodes of replicas that the catalog as known here does not place
@@ -118,6 +119,10 @@ func (n *member) refresh(then func()) {
 		w.after(w.network.latency(), func() {
 			n.act(life, func() {
 				n.known, n.current = max(n.known, newest), true
+				if n.refuses(n.levels) {
+					n.stop()
+					return
+				}
 				n.rehost()
 				if n.life == life {
 					then()
@@ -154,7 +159,7 @@ func (w *network) alone(n *node) bool {
 
 // reach reports whether two nodes can talk to each other.
 func (w *network) reach(n, other *node) bool {
-	return other == n || other.up && !w.cut[way{n.id, other.id}] && !w.cut[way{other.id, n.id}]
+	return other == n || other.up && !w.parted(n, other) && !w.parted(other, n)
 }
 
 // shape takes one step towards the replicas that the log should have, as the

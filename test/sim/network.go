@@ -13,7 +13,7 @@ type way struct{ from, to uint64 }
 
 // send brings a message of one node to a replica on another.
 func (w *network) send(from, to *node, replica uint64, message []byte) {
-	if w.cut[way{from.id, to.id}] || w.lost() {
+	if w.parted(from, to) || w.lost() {
 		return
 	}
 	deliver := func() {
@@ -23,6 +23,12 @@ func (w *network) send(from, to *node, replica uint64, message []byte) {
 	if w.repeat > 0 && w.chance(w.repeat) {
 		w.after(w.latency(), deliver)
 	}
+}
+
+// parted reports whether nothing gets from one node to another: the way is cut, or one of
+// them refuses the other.
+func (w *network) parted(from, to *node) bool {
+	return w.cut[way{from.id, to.id}] || from.refuses(to.levels) || to.refuses(from.levels)
 }
 
 func (w *network) lost() bool { return w.loss > 0 && w.chance(w.loss) }
@@ -37,14 +43,14 @@ func (w *network) latency() int64 {
 
 // question brings a node's question to another one, whose answer is brought back.
 func (w *network) question(from, to *node, question func(reply func(func()))) {
-	if w.cut[way{from.id, to.id}] || w.lost() {
+	if w.parted(from, to) || w.lost() {
 		return
 	}
 	life := from.life
 	w.after(w.latency(), func() {
 		to.act(to.life, func() {
 			question(func(answer func()) {
-				if !w.cut[way{to.id, from.id}] && !w.lost() {
+				if !w.parted(to, from) && !w.lost() {
 					w.after(w.latency(), func() { from.act(life, answer) })
 				}
 			})

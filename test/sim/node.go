@@ -62,6 +62,10 @@ func (n *node) start() {
 	n.slow, n.hung = 0, 0
 	n.known = max(0, n.known-max(0, w.random.IntN(4)-1))
 	n.forget()
+	if n.refuses(n.levels) {
+		n.stop()
+		return
+	}
 	life := n.life
 	n.rehost()
 	if n.life == life {

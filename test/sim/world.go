@@ -37,6 +37,7 @@ type world struct {
 	counts   Counts
 	gather   int64             // us for which inputs of a round gather; 0: each has its own
 	folded   map[uint64]folded // by index of the entry
+	raised   int64             // us: when the level of the cluster was raised
 	losses   int               // replicas that were damaged since the log had all it should have
 
 	told *history.Recorder

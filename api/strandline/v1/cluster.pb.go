@@ -293,7 +293,10 @@ type GetClusterStatusResponse struct {
 	// By id.
 	Nodes []*NodeStatus `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// By name, the catalog among them.
-	Logs          []*LogStatus `protobuf:"bytes,3,rep,name=logs,proto3" json:"logs,omitempty"`
+	Logs []*LogStatus `protobuf:"bytes,3,rep,name=logs,proto3" json:"logs,omitempty"`
+	// The feature level: what nodes write that older releases would not understand.
+	// 0: the node is of before there were levels.
+	Level         int32 `protobuf:"varint,4,opt,name=level,proto3" json:"level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +352,13 @@ func (x *GetClusterStatusResponse) GetLogs() []*LogStatus {
 	return nil
 }
 
+func (x *GetClusterStatusResponse) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
 // NodeStatus is one node of the cluster.
 type NodeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -364,8 +374,11 @@ type NodeStatus struct {
 	BytesFree  int64 `protobuf:"varint,6,opt,name=bytes_free,json=bytesFree,proto3" json:"bytes_free,omitempty"`
 	BytesTotal int64 `protobuf:"varint,7,opt,name=bytes_total,json=bytesTotal,proto3" json:"bytes_total,omitempty"`
 	// What its clients' work takes of its memory, and all of that (--memory).
-	MemoryUsed    int64 `protobuf:"varint,8,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
-	MemoryTotal   int64 `protobuf:"varint,9,opt,name=memory_total,json=memoryTotal,proto3" json:"memory_total,omitempty"`
+	MemoryUsed  int64 `protobuf:"varint,8,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
+	MemoryTotal int64 `protobuf:"varint,9,opt,name=memory_total,json=memoryTotal,proto3" json:"memory_total,omitempty"`
+	// The feature levels that it understands, both and those between; 0: unknown.
+	OldestLevel   int32 `protobuf:"varint,10,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
+	NewestLevel   int32 `protobuf:"varint,11,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,6 +472,20 @@ func (x *NodeStatus) GetMemoryUsed() int64 {
 func (x *NodeStatus) GetMemoryTotal() int64 {
 	if x != nil {
 		return x.MemoryTotal
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetOldestLevel() int32 {
+	if x != nil {
+		return x.OldestLevel
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetNewestLevel() int32 {
+	if x != nil {
+		return x.NewestLevel
 	}
 	return 0
 }
@@ -1212,6 +1239,87 @@ func (*TransferLeaderResponse) Descriptor() ([]byte, []int) {
 	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
+type FinalizeClusterRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinalizeClusterRequest) Reset() {
+	*x = FinalizeClusterRequest{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinalizeClusterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinalizeClusterRequest) ProtoMessage() {}
+
+func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
+func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{19}
+}
+
+type FinalizeClusterResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the cluster now.
+	Level         int32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinalizeClusterResponse) Reset() {
+	*x = FinalizeClusterResponse{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinalizeClusterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinalizeClusterResponse) ProtoMessage() {}
+
+func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
+func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FinalizeClusterResponse) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
 var File_strandline_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_cluster_proto_rawDesc = "" +
@@ -1223,12 +1331,13 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
 	"\aexisted\x18\x02 \x01(\bR\aexisted\x12\x18\n" +
 	"\amissing\x18\x03 \x03(\tR\amissing\"\x19\n" +
-	"\x17GetClusterStatusRequest\"\x98\x01\n" +
+	"\x17GetClusterStatusRequest\"\xae\x01\n" +
 	"\x18GetClusterStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12/\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x19.strandline.v1.NodeStatusR\x05nodes\x12,\n" +
-	"\x04logs\x18\x03 \x03(\v2\x18.strandline.v1.LogStatusR\x04logs\"\xfe\x01\n" +
+	"\x04logs\x18\x03 \x03(\v2\x18.strandline.v1.LogStatusR\x04logs\x12\x14\n" +
+	"\x05level\x18\x04 \x01(\x05R\x05level\"\xc4\x02\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
@@ -1242,7 +1351,10 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"bytesTotal\x12\x1f\n" +
 	"\vmemory_used\x18\b \x01(\x03R\n" +
 	"memoryUsed\x12!\n" +
-	"\fmemory_total\x18\t \x01(\x03R\vmemoryTotal\"\xf1\x01\n" +
+	"\fmemory_total\x18\t \x01(\x03R\vmemoryTotal\x12!\n" +
+	"\foldest_level\x18\n" +
+	" \x01(\x05R\voldestLevel\x12!\n" +
+	"\fnewest_level\x18\v \x01(\x05R\vnewestLevel\"\xf1\x01\n" +
 	"\tLogStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x16\n" +
@@ -1286,7 +1398,10 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x15TransferLeaderRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x18\n" +
-	"\x16TransferLeaderResponse*\x91\x01\n" +
+	"\x16TransferLeaderResponse\"\x18\n" +
+	"\x16FinalizeClusterRequest\"/\n" +
+	"\x17FinalizeClusterResponse\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\x05R\x05level*\x91\x01\n" +
 	"\vReplicaRole\x12\x1c\n" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REPLICA_ROLE_VOTER\x10\x01\x12\x18\n" +
@@ -1301,7 +1416,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x16REPLICA_STATE_SNAPSHOT\x10\x04\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x1b\n" +
 	"\x17REPLICA_STATE_REPAIRING\x10\x06\x12\x16\n" +
-	"\x12REPLICA_STATE_LOST\x10\a2\xc3\x05\n" +
+	"\x12REPLICA_STATE_LOST\x10\a2\xa5\x06\n" +
 	"\x0eClusterService\x12T\n" +
 	"\vInitCluster\x12!.strandline.v1.InitClusterRequest\x1a\".strandline.v1.InitClusterResponse\x12c\n" +
 	"\x10GetClusterStatus\x12&.strandline.v1.GetClusterStatusRequest\x1a'.strandline.v1.GetClusterStatusResponse\x12H\n" +
@@ -1311,7 +1426,8 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"RemoveNode\x12 .strandline.v1.RemoveNodeRequest\x1a!.strandline.v1.RemoveNodeResponse\x12T\n" +
 	"\vReplaceNode\x12!.strandline.v1.ReplaceNodeRequest\x1a\".strandline.v1.ReplaceNodeResponse\x12N\n" +
 	"\tRebalance\x12\x1f.strandline.v1.RebalanceRequest\x1a .strandline.v1.RebalanceResponse\x12]\n" +
-	"\x0eTransferLeader\x12$.strandline.v1.TransferLeaderRequest\x1a%.strandline.v1.TransferLeaderResponseBD\n" +
+	"\x0eTransferLeader\x12$.strandline.v1.TransferLeaderRequest\x1a%.strandline.v1.TransferLeaderResponse\x12`\n" +
+	"\x0fFinalizeCluster\x12%.strandline.v1.FinalizeClusterRequest\x1a&.strandline.v1.FinalizeClusterResponseBD\n" +
 	"\x11dev.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3"
 
 var (
@@ -1327,7 +1443,7 @@ func file_strandline_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_strandline_v1_cluster_proto_goTypes = []any{
 	(ReplicaRole)(0),                 // 0: strandline.v1.ReplicaRole
 	(ReplicaState)(0),                // 1: strandline.v1.ReplicaState
@@ -1350,8 +1466,10 @@ var file_strandline_v1_cluster_proto_goTypes = []any{
 	(*RebalanceResponse)(nil),        // 18: strandline.v1.RebalanceResponse
 	(*TransferLeaderRequest)(nil),    // 19: strandline.v1.TransferLeaderRequest
 	(*TransferLeaderResponse)(nil),   // 20: strandline.v1.TransferLeaderResponse
-	(*durationpb.Duration)(nil),      // 21: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 22: google.protobuf.Timestamp
+	(*FinalizeClusterRequest)(nil),   // 21: strandline.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),  // 22: strandline.v1.FinalizeClusterResponse
+	(*durationpb.Duration)(nil),      // 23: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 24: google.protobuf.Timestamp
 }
 var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	6,  // 0: strandline.v1.GetClusterStatusResponse.nodes:type_name -> strandline.v1.NodeStatus
@@ -1359,8 +1477,8 @@ var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	8,  // 2: strandline.v1.LogStatus.replicas:type_name -> strandline.v1.ReplicaStatus
 	0,  // 3: strandline.v1.ReplicaStatus.role:type_name -> strandline.v1.ReplicaRole
 	1,  // 4: strandline.v1.ReplicaStatus.state:type_name -> strandline.v1.ReplicaState
-	21, // 5: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	22, // 6: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
+	23, // 5: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	24, // 6: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
 	2,  // 7: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
 	4,  // 8: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
 	9,  // 9: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
@@ -1369,16 +1487,18 @@ var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	15, // 12: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
 	17, // 13: strandline.v1.ClusterService.Rebalance:input_type -> strandline.v1.RebalanceRequest
 	19, // 14: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
-	3,  // 15: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
-	5,  // 16: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
-	10, // 17: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
-	12, // 18: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
-	14, // 19: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
-	16, // 20: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
-	18, // 21: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
-	20, // 22: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
-	15, // [15:23] is the sub-list for method output_type
-	7,  // [7:15] is the sub-list for method input_type
+	21, // 15: strandline.v1.ClusterService.FinalizeCluster:input_type -> strandline.v1.FinalizeClusterRequest
+	3,  // 16: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
+	5,  // 17: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
+	10, // 18: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
+	12, // 19: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
+	14, // 20: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
+	16, // 21: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
+	18, // 22: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
+	20, // 23: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
+	22, // 24: strandline.v1.ClusterService.FinalizeCluster:output_type -> strandline.v1.FinalizeClusterResponse
+	16, // [16:25] is the sub-list for method output_type
+	7,  // [7:16] is the sub-list for method input_type
 	7,  // [7:7] is the sub-list for extension type_name
 	7,  // [7:7] is the sub-list for extension extendee
 	0,  // [0:7] is the sub-list for field type_name
@@ -1395,7 +1515,7 @@ func file_strandline_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_cluster_proto_rawDesc), len(file_strandline_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

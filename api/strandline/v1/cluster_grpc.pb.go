@@ -27,6 +27,7 @@ const (
 	ClusterService_ReplaceNode_FullMethodName      = "/strandline.v1.ClusterService/ReplaceNode"
 	ClusterService_Rebalance_FullMethodName        = "/strandline.v1.ClusterService/Rebalance"
 	ClusterService_TransferLeader_FullMethodName   = "/strandline.v1.ClusterService/TransferLeader"
+	ClusterService_FinalizeCluster_FullMethodName  = "/strandline.v1.ClusterService/FinalizeCluster"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -62,6 +63,10 @@ type ClusterServiceClient interface {
 	// TransferLeader hands the leadership of a log to the replica on a node, and
 	// answers when that one leads.
 	TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*TransferLeaderResponse, error)
+	// FinalizeCluster raises the feature level of the cluster to the newest that its
+	// nodes understand. It is refused, and names the nodes, while one of them does not
+	// answer or runs a release that is too old. There is no way back.
+	FinalizeCluster(ctx context.Context, in *FinalizeClusterRequest, opts ...grpc.CallOption) (*FinalizeClusterResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -152,6 +157,16 @@ func (c *clusterServiceClient) TransferLeader(ctx context.Context, in *TransferL
 	return out, nil
 }
 
+func (c *clusterServiceClient) FinalizeCluster(ctx context.Context, in *FinalizeClusterRequest, opts ...grpc.CallOption) (*FinalizeClusterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FinalizeClusterResponse)
+	err := c.cc.Invoke(ctx, ClusterService_FinalizeCluster_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -185,6 +200,10 @@ type ClusterServiceServer interface {
 	// TransferLeader hands the leadership of a log to the replica on a node, and
 	// answers when that one leads.
 	TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error)
+	// FinalizeCluster raises the feature level of the cluster to the newest that its
+	// nodes understand. It is refused, and names the nodes, while one of them does not
+	// answer or runs a release that is too old. There is no way back.
+	FinalizeCluster(context.Context, *FinalizeClusterRequest) (*FinalizeClusterResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -218,6 +237,9 @@ func (UnimplementedClusterServiceServer) Rebalance(context.Context, *RebalanceRe
 }
 func (UnimplementedClusterServiceServer) TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeader not implemented")
+}
+func (UnimplementedClusterServiceServer) FinalizeCluster(context.Context, *FinalizeClusterRequest) (*FinalizeClusterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FinalizeCluster not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -384,6 +406,24 @@ func _ClusterService_TransferLeader_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_FinalizeCluster_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FinalizeClusterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).FinalizeCluster(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_FinalizeCluster_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).FinalizeCluster(ctx, req.(*FinalizeClusterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -422,6 +462,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TransferLeader",
 			Handler:    _ClusterService_TransferLeader_Handler,
+		},
+		{
+			MethodName: "FinalizeCluster",
+			Handler:    _ClusterService_FinalizeCluster_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

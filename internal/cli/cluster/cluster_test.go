@@ -13,8 +13,11 @@ import (
 
 func someCluster() client.ClusterStatus {
 	return client.ClusterStatus{
-		ClusterID: "K7", Nodes: []client.NodeStatus{
-			{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 1 << 30, BytesTotal: 2 << 30, MemoryUsed: 3 << 20, MemoryTotal: 512 << 20},
+		ClusterID: "K7", Level: 1, Nodes: []client.NodeStatus{
+			{
+				ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 1 << 30, BytesTotal: 2 << 30, MemoryUsed: 3 << 20, MemoryTotal: 512 << 20,
+				OldestLevel: 1, NewestLevel: 2,
+			},
 			{ID: 2, Name: "b", Address: "127.0.0.1:7172"},
 		},
 		Logs: []client.LogStatus{{
@@ -39,9 +42,9 @@ func TestAClusterAsJSON(t *testing.T) {
 	var out bytes.Buffer
 	c := &terminal.Terminal{Out: &out, JSON: true}
 	require.NoError(t, showCluster(c, someCluster()))
-	require.Equal(t, `{"cluster":"K7",`+
-		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648,"memory_used":3145728,"memory_total":536870912},`+
-		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null,"memory_used":null,"memory_total":null}],`+
+	require.Equal(t, `{"cluster":"K7","level":1,`+
+		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648,"memory_used":3145728,"memory_total":536870912,"oldest_level":1,"newest_level":2},`+
+		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null,"memory_used":null,"memory_total":null,"oldest_level":null,"newest_level":null}],`+
 		`"logs":[{"name":"orders","id":3,"leader":"a","term":5,"start":0,"end":100,"healthy":false,"replicas":[`+
 		`{"replica":7,"node":"a","role":"voter","end":100,"lag":0,"state":"leader","problem":""},`+
 		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}]},`+
@@ -51,18 +54,18 @@ func TestAClusterAsJSON(t *testing.T) {
 		`{"replica":0,"node":"","role":"missing","end":null,"lag":null,"state":"unknown","problem":""}]}]}`+"\n", out.String())
 	out.Reset()
 	require.NoError(t, showCluster(c, client.ClusterStatus{}))
-	require.JSONEq(t, `{"cluster":"","nodes":[],"logs":[]}`, out.String(), "lists are never null")
+	require.JSONEq(t, `{"cluster":"","level":null,"nodes":[],"logs":[]}`, out.String(), "lists are never null")
 }
 
 func TestAClusterAsATable(t *testing.T) {
 	var out bytes.Buffer
 	c := &terminal.Terminal{Out: &out}
 	require.NoError(t, showCluster(c, someCluster()))
-	require.Equal(t, `cluster K7
+	require.Equal(t, `cluster K7, feature level 1
 
-NODE  ADDRESS         ALIVE  FREE     OF       MEMORY   OF       VERSION
-a     127.0.0.1:7171  yes    1GiB     2GiB     3MiB     512MiB   v1
-b     127.0.0.1:7172  no     unknown  unknown  unknown  unknown  unknown
+NODE  ADDRESS         ALIVE  FREE     OF       MEMORY   OF       LEVELS   VERSION
+a     127.0.0.1:7171  yes    1GiB     2GiB     3MiB     512MiB   1-2      v1
+b     127.0.0.1:7172  no     unknown  unknown  unknown  unknown  unknown  unknown
 
 LOG     HEALTHY  LEADER   TERM     START    END      REPLICA ON  ROLE     END      LAG      STATE        PROBLEM
 orders  no       a        5        0        100      a           voter    100      0        leader       

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -112,6 +113,7 @@ func unhealthy(s client.ClusterStatus) string {
 // StatusJSON is a cluster as --json shows it.
 type StatusJSON struct {
 	Cluster string           `json:"cluster"`
+	Level   *int             `json:"level"` // nil: unknown
 	Nodes   []nodeJSON       `json:"nodes"`
 	Logs    []clusterLogJSON `json:"logs"`
 }
@@ -126,6 +128,8 @@ type nodeJSON struct {
 	BytesTotal  *int64 `json:"bytes_total"`
 	MemoryUsed  *int64 `json:"memory_used"` // what clients' work takes
 	MemoryTotal *int64 `json:"memory_total"`
+	OldestLevel *int   `json:"oldest_level"` // feature levels that it understands
+	NewestLevel *int   `json:"newest_level"`
 }
 
 type clusterLogJSON struct {
@@ -152,11 +156,17 @@ type replicaJSON struct {
 // NewStatusJSON returns the status of a cluster as --json shows it.
 func NewStatusJSON(s client.ClusterStatus) StatusJSON {
 	object := StatusJSON{Cluster: s.ClusterID, Nodes: []nodeJSON{}, Logs: []clusterLogJSON{}}
+	if s.Level > 0 {
+		object.Level = &s.Level
+	}
 	for _, n := range s.Nodes {
 		node := nodeJSON{ID: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version}
 		if n.Alive {
 			node.BytesFree, node.BytesTotal = &n.BytesFree, &n.BytesTotal
 			node.MemoryUsed, node.MemoryTotal = &n.MemoryUsed, &n.MemoryTotal
+		}
+		if n.NewestLevel > 0 {
+			node.OldestLevel, node.NewestLevel = &n.OldestLevel, &n.NewestLevel
 		}
 		object.Nodes = append(object.Nodes, node)
 	}
@@ -196,15 +206,16 @@ func lagKnown(l client.LogStatus, r client.ReplicaStatus) bool {
 
 func showCluster(c *terminal.Terminal, s client.ClusterStatus) error {
 	return c.Show(NewStatusJSON(s), func(out io.Writer) {
-		fmt.Fprintf(out, "cluster %s\n\n", s.ClusterID)
+		fmt.Fprintf(out, "cluster %s, feature level %s\n\n", s.ClusterID, levels(s.Level, s.Level))
 		nodes := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tMEMORY\tOF\tVERSION")
+		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tMEMORY\tOF\tLEVELS\tVERSION")
 		for _, n := range s.Nodes {
 			space := "unknown\tunknown\tunknown\tunknown"
 			if n.Alive {
 				space = fmt.Sprintf("%v\t%v\t%v\t%v", terminal.Size(n.BytesFree), terminal.Size(n.BytesTotal), terminal.Size(n.MemoryUsed), terminal.Size(n.MemoryTotal))
 			}
-			fmt.Fprintf(nodes, "%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, yesNo(n.Alive), space, terminal.OrUnknown(n.Version))
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%s\t%s\t%s\n",
+				n.Name, n.Address, yesNo(n.Alive), space, levels(n.OldestLevel, n.NewestLevel), terminal.OrUnknown(n.Version))
 		}
 		nodes.Flush()
 		fmt.Fprintln(out)
@@ -239,6 +250,17 @@ func showReplicas(out io.Writer, logs []client.LogStatus) {
 		}
 	}
 	columns.Flush()
+}
+
+// levels are feature levels as people read them.
+func levels(oldest, newest int) string {
+	switch {
+	case newest == 0:
+		return terminal.OrUnknown("")
+	case oldest == newest:
+		return strconv.Itoa(newest)
+	}
+	return fmt.Sprintf("%d-%d", oldest, newest)
 }
 
 func yesNo(b bool) string {

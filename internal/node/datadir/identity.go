@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/record"
+	"strandline.dev/internal/unknown"
 	"strandline.dev/internal/vfs"
 )
 
@@ -42,7 +42,19 @@ type Identity struct {
 	Sum uint32 `json:"sum,omitempty"`
 	// Seeds are the nodes there were when this one was taken in: enough to
 	// talk to those who bring it the catalog.
-	Seeds []cluster.Node `json:"seeds,omitempty"`
+	Seeds   []cluster.Node  `json:"seeds,omitempty"`
+	Unknown unknown.Members `json:"-"`
+}
+
+func (id Identity) MarshalJSON() ([]byte, error) {
+	type known Identity
+	return unknown.Marshal(known(id), id.Unknown)
+}
+
+func (id *Identity) UnmarshalJSON(data []byte) (err error) {
+	type known Identity
+	id.Unknown, err = unknown.Unmarshal(data, (*known)(id))
+	return err
 }
 
 // Member: the node belongs to a cluster.
@@ -63,13 +75,11 @@ func LoadIdentity(disk vfs.FS, dir string) (Identity, error) {
 	if err := json.Unmarshal(data, &id); err != nil {
 		return id, fmt.Errorf("read %s: %w; restore it from a copy", path, err)
 	}
-	if sum := id.Sum; sum != 0 {
-		if id.Sum = 0; sumOf(id) != sum {
-			return id, fmt.Errorf("%s does not match its checksum; restore it from a copy", path)
-		}
+	if !sumMatches(data, "") {
+		return id, fmt.Errorf("%s does not match its checksum; restore it from a copy", path)
 	}
 	if id.Format != FormatVersion {
-		return id, fmt.Errorf("%s has format version %d, this program knows %d", path, id.Format, FormatVersion)
+		return id, fmt.Errorf("%s has format version %d, and this program knows %d: run the release that wrote it", path, id.Format, FormatVersion)
 	}
 	if id.ClusterID == "" || id.NodeID == 0 || id.CatalogReplica == 0 || len(id.CatalogVoters) == 0 {
 		return id, fmt.Errorf("%s is incomplete; restore it from a copy", path)
@@ -82,15 +92,6 @@ func (id Identity) Save(disk vfs.FS, dir string) error {
 	id.Sum = 0
 	id.Sum = sumOf(id)
 	return SaveJSON(disk, filepath.Join(dir, "node.json"), id)
-}
-
-// sumOf is the checksum of what a file holds, which has none yet.
-func sumOf(what any) uint32 {
-	data, err := json.Marshal(what)
-	if err != nil {
-		return 0 // it has nothing that cannot be encoded
-	}
-	return record.Checksum(data)
 }
 
 // SaveJSON writes a file that is there completely or not at all.

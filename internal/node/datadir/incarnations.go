@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/transport/peer"
+	"strandline.dev/internal/unknown"
 	"strandline.dev/internal/vfs"
 )
 
@@ -33,6 +34,7 @@ type Incarnations struct {
 	own   peer.Incarnation
 	known map[uint64]peer.Incarnation // by node
 	fresh bool                        // known has changed since it was saved
+	rest  unknown.Members             // of the file
 	// unknown: the file was lost, so that the own number says nothing.
 	unknown bool
 
@@ -41,17 +43,24 @@ type Incarnations struct {
 	Replacing atomic.Bool
 }
 
-func (f incarnationsFile) sum() uint32 {
-	f.Sum = 0
-	return sumOf(f)
-}
-
 // incarnationsFile is what the file holds.
 type incarnationsFile struct {
-	Number uint64                      `json:"life"`
-	Run    uint64                      `json:"run"`
-	Known  map[uint64]peer.Incarnation `json:"known"`
-	Sum    uint32                      `json:"sum"` // record.Checksum of the file with Sum 0
+	Number  uint64                      `json:"life"`
+	Run     uint64                      `json:"run"`
+	Known   map[uint64]peer.Incarnation `json:"known"`
+	Sum     uint32                      `json:"sum"` // record.Checksum of the file with Sum 0
+	Unknown unknown.Members             `json:"-"`
+}
+
+func (f incarnationsFile) MarshalJSON() ([]byte, error) {
+	type known incarnationsFile
+	return unknown.Marshal(known(f), f.Unknown)
+}
+
+func (f *incarnationsFile) UnmarshalJSON(data []byte) (err error) {
+	type known incarnationsFile
+	f.Unknown, err = unknown.Unmarshal(data, (*known)(f))
+	return err
 }
 
 // LoadIncarnations reads the file; a member always has one.
@@ -69,11 +78,11 @@ func LoadIncarnations(disk vfs.FS, dir string) (*Incarnations, error) {
 		l.Damaged = fmt.Errorf("read %s: %w", l.path, err)
 		return l, nil
 	}
-	if f.Sum != f.sum() {
+	if !sumMatches(data, "0") {
 		l.Damaged = fmt.Errorf("%s does not match its checksum", l.path)
 		return l, nil
 	}
-	l.own, l.unknown = peer.Incarnation{Number: f.Number, Run: f.Run}, false
+	l.own, l.rest, l.unknown = peer.Incarnation{Number: f.Number, Run: f.Run}, f.Unknown, false
 	if f.Known != nil {
 		l.known = f.Known
 	}
@@ -90,8 +99,8 @@ func (l *Incarnations) Begin() error {
 
 // save makes own this node's life. The mutex is held.
 func (l *Incarnations) save(own peer.Incarnation) error {
-	f := incarnationsFile{Number: own.Number, Run: own.Run, Known: l.known}
-	f.Sum = f.sum()
+	f := incarnationsFile{Number: own.Number, Run: own.Run, Known: l.known, Unknown: l.rest}
+	f.Sum = sumOf(f) // which has none yet
 	if err := SaveJSON(l.disk, l.path, f); err != nil {
 		return err
 	}

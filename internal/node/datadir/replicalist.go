@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"strandline.dev/internal/unknown"
 	"strandline.dev/internal/vfs"
 )
 
@@ -41,7 +42,19 @@ type createdReplicas struct {
 	// unsettled: every replica there is.
 	Below uint64 `json:"below,omitempty"`
 	// Sum is record.Checksum of the file with Sum 0.
-	Sum uint32 `json:"sum"`
+	Sum     uint32          `json:"sum"`
+	Unknown unknown.Members `json:"-"`
+}
+
+func (m createdReplicas) MarshalJSON() ([]byte, error) {
+	type known createdReplicas
+	return unknown.Marshal(known(m), m.Unknown)
+}
+
+func (m *createdReplicas) UnmarshalJSON(data []byte) (err error) {
+	type known createdReplicas
+	m.Unknown, err = unknown.Unmarshal(data, (*known)(m))
+	return err
 }
 
 // unsettled: the list was lost, and which ids had been given by then is not
@@ -72,16 +85,10 @@ func (l *ReplicaList) decode(data []byte) error {
 	if err := json.Unmarshal(data, &l.createdReplicas); err != nil {
 		return fmt.Errorf("read %s: %w", l.path, err)
 	}
-	if l.Sum != l.createdReplicas.sum() || !slices.IsSorted(l.Made) {
+	if !sumMatches(data, "0") || !slices.IsSorted(l.Made) {
 		return fmt.Errorf("%s does not match its checksum", l.path)
 	}
 	return nil
-}
-
-// sum is the checksum of a list without one.
-func (m createdReplicas) sum() uint32 {
-	m.Sum = 0
-	return sumOf(m)
 }
 
 // Has reports whether a replica was created here, or may have been.
@@ -106,7 +113,8 @@ func (l *ReplicaList) Settle(next uint64) error {
 
 // save makes m the list. The mutex is held.
 func (l *ReplicaList) save(m createdReplicas) error {
-	m.Sum = m.sum()
+	m.Unknown = l.Unknown
+	m.Sum = sumOf(m) // which has none yet
 	if err := SaveJSON(l.disk, l.path, m); err != nil {
 		return err
 	}

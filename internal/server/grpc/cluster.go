@@ -28,7 +28,7 @@ func (d *clusterService) GetClusterStatus(ctx context.Context, _ *strandlinev1.G
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	out := &strandlinev1.GetClusterStatusResponse{ClusterId: status.ClusterID}
+	out := &strandlinev1.GetClusterStatusResponse{ClusterId: status.ClusterID, Level: int32(status.Level)}
 	for _, n := range status.Nodes {
 		out.Nodes = append(out.Nodes, encodeNodeStatus(n))
 	}
@@ -75,6 +75,14 @@ func (d *clusterService) TransferLeader(ctx context.Context, q *strandlinev1.Tra
 	return new(strandlinev1.TransferLeaderResponse), nil
 }
 
+func (d *clusterService) FinalizeCluster(ctx context.Context, _ *strandlinev1.FinalizeClusterRequest) (*strandlinev1.FinalizeClusterResponse, error) {
+	level, err := d.node.FinalizeCluster(ctx, anonymous)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.FinalizeClusterResponse{Level: int32(level)}, nil
+}
+
 func (d *clusterService) Rebalance(ctx context.Context, _ *strandlinev1.RebalanceRequest) (*strandlinev1.RebalanceResponse, error) {
 	left, err := d.node.Rebalance(ctx, anonymous)
 	if err != nil {
@@ -87,6 +95,7 @@ func encodeNodeStatus(n node.NodeStatus) *strandlinev1.NodeStatus {
 	return &strandlinev1.NodeStatus{
 		Id: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 		BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
+		OldestLevel: int32(n.OldestLevel), NewestLevel: int32(n.NewestLevel),
 	}
 }
 

@@ -48,6 +48,10 @@ func (c *clusterNode) Rebalance(context.Context, node.Caller) (int, error) {
 	return 3, c.ask("rebalance")
 }
 
+func (c *clusterNode) FinalizeCluster(context.Context, node.Caller) (int, error) {
+	return 2, c.ask("finalize")
+}
+
 func (c *clusterNode) AddNode(_ context.Context, _ node.Caller, name, address string) (bool, error) {
 	return true, c.ask("add", name, address)
 }
@@ -91,6 +95,13 @@ func clusterCalls(d *testServer) map[string]struct {
 			_, err := c.Rebalance(ctx, &strandlinev1.RebalanceRequest{})
 			return err
 		}, []string{"rebalance"}},
+		"FinalizeCluster": {func(ctx context.Context) error {
+			a, err := c.FinalizeCluster(ctx, &strandlinev1.FinalizeClusterRequest{})
+			if err == nil && a.Level != 2 {
+				return fmt.Errorf("level %d", a.Level)
+			}
+			return err
+		}, []string{"finalize"}},
 		"AddNode": {func(ctx context.Context) error {
 			_, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: "d", Address: "127.0.0.4:7171"})
 			return err
@@ -129,8 +140,10 @@ func TestEachClusterCallReturnsARefusal(t *testing.T) {
 
 func TestTheClusterIsReportedAsTheNodeKnowsIt(t *testing.T) {
 	n := &clusterNode{status: node.ClusterStatus{
-		ClusterID: "c1",
-		Nodes:     []node.NodeStatus{{ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
+		ClusterID: "c1", Level: 8,
+		Nodes: []node.NodeStatus{{
+			ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, OldestLevel: 6, NewestLevel: 7,
+		}},
 		Logs: []node.LogStatus{{
 			Name: "orders", ID: 3, Leader: "a", Term: 5, Start: 10, End: 100, Healthy: true,
 			Replicas: []node.ReplicaStatus{{
@@ -142,8 +155,10 @@ func TestTheClusterIsReportedAsTheNodeKnowsIt(t *testing.T) {
 	got, err := strandlinev1.NewClusterServiceClient(d.conn).GetClusterStatus(t.Context(), &strandlinev1.GetClusterStatusRequest{})
 	require.NoError(t, err)
 	want := &strandlinev1.GetClusterStatusResponse{
-		ClusterId: "c1",
-		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
+		ClusterId: "c1", Level: 8,
+		Nodes: []*strandlinev1.NodeStatus{{
+			Id: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, OldestLevel: 6, NewestLevel: 7,
+		}},
 		Logs: []*strandlinev1.LogStatus{{
 			Name: "orders", Id: 3, Leader: "a", Term: 5, StartOffset: 10, EndOffset: 100, Healthy: true,
 			Replicas: []*strandlinev1.ReplicaStatus{{

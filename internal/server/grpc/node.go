@@ -42,6 +42,7 @@ type Node interface {
 	Rebalance(ctx context.Context, c node.Caller) (left int, err error)
 	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
 	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
+	FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error)
 }
 
 // Reader is a reading.Reader.

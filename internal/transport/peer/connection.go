@@ -32,6 +32,7 @@ type connection struct {
 	from    NodeID // the other node; 0 if it is in no cluster
 	dialled string // the address, if this side dialled
 	asking  bool   // only calls are allowed
+	version uint32 // of the protocol, that both sides speak
 	queue   *queue
 	timed   *timedReader
 	frames  frameReader

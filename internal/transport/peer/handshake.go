@@ -21,7 +21,7 @@ const Magic = "\xf5STRAND\n"
 // side sends its opening without waiting for the other's:
 //
 //	 0  8 bytes  magic
-//	 8  u32      version
+//	 8  u32      oldest version of the protocol that the sender speaks
 //	12  u32      length of the rest, at most 64 KiB
 //	16  u32      CRC-32C of the rest
 //	20  JSON     opening
@@ -42,8 +42,12 @@ type opening struct {
 	Ask         bool                   `json:"ask,omitempty"`
 	Incarnation Incarnation            `json:"life"`
 	Known       map[NodeID]Incarnation `json:"known,omitempty"`
+	Levels      Levels                 `json:"levels,omitzero"`
+	// Newest is the newest version of the protocol that the sender speaks; 0: the oldest
+	// is the only one.
+	Newest uint32 `json:"newest_version,omitempty"`
 
-	version uint32
+	oldest uint32
 }
 
 type judgement uint8
@@ -77,7 +81,7 @@ func (e *RefusedError) Error() string {
 }
 
 func (o opening) hello() Hello {
-	return Hello{Version: o.version, Cluster: o.Cluster, Node: o.Node, Incarnation: o.Incarnation, Known: o.Known}
+	return Hello{Cluster: o.Cluster, Node: o.Node, Incarnation: o.Incarnation, Known: o.Known, Levels: o.Levels}
 }
 
 // shakeHands exchanges openings and verdicts. An error of type *RefusedError
@@ -91,7 +95,7 @@ func shakeHands(conn net.Conn, from *bufio.Reader, mine opening, judge func(thei
 	if err != nil {
 		return opening{}, fmt.Errorf("read opening: %w", err)
 	}
-	ours := judgeVersion(mine.version, theirs.version)
+	ours := judgeVersions(mine, theirs)
 	if ours.judgement == welcome {
 		ours = judge(theirs)
 	}
@@ -110,11 +114,18 @@ func shakeHands(conn net.Conn, from *bufio.Reader, mine opening, judge func(thei
 	return theirs, conn.SetDeadline(time.Time{})
 }
 
-func judgeVersion(mine, theirs uint32) verdict {
-	if mine == theirs {
+// newest is the newest version that the sender speaks.
+func (o opening) newest() uint32 { return max(o.oldest, o.Newest) }
+
+// version is the one that both sides speak with each other.
+func version(mine, theirs opening) uint32 { return min(mine.newest(), theirs.newest()) }
+
+func judgeVersions(mine, theirs opening) verdict {
+	if v := version(mine, theirs); v >= mine.oldest && v >= theirs.oldest {
 		return verdict{}
 	}
-	return verdict{refused, fmt.Sprintf("protocol version %d is needed here, the other side speaks version %d: run the same release of Strandline on all nodes of a cluster", mine, theirs)}
+	return verdict{refused, fmt.Sprintf("versions %d to %d of the protocol between nodes are spoken here, and %d to %d at the other side: run releases that follow each other on the nodes of a cluster",
+		mine.oldest, mine.newest(), theirs.oldest, theirs.newest())}
 }
 
 func (o opening) encode() []byte {
@@ -123,7 +134,7 @@ func (o opening) encode() []byte {
 		panic(err) // strings and numbers only
 	}
 	out := append([]byte(Magic), make([]byte, 12)...)
-	binary.LittleEndian.PutUint32(out[8:], o.version)
+	binary.LittleEndian.PutUint32(out[8:], o.oldest)
 	binary.LittleEndian.PutUint32(out[12:], uint32(len(body)))
 	binary.LittleEndian.PutUint32(out[16:], crc32.Checksum(body, castagnoli))
 	return append(out, body...)
@@ -145,7 +156,7 @@ func readOpening(from io.Reader) (opening, error) {
 	if err := json.Unmarshal(body, &o); err != nil {
 		return opening{}, err
 	}
-	o.version = binary.LittleEndian.Uint32(head[8:])
+	o.oldest = binary.LittleEndian.Uint32(head[8:])
 	return o, nil
 }
 

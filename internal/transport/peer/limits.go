@@ -2,9 +2,12 @@ package peer
 
 import "time"
 
-// Version of the protocol between nodes. Nodes of different versions refuse
-// each other.
-const Version = 1
+// Versions of the protocol between nodes that this program speaks. Two nodes speak the
+// highest that both do, and refuse each other if there is none.
+const (
+	OldestVersion = 1
+	Version       = 1
+)
 
 // MaxMessage is the most bytes of one message, and of a call's request or
 // answer with its kind. It has room for the largest entry (record.MaxEntryBytes,

@@ -102,7 +102,7 @@ func (l *link) carry(c *connection) {
 	l.notifying.Unlock()
 
 	l.mesh.notices.forget(l.node.Load().ID)
-	l.log().Info("connected with a node")
+	l.log().Info("connected with a node", "protocol", c.version)
 	reason := c.run()
 	l.detach(c, reason)
 }
@@ -224,7 +224,8 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 	timed := &timedReader{conn: conn, head: head}
 	buffered := bufio.NewReaderSize(timed, 64<<10)
 	proved := ""
-	theirs, err := shakeHands(conn, buffered, m.opening(ask), func(theirs opening) (v verdict) {
+	mine := m.opening(ask)
+	theirs, err := shakeHands(conn, buffered, mine, func(theirs opening) (v verdict) {
 		if proved, v = m.options.proved(conn, theirs); v.judgement != welcome {
 			return v
 		}
@@ -235,5 +236,7 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 		return nil, err
 	}
 	timed.silence = m.pace.silence
-	return newConnection(m, timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask), nil
+	c := newConnection(m, timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask)
+	c.version = version(mine, theirs)
+	return c, nil
 }

@@ -25,13 +25,20 @@ func (n Node) String() string { return fmt.Sprintf("%d (%s)", n.ID, n.Name) }
 
 // Hello is what each side says of itself when a connection opens.
 type Hello struct {
-	Version uint32
 	Cluster string
 	Node    Node // ID 0: a node that is in no cluster yet
 	// Incarnation is how far the node has come; Known is how far others had when it heard
 	// of them last.
 	Incarnation Incarnation
 	Known       map[NodeID]Incarnation
+	// Levels are the feature levels that the node understands; zero: it does not say.
+	Levels Levels
+}
+
+// Levels are feature levels, from Min to Max.
+type Levels struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
 }
 
 // Incarnation is how far a node has come: a number that never falls, and the run of its
@@ -46,6 +53,8 @@ type Incarnation struct {
 type Options struct {
 	// Incarnations is how far this node has come, and others as far as it knows.
 	Incarnations func() (own Incarnation, known map[NodeID]Incarnation)
+	// Levels are the feature levels that this node understands, for Hello.
+	Levels Levels
 	// Dial connects to an address; by default with TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Prove returns the name of the node at the other side of a connection, as the
@@ -57,7 +66,7 @@ type Options struct {
 	// Admit judges who says hello, on both sides, and for Ask too: there
 	// hello.Node.ID may be 0 and hello.Cluster empty. An error refuses: its text
 	// is sent to the other side, who logs it and gets it by Refused. Not judged
-	// are this node itself, and other versions, which are refused.
+	// are this node itself, and who speaks other versions, which are refused.
 	Admit func(hello Hello) error
 	// Deliver takes one message for a replica of this node. The message belongs
 	// to the callee, in a buffer of its own. While Deliver runs nothing else is
@@ -90,7 +99,8 @@ type Mesh struct {
 	log     *slog.Logger
 	pace    pace
 	notices notices
-	version uint32 // Version, but in tests
+	// oldest and newest version; OldestVersion and Version, but in tests.
+	oldest, newest uint32
 
 	context  context.Context // ends with Close
 	end      context.CancelCauseFunc
@@ -108,7 +118,7 @@ type Mesh struct {
 
 // New makes a mesh without connections.
 func New(options Options) *Mesh {
-	m := &Mesh{options: options, log: options.Logger, pace: options.pace, version: Version, visitors: make(chan struct{}, maxVisitors)}
+	m := &Mesh{options: options, log: options.Logger, pace: options.pace, oldest: OldestVersion, newest: Version, visitors: make(chan struct{}, maxVisitors)}
 	if m.options.Dial == nil {
 		m.options.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -248,7 +258,7 @@ func (m *Mesh) identity() (cluster string, self Node) {
 
 func (m *Mesh) opening(ask bool) opening {
 	cluster, self := m.identity()
-	o := opening{Cluster: cluster, Node: self, Ask: ask, version: m.version}
+	o := opening{Cluster: cluster, Node: self, Ask: ask, Levels: m.options.Levels, oldest: m.oldest, Newest: m.newest}
 	if m.options.Incarnations != nil {
 		o.Incarnation, o.Known = m.options.Incarnations()
 	}

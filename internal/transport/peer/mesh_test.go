@@ -187,7 +187,7 @@ func TestASilentNodeIsFoundOnBothSides(t *testing.T) {
 		conn, err := listener.Accept()
 		require.NoError(t, err)
 		defer conn.Close()
-		greet(t, conn, opening{Cluster: "cluster", Node: node, version: Version})
+		greet(t, conn, opening{Cluster: "cluster", Node: node, oldest: Version})
 		require.Equal(t, change{2, true, false}, next(t, a.changes))
 		require.Equal(t, change{2, false, false}, next(t, a.changes))
 	})
@@ -213,7 +213,7 @@ func dialAs(t *testing.T, to *member, id NodeID) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", to.node.Address)
 	require.NoError(t, err)
-	greet(t, conn, opening{Cluster: "cluster", Node: Node{ID: id, Name: "silent"}, version: Version})
+	greet(t, conn, opening{Cluster: "cluster", Node: Node{ID: id, Name: "silent"}, oldest: Version})
 	return conn
 }
 
@@ -264,12 +264,26 @@ func TestWhoIsRefusedHearsTheReasonOnce(t *testing.T) {
 	require.Empty(t, a.changes)
 }
 
-func TestAnotherVersionIsRefusedWithBothVersions(t *testing.T) {
+func TestNodesWithoutACommonVersionRefuseEachOther(t *testing.T) {
 	a, b := newMember(t, 1), newMember(t, 2)
-	a.version = 9
+	a.oldest, a.newest = 8, 9
 	join(a, b)
-	require.Contains(t, next(t, a.refusals), "version 1 is needed here, the other side speaks version 9: run the same release")
-	require.Contains(t, next(t, b.refusals), "version 9 is needed here, the other side speaks version 1")
+	require.Contains(t, next(t, a.refusals), "versions 1 to 1 of the protocol between nodes are spoken here, and 8 to 9 at the other side")
+	require.Contains(t, next(t, b.refusals), "versions 8 to 9 of the protocol between nodes are spoken here, and 1 to 1 at the other side")
+}
+
+func TestNodesSpeakTheNewestVersionThatBothDo(t *testing.T) {
+	for _, row := range [][5]uint32{{1, 1, 1, 1, 1}, {1, 2, 1, 1, 1}, {1, 2, 2, 3, 2}, {1, 3, 2, 4, 3}} {
+		a, b := newMember(t, 1), newMember(t, 2)
+		a.oldest, a.newest, b.oldest, b.newest = row[0], row[1], row[2], row[3]
+		join(a, b)
+		next(t, a.changes)
+		next(t, b.changes)
+		require.Equal(t, row[4], a.link(2).current.Load().version, row)
+		require.Equal(t, row[4], b.link(1).current.Load().version, row)
+	}
+	old := opening{oldest: 3} // one that names no range
+	require.Equal(t, uint32(3), version(opening{oldest: 2, Newest: 5}, old))
 }
 
 func TestAnAddressThatLeadsToAnotherNodeIsSaid(t *testing.T) {

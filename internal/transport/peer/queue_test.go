@@ -83,7 +83,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(whole)
 	f.Add(append(header{kind: messageFrame, length: 1, rest: 3}.append(nil), append([]byte("z"), whole...)...))
 	f.Add(header{kind: messageFrame, length: maxPart, rest: MaxMessage - maxPart}.append(nil))
-	f.Add(append(verdict{refused, "no"}.encode(), opening{version: 1}.encode()...))
+	f.Add(append(verdict{refused, "no"}.encode(), opening{oldest: 1}.encode()...))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		_, _ = readOpening(bytes.NewReader(wire))
 		_, _ = readVerdict(bytes.NewReader(wire))

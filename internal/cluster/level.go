@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"strandline.dev/internal/record"
+)
+
+// A cluster has a feature level, which its catalog holds. What nodes of an older release
+// would not understand is written only at the level that allows it. A release understands
+// the level of the one before and its own, so that nodes of both work together and each
+// can go back, until an operator raises the level.
+
+// Levels are the feature levels that a node understands: both, and those between. The
+// zero value is that of a node of before there were levels, which understands the first.
+type Levels struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// firstLevel is what was written before there were levels.
+const firstLevel = 1
+
+// Understood are the levels of this release:
+//
+//	1  everything before there were levels
+//	2  users, tokens and rights in the catalog
+//
+// A change that only a higher level allows is marked in Change with the tag since.
+var Understood = Levels{Min: firstLevel, Max: 2}
+
+// FeatureLevel is that of the cluster.
+func (s *State) FeatureLevel() int { return max(s.Level, firstLevel) }
+
+// Known are the levels with the zero value spelled out.
+func (l Levels) Known() Levels { return Levels{max(l.Min, firstLevel), max(l.Max, firstLevel)} }
+
+func (l Levels) String() string {
+	if l = l.Known(); l.Min == l.Max {
+		return strconv.Itoa(l.Min)
+	}
+	return fmt.Sprintf("%d to %d", l.Min, l.Max)
+}
+
+// RefuseLevels refuses that a node takes part in a cluster of a level that it does not
+// understand.
+func RefuseLevels(node string, l Levels, level int) *record.Refusal {
+	switch l = l.Known(); {
+	case l.Max < level:
+		return record.Refuse(record.Precondition,
+			"the cluster is at feature level %d, and node %q understands %v: its program is too old; install the release that the other nodes run", level, node, l)
+	case l.Min > level:
+		return record.Refuse(record.Precondition,
+			"the cluster is at feature level %d, and node %q understands %v: its program is too new; install the release before it on all nodes, one at a time, then run `strandline cluster finalize`, and upgrade again",
+			level, node, l)
+	}
+	return nil
+}
+
+// Finalize raises the cluster to the highest level that any of its nodes understands.
+// announced are the levels of the nodes that answered, by id. The change is empty if the
+// cluster is at that level already.
+func Finalize(s *State, announced map[uint64]Levels) (level int, c Change, refusal *record.Refusal) {
+	level = s.FeatureLevel()
+	for _, n := range s.Members() {
+		if l, answered := announced[n.ID]; answered {
+			level = max(level, l.Known().Max)
+		}
+	}
+	if level == s.FeatureLevel() {
+		return level, Change{}, nil
+	}
+	var cannot []string
+	for _, n := range s.Members() {
+		switch l, answered := announced[n.ID]; {
+		case !answered:
+			cannot = append(cannot, fmt.Sprintf("%q does not answer", n.Name))
+		case RefuseLevels(n.Name, l, level) != nil:
+			cannot = append(cannot, fmt.Sprintf("%q understands %v", n.Name, l))
+		}
+	}
+	if len(cannot) > 0 {
+		return level, Change{}, record.Refuse(record.Precondition,
+			"the cluster stays at feature level %d; for level %d these nodes have to be upgraded and run: %s", s.FeatureLevel(), level, strings.Join(cannot, ", "))
+	}
+	return level, Change{Level: level}, nil
+}
+
+// FirstLevel is the level at which a cluster begins: the highest that all nodes
+// understand that are to form it.
+func FirstLevel(all []Levels) int {
+	return slices.MinFunc(all, func(a, b Levels) int { return cmp.Compare(a.Known().Max, b.Known().Max) }).Known().Max
+}
+
+// Allow refuses a change that nodes might not understand at the level of the cluster, which
+// the change itself may raise.
+func Allow(s *State, c Change) *record.Refusal {
+	if needed := c.needs(); needed > max(s.FeatureLevel(), c.Level) {
+		return record.Refuse(record.Precondition,
+			"this needs feature level %d, and the cluster is at %d: upgrade all nodes, then run `strandline cluster finalize`", needed, s.FeatureLevel())
+	}
+	return nil
+}
+
+// needs is the level that allows everything in the change.
+func (c *Change) needs() int { return neededLevel(*c) }
+
+// neededLevel is the highest tag since of the fields that are set.
+func neededLevel(of any) int {
+	needed := firstLevel
+	for v, i := reflect.ValueOf(of), 0; i < v.NumField(); i++ {
+		if since, err := strconv.Atoi(v.Type().Field(i).Tag.Get("since")); err == nil && !v.Field(i).IsZero() {
+			needed = max(needed, since)
+		}
+	}
+	return needed
+}
+
+// CheckpointFormat is the version of how a checkpoint is encoded. It is raised when the
+// state could be misunderstood by who only skips what it does not know.
+const CheckpointFormat = 1
+
+// ErrNewer is wrapped by the errors of what only a newer version understands. They do not
+// pass: the node must not go on with a state that lacks something.
+var ErrNewer = errors.New("a newer version of Strandline wrote it; install that version on this node")
+
+// DecodeChange decodes a record of the catalog.
+func DecodeChange(data []byte) (c Change, err error) {
+	var header struct {
+		Format int `json:"checkpoint_format"`
+	}
+	if err := json.Unmarshal(data, &header); err != nil {
+		return Change{}, err
+	}
+	if header.Format > CheckpointFormat {
+		return Change{}, fmt.Errorf("checkpoint of format %d, this version understands %d: %w", header.Format, CheckpointFormat, ErrNewer)
+	}
+	err = json.Unmarshal(data, &c)
+	return c, err
+}
+
+// Checkpoint is the change that stands for all before it.
+func (s *State) Checkpoint(id string) Change {
+	whole := s.Clone()
+	return Change{ID: id, CheckpointFormat: CheckpointFormat, Checkpoint: &whole}
+}

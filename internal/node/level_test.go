@@ -1,0 +1,125 @@
+package node
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
+)
+
+var older, newer = cluster.Levels{Min: 1, Max: 1}, cluster.Levels{Min: 1, Max: 2}
+
+// install gives the nodes that are started from now on a program of these levels.
+func (c *testCluster) install(l cluster.Levels) { c.adjust = func(o *Options) { o.Levels = l } }
+
+func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
+	c := newClusterWith(t, func(o *Options) { o.Levels = older }, "a", "b", "c")
+	require.Equal(t, 1, c.healthy().Level)
+	c.install(newer)
+	for i, name := range []string{"a", "b", "c"} {
+		c.stop(name)
+		_, err := c.nodes[c.leader("_catalog")].FinalizeCluster(t.Context(), anyone)
+		if i > 0 { // until the first is upgraded there is nothing to do
+			requireReason(t, record.Precondition, err)
+			require.ErrorContains(t, err, `"`+name+`" does not answer`)
+		}
+		c.start(name, nil)
+		c.healthy()
+		if i < 2 {
+			_, err = c.nodes[name].FinalizeCluster(t.Context(), anyone)
+			requireReason(t, record.Precondition, err)
+			require.ErrorContains(t, err, `"c" understands 1`)
+		}
+	}
+	for range 2 { // again changes nothing
+		level, err := c.nodes["b"].FinalizeCluster(t.Context(), anyone)
+		require.NoError(t, err)
+		require.Equal(t, 2, level)
+	}
+	status := c.healthy()
+	require.Equal(t, 2, status.Level)
+	for _, n := range status.Nodes {
+		require.Equal(t, []int{1, 2}, []int{n.OldestLevel, n.NewestLevel}, n.Name)
+	}
+
+	c.install(older)
+	c.start("d", []string{c.addresses["a"]})
+	c.eventually("a node that is too old to be refused", func() bool {
+		return strings.Contains(c.nodes["d"].joiner.seekOnce(t.Context()), "its program is too old")
+	})
+	require.False(t, c.nodes["d"].me.Load().Member())
+}
+
+func TestANodeThatDoesNotUnderstandItsClusterDoesNotStart(t *testing.T) {
+	dir := t.TempDir()
+	start := func(l cluster.Levels) (*Node, error) {
+		return Open(Options{FormAlone: true, DataDir: dir, Levels: l, Logger: slog.New(slog.DiscardHandler)})
+	}
+	n, err := start(older)
+	require.NoError(t, err)
+	require.NoError(t, n.Close(t.Context()))
+	_, err = start(cluster.Levels{Min: 2, Max: 3})
+	require.ErrorContains(t, err, `the cluster is at feature level 1, and node "node1" understands 2 to 3: its program is too new`)
+	n, err = start(newer)
+	require.NoError(t, err)
+	level, err := n.FinalizeCluster(t.Context(), anyone)
+	require.NoError(t, err)
+	require.Equal(t, 2, level)
+	require.NoError(t, n.Close(t.Context()))
+	_, err = start(older)
+	require.ErrorContains(t, err, "its program is too old; install the release that the other nodes run")
+	n, err = start(cluster.Levels{Min: 2, Max: 3})
+	require.NoError(t, err)
+	require.NoError(t, n.Close(t.Context()))
+}
+
+// A node that knows nothing yet of the level is refused by the others as soon as it says
+// who it is.
+func TestANodeThatIsTooOldIsRefusedByTheOthers(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	require.Equal(t, cluster.Understood.Max, c.healthy().Level, "a new cluster begins at the newest level")
+	a := c.nodes["a"]
+	b := c.nodes["b"]
+	hello := peer.Hello{Cluster: b.ClusterID(), Node: b.self.peerNode(), Levels: peer.Levels(b.options.Levels)}
+	hello.Incarnation, hello.Known = b.incarnations.Greeting()
+	require.NoError(t, a.peers.admit(hello))
+	hello.Levels.Min, hello.Levels.Max = 0, 0
+	require.ErrorContains(t, a.peers.admit(hello), "too old")
+	hello.Levels.Min, hello.Levels.Max = 8, 9
+	require.ErrorContains(t, a.peers.admit(hello), "too new")
+}
+
+func TestAClusterWithANodeThatIsOlderBeginsAtItsLevel(t *testing.T) {
+	c := newWaiting(t, func(o *Options) {
+		if o.Name == "b" {
+			o.Levels = older
+		}
+	}, "a", "b", "c")
+	_, err := c.nodes["a"].InitCluster(t.Context(), anyone)
+	require.NoError(t, err)
+	require.Equal(t, 1, c.healthy().Level)
+}
+
+// A catalog that a newer version has written is not guessed at, and the node says what to
+// do.
+func TestAnUnknownChangeStopsTheCatalogOfANode(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "orders", Config{})
+	c := n.catalog.Load()
+	require.NoError(t, c.refresh(t.Context()))
+	require.NoError(t, c.appendAt(t.Context(), c.next, [][]byte{[]byte(`{"change":"x","rename":["orders","sales"]}`)}))
+	require.ErrorIs(t, c.refresh(t.Context()), cluster.ErrNewer)
+	require.ErrorContains(t, n.Ready(), "rename: no such kind of change is known")
+	_, err := n.CreateLog(t.Context(), anyone, "more", Config{})
+	require.ErrorContains(t, err, "install that version on this node")
+	mustAppend(t, n, "orders", "a") // its logs go on
+	require.NoError(t, n.Close(t.Context()))
+	_, err = Open(Options{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
+	require.ErrorIs(t, err, cluster.ErrNewer)
+}
