@@ -34,6 +34,9 @@ type Options struct {
 	Data func(node string) string
 	// Encrypted gives nodes and clients certificates.
 	Encrypted bool
+	// Program is what the nodes and commands run; empty: that of this tree. Node.Install
+	// gives a node another one.
+	Program string
 	// Flaw is a mistake of test/flaws that the nodes make, by its name.
 	Flaw string
 }
@@ -174,7 +177,10 @@ func (c *Cluster) CreateLog(name string, config client.LogConfig) {
 // prepare makes what is there before any node is.
 func prepare(t T, options Options) *Cluster {
 	t.Helper()
-	program, err := Program(Build{Race: options.Race || raceEnabled, Broken: options.Flaw != ""})
+	program, err := options.Program, error(nil)
+	if program == "" {
+		program, err = Program(Build{Race: options.Race || raceEnabled, Broken: options.Flaw != ""})
+	}
 	require.NoError(t, err)
 	subnet, err := claimSubnet()
 	require.NoError(t, err)

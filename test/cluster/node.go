@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -36,6 +37,7 @@ type Node struct {
 	log     *os.File
 	belongs []string // flags that tell it where the others are
 	flags   []string // the test's own
+	program string   // that it runs; empty: that of the cluster
 	process *process // nil before the first start
 	paused  bool
 }
@@ -48,6 +50,9 @@ func (n *Node) Address() string { return n.grpc }
 
 // SetFlags gives more flags to "serve", from the next start on.
 func (n *Node) SetFlags(flags ...string) { n.flags = flags }
+
+// Install gives the node another program, from the next start on.
+func (n *Node) Install(program string) { n.program = program }
 
 // PID is that of the node's process, which runs.
 func (n *Node) PID() int {
@@ -155,7 +160,7 @@ func (n *Node) launch() {
 	if flaw := n.cluster.options.Flaw; flaw != "" {
 		environment = []string{flaws.Variable + "=" + flaw}
 	}
-	process, err := launch(n.cluster.program, args, environment, n.cluster.home, n.log)
+	process, err := launch(cmp.Or(n.program, n.cluster.program), args, environment, n.cluster.home, n.log)
 	require.NoError(t, err, "start node %s", n.name)
 	n.process = process
 }

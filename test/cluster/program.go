@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"strandline.dev/test/flaws"
@@ -46,7 +47,7 @@ func (b Build) program(path string) error {
 	return nil
 }
 
-// programs are the builds of this run.
+// programs are the builds of this run, of this tree.
 var programs = map[Build]*program{{}: {}, {Race: true}: {}, {Broken: true}: {}, {Race: true, Broken: true}: {}}
 
 type program struct {
@@ -74,12 +75,19 @@ func Program(b Build) (string, error) {
 // RemovePrograms removes what Program has built. It belongs into TestMain,
 // after the last test.
 func RemovePrograms() error {
-	for _, p := range programs {
-		if path := p.path; path != "" {
+	for _, path := range slices.Concat(paths(), []string{earlier.path}) {
+		if path != "" {
 			if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func paths() (all []string) {
+	for _, p := range programs {
+		all = append(all, p.path)
+	}
+	return all
 }

@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+// Golden data is the data directory of a node as a release has written it, and what a
+// client has to find there: testdata/golden/NAME/data.tar.gz and expected.json. It is
+// opened for ever. Before a release, or when a format changes:
+//
+//	go test ./test/cluster -run TestGoldenData -write-golden NAME
+//
+// and commit the directory; NAME is that of the release. That of a release stays. That of
+// no release (a date) is replaced. Below 1 MB all together.
+var writeGolden = flag.String("write-golden", "", "write the golden data of this name")
+
+// golden is what has to be found.
+type golden struct {
+	Level int
+	Logs  []goldenLog
+	// Session has sent Session.Next records, the last of which is at Last.
+	Session client.SessionPosition
+	Last    int64
+}
+
+type goldenLog struct {
+	Name       string
+	ID         uint64
+	Config     client.LogConfig
+	Start, End int64
+	WriterTerm uint64
+	Digest     string // of all records
+}
+
+const goldenData = "testdata/golden"
+
+func TestGoldenDataIsReadForEver(t *testing.T) {
+	if *writeGolden != "" {
+		writeGoldenData(t, filepath.Join(goldenData, *writeGolden))
+	}
+	all, err := os.ReadDir(goldenData)
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	bytes := int64(0)
+	for _, release := range all {
+		archive, err := os.Stat(filepath.Join(goldenData, release.Name(), "data.tar.gz"))
+		require.NoError(t, err)
+		bytes += archive.Size()
+		t.Run(release.Name(), func(t *testing.T) {
+			t.Parallel()
+			readGoldenData(t, filepath.Join(goldenData, release.Name()))
+		})
+	}
+	require.Less(t, bytes, int64(1<<20))
+}
+
+// readGoldenData opens a copy, compares, appends, and opens it again.
+func readGoldenData(t *testing.T, directory string) {
+	text, err := os.ReadFile(filepath.Join(directory, "expected.json"))
+	require.NoError(t, err)
+	var want golden
+	require.NoError(t, json.Unmarshal(text, &want))
+	data := t.TempDir()
+	unpack(t, filepath.Join(directory, "data.tar.gz"), data)
+
+	c := Start(t, Options{Nodes: 1, Data: func(string) string { return data }})
+	admin := c.Client().Admin()
+	status, err := admin.ClusterStatus(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want.Level, status.Level)
+	require.Nil(t, findLog(&status, "deleted"))
+	for _, log := range want.Logs {
+		require.Equal(t, log, lookAt(t, c, log.Name))
+	}
+	last, err := admin.Resolve(t.Context(), "orders", client.SessionPosition{
+		LogID: want.Session.LogID, Session: want.Session.Session, Epoch: want.Session.Epoch, Next: want.Session.Next - 1,
+	}, false)
+	require.NoError(t, err)
+	require.Equal(t, client.Committed, last.State)
+	require.Equal(t, want.Last, last.Offset)
+
+	p, err := c.Client().Producer(t.Context(), "orders", client.WithSession(want.Session))
+	require.NoError(t, err)
+	_, err = p.Append(t.Context(), []byte("of today"))
+	require.NoError(t, err)
+	require.NoError(t, p.Close(t.Context()))
+	c.Node("a").Restart()
+	c.AwaitHealthy()
+	require.Equal(t, want.Logs[0].End+1, lookAt(t, c, "orders").End)
+	c.Node("a").Stop()
+	_, err = c.run(t.Context(), "verify", data)
+	require.NoError(t, err)
+}
+
+// writeGoldenData lets a node write all kinds of files and settings.
+func writeGoldenData(t *testing.T, directory string) {
+	data := t.TempDir()
+	c := Start(t, Options{Nodes: 1, Flags: []string{"--segment-size", "64KiB"}, Data: func(string) string { return data }})
+	admin := c.Client().Admin()
+	must := func(_ any, err error) {
+		t.Helper()
+		require.NoError(t, err)
+	}
+	must(admin.CreateLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 40, Replicas: 1}))
+	must(admin.CreateLog(t.Context(), "fenced", client.LogConfig{Fenced: true, Retention: 10000 * time.Hour * 24}))
+	must(admin.CreateLog(t.Context(), "memory", client.LogConfig{Durability: client.Memory}))
+	must(admin.CreateLog(t.Context(), "deleted", client.LogConfig{}))
+	require.NoError(t, admin.DeleteLog(t.Context(), "deleted"))
+	must(admin.CreateToken(t.Context(), time.Hour, true))
+
+	p, err := c.Client().Producer(t.Context(), "orders")
+	require.NoError(t, err)
+	want := golden{}
+	for i := range 60 {
+		want.Last, err = p.AppendRecord(t.Context(), client.Record{
+			Timestamp: time.UnixMilli(1_700_000_000_000 + int64(i)), Key: fmt.Append(nil, "key ", i%7), Value: bytes.Repeat(fmt.Append(nil, "value ", i, " "), 800),
+			Headers: []client.Header{{Key: "number", Value: fmt.Append(nil, i)}},
+		})
+		require.NoError(t, err)
+	}
+	want.Session = p.Position()
+	_, _, err = admin.Trim(t.Context(), "orders", 25, false)
+	require.NoError(t, err)
+	term, _, err := admin.AcquireWriter(t.Context(), "fenced")
+	require.NoError(t, err)
+	compressed, err := c.Client().Producer(t.Context(), "fenced", client.WithWriterTerm(term), client.WithCompression(client.Zstd))
+	require.NoError(t, err)
+	for i := range 10 {
+		must(compressed.Append(t.Context(), bytes.Repeat(fmt.Append(nil, i), 500)))
+	}
+	require.NoError(t, compressed.Close(t.Context()))
+	// Until the catalog has a checkpoint, and changes behind it.
+	c.await("a checkpoint of the catalog", func(s *client.ClusterStatus) string {
+		for range 100 {
+			must(admin.ConfigureLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 41, Replicas: 1}))
+		}
+		if findLog(s, "_catalog").Start > 0 {
+			return ""
+		}
+		return "there is none yet"
+	})
+	status, err := admin.ClusterStatus(t.Context())
+	require.NoError(t, err)
+	want.Level = status.Level
+	for _, name := range []string{"orders", "fenced"} {
+		want.Logs = append(want.Logs, lookAt(t, c, name))
+	}
+	c.Node("a").Kill() // the producer still has its session
+	text, err := json.MarshalIndent(want, "", "  ")
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(directory, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "expected.json"), append(text, '\n'), 0o644))
+	pack(t, data, filepath.Join(directory, "data.tar.gz"))
+}
+
+// lookAt reads a whole log.
+func lookAt(t *testing.T, c *Cluster, name string) goldenLog {
+	t.Helper()
+	all := c.Client()
+	info, err := all.Admin().Info(t.Context(), name)
+	require.NoError(t, err)
+	log := goldenLog{Name: name, ID: info.ID, Config: info.Config, Start: info.Start, End: info.End, WriterTerm: info.WriterTerm}
+	reader, err := all.Reader(t.Context(), name)
+	require.NoError(t, err)
+	defer reader.Close()
+	digest := sha256.New()
+	for {
+		batch, err := reader.NextBatch(t.Context())
+		if errors.Is(err, io.EOF) {
+			log.Digest = fmt.Sprintf("%x", digest.Sum(nil))
+			return log
+		}
+		require.NoError(t, err)
+		for _, r := range batch {
+			fmt.Fprintf(digest, "%d %d %q %q %q\n", r.Offset, r.Timestamp.UnixMilli(), r.Key, r.Value, r.Headers)
+		}
+	}
+}
+
+// pack keeps the files of a directory, the same bytes for the same files.
+func pack(t *testing.T, directory, archive string) {
+	t.Helper()
+	out, err := os.Create(archive)
+	require.NoError(t, err)
+	compressed := gzip.NewWriter(out)
+	files := tar.NewWriter(compressed)
+	require.NoError(t, filepath.WalkDir(directory, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || d.Name() == "lock" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		name, err := filepath.Rel(directory, path)
+		require.NoError(t, err)
+		require.NoError(t, files.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}))
+		_, err = files.Write(content)
+		return err
+	}))
+	require.NoError(t, errors.Join(files.Close(), compressed.Close(), out.Close()))
+}
+
+func unpack(t *testing.T, archive, directory string) {
+	t.Helper()
+	in, err := os.Open(archive)
+	require.NoError(t, err)
+	defer in.Close()
+	decompressed, err := gzip.NewReader(in)
+	require.NoError(t, err)
+	for files := tar.NewReader(decompressed); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+		require.True(t, filepath.IsLocal(header.Name) && !strings.Contains(header.Name, ".."), header.Name)
+		path := filepath.Join(directory, header.Name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		content, err := io.ReadAll(files)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, content, 0o644))
+	}
+}
