@@ -6,7 +6,7 @@ import (
 )
 
 // CommandKind names what a command entry changes. Numbers are for ever: they
-// are on disk. 32 to 63 are reserved for trim holds, 64 to 95 for filters,
+// are on disk. 34 to 63 are reserved for trim holds, 64 to 95 for filters,
 // 96 to 127 for chain checks, 128 to 159 for acknowledgement timing.
 type CommandKind uint16
 
@@ -36,7 +36,11 @@ const (
 	// the memory.
 	ForgetSession CommandKind = 10
 
-	lastCommand = ForgetSession
+	// SetHold makes the hold in Text keep every record from Offset on, for as long as
+	// Lease; one of its name that is there is moved. See AppendHold.
+	SetHold CommandKind = 32
+	// ReleaseHold ends the hold that Text names.
+	ReleaseHold CommandKind = 33
 )
 
 const (
@@ -44,6 +48,14 @@ const (
 	FlagFastForward uint32 = 1 << 0
 	// FlagFenced is of Fence.
 	FlagFenced uint32 = 1 << 1
+	// FlagExpired is of a ReleaseHold because the hold's lease ran out.
+	FlagExpired uint32 = 1 << 2
+	// FlagBroken is of a ReleaseHold because the hold kept more than it may.
+	FlagBroken uint32 = 1 << 3
+	// FlagFromStart and FlagFromEnd ask for a SetHold from where the log starts, or
+	// ends, when it is decided; the entry has the offset.
+	FlagFromStart uint32 = 1 << 4
+	FlagFromEnd   uint32 = 1 << 5
 )
 
 const commandSize = 48
@@ -102,7 +114,7 @@ func ParseCommand(body []byte) (Command, error) {
 		WriterTerm: WriterTerm(binary.LittleEndian.Uint64(body[32:])),
 		Text:       body[commandSize:],
 	}
-	if c.Kind < OpenSession || c.Kind > lastCommand {
+	if (c.Kind < OpenSession || c.Kind > ForgetSession) && c.Kind != SetHold && c.Kind != ReleaseHold {
 		return Command{}, fmt.Errorf("%w: unknown command %d", ErrEntry, c.Kind)
 	}
 	return c, nil

@@ -11,8 +11,13 @@ var sampleCommand = Command{
 	Kind: Trim, Flags: FlagFastForward, Session: 1 << 60, Epoch: 7, Lease: 30_000, Offset: 1 << 41, WriterTerm: 12, Text: []byte("text"),
 }
 
+var commandNumbers = map[CommandKind]uint16{
+	OpenSession: 1, CloseSession: 2, ExpireSession: 3, EndEpoch: 4, AcquireWriter: 5, Trim: 6, Seal: 7, Configure: 8, Fence: 9, ForgetSession: 10,
+	SetHold: 32, ReleaseHold: 33,
+}
+
 func TestACommandIsReadAsItWasWritten(t *testing.T) {
-	for kind := OpenSession; kind <= lastCommand; kind++ {
+	for kind := range commandNumbers {
 		want := sampleCommand
 		want.Kind = kind
 		got, err := ParseCommand(AppendCommand(nil, want))
@@ -35,10 +40,7 @@ func TestACommandTravelsInAnEntry(t *testing.T) {
 func TestTheBytesOfACommandAreForEver(t *testing.T) {
 	require.Equal(t, "0600"+"0000"+"01000000"+"0000000000000010"+"07000000"+"30750000"+"0000000000020000"+"0c00000000000000"+"0000000000000000"+"74657874",
 		hex.EncodeToString(AppendCommand(nil, sampleCommand)))
-	numbers := map[CommandKind]uint16{
-		OpenSession: 1, CloseSession: 2, ExpireSession: 3, EndEpoch: 4, AcquireWriter: 5, Trim: 6, Seal: 7, Configure: 8, Fence: 9, ForgetSession: 10,
-	}
-	for kind, number := range numbers {
+	for kind, number := range commandNumbers {
 		require.EqualValues(t, number, kind)
 	}
 }
@@ -49,7 +51,7 @@ func TestACommandThatIsCutShortOrUnknownStopsTheReader(t *testing.T) {
 		_, err := ParseCommand(whole[:n])
 		require.ErrorIs(t, err, ErrEntry)
 	}
-	for _, kind := range []CommandKind{0, lastCommand + 1, 32, 64, 1<<16 - 1} {
+	for _, kind := range []CommandKind{0, ForgetSession + 1, 34, 64, 1<<16 - 1} {
 		unknown := sampleCommand
 		unknown.Kind = kind
 		_, err := ParseCommand(AppendCommand(nil, unknown))

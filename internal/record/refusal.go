@@ -38,6 +38,8 @@ const (
 	NotMember                          // this node is in no cluster yet
 	LogReplaced                        // the log has another id than the caller expects; LogID carries it
 	Precondition                       // the cluster is not in the state that the change needs
+	Held                               // a hold keeps what the trim would drop; Hold is that hold
+	HoldNotFound                       // no hold of that name: released, expired, broken or never set
 	reasonEnd
 )
 
@@ -76,6 +78,8 @@ var facts = [reasonEnd]struct {
 	NotMember:        {"NOT_MEMBER", true, NotDone},
 	LogReplaced:      {"LOG_REPLACED", false, NotDone},
 	Precondition:     {"PRECONDITION", false, NotDone},
+	Held:             {"HELD", false, NotDone},
+	HoldNotFound:     {"HOLD_NOT_FOUND", false, NotDone},
 }
 
 // Reasons lists every reason, for tables that must be complete.
@@ -119,6 +123,7 @@ type Refusal struct {
 	Leader     string // NotLeader: address of the leader's gRPC port, if known
 	Limit      int64  // TooLarge: the limit, in the unit Detail tells
 	LogID      uint64 // LogReplaced: of the log that has the name now
+	Hold       *Hold  // Held: the lowest; OffsetTrimmed: the highest that has a pointer, if any has
 }
 
 // Refuse builds a refusal with a detail for people.

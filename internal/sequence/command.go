@@ -15,7 +15,7 @@ func (s commands) Command(c record.Command) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}
-	if s.room == RoomForTrims && c.Kind != record.Trim {
+	if s.room == RoomForTrims && c.Kind != record.Trim && c.Kind != record.ReleaseHold {
 		return s.refuse(noRoomForCommands())
 	}
 	switch c.Kind {
@@ -31,6 +31,10 @@ func (s commands) Command(c record.Command) Answer {
 		return s.acquireWriter(c)
 	case record.Trim:
 		return s.trim(c)
+	case record.SetHold:
+		return s.setHold(c)
+	case record.ReleaseHold:
+		return s.releaseHold(c)
 	case record.Seal:
 		return s.sealLog(c)
 	case record.Configure:
@@ -140,6 +144,9 @@ func (s commands) trim(c record.Command) Answer {
 		answer := s.unchanged()
 		answer.Start, answer.End = s.log.start, s.log.end
 		return answer
+	}
+	if r := s.held(c.Offset); r != nil {
+		return s.refuse(r)
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Offset: c.Offset, Flags: c.Flags & record.FlagFastForward})
 	s.log.start, s.log.end = c.Offset, max(s.log.end, c.Offset)

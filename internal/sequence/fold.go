@@ -175,6 +175,10 @@ func (t *Table) foldCommand(e record.Entry) string {
 		t.log.writerTerm = c.WriterTerm
 	case record.Trim:
 		return t.log.trim(c)
+	case record.SetHold:
+		return t.log.setHold(c)
+	case record.ReleaseHold:
+		return t.log.releaseHold(c)
 	case record.Seal:
 		t.log.sealed = true
 	case record.Configure:

@@ -9,7 +9,7 @@ import (
 // CheckBounds returns an error that names what does not hold of the numbers that
 // every decision rests on. It costs a few comparisons, so it is called all the time.
 func (s *Sequencer) CheckBounds() error {
-	log, n := s.table.log, s.proposals.len()
+	log, n := &s.table.log, s.proposals.len()
 	switch {
 	case log.start > log.end:
 		return fmt.Errorf("the committed range [%d, %d) of the sequencer is reversed", log.start, log.end)
@@ -19,8 +19,11 @@ func (s *Sequencer) CheckBounds() error {
 		return fmt.Errorf("%d of %d proposals are sealed", s.sealed, n)
 	case s.leading && s.log.end < log.end:
 		return fmt.Errorf("the sequencer ends at %d, before what has committed, %d", s.log.end, log.end)
-	case s.leading && n == 0 && s.log != log:
-		return fmt.Errorf("without proposals the sequencer has %+v, and the table %+v", s.log, log)
+	case s.leading && n == 0 && !s.log.same(log):
+		return fmt.Errorf("without proposals the sequencer has %+v, and the table %+v", s.log, *log)
+	}
+	if lowest := log.holds.lowest(); lowest != nil && lowest.Offset < log.start {
+		return fmt.Errorf("hold %q is at %d, and the log starts at %d", lowest.Name, lowest.Offset, log.start)
 	}
 	return nil
 }

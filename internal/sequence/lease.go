@@ -17,6 +17,8 @@ type leases struct {
 	last    int64 // monotonic ms of the last tick
 	byID    map[record.SessionID]*lease
 	queue   leaseQueue // leases of byID, and some that have ended
+	// holds has elapsed at the newest sign of life of each hold, if it gave one.
+	holds map[string]int64
 	eviction
 }
 

@@ -46,6 +46,11 @@ const (
 	// Kafka's producers get: they have no keep-alive.
 	MaxLeaseMs = 24 * 60 * 60 * 1000
 
+	// MaxHolds bounds the holds of a log, and MaxHoldLeaseMs how long one may stay
+	// without a sign of life, if it has a lease.
+	MaxHolds       = 64
+	MaxHoldLeaseMs = 30 * 24 * 60 * 60 * 1000
+
 	// MaxConfigBytes bounds the text of a Configure command.
 	MaxConfigBytes = 64 << 10
 

@@ -30,6 +30,16 @@ type world struct {
 	sealed     bool
 	fenced     bool
 	sessions   map[record.SessionID]*person
+	holds      map[string]record.Offset
+}
+
+// held is where the lowest hold is.
+func (w *world) held() record.Offset {
+	held := MaxFastForward
+	for _, at := range w.holds {
+		held = min(held, at)
+	}
+	return held
 }
 
 type person struct {
@@ -56,7 +66,7 @@ type home struct {
 }
 
 func (m *model) world() world {
-	w := world{sessions: map[record.SessionID]*person{}}
+	w := world{sessions: map[record.SessionID]*person{}, holds: map[string]record.Offset{}}
 	for _, e := range m.events {
 		if e.command != nil {
 			w.obey(e)
@@ -98,6 +108,11 @@ func (w *world) obey(e event) {
 		w.writerTerm = c.WriterTerm
 	case record.Trim:
 		w.start, w.end = max(w.start, c.Offset), max(w.end, c.Offset)
+	case record.SetHold:
+		h, _, _ := record.ParseHold(c.Text)
+		w.holds[h.Name] = c.Offset
+	case record.ReleaseHold:
+		delete(w.holds, string(c.Text))
 	case record.Seal:
 		w.sealed = true
 	case record.Fence:
@@ -262,6 +277,27 @@ func (m *model) command(c record.Command) verdict {
 		}
 		if c.Offset <= w.start {
 			return resolved
+		}
+		if c.Offset > w.held() {
+			return m.refuse(v, record.Held)
+		}
+	case record.SetHold:
+		h, _, _ := record.ParseHold(c.Text)
+		at, there := w.holds[h.Name]
+		if c.Flags == record.FlagFromStart {
+			c.Offset = w.start
+		}
+		switch {
+		case c.Offset < w.start:
+			return m.refuse(v, record.OffsetTrimmed)
+		case c.Offset > w.end:
+			return m.refuse(v, record.OffsetBeyondEnd)
+		case there && at == c.Offset:
+			return resolved
+		}
+	case record.ReleaseHold:
+		if _, there := w.holds[string(c.Text)]; !there {
+			return m.refuse(v, record.HoldNotFound)
 		}
 	case record.Fence:
 		if w.fenced == (c.Flags&record.FlagFenced != 0) {

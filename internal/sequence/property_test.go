@@ -139,6 +139,7 @@ func (r *run) command() record.Command {
 	kinds := []record.CommandKind{
 		record.OpenSession, record.OpenSession, record.OpenSession, record.OpenSession, record.CloseSession, record.ExpireSession,
 		record.EndEpoch, record.EndEpoch, record.AcquireWriter, record.Trim, record.Trim, record.Configure, record.Fence,
+		record.SetHold, record.SetHold, record.ReleaseHold, record.ReleaseHold,
 	}
 	c := record.Command{Kind: kinds[r.random.IntN(len(kinds))], Session: 1 + record.SessionID(r.random.IntN(5)), Lease: 1000}
 	if c.Kind == record.OpenSession {
@@ -151,6 +152,17 @@ func (r *run) command() record.Command {
 	if c.Kind == record.Trim {
 		c.Offset = max(0, w.end+record.Offset(r.random.IntN(6)-4))
 		c.Flags = uint32(r.random.IntN(2))
+	}
+	name := []string{"backup", "view"}[r.random.IntN(2)]
+	switch c.Kind {
+	case record.SetHold:
+		c.Offset = max(0, w.end-record.Offset(r.random.IntN(12)))
+		c.Text = record.AppendHold(nil, record.Hold{Name: name, Pointer: []byte("here")})
+		if r.random.IntN(4) == 0 {
+			c.Flags = record.FlagFromStart
+		}
+	case record.ReleaseHold:
+		c.Text = []byte(name)
 	}
 	if c.Kind == record.Fence && r.random.IntN(2) == 0 {
 		c.Flags = record.FlagFenced

@@ -22,7 +22,7 @@ type resources struct {
 }
 
 // SetRoom says what the sequencer accepts. Duplicates are answered all the same,
-// and trims are always taken: they make room.
+// and trims and releases of holds are always taken: they make room.
 func (s *resources) SetRoom(r Room) { s.room = r }
 
 // Room is what SetRoom said last.
@@ -44,7 +44,7 @@ func EntryRoom(data []byte) Room {
 	if err != nil || e.Kind != record.EntryCommand {
 		return RoomForRecords
 	}
-	if c, err := record.ParseCommand(e.Body); err == nil && c.Kind == record.Trim {
+	if c, err := record.ParseCommand(e.Body); err == nil && (c.Kind == record.Trim || c.Kind == record.ReleaseHold) {
 		return RoomForTrims
 	}
 	return RoomForCommands

@@ -8,7 +8,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Layout of a snapshot, version 1. All integers are little-endian.
+// Layout of a snapshot, version 1 or, of a log with holds, 2. All integers are
+// little-endian.
 //
 //	 0  u32  version
 //	 4  u32  flags             1: sealed, 2: fenced
@@ -22,6 +23,7 @@ import (
 //	56  u32  ended sessions
 //	60  config
 //	    the open sessions by id, then the ended ones, oldest end first
+//	    in version 2: u32 holds, the holds by name
 //	    u32 CRC-32C of everything before
 //
 // A session:
@@ -35,6 +37,8 @@ import (
 //	36  u32  past epochs
 //	40  the past epochs that took records, oldest first, then the current one
 //
+// A hold is an i64 offset and a u32 lease (ms), then what record.AppendHold writes.
+//
 // An epoch:
 //
 //	 0  u64  next sequence
@@ -43,6 +47,7 @@ import (
 //	16  the spans, oldest first: u64 first sequence, u64 count, i64 offset
 const (
 	snapshotVersion     = 1
+	snapshotWithHolds   = 2
 	snapshotHeaderBytes = 60
 	epochHeaderBytes    = 16
 	spanBytes           = 24
@@ -65,7 +70,11 @@ func (t *Table) Snapshot(dst []byte) []byte {
 	if t.log.fenced {
 		flags |= snapshotFenced
 	}
-	dst = le.AppendUint32(dst, snapshotVersion)
+	version := uint32(snapshotVersion)
+	if t.log.holds != nil {
+		version = snapshotWithHolds
+	}
+	dst = le.AppendUint32(dst, version)
 	dst = le.AppendUint32(dst, flags)
 	dst = le.AppendUint64(dst, uint64(t.log.start))
 	dst = le.AppendUint64(dst, uint64(t.log.end))
@@ -87,6 +96,14 @@ func (t *Table) Snapshot(dst []byte) []byte {
 		dst = appendSession(dst, t.sessions.get(id))
 		return true
 	})
+	if t.log.holds != nil {
+		dst = le.AppendUint32(dst, uint32(len(t.Holds())))
+	}
+	for _, h := range t.Holds() {
+		dst = le.AppendUint64(dst, uint64(h.Offset))
+		dst = le.AppendUint32(dst, h.Lease)
+		dst = record.AppendHold(dst, h)
+	}
 	return le.AppendUint32(dst, record.Checksum(dst[begin:]))
 }
 
@@ -130,8 +147,9 @@ func RestoreTable(data []byte) (*Table, error) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrSnapshot, len(data))
 	}
 	le := binary.LittleEndian
-	if version := le.Uint32(data); version != snapshotVersion {
-		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrSnapshot, version, snapshotVersion)
+	version := le.Uint32(data)
+	if version != snapshotVersion && version != snapshotWithHolds {
+		return nil, fmt.Errorf("%w: version %d, this program knows %d and %d", ErrSnapshot, version, snapshotVersion, snapshotWithHolds)
 	}
 	body, stored := data[:len(data)-4], le.Uint32(data[len(data)-4:])
 	if sum := record.Checksum(body); sum != stored {
@@ -156,6 +174,9 @@ func RestoreTable(data []byte) (*Table, error) {
 	}
 	for i := uint32(0); i < ended && r.fault == ""; i++ {
 		r.session(t, false)
+	}
+	if version == snapshotWithHolds {
+		r.holds(&t.log)
 	}
 	r.expect(len(r.rest) == 0, "bytes behind the end")
 	if r.fault != "" {
@@ -200,6 +221,25 @@ func (r *reader) session(t *Table, open bool) {
 		t.log.sessions++
 	} else {
 		t.sessions.end(s)
+	}
+}
+
+func (r *reader) holds(l *logState) {
+	count := r.u32()
+	r.expect(count > 0 && count <= MaxHolds, "no holds, or too many")
+	above := ""
+	for ; count > 0 && r.fault == ""; count-- {
+		offset, lease := record.Offset(r.u64()), r.u32()
+		h, rest, err := record.ParseHold(r.rest)
+		r.expect(err == nil, "malformed hold")
+		r.expect(h.Name > above, "holds out of order")
+		r.expect(offset >= l.start && offset <= l.end && lease <= MaxHoldLeaseMs, "hold outside of the log, or of too long a lease")
+		if r.fault != "" {
+			return
+		}
+		r.rest, above = rest, h.Name
+		h.Offset, h.Lease = offset, lease
+		l.holds = l.holds.with(h)
 	}
 }
 

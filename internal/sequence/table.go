@@ -27,6 +27,15 @@ type logState struct {
 	sealed     bool
 	fenced     bool // once writer is above 0, appends without a term are refused
 	sessions   int  // open ones
+	// holds keep what they hold: none of them is below start.
+	holds *holds
+}
+
+// same reports whether two states are equal.
+func (l *logState) same(o *logState) bool {
+	a, b := *l, *o
+	a.holds, b.holds = nil, nil
+	return a == b && l.holds.equal(o.holds)
 }
 
 // NewTable is the table of a log without entries.
@@ -86,6 +95,9 @@ func (l *logState) trim(c record.Command) string {
 		}
 		l.end = target
 	}
+	if lowest := l.holds.lowest(); lowest != nil && target > lowest.Offset {
+		return fmt.Sprintf("trim to %d, hold %q keeps everything from %d", target, lowest.Name, lowest.Offset)
+	}
 	l.start = max(l.start, target)
 	return ""
 }
@@ -134,9 +146,9 @@ func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record
 	}
 }
 
-// Bytes is about what the sessions take in memory.
+// Bytes is about what the sessions and holds take in memory.
 func (t *Table) Bytes() int64 {
-	return int64(t.sessions.byID.Len())*bytesOfSession + int64(t.sessions.spans)*bytesOfSpan + int64(t.sessions.lives)*bytesOfLife
+	return t.log.holds.bytes() + int64(t.sessions.byID.Len())*bytesOfSession + int64(t.sessions.spans)*bytesOfSpan + int64(t.sessions.lives)*bytesOfLife
 }
 
 // Producer is a session that was opened by its first batch, as Kafka's are.

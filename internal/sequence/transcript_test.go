@@ -101,6 +101,10 @@ func (s *stage) run(d *datadriven.TestData) string {
 		}
 	case "expired":
 		return fmt.Sprintln(q.Expired())
+	case "expired-holds":
+		return fmt.Sprintln(q.ExpiredHolds())
+	case "expire-hold":
+		return describe(q.ExpireHold(args.text("name", "")))
 	case "resolve":
 		at := q.Resolve(id, epoch, record.Sequence(args.number("sequence", 0)))
 		if at.State == Committed {
@@ -192,6 +196,7 @@ var commandKinds = map[string]record.CommandKind{
 	"open": record.OpenSession, "close": record.CloseSession, "expire": record.ExpireSession,
 	"end-epoch": record.EndEpoch, "acquire": record.AcquireWriter, "trim": record.Trim,
 	"seal": record.Seal, "configure": record.Configure, "fence": record.Fence,
+	"hold": record.SetHold, "release": record.ReleaseHold,
 }
 
 func (s *stage) command(args arguments) record.Command {
@@ -205,6 +210,19 @@ func (s *stage) command(args arguments) record.Command {
 		Offset:     record.Offset(args.number("before", 0)),
 		WriterTerm: record.WriterTerm(args.number("writer", 0)),
 		Text:       []byte(args.text("text", "")),
+	}
+	switch name := args.text("name", ""); kind {
+	case record.SetHold:
+		h := record.Hold{Name: name, Owner: args.text("owner", ""), MaxBytes: args.number("max-bytes", 0), Pointer: []byte(args.text("pointer", ""))}
+		c.Offset, c.Lease, c.Text = record.Offset(args.number("from", 0)), uint32(args.number("lease", 0)), record.AppendHold(nil, h)
+	case record.ReleaseHold:
+		c.Text = []byte(name)
+	}
+	if args.HasArg("from-start") {
+		c.Flags = record.FlagFromStart
+	}
+	if args.HasArg("from-end") {
+		c.Flags = record.FlagFromEnd
 	}
 	if args.HasArg("fast-forward") {
 		c.Flags = record.FlagFastForward
@@ -288,6 +306,9 @@ func showTable(t *Table) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "log [%d,%d) time %d writer %d sealed %v config %q\n",
 		t.Start(), t.End(), t.Time(), t.WriterTerm(), t.Sealed(), t.Config())
+	for _, h := range t.Holds() {
+		fmt.Fprintf(&out, "hold %q from %d, owner %q, lease %d, pointer %q\n", h.Name, h.Offset, h.Owner, h.Lease, h.Pointer)
+	}
 	fmt.Fprintf(&out, "sessions %d open, %d ended; %d spans\n", t.OpenSessions(), t.EndedSessions(), t.sessions.spans)
 	for _, id := range t.sessions.byID.Keys() {
 		s := t.sessions.get(id)

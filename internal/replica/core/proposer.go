@@ -54,6 +54,8 @@ func (p *proposer) decide() (decided []sequence.Answer, taken []*Request, bytes 
 			p.decided = append(p.decided, p.sequencer.Append(r.Append))
 		case r.Command.Kind == record.ExpireSession:
 			p.decided = append(p.decided, p.sequencer.Expire(r.Command.Session))
+		case r.Command.Kind == record.ReleaseHold && r.expiry:
+			p.decided = append(p.decided, p.sequencer.ExpireHold(string(r.Command.Text)))
 		default:
 			p.decided = append(p.decided, p.sequencer.Command(*r.Command))
 		}
@@ -129,20 +131,28 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 	}
 }
 
-// expire ends sessions whose leases have run out, and forgets ended ones where memory
-// is short. Until those that it has queued
+// expire ends sessions and holds whose leases have run out, and forgets ended sessions
+// where memory is short. Until those that it has queued
 // are decided it queues no others, which would be the same again.
 func (p *proposer) expire() {
-	if p.expiring > 0 || p.sequencer.Room() == sequence.RoomForTrims {
+	if p.expiring > 0 {
+		return
+	}
+	due := func(c record.Command) {
+		p.queue = append(p.queue, &Request{Command: &c, expiry: true})
+		p.expiring++
+	}
+	for _, name := range p.sequencer.ExpiredHolds() {
+		due(record.Command{Kind: record.ReleaseHold, Text: []byte(name)})
+	}
+	if p.sequencer.Room() == sequence.RoomForTrims {
 		return
 	}
 	for _, id := range p.sequencer.Expired() {
-		p.queue = append(p.queue, &Request{Command: &record.Command{Kind: record.ExpireSession, Session: id}, expiry: true})
-		p.expiring++
+		due(record.Command{Kind: record.ExpireSession, Session: id})
 	}
 	for _, id := range p.sequencer.Forgettable(p.now.Unix) {
-		p.queue = append(p.queue, &Request{Command: &record.Command{Kind: record.ForgetSession, Session: id}, expiry: true})
-		p.expiring++
+		due(record.Command{Kind: record.ForgetSession, Session: id})
 	}
 }
 

@@ -14,7 +14,8 @@ type Status struct {
 	WriterTerm   record.WriterTerm
 	OpenSessions int
 	Sealed       bool
-	Fenced       bool // appends without a writer term are refused, once one has been granted
+	Fenced       bool          // appends without a writer term are refused, once one has been granted
+	Holds        []record.Hold // by name; never changed in place
 	Failed       *record.Refusal
 	// Known is when, in Replica.Monotonic, it was asked for the newest time
 	// that turned out to be known here completely; 0: never.
@@ -31,15 +32,21 @@ type Status struct {
 
 func (s *Status) Same(o *Status) bool {
 	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.WriterTerm == o.WriterTerm &&
-		s.SoleVoter == o.SoleVoter && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Fenced == o.Fenced && s.Failed == o.Failed && s.Known == o.Known &&
+		s.SoleVoter == o.SoleVoter && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Fenced == o.Fenced && sameHolds(s.Holds, o.Holds) && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && slices.Equal(s.Outgoing, o.Outgoing)
+}
+
+// sameHolds reports whether the holds have not been changed, as each change makes another
+// list.
+func sameHolds(a, b []record.Hold) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // Status is what the core knows now.
 func (c *Core) Status() Status {
 	return Status{
 		Leader: c.leader, Term: c.term, Leading: c.role == leaderReady, WriterTerm: c.storage.table.WriterTerm(),
-		OpenSessions: c.storage.table.OpenSessions(), Sealed: c.storage.table.Sealed(), Fenced: c.storage.table.Fenced(), Failed: c.failed,
+		OpenSessions: c.storage.table.OpenSessions(), Sealed: c.storage.table.Sealed(), Fenced: c.storage.table.Fenced(), Holds: c.storage.table.Holds(), Failed: c.failed,
 		Known: c.confirm.known, SoleVoter: c.soleVoter() && c.storage.applied >= c.waiters.opened, Short: c.short.state != complete, Members: c.members(),
 	}
 }

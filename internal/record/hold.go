@@ -1,0 +1,98 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Limits of a hold. All of a log's holds are in each of its snapshots.
+const (
+	MaxHoldName    = 128  // bytes
+	MaxHoldOwner   = 256  // bytes
+	MaxHoldPointer = 4096 // bytes
+)
+
+// Hold keeps every record of a log from Offset on: nothing trims them until the hold
+// is moved, released, expired or broken. One of a name is in a log at a time.
+type Hold struct {
+	Name   string
+	Offset Offset
+	Owner  string // for people: who to ask before it is released
+	// Lease in ms: the hold expires if it is not set again for so long; 0: never.
+	Lease uint32
+	// MaxBytes and MaxAge (ms) bound what the hold keeps: once that is more, the leader
+	// breaks it. 0: no bound.
+	MaxBytes, MaxAge int64
+	// Pointer is the owner's: where the state lies that the records below Offset have
+	// made, for example. A reader that comes too late is given it.
+	Pointer []byte
+}
+
+const holdHeaderBytes = 24
+
+// AppendHold encodes what a SetHold command has in its text: all but Offset and Lease,
+// which are fields of the command.
+//
+//	 0  i64  most bytes kept
+//	 8  i64  most age kept, ms
+//	16  u16  name length
+//	18  u16  owner length
+//	20  u32  pointer length
+//	24  name, owner, pointer
+func AppendHold(dst []byte, h Hold) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, uint64(h.MaxBytes))
+	dst = le.AppendUint64(dst, uint64(h.MaxAge))
+	dst = le.AppendUint16(dst, uint16(len(h.Name)))
+	dst = le.AppendUint16(dst, uint16(len(h.Owner)))
+	dst = le.AppendUint32(dst, uint32(len(h.Pointer)))
+	dst = append(dst, h.Name...)
+	dst = append(dst, h.Owner...)
+	return append(dst, h.Pointer...)
+}
+
+// ParseHold reads what AppendHold wrote, and returns what follows it. The hold keeps
+// nothing of data. What Check refuses is an error.
+func ParseHold(data []byte) (h Hold, rest []byte, err error) {
+	if len(data) < holdHeaderBytes {
+		return Hold{}, nil, fmt.Errorf("%w: hold of %d bytes", ErrEntry, len(data))
+	}
+	le := binary.LittleEndian
+	name, owner, pointer := int(le.Uint16(data[16:])), int(le.Uint16(data[18:])), int(le.Uint32(data[20:]))
+	body := data[holdHeaderBytes:]
+	if name+owner > len(body) || pointer > len(body)-name-owner {
+		return Hold{}, nil, fmt.Errorf("%w: hold of %d bytes, with %d, %d and %d", ErrEntry, len(data), name, owner, pointer)
+	}
+	h = Hold{
+		MaxBytes: int64(le.Uint64(data)), MaxAge: int64(le.Uint64(data[8:])),
+		Name: string(body[:name]), Owner: string(body[name : name+owner]),
+		Pointer: append([]byte(nil), body[name+owner:name+owner+pointer]...),
+	}
+	if r := h.Check(); r != nil {
+		return Hold{}, nil, fmt.Errorf("%w: %s", ErrEntry, r.Detail)
+	}
+	return h, body[name+owner+pointer:], nil
+}
+
+// Check refuses a hold that no log takes, whatever its records are.
+func (h *Hold) Check() *Refusal {
+	tooLarge := func(what string, bytes, limit int) *Refusal {
+		r := Refuse(TooLarge, "%s of %d bytes, the limit is %d", what, bytes, limit)
+		r.Limit = int64(limit)
+		return r
+	}
+	switch {
+	case h.Name == "" || !utf8.ValidString(h.Name) || !utf8.ValidString(h.Owner):
+		return Refuse(Invalid, "the name of a hold is text of 1 to %d bytes, its owner is text", MaxHoldName)
+	case len(h.Name) > MaxHoldName:
+		return tooLarge("name", len(h.Name), MaxHoldName)
+	case len(h.Owner) > MaxHoldOwner:
+		return tooLarge("owner", len(h.Owner), MaxHoldOwner)
+	case len(h.Pointer) > MaxHoldPointer:
+		return tooLarge("pointer", len(h.Pointer), MaxHoldPointer)
+	case h.MaxBytes < 0 || h.MaxAge < 0:
+		return Refuse(Invalid, "a hold of at most %d bytes and %d ms", h.MaxBytes, h.MaxAge)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package sequence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"strandline.dev/internal/record"
+)
+
+// holds are those of a log, by name; nil: none. They are never changed in place, so
+// that table and sequencer, and whoever asks for them, share them.
+type holds struct{ list []record.Hold } // not empty
+
+func (h *holds) all() []record.Hold {
+	if h == nil {
+		return nil
+	}
+	return h.list
+}
+
+func (h *holds) search(name string) (int, bool) {
+	return slices.BinarySearchFunc(h.all(), name, func(one record.Hold, name string) int { return strings.Compare(one.Name, name) })
+}
+
+// named is the hold of that name, nil if there is none.
+func (h *holds) named(name string) *record.Hold {
+	if i, found := h.search(name); found {
+		return &h.list[i]
+	}
+	return nil
+}
+
+func (h *holds) with(one record.Hold) *holds {
+	i, found := h.search(one.Name)
+	list := slices.Clone(h.all())
+	if found {
+		list[i] = one
+	} else {
+		list = slices.Insert(list, i, one)
+	}
+	return &holds{list}
+}
+
+func (h *holds) without(name string) *holds {
+	i, found := h.search(name)
+	switch {
+	case !found:
+		return h
+	case len(h.list) == 1:
+		return nil
+	}
+	return &holds{slices.Delete(slices.Clone(h.list), i, i+1)}
+}
+
+// lowest is the hold that keeps most, nil if there is none.
+func (h *holds) lowest() *record.Hold {
+	var lowest *record.Hold
+	for i := range h.all() {
+		if one := &h.list[i]; lowest == nil || one.Offset < lowest.Offset {
+			lowest = one
+		}
+	}
+	return lowest
+}
+
+func (h *holds) equal(o *holds) bool {
+	return h == o || slices.EqualFunc(h.all(), o.all(), sameHold)
+}
+
+func sameHold(a, b record.Hold) bool {
+	p, q := a.Pointer, b.Pointer
+	return a.Name == b.Name && a.Offset == b.Offset && a.Owner == b.Owner && a.Lease == b.Lease &&
+		a.MaxBytes == b.MaxBytes && a.MaxAge == b.MaxAge && string(p) == string(q)
+}
+
+// bytesOfHold is about what a hold takes in memory beside its text.
+const bytesOfHold = 150
+
+func (h *holds) bytes() (bytes int64) {
+	for _, one := range h.all() {
+		bytes += bytesOfHold + int64(len(one.Name)+len(one.Owner)+len(one.Pointer))
+	}
+	return bytes
+}
+
+// Holds are the holds of the log, by name. The caller must not change them, and the
+// table does not either.
+func (t *Table) Holds() []record.Hold { return t.log.holds.all() }
+
+// HoldsLeases reports whether a hold may expire.
+func (t *Table) HoldsLeases() bool {
+	return slices.ContainsFunc(t.Holds(), func(h record.Hold) bool { return h.Lease > 0 })
+}
+
+func (l *logState) setHold(c record.Command) string {
+	h, rest, err := record.ParseHold(c.Text)
+	if err != nil || len(rest) > 0 {
+		return fmt.Sprintf("malformed hold, %d bytes behind it: %v", len(rest), err)
+	}
+	h.Offset, h.Lease = c.Offset, c.Lease
+	after := l.holds.with(h)
+	switch {
+	case h.Offset < l.start || h.Offset > l.end:
+		return fmt.Sprintf("hold %q at %d of a log [%d, %d)", h.Name, h.Offset, l.start, l.end)
+	case h.Lease > MaxHoldLeaseMs || len(after.list) > MaxHolds:
+		return fmt.Sprintf("hold %q, with a lease of %d ms, is one of %d", h.Name, h.Lease, len(after.list))
+	}
+	l.holds = after
+	return ""
+}
+
+func (l *logState) releaseHold(c record.Command) string {
+	if l.holds.named(string(c.Text)) == nil {
+		return fmt.Sprintf("hold %q is not there", c.Text)
+	}
+	l.holds = l.holds.without(string(c.Text))
+	return ""
+}
+
+// setHold sets a hold, or moves it. With FlagFromStart or FlagFromEnd it is put where the log
+// starts or ends by then, as no trim can come between.
+func (s commands) setHold(c record.Command) Answer {
+	h, rest, err := record.ParseHold(c.Text)
+	switch {
+	case err != nil || len(rest) > 0:
+		return s.refuse(record.Refuse(record.Invalid, "malformed hold: %v", err))
+	case c.Flags&record.FlagFromStart != 0:
+		c.Offset = s.log.start
+	case c.Flags&record.FlagFromEnd != 0:
+		c.Offset = s.log.end
+	}
+	h.Offset, h.Lease = c.Offset, c.Lease
+	before := s.log.holds.named(h.Name)
+	switch {
+	case h.Lease > MaxHoldLeaseMs:
+		r := record.Refuse(record.TooLarge, "lease of %d ms, the limit is %d", h.Lease, MaxHoldLeaseMs)
+		r.Limit = MaxHoldLeaseMs
+		return s.refuse(r)
+	case h.Offset < s.log.start:
+		r := record.Refuse(record.OffsetTrimmed, "hold from offset %d, the log starts at %d", h.Offset, s.log.start)
+		r.Start = s.log.start
+		return s.refuse(r)
+	case h.Offset > s.log.end:
+		r := record.Refuse(record.OffsetBeyondEnd, "hold from offset %d, the log ends at %d", h.Offset, s.log.end)
+		r.End = s.log.end
+		return s.refuse(r)
+	case before == nil && len(s.log.holds.all()) >= MaxHolds:
+		r := record.Refuse(record.TooLarge, "the log has %d holds, which is the most", MaxHolds)
+		r.Limit = MaxHolds
+		return s.refuse(r)
+	case before == nil && s.left == MemoryUsedUp:
+		return s.refuse(noMemoryForSessions())
+	}
+	s.leases.renewHold(h.Name)
+	if before != nil && sameHold(*before, h) {
+		answer := s.unchanged()
+		answer.Start, answer.End = h.Offset, s.log.end
+		return answer
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Offset: h.Offset, Lease: h.Lease, Text: c.Text})
+	s.log.holds = s.log.holds.with(h)
+	return Answer{RestsOn: d.number, Start: h.Offset, End: s.log.end}
+}
+
+func (s commands) releaseHold(c record.Command) Answer {
+	name := string(c.Text)
+	if s.log.holds.named(name) == nil {
+		return s.refuse(record.Refuse(record.HoldNotFound, "no hold %q", name))
+	}
+	d := s.propose(record.Command{Kind: c.Kind, Text: c.Text, Flags: c.Flags & (record.FlagExpired | record.FlagBroken)})
+	s.log.holds = s.log.holds.without(name)
+	return Answer{RestsOn: d.number, Start: s.log.start, End: s.log.end}
+}
+
+// held refuses a trim of what a hold keeps; nil: none does.
+func (s commands) held(before record.Offset) *record.Refusal {
+	lowest := s.log.holds.lowest()
+	if lowest == nil || before <= lowest.Offset {
+		return nil
+	}
+	r := record.Refuse(record.Held, "hold %q keeps everything from offset %d", lowest.Name, lowest.Offset)
+	r.Hold = lowest
+	return r
+}
+
+// renewHold is a sign of life of a hold's owner, as of the last tick.
+func (l *leases) renewHold(name string) {
+	if l.holds == nil {
+		l.holds = make(map[string]int64)
+	}
+	l.holds[name] = l.elapsed
+}
+
+// ExpiredHolds names the holds whose leases have run out, and whose end is not in
+// flight. For each of them ExpireHold is due.
+func (s expiry) ExpiredHolds() (expired []string) {
+	renewed := s.leases.holds
+	for _, h := range s.table.Holds() {
+		if h.Lease == 0 || !s.leading {
+			continue
+		}
+		at, known := renewed[h.Name]
+		switch now := s.log.holds.named(h.Name); {
+		case !known:
+			s.leases.renewHold(h.Name) // this leader's first look at it
+			renewed = s.leases.holds
+		case at+int64(h.Lease) <= s.leases.elapsed && now != nil && sameHold(*now, h):
+			expired = append(expired, h.Name)
+		}
+	}
+	for name := range renewed {
+		if s.log.holds.named(name) == nil {
+			delete(renewed, name)
+		}
+	}
+	return expired
+}
+
+// ExpireHold ends a hold that ExpiredHolds has named, unless it was set again since.
+func (s expiry) ExpireHold(name string) Answer {
+	h := s.log.holds.named(name)
+	if !s.leading || h == nil || h.Lease == 0 || s.leases.holds[name]+int64(h.Lease) > s.leases.elapsed {
+		return s.unchanged()
+	}
+	return s.Command(record.Command{Kind: record.ReleaseHold, Flags: record.FlagExpired, Text: []byte(name)})
+}
