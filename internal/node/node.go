@@ -91,6 +91,10 @@ func Open(o Options) (*Node, error) {
 	if err := o.Disk.MkdirAll(datadir.WatermarksDir(o.DataDir)); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
+	// A name that a process had made before it was killed may be in the page cache only.
+	if err := errors.Join(o.Disk.SyncDir(o.DataDir), o.Disk.SyncDir(datadir.WatermarksDir(o.DataDir))); err != nil {
+		return nil, fmt.Errorf("make the names in %s durable: %w", o.DataDir, err)
+	}
 	lock, err := o.Disk.Lock(filepath.Join(o.DataDir, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory %s: %w; is another strandline running on it?", o.DataDir, err)

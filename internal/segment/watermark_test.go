@@ -412,6 +412,24 @@ func TestTheWatermarkKnowsTheSegmentThatWasRepaired(t *testing.T) {
 	require.ErrorContains(t, err, "another file")
 }
 
+// A watermark that was written, and not synced, when the process was killed is found by
+// the next, which relies on it.
+func TestAWatermarkThatWasFoundWhenTheLogWasOpenedOutlastsAPowerCut(t *testing.T) {
+	disk := faultdisk.New(7)
+	s := create(t, disk)
+	old := disk.Content(newestOn(disk))
+	disk.FailNth(faultdisk.Datasync, 2, syscall.EIO) // the first is that of the segment
+	_, err := s.Write(promise(5, 2))
+	require.ErrorContains(t, err, "watermark")
+	disk.Restart() // the process was killed; what it wrote is still there
+	s = open(t, disk)
+	require.EqualValues(t, 2, s.HardState().Vote)
+	disk.PowerCut(faultdisk.Nothing)
+	disk.Replace(newestOn(disk), old)
+	_, err = repair.Open(disk, dir, options(disk))
+	require.ErrorContains(t, err, "before what was known to be durable")
+}
+
 // A vote that was written, and not synced, when the process was killed is found by
 // the next, which may act on it without writing it again. So the durable watermark is written when
 // the log is opened.

@@ -6,14 +6,14 @@ import "strandline.dev/internal/cluster"
 type operator struct{ *world }
 
 // An operator moves replicas between nodes, and has the log get more or fewer, three to
-// five, without a look at how the log is. Which nodes get or lose them then is due, see
-// control.
+// five, without a look at how the log is, but that it can bear the damage there has been.
+// Which nodes get or lose them then is due, see control.
 func (w *operator) operate() {
 	w.catalog.place(func(l *cluster.Log, next uint64) bool {
 		free := w.free(&l.Placement)
 		if len(free) == 0 || w.chance(2) {
 			before := l.Config.Replicas
-			l.Config.Replicas = 3 + w.random.IntN(min(len(w.nodes), 5)-2)
+			l.Config.Replicas = max(3+w.random.IntN(min(len(w.nodes), 5)-2), 2*w.losses+1)
 			return l.Config.Replicas != before
 		}
 		from := l.Replicas[w.random.IntN(len(l.Replicas))].Node

@@ -93,8 +93,9 @@ func (r *recovery) run() error {
 		return err
 	}
 	// A term or a vote that was written when the process ended, and is durable only
-	// now, binds the replica: it may grant that vote again without writing it.
-	if err := r.writeWatermarkIfDue(); err != nil {
+	// now, binds the replica: it may grant that vote again without writing it. And the
+	// watermark that was read may be in the page cache only.
+	if err := r.makeWatermarkDurable(); err != nil {
 		return err
 	}
 	return bug(r.CheckInvariants())
@@ -219,6 +220,17 @@ func (r *recovery) makeDurable() error {
 		return fmt.Errorf("make %s durable: %w", r.Path, err)
 	}
 	r.noteDurable()
+	return nil
+}
+
+func (r *recovery) makeWatermarkDurable() error {
+	w := r.watermark
+	if !w.known || w.due(&r.durable) {
+		return r.writeWatermarkIfDue()
+	}
+	if err := w.writeSlot(&w.Written); err != nil {
+		return fmt.Errorf("make %s durable: %w", w.Path(), err)
+	}
 	return nil
 }
 
