@@ -88,9 +88,9 @@ func (h *holds) bytes() (bytes int64) {
 // table does not either.
 func (t *Table) Holds() []record.Hold { return t.log.holds.all() }
 
-// HoldsLeases reports whether a hold may expire.
-func (t *Table) HoldsLeases() bool {
-	return slices.ContainsFunc(t.Holds(), func(h record.Hold) bool { return h.Lease > 0 })
+// Expiring reports whether one of a log's holds has a lease.
+func Expiring(holds []record.Hold) bool {
+	return slices.ContainsFunc(holds, func(h record.Hold) bool { return h.Lease > 0 })
 }
 
 func (l *logState) setHold(c record.Command) string {

@@ -158,8 +158,8 @@ type Producer struct {
 	Next  record.Sequence // in Epoch
 }
 
-// Producers are the open ones with the lowest ids, most at the most.
-func (t *Table) Producers(most int) []Producer {
+// Producers are the open ones of a table with the lowest ids, most at the most.
+func Producers(t *Table, most int) []Producer {
 	var all []Producer
 	t.sessions.byID.Scan(func(id record.SessionID, s *session) bool {
 		if s.open && s.implicit && len(all) < most {

@@ -34,7 +34,7 @@ type activity struct {
 // Pace returns how often this core needs ticks now.
 func (a *activity) Pace() Pace {
 	switch conf := a.storage.conf; {
-	case len(a.queue) > 0, len(a.proposals.list) > 0, !a.confirm.empty(), a.storage.table.OpenSessions() > 0, a.storage.table.HoldsLeases(), a.short.state != complete:
+	case len(a.queue) > 0, len(a.proposals.list) > 0, !a.confirm.empty(), a.storage.table.OpenSessions() > 0, sequence.Expiring(a.storage.table.Holds()), a.short.state != complete:
 		return EveryTick
 	case a.role == leaderReady && a.soleVoter() && len(conf.GetLearners()) == 0 && a.released && a.storage.table.EndedSessions() == 0:
 		return NoTicks

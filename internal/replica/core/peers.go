@@ -46,4 +46,6 @@ func (g *group) Peers() []Peer {
 
 // Producers returns Kafka's producers that the committed entries tell of, most at
 // the most.
-func (g *group) Producers(most int) []sequence.Producer { return g.storage.table.Producers(most) }
+func (g *group) Producers(most int) []sequence.Producer {
+	return sequence.Producers(g.storage.table, most)
+}
