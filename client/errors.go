@@ -114,6 +114,8 @@ var (
 	ErrNotMember        = reason(record.NotMember)
 	ErrLogReplaced      = reason(record.LogReplaced)
 	ErrPrecondition     = reason(record.Precondition)
+	ErrHeld             = reason(record.Held)
+	ErrHoldNotFound     = reason(record.HoldNotFound)
 )
 
 // The reasons that this package gives itself.

@@ -50,6 +50,8 @@ var statusCodes = map[record.Reason]codes.Code{
 	record.NotMember:        codes.Unavailable,
 	record.LogReplaced:      codes.NotFound,
 	record.Precondition:     codes.FailedPrecondition,
+	record.Held:             codes.FailedPrecondition,
+	record.HoldNotFound:     codes.NotFound,
 }
 
 // StatusOf turns the error of a verb called with ctx into the error of a handler,

@@ -43,6 +43,8 @@ var errorCodes = map[record.Reason]*kerr.Error{
 	record.NotMember:        kerr.BrokerNotAvailable,
 	record.LogReplaced:      kerr.UnknownTopicOrPartition,
 	record.Precondition:     kerr.PolicyViolation,
+	record.Held:             kerr.PolicyViolation,
+	record.HoldNotFound:     kerr.InvalidRequest,
 }
 
 // CodeOf is the code that tells a client of err; 0 for none.
