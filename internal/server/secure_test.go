@@ -76,7 +76,7 @@ func (a *authority) credentials(name string) *secure.Credentials {
 	return c
 }
 
-func (a *authority) dial(t *testing.T, addresses ...string) *client.Client {
+func (a *authority) dial(t testing.TB, addresses ...string) *client.Client {
 	t.Helper()
 	f := a.user("alice")
 	c, err := client.Dial(addresses, client.WithCertificates(f.Authority, f.Certificate, f.Key), client.WithRetryTime(time.Minute))
@@ -85,7 +85,7 @@ func (a *authority) dial(t *testing.T, addresses ...string) *client.Client {
 }
 
 // get asks the HTTP port of a node, as the user of the files or as nobody.
-func (a *authority) get(t *testing.T, address, path string, f secure.Files) (code int, body string, err error) {
+func (a *authority) get(t testing.TB, address, path string, f secure.Files) (code int, body string, err error) {
 	t.Helper()
 	c, err := secure.OpenClient(f)
 	require.NoError(t, err)

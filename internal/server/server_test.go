@@ -17,6 +17,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if job := os.Getenv(intrudeVariable); job != "" {
+		if err := runIntruders(job); err != nil {
+			panic(err)
+		}
+		return
+	}
 	if directory := os.Getenv(stallingServerVariable); directory != "" {
 		if err := serveStalling(directory); err != nil {
 			panic(err)
