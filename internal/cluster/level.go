@@ -31,9 +31,10 @@ const firstLevel = 1
 // Understood are the levels of this release:
 //
 //	1  everything before there were levels
-//	2  users, tokens and rights in the catalog
+//	2  users, tokens and rights in the catalog, holds
 //
-// A change that only a higher level allows is marked in Change with the tag since.
+// A change that only a higher level allows is marked in Change with the tag since; for
+// commands of logs see AllowCommand.
 var Understood = Levels{Min: firstLevel, Max: 2}
 
 // FeatureLevel is that of the cluster.
@@ -102,11 +103,24 @@ func FirstLevel(all []Levels) int {
 // Allow refuses a change that nodes might not understand at the level of the cluster, which
 // the change itself may raise.
 func Allow(s *State, c Change) *record.Refusal {
-	if needed := c.needs(); needed > max(s.FeatureLevel(), c.Level) {
-		return record.Refuse(record.Precondition,
-			"this needs feature level %d, and the cluster is at %d: upgrade all nodes, then run `strandline cluster finalize`", needed, s.FeatureLevel())
+	return allow(c.needs(), max(s.FeatureLevel(), c.Level))
+}
+
+// AllowCommand refuses a command of a log that replicas might not understand at a level:
+// they would stop.
+func AllowCommand(level int, kind record.CommandKind) *record.Refusal {
+	if kind <= record.ForgetSession {
+		return nil
 	}
-	return nil
+	return allow(2, level)
+}
+
+func allow(needed, level int) *record.Refusal {
+	if needed <= level {
+		return nil
+	}
+	return record.Refuse(record.Precondition,
+		"this needs feature level %d, and the cluster is at %d: upgrade all nodes, then run `strandline cluster finalize`", needed, level)
 }
 
 // needs is the level that allows everything in the change.

@@ -90,6 +90,10 @@ func TestAChangeNeedsTheLevelThatAllowsIt(t *testing.T) {
 
 	s := members(1)
 	require.Nil(t, Allow(s, Change{Put: []Log{{Name: "orders"}}, Level: 2}))
+
+	require.Nil(t, AllowCommand(1, record.Trim))
+	require.Nil(t, AllowCommand(2, record.SetHold))
+	require.ErrorContains(t, AllowCommand(1, record.SetHold), "this needs feature level 2, and the cluster is at 1")
 }
 
 // Whatever is added to the catalog has to keep what a newer version adds to it.

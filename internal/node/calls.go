@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
@@ -20,11 +21,18 @@ type calls struct {
 	name    string
 	config  atomic.Pointer[Config]
 	replica *runtime.Replica // nil when the log cannot be served
+	level   func() int       // the feature level of the cluster; nil of the catalog
 }
 
 // command runs a command on a log and waits for its answer. When ctx ends
-// first the command may still happen.
+// first the command may still happen. One that replicas on older nodes might not
+// understand is refused.
 func (c *calls) command(ctx context.Context, command record.Command) (sequence.Answer, error) {
+	if c.level != nil {
+		if refusal := cluster.AllowCommand(c.level(), command.Kind); refusal != nil {
+			return sequence.Answer{}, refusal
+		}
+	}
 	return c.await(ctx, func(done func(sequence.Answer)) {
 		c.replica.Append(&core.Request{Command: &command, Done: done})
 	})

@@ -67,9 +67,16 @@ func TestANodeThatDoesNotUnderstandItsClusterDoesNotStart(t *testing.T) {
 	require.ErrorContains(t, err, `the cluster is at feature level 1, and node "node1" understands 2 to 3: its program is too new`)
 	n, err = start(newer)
 	require.NoError(t, err)
+	create(t, n, "orders", Config{})
+	hold := func() error {
+		_, err := n.logs.named("orders").command(t.Context(), record.Command{Kind: record.SetHold, Text: record.AppendHold(nil, record.Hold{Name: "a"})})
+		return err
+	}
+	requireReason(t, record.Precondition, hold())
 	level, err := n.FinalizeCluster(t.Context(), anyone)
 	require.NoError(t, err)
 	require.Equal(t, 2, level)
+	require.NoError(t, hold())
 	require.NoError(t, n.Close(t.Context()))
 	_, err = start(older)
 	require.ErrorContains(t, err, "its program is too old; install the release that the other nodes run")

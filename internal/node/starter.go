@@ -56,6 +56,9 @@ func (s *starter) start(h *hosted, l cluster.Log) error {
 			h.intake.Took(bytes, time.Now())
 		}
 	}
+	if l.ID != catalogID {
+		h.level = func() int { return s.router.catalog.Load().shown.Load().FeatureLevel() }
+	}
 	h.found = func(err error) { s.repairer.foundDamage(h, err) }
 	h.replica, err = runtime.Start(runtime.Options{
 		ID: h.replicaID, Log: h.log, Memory: s.memory, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: s.options.ClockSkew,
