@@ -26,6 +26,17 @@ type JoinRequest struct {
 	Levels Levels `json:"levels,omitzero"`
 }
 
+// JoinAnswer is all that a node needs to begin.
+type JoinAnswer struct {
+	ClusterID      string   `json:"cluster_id"`
+	NodeID         uint64   `json:"node_id"`
+	CatalogReplica uint64   `json:"catalog_replica"`
+	CatalogVoters  []uint64 `json:"catalog_voters"`
+	Nodes          []Node   `json:"nodes"`
+	// Fresh: CatalogReplica was given by this answer for the first time.
+	Fresh bool `json:"fresh,omitempty"`
+}
+
 // Announced is a name that may join. Times are in unix ms.
 type Announced struct {
 	Name    string          `json:"name"`

@@ -32,6 +32,12 @@ type State struct {
 	Unknown     unknown.Members  `json:"-"`
 }
 
+// The catalog is a log like any other.
+const (
+	CatalogID   = 0
+	CatalogName = "_catalog"
+)
+
 // Node is a member of the cluster.
 type Node struct {
 	ID      uint64 `json:"id"`

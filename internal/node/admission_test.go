@@ -22,7 +22,7 @@ func strictly(t *testing.T, names ...string) *testCluster {
 // votersOfCatalog are the names of the nodes that vote on the catalog, as Raft of
 // its leader has it; none between two configurations.
 func (c *testCluster) votersOfCatalog() (names []string) {
-	s := c.nodes[c.leader(catalogName)].catalog.Load().host().replica.Status()
+	s := c.nodes[c.leader(cluster.CatalogName)].catalog.Load().host().replica.Status()
 	if len(s.Outgoing) > 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprint("pod-", i)
 		c.start(name, []string{c.addresses["a"]})
-		var answer joinAnswer
+		var answer cluster.JoinAnswer
 		err := c.nodes[name].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin,
 			cluster.JoinRequest{Name: name, Address: c.addresses[name], Nonce: "n", Levels: cluster.Understood}, &answer)
 		requireReason(t, record.Precondition, err)
@@ -98,7 +98,7 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 
 func TestAnAnnouncementIsWithdrawn(t *testing.T) {
 	c := strictly(t, "a")
-	require.NoError(t, c.nodes["a"].members.announce(t.Context(), "d"))
+	require.NoError(t, c.nodes["a"].membership.roll.announce(t.Context(), "d"))
 	require.Contains(t, c.nodes["a"].catalog.Load().shown.Load().Announced, "d")
 	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "d"))
 	require.Empty(t, c.nodes["a"].catalog.Load().shown.Load().Announced)
@@ -116,7 +116,7 @@ func TestAVoterOfTheCatalogThatIsLostIsReplaced(t *testing.T) {
 		return slices.Equal([]string{"a", "c", "d"}, c.votersOfCatalog())
 	})
 	// The catalog has a majority without another voter, too.
-	leader := c.leader(catalogName)
+	leader := c.leader(cluster.CatalogName)
 	second := map[string]string{"a": "c", "c": "a", "d": "c"}[leader]
 	c.stop(second)
 	_, err := c.nodes[leader].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 )
@@ -36,43 +35,10 @@ const (
 	askRenewCatalog  = "renew-catalog"  // by a node that has lost its replica of the catalog: give me another
 )
 
-// register names for each question the part that answers.
-func (a *answers) register(n *Node) {
-	a.toAnybody = map[string]answer{
-		askWho:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.self.candidate(), nil },
-		askForm: answerTo(func(ctx context.Context, q formRequest) (any, error) { return n.former.formFor(ctx, q) }),
-		askJoin: answerTo(func(ctx context.Context, q cluster.JoinRequest) (any, error) {
-			if err := n.provedToBe(ctx, q.Name); err != nil {
-				return nil, err
-			}
-			return n.members.takeIn(ctx, q)
-		}),
-		askInvite: answerTo(func(_ context.Context, q invitation) (any, error) { return nil, n.joiner.invited(q) }),
-		askRenewCatalog: answerTo(func(ctx context.Context, q renewCatalogRequest) (any, error) {
-			if err := n.provedToBe(ctx, q.Name); err != nil {
-				return nil, err
-			}
-			return n.catalogRepairer.give(ctx, q)
-		}),
-		askEntries: func(ctx context.Context, from peer.NodeID, request []byte) (any, error) {
-			if from == 0 && !n.catalogRepairer.allows(request) {
-				return nil, n.self.notMember()
-			}
-			return answerTo(func(ctx context.Context, q entriesRequest) (any, error) { return n.entries.give(ctx, q) })(ctx, from, request)
-		},
-	}
-	a.toMembers = map[string]answer{
-		askCatalogAppend: answerTo(func(ctx context.Context, q catalogAppend) (any, error) {
-			return nil, n.catalog.Load().appendAt(ctx, q.End, q.Values)
-		}),
-		askTransfer: answerTo(func(ctx context.Context, q transferRequest) (any, error) {
-			return nil, n.transfers.transferHere(ctx, q)
-		}),
-		askReady:  answerTo(func(ctx context.Context, log string) (any, error) { return nil, n.logAdmin.awaitLog(ctx, log) }),
-		askStatus: func(context.Context, peer.NodeID, []byte) (any, error) { return n.statuses.ownStatus(), nil },
-		askKept:   answerTo(func(_ context.Context, q keptRequest) (any, error) { return n.renewer.keptHere(q) }),
-		askLeads:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.spread.own(), nil },
-	}
+// transferRequest asks the leader of a log to let a node lead.
+type transferRequest struct {
+	Log  string `json:"log"`
+	Node uint64 `json:"node"`
 }
 
 // answer answers another node. What is refused travels as a refusal; other

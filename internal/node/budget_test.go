@@ -15,6 +15,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -36,7 +37,7 @@ func openWithin(t *testing.T) (n *Node, highest func() int64) {
 	watch.Go(func() {
 		for watching.Err() == nil {
 			most = max(most, budget.Held())
-			pause(watching, 10*time.Millisecond)
+			background.Pause(watching, 10*time.Millisecond)
 		}
 	})
 	t.Cleanup(func() {

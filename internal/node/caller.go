@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
-	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
@@ -27,28 +25,6 @@ type caller struct {
 type envelope struct {
 	Refusal *record.Refusal `json:"refusal,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
-}
-
-func (c *caller) askAll(ctx context.Context, state *cluster.State) map[uint64]report {
-	ctx, cancel := context.WithTimeout(ctx, statusTime)
-	defer cancel()
-	reports := map[uint64]report{}
-	var mu sync.Mutex
-	var asking sync.WaitGroup
-	for id := range state.Nodes {
-		asking.Go(func() {
-			var r report
-			if err := c.call(ctx, id, askStatus, struct{}{}, &r); err != nil {
-				c.logger.Debug("a node does not answer", "node", id, "error", err)
-				return
-			}
-			mu.Lock()
-			reports[id] = r
-			mu.Unlock()
-		})
-	}
-	asking.Wait()
-	return reports
 }
 
 // call asks another node, or this one, and decodes the answer.

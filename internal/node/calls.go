@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
@@ -15,6 +17,9 @@ import (
 // Whether a log is fenced is a setting of the catalog that has to be in the log
 // itself, where it has its place among the appends. The node that leads the log
 // puts it there.
+
+// tryPause lies between two tries while a log has no leader.
+const tryPause = 50 * time.Millisecond
 
 // calls are what can be asked of a log's replica, as calls that wait for the answer.
 type calls struct {
@@ -134,7 +139,7 @@ func (c *calls) awaitSettled(ctx context.Context) error {
 				return err
 			}
 		}
-		if pause(ctx, changePause); ctx.Err() != nil {
+		if background.Pause(ctx, tryPause); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -156,7 +161,7 @@ func (c *calls) awaitLeader(ctx context.Context) error {
 		if err == nil || !errors.Is(err, &record.Refusal{Reason: record.NotLeader}) {
 			return err
 		}
-		pause(ctx, changePause)
+		background.Pause(ctx, tryPause)
 		if ctx.Err() != nil {
 			return record.Refuse(record.NotLeader, "log %q has no leader yet", c.name)
 		}

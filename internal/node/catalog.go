@@ -157,7 +157,7 @@ func (c *catalog) fold(chunk reading.Chunk) error {
 		if err := c.state.Fold(change); err != nil {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
-		if refusal := c.self.refuseLevel(&c.state); refusal != nil && c.state.FeatureLevel() > c.self.options.Levels.Max {
+		if refusal := c.outdated(&c.state); refusal != nil {
 			return fmt.Errorf("change %d of the catalog: %s: %w", r.Offset, refusal.Detail, cluster.ErrNewer)
 		}
 		c.landed = c.landed || slices.ContainsFunc(c.awaited, func(t catalogTry) bool { return t.change == change.ID })
@@ -207,9 +207,6 @@ func (c *catalog) reserveSessions(ctx context.Context, count record.SessionID, p
 }
 
 const (
-	catalogID   = 0
-	catalogName = "_catalog"
-
 	// checkpointEvery is how many changes the catalog keeps before it is
 	// written anew as a whole and trimmed, so that opening a node does not
 	// take longer with its age.
@@ -232,14 +229,4 @@ func newCatalog(ch *changes, created *datadir.ReplicaList, tasks *background.Tas
 	}
 	c.show()
 	return c
-}
-
-// pause waits for d, or less when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
@@ -24,17 +25,17 @@ import (
 
 // catalogRepairer repairs or replaces this node's replica of the catalog.
 type catalogRepairer struct {
-	options       *Options
-	disk          vfs.FS
-	logger        *slog.Logger
-	me            *atomic.Pointer[datadir.Identity]
-	catalog       *atomic.Pointer[catalog]
-	catalogRepair *atomic.Pointer[replicaRepair]
-	self          *self
-	caller        *caller
-	files         *datadir.Files
-	opener        *opener
-	repairer      *repairer
+	options  *Options
+	disk     vfs.FS
+	logger   *slog.Logger
+	me       *atomic.Pointer[datadir.Identity]
+	catalog  *atomic.Pointer[catalog]
+	damaged  *atomic.Pointer[hosted] // self.damagedCatalog
+	self     *self
+	caller   *caller
+	files    *datadir.Files
+	opener   *opener
+	repairer *repairer
 }
 
 func (d *catalogDamage) Unwrap() error { return d.error }
@@ -88,7 +89,7 @@ func (cr *catalogRepairer) run(ctx context.Context, damage error, begin func() e
 		var err error
 		if !whole {
 			m = cr.stopped(damage)
-			cr.catalogRepair.Store(m)
+			cr.damaged.Store(m.host)
 			err = cr.repairOrRenew(ctx, m, damage)
 			whole = err == nil
 		}
@@ -98,14 +99,14 @@ func (cr *catalogRepairer) run(ctx context.Context, damage error, begin func() e
 		var again *catalogDamage
 		switch {
 		case err == nil:
-			cr.catalogRepair.Store(nil)
+			cr.damaged.Store(nil)
 			cr.logger.Info("the catalog of this node is whole again")
 			return
 		case errors.As(err, &again):
 			damage, whole = again, false
 		}
 		m.report("%v", err)
-		pause(ctx, repairPauseTo)
+		background.Pause(ctx, repairPauseTo)
 	}
 }
 
@@ -148,7 +149,7 @@ func (cr *catalogRepairer) stopped(damage error) *replicaRepair {
 	h := newHosted(cr.repairer.starter.ownCatalog(), cr.me.Load().CatalogReplica)
 	m := cr.from(h, damage)
 	m.begin, m.say = m.openFiles, m.sayUnavailable
-	h.replicaRepair = m
+	h.rebuilding = m
 	m.report("%v", damage)
 	return m
 }
@@ -168,7 +169,7 @@ func (cr *catalogRepairer) from(h *hosted, damage error) *replicaRepair {
 // connected, is one for the catalog of this cluster.
 func (cr *catalogRepairer) allows(request []byte) bool {
 	var q entriesRequest
-	return json.Unmarshal(request, &q) == nil && q.Log == catalogID && cr.me.Load().Member() && q.Cluster == cr.self.ClusterID()
+	return json.Unmarshal(request, &q) == nil && q.Log == cluster.CatalogID && cr.me.Load().Member() && q.Cluster == cr.self.ClusterID()
 }
 
 // renewCatalog replaces this node's replica of the catalog. The steps are those
@@ -178,11 +179,11 @@ func (cr *catalogRepairer) allows(request []byte) bool {
 func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason error) error {
 	cr.logger.Error("the replica of the catalog has lost what it knew, and is replaced by a new one", "error", reason)
 	me := *cr.me.Load()
-	if err := cr.files.SetAside(catalogID, me.CatalogReplica, reason.Error()); err != nil {
+	if err := cr.files.SetAside(cluster.CatalogID, me.CatalogReplica, reason.Error()); err != nil {
 		return err
 	}
 	q := renewCatalogRequest{Cluster: me.ClusterID, NodeID: me.NodeID, Name: me.Name, Lost: me.CatalogReplica}
-	var a joinAnswer
+	var a cluster.JoinAnswer
 	err := error(record.Refuse(record.NoNode, "no address of another node is known"))
 	for _, o := range m.others(nil) {
 		ask, cancel := context.WithTimeout(ctx, changeTimeout)
@@ -197,8 +198,8 @@ func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason e
 	}
 	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
 	// One that was given before may have been created here, and said something.
-	if !cr.files.HasLog(catalogID, me.CatalogReplica) && (a.Fresh || !cr.files.WasCreated(catalogID, me.CatalogReplica)) {
-		if err := cr.files.Create(cr.files.Owner(catalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
+	if !cr.files.HasLog(cluster.CatalogID, me.CatalogReplica) && (a.Fresh || !cr.files.WasCreated(cluster.CatalogID, me.CatalogReplica)) {
+		if err := cr.files.Create(cr.files.Owner(cluster.CatalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
 			return err
 		}
 	}
@@ -211,16 +212,16 @@ func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason e
 
 // giveCatalog gives a node a new replica of the catalog for one that is lost;
 // asked again, it gives the same.
-func (cr *catalogRepairer) give(ctx context.Context, q renewCatalogRequest) (joinAnswer, error) {
+func (cr *catalogRepairer) give(ctx context.Context, q renewCatalogRequest) (cluster.JoinAnswer, error) {
 	c := cr.catalog.Load()
 	if c == nil {
-		return joinAnswer{}, cr.self.notMember()
+		return cluster.JoinAnswer{}, cr.self.notMember()
 	}
 	me := cr.me.Load()
 	if q.Cluster != me.ClusterID {
-		return joinAnswer{}, record.Refuse(record.NoNode, "this is cluster %s", me.ClusterID)
+		return cluster.JoinAnswer{}, record.Refuse(record.NoNode, "this is cluster %s", me.ClusterID)
 	}
-	a := joinAnswer{ClusterID: me.ClusterID, NodeID: q.NodeID, CatalogVoters: me.CatalogVoters}
+	a := cluster.JoinAnswer{ClusterID: me.ClusterID, NodeID: q.NodeID, CatalogVoters: me.CatalogVoters}
 	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		node, change, fresh, refusal := cluster.RenewCatalog(s, q.NodeID, q.Name, q.Lost)
 		a.CatalogReplica, a.Fresh = node.Catalog, fresh

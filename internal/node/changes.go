@@ -11,17 +11,22 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/record"
 )
 
 // changes makes the changes of the catalog that this node decides.
 type changes struct {
-	logger   *slog.Logger
-	self     *self
-	caller   *caller
-	router   *router
-	opener   *opener
-	catalog  *catalog
+	logger  *slog.Logger
+	catalog *catalog
+	now     func() time.Time
+	// outdated refuses a state of a feature level that this node does not understand yet.
+	outdated func(*cluster.State) *record.Refusal
+	// nodeOf is where a replica of the catalog is, or 0; ask asks a node for an append
+	// to it; and shown is called when a change has been folded.
+	nodeOf   func(h *hosted, replica uint64) uint64
+	ask      func(ctx context.Context, node uint64, q catalogAppend) error
+	shown    func()
 	stopping context.Context // ends with Node.StopDeciding
 
 	// waiting are changes that nobody makes yet.
@@ -96,7 +101,7 @@ func (ch *changes) recordAll(ctx context.Context, group []*proposal) {
 	}
 	err := ch.tryAll(ctx, group)
 	if err == nil {
-		ch.opener.rehost()
+		ch.shown()
 	}
 	for _, p := range group {
 		switch {
@@ -133,7 +138,7 @@ func (ch *changes) tryAll(ctx context.Context, group []*proposal) error {
 		case errors.As(err, &r) && !r.Reason.Retryable(), r == nil && !errors.Is(err, context.DeadlineExceeded):
 			return ch.givenUp(err)
 		}
-		pause(ctx, changePause)
+		background.Pause(ctx, changePause)
 	}
 }
 
@@ -251,11 +256,11 @@ func (ch *changes) propose(ctx context.Context, end record.Offset, values [][]by
 	if s.Leading {
 		return ch.appendAt(ctx, end, values)
 	}
-	node := ch.router.nodeOf(ch.catalog.host(), s.Leader)
+	node := ch.nodeOf(ch.catalog.host(), s.Leader)
 	if node == 0 {
 		return record.Refuse(record.NotLeader, "the catalog has no leader at the moment")
 	}
-	return ch.caller.call(ctx, node, askCatalogAppend, catalogAppend{End: end, Values: values}, nil)
+	return ch.ask(ctx, node, catalogAppend{End: end, Values: values})
 }
 
 // appendAt appends records to the catalog, here, if it ends at an offset: all or
@@ -264,7 +269,7 @@ func (ch *changes) appendAt(ctx context.Context, end record.Offset, values [][]b
 	var b record.Builder
 	b.Reset(nil)
 	for _, value := range values {
-		if err := b.Add(record.Record{Timestamp: ch.self.now().UnixMilli(), Value: value}); err != nil {
+		if err := b.Add(record.Record{Timestamp: ch.now().UnixMilli(), Value: value}); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func (cl *cleaner) cleanUp(ctx context.Context) bool {
 // never put here later. The files of others may be made meanwhile.
 func (cl *cleaner) removeOrphans(state *cluster.State) error {
 	me := cl.me.Load()
-	known := map[string]bool{cl.files.ReplicaDir(catalogID, me.CatalogReplica): true}
+	known := map[string]bool{cl.files.ReplicaDir(cluster.CatalogID, me.CatalogReplica): true}
 	for _, l := range state.Logs {
 		if r, here := l.On(me.NodeID); here {
 			known[cl.files.ReplicaDir(l.ID, r.ID)] = true
@@ -89,7 +89,7 @@ func (cl *cleaner) removeOrphan(state *cluster.State, log, replica string) error
 		return nil // not ours
 	}
 	id, err := strconv.ParseUint(replica, 10, 64)
-	if err != nil || id >= state.NextReplica || logID == catalogID && id > cl.me.Load().CatalogReplica {
+	if err != nil || id >= state.NextReplica || logID == cluster.CatalogID && id > cl.me.Load().CatalogReplica {
 		return nil
 	}
 	if at, node := state.PlaceOf(id); node != 0 && (at != logID || node != cl.me.Load().NodeID) {
@@ -116,7 +116,7 @@ func (cl *cleaner) removeOrphanedWatermarks(state *cluster.State, known map[stri
 	}
 	for _, file := range files {
 		var log, replica uint64
-		if _, err := fmt.Sscanf(file.Name, "%d-%d", &log, &replica); err != nil || log == catalogID || replica >= state.NextReplica {
+		if _, err := fmt.Sscanf(file.Name, "%d-%d", &log, &replica); err != nil || log == cluster.CatalogID || replica >= state.NextReplica {
 			continue
 		}
 		if known[cl.files.ReplicaDir(log, replica)] || cl.files.HasLog(log, replica) {

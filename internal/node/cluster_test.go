@@ -129,7 +129,7 @@ func (c *testCluster) announce(name string) {
 		if c.strict || n.catalog.Load() == nil {
 			continue
 		}
-		if err := n.members.announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
+		if err := n.membership.roll.announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
 			return
 		}
 	}
@@ -549,7 +549,7 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 		return len(l.Leaving) == 2 && l.Leaving[0].Lost && l.Leaving[1].Lost
 	})
 	for range 3 {
-		waiting, err := c.nodes["a"].renewer.renew(t.Context())
+		waiting, err := c.nodes["a"].owners.renewer.renew(t.Context())
 		require.NoError(t, err)
 		require.True(t, waiting)
 	}

@@ -5,16 +5,10 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 )
-
-// DefaultLostAfter is for how long a node cannot be reached before its vote on the
-// catalog goes to another one. It costs little to be wrong: the node follows the
-// catalog all the same, and none of its logs moves.
-const DefaultLostAfter = 30 * time.Second
 
 // controller carries out what is due in the cluster, on the node that leads the
 // catalog. What that is, cluster.Due decides.

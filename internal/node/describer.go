@@ -24,7 +24,7 @@ type describer struct {
 }
 
 // CatalogLog is the name of the log that holds the cluster's catalog.
-const CatalogLog = catalogName
+const CatalogLog = cluster.CatalogName
 
 // Bounds is what a reader needs to know of a log, and costs next to nothing.
 type Bounds struct {
@@ -37,7 +37,7 @@ type Bounds struct {
 
 // wantedReplicas is how many replicas a log wants; the catalog is on every node.
 func wantedReplicas(state *cluster.State, log string) int {
-	if log == catalogName {
+	if log == cluster.CatalogName {
 		return len(state.Nodes)
 	}
 	l := state.Logs[log]
@@ -50,7 +50,7 @@ func replicasOf(state *cluster.State, log, leader string) []InfoReplica {
 	add := func(node cluster.Node) {
 		replicas = append(replicas, InfoReplica{Node: node.Name, Address: node.Address, Leader: leader != "" && node.Address == leader})
 	}
-	if log == catalogName {
+	if log == cluster.CatalogName {
 		for _, node := range state.Members() {
 			add(node)
 		}

@@ -5,35 +5,36 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
 
 // entryGiver gives entries to other nodes whose files are damaged.
 type entryGiver struct {
-	logs          *hostedLogs
-	repairer      *repairer
-	catalogRepair *atomic.Pointer[replicaRepair]
+	logs           *hostedLogs
+	repairer       *repairer
+	damagedCatalog *atomic.Pointer[hosted]
 }
 
 // give answers askEntries from a replica that runs, or is being repaired.
 func (g *entryGiver) give(ctx context.Context, q entriesRequest) (a entriesAnswer, err error) {
 	h := g.logs.byID(q.Log)
-	if m := g.catalogRepair.Load(); m != nil && q.Log == catalogID {
-		h = m.host
+	if damaged := g.damagedCatalog.Load(); damaged != nil && q.Log == cluster.CatalogID {
+		h = damaged
 	}
 	if h == nil || q.First == 0 || q.Last < q.First {
 		return a, record.Refuse(record.Busy, "this node has no such entries at the moment")
 	}
 	var frames []segment.Frame
-	if m := h.replicaRepair; m != nil {
-		frames, a.Settled, err = m.entries(q.First, q.Last+1, entriesBytes)
+	if m := h.rebuilding; m != nil {
+		frames, a.Settled, err = m.Entries(q.First, q.Last+1, entriesBytes)
 	} else {
 		frames, a, err = storedEntries(ctx, h, q)
 	}
 	var corrupt *segment.CorruptError
 	switch {
-	case errors.As(err, &corrupt) && h.replicaRepair == nil:
+	case errors.As(err, &corrupt) && h.rebuilding == nil:
 		g.repairer.foundDamage(h, err)
 		return a, nil
 	case errors.Is(err, segment.ErrTrimmed), errors.Is(err, segment.ErrUnavailable), errors.As(err, &corrupt):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/segment/repair"
@@ -326,7 +327,7 @@ func TestANodeThatComesBackWithAnOlderCopyOfAllItsDataReplacesItsReplicas(t *tes
 		e.acknowledged("c", log)
 	}
 	before := map[string]uint64{}
-	for _, log := range []string{catalogName, "x", "y", "z"} {
+	for _, log := range []string{cluster.CatalogName, "x", "y", "z"} {
 		before[log], _ = e.replicaOf("c", log)
 	}
 	e.stop("c")

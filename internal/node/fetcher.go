@@ -142,8 +142,8 @@ func (f *fetcher) holders(heard *answered) []other {
 	return all
 }
 
-// entries gives others what is whole here.
-func (f *fetcher) entries(lo, hi uint64, maxBytes int) ([]segment.Frame, uint64, error) {
+// Entries gives others what is whole here.
+func (f *fetcher) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, uint64, error) {
 	f.mu.Lock()
 	rebuild := f.rebuild
 	f.mu.Unlock()

@@ -3,6 +3,7 @@ package node
 import (
 	"sync/atomic"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
@@ -33,7 +34,7 @@ func (f *finder) leading(h *hosted) *record.Refusal {
 
 // logFor finds a log that the caller may change.
 func (f *finder) logFor(c Caller, log string) (*hosted, *record.Refusal) {
-	if c.System && log != catalogName {
+	if c.System && log != cluster.CatalogName {
 		return f.serving(c, log)
 	}
 	return f.userLog(c, log)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 )
 
 // follower folds changes of the catalog as they become known.
@@ -28,7 +29,7 @@ func (f *follower) run(ctx context.Context) {
 		start, end, err := tail.Bounds()
 		if err != nil {
 			// The catalog's replica has ended, which Ready reports. It may be repaired.
-			if pause(ctx, cleanUpPause); ctx.Err() != nil {
+			if background.Pause(ctx, cleanUpPause); ctx.Err() != nil {
 				return
 			}
 			continue
@@ -39,7 +40,7 @@ func (f *follower) run(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			f.logger.Warn("the catalog could not be read; trying again", "error", err)
-			pause(ctx, changePause)
+			background.Pause(ctx, changePause)
 			continue
 		}
 		f.opener.rehost()

@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// States of a log on this node, as its metrics name them.
-const (
-	stateLeading    = "leading"
-	stateFollowing  = "following"
-	stateLeaderless = "leaderless"
-	stateFailed     = "failed"
-	stateRepairing  = "repairing"
-)
-
 // peersTime bounds how long a look at followers waits for the logs' loops. One that
 // has not answered by then counts as it did before.
 const peersTime = 500 * time.Millisecond

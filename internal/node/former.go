@@ -211,7 +211,7 @@ func (f *former) awaitMembers(ctx context.Context, names []string) (missing []st
 		if len(missing) == 0 && settled {
 			return nil
 		}
-		if pause(ctx, background.LookSoon); ctx.Err() != nil {
+		if background.Pause(ctx, background.LookSoon); ctx.Err() != nil {
 			return missing
 		}
 	}

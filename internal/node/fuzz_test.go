@@ -45,7 +45,7 @@ func FuzzQuestion(f *testing.F) {
 			require.True(t, json.Valid(reply))
 		}
 		n.peers.hear(from, body)
-		var answer joinAnswer
+		var answer cluster.JoinAnswer
 		_ = unwrap(body, &answer)
 	})
 }

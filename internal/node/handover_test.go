@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
@@ -85,7 +86,7 @@ func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 		c.append("orders", text)
 	}
 	c.healthy()
-	c.transfer(catalogName, "a")
+	c.transfer(cluster.CatalogName, "a")
 	c.transfer("orders", "c")
 	disk.broken.Store(true)
 	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "more", Config{})

@@ -3,9 +3,10 @@ package node
 import (
 	"context"
 	"log/slog"
-	"strandline.dev/internal/node/background"
 	"sync"
 	"time"
+
+	"strandline.dev/internal/node/background"
 )
 
 // handovers lets other nodes lead the logs that this one leads.

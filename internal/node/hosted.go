@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +51,8 @@ type hosted struct {
 	repairs repairs
 	// forgetful: it was found to lack what it had promised.
 	forgetful atomic.Bool
-	// repair is under way; nil for a log whose files are whole.
-	replicaRepair *replicaRepair
+	// rebuilding is the repair under way; nil for a log whose files are whole.
+	rebuilding rebuilding
 
 	// reserved is of a memory log; never nil.
 	reserved atomic.Pointer[cluster.Reserved]
@@ -87,6 +86,20 @@ type hosted struct {
 	yieldNext  time.Time
 
 	closing sync.Once
+}
+
+// leaderNow is what the last line said of a log's leader.
+type leaderNow struct {
+	replica uint64
+	leading bool
+}
+
+// rebuilding is a repair of the files of a replica that does not run.
+type rebuilding interface {
+	// Stop ends it and returns when the files are released.
+	Stop()
+	// Entries gives others what is whole here.
+	Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, uint64, error)
 }
 
 // minMaxAge is the least bound that asking once a tick can keep.
@@ -124,24 +137,6 @@ func (h *hosted) roomForTerm() *record.Refusal {
 	return h.roomFor(0)
 }
 
-func (h *hosted) report() logReport {
-	if problem := h.problem(); problem != nil {
-		return logReport{Problem: problem.Detail, Repairing: h.replicaRepair != nil, Lost: h.forgot}
-	}
-	s := h.replica.Status()
-	l := logReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners}
-	l.Problem = cmp.Or(h.stalled(), h.repairs.problem()) // it serves all the same
-	l.Start, l.End, _ = h.replica.Tail().Bounds()
-	l.Used = h.log.Bytes()
-	if !s.Leading {
-		return l
-	}
-	if peers := h.peers.Load(); peers != nil {
-		l.Peers = *peers
-	}
-	return l
-}
-
 // admit refuses what this log does not take.
 func (h *hosted) admit(a *sequence.Append) *record.Refusal {
 	if most := h.config.Load().MaxBatchBytes; most > 0 {
@@ -152,22 +147,6 @@ func (h *hosted) admit(a *sequence.Append) *record.Refusal {
 		}
 	}
 	return h.roomFor(a.Records)
-}
-
-func (h *hosted) state() string {
-	switch {
-	case h.replicaRepair != nil:
-		return stateRepairing
-	case h.problem() != nil:
-		return stateFailed
-	}
-	switch s := h.replica.Status(); {
-	case s.Leading:
-		return stateLeading
-	case s.Leader == 0:
-		return stateLeaderless
-	}
-	return stateFollowing
 }
 
 // problem is nil, or why the log cannot be served.
@@ -211,8 +190,8 @@ func (h *hosted) close(ctx context.Context) (err error) {
 		closed := make(chan error, 1)
 		go func() {
 			h.repairs.stop()
-			if h.replicaRepair != nil {
-				h.replicaRepair.stop()
+			if h.rebuilding != nil {
+				h.rebuilding.Stop()
 			}
 			closed <- h.closeReplica(ctx)
 		}()
@@ -277,7 +256,7 @@ func (h *hosted) RefuseDamaged(err error) error {
 // onDisk: appends of the log need room on the disk. The catalog may use the
 // reserve.
 func (h *hosted) onDisk() bool {
-	return h.id != catalogID && h.config.Load().Durability == Disk
+	return h.id != cluster.CatalogID && h.config.Load().Durability == Disk
 }
 
 // Fresh refuses a read whose bound is not kept any more.

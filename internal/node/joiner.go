@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -60,7 +61,7 @@ func (j *joiner) settleDown(id datadir.Identity) error {
 	if err := j.refuseLeftovers(); err != nil {
 		return err
 	}
-	if err := j.files.Create(segment.Owner{Cluster: id.ClusterID, Log: catalogID, Replica: id.CatalogReplica}, id.CatalogVoters); err != nil {
+	if err := j.files.Create(segment.Owner{Cluster: id.ClusterID, Log: cluster.CatalogID, Replica: id.CatalogReplica}, id.CatalogVoters); err != nil {
 		return fmt.Errorf("create catalog: %w", err)
 	}
 	if err := id.Save(j.disk, j.options.DataDir); err != nil {
@@ -138,7 +139,7 @@ func (j *joiner) beginLate(ctx context.Context) {
 			return
 		}
 		j.logger.Error("this node is a member and cannot begin; trying again", "error", err)
-		pause(ctx, time.Second)
+		background.Pause(ctx, time.Second)
 	}
 }
 
@@ -151,7 +152,7 @@ func (j *joiner) seekOnce(ctx context.Context) (reason string) {
 	q := cluster.JoinRequest{Name: j.options.Name, Address: j.options.GRPCAddress, Nonce: nonce, Token: j.options.JoinToken, Levels: j.options.Levels}
 	for _, address := range j.seekAt() {
 		ask, cancel := context.WithTimeout(ctx, askTime)
-		var a joinAnswer
+		var a cluster.JoinAnswer
 		err := j.caller.askAddress(ask, address, askJoin, q, &a)
 		cancel()
 		if err != nil {

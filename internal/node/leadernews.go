@@ -24,12 +24,6 @@ type leaderNews struct {
 	changed map[*hosted]core.Status
 }
 
-// leaderNow is what the last line said of a log's leader.
-type leaderNow struct {
-	replica uint64
-	leading bool
-}
-
 // leaderChanged is called on the log's loop.
 func (ln *leaderNews) leaderChanged(h *hosted, before, now core.Status) {
 	h.peers.Store(nil) // those of another leadership
@@ -53,7 +47,7 @@ func (ln *leaderNews) log() {
 	var fresh []*hosted
 	here, elsewhere, without := 0, 0, 0
 	for h, s := range changed {
-		now := leaderNow{s.Leader, s.Leading}
+		now := leaderNow{replica: s.Leader, leading: s.Leading}
 		if h.logged == now || s.Leader == h.replicaID && !s.Leading {
 			continue // it is about to lead
 		}

@@ -62,18 +62,6 @@ func settingsBytes(settings map[string]string) (n int) {
 	return n
 }
 
-// newer reports whether one node knows more of a log than another: who leads, then
-// who has heard of the later term, then who has more.
-func (l *logReport) newer(o *logReport) bool {
-	switch {
-	case l.Term != o.Term:
-		return l.Term > o.Term
-	case l.Leading != o.Leading:
-		return l.Leading
-	}
-	return l.End > o.End
-}
-
 // CreateLog creates a log, and returns when it takes appends; or, once that has
 // taken createTime, with an Info whose Problem says why it does not yet: the log
 // is there all the same. A call that is made again with the same caller.Request
@@ -221,7 +209,7 @@ func (a *logAdmin) askForUnknown(ctx context.Context, infos []Info) {
 		return
 	}
 	state := a.catalog.Load().shown.Load()
-	reports := a.caller.askAll(ctx, state)
+	reports := askAll(ctx, a.caller, state)
 	for i := range infos {
 		info := &infos[i]
 		if !info.Unknown {

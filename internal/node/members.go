@@ -34,17 +34,6 @@ const (
 	MaxTokenTime = 30 * 24 * time.Hour
 )
 
-// joinAnswer is all that a node needs to begin.
-type joinAnswer struct {
-	ClusterID      string         `json:"cluster_id"`
-	NodeID         uint64         `json:"node_id"`
-	CatalogReplica uint64         `json:"catalog_replica"`
-	CatalogVoters  []uint64       `json:"catalog_voters"`
-	Nodes          []cluster.Node `json:"nodes"`
-	// Fresh: CatalogReplica was given by this answer for the first time.
-	Fresh bool `json:"fresh,omitempty"`
-}
-
 // Member is a node of the cluster as its clients find it.
 type Member struct {
 	ID      uint64
@@ -55,18 +44,18 @@ type Member struct {
 }
 
 // takeIn admits a node that asks, if it is expected.
-func (m *members) takeIn(ctx context.Context, q cluster.JoinRequest) (joinAnswer, error) {
+func (m *members) takeIn(ctx context.Context, q cluster.JoinRequest) (cluster.JoinAnswer, error) {
 	c := m.catalog.Load()
 	if c == nil {
-		return joinAnswer{}, m.self.notMember()
+		return cluster.JoinAnswer{}, m.self.notMember()
 	}
 	// One that is not expected asks again and again: it must not cost the others
 	// a question each time.
 	if _, _, refusal := cluster.Admit(c.shown.Load(), q, m.self.now().UnixMilli()); refusal != nil {
-		return joinAnswer{}, refusal
+		return cluster.JoinAnswer{}, refusal
 	}
 	me := m.me.Load()
-	a := joinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
+	a := cluster.JoinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
 	err := c.change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		if _, begun := s.Nodes[me.NodeID]; !begun {
 			return cluster.Change{}, m.self.notMember() // the newcomer would not know whom to talk to
@@ -109,7 +98,7 @@ func (m *members) FinalizeCluster(ctx context.Context, _ Caller) (level int, err
 		return 0, err
 	}
 	announced := map[uint64]cluster.Levels{}
-	for id, r := range m.caller.askAll(ctx, c.shown.Load()) {
+	for id, r := range askAll(ctx, m.caller, c.shown.Load()) {
 		announced[id] = r.Levels
 	}
 	err = m.changeMembers(ctx, func(s *cluster.State) (change cluster.Change, refusal *record.Refusal) {

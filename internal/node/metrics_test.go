@@ -142,9 +142,9 @@ func TestANewLeaderIsLoggedInPlainWords(t *testing.T) {
 	require.Eventually(t, func() bool { return said.count(`msg="this node leads a log" log=orders term=`) == 1 }, time.Minute, 10*time.Millisecond)
 	for i := range newsLines + 5 {
 		h := &hosted{calls: calls{name: fmt.Sprint("many-", i)}, id: uint64(100 + i), replicaID: 1}
-		n.news.leaderChanged(h, core.Status{}, core.Status{Leader: 1, Leading: true, Term: 3})
+		n.owners.news.leaderChanged(h, core.Status{}, core.Status{Leader: 1, Leading: true, Term: 3})
 	}
-	n.news.log()
+	n.owners.news.log()
 	require.Equal(t, 1, said.count("the leaders of many logs have changed"))
 	require.Zero(t, said.count("log=many-"))
 	require.Zero(t, said.count("raft:"), "what Raft says is for those who debug it")

@@ -72,9 +72,9 @@ func TestANodeCannotSpeakForTheReplicaOfAnother(t *testing.T) {
 	dropped := func() float64 { return testutil.ToFloat64(a.metrics.forged) }
 
 	before := dropped()
-	a.router.deliver(b, l.ID, here, message)
+	a.others.router.deliver(b, l.ID, here, message)
 	require.Equal(t, before, dropped(), "it is b's")
-	a.router.deliver(other, l.ID, here, message)
+	a.others.router.deliver(other, l.ID, here, message)
 	require.Equal(t, before+1, dropped(), "c asks for a vote for b's replica")
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/transport/peer"
@@ -23,19 +24,10 @@ import (
 // them; each verb is one part's.
 type Node struct {
 	*self
-	*appends
-	*reads
-	*sessions
-	*describer
-	*logAdmin
-	*topics
-	*statuses
-	*transfers
-	*members
-	*former
-	*handovers
-	*series
 	*peers
+	*verbs
+	*membership
+	*series
 
 	options      *Options
 	disk         vfs.FS
@@ -47,29 +39,12 @@ type Node struct {
 	logs         *hostedLogs
 	created      *datadir.ReplicaList
 	incarnations *datadir.Incarnations
-	mesh         *peer.Mesh
 	tasks        *background.Tasks
-	slow         *background.SlowWork
+	files        *datadir.Files
 
-	files           *datadir.Files
-	router          *router
-	opener          *opener
-	repairer        *repairer
-	catalogRepairer *catalogRepairer
-	renewer         *renewer
-	entries         *entryGiver
-	joiner          *joiner
-	spread          *leaderSpread
-	reshaper        *reshaper
-	controller      *controller
-	cleaner         *cleaner
-	follower        *follower
-	scrubber        *scrubber
-	clock           *clock
-	retention       *retention
-	space           *space
-	news            *leaderNews
-	rejoin          *rejoin
+	others *others
+	owners *owners
+	opener *opener // of owners
 
 	lock io.Closer
 	// beginning is held by who lets this member take part, which is done once.
@@ -137,28 +112,28 @@ func load(o Options, lock io.Closer) (*Node, error) {
 	if id.Member() {
 		n.me.Store(&id)
 	}
-	n.mesh.Identify("", peer.Node{Name: n.self.Name()})
+	n.others.mesh.Identify("", peer.Node{Name: n.self.Name()})
 	return n, nil
 }
 
 func (n *Node) start() error {
-	n.space.observe()
-	n.tasks.Run(n.clock.run)
-	n.tasks.Run(n.retention.run)
+	n.others.space.observe()
+	n.tasks.Run(n.membership.clock.run)
+	n.tasks.Run(n.owners.retention.run)
 	switch {
 	case n.me.Load().Member():
 	case n.options.FormAlone:
-		if err := n.former.formAlone(); err != nil {
+		if err := n.membership.forming.formAlone(); err != nil {
 			return err
 		}
 	default:
-		n.tasks.Run(n.joiner.run)
+		n.tasks.Run(n.membership.joiner.run)
 		return nil
 	}
 	err := n.begin()
 	var damaged *catalogDamage
-	if errors.As(err, &damaged) && len(n.catalogRepairer.holders()) > 0 {
-		n.tasks.Run(func(ctx context.Context) { n.catalogRepairer.run(ctx, damaged, n.begin) })
+	if errors.As(err, &damaged) && len(n.owners.catalogRepairer.holders()) > 0 {
+		n.tasks.Run(func(ctx context.Context) { n.owners.catalogRepairer.run(ctx, damaged, n.begin) })
 		return nil
 	}
 	return err
@@ -186,7 +161,7 @@ func (n *Node) begin() (err error) {
 	if err := n.incarnations.Begin(); err != nil {
 		n.logger.Warn("the start of this node could not be noted", "error", err)
 	}
-	n.mesh.Identify(me.ClusterID, n.self.peerNode())
+	n.others.mesh.Identify(me.ClusterID, n.self.peerNode())
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	err = host.replica.AwaitReplay(ctx)
@@ -205,17 +180,17 @@ func (n *Node) begin() (err error) {
 		return fmt.Errorf("open catalog: %w", err)
 	}
 	n.opener.rehost()
-	n.tasks.Run(n.follower.run)
-	n.tasks.Run(n.renewer.run)
-	n.tasks.Run(n.reshaper.run)
-	n.tasks.Run(n.controller.run)
+	n.tasks.Run(n.membership.follower.run)
+	n.tasks.Run(n.owners.renewer.run)
+	n.tasks.Run(n.membership.reshaper.run)
+	n.tasks.Run(n.membership.controller.run)
 	n.tasks.Run(n.peers.query)
 	n.tasks.Run(n.opener.run)
 	if !n.options.KeepLeaders {
-		n.tasks.Run(n.spread.run)
+		n.tasks.Run(n.membership.spread.run)
 	}
-	n.tasks.Run(n.scrubber.run)
-	n.tasks.Run(n.rejoin.run)
+	n.tasks.Run(n.owners.scrubber.run)
+	n.tasks.Run(n.owners.rejoin.run)
 	n.begun.Store(true)
 	return nil
 }
@@ -228,17 +203,17 @@ func (n *Node) beginAlone(ctx context.Context) error {
 	if err := c.refresh(ctx); err != nil {
 		return fmt.Errorf("open catalog: %w", err)
 	}
-	if err := n.members.introduce(ctx); err != nil {
+	if err := n.membership.roll.introduce(ctx); err != nil {
 		return err
 	}
 	if refusal := n.self.refuseLevel(c.shown.Load()); refusal != nil {
 		return refusal
 	}
-	if err := n.cleaner.removeOrphans(c.shown.Load()); err != nil {
+	if err := n.owners.cleaner.removeOrphans(c.shown.Load()); err != nil {
 		return err
 	}
 	n.opener.rehost()
-	if _, err := n.renewer.renew(ctx); err != nil {
+	if _, err := n.owners.renewer.renew(ctx); err != nil {
 		return err
 	}
 	for _, h := range n.logs.all() {
@@ -248,7 +223,7 @@ func (n *Node) beginAlone(ctx context.Context) error {
 		// A log that cannot be served is reported by Ready; the others continue.
 		err := h.replica.AwaitLeaderReady(ctx)
 		if err == nil {
-			err = n.reshaper.continueBehind(ctx, h)
+			err = n.membership.reshaper.continueBehind(ctx, h)
 		}
 		if err != nil {
 			n.logger.Error("a log cannot be served", "log", h.name, "error", err)
@@ -296,7 +271,7 @@ func (n *Node) close(ctx context.Context) error {
 	var failures []error
 	logs := n.logs.all()
 	for name, h := range logs {
-		if name == catalogName {
+		if name == cluster.CatalogName {
 			continue
 		}
 		closing.Go(func() {
@@ -308,11 +283,11 @@ func (n *Node) close(ctx context.Context) error {
 		})
 	}
 	closing.Wait()
-	if h := logs[catalogName]; h != nil {
+	if h := logs[cluster.CatalogName]; h != nil {
 		failures = append(failures, h.close(ctx))
 	}
-	n.mesh.Close()
-	n.slow.Running.Wait() // what hangs still uses the files
+	n.others.mesh.Close()
+	n.owners.slow.Running.Wait() // what hangs still uses the files
 	failures = append(failures, n.lock.Close())
 	return errors.Join(failures...)
 }

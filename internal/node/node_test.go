@@ -295,10 +295,10 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 
 func TestTheSystemsLogsAreNotForUsers(t *testing.T) {
 	n := open(t, t.TempDir())
-	require.Equal(t, record.Invalid, appendTo(t, n, catalogName, request(t, "x")).Refusal.Reason)
-	_, _, err := n.Trim(t.Context(), anyone, catalogName, 0, false)
+	require.Equal(t, record.Invalid, appendTo(t, n, cluster.CatalogName, request(t, "x")).Refusal.Reason)
+	_, _, err := n.Trim(t.Context(), anyone, cluster.CatalogName, 0, false)
 	requireReason(t, record.Invalid, err)
-	requireReason(t, record.Invalid, n.DeleteLog(t.Context(), anyone, catalogName))
+	requireReason(t, record.Invalid, n.DeleteLog(t.Context(), anyone, cluster.CatalogName))
 }
 
 func TestASecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {

@@ -166,23 +166,23 @@ func (op *opener) openLogs(all []toOpen) {
 // hostedReplicas are those that this node hosts. A log that is being opened is not
 // touched, and counts as the replica that should be here.
 func (op *opener) hostedReplicas() map[string]cluster.Hosted {
-	hosted := map[string]cluster.Hosted{}
+	here := map[string]cluster.Hosted{}
 	state, me := op.catalog.Load().shown.Load(), op.me.Load().NodeID
 	for name, h := range op.logs.all() {
 		id, replica := h.id, h.replicaID
 		if h.opening {
 			l := state.Logs[name]
-			r, here := l.On(me)
-			if !here {
+			r, placed := l.On(me)
+			if !placed {
 				continue
 			}
 			id, replica = l.ID, r.ID
 		}
-		if h.id != catalogID {
-			hosted[name] = cluster.Hosted{Log: id, Replica: replica}
+		if h.id != cluster.CatalogID {
+			here[name] = cluster.Hosted{Log: id, Replica: replica}
 		}
 	}
-	return hosted
+	return here
 }
 
 // unhost closes a log that has left this node and removes its files behind.
@@ -307,7 +307,7 @@ func (op *opener) awaitCatalogShown() {
 func (op *opener) run(ctx context.Context) {
 	logged := map[uint64]string{} // by log: what was logged last
 	for wait := reopenPause; ; {
-		if pause(ctx, wait); ctx.Err() != nil {
+		if background.Pause(ctx, wait); ctx.Err() != nil {
 			return
 		}
 		opened, left := op.reopen()

@@ -99,6 +99,18 @@ const DefaultDiskStall = runtime.DefaultStall
 // log, and for an operator to look around.
 const DefaultMinFree = 512 << 20
 
+// DefaultLostAfter is for how long a node cannot be reached before its vote on the
+// catalog goes to another one. It costs little to be wrong: the node follows the
+// catalog all the same, and none of its logs moves.
+const DefaultLostAfter = 30 * time.Second
+
+const (
+	// DefaultScrubRate is next to nothing for a disk and for a core.
+	DefaultScrubRate = 8 << 20 // bytes per second
+	// DefaultScrubEvery is how often everything is read, if the rate allows.
+	DefaultScrubEvery = 24 * time.Hour
+)
+
 // withDefaults returns the options with a value in the place of each zero.
 func (o Options) withDefaults() Options {
 	if o.Disk == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/transport/peer"
 )
@@ -19,15 +20,16 @@ import (
 // peers is what this node has to do with the other nodes as such: whom it talks to,
 // what they say of themselves, and who refuses whom.
 type peers struct {
-	options      *Options
-	logger       *slog.Logger
-	me           *atomic.Pointer[datadir.Identity]
-	catalog      *atomic.Pointer[catalog]
-	self         *self
-	mesh         *peer.Mesh
-	caller       *caller
-	space        *space
-	rejoin       *rejoin
+	options *Options
+	logger  *slog.Logger
+	me      *atomic.Pointer[datadir.Identity]
+	catalog *atomic.Pointer[catalog]
+	self    *self
+	mesh    *peer.Mesh
+	caller  *caller
+	space   *space
+	// judge refuses nodes that have come back with an older copy of their data.
+	judge        func(peer.Hello) error
 	incarnations *datadir.Incarnations
 	status       peerStatus
 	unknown      unknownPeers
@@ -118,7 +120,7 @@ func (p *peers) admit(hello peer.Hello) error {
 	if known.Name != hello.Node.Name {
 		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
 	}
-	return p.rejoin.judge(hello)
+	return p.judge(hello)
 }
 
 // refusedBy reports why another node refuses this one, once for each node as long
@@ -165,7 +167,7 @@ const queryEvery = time.Second
 // know whom to dial: it hears of this node by the question. And one that was
 // removed is dialled by nobody: it hears so by the answer.
 func (p *peers) query(ctx context.Context) {
-	for ; ctx.Err() == nil; pause(ctx, queryEvery) {
+	for ; ctx.Err() == nil; background.Pause(ctx, queryEvery) {
 		me := p.me.Load().NodeID
 		alone := !p.status.anyUp()
 		for id, node := range p.catalog.Load().shown.Load().Nodes {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/replica/core"
@@ -36,7 +37,7 @@ const incarnationEvery = time.Minute
 
 // keepLives lets this node's life go on while there are others to hear of it.
 func (j *rejoin) run(ctx context.Context) {
-	for pause(ctx, incarnationEvery); ctx.Err() == nil; pause(ctx, incarnationEvery) {
+	for background.Pause(ctx, incarnationEvery); ctx.Err() == nil; background.Pause(ctx, incarnationEvery) {
 		if len(j.catalog.Load().shown.Load().Nodes) < 2 {
 			continue
 		}
@@ -71,23 +72,23 @@ func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
 	if j.incarnations.Lost() {
 		if err := j.incarnations.Raise(number); err != nil {
 			j.logger.Error("lives.json was lost and cannot be written", "error", err)
-			pause(ctx, renewAgain)
+			background.Pause(ctx, renewAgain)
 		}
 		return
 	}
 	for !j.begun.Load() && ctx.Err() == nil {
-		pause(ctx, changePause)
+		background.Pause(ctx, changePause)
 	}
 	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", core.ErrForgot, other)
 	j.logger.Error("this node has come back with an older copy of its data; its replicas are replaced", "error", cause)
 	if err := j.forgetAll(cause); err != nil {
 		j.logger.Error("a node that has forgotten cannot note so; it stays apart", "error", err)
-		pause(ctx, renewAgain)
+		background.Pause(ctx, renewAgain)
 		return
 	}
 	if err := j.incarnations.Raise(number); err != nil {
 		j.logger.Error("lives.json cannot be written", "error", err)
-		pause(ctx, renewAgain)
+		background.Pause(ctx, renewAgain)
 		return
 	}
 	for _, h := range j.logs.all() {
@@ -102,7 +103,7 @@ func (j *rejoin) forgetAll(cause error) error {
 	j.opener.changing.Lock()
 	defer j.opener.changing.Unlock()
 	me := j.me.Load()
-	err := j.files.MarkLost(catalogID, me.CatalogReplica, cause.Error())
+	err := j.files.MarkLost(cluster.CatalogID, me.CatalogReplica, cause.Error())
 	for _, l := range j.catalog.Load().shown.Load().Logs {
 		r, here := l.On(me.NodeID)
 		if here && len(l.Replicas)+len(l.Leaving) > 1 && j.files.HasLog(l.ID, r.ID) {

@@ -205,21 +205,21 @@ func TestAReplicaBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 
 func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 	c := three(t, 1)
-	follower := c.follower(catalogName)
-	before, dir := c.replicaOf(follower, catalogName)
+	follower := c.follower(cluster.CatalogName)
+	before, dir := c.replicaOf(follower, cluster.CatalogName)
 	c.stop(follower)
 	require.NoError(t, os.CopyFS(dir+".copy", os.DirFS(dir)))
 	c.start(follower, nil)
 	c.healthy()
 	for i := range 3 {
-		_, err := c.nodes[c.leader(catalogName)].CreateLog(t.Context(), anyone, fmt.Sprint("more-", i), Config{})
+		_, err := c.nodes[c.leader(cluster.CatalogName)].CreateLog(t.Context(), anyone, fmt.Sprint("more-", i), Config{})
 		require.NoError(t, err)
 	}
-	c.acknowledged(follower, catalogName)
+	c.acknowledged(follower, cluster.CatalogName)
 	c.stop(follower)
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.Rename(dir+".copy", dir))
-	c.startOldCopy(follower, catalogName, before)
+	c.startOldCopy(follower, cluster.CatalogName, before)
 	_, err := c.nodes[follower].CreateLog(t.Context(), anyone, "last", Config{})
 	require.NoError(t, err)
 }
@@ -267,15 +267,15 @@ func TestALogWhoseMajorityHasForgottenStops(t *testing.T) {
 
 func TestANodeThatHasLostItsCatalogGetsAnother(t *testing.T) {
 	c := three(t, 10)
-	before, dir := c.replicaOf("c", catalogName)
+	before, dir := c.replicaOf("c", cluster.CatalogName)
 	old, err := os.ReadFile(filepath.Join(c.dirs["c"], "node.json"))
 	require.NoError(t, err)
 	c.stop("c")
 	require.NoError(t, os.RemoveAll(dir))
 	c.start("c", nil)
 	c.eventually("c has begun", func() bool { return c.nodes["c"].catalog.Load() != nil })
-	c.renewed("c", catalogName, before)
-	after, _ := c.replicaOf("c", catalogName)
+	c.renewed("c", cluster.CatalogName, before)
+	after, _ := c.replicaOf("c", cluster.CatalogName)
 	_, err = c.nodes["c"].CreateLog(t.Context(), anyone, "more", Config{})
 	require.NoError(t, err)
 	c.sameOn("orders", numbered(0, 10))
@@ -285,7 +285,7 @@ func TestANodeThatHasLostItsCatalogGetsAnother(t *testing.T) {
 	c.start("c", nil)
 	c.eventually("c has begun", func() bool { return c.nodes["c"].catalog.Load() != nil })
 	c.healthy()
-	now, _ := c.replicaOf("c", catalogName)
+	now, _ := c.replicaOf("c", cluster.CatalogName)
 	require.Equal(t, after, now)
 }
 
@@ -467,9 +467,9 @@ func TestARunningReplicaWhoseNewestSegmentCannotBeReadIsRepaired(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	require.NoError(t, err)
 	disk.file(slices.Max(files)).Store(4096 + 200)
-	damage := h.firstDamage()
+	damage := firstDamage(h)
 	require.Error(t, damage)
-	c.nodes[leader].repairer.foundDamage(h, damage)
+	c.nodes[leader].owners.repairer.foundDamage(h, damage)
 	c.eventually("it is repaired", func() bool {
 		c.append("orders", "more")
 		return len(kept(t, dir)) > 0
@@ -481,7 +481,7 @@ func TestARunningReplicaWhoseNewestSegmentCannotBeReadIsRepaired(t *testing.T) {
 }
 
 // firstDamage reads the log until it proves damaged.
-func (h *hosted) firstDamage() error {
+func firstDamage(h *hosted) error {
 	for i := h.log.FirstIndex(); i <= h.log.LastIndex(); {
 		frames, err := h.log.Entries(i, h.log.LastIndex()+1, 1<<20)
 		if err != nil {

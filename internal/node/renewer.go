@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
@@ -182,7 +183,7 @@ func (rn *renewer) run(ctx context.Context) {
 			rn.logger.Warn("lost replicas wait for new ids", "error", err)
 		}
 		if err != nil || waiting {
-			pause(ctx, renewAgain)
+			background.Pause(ctx, renewAgain)
 			rn.renewals.want()
 		}
 	}
@@ -230,15 +231,15 @@ func (rn *renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 	for _, l := range state.Logs {
 		r, here := l.On(me)
 		h := rn.logs.named(l.Name)
-		hosted := h != nil && h.replicaID == r.ID
+		open := h != nil && h.replicaID == r.ID
 		switch {
 		case !here:
 		case l.Config.InMemory():
 			// It was here before this process began.
-			if !hosted && rn.created.Has(r.ID) {
+			if !open && rn.created.Has(r.ID) {
 				lost[r.ID] = true
 			}
-		case !hosted || !h.forgot:
+		case !open || !h.forgot:
 		case !l.SurvivesWithout(r.ID):
 			waiting = true
 			h.unavailable.Store(record.Refuse(record.Corrupt,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
@@ -66,7 +67,7 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 			m.repairer.logger.Warn("a segment cannot be repaired at the moment", "log", m.host.name, "error", err)
 			m.close()
 		}
-		pause(ctx, wait)
+		background.Pause(ctx, wait)
 	}
 }
 
@@ -90,8 +91,8 @@ func (m *replicaRepair) trimRemedy(ctx context.Context, last uint64, trimmed boo
 	return remedy
 }
 
-// stop ends the repair and returns when the files are released.
-func (m *replicaRepair) stop() {
+// Stop ends the repair and returns when the files are released.
+func (m *replicaRepair) Stop() {
 	m.cancel()
 	<-m.done
 }
@@ -131,7 +132,7 @@ func (m *replicaRepair) run(ctx context.Context) {
 // be, or that ctx has ended.
 func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
 	defer m.close()
-	pause(ctx, time.Until(m.after))
+	background.Pause(ctx, time.Until(m.after))
 	for wait := repairPause; ; {
 		report, err := m.try(ctx)
 		switch {
@@ -147,7 +148,7 @@ func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
 			m.repairer.logger.Warn("a log cannot be repaired at the moment", "log", m.host.name, "error", err)
 			m.close()
 		}
-		pause(ctx, wait)
+		background.Pause(ctx, wait)
 		wait = min(2*wait, repairPauseTo)
 	}
 }

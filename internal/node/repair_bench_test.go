@@ -62,18 +62,18 @@ func BenchmarkRepair(b *testing.B) {
 
 		gap := longestGap(c, leader, func() { time.Sleep(2 * time.Second) })
 		usual = append(usual, gap.Seconds()*1000)
-		damage := h.firstDamage()
+		damage := firstDamage(h)
 		require.Error(b, damage)
 		gap = longestGap(c, leader, func() {
 			begin := time.Now()
-			c.nodes[leader].repairer.foundDamage(h, damage)
+			c.nodes[leader].owners.repairer.foundDamage(h, damage)
 			for h.repairs.underway() {
 				time.Sleep(time.Millisecond)
 			}
 			took = append(took, time.Since(begin).Seconds()*1000)
 		})
 		gaps = append(gaps, gap.Seconds()*1000)
-		require.NoError(b, h.firstDamage())
+		require.NoError(b, firstDamage(h))
 	}
 	require.Equal(b, leader, c.leader("orders"))
 	b.ReportMetric(0, "ns/op")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -244,7 +245,7 @@ func TestAScrubFindsWhatNobodyReads(t *testing.T) {
 
 func TestADamagedCatalogIsRepairedBeforeTheNodeBegins(t *testing.T) {
 	c := three(t, 10)
-	before, dir := c.replicaOf("c", catalogName)
+	before, dir := c.replicaOf("c", cluster.CatalogName)
 	c.stop("c")
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	require.NoError(t, err)
@@ -258,7 +259,7 @@ func TestADamagedCatalogIsRepairedBeforeTheNodeBegins(t *testing.T) {
 	c.start("c", nil)
 	c.eventually("c has begun", func() bool { return c.nodes["c"].catalog.Load() != nil })
 	c.healthy()
-	after, _ := c.replicaOf("c", catalogName)
+	after, _ := c.replicaOf("c", cluster.CatalogName)
 	require.Equal(t, before, after)
 	c.sameOn("orders", numbered(0, 10))
 }
@@ -273,7 +274,7 @@ func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsRepaired(t *testing.T) {
 		require.NoError(t, err)
 	}
 	c.healthy()
-	_, dir := c.replicaOf("c", catalogName)
+	_, dir := c.replicaOf("c", cluster.CatalogName)
 	c.stop("c")
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	require.NoError(t, err)

@@ -60,7 +60,7 @@ func (rp *repairer) startRepair(h *hosted, l cluster.Log, cause error) {
 	m.others, m.ask = m.holders, m.askNode
 	m.begin, m.say = m.openFiles, m.sayUnavailable
 	m.after = rp.repaired[l.ID].Add(repairAgain)
-	h.replicaRepair = m
+	h.rebuilding = m
 	m.report("%v", cause)
 	rp.logger.Error("a log is being repaired: it is not served here meanwhile", "log", h.name, "replica", h.replicaID, "error", cause)
 	rp.metrics.foundDamage(h.name)
@@ -120,7 +120,7 @@ func (rp *repairer) foundDamage(h *hosted, cause error) {
 
 // othersHold reports whether there are other nodes to ask for entries of a log.
 func (rp *repairer) othersHold(h *hosted) bool {
-	if h.id == catalogID {
+	if h.id == cluster.CatalogID {
 		return len(rp.catalogRepairer.holders()) > 0
 	}
 	_, shared := rp.sharedLog(h)
@@ -141,7 +141,7 @@ func (rp *repairer) takeOut(h *hosted, cause error) {
 		return
 	}
 	rp.tasks.Run(func(ctx context.Context) {
-		if h.id == catalogID {
+		if h.id == cluster.CatalogID {
 			rp.catalogRepairer.attend(ctx, h, cause)
 		} else if l, shared := rp.sharedLog(h); shared {
 			rp.attend(ctx, h, l, cause)
@@ -194,7 +194,7 @@ func (rp *repairer) stepDown(ctx context.Context, h *hosted) {
 	defer cancel()
 	for h.replica.Status().Leading && ctx.Err() == nil {
 		if h.replica.HandOver(ctx, 0) != nil {
-			pause(ctx, changePause)
+			background.Pause(ctx, changePause)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (rs *reshaper) run(ctx context.Context) {
 
 // shape takes one step with one log. It reports true when there is no other.
 func (rs *reshaper) shape(ctx context.Context, h *hosted, state *cluster.State) (done bool, err error) {
-	if h.id == catalogID {
+	if h.id == cluster.CatalogID {
 		return rs.shapeCatalog(ctx, h, state)
 	}
 	l, ok := state.Logs[h.name]

@@ -122,7 +122,7 @@ func (re *retention) wroteTo(h *hosted, bytes int) {
 
 // retain trims what a log's retention has outlived.
 func (re *retention) retain(ctx context.Context, h *hosted) error {
-	if h.id == catalogID {
+	if h.id == cluster.CatalogID {
 		if c := re.catalog.Load(); c != nil {
 			return c.checkpoint(ctx)
 		}

@@ -63,7 +63,7 @@ func (rt *router) isOn(h *hosted, replica, node uint64) bool {
 	}
 	state := c.shown.Load()
 	placed := state.Logs[h.name].Placement
-	if h.id == catalogID {
+	if h.id == cluster.CatalogID {
 		placed = state.Catalog()
 	}
 	switch placed.SenderOf(replica, node, state.NextReplica) {
@@ -105,7 +105,7 @@ func (rt *router) nodeOf(h *hosted, replica uint64) uint64 {
 		return 0
 	}
 	state := c.shown.Load()
-	if h.id == catalogID {
+	if h.id == cluster.CatalogID {
 		for id, node := range state.Nodes {
 			if node.Catalog == replica {
 				return id
@@ -126,7 +126,7 @@ func (rt *router) replicaOn(h *hosted, node uint64) uint64 {
 		return 0
 	}
 	state := c.shown.Load()
-	if h.id == catalogID {
+	if h.id == cluster.CatalogID {
 		return state.Nodes[node].Catalog
 	}
 	l := state.Logs[h.name]

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/vfs"
@@ -30,14 +31,8 @@ type scrubber struct {
 	incarnations *datadir.Incarnations
 }
 
-const (
-	// DefaultScrubRate is next to nothing for a disk and for a core.
-	DefaultScrubRate = 8 << 20 // bytes per second
-	// DefaultScrubEvery is how often everything is read, if the rate allows.
-	DefaultScrubEvery = 24 * time.Hour
-	// scrubDelay after a start, the node has other things to do.
-	scrubDelay = time.Minute
-)
+// scrubDelay after a start, the node has other things to do.
+const scrubDelay = time.Minute
 
 // scrubbed is a log on disk.
 type scrubbed interface {
@@ -53,10 +48,10 @@ func (s *scrubber) run(ctx context.Context) {
 	if s.options.ScrubRate < 0 {
 		return
 	}
-	pause(ctx, min(scrubDelay, s.options.ScrubEvery))
+	background.Pause(ctx, min(scrubDelay, s.options.ScrubEvery))
 	pace := func(bytes int) error {
 		s.metrics.scrubbed.Add(float64(bytes))
-		pause(ctx, time.Duration(float64(bytes)/float64(s.options.ScrubRate)*float64(time.Second)))
+		background.Pause(ctx, time.Duration(float64(bytes)/float64(s.options.ScrubRate)*float64(time.Second)))
 		return ctx.Err()
 	}
 	for ctx.Err() == nil {
@@ -64,7 +59,7 @@ func (s *scrubber) run(ctx context.Context) {
 		s.scrubLogs(ctx, func(log scrubbed, damaged func(error)) error { return log.Scrub(pace, damaged) })
 		s.scrubOwnFiles()
 		s.metrics.scrubs.Inc()
-		pause(ctx, time.Until(again))
+		background.Pause(ctx, time.Until(again))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/repair"
@@ -54,7 +55,7 @@ func (sr *segmentRepairer) run(ctx context.Context, h *hosted) {
 		default:
 			sr.repairer.takeOut(h, fmt.Errorf("%w (%w)", d.cause, err))
 			for h.leaving.Load() && ctx.Err() == nil {
-				pause(ctx, repairPauseTo) // who takes it out of service stops the repairs first
+				background.Pause(ctx, repairPauseTo) // who takes it out of service stops the repairs first
 			}
 		}
 		h.repairs.finished()
@@ -64,7 +65,7 @@ func (sr *segmentRepairer) run(ctx context.Context, h *hosted) {
 // repairOf asks the nodes that hold the log for what is damaged.
 func (sr *segmentRepairer) repairOf(h *hosted, d damagedSegment) *replicaRepair {
 	var m *replicaRepair
-	if h.id == catalogID {
+	if h.id == cluster.CatalogID {
 		m = sr.catalogs.from(h, d.cause)
 	} else {
 		m = &replicaRepair{fetcher: fetcher{repairer: sr.repairer, host: h, cause: d.cause}}

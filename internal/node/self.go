@@ -17,14 +17,14 @@ type self struct {
 	options *Options
 	// me is never nil; it becomes that of a member once.
 	me *atomic.Pointer[datadir.Identity]
-	// catalogRepair is the repair of a catalog with which this node cannot
-	// begin; else nil.
-	catalogRepair *atomic.Pointer[replicaRepair]
+	// damagedCatalog is a replica of the catalog with which this node cannot begin and
+	// which is being repaired; else nil.
+	damagedCatalog *atomic.Pointer[hosted]
 }
 
 func (s *self) notMember() *record.Refusal {
-	if m := s.catalogRepair.Load(); m != nil {
-		return record.Refuse(record.NotMember, "node %q cannot take part: %s", s.Name(), m.host.unavailable.Load().Detail)
+	if h := s.damagedCatalog.Load(); h != nil {
+		return record.Refuse(record.NotMember, "node %q cannot take part: %s", s.Name(), h.unavailable.Load().Detail)
 	}
 	return record.Refuse(record.NotMember,
 		"node %q is in no cluster yet: form one with `strandline cluster init` on one of its nodes, or add this node with `strandline cluster add-node`", s.options.Name)
@@ -47,6 +47,14 @@ func (s *self) Name() string {
 // does not understand.
 func (s *self) refuseLevel(state *cluster.State) *record.Refusal {
 	return cluster.RefuseLevels(s.Name(), s.options.Levels, state.FeatureLevel())
+}
+
+// outdated is refuseLevel for a level that is newer than this node's program.
+func (s *self) outdated(state *cluster.State) *record.Refusal {
+	if state.FeatureLevel() <= s.options.Levels.Max {
+		return nil
+	}
+	return s.refuseLevel(state)
 }
 
 // ClusterID names the cluster that the node is a member of; empty: it waits.

@@ -14,7 +14,7 @@ type series struct {
 	metrics   *metrics
 	memory    *budget.Memory
 	logs      *hostedLogs
-	members   *members
+	members   func() (members []Member, self uint64)
 	space     *space
 	statuses  *statuses
 	describer *describer

@@ -184,7 +184,7 @@ func TestACatalogThatTakesForEverToOpenHoldsNothingElseUp(t *testing.T) {
 	t.Parallel()
 	c, disk := hangingCluster(t, time.Hour)
 	n := c.nodes["c"]
-	require.True(t, n.repairer.shut(n.catalog.Load().host()))
+	require.True(t, n.owners.repairer.shut(n.catalog.Load().host()))
 	disk.hangs = "/logs/0/"
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)

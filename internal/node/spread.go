@@ -150,7 +150,7 @@ func (l *leaderSpread) own() ledLogs {
 		// One write that hangs is a disk that hangs; logs without a write to wait
 		// for look well.
 		out.Unfit = out.Unfit || h.stalled() != ""
-		if h.id == catalogID || h.problem() != nil {
+		if h.id == cluster.CatalogID || h.problem() != nil {
 			continue
 		}
 		switch s := h.replica.Status(); {

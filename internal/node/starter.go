@@ -95,7 +95,7 @@ func (s *starter) openFiles(h *hosted, l cluster.Log, logger *slog.Logger) (segm
 		}
 	}
 	if !s.created.Has(h.replicaID) {
-		if l.ID == catalogID {
+		if l.ID == cluster.CatalogID {
 			// It was made before node.json named it.
 			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
 		}
@@ -134,5 +134,5 @@ func (s *starter) openCatalog() (*hosted, error) {
 
 // ownCatalog is the catalog as this node begins with it.
 func (s *starter) ownCatalog() cluster.Log {
-	return cluster.Log{ID: catalogID, Name: catalogName, Placement: cluster.Placement{Founders: s.me.Load().CatalogVoters}}
+	return cluster.Log{ID: cluster.CatalogID, Name: cluster.CatalogName, Placement: cluster.Placement{Founders: s.me.Load().CatalogVoters}}
 }

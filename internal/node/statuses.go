@@ -12,7 +12,6 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 )
 
@@ -44,22 +43,6 @@ type report struct {
 	Logs        map[uint64]logReport `json:"logs"` // that it holds, by id
 }
 
-// logReport is what a node knows of a log that it holds.
-type logReport struct {
-	Leading    bool          `json:"leading"`
-	Term       uint64        `json:"term"`
-	Start, End record.Offset `json:",omitempty"`
-	Used       int64         `json:"used,omitempty"` // bytes on its disk
-	Voters     []uint64      `json:"voters"`
-	Learners   []uint64      `json:"learners"`
-	Peers      []core.Peer   `json:"peers,omitempty"` // of a leader
-	Problem    string        `json:"problem,omitempty"`
-	// Repairing: its files are damaged and are being repaired. Lost: it gets
-	// another replica on this node.
-	Repairing bool `json:"repairing,omitempty"`
-	Lost      bool `json:"lost,omitempty"`
-}
-
 // votersWithoutLeader are the voters as whoever has most of the log knows them,
 // or, if no replica answers, as the catalog does.
 func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64]report) []uint64 {
@@ -73,7 +56,7 @@ func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64
 	switch {
 	case len(most.Voters) > 0:
 		return most.Voters
-	case l.ID == catalogID:
+	case l.ID == cluster.CatalogID:
 		voters, _ := cluster.CatalogMembers(state)
 		return voters
 	}
@@ -82,12 +65,6 @@ func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64
 
 // transferTime bounds a change of leadership.
 const transferTime = 10 * time.Second
-
-// transferRequest asks the leader of a log to let a node lead.
-type transferRequest struct {
-	Log  string `json:"log"`
-	Node uint64 `json:"node"`
-}
 
 // ownStatus reports on this node and the logs that it holds.
 func (st *statuses) ownStatus() report {
@@ -108,7 +85,7 @@ func (st *statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 		return ClusterStatus{}, st.self.notMember()
 	}
 	state := c.shown.Load()
-	reports := st.caller.askAll(ctx, state)
+	reports := askAll(ctx, st.caller, state)
 	out := ClusterStatus{ClusterID: st.self.ClusterID(), Level: state.FeatureLevel()}
 	for _, node := range state.Members() {
 		r, alive := reports[node.ID]
@@ -128,9 +105,32 @@ func (st *statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 	return out, nil
 }
 
+// askAll asks all nodes how they are. Those that do not answer are missing.
+func askAll(ctx context.Context, c *caller, state *cluster.State) map[uint64]report {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	reports := map[uint64]report{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for id := range state.Nodes {
+		asking.Go(func() {
+			var r report
+			if err := c.call(ctx, id, askStatus, struct{}{}, &r); err != nil {
+				c.logger.Debug("a node does not answer", "node", id, "error", err)
+				return
+			}
+			mu.Lock()
+			reports[id] = r
+			mu.Unlock()
+		})
+	}
+	asking.Wait()
+	return reports
+}
+
 // catalogAsLog describes the catalog as it describes logs.
 func (st *statuses) catalogAsLog(state *cluster.State) cluster.Log {
-	return cluster.Log{ID: catalogID, Name: catalogName, Placement: state.Catalog()}
+	return cluster.Log{ID: cluster.CatalogID, Name: cluster.CatalogName, Placement: state.Catalog()}
 }
 
 func (st *statuses) logStatus(l cluster.Log, state *cluster.State, reports map[uint64]report) LogStatus {
@@ -153,14 +153,14 @@ func (st *statuses) logStatus(l cluster.Log, state *cluster.State, reports map[u
 			s.Role = Leaving
 			out.Healthy = false
 		}
-		voter := s.Role == Voter || l.ID == catalogID && !state.Nodes[r.Node].Votes
+		voter := s.Role == Voter || l.ID == cluster.CatalogID && !state.Nodes[r.Node].Votes
 		if !voter || s.Problem != "" || s.State != Leads && s.State != Replicating {
 			out.Healthy = false
 		}
 		out.Replicas = append(out.Replicas, s)
 	}
 	slices.SortFunc(out.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.Replica, b.Replica) })
-	if l.ID != catalogID {
+	if l.ID != cluster.CatalogID {
 		for range cluster.WantedReplicas(state, &l) - len(l.Replicas) {
 			out.Replicas = append(out.Replicas, ReplicaStatus{
 				Role: Missing, State: Unknown, Problem: "there is no node for it yet: it comes with the next one",

@@ -72,7 +72,7 @@ func TestOnlyTheSystemChangesItsOwnLogsAndNobodyTheCatalog(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, record.Invalid, appendTo(t, n, "_strandline-own", request(t, "a")).Refusal.Reason)
 	done := make(chan *record.Refusal, 1)
-	for log, want := range map[string]bool{"_strandline-own": true, catalogName: false} {
+	for log, want := range map[string]bool{"_strandline-own": true, cluster.CatalogName: false} {
 		n.Append(system, log, request(t, "a"), func(a sequence.Answer) { done <- a.Refusal })
 		require.Equal(t, want, <-done == nil, log)
 	}

@@ -45,7 +45,7 @@ const reservedPrefix = "_strandline"
 
 // reservedNames are those of the logs that the system has, and of what Kafka's
 // clients take for its own.
-var reservedNames = []string{catalogName, "_offsets", "__consumer_offsets", "__transaction_state"}
+var reservedNames = []string{cluster.CatalogName, "_offsets", "__consumer_offsets", "__transaction_state"}
 
 // IsSystem reports whether a name belongs to the system: of a log that there is, or
 // that there may be one day.

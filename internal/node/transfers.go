@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 )
@@ -29,7 +31,7 @@ func (tr *transfers) TransferLeader(ctx context.Context, _ Caller, log, to strin
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
 	state := c.shown.Load()
-	if log != catalogName {
+	if log != cluster.CatalogName {
 		var refusal *record.Refusal
 		if state, refusal = c.unknown.confirm(c, log); refusal != nil {
 			return refusal
@@ -40,7 +42,7 @@ func (tr *transfers) TransferLeader(ctx context.Context, _ Caller, log, to strin
 		return state.NoNode(to)
 	}
 	l := state.Logs[log]
-	if _, holds := l.On(target.ID); log != catalogName && !holds {
+	if _, holds := l.On(target.ID); log != cluster.CatalogName && !holds {
 		return record.Refuse(record.NoNode, "node %q holds no replica of log %q", to, log)
 	}
 	leader := tr.leaderNode(ctx, log)
@@ -54,7 +56,7 @@ func (tr *transfers) TransferLeader(ctx context.Context, _ Caller, log, to strin
 		return err
 	}
 	for tr.leaderNode(ctx, log) != target.ID {
-		if pause(ctx, changePause); ctx.Err() != nil {
+		if background.Pause(ctx, changePause); ctx.Err() != nil {
 			return record.Refuse(record.Busy, "node %q does not lead log %q yet", to, log)
 		}
 	}
@@ -71,7 +73,7 @@ func (tr *transfers) leaderNode(ctx context.Context, log string) uint64 {
 		return tr.router.nodeOf(h, s.Leader)
 	}
 	state := tr.catalog.Load().shown.Load()
-	for id, r := range tr.caller.askAll(ctx, state) {
+	for id, r := range askAll(ctx, tr.caller, state) {
 		if r.Logs[state.Logs[log].ID].Leading {
 			return id
 		}
