@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 )
 
 // strictly runs nodes that nobody announces, with a short patience for lost ones.
 func strictly(t *testing.T, names ...string) *testCluster {
-	c := newClusterWith(t, func(o *Options) { o.LostAfter = 200 * time.Millisecond }, names...)
+	c := newClusterWith(t, func(o *settings.Options) { o.LostAfter = 200 * time.Millisecond }, names...)
 	c.strict = true
 	return c
 }
@@ -22,7 +24,7 @@ func strictly(t *testing.T, names ...string) *testCluster {
 // votersOfCatalog are the names of the nodes that vote on the catalog, as Raft of
 // its leader has it; none between two configurations.
 func (c *testCluster) votersOfCatalog() (names []string) {
-	s := c.nodes[c.leader(cluster.CatalogName)].catalog.Load().host().replica.Status()
+	s := c.nodes[c.leader(cluster.CatalogName)].catalog.Load().Host().Replica.Status()
 	if len(s.Outgoing) > 0 {
 		return nil
 	}
@@ -42,14 +44,14 @@ func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
 		name := fmt.Sprint("pod-", i)
 		c.start(name, []string{c.addresses["a"]})
 		var answer cluster.JoinAnswer
-		err := c.nodes[name].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin,
+		err := c.nodes[name].Joiner.Caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin,
 			cluster.JoinRequest{Name: name, Address: c.addresses[name], Nonce: "n", Levels: cluster.Understood}, &answer)
 		requireReason(t, record.Precondition, err)
 		require.ErrorContains(t, err, "add-node "+name)
 		require.False(t, c.nodes[name].me.Load().Member())
 		c.stop(name)
 	}
-	state := c.nodes["a"].catalog.Load().shown.Load()
+	state := c.nodes["a"].catalog.Load().Shown.Load()
 	require.Len(t, state.Nodes, 3)
 	require.Equal(t, []string{"a", "b", "c"}, c.votersOfCatalog())
 }
@@ -66,7 +68,7 @@ func TestANodeThatIsAddedJoinsAndSaysIfItWasThere(t *testing.T) {
 
 	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "e", "127.0.0.1:1")
 	requireReason(t, record.Busy, err)
-	require.Empty(t, c.nodes["a"].catalog.Load().shown.Load().Announced, "nobody may come under a name that was mistyped")
+	require.Empty(t, c.nodes["a"].catalog.Load().Shown.Load().Announced, "nobody may come under a name that was mistyped")
 	c.start("f", []string{"127.0.0.1:1"})
 	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "e", c.addresses["f"])
 	requireReason(t, record.Precondition, err)
@@ -78,14 +80,14 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 	token, expires, err := c.nodes["a"].CreateToken(t.Context(), anyone, time.Hour, false)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Hour), expires, time.Minute)
-	for hash := range c.nodes["a"].catalog.Load().shown.Load().Tokens {
+	for hash := range c.nodes["a"].catalog.Load().Shown.Load().Tokens {
 		require.NotContains(t, hash, token)
 	}
-	c.adjust = func(o *Options) { o.JoinToken = token }
+	c.adjust = func(o *settings.Options) { o.JoinToken = token }
 	c.start("x", []string{c.addresses["a"]})
 	c.eventually("x is a member", func() bool { return c.nodes["x"].catalog.Load() != nil })
 	c.start("y", []string{c.addresses["a"]})
-	err = c.nodes["y"].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin,
+	err = c.nodes["y"].Joiner.Caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin,
 		cluster.JoinRequest{Name: "y", Address: c.addresses["y"], Nonce: "n", Token: token, Levels: cluster.Understood}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "was used by another node")
@@ -98,10 +100,10 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 
 func TestAnAnnouncementIsWithdrawn(t *testing.T) {
 	c := strictly(t, "a")
-	require.NoError(t, c.nodes["a"].membership.roll.announce(t.Context(), "d"))
-	require.Contains(t, c.nodes["a"].catalog.Load().shown.Load().Announced, "d")
+	require.NoError(t, c.nodes["a"].Membership.Roll.Announce(t.Context(), "d"))
+	require.Contains(t, c.nodes["a"].catalog.Load().Shown.Load().Announced, "d")
 	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "d"))
-	require.Empty(t, c.nodes["a"].catalog.Load().shown.Load().Announced)
+	require.Empty(t, c.nodes["a"].catalog.Load().Shown.Load().Announced)
 }
 
 func TestAVoterOfTheCatalogThatIsLostIsReplaced(t *testing.T) {
@@ -119,7 +121,7 @@ func TestAVoterOfTheCatalogThatIsLostIsReplaced(t *testing.T) {
 	leader := c.leader(cluster.CatalogName)
 	second := map[string]string{"a": "c", "c": "a", "d": "c"}[leader]
 	c.stop(second)
-	_, err := c.nodes[leader].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})
+	_, err := c.nodes[leader].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 1})
 	require.NoError(t, err)
 	c.start("b", nil)
 	c.start(second, nil)

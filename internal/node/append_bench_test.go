@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/sequence"
 )
 
@@ -13,10 +14,10 @@ import (
 // alone, from the verb to its answer: what the node and the replica take without a
 // disk.
 func BenchmarkAppend(b *testing.B) {
-	n, err := Open(Options{FormAlone: true, DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, n.Close(b.Context())) }()
-	_, err = n.CreateLog(b.Context(), anyone, "orders", Config{Durability: Memory})
+	_, err = n.CreateLog(b.Context(), anyone, "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(b, err)
 	a := request(b, "a record")
 	answers := make(chan sequence.Answer, 1)

@@ -16,6 +16,7 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -47,7 +48,7 @@ func openWithin(t *testing.T) (n *Node, highest func() int64) {
 		running.Wait()
 		debug.SetMemoryLimit(before)
 	})
-	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Memory: memoryOfTests, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Memory: memoryOfTests, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
 	return n, func() int64 {
@@ -75,7 +76,7 @@ func requireReleased(t *testing.T, n *Node) {
 func TestAThousandBusyLogsStayWithinTheNodesMemory(t *testing.T) {
 	n, highest := openWithin(t)
 	const logs, rounds, batch = 1000, 9, 64 << 10 // 560 MiB in all
-	_, err := n.CreateTopic(t.Context(), anyone, "busy", logs, Config{}, nil)
+	_, err := n.CreateTopic(t.Context(), anyone, "busy", logs, settings.Config{}, nil)
 	require.NoError(t, err)
 	appended := request(t, strings.Repeat("x", batch))
 	turns := make(chan struct{}, 256) // as the server's pool of appends does
@@ -104,14 +105,14 @@ func TestAThousandBusyLogsStayWithinTheNodesMemory(t *testing.T) {
 // The sessions of all logs share a part of the node's memory. Where it is used up new
 // ones are refused on every log, until there is room again.
 func TestSessionsOfAllLogsShareTheNodesMemory(t *testing.T) {
-	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Memory: budget.Least, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Memory: budget.Least, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
 	sessions := n.memory.Sessions
 	before := sessions.Used()
 	logs := []string{"a", "b"}
 	for _, log := range logs {
-		_, err := n.CreateLog(t.Context(), anyone, log, Config{})
+		_, err := n.CreateLog(t.Context(), anyone, log, settings.Config{})
 		require.NoError(t, err)
 	}
 	appended := request(t, "x")

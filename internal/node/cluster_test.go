@@ -19,7 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/sequence"
@@ -44,7 +47,7 @@ type testCluster struct {
 	// strict: nodes that join are not announced.
 	strict bool
 	// adjust changes the options of nodes that are started, if not nil.
-	adjust func(*Options)
+	adjust func(*settings.Options)
 }
 
 // clusters counts those of this process.
@@ -56,7 +59,7 @@ func newCluster(t testing.TB, names ...string) *testCluster {
 }
 
 // newClusterWith is newCluster of nodes with other options.
-func newClusterWith(t testing.TB, adjust func(*Options), names ...string) *testCluster {
+func newClusterWith(t testing.TB, adjust func(*settings.Options), names ...string) *testCluster {
 	c := newWaiting(t, adjust, names...)
 	_, err := c.nodes[names[0]].InitCluster(t.Context(), anyone)
 	require.NoError(t, err)
@@ -64,7 +67,7 @@ func newClusterWith(t testing.TB, adjust func(*Options), names ...string) *testC
 }
 
 // newWaiting starts nodes that wait for their cluster to be formed.
-func newWaiting(t testing.TB, adjust func(*Options), names ...string) *testCluster {
+func newWaiting(t testing.TB, adjust func(*settings.Options), names ...string) *testCluster {
 	c := &testCluster{
 		t: t, adjust: adjust, host: fmt.Sprintf("127.31.%d.%d", os.Getpid()%250, clusters.Add(1)), addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
 		reserved: map[string]net.Listener{},
@@ -96,7 +99,7 @@ func (c *testCluster) start(name string, join []string) {
 	}
 	l := c.listen(name)
 	c.addresses[name] = l.Addr().String()
-	o := Options{
+	o := settings.Options{
 		DataDir: c.dirs[name], Name: name, GRPCAddress: c.addresses[name], SegmentBytes: 1 << 20, Join: join,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -129,7 +132,7 @@ func (c *testCluster) announce(name string) {
 		if c.strict || n.catalog.Load() == nil {
 			continue
 		}
-		if err := n.membership.roll.announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
+		if err := n.Membership.Roll.Announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
 			return
 		}
 	}
@@ -169,8 +172,8 @@ func (c *testCluster) leader(log string, but ...string) (found string) {
 	c.t.Helper()
 	c.eventually(log+" is led", func() bool {
 		for name, n := range c.nodes {
-			h := n.logs.named(log)
-			if h != nil && h.problem() == nil && h.replica.Status().Leading && !slices.Contains(but, name) {
+			h := n.logs.Named(log)
+			if h != nil && h.Problem() == nil && h.Replica.Status().Leading && !slices.Contains(but, name) {
 				found = name
 				return true
 			}
@@ -208,13 +211,13 @@ func (c *testCluster) appendOne(log string, request func() *sequence.Append) (a 
 }
 
 // healthy waits until every log has all its replicas.
-func (c *testCluster) healthy() (status ClusterStatus) {
+func (c *testCluster) healthy() (status verbs.ClusterStatus) {
 	c.t.Helper()
 	c.eventually("all nodes see that the cluster is healthy", func() bool {
 		for _, n := range c.nodes {
 			var err error
 			status, err = n.ClusterStatus(c.t.Context(), anyone)
-			if err != nil || slices.ContainsFunc(status.Logs, func(l LogStatus) bool { return !l.Healthy }) {
+			if err != nil || slices.ContainsFunc(status.Logs, func(l verbs.LogStatus) bool { return !l.Healthy }) {
 				return false
 			}
 		}
@@ -274,7 +277,7 @@ func (c *testCluster) valuesNow(name, log string, q reading.Request) ([]string, 
 
 func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	info, err := c.nodes["b"].CreateLog(t.Context(), anyone, "orders", Config{})
+	info, err := c.nodes["b"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	require.Equal(t, 3, info.Config.Replicas)
 	c.append("orders", "one")
@@ -297,7 +300,7 @@ func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
 
 func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	session, err := c.nodes[c.leader("orders")].OpenSession(t.Context(), anyone, "orders", time.Hour)
 	require.NoError(t, err)
@@ -332,20 +335,20 @@ func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
 
 func TestAHandoverBeforeAStopRefusesNothingForLong(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "one")
 	leader := c.leader("orders")
 	c.nodes[leader].HandOver(t.Context())
 	next := c.leader("orders", leader)
-	require.False(t, c.nodes[leader].logs.named("orders").replica.Status().Leading)
+	require.False(t, c.nodes[leader].logs.Named("orders").Replica.Status().Leading)
 	c.transfer("orders", leader)
 	require.Equal(t, leader, c.leader("orders", next))
 }
 
 func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "one")
 	follower := c.follower("orders")
@@ -392,7 +395,7 @@ func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
 
 func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	for i := range 20 {
 		c.append("orders", fmt.Sprint("record ", i))
@@ -403,7 +406,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 	require.NoError(t, c.nodes["b"].ReplaceNode(t.Context(), anyone, "c", "d"))
 	c.eventually("c is out", func() bool {
 		status := c.healthy()
-		return len(status.Nodes) == 3 && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == "c" })
+		return len(status.Nodes) == 3 && !slices.ContainsFunc(status.Nodes, func(n verbs.NodeStatus) bool { return n.Name == "c" })
 	})
 	texts, err := c.values("d", "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
 	require.NoError(t, err)
@@ -411,14 +414,14 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 
 	c.start("c", nil)
 	c.eventually("c hears that it was removed", func() bool {
-		return c.nodes["c"].peers.status.refusal() != ""
+		return c.nodes["c"].Peers.Status.Refusal() != ""
 	})
 	require.ErrorContains(t, c.nodes["c"].Ready(), "was removed from the cluster")
 }
 
 func TestANodeThatWasRemovedRefusesItsCallersSayingSo(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	created, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})
+	created, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 1})
 	require.NoError(t, err)
 	removed := "b"
 	if created.Replicas[0].Node == removed {
@@ -436,7 +439,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	err = c.nodes["a"].joiner.caller.askAddress(t.Context(), c.addresses["b"], askJoin, cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Nonce: "another"}, nil)
+	err = c.nodes["a"].Joiner.Caller.AskAddress(t.Context(), c.addresses["b"], peers.AskJoin, cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Nonce: "another"}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "replace-node b")
 	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "b", "127.0.0.1:1")
@@ -444,24 +447,24 @@ func TestANameIsTakenOnce(t *testing.T) {
 	require.ErrorContains(t, err, "replace-node b")
 
 	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "b"))
-	c.eventually("b is out", func() bool { return len(c.nodes["a"].catalog.Load().shown.Load().Gone) == 1 })
+	c.eventually("b is out", func() bool { return len(c.nodes["a"].catalog.Load().Shown.Load().Gone) == 1 })
 	c.stop("b")
 	c.dirs["b"], c.addresses["b"] = "", ""
 	c.start("b", []string{c.addresses["a"]})
-	err = c.nodes["b"].joiner.caller.askAddress(t.Context(), c.addresses["a"], askJoin, cluster.JoinRequest{Name: "b", Address: c.addresses["b"], Nonce: "new"}, nil)
+	err = c.nodes["b"].Joiner.Caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin, cluster.JoinRequest{Name: "b", Address: c.addresses["b"], Nonce: "new"}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "choose another --node-name")
 }
 
 func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "one")
 	for _, name := range []string{"d", "e"} {
 		c.start(name, []string{c.addresses["a"]})
 		c.eventually(name+" is a member", func() bool {
-			_, ok := c.nodes["a"].catalog.Load().shown.Load().Named(name)
+			_, ok := c.nodes["a"].catalog.Load().Shown.Load().Named(name)
 			return ok
 		})
 	}
@@ -474,16 +477,16 @@ func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
 	require.ErrorContains(t, err, `on their way to node "d"`)
 	require.NoError(t, replace("d"), "the same once more")
 	c.start("d", nil)
-	c.eventually("c is out", func() bool { return len(c.nodes["a"].catalog.Load().shown.Load().Nodes) == 4 })
+	c.eventually("c is out", func() bool { return len(c.nodes["a"].catalog.Load().Shown.Load().Nodes) == 4 })
 	delete(c.nodes, "c") // the others have refused it since
 	c.healthy()
 }
 
 func TestANodeThatWaitsSaysSo(t *testing.T) {
-	n, err := Open(Options{DataDir: t.TempDir(), Name: "a", Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{DataDir: t.TempDir(), Name: "a", Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
-	_, err = n.CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err = n.CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	requireReason(t, record.NotMember, err)
 	require.Equal(t, record.NotMember, appendTo(t, n, "orders", request(t, "x")).Refusal.Reason)
 	requireReason(t, record.NotMember, n.Ready())
@@ -491,7 +494,7 @@ func TestANodeThatWaitsSaysSo(t *testing.T) {
 
 func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	c.append("orders", "kept")
 	for _, name := range []string{"a", "b", "c"} {
@@ -533,10 +536,10 @@ func (c *testCluster) acquireWriter(log string) (term record.WriterTerm) {
 // up before it answers, or its node is gone for good.
 func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	c.append("orders", "kept")
-	state := func(name string) cluster.Log { return c.nodes[name].catalog.Load().shown.Load().Logs["orders"] }
+	state := func(name string) cluster.Log { return c.nodes[name].catalog.Load().Shown.Load().Logs["orders"] }
 	before := state("a")
 
 	for _, name := range []string{"a", "b", "c"} {
@@ -549,7 +552,7 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 		return len(l.Leaving) == 2 && l.Leaving[0].Lost && l.Leaving[1].Lost
 	})
 	for range 3 {
-		waiting, err := c.nodes["a"].owners.renewer.renew(t.Context())
+		waiting, err := c.nodes["a"].owners.Renewer.Renew(t.Context())
 		require.NoError(t, err)
 		require.True(t, waiting)
 	}
@@ -561,19 +564,19 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 // A node that is replaced while it runs may hold what makes a majority of a memory
 // log, however late it answers.
 func TestANodeThatLeavesIsGoneOnlyWhenItIsLost(t *testing.T) {
-	c := newClusterWith(t, func(o *Options) { o.LostAfter = time.Second }, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Durability: Memory})
+	c := newClusterWith(t, func(o *settings.Options) { o.LostAfter = time.Second }, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	a, leaving := c.nodes["a"], c.nodes["c"].me.Load().NodeID
-	isGone := func(node uint64) bool { return cluster.IsGone(a.catalog.Load().shown.Load(), node, a.peers.lost) }
+	isGone := func(node uint64) bool { return cluster.IsGone(a.catalog.Load().Shown.Load(), node, a.Peers.Lost) }
 	require.False(t, isGone(leaving))
-	require.NoError(t, a.catalog.Load().change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
+	require.NoError(t, a.catalog.Load().Change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
 		node := s.Nodes[leaving]
 		node.Leaving = true
 		return cluster.Change{Node: []cluster.Node{node}}, nil
 	}))
-	c.eventually("they are connected", func() bool { return a.reaches(leaving) })
-	require.True(t, a.catalog.Load().shown.Load().Nodes[leaving].Leaving)
+	c.eventually("they are connected", func() bool { return a.Reaches(leaving) })
+	require.True(t, a.catalog.Load().Shown.Load().Nodes[leaving].Leaving)
 	require.False(t, isGone(leaving))
 	c.stop("c")
 	stopped := time.Now()
@@ -586,7 +589,7 @@ func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	seen := map[record.SessionID]bool{}
 	for _, n := range c.nodes {
-		id, err := n.sessions.ids.next(t.Context(), n.catalog.Load())
+		id, err := n.Sessions.IDs.Next(t.Context(), n.catalog.Load())
 		require.NoError(t, err)
 		require.False(t, seen[id])
 		seen[id] = true
@@ -602,7 +605,7 @@ func TestWhoDoesNotWaitForASessionIDAnyLongerGetsAnError(t *testing.T) {
 		_, err := a.ReserveSession(t.Context(), anyone)
 		first <- err
 	}()
-	c.eventually("the first one waits", func() bool { return len(a.sessions.ids.turn) == 1 })
+	c.eventually("the first one waits", func() bool { return len(a.Sessions.IDs.Turn) == 1 })
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	_, err := a.ReserveSession(left, anyone)
@@ -618,7 +621,7 @@ func TestWithoutAMajorityASessionIsRefusedAndNotUnknown(t *testing.T) {
 		log      string
 		replicas int
 	}{{"orders", 3}, {"single", 1}} {
-		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, config.log, Config{Replicas: config.replicas})
+		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, config.log, settings.Config{Replicas: config.replicas})
 		require.NoError(t, err)
 	}
 	last := c.leader("single")
@@ -644,17 +647,17 @@ func TestAChangeThatNobodyCouldBeAskedForHasNotHappened(t *testing.T) {
 	c.stop("c")
 	a := c.nodes["a"]
 	c.eventually("a knows of no leader", func() bool {
-		s := a.catalog.Load().host().replica.Status()
+		s := a.catalog.Load().Host().Replica.Status()
 		return !s.Leading && s.Leader == 0
 	})
 	a.StopDeciding() // as if its time were over
-	_, err := a.CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := a.CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	requireReason(t, record.Busy, err)
 }
 
 func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
 	n := newCluster(t, "a").nodes["a"]
-	err := n.catalog.Load().change(t.Context(), func(*cluster.State) (cluster.Change, error) {
+	err := n.catalog.Load().Change(t.Context(), func(*cluster.State) (cluster.Change, error) {
 		return cluster.Change{Delete: []string{strings.Repeat("x", record.MaxBatchBytes)}}, nil
 	})
 	requireReason(t, record.TooLarge, err)
@@ -662,9 +665,9 @@ func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
 
 func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
 	disk := &heldDisk{FS: vfs.OS()}
-	n := newClusterWith(t, func(o *Options) { o.Disk = disk }, "a").nodes["a"]
+	n := newClusterWith(t, func(o *settings.Options) { o.Disk = disk }, "a").nodes["a"]
 	var release func()
-	err := n.catalog.Load().change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
+	err := n.catalog.Load().Change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
 		release = disk.hold() // what is proposed now cannot commit
 		n.StopDeciding()
 		return cluster.Change{Sessions: s.NextSession + 1}, nil
@@ -682,14 +685,14 @@ func TestAChangeAskedOfANodeThatJustBeginsIsMade(t *testing.T) {
 		for n.catalog.Load() == nil {
 			goruntime.Gosched()
 		}
-		_, err := n.CreateLog(t.Context(), anyone, "asked-of-"+name, Config{})
+		_, err := n.CreateLog(t.Context(), anyone, "asked-of-"+name, settings.Config{})
 		require.NoError(t, err)
 	}
 }
 
 func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "before")
 	c.stop("c")
@@ -700,7 +703,7 @@ func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
 		require.NoError(t, c.nodes[to].ReplaceNode(t.Context(), anyone, from, to))
 		c.eventually(from+" is out", func() bool {
 			status, err := c.nodes[to].ClusterStatus(t.Context(), anyone)
-			return err == nil && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == from })
+			return err == nil && !slices.ContainsFunc(status.Nodes, func(n verbs.NodeStatus) bool { return n.Name == from })
 		})
 		c.stop(from)
 	}

@@ -1,6 +1,10 @@
 package node
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"strandline.dev/internal/node/hosted"
+)
 
 type collector struct{ *series }
 
@@ -29,7 +33,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull, descStalled, descMemory, descMemorySize} {
 		out <- d
 	}
-	for _, m := range c.metrics.all {
+	for _, m := range c.metrics.All {
 		m.Describe(out)
 	}
 }
@@ -38,26 +42,26 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	states := map[string]int{stateLeading: 0, stateFollowing: 0, stateLeaderless: 0, stateFailed: 0, stateRepairing: 0}
+	states := map[string]int{hosted.StateLeading: 0, hosted.StateFollowing: 0, hosted.StateLeaderless: 0, hosted.StateFailed: 0, hosted.StateRepairing: 0}
 	var used, lag int64
 	var sessions, under, stalled int
-	hosts := c.logs.all()
-	c.statuses.lookAtFollowers(hosts)
+	hosts := c.logs.All()
+	c.statuses.LookAtFollowers(hosts)
 	for _, h := range hosts {
-		state := h.state()
+		state := h.State()
 		states[state]++
-		if h.replica == nil {
+		if h.Replica == nil {
 			continue
 		}
-		used += h.log.Bytes()
-		if h.replica.Stalled() > 0 {
+		used += h.Store.Bytes()
+		if h.Replica.Stalled() > 0 {
 			stalled++
 		}
-		sessions += h.replica.Status().OpenSessions
-		if state == stateLeading {
-			f := c.statuses.followers(h)
-			lag = max(lag, f.lag)
-			if f.missing > 0 {
+		sessions += h.Replica.Status().OpenSessions
+		if state == hosted.StateLeading {
+			f := c.statuses.Followers(h)
+			lag = max(lag, f.Lag)
+			if f.Missing > 0 {
 				under++
 			}
 		}
@@ -78,15 +82,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(descMembers, float64(len(members)))
 	gauge(descDown, float64(down))
-	free, _ := c.space.known()
+	free, _ := c.space.Known()
 	gauge(descFree, float64(free))
-	gauge(descFull, oneIf(c.space.full()))
+	gauge(descFull, oneIf(c.space.Full()))
 	gauge(descStalled, float64(stalled))
 	for _, part := range c.memory.Use() {
 		gauge(descMemory, float64(part.Used), part.Part)
 		gauge(descMemorySize, float64(part.Size), part.Part)
 	}
-	for _, m := range c.metrics.all {
+	for _, m := range c.metrics.All {
 		m.Collect(out)
 	}
 }

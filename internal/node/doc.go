@@ -3,21 +3,17 @@
 //
 // Which logs exist is recorded in the catalog, which is log 0: a log like any
 // other, changed with conditional appends. What is due is decided in package
-// cluster. Node puts the parts together that act on it (wire.go names who uses
-// whom), and starts and stops them; none of them knows all others:
+// cluster. The folders below have the owners that act on it, by subject; each imports only
+// those before it:
 //
-//   - verbs: appends, reads, sessions, describer, logAdmin, topics, statuses,
-//     transfers, members, former, series. finder finds the log that a verb is for.
-//   - what is hosted: hostedLogs, opener (opens and closes replicas), starter, cleaner,
-//     and package datadir for the files. A hosted log is a replica with what the node keeps beside it.
-//   - the catalog: catalog folds it, changes makes changes, follower waits for those
-//     of others.
-//   - what is due: controller (on the catalog's leader), leaderSpread, reshaper (on a
-//     log's leader), handovers, retention, renewer, joiner, rejoin.
-//   - damage: repairer judges it, repairing and segmentRepairer repair, fetcher asks
-//     others, entryGiver answers, catalogRepairer does so for the catalog; scrubber
-//     looks for it.
-//   - other nodes: peers, router, caller, answers.
-//   - time: clock ticks replicas and watches the disk (space); package background has all
-//     goroutines that run until the node is closed. Package reading is what a read gets.
+//   - settings, metrics, background (goroutines), datadir (files), reading (what a read gets)
+//   - hosted: a replica with what the node keeps beside it
+//   - catalog: the state of the cluster, and changes of it
+//   - peers: the other nodes
+//   - replicas: opens, repairs and replaces what is hosted
+//   - verbs: what may be asked about logs
+//   - membership: forms, joins and keeps the cluster
+//
+// Node puts them together (wire.go here and in each folder names who uses whom), and starts
+// and stops them.
 package node

@@ -15,6 +15,8 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/vfs"
@@ -32,14 +34,14 @@ type exchanged struct {
 func newExchanged(t *testing.T) *exchanged {
 	t.Parallel()
 	e := &exchanged{want: map[string][]string{}, said: &lines{}}
-	e.testCluster = newClusterWith(t, func(o *Options) {
+	e.testCluster = newClusterWith(t, func(o *settings.Options) {
 		o.SegmentBytes = 32 << 10
 		if o.Name == "c" {
 			o.Logger = slog.New(slog.NewTextHandler(e.said, nil))
 		}
 	}, "a", "b", "c")
 	for _, log := range []string{"x", "y"} {
-		_, err := e.nodes["a"].CreateLog(t.Context(), anyone, log, Config{})
+		_, err := e.nodes["a"].CreateLog(t.Context(), anyone, log, settings.Config{})
 		require.NoError(t, err)
 		for range 8 {
 			e.write(log)
@@ -86,7 +88,7 @@ func (e *exchanged) dir(node, log string) string {
 	return ""
 }
 
-func (e *exchanged) status() (s ClusterStatus) {
+func (e *exchanged) status() (s verbs.ClusterStatus) {
 	e.t.Helper()
 	e.eventually("the status is known", func() bool {
 		var err error
@@ -170,8 +172,8 @@ func (e *exchanged) requireRepaired() {
 
 // damaged reports whether a node knows of damage to its files of a log.
 func (e *exchanged) damaged(node, log string) bool {
-	h := e.nodes[node].logs.named(log)
-	return h == nil || h.unavailable.Load() != nil || h.reported.Load() || h.repairs.underway()
+	h := e.nodes[node].logs.Named(log)
+	return h == nil || h.Unavailable.Load() != nil || h.Reported.Load() || h.Repairs.Underway()
 }
 
 // verified are the details of what a survey of a replica's directory finds, as
@@ -296,7 +298,7 @@ func TestANodeDoesNotBeginWithWhatBelongsToAnother(t *testing.T) {
 	e.stop("b")
 	e.stop("c")
 	open := func() error {
-		n, err := Open(Options{DataDir: e.dirs["c"], Name: "c", Peers: e.addresses, Logger: slog.New(slog.DiscardHandler)})
+		n, err := Open(settings.Options{DataDir: e.dirs["c"], Name: "c", Peers: e.addresses, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			require.NoError(t, n.Close(t.Context()))
 		}
@@ -319,7 +321,7 @@ func TestANodeThatComesBackWithAnOlderCopyOfAllItsDataReplacesItsReplicas(t *tes
 	e := newExchanged(t)
 	e.prepare()
 	e.start("c", nil)
-	_, err := e.nodes["a"].CreateLog(t.Context(), anyone, "z", Config{})
+	_, err := e.nodes["a"].CreateLog(t.Context(), anyone, "z", settings.Config{})
 	require.NoError(t, err)
 	e.want["z"] = nil
 	for log := range e.want {
@@ -382,11 +384,11 @@ func TestANodeThatHasLostItsLifeHearsOfItFromOthers(t *testing.T) {
 func TestAWatermarkGoesWithItsReplica(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "kept", Config{})
-	create(t, n, "gone", Config{})
+	create(t, n, "kept", settings.Config{})
+	create(t, n, "gone", settings.Config{})
 	watermark := func(log string) string {
-		h := n.logs.named(log)
-		return datadir.WatermarkPath(dir, h.id, h.replicaID)
+		h := n.logs.Named(log)
+		return datadir.WatermarkPath(dir, h.ID, h.ReplicaID)
 	}
 	kept, gone := watermark("kept"), watermark("gone")
 	require.FileExists(t, gone)

@@ -5,13 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 )
 
 func TestAFencedLogRefusesAppendsWithoutATermOnceThereIsOne(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "orders", Config{Fenced: true})
+	create(t, n, "orders", settings.Config{Fenced: true})
 	mustAppend(t, n, "orders", "before there is a term")
 	term, _, err := n.AcquireWriter(t.Context(), anyone, "orders")
 	require.NoError(t, err)
@@ -31,32 +32,32 @@ func TestAFencedLogRefusesAppendsWithoutATermOnceThereIsOne(t *testing.T) {
 	n = open(t, dir)
 	refused()
 
-	info, err := n.ConfigureLog(t.Context(), anyone, "orders", Config{})
+	info, err := n.ConfigureLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	require.Empty(t, info.Problem)
 	require.False(t, info.Config.Fenced)
 	mustAppend(t, n, "orders", "as free as before")
-	_, err = n.ConfigureLog(t.Context(), anyone, "orders", Config{Fenced: true})
+	_, err = n.ConfigureLog(t.Context(), anyone, "orders", settings.Config{Fenced: true})
 	require.NoError(t, err)
 	refused()
 }
 
 func TestALogIsFencedWhereverItIsLed(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 3})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	c.append("orders", "free")
 	for _, name := range []string{"a", "b", "c"} {
 		leader := c.leader("orders")
 		_, _, err := c.nodes[leader].AcquireWriter(t.Context(), anyone, "orders")
 		require.NoError(t, err)
-		_, err = c.nodes[name].ConfigureLog(t.Context(), anyone, "orders", Config{Fenced: true})
+		_, err = c.nodes[name].ConfigureLog(t.Context(), anyone, "orders", settings.Config{Fenced: true})
 		require.NoError(t, err)
 		leader = c.leader("orders")
 		r := appendTo(t, c.nodes[leader], "orders", request(t, "without a term")).Refusal
 		require.NotNil(t, r)
 		require.Equal(t, record.Fenced, r.Reason)
-		_, err = c.nodes[name].ConfigureLog(t.Context(), anyone, "orders", Config{})
+		_, err = c.nodes[name].ConfigureLog(t.Context(), anyone, "orders", settings.Config{})
 		require.NoError(t, err)
 		c.append("orders", "free again")
 	}

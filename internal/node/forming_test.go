@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 )
 
@@ -21,7 +23,7 @@ func TestANodeThatAsksToBeTakenInFormsNoCluster(t *testing.T) {
 
 func TestACallToFormIsPassedOnToTheOneThatForms(t *testing.T) {
 	c := newWaiting(t, nil, "a", "b", "c")
-	all := make([]Formation, 3)
+	all := make([]membership.Formation, 3)
 	failed := make([]error, len(all))
 	var asking sync.WaitGroup
 	for i, name := range []string{"c", "b", "a"} {
@@ -36,7 +38,7 @@ func TestACallToFormIsPassedOnToTheOneThatForms(t *testing.T) {
 	}
 	again, err := c.nodes["b"].InitCluster(t.Context(), anyone)
 	require.NoError(t, err)
-	require.Equal(t, Formation{ClusterID: c.nodes["a"].ClusterID(), Existed: true}, again)
+	require.Equal(t, membership.Formation{ClusterID: c.nodes["a"].ClusterID(), Existed: true}, again)
 }
 
 func TestNoClusterIsFormedWithoutTheOneThatForms(t *testing.T) {
@@ -55,7 +57,7 @@ func TestNoClusterIsFormedWithoutTheOneThatForms(t *testing.T) {
 // Each of them would be the lowest of its own.
 func TestNodesWhosePeersDifferFormNoCluster(t *testing.T) {
 	c := newWaiting(t, nil, "a", "b", "c")
-	c.adjust = func(o *Options) { delete(o.Peers, "a") }
+	c.adjust = func(o *settings.Options) { delete(o.Peers, "a") }
 	c.stop("b")
 	c.start("b", nil)
 	for _, name := range []string{"a", "b", "c"} {

@@ -15,6 +15,8 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
@@ -28,7 +30,7 @@ func TestANodeWhoseCatalogHasEndedIsReplaced(t *testing.T) {
 	require.NoError(t, c.nodes["a"].ReplaceNode(t.Context(), anyone, "c", "d"))
 	c.eventually("c is out", func() bool {
 		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
-		return err == nil && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == "c" })
+		return err == nil && !slices.ContainsFunc(status.Nodes, func(n verbs.NodeStatus) bool { return n.Name == "c" })
 	})
 	c.leader("orders", "c")
 	require.Equal(t, 1, said.count("replica of the catalog has ended"))
@@ -42,12 +44,12 @@ func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
 	again, _ := c.replicaOf("c", "orders")
 	term := uint64(0)
 	c.eventually("c is elected again", func() bool {
-		leader := c.nodes[c.leader("orders", "c")].logs.named("orders").replica
+		leader := c.nodes[c.leader("orders", "c")].logs.Named("orders").Replica
 		term = leader.Status().Term
 		return leader.HandOver(t.Context(), again) == nil
 	})
 	c.eventually("another leads again", func() bool {
-		leader := c.nodes[c.leader("orders", "c")].logs.named("orders").replica
+		leader := c.nodes[c.leader("orders", "c")].logs.Named("orders").Replica
 		return leader.Status().Term > term+1 // that of c lies between
 	})
 	c.append("orders", "more")
@@ -56,16 +58,16 @@ func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
 
 func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
 	disk, said := &catalogDisk{FS: vfs.OS()}, &lines{}
-	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: said.logger()})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: said.logger()})
 	require.NoError(t, err)
 	defer func() { require.ErrorIs(t, n.Close(context.Background()), errBroken) }()
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	disk.broken.Store(true)
-	_, err = n.CreateLog(t.Context(), anyone, "more", Config{})
+	_, err = n.CreateLog(t.Context(), anyone, "more", settings.Config{})
 	requireReason(t, record.StorageFailed, err)
-	catalog := n.catalog.Load().host()
-	require.NotNil(t, catalog.ended())
-	n.handovers.yield(t.Context(), catalog)
+	catalog := n.catalog.Load().Host()
+	require.NotNil(t, catalog.Ended())
+	n.Handovers.Yield(t.Context(), catalog)
 	mustAppend(t, n, "orders", "one")
 	require.Zero(t, said.count("replica of the catalog has ended"))
 }
@@ -75,12 +77,12 @@ func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
 func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 	t.Parallel()
 	disk, said := &catalogDisk{FS: vfs.OS()}, &lines{}
-	c := newClusterWith(t, func(o *Options) {
+	c := newClusterWith(t, func(o *settings.Options) {
 		if o.Name == "c" {
 			o.Disk, o.Logger = disk, said.logger()
 		}
 	}, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	for _, text := range numbered(0, 10) {
 		c.append("orders", text)
@@ -89,9 +91,9 @@ func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 	c.transfer(cluster.CatalogName, "a")
 	c.transfer("orders", "c")
 	disk.broken.Store(true)
-	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "more", Config{})
+	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "more", settings.Config{})
 	require.NoError(t, err)
-	c.eventually("the catalog on c ends", func() bool { return c.nodes["c"].catalog.Load().host().ended() != nil })
+	c.eventually("the catalog on c ends", func() bool { return c.nodes["c"].catalog.Load().Host().Ended() != nil })
 	return c, said
 }
 

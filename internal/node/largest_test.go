@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/transport/peer"
@@ -20,7 +21,7 @@ func TestTheLargestEntryReachesEveryReplica(t *testing.T) {
 	t.Parallel()
 	require.Less(t, record.MaxEntryBytes+1<<20, peer.MaxMessage)
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	patiently := func(what string, done func() bool) {
 		require.Eventually(t, done, 5*time.Minute, 20*time.Millisecond, what)

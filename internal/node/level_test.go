@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 )
@@ -15,10 +16,12 @@ import (
 var older, newer = cluster.Levels{Min: 1, Max: 1}, cluster.Levels{Min: 1, Max: 2}
 
 // install gives the nodes that are started from now on a program of these levels.
-func (c *testCluster) install(l cluster.Levels) { c.adjust = func(o *Options) { o.Levels = l } }
+func (c *testCluster) install(l cluster.Levels) {
+	c.adjust = func(o *settings.Options) { o.Levels = l }
+}
 
 func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
-	c := newClusterWith(t, func(o *Options) { o.Levels = older }, "a", "b", "c")
+	c := newClusterWith(t, func(o *settings.Options) { o.Levels = older }, "a", "b", "c")
 	require.Equal(t, 1, c.healthy().Level)
 	c.install(newer)
 	for i, name := range []string{"a", "b", "c"} {
@@ -50,7 +53,7 @@ func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
 	c.install(older)
 	c.start("d", []string{c.addresses["a"]})
 	c.eventually("a node that is too old to be refused", func() bool {
-		return strings.Contains(c.nodes["d"].joiner.seekOnce(t.Context()), "its program is too old")
+		return strings.Contains(c.nodes["d"].Joiner.SeekOnce(t.Context()), "its program is too old")
 	})
 	require.False(t, c.nodes["d"].me.Load().Member())
 }
@@ -58,7 +61,7 @@ func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
 func TestANodeThatDoesNotUnderstandItsClusterDoesNotStart(t *testing.T) {
 	dir := t.TempDir()
 	start := func(l cluster.Levels) (*Node, error) {
-		return Open(Options{FormAlone: true, DataDir: dir, Levels: l, Logger: slog.New(slog.DiscardHandler)})
+		return Open(settings.Options{FormAlone: true, DataDir: dir, Levels: l, Logger: slog.New(slog.DiscardHandler)})
 	}
 	n, err := start(older)
 	require.NoError(t, err)
@@ -69,7 +72,7 @@ func TestANodeThatDoesNotUnderstandItsClusterDoesNotStart(t *testing.T) {
 	require.NoError(t, err)
 	create(t, n, "orders", Config{})
 	hold := func() error {
-		_, err := n.logs.named("orders").command(t.Context(), record.Command{Kind: record.SetHold, Text: record.AppendHold(nil, record.Hold{Name: "a"})})
+		_, err := n.logs.Named("orders").Command(t.Context(), record.Command{Kind: record.SetHold, Text: record.AppendHold(nil, record.Hold{Name: "a"})})
 		return err
 	}
 	requireReason(t, record.Precondition, hold())
@@ -92,17 +95,17 @@ func TestANodeThatIsTooOldIsRefusedByTheOthers(t *testing.T) {
 	require.Equal(t, cluster.Understood.Max, c.healthy().Level, "a new cluster begins at the newest level")
 	a := c.nodes["a"]
 	b := c.nodes["b"]
-	hello := peer.Hello{Cluster: b.ClusterID(), Node: b.self.peerNode(), Levels: peer.Levels(b.options.Levels)}
+	hello := peer.Hello{Cluster: b.ClusterID(), Node: b.Self.PeerNode(), Levels: peer.Levels(b.options.Levels)}
 	hello.Incarnation, hello.Known = b.incarnations.Greeting()
-	require.NoError(t, a.peers.admit(hello))
+	require.NoError(t, a.Peers.Admit(hello))
 	hello.Levels.Min, hello.Levels.Max = 0, 0
-	require.ErrorContains(t, a.peers.admit(hello), "too old")
+	require.ErrorContains(t, a.Peers.Admit(hello), "too old")
 	hello.Levels.Min, hello.Levels.Max = 8, 9
-	require.ErrorContains(t, a.peers.admit(hello), "too new")
+	require.ErrorContains(t, a.Peers.Admit(hello), "too new")
 }
 
 func TestAClusterWithANodeThatIsOlderBeginsAtItsLevel(t *testing.T) {
-	c := newWaiting(t, func(o *Options) {
+	c := newWaiting(t, func(o *settings.Options) {
 		if o.Name == "b" {
 			o.Levels = older
 		}
@@ -117,16 +120,16 @@ func TestAClusterWithANodeThatIsOlderBeginsAtItsLevel(t *testing.T) {
 func TestAnUnknownChangeStopsTheCatalogOfANode(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	c := n.catalog.Load()
-	require.NoError(t, c.refresh(t.Context()))
-	require.NoError(t, c.appendAt(t.Context(), c.next, [][]byte{[]byte(`{"change":"x","rename":["orders","sales"]}`)}))
-	require.ErrorIs(t, c.refresh(t.Context()), cluster.ErrNewer)
+	require.NoError(t, c.Refresh(t.Context()))
+	require.NoError(t, c.AppendAt(t.Context(), c.Next, [][]byte{[]byte(`{"change":"x","rename":["orders","sales"]}`)}))
+	require.ErrorIs(t, c.Refresh(t.Context()), cluster.ErrNewer)
 	require.ErrorContains(t, n.Ready(), "rename: no such kind of change is known")
-	_, err := n.CreateLog(t.Context(), anyone, "more", Config{})
+	_, err := n.CreateLog(t.Context(), anyone, "more", settings.Config{})
 	require.ErrorContains(t, err, "install that version on this node")
 	mustAppend(t, n, "orders", "a") // its logs go on
 	require.NoError(t, n.Close(t.Context()))
-	_, err = Open(Options{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
+	_, err = Open(settings.Options{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
 	require.ErrorIs(t, err, cluster.ErrNewer)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
 
@@ -13,7 +15,7 @@ import (
 func TestANodeListsLogsThatItDoesNotHold(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c", "d")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 3})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	for _, text := range numbered(0, 10) {
 		c.append("orders", text)
@@ -23,7 +25,7 @@ func TestANodeListsLogsThatItDoesNotHold(t *testing.T) {
 		holders = append(holders, r.Node)
 	}
 	without := slices.DeleteFunc([]string{"a", "b", "c", "d"}, func(name string) bool { return slices.Contains(holders, name) })[0]
-	list := func() Info {
+	list := func() verbs.Info {
 		infos, err := c.nodes[without].ListLogs(t.Context(), anyone, false)
 		require.NoError(t, err)
 		require.Len(t, infos, 1)

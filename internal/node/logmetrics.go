@@ -4,6 +4,10 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/verbs"
 )
 
 // maxLogSeries is how many logs one request for their series may name.
@@ -11,7 +15,7 @@ const maxLogSeries = 1000
 
 type logCollector struct {
 	*series
-	hosts []*hosted
+	hosts []*hosted.Log
 }
 
 // logSeries are all series of a log, but for those of its followers.
@@ -26,22 +30,22 @@ var logSeries = []struct {
 	logGauge("used_bytes", "What the log occupies on this node.", func(v *logView) float64 { return float64(v.info.BytesUsed) }),
 	logGauge("open_sessions", "Append sessions that are open.", func(v *logView) float64 { return float64(v.info.OpenSessions) }),
 	logGauge("term", "Raft's term; one that keeps rising means that leaders do not last.", func(v *logView) float64 { return float64(v.info.LeaderTerm) }),
-	logGauge("leading", "1 where this node takes the log's appends.", func(v *logView) float64 { return oneIf(v.state == stateLeading) }),
-	logGauge("leaderless", "1 where no leader is known.", func(v *logView) float64 { return oneIf(v.state == stateLeaderless) }),
-	logGauge("failed", "1 where the log cannot be served on this node.", func(v *logView) float64 { return oneIf(v.state == stateFailed) }),
-	logGauge("repairing", "1 where the log's files are damaged and are being repaired.", func(v *logView) float64 { return oneIf(v.state == stateRepairing || v.repairing) }),
-	logGauge("missing_replicas", "On the leader: replicas that do not vote or do not keep up.", func(v *logView) float64 { return float64(v.followers.missing) }),
-	logCounter("elections_total", "How often the replica here has become the leader.", func(v *logView) float64 { return float64(v.counts.elections.Load()) }),
-	logCounter("appended_records_total", "Records acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.records.Load()) }),
-	logCounter("appended_bytes_total", "Bytes of batches acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.bytes.Load()) }),
-	logCounter("writes_total", "Group writes to this node's disk.", func(v *logView) float64 { return float64(v.counts.writes.Load()) }),
-	logCounter("write_seconds_total", "Time that those took, with their syncs.", func(v *logView) float64 { return float64(v.counts.writeNanos.Load()) / 1e9 }),
-	logCounter("written_entries_total", "Entries written here.", func(v *logView) float64 { return float64(v.counts.writtenEntries.Load()) }),
-	logCounter("written_bytes_total", "Payload bytes written here.", func(v *logView) float64 { return float64(v.counts.writtenBytes.Load()) }),
-	logCounter("damaged_total", "How often files of the log were found damaged here, and repair began.", func(v *logView) float64 { return float64(v.counts.damaged.Load()) }),
-	logCounter("repaired_entries_total", "Entries that came from other nodes in the place of damaged ones.", func(v *logView) float64 { return float64(v.counts.repairedEntries.Load()) }),
-	logCounter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.", func(v *logView) float64 { return float64(v.counts.replaced.Load()) }),
-	logCounter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.", func(v *logView) float64 { return float64(v.counts.unreadable.Load()) }),
+	logGauge("leading", "1 where this node takes the log's appends.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeading) }),
+	logGauge("leaderless", "1 where no leader is known.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeaderless) }),
+	logGauge("failed", "1 where the log cannot be served on this node.", func(v *logView) float64 { return oneIf(v.state == hosted.StateFailed) }),
+	logGauge("repairing", "1 where the log's files are damaged and are being repaired.", func(v *logView) float64 { return oneIf(v.state == hosted.StateRepairing || v.repairing) }),
+	logGauge("missing_replicas", "On the leader: replicas that do not vote or do not keep up.", func(v *logView) float64 { return float64(v.followers.Missing) }),
+	logCounter("elections_total", "How often the replica here has become the leader.", func(v *logView) float64 { return float64(v.counts.Elections.Load()) }),
+	logCounter("appended_records_total", "Records acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.Records.Load()) }),
+	logCounter("appended_bytes_total", "Bytes of batches acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.Bytes.Load()) }),
+	logCounter("writes_total", "Group writes to this node's disk.", func(v *logView) float64 { return float64(v.counts.Writes.Load()) }),
+	logCounter("write_seconds_total", "Time that those took, with their syncs.", func(v *logView) float64 { return float64(v.counts.WriteNanos.Load()) / 1e9 }),
+	logCounter("written_entries_total", "Entries written here.", func(v *logView) float64 { return float64(v.counts.WrittenEntries.Load()) }),
+	logCounter("written_bytes_total", "Payload bytes written here.", func(v *logView) float64 { return float64(v.counts.WrittenBytes.Load()) }),
+	logCounter("damaged_total", "How often files of the log were found damaged here, and repair began.", func(v *logView) float64 { return float64(v.counts.Damaged.Load()) }),
+	logCounter("repaired_entries_total", "Entries that came from other nodes in the place of damaged ones.", func(v *logView) float64 { return float64(v.counts.RepairedEntries.Load()) }),
+	logCounter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.", func(v *logView) float64 { return float64(v.counts.Replaced.Load()) }),
+	logCounter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.", func(v *logView) float64 { return float64(v.counts.Unreadable.Load()) }),
 }
 
 var descFollower = prometheus.NewDesc("strandline_log_follower_lag_records",
@@ -50,11 +54,11 @@ var descFollower = prometheus.NewDesc("strandline_log_follower_lag_records",
 
 // logView is what is known of one log at the time of a scrape.
 type logView struct {
-	info      Info
+	info      verbs.Info
 	state     string
 	repairing bool // while it is served
-	counts    *logCounts
-	followers followers
+	counts    *metrics.LogCounts
+	followers verbs.Followers
 }
 
 type logSerie = struct {
@@ -79,21 +83,21 @@ func (c logCollector) Describe(out chan<- *prometheus.Desc) {
 }
 
 func (c logCollector) Collect(out chan<- prometheus.Metric) {
-	asked := make(map[string]*hosted, len(c.hosts))
+	asked := make(map[string]*hosted.Log, len(c.hosts))
 	for _, h := range c.hosts {
-		asked[h.name] = h
+		asked[h.Name] = h
 	}
-	c.statuses.lookAtFollowers(asked)
+	c.statuses.LookAtFollowers(asked)
 	for _, h := range c.hosts {
-		v := &logView{info: c.describer.describe(h), state: h.state(), repairing: h.repairs.underway(), counts: c.metrics.log(h.name)}
-		if v.state == stateLeading {
-			v.followers = c.statuses.followers(h)
+		v := &logView{info: c.describer.Describe(h), state: h.State(), repairing: h.Repairs.Underway(), counts: c.metrics.Log(h.Name)}
+		if v.state == hosted.StateLeading {
+			v.followers = c.statuses.Followers(h)
 		}
 		for _, s := range logSeries {
-			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.read(v), h.name)
+			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.read(v), h.Name)
 		}
-		for _, node := range slices.Sorted(v.followers.nodes()) {
-			out <- prometheus.MustNewConstMetric(descFollower, prometheus.GaugeValue, float64(v.followers.byNode[node]), h.name, node)
+		for _, node := range slices.Sorted(v.followers.Nodes()) {
+			out <- prometheus.MustNewConstMetric(descFollower, prometheus.GaugeValue, float64(v.followers.ByNode[node]), h.Name, node)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
 )
@@ -17,7 +18,7 @@ import (
 // whatever it has to give up and read again on the way.
 func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	const records = 300
 	for i := range records {
 		mustAppend(t, n, "orders", fmt.Sprintf("%0*d", 10_000, i))
@@ -66,7 +67,7 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 // A chunk that was never released does not keep its part of the memory.
 func TestAReaderThatIsClosedHoldsNothing(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	mustAppend(t, n, "orders", "x")
 	r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Until: reading.NoOffset, Metered: true})
 	require.NoError(t, err)

@@ -11,6 +11,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 )
@@ -64,7 +67,7 @@ func (c *testCluster) logMetrics(name, log string) map[string]float64 {
 func TestALogLeadsOnOneNodeAndItsReplicasAreCounted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	for _, text := range numbered(0, 10) {
 		c.append("orders", text)
@@ -105,7 +108,7 @@ func TestALogLeadsOnOneNodeAndItsReplicasAreCounted(t *testing.T) {
 
 func TestRefusalsAreCountedByVerbAndReason(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{MaxBatchBytes: 100})
+	create(t, n, "orders", settings.Config{MaxBatchBytes: 100})
 	requireReason(t, record.TooLarge, appendTo(t, n, "orders", request(t, strings.Repeat("x", 200))).Refusal)
 	_, err := n.Read(t.Context(), anyone, "none", everything)
 	requireReason(t, record.LogNotFound, err)
@@ -118,7 +121,7 @@ func TestRefusalsAreCountedByVerbAndReason(t *testing.T) {
 func TestSeriesOfLogsAreThoseOfTheNamesAskedFor(t *testing.T) {
 	n := open(t, t.TempDir())
 	for _, name := range []string{"audit-1", "audit-2", "orders"} {
-		create(t, n, name, Config{})
+		create(t, n, name, settings.Config{})
 	}
 	c, err := n.LogMetrics([]string{"audit-*"})
 	require.NoError(t, err)
@@ -135,16 +138,16 @@ func TestSeriesOfLogsAreThoseOfTheNamesAskedFor(t *testing.T) {
 // Names, not Raft's numbers; and one line when many change at once.
 func TestANewLeaderIsLoggedInPlainWords(t *testing.T) {
 	said := &lines{}
-	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Logger: said.logger()})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Logger: said.logger()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	require.Eventually(t, func() bool { return said.count(`msg="this node leads a log" log=orders term=`) == 1 }, time.Minute, 10*time.Millisecond)
-	for i := range newsLines + 5 {
-		h := &hosted{calls: calls{name: fmt.Sprint("many-", i)}, id: uint64(100 + i), replicaID: 1}
-		n.owners.news.leaderChanged(h, core.Status{}, core.Status{Leader: 1, Leading: true, Term: 3})
+	for i := range replicas.NewsLines + 5 {
+		h := &hosted.Log{Calls: hosted.Calls{Name: fmt.Sprint("many-", i)}, ID: uint64(100 + i), ReplicaID: 1}
+		n.owners.News.LeaderChanged(h, core.Status{}, core.Status{Leader: 1, Leading: true, Term: 3})
 	}
-	n.owners.news.log()
+	n.owners.News.Log()
 	require.Equal(t, 1, said.count("the leaders of many logs have changed"))
 	require.Zero(t, said.count("log=many-"))
 	require.Zero(t, said.count("raft:"), "what Raft says is for those who debug it")

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment/memory"
@@ -55,10 +57,10 @@ func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
 // another one.
 func TestANodeCannotSpeakForTheReplicaOfAnother(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{Replicas: 3})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	a := c.nodes["a"]
-	l := a.catalog.Load().shown.Load().Logs["orders"]
+	l := a.catalog.Load().Shown.Load().Logs["orders"]
 	on := func(name string) (node, replica uint64) {
 		node = c.nodes[name].me.Load().NodeID
 		r, here := l.On(node)
@@ -69,24 +71,24 @@ func TestANodeCannotSpeakForTheReplicaOfAnother(t *testing.T) {
 	b, ofB := on("b")
 	other, _ := on("c")
 	message := voteOf(t, l.Founders, ofB, here)
-	dropped := func() float64 { return testutil.ToFloat64(a.metrics.forged) }
+	dropped := func() float64 { return testutil.ToFloat64(a.metrics.Forged) }
 
 	before := dropped()
-	a.others.router.deliver(b, l.ID, here, message)
+	a.others.Router.Deliver(b, l.ID, here, message)
 	require.Equal(t, before, dropped(), "it is b's")
-	a.others.router.deliver(other, l.ID, here, message)
+	a.others.Router.Deliver(other, l.ID, here, message)
 	require.Equal(t, before+1, dropped(), "c asks for a vote for b's replica")
 }
 
 func TestANewerReplicaIsOfTheNodeThatItWasHeardOfFirst(t *testing.T) {
-	var r newReplicas
-	require.True(t, r.learn(10, 4, 5))
-	require.False(t, r.learn(10, 3, 5), "another node claims it")
-	require.True(t, r.learn(10, 4, 5))
-	require.Equal(t, uint64(4), r.node(10))
-	for id := uint64(11); id < 10+maxNewReplicas; id++ {
-		require.True(t, r.learn(id, 3, 5))
+	var r hosted.NewReplicas
+	require.True(t, r.Learn(10, 4, 5))
+	require.False(t, r.Learn(10, 3, 5), "another node claims it")
+	require.True(t, r.Learn(10, 4, 5))
+	require.Equal(t, uint64(4), r.Node(10))
+	for id := uint64(11); id < 10+hosted.MaxNewReplicas; id++ {
+		require.True(t, r.Learn(id, 3, 5))
 	}
-	require.False(t, r.learn(500, 3, 5), "the memory for them is bounded")
-	require.True(t, r.learn(501, 3, 500), "the catalog has the others by now")
+	require.False(t, r.Learn(500, 3, 5), "the memory for them is bounded")
+	require.True(t, r.Learn(501, 3, 500), "the catalog has the others by now")
 }

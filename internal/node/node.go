@@ -14,7 +14,15 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/transport/peer"
 	"strandline.dev/internal/vfs"
 )
@@ -23,28 +31,28 @@ import (
 // cluster, or waits to become one. It puts its parts together, and starts and stops
 // them; each verb is one part's.
 type Node struct {
-	*self
-	*peers
-	*verbs
-	*membership
+	*peers.Self
+	*peers.Peers
+	*verbs.Verbs
+	*membership.Membership
 	*series
 
-	options      *Options
+	options      *settings.Options
 	disk         vfs.FS
 	logger       *slog.Logger
-	metrics      *metrics
+	metrics      *metrics.Metrics
 	memory       *budget.Memory
 	me           *atomic.Pointer[datadir.Identity]
-	catalog      *atomic.Pointer[catalog] // nil until the node is a member
-	logs         *hostedLogs
+	catalog      *atomic.Pointer[catalog.Catalog] // nil until the node is a member
+	logs         *hosted.Logs
 	created      *datadir.ReplicaList
 	incarnations *datadir.Incarnations
 	tasks        *background.Tasks
 	files        *datadir.Files
 
-	others *others
-	owners *owners
-	opener *opener // of owners
+	others *peers.Others
+	owners *replicas.Owners
+	opener *replicas.Opener // of owners
 
 	lock io.Closer
 	// beginning is held by who lets this member take part, which is done once.
@@ -61,8 +69,8 @@ type Node struct {
 
 // Open recovers the logs of a data directory, or makes a new one, and serves
 // them. A directory that another process has open is refused.
-func Open(o Options) (*Node, error) {
-	o = o.withDefaults()
+func Open(o settings.Options) (*Node, error) {
+	o = o.WithDefaults()
 	if err := o.Disk.MkdirAll(datadir.WatermarksDir(o.DataDir)); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
@@ -86,7 +94,7 @@ func Open(o Options) (*Node, error) {
 }
 
 // load reads the node's own files.
-func load(o Options, lock io.Closer) (*Node, error) {
+func load(o settings.Options, lock io.Closer) (*Node, error) {
 	id, err := datadir.LoadIdentity(o.Disk, o.DataDir)
 	if err != nil {
 		return nil, err
@@ -105,35 +113,35 @@ func load(o Options, lock io.Closer) (*Node, error) {
 	if created.Damaged != nil {
 		o.Logger.Error("the list of replicas that were created here is damaged: those that have no files are replaced", "error", created.Damaged)
 	}
-	if id.Member() && o.Name != DefaultName && o.Name != id.Name {
+	if id.Member() && o.Name != settings.DefaultName && o.Name != id.Name {
 		return nil, fmt.Errorf("%s belongs to node %q, not %q: a node keeps its name", o.DataDir, id.Name, o.Name)
 	}
 	n := newNode(o, lock, created, incarnations)
 	if id.Member() {
 		n.me.Store(&id)
 	}
-	n.others.mesh.Identify("", peer.Node{Name: n.self.Name()})
+	n.others.Mesh.Identify("", peer.Node{Name: n.Self.Name()})
 	return n, nil
 }
 
 func (n *Node) start() error {
-	n.others.space.observe()
-	n.tasks.Run(n.membership.clock.run)
-	n.tasks.Run(n.owners.retention.run)
+	n.others.Space.Observe()
+	n.tasks.Run(n.Membership.Clock.Run)
+	n.tasks.Run(n.owners.Retention.Run)
 	switch {
 	case n.me.Load().Member():
 	case n.options.FormAlone:
-		if err := n.membership.forming.formAlone(); err != nil {
+		if err := n.Membership.Forming.FormAlone(); err != nil {
 			return err
 		}
 	default:
-		n.tasks.Run(n.membership.joiner.run)
+		n.tasks.Run(n.Membership.Joiner.Run)
 		return nil
 	}
 	err := n.begin()
-	var damaged *catalogDamage
-	if errors.As(err, &damaged) && len(n.owners.catalogRepairer.holders()) > 0 {
-		n.tasks.Run(func(ctx context.Context) { n.owners.catalogRepairer.run(ctx, damaged, n.begin) })
+	var damaged *replicas.CatalogDamage
+	if errors.As(err, &damaged) && len(n.owners.CatalogRepairer.Holders()) > 0 {
+		n.tasks.Run(func(ctx context.Context) { n.owners.CatalogRepairer.Run(ctx, damaged, n.begin) })
 		return nil
 	}
 	return err
@@ -153,80 +161,80 @@ func (n *Node) begin() (err error) {
 	}
 	me, c := n.me.Load(), n.catalog.Load()
 	if c == nil {
-		if c, err = n.opener.hostCatalog(); err != nil {
+		if c, err = n.opener.HostCatalog(); err != nil {
 			return err
 		}
 	}
-	host := c.host()
+	host := c.Host()
 	if err := n.incarnations.Begin(); err != nil {
 		n.logger.Warn("the start of this node could not be noted", "error", err)
 	}
-	n.others.mesh.Identify(me.ClusterID, n.self.peerNode())
+	n.others.Mesh.Identify(me.ClusterID, n.Self.PeerNode())
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	err = host.replica.AwaitReplay(ctx)
+	err = host.Replica.AwaitReplay(ctx)
 	switch {
 	case err != nil:
-	case host.replica.Status().SoleVoter:
+	case host.Replica.Status().SoleVoter:
 		if err := n.beginAlone(ctx); err != nil {
 			return err
 		}
 	default:
-		err = c.learn(ctx)
+		err = c.Learn(ctx)
 	}
 	// What is damaged is being brought back, see attendCatalog; the rest of what
 	// the catalog says follows then.
-	if err != nil && !host.leaving.Load() && !host.repairs.begun.Load() {
+	if err != nil && !host.Leaving.Load() && !host.Repairs.Begun.Load() {
 		return fmt.Errorf("open catalog: %w", err)
 	}
-	n.opener.rehost()
-	n.tasks.Run(n.membership.follower.run)
-	n.tasks.Run(n.owners.renewer.run)
-	n.tasks.Run(n.membership.reshaper.run)
-	n.tasks.Run(n.membership.controller.run)
-	n.tasks.Run(n.peers.query)
-	n.tasks.Run(n.opener.run)
+	n.opener.Rehost()
+	n.tasks.Run(n.Membership.Follower.Run)
+	n.tasks.Run(n.owners.Renewer.Run)
+	n.tasks.Run(n.Membership.Reshaper.Run)
+	n.tasks.Run(n.Membership.Controller.Run)
+	n.tasks.Run(n.Peers.Query)
+	n.tasks.Run(n.opener.Run)
 	if !n.options.KeepLeaders {
-		n.tasks.Run(n.membership.spread.run)
+		n.tasks.Run(n.Membership.Spread.Run)
 	}
-	n.tasks.Run(n.owners.scrubber.run)
-	n.tasks.Run(n.owners.rejoin.run)
+	n.tasks.Run(n.owners.Scrubber.Run)
+	n.tasks.Run(n.owners.Rejoin.Run)
 	n.begun.Store(true)
 	return nil
 }
 
 func (n *Node) beginAlone(ctx context.Context) error {
 	c := n.catalog.Load()
-	if err := c.host().replica.AwaitLeaderReady(ctx); err != nil {
+	if err := c.Host().Replica.AwaitLeaderReady(ctx); err != nil {
 		return fmt.Errorf("open catalog: %w", err)
 	}
-	if err := c.refresh(ctx); err != nil {
+	if err := c.Refresh(ctx); err != nil {
 		return fmt.Errorf("open catalog: %w", err)
 	}
-	if err := n.membership.roll.introduce(ctx); err != nil {
+	if err := n.Membership.Roll.Introduce(ctx); err != nil {
 		return err
 	}
-	if refusal := n.self.refuseLevel(c.shown.Load()); refusal != nil {
+	if refusal := n.Self.RefuseLevel(c.Shown.Load()); refusal != nil {
 		return refusal
 	}
-	if err := n.owners.cleaner.removeOrphans(c.shown.Load()); err != nil {
+	if err := n.owners.Cleaner.RemoveOrphans(c.Shown.Load()); err != nil {
 		return err
 	}
-	n.opener.rehost()
-	if _, err := n.owners.renewer.renew(ctx); err != nil {
+	n.opener.Rehost()
+	if _, err := n.owners.Renewer.Renew(ctx); err != nil {
 		return err
 	}
-	for _, h := range n.logs.all() {
-		if h.unavailable.Load() != nil || h.replica.AwaitReplay(ctx) != nil || !h.replica.Status().SoleVoter {
+	for _, h := range n.logs.All() {
+		if h.Unavailable.Load() != nil || h.Replica.AwaitReplay(ctx) != nil || !h.Replica.Status().SoleVoter {
 			continue
 		}
 		// A log that cannot be served is reported by Ready; the others continue.
-		err := h.replica.AwaitLeaderReady(ctx)
+		err := h.Replica.AwaitLeaderReady(ctx)
 		if err == nil {
-			err = n.membership.reshaper.continueBehind(ctx, h)
+			err = n.Membership.Reshaper.ContinueBehind(ctx, h)
 		}
 		if err != nil {
-			n.logger.Error("a log cannot be served", "log", h.name, "error", err)
+			n.logger.Error("a log cannot be served", "log", h.Name, "error", err)
 		}
 	}
 	return nil
@@ -252,30 +260,30 @@ func (n *Node) Close(ctx context.Context) error {
 		<-n.ended
 		closed <- n.endError
 	}()
-	return awaitClosed(ctx, closed)
+	return hosted.AwaitClosed(ctx, closed)
 }
 
 func (n *Node) close(ctx context.Context) error {
-	n.opener.closing.Store(true)
+	n.opener.Closing.Store(true)
 	n.StopDeciding()
 	n.stopWaiting()
-	n.opener.changing.Lock()
-	n.opener.closed = true
-	n.opener.changing.Unlock()
+	n.opener.Changing.Lock()
+	n.opener.Closed = true
+	n.opener.Changing.Unlock()
 	// From here nobody hosts or unhosts any more, and those who answer other
 	// nodes are not waited for with the lock held.
 	n.tasks.Stop()
-	n.opener.awaitCatalogShown()
+	n.opener.AwaitCatalogShown()
 	var closing sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error
-	logs := n.logs.all()
+	logs := n.logs.All()
 	for name, h := range logs {
 		if name == cluster.CatalogName {
 			continue
 		}
 		closing.Go(func() {
-			if err := h.close(ctx); err != nil {
+			if err := h.Close(ctx); err != nil {
 				mu.Lock()
 				failures = append(failures, err)
 				mu.Unlock()
@@ -284,10 +292,10 @@ func (n *Node) close(ctx context.Context) error {
 	}
 	closing.Wait()
 	if h := logs[cluster.CatalogName]; h != nil {
-		failures = append(failures, h.close(ctx))
+		failures = append(failures, h.Close(ctx))
 	}
-	n.others.mesh.Close()
-	n.owners.slow.Running.Wait() // what hangs still uses the files
+	n.others.Mesh.Close()
+	n.owners.Slow.Running.Wait() // what hangs still uses the files
 	failures = append(failures, n.lock.Close())
 	return errors.Join(failures...)
 }
@@ -295,20 +303,20 @@ func (n *Node) close(ctx context.Context) error {
 // Ready is nil when the node serves all its logs, or says which it does not.
 func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
-		return n.self.notMember()
+		return n.Self.NotMember()
 	}
-	if reason := n.peers.status.refusal(); reason != "" {
+	if reason := n.Peers.Status.Refusal(); reason != "" {
 		return fmt.Errorf("another node refuses this one: %s", reason)
 	}
-	for _, h := range n.logs.all() {
-		if problem := h.problem(); problem != nil {
-			return fmt.Errorf("log %s: %w", h.name, problem)
+	for _, h := range n.logs.All() {
+		if problem := h.Problem(); problem != nil {
+			return fmt.Errorf("log %s: %w", h.Name, problem)
 		}
-		if stalled := h.stalled(); stalled != "" {
-			return fmt.Errorf("log %s: %s", h.name, stalled)
+		if stalled := h.Stalled(); stalled != "" {
+			return fmt.Errorf("log %s: %s", h.Name, stalled)
 		}
-		if s := h.replica.Status(); s.Leader == 0 || s.SoleVoter && !s.Leading {
-			return fmt.Errorf("log %s has no leader at the moment", h.name)
+		if s := h.Replica.Status(); s.Leader == 0 || s.SoleVoter && !s.Leading {
+			return fmt.Errorf("log %s has no leader at the moment", h.Name)
 		}
 	}
 	return nil

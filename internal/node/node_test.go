@@ -17,7 +17,10 @@ import (
 	"go.uber.org/goleak"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/vfs"
@@ -25,17 +28,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var anyone = Caller{}
+var anyone = verbs.Caller{}
 
 func open(t *testing.T, dir string) *Node {
 	t.Helper()
-	n, err := Open(Options{FormAlone: true, DataDir: dir, SegmentBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: dir, SegmentBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
 	return n
 }
 
-func create(t *testing.T, n *Node, name string, config Config) {
+func create(t *testing.T, n *Node, name string, config settings.Config) {
 	t.Helper()
 	_, err := n.CreateLog(t.Context(), anyone, name, config)
 	require.NoError(t, err)
@@ -109,7 +112,7 @@ func requireReason(t testing.TB, reason record.Reason, err error) *record.Refusa
 func TestWhatWasAppendedIsReadBackAlsoAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	require.Equal(t, record.Offset(0), mustAppend(t, n, "orders", "a", "b"))
 	require.Equal(t, record.Offset(2), mustAppend(t, n, "orders", "c"))
 	want := []string{"0:a", "1:b", "2:c"}
@@ -123,7 +126,7 @@ func TestWhatWasAppendedIsReadBackAlsoAfterARestart(t *testing.T) {
 
 func TestReadLimitsCutBetweenRecords(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	mustAppend(t, n, "orders", "a", "b", "c")
 	mustAppend(t, n, "orders", "d", "e")
 	for name, c := range map[string]struct {
@@ -147,7 +150,7 @@ func TestReadLimitsCutBetweenRecords(t *testing.T) {
 
 func TestAFollowerOfTheTailGetsWhatIsAppendedLater(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Follow: true, Until: reading.NoOffset})
 	require.NoError(t, err)
 	defer r.Close()
@@ -172,7 +175,7 @@ func TestAFollowerOfTheTailGetsWhatIsAppendedLater(t *testing.T) {
 func TestALongLogIsReadAcrossSegmentsFromEveryPlace(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	payload := string(make([]byte, 32<<10))
 	const count = 1200 // 38 MiB: beyond the tail in memory, over many segments
 	for range count / 100 {
@@ -202,7 +205,7 @@ func TestALongLogIsReadAcrossSegmentsFromEveryPlace(t *testing.T) {
 
 func TestATrimFreesTheDiskAndGivesReadersTheNewStart(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	payload := string(make([]byte, 256<<10))
 	for range 64 {
 		mustAppend(t, n, "orders", payload)
@@ -231,7 +234,7 @@ func TestATrimFreesTheDiskAndGivesReadersTheNewStart(t *testing.T) {
 
 func TestRetentionByAgeHoldsWithinTwoSeconds(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "wal", Config{Retention: time.Second})
+	create(t, n, "wal", settings.Config{Retention: time.Second})
 	mustAppend(t, n, "wal", "old")
 	appended := time.Now()
 	since, err := n.Info(t.Context(), anyone, "wal")
@@ -245,7 +248,7 @@ func TestRetentionByAgeHoldsWithinTwoSeconds(t *testing.T) {
 
 func TestRetentionBySizeKeepsTheNewest(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "wal", Config{RetentionBytes: 1 << 20})
+	create(t, n, "wal", settings.Config{RetentionBytes: 1 << 20})
 	payload := string(make([]byte, 256<<10))
 	for range 20 {
 		mustAppend(t, n, "wal", payload)
@@ -260,15 +263,15 @@ func TestRetentionBySizeKeepsTheNewest(t *testing.T) {
 func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "b", Config{Retention: time.Minute, RetentionBytes: 5})
-	create(t, n, "a", Config{})
-	_, err := n.CreateLog(t.Context(), anyone, "a", Config{})
+	create(t, n, "b", settings.Config{Retention: time.Minute, RetentionBytes: 5})
+	create(t, n, "a", settings.Config{})
+	_, err := n.CreateLog(t.Context(), anyone, "a", settings.Config{})
 	requireReason(t, record.LogExists, err)
 	for _, bad := range []string{"", "_strandline-mine", "a/b", "..", string(make([]byte, 201))} {
-		_, err := n.CreateLog(t.Context(), anyone, bad, Config{})
+		_, err := n.CreateLog(t.Context(), anyone, bad, settings.Config{})
 		requireReason(t, record.Invalid, err)
 	}
-	_, err = n.ConfigureLog(t.Context(), anyone, "b", Config{Retention: time.Hour})
+	_, err = n.ConfigureLog(t.Context(), anyone, "b", settings.Config{Retention: time.Hour})
 	require.NoError(t, err)
 	require.NoError(t, n.Close(t.Context()))
 
@@ -277,7 +280,7 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, logs, 2)
 	require.Equal(t, "a", logs[0].Name)
-	require.Equal(t, Config{Retention: time.Hour, Replicas: 1, Revision: 2}, logs[1].Config)
+	require.Equal(t, settings.Config{Retention: time.Hour, Replicas: 1, Revision: 2}, logs[1].Config)
 
 	require.NoError(t, n.DeleteLog(t.Context(), anyone, "b"))
 	_, err = n.Info(t.Context(), anyone, "b")
@@ -289,7 +292,7 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 		return len(left) == 2
 	}, 20*time.Second, time.Millisecond, "the catalog's directory and that of log a")
 
-	create(t, n, "b", Config{})
+	create(t, n, "b", settings.Config{})
 	require.Empty(t, read(t, n, "b", everything), "a new log of an old name is empty")
 }
 
@@ -304,14 +307,14 @@ func TestTheSystemsLogsAreNotForUsers(t *testing.T) {
 func TestASecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	_, err := Open(Options{FormAlone: true, DataDir: dir})
+	_, err := Open(settings.Options{FormAlone: true, DataDir: dir})
 	require.ErrorContains(t, err, "is another strandline running on it?")
 }
 
 func TestAMemoryLogGoesOnAboveWhatItLost(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "cache", Config{Durability: Memory})
+	create(t, n, "cache", settings.Config{Durability: settings.Memory})
 	mustAppend(t, n, "cache", "a", "b")
 	require.Equal(t, []string{"0:a", "1:b"}, read(t, n, "cache", everything))
 	require.NoError(t, n.Close(t.Context()))
@@ -324,10 +327,10 @@ func TestAMemoryLogGoesOnAboveWhatItLost(t *testing.T) {
 
 func TestSessionsWriterTermsAndResolve(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	s, err := n.OpenSession(t.Context(), anyone, "orders", 0)
 	require.NoError(t, err)
-	require.Equal(t, DefaultLease, s.Lease)
+	require.Equal(t, verbs.DefaultLease, s.Lease)
 
 	first := request(t, "a")
 	first.Session = s.ID
@@ -366,45 +369,45 @@ func TestSessionsWriterTermsAndResolve(t *testing.T) {
 func TestTheLeaderOfTheCatalogMakesItsCheckpointsWhoeverDecidesTheChanges(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "orders", Config{})
-	host := n.catalog.Load().host()
-	_, end, err := host.replica.Tail().Bounds()
+	create(t, n, "orders", settings.Config{})
+	host := n.catalog.Load().Host()
+	_, end, err := host.Replica.Tail().Bounds()
 	require.NoError(t, err)
 	var b record.Builder
 	b.Reset(nil)
-	for i := range checkpointEvery + 5 {
+	for i := range catalog.CheckpointEvery + 5 {
 		require.NoError(t, b.Add(record.Record{Value: fmt.Appendf(nil, `{"change":"other-%d","sessions":%d}`, i, i+2)}))
 	}
 	batch, err := b.Finish(record.None)
 	require.NoError(t, err)
-	require.NoError(t, host.appendAt(t.Context(), end, batch))
+	require.NoError(t, host.AppendAt(t.Context(), end, batch))
 	require.Eventually(t, func() bool {
-		start, end, err := host.replica.Tail().Bounds()
-		return err == nil && end-start < checkpointEvery
+		start, end, err := host.Replica.Tail().Bounds()
+		return err == nil && end-start < catalog.CheckpointEvery
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, n.Close(t.Context()))
 
 	n = open(t, dir)
 	require.Empty(t, read(t, n, "orders", everything))
-	first, err := n.catalog.Load().reserveSessions(t.Context(), 1, reserveTimeout)
+	first, err := n.catalog.Load().ReserveSessions(t.Context(), 1, verbs.ReserveTimeout)
 	require.NoError(t, err)
-	require.Equal(t, record.SessionID(checkpointEvery+6), first)
+	require.Equal(t, record.SessionID(catalog.CheckpointEvery+6), first)
 }
 
 func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T) {
 	disk := &listDisk{FS: vfs.OS()}
-	n, err := Open(Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	c := n.catalog.Load()
 	require.NoError(t, n.created.Lose())
 	disk.broken.Store(true)
-	c.current.Store(false)
-	require.ErrorIs(t, c.refresh(t.Context()), errBroken)
-	require.False(t, c.current.Load(), "a node must not take for current what its list of replicas does not know")
+	c.Current.Store(false)
+	require.ErrorIs(t, c.Refresh(t.Context()), errBroken)
+	require.False(t, c.Current.Load(), "a node must not take for current what its list of replicas does not know")
 	disk.broken.Store(false)
-	require.NoError(t, c.refresh(t.Context()))
-	require.True(t, c.current.Load())
+	require.NoError(t, c.Refresh(t.Context()))
+	require.True(t, c.Current.Load())
 	require.False(t, n.created.Has(1000))
 }
 
@@ -425,11 +428,11 @@ func (d *listDisk) Create(name string) (vfs.File, error) {
 // gives up, and the tenth would wait ten times as long.
 func TestACallerWaitsForItsTurnToOpenASessionNoLongerThanForASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sessionIDs{turn: make(chan struct{}, 1)}
-		s.turn <- struct{}{} // somebody who does not come back
+		s := verbs.SessionIDs{Turn: make(chan struct{}, 1)}
+		s.Turn <- struct{}{} // somebody who does not come back
 		began := time.Now()
-		_, err := s.next(t.Context(), nil)
+		_, err := s.Next(t.Context(), nil)
 		requireReason(t, record.Busy, err)
-		require.Equal(t, reserveTimeout, time.Since(began))
+		require.Equal(t, verbs.ReserveTimeout, time.Since(began))
 	})
 }

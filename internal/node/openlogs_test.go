@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/vfs"
 )
 
@@ -20,16 +22,16 @@ import (
 func TestLogsAreOpenedSeveralAtATime(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	for i := range 2 * openAtOnce {
-		create(t, n, fmt.Sprintf("log-%d", i), Config{})
+	for i := range 2 * replicas.OpenAtOnce {
+		create(t, n, fmt.Sprintf("log-%d", i), settings.Config{})
 	}
 	require.NoError(t, n.Close(context.Background()))
 
 	disk := &gateDisk{FS: vfs.OS(), logs: map[string]bool{}, open: make(chan struct{})}
-	n, err := Open(Options{DataDir: dir, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{DataDir: dir, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
-	require.Equal(t, openAtOnce, disk.most)
+	require.Equal(t, replicas.OpenAtOnce, disk.most)
 	require.NoError(t, n.Ready())
 }
 
@@ -56,7 +58,7 @@ func (d *gateDisk) wait(log string) {
 	case <-d.open:
 	default:
 		d.logs[log] = true
-		if d.most = len(d.logs); d.most == openAtOnce {
+		if d.most = len(d.logs); d.most == replicas.OpenAtOnce {
 			close(d.open)
 		}
 	}

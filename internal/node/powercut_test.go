@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/test/disk/faultdisk"
@@ -32,7 +33,7 @@ type client struct {
 }
 
 func openOn(disk *faultdisk.Disk) (*Node, error) {
-	return Open(Options{FormAlone: true, DataDir: "data", SegmentBytes: 64 << 10, MinFree: -1, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	return Open(settings.Options{FormAlone: true, DataDir: "data", SegmentBytes: 64 << 10, MinFree: -1, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // append sends the client's next record, or again the one it knows nothing of.
@@ -59,7 +60,7 @@ func (c *client) append(t *testing.T, n *Node) error {
 func (h *history) short(t *testing.T, n *Node, appends int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := n.CreateLog(ctx, anyone, "orders", Config{}); err != nil && !errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
+	if _, err := n.CreateLog(ctx, anyone, "orders", settings.Config{}); err != nil && !errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
 		return
 	}
 	for _, c := range h.clients {
@@ -205,7 +206,7 @@ func TestAFailedWriteOrSyncEndsTheLogAndARestartGoesOn(t *testing.T) {
 			disk := faultdisk.New(1)
 			n, err := openOn(disk)
 			require.NoError(t, err)
-			create(t, n, "orders", Config{})
+			create(t, n, "orders", settings.Config{})
 			h := newHistory()
 			h.short(t, n, 1)
 			// A fault may meet the filling of a spare, which harms nobody; the
@@ -240,10 +241,10 @@ func TestAFailedWriteOrSyncEndsTheLogAndARestartGoesOn(t *testing.T) {
 func TestAFullDiskRefusesAppendsAndTrimmingBringsThemBack(t *testing.T) {
 	disk := faultdisk.New(1)
 	disk.Capacity(8 << 20)
-	n, err := Open(Options{FormAlone: true, DataDir: "data", SegmentBytes: 256 << 10, MinFree: 4 << 20, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: "data", SegmentBytes: 256 << 10, MinFree: 4 << 20, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	payload := string(make([]byte, 64<<10))
 	var refusal *record.Refusal
 	for refusal == nil {
@@ -265,7 +266,7 @@ func TestAFlippedBitIsNamedAndNeverServed(t *testing.T) {
 	disk := faultdisk.New(1)
 	n, err := openOn(disk)
 	require.NoError(t, err)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	payload := string(make([]byte, 8<<10))
 	for range 40 {
 		mustAppend(t, n, "orders", payload)

@@ -11,7 +11,7 @@ import (
 // one's.
 func (n *Node) provedToBe(ctx context.Context, name string) error {
 	if proved := peer.ProvedName(ctx); proved != "" && proved != name {
-		n.metrics.forged.Inc()
+		n.metrics.Forged.Inc()
 		return fmt.Errorf("the certificate of the connection is that of node/%s, and it asks as node/%s", proved, name)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 )
 
@@ -16,19 +18,19 @@ import (
 func whileDeciding(t *testing.T, n *Node, callers ...func() error) (errs []error) {
 	t.Helper()
 	c := n.catalog.Load()
-	c.turn <- struct{}{}
+	c.Turn <- struct{}{}
 	errs = make([]error, len(callers))
 	var running sync.WaitGroup
 	for i, call := range callers {
 		running.Go(func() { errs[i] = call() })
 		// One after the other, so that the order is known.
 		require.Eventually(t, func() bool {
-			c.waiting.mu.Lock()
-			defer c.waiting.mu.Unlock()
-			return len(c.waiting.list) == i+1
+			c.Waiting.Mu.Lock()
+			defer c.Waiting.Mu.Unlock()
+			return len(c.Waiting.List) == i+1
 		}, time.Minute, time.Millisecond)
 	}
-	<-c.turn
+	<-c.Turn
 	running.Wait()
 	return errs
 }
@@ -38,11 +40,11 @@ func TestChangesThatWaitShareOneAppend(t *testing.T) {
 	var callers []func() error
 	for i := range 50 {
 		callers = append(callers, func() error {
-			_, err := n.CreateLog(t.Context(), anyone, fmt.Sprintf("log-%d", i), Config{})
+			_, err := n.CreateLog(t.Context(), anyone, fmt.Sprintf("log-%d", i), settings.Config{})
 			return err
 		})
 	}
-	log := n.catalog.Load().host().log
+	log := n.catalog.Load().Host().Store
 	before := log.LastIndex()
 	for _, err := range whileDeciding(t, n, callers...) {
 		require.NoError(t, err)
@@ -61,10 +63,10 @@ func TestChangesThatWaitShareOneAppend(t *testing.T) {
 // Each is decided as if those before it had landed.
 func TestOfChangesThatContradictEachOtherTheFirstCounts(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "old", Config{})
+	create(t, n, "old", settings.Config{})
 	makeLog := func(name string) func() error {
 		return func() error {
-			_, err := n.CreateLog(t.Context(), anyone, name, Config{})
+			_, err := n.CreateLog(t.Context(), anyone, name, settings.Config{})
 			return err
 		}
 	}
@@ -86,19 +88,19 @@ func TestOfChangesThatContradictEachOtherTheFirstCounts(t *testing.T) {
 func TestManyMoreChangesThanAreMadeTogetherAreAllMade(t *testing.T) {
 	n := open(t, t.TempDir())
 	var callers []func() error
-	for range 2*maxTogether + 10 {
+	for range 2*catalog.MaxTogether + 10 {
 		callers = append(callers, func() error {
-			_, err := n.catalog.Load().reserveSessions(t.Context(), 1, time.Minute)
+			_, err := n.catalog.Load().ReserveSessions(t.Context(), 1, time.Minute)
 			return err
 		})
 	}
-	log := n.catalog.Load().host().log
+	log := n.catalog.Load().Host().Store
 	before := log.LastIndex()
 	for _, err := range whileDeciding(t, n, callers...) {
 		require.NoError(t, err)
 	}
 	require.LessOrEqual(t, log.LastIndex(), before+4)
-	first, err := n.catalog.Load().reserveSessions(t.Context(), 1, time.Minute)
+	first, err := n.catalog.Load().ReserveSessions(t.Context(), 1, time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, record.SessionID(1+2*maxTogether+10), first, "each has ids of its own")
+	require.Equal(t, record.SessionID(1+2*catalog.MaxTogether+10), first, "each has ids of its own")
 }

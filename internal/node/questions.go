@@ -4,44 +4,54 @@ import (
 	"context"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/transport/peer"
 )
 
 // register names for each question of another node the part that answers.
-func (n *Node) register(a *answers) {
-	a.toAnybody = map[string]answer{
-		askWho:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.self.candidate(), nil },
-		askForm: answerTo(func(ctx context.Context, q formRequest) (any, error) { return n.membership.forming.formFor(ctx, q) }),
-		askJoin: answerTo(func(ctx context.Context, q cluster.JoinRequest) (any, error) {
+func (n *Node) register(a *peers.Answers) {
+	a.ToAnybody = map[string]peers.Answer{
+		peers.AskWho: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Self.Candidate(), nil },
+		peers.AskForm: peers.AnswerTo(func(ctx context.Context, q membership.FormRequest) (any, error) {
+			return n.Membership.Forming.FormFor(ctx, q)
+		}),
+		peers.AskJoin: peers.AnswerTo(func(ctx context.Context, q cluster.JoinRequest) (any, error) {
 			if err := n.provedToBe(ctx, q.Name); err != nil {
 				return nil, err
 			}
-			return n.membership.roll.takeIn(ctx, q)
+			return n.Membership.Roll.TakeIn(ctx, q)
 		}),
-		askInvite: answerTo(func(_ context.Context, q invitation) (any, error) { return nil, n.membership.joiner.invited(q) }),
-		askRenewCatalog: answerTo(func(ctx context.Context, q renewCatalogRequest) (any, error) {
+		peers.AskInvite: peers.AnswerTo(func(_ context.Context, q membership.Invitation) (any, error) {
+			return nil, n.Membership.Joiner.Invited(q)
+		}),
+		peers.AskRenewCatalog: peers.AnswerTo(func(ctx context.Context, q replicas.RenewCatalogRequest) (any, error) {
 			if err := n.provedToBe(ctx, q.Name); err != nil {
 				return nil, err
 			}
-			return n.owners.catalogRepairer.give(ctx, q)
+			return n.owners.CatalogRepairer.Give(ctx, q)
 		}),
-		askEntries: func(ctx context.Context, from peer.NodeID, request []byte) (any, error) {
-			if from == 0 && !n.owners.catalogRepairer.allows(request) {
-				return nil, n.self.notMember()
+		peers.AskEntries: func(ctx context.Context, from peer.NodeID, request []byte) (any, error) {
+			if from == 0 && !n.owners.CatalogRepairer.Allows(request) {
+				return nil, n.Self.NotMember()
 			}
-			return answerTo(func(ctx context.Context, q entriesRequest) (any, error) { return n.owners.entries.give(ctx, q) })(ctx, from, request)
+			return peers.AnswerTo(func(ctx context.Context, q replicas.EntriesRequest) (any, error) {
+				return n.owners.Entries.Give(ctx, q)
+			})(ctx, from, request)
 		},
 	}
-	a.toMembers = map[string]answer{
-		askCatalogAppend: answerTo(func(ctx context.Context, q catalogAppend) (any, error) {
-			return nil, n.catalog.Load().appendAt(ctx, q.End, q.Values)
+	a.ToMembers = map[string]peers.Answer{
+		peers.AskCatalogAppend: peers.AnswerTo(func(ctx context.Context, q catalog.CatalogAppend) (any, error) {
+			return nil, n.catalog.Load().AppendAt(ctx, q.End, q.Values)
 		}),
-		askTransfer: answerTo(func(ctx context.Context, q transferRequest) (any, error) {
-			return nil, n.verbs.leadership.transferHere(ctx, q)
+		peers.AskTransfer: peers.AnswerTo(func(ctx context.Context, q peers.TransferRequest) (any, error) {
+			return nil, n.Verbs.Leadership.TransferHere(ctx, q)
 		}),
-		askReady:  answerTo(func(ctx context.Context, log string) (any, error) { return nil, n.verbs.admin.awaitLog(ctx, log) }),
-		askStatus: func(context.Context, peer.NodeID, []byte) (any, error) { return n.verbs.status.ownStatus(), nil },
-		askKept:   answerTo(func(_ context.Context, q keptRequest) (any, error) { return n.owners.renewer.keptHere(q) }),
-		askLeads:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.membership.spread.own(), nil },
+		peers.AskReady:  peers.AnswerTo(func(ctx context.Context, log string) (any, error) { return nil, n.Verbs.Admin.AwaitLog(ctx, log) }),
+		peers.AskStatus: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Verbs.Status.OwnStatus(), nil },
+		peers.AskKept:   peers.AnswerTo(func(_ context.Context, q replicas.KeptRequest) (any, error) { return n.owners.Renewer.KeptHere(q) }),
+		peers.AskLeads:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.Membership.Spread.Own(), nil },
 	}
 }

@@ -16,7 +16,9 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
@@ -25,9 +27,9 @@ import (
 func (c *testCluster) replicaOf(name, log string) (id uint64, dir string) {
 	c.t.Helper()
 	n := c.nodes[name]
-	c.eventually(log+" is hosted on "+name, func() bool { return n.logs.named(log) != nil })
-	h := n.logs.named(log)
-	return h.replicaID, n.files.ReplicaDir(h.id, h.replicaID)
+	c.eventually(log+" is hosted on "+name, func() bool { return n.logs.Named(log) != nil })
+	h := n.logs.Named(log)
+	return h.ReplicaID, n.files.ReplicaDir(h.ID, h.ReplicaID)
 }
 
 // renewed waits until a node has another replica of a log than before, and all
@@ -35,8 +37,8 @@ func (c *testCluster) replicaOf(name, log string) (id uint64, dir string) {
 func (c *testCluster) renewed(name, log string, before uint64) {
 	c.t.Helper()
 	c.eventually("the replica has a new id", func() bool {
-		h := c.nodes[name].logs.named(log)
-		return h != nil && h.replicaID != before && h.problem() == nil
+		h := c.nodes[name].logs.Named(log)
+		return h != nil && h.ReplicaID != before && h.Problem() == nil
 	})
 	status := c.healthy()
 	for _, l := range status.Logs {
@@ -71,7 +73,7 @@ func numbered(from, until int) []string {
 func three(t *testing.T, records int) *testCluster {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", numbered(0, records)...)
 	c.healthy()
@@ -111,7 +113,7 @@ func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
 	for _, step := range steps {
 		n := c.nodes["c"]
 		before, dir := c.replicaOf("c", "orders")
-		log := n.logs.named("orders").id
+		log := n.logs.Named("orders").ID
 		files, err := n.disk.List(dir)
 		require.NoError(t, err)
 		c.stop("c")
@@ -141,16 +143,16 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 	c.start("c", nil)
 	n := c.nodes["c"]
 	c.eventually("the catalog that is stored here has been read", func() bool {
-		_, ok := n.catalog.Load().shown.Load().Logs["orders"]
+		_, ok := n.catalog.Load().Shown.Load().Logs["orders"]
 		return ok
 	})
-	n.opener.rehost()
-	require.Nil(t, n.logs.named("orders"), "nobody has said yet that this is the newest state")
+	n.opener.Rehost()
+	require.Nil(t, n.logs.Named("orders"), "nobody has said yet that this is the newest state")
 	require.False(t, n.created.Has(id))
 	for _, name := range []string{"a", "b"} {
 		c.start(name, nil)
 	}
-	c.eventually("the newest state is known", func() bool { return n.logs.named("orders") != nil })
+	c.eventually("the newest state is known", func() bool { return n.logs.Named("orders") != nil })
 }
 
 // acknowledged waits until the leader of a log knows that a node has all of it.
@@ -173,12 +175,12 @@ func (c *testCluster) acknowledged(name, log string) {
 // needs one: if that has been replaced, the old replica just catches up.
 func (c *testCluster) startOldCopy(name, log string, before uint64) {
 	c.t.Helper()
-	term := func() uint64 { return c.nodes[c.leader(log)].logs.named(log).replica.Status().Term }
+	term := func() uint64 { return c.nodes[c.leader(log)].logs.Named(log).Replica.Status().Term }
 	led := term()
 	c.start(name, nil)
 	c.eventually("the replica has a new id", func() bool {
-		h := c.nodes[name].logs.named(log)
-		return h != nil && h.replicaID != before && h.problem() == nil || term() != led
+		h := c.nodes[name].logs.Named(log)
+		return h != nil && h.ReplicaID != before && h.Problem() == nil || term() != led
 	})
 	if term() == led {
 		c.renewed(name, log, before)
@@ -212,7 +214,7 @@ func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 	c.start(follower, nil)
 	c.healthy()
 	for i := range 3 {
-		_, err := c.nodes[c.leader(cluster.CatalogName)].CreateLog(t.Context(), anyone, fmt.Sprint("more-", i), Config{})
+		_, err := c.nodes[c.leader(cluster.CatalogName)].CreateLog(t.Context(), anyone, fmt.Sprint("more-", i), settings.Config{})
 		require.NoError(t, err)
 	}
 	c.acknowledged(follower, cluster.CatalogName)
@@ -220,17 +222,17 @@ func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.Rename(dir+".copy", dir))
 	c.startOldCopy(follower, cluster.CatalogName, before)
-	_, err := c.nodes[follower].CreateLog(t.Context(), anyone, "last", Config{})
+	_, err := c.nodes[follower].CreateLog(t.Context(), anyone, "last", settings.Config{})
 	require.NoError(t, err)
 }
 
 func TestALogAloneIsNotRenewed(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	mustAppend(t, n, "orders", "one")
-	h := n.logs.named("orders")
-	files := n.files.ReplicaDir(h.id, h.replicaID)
+	h := n.logs.Named("orders")
+	files := n.files.ReplicaDir(h.ID, h.ReplicaID)
 	require.NoError(t, n.Close(t.Context()))
 	require.NoError(t, os.RemoveAll(files))
 	n = open(t, dir)
@@ -276,7 +278,7 @@ func TestANodeThatHasLostItsCatalogGetsAnother(t *testing.T) {
 	c.eventually("c has begun", func() bool { return c.nodes["c"].catalog.Load() != nil })
 	c.renewed("c", cluster.CatalogName, before)
 	after, _ := c.replicaOf("c", cluster.CatalogName)
-	_, err = c.nodes["c"].CreateLog(t.Context(), anyone, "more", Config{})
+	_, err = c.nodes["c"].CreateLog(t.Context(), anyone, "more", settings.Config{})
 	require.NoError(t, err)
 	c.sameOn("orders", numbered(0, 10))
 
@@ -299,7 +301,7 @@ func TestADamagedIdentityIsNotTakenForAnother(t *testing.T) {
 	changed := strings.Replace(string(text), `"catalog_replica": 1`, `"catalog_replica": 3`, 1)
 	require.NotEqual(t, string(text), changed)
 	require.NoError(t, os.WriteFile(path, []byte(changed), 0o644))
-	_, err = Open(Options{FormAlone: true, DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
+	_, err = Open(settings.Options{FormAlone: true, DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
 	require.ErrorContains(t, err, "does not match its checksum")
 }
 
@@ -312,7 +314,7 @@ func TestAMemoryLogIsNotBegunAnewBecauseTheListIsDamaged(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		n := open(t, dir)
-		create(t, n, "cache", Config{Durability: Memory})
+		create(t, n, "cache", settings.Config{Durability: settings.Memory})
 		mustAppend(t, n, "cache", "one")
 		require.NoError(t, n.Close(t.Context()))
 		damageList(t, dir, damage)
@@ -370,7 +372,7 @@ func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
 	for _, list := range []string{"", "[77]", "[1, 2"} {
 		dir := t.TempDir()
 		n := open(t, dir)
-		create(t, n, "orders", Config{})
+		create(t, n, "orders", settings.Config{})
 		mustAppend(t, n, "orders", "one")
 		require.NoError(t, n.Close(t.Context()))
 		path := filepath.Join(dir, "replicas.json")
@@ -380,8 +382,8 @@ func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
 		}
 		n = open(t, dir)
 		require.Equal(t, []string{"0:one"}, read(t, n, "orders", everything))
-		h := n.logs.named("orders")
-		require.True(t, n.created.Has(h.replicaID))
+		h := n.logs.Named("orders")
+		require.True(t, n.created.Has(h.ReplicaID))
 		require.NoError(t, n.Close(t.Context()))
 	}
 }
@@ -445,7 +447,7 @@ func (f holedFile) ReadAt(b []byte, position int64) (int, error) {
 
 func TestAReplicaWhoseNewestSegmentCannotBeReadIsRenewed(t *testing.T) {
 	disk := newHoledDisk()
-	c := several(t, 100, func(o *Options) { o.Disk = disk })
+	c := several(t, 100, func(o *settings.Options) { o.Disk = disk })
 	before, dir := c.replicaOf("c", "orders")
 	c.stop("c")
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
@@ -460,30 +462,30 @@ func TestAReplicaWhoseNewestSegmentCannotBeReadIsRenewed(t *testing.T) {
 // one that cannot be read is repaired.
 func TestARunningReplicaWhoseNewestSegmentCannotBeReadIsRepaired(t *testing.T) {
 	disk := newHoledDisk()
-	c := several(t, 100, func(o *Options) { o.Disk = disk })
+	c := several(t, 100, func(o *settings.Options) { o.Disk = disk })
 	leader := c.leader("orders")
 	before, dir := c.replicaOf(leader, "orders")
-	h := c.nodes[leader].logs.named("orders")
+	h := c.nodes[leader].logs.Named("orders")
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	require.NoError(t, err)
 	disk.file(slices.Max(files)).Store(4096 + 200)
 	damage := firstDamage(h)
 	require.Error(t, damage)
-	c.nodes[leader].owners.repairer.foundDamage(h, damage)
+	c.nodes[leader].owners.Repairer.FoundDamage(h, damage)
 	c.eventually("it is repaired", func() bool {
 		c.append("orders", "more")
 		return len(kept(t, dir)) > 0
 	})
 	after, _ := c.replicaOf(leader, "orders")
 	require.Equal(t, before, after)
-	require.Same(t, h, c.nodes[leader].logs.named("orders"))
+	require.Same(t, h, c.nodes[leader].logs.Named("orders"))
 	c.healthy()
 }
 
 // firstDamage reads the log until it proves damaged.
-func firstDamage(h *hosted) error {
-	for i := h.log.FirstIndex(); i <= h.log.LastIndex(); {
-		frames, err := h.log.Entries(i, h.log.LastIndex()+1, 1<<20)
+func firstDamage(h *hosted.Log) error {
+	for i := h.Store.FirstIndex(); i <= h.Store.LastIndex(); {
+		frames, err := h.Store.Entries(i, h.Store.LastIndex()+1, 1<<20)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
@@ -19,12 +20,12 @@ import (
 func TestALogThatCannotBeOpenedSendsCallersElsewhereAndIsOpenedLater(t *testing.T) {
 	t.Parallel()
 	disk := &lockedDisk{FS: vfs.OS()}
-	c := newClusterWith(t, func(o *Options) {
+	c := newClusterWith(t, func(o *settings.Options) {
 		if o.Name == "c" {
 			o.Disk = disk
 		}
 	}, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "one")
 	c.healthy()
@@ -32,8 +33,8 @@ func TestALogThatCannotBeOpenedSendsCallersElsewhereAndIsOpenedLater(t *testing.
 	disk.locked.Store(true)
 	c.start("c", nil)
 	c.eventually("the log is not open on c", func() bool {
-		h := c.nodes["c"].logs.named("orders")
-		return h != nil && h.problem() != nil
+		h := c.nodes["c"].logs.Named("orders")
+		return h != nil && h.Problem() != nil
 	})
 	_, err = c.nodes["c"].Read(t.Context(), anyone, "orders", everything)
 	requireReason(t, record.NotLeader, err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/node/settings"
 )
 
 var repairGiB = flag.Int("repair.gib", 1, "size of the log in BenchmarkRepair; the disk needs three times as much")
@@ -26,11 +28,11 @@ func BenchmarkRepair(b *testing.B) {
 	for name := range c.stops { // the usual size of segments
 		c.stop(name)
 	}
-	c.adjust = func(o *Options) { o.SegmentBytes = 0 }
+	c.adjust = func(o *settings.Options) { o.SegmentBytes = 0 }
 	for _, name := range []string{"a", "b", "c"} {
 		c.start(name, nil)
 	}
-	_, err := c.nodes["a"].CreateLog(b.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(b.Context(), anyone, "orders", settings.Config{})
 	require.NoError(b, err)
 	value := strings.Repeat("x", 1<<20)
 	var filling sync.WaitGroup
@@ -44,7 +46,7 @@ func BenchmarkRepair(b *testing.B) {
 	filling.Wait()
 	c.healthy()
 	leader := c.leader("orders")
-	h := c.nodes[leader].logs.named("orders")
+	h := c.nodes[leader].logs.Named("orders")
 	_, dir := c.replicaOf(leader, "orders")
 	var took, gaps, usual []float64
 	for i := range b.N {
@@ -66,8 +68,8 @@ func BenchmarkRepair(b *testing.B) {
 		require.Error(b, damage)
 		gap = longestGap(c, leader, func() {
 			begin := time.Now()
-			c.nodes[leader].owners.repairer.foundDamage(h, damage)
-			for h.repairs.underway() {
+			c.nodes[leader].owners.Repairer.FoundDamage(h, damage)
+			for h.Repairs.Underway() {
 				time.Sleep(time.Millisecond)
 			}
 			took = append(took, time.Since(begin).Seconds()*1000)

@@ -15,6 +15,9 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -30,15 +33,15 @@ func long(from, until int) []string {
 
 // several is a cluster of three with a log of several segments, of which one
 // holds about thirty records.
-func several(t *testing.T, records int, adjust func(*Options)) *testCluster {
+func several(t *testing.T, records int, adjust func(*settings.Options)) *testCluster {
 	t.Parallel()
-	c := newClusterWith(t, func(o *Options) {
+	c := newClusterWith(t, func(o *settings.Options) {
 		o.SegmentBytes = 64 << 10
 		if adjust != nil {
 			adjust(o)
 		}
 	}, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	for i := range records {
 		c.append("orders", long(i, i+1)...)
@@ -83,8 +86,8 @@ func TestADamagedSegmentIsRepairedFromOtherNodes(t *testing.T) {
 	c.flip(dir, 97)
 	c.start("c", nil)
 	c.eventually("the log is served again", func() bool {
-		h := c.nodes["c"].logs.named("orders")
-		return h != nil && h.problem() == nil
+		h := c.nodes["c"].logs.Named("orders")
+		return h != nil && h.Problem() == nil
 	})
 	after, _ := c.replicaOf("c", "orders")
 	require.Equal(t, before, after, "it has forgotten nothing")
@@ -139,8 +142,8 @@ func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
 	c.eventually("the status tells it of all three", func() bool {
 		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
 		require.NoError(t, err)
-		at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
-		return !slices.ContainsFunc(status.Logs[at].Replicas, func(r ReplicaStatus) bool { return r.State != Repairing })
+		at := slices.IndexFunc(status.Logs, func(l verbs.LogStatus) bool { return l.Name == "orders" })
+		return !slices.ContainsFunc(status.Logs[at].Replicas, func(r verbs.ReplicaStatus) bool { return r.State != verbs.Repairing })
 	})
 }
 
@@ -157,12 +160,12 @@ func TestARunningLeaderThatReadsDamageLeadsOnAndIsRepaired(t *testing.T) {
 	leader := c.follower("orders")
 	c.cold(leader)
 	c.transfer("orders", leader)
-	h := c.nodes[leader].logs.named("orders")
-	term := h.replica.Status().Term
+	h := c.nodes[leader].logs.Named("orders")
+	term := h.Replica.Status().Term
 	c.readUntilRepaired(leader, 10)
 	require.Equal(t, leader, c.leader("orders"))
-	require.Equal(t, term, h.replica.Status().Term)
-	require.Same(t, h, c.nodes[leader].logs.named("orders"), "its replica was not closed")
+	require.Equal(t, term, h.Replica.Status().Term)
+	require.Same(t, h, c.nodes[leader].logs.Named("orders"), "its replica was not closed")
 	c.append("orders", long(100, 101)...)
 }
 
@@ -177,19 +180,19 @@ func TestALogWhoseDamageNobodyCanRepairTakesAppendsAndIsReadElsewhere(t *testing
 		c.flip(dir, 40)
 	}
 	leader := c.leader("orders")
-	term := c.nodes[leader].logs.named("orders").replica.Status().Term
+	term := c.nodes[leader].logs.Named("orders").Replica.Status().Term
 	c.eventually("the damage is shown", func() bool {
 		_, err := c.valuesNow(leader, "orders", reading.Request{})
 		requireReason(t, record.NotLeader, err)
 		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
 		require.NoError(t, err)
-		at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
-		return slices.ContainsFunc(status.Logs[at].Replicas, func(r ReplicaStatus) bool {
-			return r.Node == leader && r.State == Leads && strings.Contains(r.Problem, "not whole on")
+		at := slices.IndexFunc(status.Logs, func(l verbs.LogStatus) bool { return l.Name == "orders" })
+		return slices.ContainsFunc(status.Logs[at].Replicas, func(r verbs.ReplicaStatus) bool {
+			return r.Node == leader && r.State == verbs.Leads && strings.Contains(r.Problem, "not whole on")
 		})
 	})
 	c.append("orders", long(100, 101)...)
-	require.Equal(t, term, c.nodes[leader].logs.named("orders").replica.Status().Term)
+	require.Equal(t, term, c.nodes[leader].logs.Named("orders").Replica.Status().Term)
 	texts, err := c.values(leader, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 80}})
 	require.NoError(t, err)
 	require.Equal(t, long(80, 101), texts)
@@ -233,7 +236,7 @@ func (c *testCluster) readUntilRepaired(name string, number int) {
 }
 
 func TestAScrubFindsWhatNobodyReads(t *testing.T) {
-	c := several(t, 100, func(o *Options) { o.ScrubRate, o.ScrubEvery = 100<<20, 20*time.Millisecond })
+	c := several(t, 100, func(o *settings.Options) { o.ScrubRate, o.ScrubEvery = 100<<20, 20*time.Millisecond })
 	for _, name := range []string{c.leader("orders"), c.follower("orders")} {
 		_, dir := c.replicaOf(name, "orders")
 		c.flip(dir, 10)
@@ -268,9 +271,9 @@ func TestADamagedCatalogIsRepairedBeforeTheNodeBegins(t *testing.T) {
 // reads its catalog.
 func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsRepaired(t *testing.T) {
 	t.Parallel()
-	c := newClusterWith(t, func(o *Options) { o.SegmentBytes = 16 << 10 }, "a", "b", "c")
+	c := newClusterWith(t, func(o *settings.Options) { o.SegmentBytes = 16 << 10 }, "a", "b", "c")
 	for i := range 20 {
-		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, fmt.Sprint("log-", i), Config{})
+		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, fmt.Sprint("log-", i), settings.Config{})
 		require.NoError(t, err)
 	}
 	c.healthy()
@@ -295,9 +298,9 @@ func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsRepaired(t *testing.T) {
 // What a running node has in memory of its own files outlives damage to them.
 func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 	dir := t.TempDir()
-	n, err := Open(Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	mustAppend(t, n, "orders", "one")
 	for _, name := range []string{"replicas.json", "node.json", "lives.json"} {
 		path := filepath.Join(dir, name)
@@ -316,7 +319,7 @@ func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 // remove a damaged one of which the others have trimmed what is damaged, and it would
 // wait for them for ever.
 func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
-	c := several(t, 200, func(o *Options) {
+	c := several(t, 200, func(o *settings.Options) {
 		if o.Name == "c" {
 			o.SegmentBytes = 256 << 10
 		}
@@ -326,14 +329,14 @@ func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
 	_, _, err := c.nodes[c.leader("orders")].Trim(t.Context(), anyone, "orders", 100, false)
 	require.NoError(t, err)
 	c.eventually("the others have recycled what is damaged", func() bool {
-		return c.nodes["a"].logs.named("orders").log.StartOffset() > 60 && c.nodes["b"].logs.named("orders").log.StartOffset() > 60
+		return c.nodes["a"].logs.Named("orders").Store.StartOffset() > 60 && c.nodes["b"].logs.Named("orders").Store.StartOffset() > 60
 	})
-	h := c.nodes["c"].logs.named("orders")
-	require.LessOrEqual(t, h.log.StartOffset(), record.Offset(50))
-	require.NoError(t, h.log.(scrubbed).Scrub(nil, h.found))
+	h := c.nodes["c"].logs.Named("orders")
+	require.LessOrEqual(t, h.Store.StartOffset(), record.Offset(50))
+	require.NoError(t, h.Store.(replicas.Scrubbed).Scrub(nil, h.Found))
 	c.eventually("c goes on behind it", func() bool {
-		now := c.nodes["c"].logs.named("orders")
-		return now != h && now.problem() == nil && now.log.StartOffset() > 50
+		now := c.nodes["c"].logs.Named("orders")
+		return now != h && now.Problem() == nil && now.Store.StartOffset() > 50
 	})
 	after, _ := c.replicaOf("c", "orders")
 	require.Equal(t, before, after, "it has forgotten nothing")
@@ -346,10 +349,10 @@ func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
 
 func TestAScrubReplacesTheOnlySnapshotOfALog(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, ScrubRate: 100 << 20, Logger: slog.New(slog.DiscardHandler)}
+	o := settings.Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, ScrubRate: 100 << 20, Logger: slog.New(slog.DiscardHandler)}
 	n, err := Open(o)
 	require.NoError(t, err)
-	l, err := n.CreateLog(t.Context(), anyone, "orders", Config{})
+	l, err := n.CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	mustAppend(t, n, "orders", "one")
 	inLog := func(pattern string) []string {
@@ -372,23 +375,23 @@ func TestAScrubReplacesTheOnlySnapshotOfALog(t *testing.T) {
 func TestDamageOfTheOnlyCopyIsAttendedToOnceOthersHoldTheLog(t *testing.T) {
 	c := newCluster(t, "a")
 	a := c.nodes["a"]
-	_, err := a.CreateLog(t.Context(), anyone, "orders", Config{Replicas: 1})
+	_, err := a.CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 1})
 	require.NoError(t, err)
 	c.append("orders", "first")
-	h := a.logs.named("orders")
+	h := a.logs.Named("orders")
 	damage := &segment.CorruptError{File: "newest", Detail: "found by a test"}
-	h.found(damage)
-	require.True(t, h.reported.Load())
-	require.False(t, h.leaving.Load(), "no other node can help")
+	h.Found(damage)
+	require.True(t, h.Reported.Load())
+	require.False(t, h.Leaving.Load(), "no other node can help")
 
 	c.joined("b", "c")
-	_, err = a.ConfigureLog(t.Context(), anyone, "orders", Config{Replicas: 3})
+	_, err = a.ConfigureLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	c.eventually("three nodes hold the log", func() bool { return c.holders("orders") == 3 })
-	h.found(damage)
+	h.Found(damage)
 	c.eventually("another replica runs in its place", func() bool {
-		now := a.logs.named("orders")
-		return now != h && now.problem() == nil
+		now := a.logs.Named("orders")
+		return now != h && now.Problem() == nil
 	})
 	c.append("orders", "second")
 }

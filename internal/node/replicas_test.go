@@ -8,13 +8,15 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
 
 // holders are how many replicas a log has by now, all of them settled.
 func (c *testCluster) holders(log string) int {
 	for _, n := range c.nodes {
-		l := n.catalog.Load().shown.Load().Logs[log]
+		l := n.catalog.Load().Shown.Load().Logs[log]
 		if !l.Settled() {
 			return 0
 		}
@@ -35,13 +37,13 @@ func (c *testCluster) joined(names ...string) {
 func TestALogThatIsCreatedTooEarlyGetsItsReplicasLater(t *testing.T) {
 	c := newCluster(t, "a")
 	a := c.nodes["a"]
-	info, err := a.CreateLog(t.Context(), anyone, "orders", Config{Replicas: 3})
+	info, err := a.CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	require.Equal(t, 3, info.Config.Replicas, "what it wants")
 	require.Len(t, info.Replicas, 1, "what it has")
-	_, err = a.CreateLog(t.Context(), anyone, "any", Config{})
+	_, err = a.CreateLog(t.Context(), anyone, "any", settings.Config{})
 	require.NoError(t, err)
-	_, err = a.CreateLog(t.Context(), anyone, "single", Config{Replicas: 1})
+	_, err = a.CreateLog(t.Context(), anyone, "single", settings.Config{Replicas: 1})
 	require.NoError(t, err)
 	c.append("orders", "early")
 	status, err := a.ClusterStatus(t.Context(), anyone)
@@ -49,7 +51,7 @@ func TestALogThatIsCreatedTooEarlyGetsItsReplicasLater(t *testing.T) {
 	for _, l := range status.Logs {
 		missing := 0
 		for _, r := range l.Replicas {
-			if r.Role == Missing {
+			if r.Role == verbs.Missing {
 				missing++
 			}
 		}
@@ -73,13 +75,13 @@ func TestALogThatIsCreatedTooEarlyGetsItsReplicasLater(t *testing.T) {
 func TestTheNumberOfReplicasIsConfigured(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	a := c.nodes["a"]
-	for _, durability := range []Durability{Disk, Memory} {
+	for _, durability := range []settings.Durability{settings.Disk, settings.Memory} {
 		log := durability.String()
-		_, err := a.CreateLog(t.Context(), anyone, log, Config{Replicas: 1, Durability: durability})
+		_, err := a.CreateLog(t.Context(), anyone, log, settings.Config{Replicas: 1, Durability: durability})
 		require.NoError(t, err)
 		c.append(log, "one")
 		for _, replicas := range []int{3, 2, 1, 3} {
-			info, err := a.ConfigureLog(t.Context(), anyone, log, Config{Replicas: replicas, Durability: durability})
+			info, err := a.ConfigureLog(t.Context(), anyone, log, settings.Config{Replicas: replicas, Durability: durability})
 			require.NoError(t, err)
 			require.Equal(t, replicas, info.Config.Replicas)
 			c.eventually(fmt.Sprint(replicas, " replicas"), func() bool { return c.holders(log) == replicas })
@@ -90,7 +92,7 @@ func TestTheNumberOfReplicasIsConfigured(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "more", "more", "more", "more"}, texts)
 	}
-	_, err := a.ConfigureLog(t.Context(), anyone, "disk", Config{Replicas: cluster.MaxReplicas + 1})
+	_, err := a.ConfigureLog(t.Context(), anyone, "disk", settings.Config{Replicas: cluster.MaxReplicas + 1})
 	requireReason(t, record.Invalid, err)
 }
 
@@ -98,13 +100,13 @@ func TestReplicasAreSpreadOntoNewNodes(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	for i := range 6 {
 		log := fmt.Sprint("log", i)
-		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, log, Config{Replicas: 3})
+		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, log, settings.Config{Replicas: 3})
 		require.NoError(t, err)
 		c.append(log, "kept")
 	}
 	c.joined("d", "e")
 	held := func() map[string]int {
-		s := c.nodes["a"].catalog.Load().shown.Load()
+		s := c.nodes["a"].catalog.Load().Shown.Load()
 		held := map[string]int{}
 		for _, l := range s.Logs {
 			for _, r := range l.Replicas {
@@ -117,7 +119,7 @@ func TestReplicasAreSpreadOntoNewNodes(t *testing.T) {
 	c.eventually("a reaches the new ones", func() bool {
 		left, err := c.nodes["a"].Rebalance(t.Context(), anyone)
 		require.NoError(t, err)
-		return left > 0 && c.nodes["a"].reaches(4) && c.nodes["a"].reaches(5)
+		return left > 0 && c.nodes["a"].Reaches(4) && c.nodes["a"].Reaches(5)
 	})
 	c.eventually("nothing is left to move", func() bool {
 		left, err := c.nodes["a"].Rebalance(t.Context(), anyone)

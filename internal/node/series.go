@@ -6,18 +6,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
 
 // series gives the metrics of a node.
 type series struct {
-	metrics   *metrics
+	metrics   *metrics.Metrics
 	memory    *budget.Memory
-	logs      *hostedLogs
-	members   func() (members []Member, self uint64)
-	space     *space
-	statuses  *statuses
-	describer *describer
+	logs      *hosted.Logs
+	members   func() (members []membership.Member, self uint64)
+	space     *peers.Space
+	statuses  *verbs.Statuses
+	describer *verbs.Describer
 }
 
 // Metrics of the node, for a Prometheus registry.
@@ -26,8 +31,8 @@ func (se *series) Metrics() prometheus.Collector { return collector{se} }
 // LogMetrics are the series of single logs on this node: those whose names match
 // one of the patterns, as path.Match has them.
 func (se *series) LogMetrics(patterns []string) (prometheus.Collector, error) {
-	var hosts []*hosted
-	for name, h := range se.logs.all() {
+	var hosts []*hosted.Log
+	for name, h := range se.logs.All() {
 		for _, p := range patterns {
 			match, err := path.Match(p, name)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
@@ -54,13 +55,13 @@ func (d *hangingDisk) RemoveAll(name string) error {
 // two. stall is how long its node waits for what it waits for.
 func hangingCluster(t *testing.T, stall time.Duration) (*testCluster, *hangingDisk) {
 	disk := &hangingDisk{FS: vfs.OS(), hangs: "/logs/1/"}
-	c := newClusterWith(t, func(o *Options) {
+	c := newClusterWith(t, func(o *settings.Options) {
 		if o.Name == "c" {
 			o.Disk, o.DiskStall = disk, stall
 		}
 	}, "a", "b", "c")
 	for _, log := range []string{"orders", "others"} {
-		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, log, Config{})
+		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, log, settings.Config{})
 		require.NoError(t, err)
 		c.append(log, "one")
 	}
@@ -72,15 +73,15 @@ func hangingCluster(t *testing.T, stall time.Duration) (*testCluster, *hangingDi
 func (d *hangingDisk) requireUpkeep(c *testCluster) {
 	c.t.Helper()
 	c.eventually("the disk hangs", func() bool { return d.waiting.Load() > 0 })
-	_, err := c.nodes["a"].CreateLog(c.t.Context(), anyone, "more", Config{})
+	_, err := c.nodes["a"].CreateLog(c.t.Context(), anyone, "more", settings.Config{})
 	require.NoError(c.t, err)
 	c.eventually("a new log runs", func() bool { return c.runsOn("c", "more") })
 	require.Positive(c.t, d.waiting.Load())
 }
 
 func (c *testCluster) runsOn(node, log string) bool {
-	h := c.nodes[node].logs.named(log)
-	return h != nil && h.problem() == nil
+	h := c.nodes[node].logs.Named(log)
+	return h != nil && h.Problem() == nil
 }
 
 func TestALogWhoseFilesTakeForEverToOpenHoldsNothingElseUp(t *testing.T) {
@@ -96,8 +97,8 @@ func TestALogWhoseFilesTakeForEverToOpenHoldsNothingElseUp(t *testing.T) {
 		err := c.nodes["c"].Ready()
 		return err != nil && contains(err, "the disk has not answered")
 	})
-	require.True(t, c.nodes["c"].spread.own().Unfit)
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "more", Config{})
+	require.True(t, c.nodes["c"].Spread.Own().Unfit)
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "more", settings.Config{})
 	require.NoError(t, err)
 	c.eventually("a new log runs", func() bool { return c.runsOn("c", "more") })
 
@@ -117,11 +118,11 @@ func TestALogWhoseFilesTakeForEverToOpenDoesNotBlockClose(t *testing.T) {
 	defer works()
 	c.start("c", nil)
 	c.eventually("the other log runs", func() bool { return c.runsOn("c", "others") })
-	other := c.nodes["c"].logs.named("others")
+	other := c.nodes["c"].logs.Named("others")
 	closing, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, c.nodes["c"].Close(closing), runtime.ErrStalled)
-	<-other.replica.Ended() // it was closed all the same
+	<-other.Replica.Ended() // it was closed all the same
 	works()
 	c.stop("c")
 	c.start("c", nil)
@@ -137,7 +138,7 @@ func TestFilesThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
 	require.NoError(t, c.nodes["a"].DeleteLog(t.Context(), anyone, "orders"))
-	c.eventually("the log has left", func() bool { return c.nodes["c"].logs.named("orders") == nil })
+	c.eventually("the log has left", func() bool { return c.nodes["c"].logs.Named("orders") == nil })
 	disk.requireUpkeep(c)
 	works()
 	c.eventually("its files are gone", func() bool {
@@ -174,7 +175,7 @@ func TestFilesThatTakeForEverToSetAsideHoldNothingElseUp(t *testing.T) {
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
-	c.nodes["c"].logs.named("orders").found(core.ErrForgot)
+	c.nodes["c"].logs.Named("orders").Found(core.ErrForgot)
 	disk.requireUpkeep(c)
 	works()
 	c.renewed("c", "orders", before)
@@ -184,18 +185,18 @@ func TestACatalogThatTakesForEverToOpenHoldsNothingElseUp(t *testing.T) {
 	t.Parallel()
 	c, disk := hangingCluster(t, time.Hour)
 	n := c.nodes["c"]
-	require.True(t, n.owners.repairer.shut(n.catalog.Load().host()))
+	require.True(t, n.owners.Repairer.Shut(n.catalog.Load().Host()))
 	disk.hangs = "/logs/0/"
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
 	restarted := make(chan error, 1)
-	go func() { restarted <- n.opener.restartCatalog() }()
+	go func() { restarted <- n.opener.RestartCatalog() }()
 	c.eventually("the disk hangs", func() bool { return disk.waiting.Load() > 0 })
 	c.eventually("logs can be opened and closed", func() bool {
-		free := n.opener.changing.TryLock()
+		free := n.opener.Changing.TryLock()
 		if free {
-			n.opener.changing.Unlock()
+			n.opener.Changing.Unlock()
 		}
 		return free
 	})

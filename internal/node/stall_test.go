@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
 )
@@ -43,7 +44,7 @@ func (f stallingFile) Datasync() error {
 
 func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 	disks := map[string]*stallingDisk{}
-	c := several(t, 10, func(o *Options) {
+	c := several(t, 10, func(o *settings.Options) {
 		disks[o.Name] = &stallingDisk{FS: vfs.OS()}
 		o.Disk, o.DiskStall = disks[o.Name], 300*time.Millisecond
 	})
@@ -59,7 +60,7 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 		err := n.Ready()
 		return err != nil && contains(err, "has not finished a write")
 	})
-	require.True(t, n.spread.own().Unfit, "it is given no logs to lead")
+	require.True(t, n.Spread.Own().Unfit, "it is given no logs to lead")
 	c.eventually("the status says so", func() bool {
 		status, err := c.nodes[c.leader("orders", stalled)].ClusterStatus(t.Context(), anyone)
 		require.NoError(t, err)

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -14,13 +16,13 @@ import (
 func TestATopicComesAndGoesAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, dir)
-	made, err := n.CreateTopic(t.Context(), anyone, "orders", 3, Config{Retention: time.Hour}, nil)
+	made, err := n.CreateTopic(t.Context(), anyone, "orders", 3, settings.Config{Retention: time.Hour}, nil)
 	require.NoError(t, err)
 	require.Len(t, made.Partitions, 3)
 	for _, log := range []string{"orders", "orders/1", "orders/2"} {
 		mustAppend(t, n, log, "a")
 	}
-	_, err = n.CreateTopic(t.Context(), anyone, "orders", 5, Config{}, nil)
+	_, err = n.CreateTopic(t.Context(), anyone, "orders", 5, settings.Config{}, nil)
 	requireReason(t, record.LogExists, err)
 	require.NoError(t, n.AddPartitions(t.Context(), anyone, "orders", 4, nil))
 	require.NoError(t, n.Close(t.Context()))
@@ -37,7 +39,7 @@ func TestATopicComesAndGoesAsAWhole(t *testing.T) {
 	for _, log := range []string{"orders", "orders/1", "orders/3"} {
 		requireReason(t, record.Invalid, n.DeleteLog(t.Context(), anyone, log))
 	}
-	require.NoError(t, n.ConfigureTopic(t.Context(), anyone, "orders", Config{Retention: time.Minute}))
+	require.NoError(t, n.ConfigureTopic(t.Context(), anyone, "orders", settings.Config{Retention: time.Minute}))
 	info, err := n.KnownInfo(anyone, "orders/3")
 	require.NoError(t, err)
 	require.Equal(t, time.Minute, info.Config.Retention)
@@ -53,7 +55,7 @@ func TestATopicComesAndGoesAsAWhole(t *testing.T) {
 
 func TestALogIsATopicWithOnePartitionAndCanGetMore(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	topic, err := n.Topic(t.Context(), anyone, "orders")
 	require.NoError(t, err)
 	require.Len(t, topic.Partitions, 1)
@@ -65,10 +67,10 @@ func TestALogIsATopicWithOnePartitionAndCanGetMore(t *testing.T) {
 
 func TestOnlyTheSystemChangesItsOwnLogsAndNobodyTheCatalog(t *testing.T) {
 	n := open(t, t.TempDir())
-	system := Caller{System: true}
-	_, err := n.CreateLog(t.Context(), anyone, "_strandline-own", Config{})
+	system := verbs.Caller{System: true}
+	_, err := n.CreateLog(t.Context(), anyone, "_strandline-own", settings.Config{})
 	requireReason(t, record.Invalid, err)
-	_, err = n.CreateLog(t.Context(), system, "_strandline-own", Config{})
+	_, err = n.CreateLog(t.Context(), system, "_strandline-own", settings.Config{})
 	require.NoError(t, err)
 	require.Equal(t, record.Invalid, appendTo(t, n, "_strandline-own", request(t, "a")).Refusal.Reason)
 	done := make(chan *record.Refusal, 1)
@@ -100,7 +102,7 @@ func TestReservedSessionsAreNeverTheSame(t *testing.T) {
 
 func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	for i := range 20 {
 		written, done := make(chan sequence.Answer, 1), make(chan sequence.Answer, 1)
 		n.AppendEarly(anyone, "orders", request(t, "a"), func(a sequence.Answer) { written <- a }, func(a sequence.Answer) { done <- a })
@@ -120,11 +122,11 @@ func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
 func TestNewPartitionsWantAsManyReplicasAsTheFirst(t *testing.T) {
 	n := open(t, t.TempDir())
 	for topic, wanted := range map[string]int{"any": 0, "one": 1} {
-		_, err := n.CreateTopic(t.Context(), anyone, topic, 1, Config{Replicas: wanted}, nil)
+		_, err := n.CreateTopic(t.Context(), anyone, topic, 1, settings.Config{Replicas: wanted}, nil)
 		require.NoError(t, err)
 		require.NoError(t, n.AddPartitions(t.Context(), anyone, topic, 2, nil))
 		for p := range int32(2) {
-			require.Equal(t, wanted, n.catalog.Load().shown.Load().Logs[cluster.PartitionLog(topic, p)].Config.Replicas, "%s/%d", topic, p)
+			require.Equal(t, wanted, n.catalog.Load().Shown.Load().Logs[cluster.PartitionLog(topic, p)].Config.Replicas, "%s/%d", topic, p)
 		}
 	}
 }

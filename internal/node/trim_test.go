@@ -6,28 +6,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
 )
 
 func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
 	disks := map[string]*heldDisk{}
-	c := newClusterWith(t, func(o *Options) {
+	c := newClusterWith(t, func(o *settings.Options) {
 		disks[o.Name] = &heldDisk{FS: vfs.OS()}
 		o.Disk = disks[o.Name]
 	}, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
 	for range 3 {
 		c.append("orders", "v")
 	}
 	leader := c.leader("orders")
 	start := func(name string) record.Offset {
-		h, refusal := c.nodes[name].appends.finder.logFor(anyone, "orders")
+		h, refusal := c.nodes[name].Appends.Finder.LogFor(anyone, "orders")
 		if refusal != nil {
 			return 0
 		}
-		at, _, err := h.replica.Tail().Bounds()
+		at, _, err := h.Replica.Tail().Bounds()
 		require.NoError(t, err)
 		return at
 	}

@@ -1,76 +1,76 @@
 package node
 
 import (
-	"time"
-
-	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/record"
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 )
 
-// Caller is who asks. It is anonymous for now; every verb takes it so that
-// rights can be added without changing them.
-type Caller struct {
-	Name string
-	// System is set where a part of the server asks for itself: it may use the
-	// logs that belong to the system, all but the catalog.
-	System bool
-	// Log is the id by which the caller knows the log that it names; 0: whichever
-	// log has the name. Every verb on another log of that name is refused with
-	// LogReplaced.
-	Log uint64
-	// Request names the call among all calls of all callers, and is the same in
-	// every try of it; empty: nobody would try again.
-	Request string
-}
+type (
+	// Options are that of package settings.
+	Options = settings.Options
+	// Config is that of package settings.
+	Config = settings.Config
+	// Durability is that of package settings.
+	Durability = settings.Durability
+	// Caller is that of package verbs.
+	Caller = verbs.Caller
+	// Info is that of package verbs.
+	Info = verbs.Info
+	// InfoReplica is that of package verbs.
+	InfoReplica = verbs.InfoReplica
+	// Bounds are that of package verbs.
+	Bounds = verbs.Bounds
+	// Session is that of package verbs.
+	Session = verbs.Session
+	// Topic is that of package verbs.
+	Topic = verbs.Topic
+	// ClusterStatus is that of package verbs.
+	ClusterStatus = verbs.ClusterStatus
+	// NodeStatus is that of package verbs.
+	NodeStatus = verbs.NodeStatus
+	// LogStatus is that of package verbs.
+	LogStatus = verbs.LogStatus
+	// ReplicaStatus is that of package verbs.
+	ReplicaStatus = verbs.ReplicaStatus
+	// ReplicaRole is that of package verbs.
+	ReplicaRole = verbs.ReplicaRole
+	// ReplicaState is that of package verbs.
+	ReplicaState = verbs.ReplicaState
+	// Member is that of package membership.
+	Member = membership.Member
+	// Formation is that of package membership.
+	Formation = membership.Formation
+)
 
-// identify refuses a log that has the name that the caller asks for, but is not
-// the log that the caller knows by that name.
-func (c Caller) identify(name string, id uint64) *record.Refusal {
-	return cluster.Identify(name, c.Log, id)
-}
+const (
+	CatalogLog = verbs.CatalogLog
 
-// Info describes one log as this node knows it.
-type Info struct {
-	Name    string
-	ID      uint64
-	Config  Config
-	Created int64 // unix ms
+	Disk   = settings.Disk
+	Memory = settings.Memory
 
-	// Offsets in [Start, End) are committed and can be read.
-	Start, End record.Offset
+	DefaultName       = settings.DefaultName
+	DefaultMemory     = settings.DefaultMemory
+	DefaultMinFree    = settings.DefaultMinFree
+	DefaultDiskStall  = settings.DefaultDiskStall
+	DefaultLostAfter  = settings.DefaultLostAfter
+	DefaultScrubRate  = settings.DefaultScrubRate
+	DefaultScrubEvery = settings.DefaultScrubEvery
 
-	BytesUsed  int64 // by this log's files (or memory) here
-	BytesFree  int64 // left on this node's disk for all logs
-	BytesTotal int64 // of this node's disk
+	Voter   = verbs.Voter
+	Learner = verbs.Learner
+	Leaving = verbs.Leaving
+	Missing = verbs.Missing
 
-	WriterTerm   record.WriterTerm
-	OpenSessions int
-	LeaderTerm   uint64
-	Leader       string // address of the leader's gRPC port; empty: unknown
-	Sealed       bool
-	Full         bool   // appends are refused for lack of room
-	Problem      string // empty, or why the log cannot be served here
-	// Unknown: this node holds no replica, and has not heard of one that does.
-	// Start, End and BytesUsed say nothing then.
-	Unknown bool
+	Leads       = verbs.Leads
+	Replicating = verbs.Replicating
+	Probing     = verbs.Probing
+	Snapshot    = verbs.Snapshot
+	Unreachable = verbs.Unreachable
+	Repairing   = verbs.Repairing
+	Lost        = verbs.Lost
+	Unknown     = verbs.Unknown
+)
 
-	// Age is how old the knowledge of End may be, as in Chunk.
-	Age time.Duration
-	// Replicas lists who holds the log, by node, as far as known.
-	Replicas []InfoReplica
-}
-
-// InfoReplica is where one replica of a log can be reached.
-type InfoReplica struct {
-	Node    string // name
-	Address string // of its gRPC port
-	Leader  bool
-}
-
-// Session is an append session as opened.
-type Session struct {
-	ID    record.SessionID
-	Epoch record.Epoch
-	Lease time.Duration
-	Log   uint64 // id of its log
-}
+// IsSystem reports whether a name belongs to the system, see verbs.IsSystem.
+func IsSystem(log string) bool { return verbs.IsSystem(log) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 )
 
@@ -14,11 +15,11 @@ import (
 func TestANodeWithAnOldCatalogDoesNotDenyALog(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "first", Config{})
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "first", settings.Config{})
 	require.NoError(t, err)
 	c.healthy()
 	c.stop("c")
-	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "second", Config{})
+	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "second", settings.Config{})
 	require.NoError(t, err)
 	c.stop("a")
 	c.stop("b")
@@ -48,10 +49,10 @@ func TestANodeWithAnOldCatalogDoesNotDenyALog(t *testing.T) {
 func TestAQuestionAboutAMissingLogThatFailedAnswersTheNext(t *testing.T) {
 	n := open(t, t.TempDir())
 	c := n.catalog.Load()
-	_, refusal := c.unknown.confirm(c, "none")
+	_, refusal := c.Unknown.Confirm(c, "none")
 	requireReason(t, record.LogNotFound, refusal)
 	now := time.Now().Add(time.Hour) // as if it went on failing
-	c.unknown.failed.Store(&now)
-	_, refusal = c.unknown.confirm(c, "none")
+	c.Unknown.Failed.Store(&now)
+	_, refusal = c.Unknown.Confirm(c, "none")
 	requireReason(t, record.NotLeader, refusal)
 }

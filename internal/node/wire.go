@@ -7,16 +7,24 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/transport/peer"
 )
 
 // newNode builds the parts of a node, each with the parts that it uses.
-func newNode(o Options, lock io.Closer, created *datadir.ReplicaList, incarnations *datadir.Incarnations) *Node {
-	logger, disk, counts, memory := o.Logger, o.Disk, newMetrics(o.Version), budget.New(o.Memory)
-	me, catalogs, damaged := new(atomic.Pointer[datadir.Identity]), new(atomic.Pointer[catalog]), new(atomic.Pointer[hosted])
+func newNode(o settings.Options, lock io.Closer, created *datadir.ReplicaList, incarnations *datadir.Incarnations) *Node {
+	logger, disk, counts, memory := o.Logger, o.Disk, metrics.New(o.Version), budget.New(o.Memory)
+	me, catalogs, damaged := new(atomic.Pointer[datadir.Identity]), new(atomic.Pointer[catalog.Catalog]), new(atomic.Pointer[hosted.Log])
 	me.Store(&datadir.Identity{})
-	logs, tasks := newHostedLogs(), background.NewTasks()
+	logs, tasks := hosted.NewLogs(), background.NewTasks()
 	deciding, stopDeciding := context.WithCancel(context.Background())
 	waiting, stopWaiting := context.WithCancel(context.Background())
 	n := &Node{
@@ -24,31 +32,31 @@ func newNode(o Options, lock io.Closer, created *datadir.ReplicaList, incarnatio
 		created: created, incarnations: incarnations, tasks: tasks, stopDeciding: stopDeciding, stopWaiting: stopWaiting,
 	}
 	due := &background.Bell{} // rung when the members or the connections have changed
-	n.others = newOthers(peersParts{
-		options: &o, logger: logger, disk: disk, metrics: counts, me: me, catalog: catalogs, damaged: damaged, logs: logs, incarnations: incarnations,
-		due: due, judge: func(hello peer.Hello) error { return n.owners.rejoin.judge(hello) },
+	n.others = peers.New(peers.Parts{
+		Options: &o, Logger: logger, Disk: disk, Metrics: counts, Me: me, Catalog: catalogs, Damaged: damaged, Logs: logs, Incarnations: incarnations,
+		Due: due, Judge: func(hello peer.Hello) error { return n.owners.Rejoin.Judge(hello) },
 	})
-	n.self, n.peers = n.others.self, n.others.peers
+	n.Self, n.Peers = n.others.Self, n.others.Peers
 	n.files = datadir.NewFiles(disk, created, datadir.FilesOptions{
-		Dir: o.DataDir, SegmentBytes: o.SegmentBytes, SyncDelay: o.SyncDelay, Cluster: n.self.ClusterID, Logger: logger,
+		Dir: o.DataDir, SegmentBytes: o.SegmentBytes, SyncDelay: o.SyncDelay, Cluster: n.Self.ClusterID, Logger: logger,
 	})
-	n.owners = newOwners(replicasParts{
-		others: n.others, options: &o, logger: logger, disk: disk, metrics: counts, memory: memory, me: me, catalog: catalogs, damaged: damaged,
-		logs: logs, files: n.files, created: created, incarnations: incarnations, tasks: tasks, due: due, begun: &n.begun,
-		deciding: deciding, waiting: waiting,
+	n.owners = replicas.New(replicas.Parts{
+		Others: n.others, Options: &o, Logger: logger, Disk: disk, Metrics: counts, Memory: memory, Me: me, Catalog: catalogs, Damaged: damaged,
+		Logs: logs, Files: n.files, Created: created, Incarnations: incarnations, Tasks: tasks, Due: due, Begun: &n.begun,
+		Deciding: deciding, Waiting: waiting,
 	})
-	n.opener = n.owners.opener
-	n.membership = newMembership(membershipParts{
-		others: n.others, owners: n.owners, options: &o, logger: logger, disk: disk, me: me, catalog: catalogs, logs: logs, files: n.files,
-		due: due, begin: n.begin,
+	n.opener = n.owners.Opener
+	n.Membership = membership.New(membership.Parts{
+		Others: n.others, Owners: n.owners, Options: &o, Logger: logger, Disk: disk, Me: me, Catalog: catalogs, Logs: logs, Files: n.files,
+		Due: due, Begin: n.begin,
 	})
-	n.verbs = newVerbs(verbsParts{
-		others: n.others, owners: n.owners, options: &o, logger: logger, metrics: counts, memory: memory, me: me, catalog: catalogs, logs: logs,
+	n.Verbs = verbs.New(verbs.Parts{
+		Others: n.others, Owners: n.owners, Options: &o, Logger: logger, Metrics: counts, Memory: memory, Me: me, Catalog: catalogs, Logs: logs,
 	})
 	n.series = &series{
-		metrics: counts, memory: memory, logs: logs, members: n.membership.roll.Members, space: n.others.space, statuses: n.verbs.status,
-		describer: n.verbs.description,
+		metrics: counts, memory: memory, logs: logs, members: n.Membership.Roll.Members, space: n.others.Space, statuses: n.Verbs.Status,
+		describer: n.Verbs.Description,
 	}
-	n.register(n.others.answers)
+	n.register(n.others.Answers)
 	return n
 }

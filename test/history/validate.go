@@ -117,6 +117,7 @@ func missing(is bool, what string) error {
 	return nil
 }
 
+// Overflow returns an error if the offset behind so many records is none.
 func Overflow(first int64, count int) error {
 	if first > math.MaxInt64-int64(count) {
 		return fmt.Errorf("%d records from offset %d overflow", count, first)

@@ -1,0 +1,235 @@
+package catalog
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/record"
+)
+
+// Catalog is the cluster's list of logs and nodes. Its truth is log 0: every
+// record is one cluster.Change in JSON, and the state is what the changes add up
+// to. Changes are conditional appends, so two that were decided on the same
+// state never both land. Any node can decide one; the leader of log 0 appends
+// it.
+type Catalog struct {
+	*Changes
+	logger  *slog.Logger
+	created *datadir.ReplicaList
+	tasks   *background.Tasks
+	due     *background.Bell
+
+	// Hosting is this node's replica of log 0: another one after it was repaired.
+	Hosting atomic.Pointer[hosted.Log]
+	// Shown is the newest state that was folded. It is never changed.
+	Shown atomic.Pointer[cluster.State]
+	// Current: since this process began, shown has been the newest state there
+	// was. One that was kept by the process before may name replicas that have
+	// been replaced since.
+	Current atomic.Bool
+
+	Unknown unknownLogs
+
+	mu    sync.Mutex // guards what follows; held while records are folded
+	state cluster.State
+	Next  record.Offset // the first record not folded yet
+	// Awaited are the tries of the group that is being made that may be in the
+	// log, or may yet get there; landed: one of them was folded.
+	Awaited []CatalogTry
+	landed  bool
+	// missed: a checkpoint has taken the place of records not folded yet, and
+	// does not show whether one of the awaited was among them.
+	missed bool
+}
+
+// Host has a replica that was started; it may have ended.
+func (c *Catalog) Host() *hosted.Log { return c.Hosting.Load() }
+
+func (c *Catalog) show() {
+	state := c.state.Clone()
+	if before := c.Shown.Swap(&state); before == nil || !maps.Equal(before.Nodes, state.Nodes) {
+		c.due.Ring()
+	}
+}
+
+// Refresh makes the state linearizable: it folds every record that is
+// committed now, anywhere.
+func (c *Catalog) Refresh(ctx context.Context) error {
+	confirm, cancel := context.WithTimeout(ctx, ChangeTimeout/10)
+	defer cancel()
+	if err := c.Host().Confirm(confirm); err != nil {
+		return err
+	}
+	if err := c.Learn(ctx); err != nil {
+		return err
+	}
+	if c.Current.Load() {
+		return nil
+	}
+	// In this order: a node that takes what it shows for current makes replicas
+	// that are not in the list of those it created, and a list that was lost says
+	// nothing before it is settled.
+	if err := c.created.Settle(c.Shown.Load().NextReplica); err != nil {
+		return err
+	}
+	c.Current.Store(true)
+	return nil
+}
+
+// Learn folds what has become known here, without asking others.
+func (c *Catalog) Learn(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		err := c.foldOnce(ctx)
+		if errors.Is(err, cluster.ErrNewer) {
+			c.stop(err)
+		}
+		if !errors.Is(err, &record.Refusal{Reason: record.OffsetTrimmed}) {
+			return err
+		}
+		// A checkpoint came between the look at the bounds and the read.
+	}
+}
+
+// stop ends the use of the catalog on this node, for good: it holds what this version does
+// not understand.
+func (c *Catalog) stop(why error) {
+	refusal := record.Refuse(record.Unsupported, "the catalog cannot be used on this node: %v", why)
+	if c.Host().Unavailable.CompareAndSwap(nil, refusal) {
+		c.logger.Error("the catalog cannot be used on this node", "error", why)
+	}
+}
+
+func (c *Catalog) foldOnce(ctx context.Context) error {
+	h := c.Host()
+	start, end, err := h.Replica.Tail().Bounds()
+	if err != nil {
+		return err
+	}
+	if c.Next < start {
+		c.Next, c.missed = start, len(c.Awaited) > 0 && !c.landed
+	}
+	if c.Next >= end {
+		return nil
+	}
+	reader := reading.NewOwn(reading.Source{Log: h, ID: h.ID, Replica: h.Replica}, c.Next, end)
+	defer reader.Close()
+	defer c.show() // what was folded, even if the rest cannot be read now
+	for {
+		chunk, err := reader.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the catalog: %w", err)
+		}
+		if err := c.fold(chunk); err != nil {
+			return err
+		}
+		c.Next = chunk.First + record.Offset(chunk.Count)
+	}
+}
+
+func (c *Catalog) fold(chunk reading.Chunk) error {
+	for r, err := range chunk.Records {
+		if err != nil {
+			return fmt.Errorf("read the catalog: %w", err)
+		}
+		change, err := cluster.DecodeChange(r.Value)
+		if err != nil {
+			return fmt.Errorf("read change %d of the catalog: %w", r.Offset, err)
+		}
+		if err := c.state.Fold(change); err != nil {
+			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
+		}
+		if refusal := c.Outdated(&c.state); refusal != nil {
+			return fmt.Errorf("change %d of the catalog: %s: %w", r.Offset, refusal.Detail, cluster.ErrNewer)
+		}
+		c.landed = c.landed || slices.ContainsFunc(c.Awaited, func(t CatalogTry) bool { return t.Change == change.ID })
+	}
+	return nil
+}
+
+// Checkpoint writes the whole state as one change and trims those before, if
+// this node leads the catalog and there are enough of them. It is the catalog's
+// retention, and like that of other logs it is looked at every second by whoever
+// leads: who decided the changes does not matter, and what failed is tried again.
+func (c *Catalog) Checkpoint(ctx context.Context) error {
+	start, _, err := c.Host().Replica.Tail().Bounds()
+	if err != nil || !c.Host().Replica.Status().Leading {
+		return err
+	}
+	c.mu.Lock()
+	at := c.Next
+	if at-start < CheckpointEvery {
+		c.mu.Unlock()
+		return nil
+	}
+	whole := c.state.Checkpoint(rand.Text())
+	c.mu.Unlock()
+	value, err := json.Marshal(whole)
+	if err != nil {
+		return fmt.Errorf("encode a checkpoint: %w", err)
+	}
+	err = c.AppendAt(ctx, at, [][]byte{value})
+	if errors.Is(err, &record.Refusal{Reason: record.EndMismatch}) {
+		return nil // a change came first; the next look finds it
+	}
+	if err != nil {
+		return err
+	}
+	_, err = c.Host().Command(ctx, record.Command{Kind: record.Trim, Offset: at})
+	return err
+}
+
+// ReserveSessions takes count session ids for this node. It gives up after a time.
+func (c *Catalog) ReserveSessions(ctx context.Context, count record.SessionID, patience time.Duration) (first record.SessionID, err error) {
+	err = c.changeWithin(ctx, patience, func(s *cluster.State) (cluster.Change, error) {
+		first = s.NextSession
+		return cluster.Change{Sessions: first + count}, nil
+	})
+	return first, err
+}
+
+const (
+	// CheckpointEvery is how many changes the catalog keeps before it is
+	// written anew as a whole and trimmed, so that opening a node does not
+	// take longer with its age.
+	CheckpointEvery = 1000
+
+	// ChangeTimeout bounds a change of the catalog, which goes on when its
+	// caller has left: half a change would be seen by nobody.
+	ChangeTimeout = 30 * time.Second
+
+	// ChangePause lies between two tries while the catalog has no leader.
+	ChangePause = 50 * time.Millisecond
+)
+
+// New returns the catalog that a replica of log 0 has; seeds are the nodes that are known
+// before any of it was read.
+func New(ch *Changes, created *datadir.ReplicaList, tasks *background.Tasks, due *background.Bell, host *hosted.Log, seeds []cluster.Node) *Catalog {
+	c := &Catalog{Changes: ch, logger: ch.Logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
+	c.catalog, c.Turn = c, make(chan struct{}, 1)
+	c.Hosting.Store(host)
+	for _, seed := range seeds {
+		c.state.Nodes[seed.ID] = seed
+	}
+	c.show()
+	return c
+}

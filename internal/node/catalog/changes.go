@@ -1,0 +1,300 @@
+package catalog
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/record"
+)
+
+// Changes makes the changes of the catalog that this node decides.
+type Changes struct {
+	Logger  *slog.Logger
+	catalog *Catalog
+	Now     func() time.Time
+	// Outdated refuses a state of a feature level that this node does not understand yet.
+	Outdated func(*cluster.State) *record.Refusal
+	// NodeOf is where a replica of the catalog is, or 0; ask asks a node for an append
+	// to it; and shown is called when a change has been folded.
+	NodeOf   func(h *hosted.Log, replica uint64) uint64
+	Ask      func(ctx context.Context, node uint64, q CatalogAppend) error
+	Shown    func()
+	Stopping context.Context // ends with Node.StopDeciding
+
+	// Waiting are changes that nobody makes yet.
+	Waiting proposals
+	// Turn holds one over a whole change: this node makes one at a time, or
+	// one group of them.
+	// Never Catalog.mu: a change may have to wait for what is learned meanwhile, the
+	// address of the leader first of all.
+	Turn chan struct{}
+}
+
+// CatalogAppend is changes on their way to the catalog's leader.
+type CatalogAppend struct {
+	End    record.Offset `json:"end"`
+	Values [][]byte      `json:"values"`
+}
+
+// Change decides on the newest state and records what decide returns, nothing
+// if that has no effect. It tries again when another change came first, and
+// while the catalog has no leader. It outlives ctx: once proposed, a change is
+// seen through.
+func (ch *Changes) Change(ctx context.Context, decide decideFunc) error {
+	return ch.changeWithin(ctx, ChangeTimeout, decide)
+}
+
+// changeWithin is change that gives up after a time.
+func (ch *Changes) changeWithin(ctx context.Context, patience time.Duration, decide decideFunc) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	// But not this node.
+	defer context.AfterFunc(ch.Stopping, cancel)()
+	return ch.record(ctx, decide)
+}
+
+// record makes a change together with all that wait for the same at that moment, in
+// one append: each would be in the way of the others.
+func (ch *Changes) record(ctx context.Context, decide decideFunc) error {
+	p := &Proposal{ctx: ctx, Decide: decide, done: make(chan struct{})}
+	ch.Waiting.add(p)
+	select {
+	case ch.Turn <- struct{}{}:
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		if ch.Waiting.remove(p) {
+			return noMajority()
+		}
+		<-p.done // whoever makes it gives up soon
+		return p.err
+	}
+	defer func() { <-ch.Turn }()
+	for { // more than once if many more wait than are made together
+		select {
+		case <-p.done:
+			return p.err
+		default:
+			ch.recordAll(ctx, ch.Waiting.take())
+		}
+	}
+}
+
+// recordAll makes the changes of a group, and gives each its outcome. It gives up
+// when the time of the first of them is up; those that have time left and of which
+// nothing can have happened wait again.
+func (ch *Changes) recordAll(ctx context.Context, group []*Proposal) {
+	for _, p := range group {
+		if deadline, bounded := p.ctx.Deadline(); bounded {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline)
+			defer cancel()
+		}
+	}
+	err := ch.tryAll(ctx, group)
+	if err == nil {
+		ch.Shown()
+	}
+	for _, p := range group {
+		switch {
+		case err == nil && p.Refused != nil && !ch.hasLanded():
+			p.finish(ch.GivenUp(p.Refused)) // a try before may have landed
+		case err == nil:
+			p.finish(p.Refused)
+		case p.ctx.Err() == nil && ctx.Err() != nil && errors.Is(err, &record.Refusal{Reason: record.Busy}):
+			ch.Waiting.add(p)
+		default:
+			p.finish(err)
+		}
+	}
+}
+
+func (ch *Changes) tryAll(ctx context.Context, group []*Proposal) error {
+	ch.Await()
+	for {
+		err := ch.try(ctx, group)
+		var r *record.Refusal
+		var d decided
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &d):
+			return ch.GivenUp(d.error)
+		case ch.catalog.Host().Problem() != nil: // it will not get better
+			return ch.GivenUp(err)
+		case ctx.Err() != nil:
+			ch.Logger.Debug("gave up a change of the catalog", "error", err)
+			return ch.GivenUp(noMajority())
+		case errors.Is(err, errAgain) || errors.As(err, &r) && r.Reason == record.EndMismatch:
+			continue
+		case errors.As(err, &r) && !r.Reason.Retryable(), r == nil && !errors.Is(err, context.DeadlineExceeded):
+			return ch.GivenUp(err)
+		}
+		background.Pause(ctx, ChangePause)
+	}
+}
+
+// GivenUp is the error of a change that is not tried any more. Where a try before
+// may have landed, why must not claim that nothing has happened.
+func (ch *Changes) GivenUp(why error) error {
+	ch.catalog.mu.Lock()
+	defer ch.catalog.mu.Unlock()
+	known, said := record.NotDone, record.NotDone
+	if len(ch.catalog.Awaited) > 0 {
+		known = record.MaybeDone
+	}
+	if r := new(record.Refusal); errors.As(why, &r) {
+		said = r.Reason.Outcome()
+	}
+	if known.Then(said) == said {
+		return why
+	}
+	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
+}
+
+func (ch *Changes) try(ctx context.Context, group []*Proposal) error {
+	if err := ch.catalog.Refresh(ctx); err != nil {
+		return err
+	}
+	at, values, err := ch.Decide(group)
+	if err != nil || len(values) == 0 {
+		return err
+	}
+	proposed := ch.propose(ctx, at, values)
+	if r := new(record.Refusal); errors.As(proposed, &r) && r.Reason.Outcome() == record.NotDone {
+		ch.withdraw()
+	}
+	// Only the log itself shows whether a change has landed.
+	if err := ch.catalog.Refresh(ctx); err != nil {
+		return err
+	}
+	switch {
+	case ch.hasLanded():
+		return nil
+	case proposed == nil:
+		return errAgain
+	}
+	return proposed
+}
+
+// Decide returns the records to append, and where; none if there is nothing to
+// change, or an earlier try has landed late. Each proposal is decided as if those
+// before it had landed, which they do together or not at all.
+func (ch *Changes) Decide(group []*Proposal) (at record.Offset, values [][]byte, err error) {
+	ch.catalog.mu.Lock()
+	defer ch.catalog.mu.Unlock()
+	switch {
+	case ch.catalog.landed:
+		return 0, nil, nil
+	case ch.catalog.missed:
+		return 0, nil, decided{record.Refuse(record.OutcomeUnknown, "this node was too slow to see whether the change was made: look, and try again if it was not")}
+	}
+	// A try that was not among the records up to here cannot land any more.
+	ch.catalog.Awaited = slices.DeleteFunc(ch.catalog.Awaited, func(t CatalogTry) bool { return t.At < ch.catalog.Next })
+	state, id := &ch.catalog.state, rand.Text()
+	if len(group) > 1 {
+		scratch := ch.catalog.state.Clone()
+		state = &scratch
+	}
+	for i, p := range group {
+		var change cluster.Change
+		if change, p.Refused = p.Decide(state); p.Refused == nil {
+			change, p.Refused = Refusable(change, cluster.Allow(state, change))
+		}
+		if p.Refused != nil || change.Empty() {
+			continue
+		}
+		change.ID = id
+		value, err := json.Marshal(change)
+		if err != nil {
+			return 0, nil, fmt.Errorf("encode change: %w", err)
+		}
+		values = append(values, value)
+		if i < len(group)-1 {
+			if err := state.Fold(change); err != nil {
+				return 0, nil, fmt.Errorf("decide a change: %w", err)
+			}
+		}
+	}
+	if len(values) > 0 {
+		ch.catalog.Awaited = append(ch.catalog.Awaited, CatalogTry{Change: id, At: ch.catalog.Next})
+	}
+	return ch.catalog.Next, values, nil
+}
+
+// Await begins a change: none of its tries has been made.
+func (ch *Changes) Await() {
+	ch.catalog.mu.Lock()
+	defer ch.catalog.mu.Unlock()
+	ch.catalog.Awaited, ch.catalog.landed, ch.catalog.missed = nil, false, false
+}
+
+// withdraw: the newest try was refused, so that it will never land.
+func (ch *Changes) withdraw() {
+	ch.catalog.mu.Lock()
+	defer ch.catalog.mu.Unlock()
+	ch.catalog.Awaited = ch.catalog.Awaited[:len(ch.catalog.Awaited)-1]
+}
+
+func (ch *Changes) hasLanded() bool {
+	ch.catalog.mu.Lock()
+	defer ch.catalog.mu.Unlock()
+	return ch.catalog.landed
+}
+
+// propose appends changes at the leader, if the catalog ends at an offset.
+func (ch *Changes) propose(ctx context.Context, end record.Offset, values [][]byte) error {
+	s := ch.catalog.Host().Replica.Status()
+	if s.Leading {
+		return ch.AppendAt(ctx, end, values)
+	}
+	node := ch.NodeOf(ch.catalog.Host(), s.Leader)
+	if node == 0 {
+		return record.Refuse(record.NotLeader, "the catalog has no leader at the moment")
+	}
+	return ch.Ask(ctx, node, CatalogAppend{End: end, Values: values})
+}
+
+// AppendAt appends records to the catalog, here, if it ends at an offset: all or
+// none.
+func (ch *Changes) AppendAt(ctx context.Context, end record.Offset, values [][]byte) error {
+	var b record.Builder
+	b.Reset(nil)
+	for _, value := range values {
+		if err := b.Add(record.Record{Timestamp: ch.Now().UnixMilli(), Value: value}); err != nil {
+			return err
+		}
+	}
+	batch, err := b.Finish(record.None)
+	if err != nil {
+		return err
+	}
+	return ch.catalog.Host().AppendAt(ctx, end, batch)
+}
+
+// CatalogTry is an append to the catalog on condition that it ends at an offset.
+type CatalogTry struct {
+	Change string // the id of all its records
+	At     record.Offset
+}
+
+// noMajority refuses a change that no leader could be asked for. Nothing has
+// happened.
+func noMajority() *record.Refusal {
+	return record.Refuse(record.Busy, "nothing was changed: the catalog has no majority of nodes at the moment, or its leader cannot be reached")
+}
+
+// errAgain: the change did not land, and may be decided anew at once.
+var errAgain = errors.New("the change did not land")
+
+// decided is an error of decide, which is final.
+type decided struct{ error }

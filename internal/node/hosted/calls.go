@@ -1,0 +1,170 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/sequence"
+)
+
+// Whether a log is fenced is a setting of the catalog that has to be in the log
+// itself, where it has its place among the appends. The node that leads the log
+// puts it there.
+
+// tryPause lies between two tries while a log has no leader.
+const tryPause = 50 * time.Millisecond
+
+// Calls are what can be asked of a log's replica, as calls that wait for the answer.
+type Calls struct {
+	Name    string
+	Config  atomic.Pointer[settings.Config]
+	Replica *runtime.Replica // nil when the log cannot be served
+	Level   func() int       // the feature level of the cluster; nil of the catalog
+}
+
+// Command runs a command on a log and waits for its answer. When ctx ends
+// first the command may still happen. One that replicas on older nodes might not
+// understand is refused.
+func (c *Calls) Command(ctx context.Context, command record.Command) (sequence.Answer, error) {
+	if c.Level != nil {
+		if refusal := cluster.AllowCommand(c.Level(), command.Kind); refusal != nil {
+			return sequence.Answer{}, refusal
+		}
+	}
+	return c.Await(ctx, func(done func(sequence.Answer)) {
+		c.Replica.Append(&core.Request{Command: &command, Done: done})
+	})
+}
+
+// Await turns an answer into a result of a blocking call.
+func (c *Calls) Await(ctx context.Context, ask func(done func(sequence.Answer))) (sequence.Answer, error) {
+	answers := make(chan sequence.Answer, 1)
+	ask(func(a sequence.Answer) { answers <- a })
+	select {
+	case a := <-answers:
+		if a.Refusal != nil {
+			return a, a.Refusal
+		}
+		return a, nil
+	case <-ctx.Done():
+		return sequence.Answer{}, ctx.Err()
+	}
+}
+
+// Confirm returns once this node knows all that was committed when it was
+// called: what follows is linearizable.
+func (c *Calls) Confirm(ctx context.Context) error {
+	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
+		answer := func(r *record.Refusal) { done(sequence.Answer{Refusal: r}) }
+		if r := c.Replica.Do(func(state *core.Core) { state.Confirm(answer) }); r != nil {
+			answer(r)
+		}
+	})
+	return err
+}
+
+// AppendAt appends one batch if the log ends at an offset.
+func (c *Calls) AppendAt(ctx context.Context, end record.Offset, batch record.Batch) error {
+	a := &sequence.Append{
+		ExpectedEnd: end, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch),
+	}
+	_, err := c.Await(ctx, func(done func(sequence.Answer)) { c.Replica.Append(&core.Request{Append: a, Done: done}) })
+	return err
+}
+
+func (c *Calls) Resolve(ctx context.Context, id record.SessionID, epoch record.Epoch, number record.Sequence) (core.Resolution, error) {
+	var found core.Resolution // belongs to the log's loop until the answer is there
+	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
+		settle := func(f core.Resolution, r *record.Refusal) {
+			found = f
+			done(sequence.Answer{Refusal: r})
+		}
+		if r := c.Replica.Do(func(state *core.Core) { state.Resolve(id, epoch, number, settle) }); r != nil {
+			settle(core.Resolution{}, r)
+		}
+	})
+	if err != nil {
+		return core.Resolution{}, err
+	}
+	return found, nil
+}
+
+// Reshape asks the log's core for one step. Unless the catalog has recorded before
+// that the log is settled, it is done only when that outlasts a power cut.
+func (c *Calls) Reshape(ctx context.Context, voters, learners []uint64, settled bool) (done bool, err error) {
+	answer := make(chan bool, 1)
+	refusal := c.Replica.Do(func(state *core.Core) {
+		answer <- state.Reshape(voters, learners) && (settled || state.ConfigurationDurable())
+	})
+	if refusal != nil {
+		return false, refusal
+	}
+	select {
+	case done = <-answer:
+		return done, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// settled reports whether the log has the settings that this node knows.
+func (c *Calls) settled() bool { return c.Replica.Status().Fenced == c.Config.Load().Fenced }
+
+// Settle puts the settings that this node knows into a log that it leads.
+func (c *Calls) Settle(ctx context.Context) error {
+	if c.settled() {
+		return nil
+	}
+	fence := record.Command{Kind: record.Fence}
+	if c.Config.Load().Fenced {
+		fence.Flags = record.FlagFenced
+	}
+	_, err := c.Command(ctx, fence)
+	return err
+}
+
+// awaitSettled waits until the log has the settings that this node knows. Its
+// leader looks at them every retentionEvery.
+func (c *Calls) awaitSettled(ctx context.Context) error {
+	for !c.settled() {
+		if c.Replica.Status().Leading {
+			if err := c.Settle(ctx); err != nil {
+				return err
+			}
+		}
+		if background.Pause(ctx, tryPause); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// awaitLeader waits until the log has a leader that takes appends, here or
+// elsewhere.
+func (c *Calls) awaitLeader(ctx context.Context) error {
+	if err := c.Replica.AwaitReplay(ctx); err != nil {
+		return err
+	}
+	if c.Replica.Status().SoleVoter {
+		return c.Replica.AwaitLeaderReady(ctx)
+	}
+	for {
+		// The answer to a question rests on a leader that is ready.
+		err := c.Confirm(ctx)
+		if err == nil || !errors.Is(err, &record.Refusal{Reason: record.NotLeader}) {
+			return err
+		}
+		background.Pause(ctx, tryPause)
+		if ctx.Err() != nil {
+			return record.Refuse(record.NotLeader, "log %q has no leader yet", c.Name)
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/sequence"
+)
+
+// How fresh a read is on a replica that may lag. The age of what a replica
+// knows is the time on its own clock since it sent the newest question to the
+// leader whose answer it has applied: whatever was committed before that moment
+// is known here. While somebody reads, it asks again with every tick.
+
+// Log is one log as this node hosts it.
+type Log struct {
+	Calls
+	ID      uint64
+	Created int64 // unix ms
+	// ReplicaID is that of the replica on this node.
+	ReplicaID uint64
+	Store     segment.Log
+
+	// Unavailable is why the log has not been served since it was opened or its
+	// files turned out to be damaged; nil for one that is.
+	Unavailable atomic.Pointer[record.Refusal]
+	// Forgot: the replica must not speak any more, see renewal.go.
+	Forgot bool
+	// Unopened is why the files could not be opened, though nothing says that they
+	// are damaged; nil for a log that was.
+	Unopened error
+	// Opening: this one stands for a log whose files are being opened, see background.SlowWork.
+	Opening bool
+	// Found is called when stored bytes are not what was written; of a log that
+	// runs.
+	Found func(error)
+	// Reported: damage was logged. leaving: the replica is about to be closed and
+	// repaired.
+	Reported, Leaving atomic.Bool
+	// Repairs of segments while the log runs.
+	Repairs repairs
+	// Forgetful: it was found to lack what it had promised.
+	Forgetful atomic.Bool
+	// Rebuilding is the repair under way; nil for a log whose files are whole.
+	Rebuilding rebuilding
+
+	// Reserved is of a memory log; never nil.
+	Reserved atomic.Pointer[cluster.Reserved]
+	// Reserving: somebody asks the catalog for more.
+	Reserving atomic.Bool
+
+	Newer NewReplicas
+
+	Unretained atomic.Int64 // bytes written since retention was looked at
+
+	Opened time.Time // by this process
+	// Appended is when entries were written last, in ns after opened; 0: not
+	// since.
+	Appended atomic.Int64
+	Intake   reading.Intake // of entries
+
+	// Peers is what its replicas were at the last look at them, see followers.go.
+	Peers  atomic.Pointer[[]core.Peer]
+	Logged LeaderNow // LeaderNews.Log's own
+
+	Readers atomic.Int64 // reads under way that report how old their knowledge is
+	asking  atomic.Bool  // a question to the leader is under way for them
+
+	// Shaped is the state of the catalog and the term for which this log has
+	// the replicas that it should have; the shaper's own.
+	Shaped     *cluster.State
+	ShapedTerm uint64
+	// Of the catalog, see yield; the shaper's own. yieldPause is 0 until its end
+	// was logged.
+	YieldPause time.Duration
+	YieldNext  time.Time
+
+	closing sync.Once
+}
+
+// LeaderNow is what the last line said of a log's leader.
+type LeaderNow struct {
+	Replica uint64
+	Leading bool
+}
+
+// rebuilding is a repair of the files of a replica that does not run.
+type rebuilding interface {
+	// Stop ends it and returns when the files are released.
+	Stop()
+	// Entries gives others what is whole here.
+	Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, uint64, error)
+}
+
+// MinMaxAge is the least bound that asking once a tick can keep.
+const MinMaxAge = 2 * core.TickMillis * time.Millisecond
+
+// Raise takes ceilings over that are higher than those known.
+func (h *Log) Raise(r cluster.Reserved) {
+	for {
+		now := h.Reserved.Load()
+		higher := now.Raised(r)
+		if higher == *now || h.Reserved.CompareAndSwap(now, &higher) {
+			return
+		}
+	}
+}
+
+// roomFor refuses records that a memory log has no offsets reserved for, and
+// everything before a log that begins anew has moved on.
+func (h *Log) roomFor(records int) *record.Refusal {
+	if h.Config.Load().Durability != settings.Memory {
+		return nil
+	}
+	_, end, _ := h.Replica.Tail().Bounds()
+	if !h.Reserved.Load().HasOffsets(end, records) {
+		return record.Refuse(record.Busy, "log %q waits for offsets to be reserved", h.Name)
+	}
+	return nil
+}
+
+// RoomForTerm does so for the grant of a writer term.
+func (h *Log) RoomForTerm() *record.Refusal {
+	if h.Config.Load().Durability == settings.Memory && !h.Reserved.Load().HasTerms(h.Replica.Status().WriterTerm) {
+		return record.Refuse(record.Busy, "log %q waits for writer terms to be reserved", h.Name)
+	}
+	return h.roomFor(0)
+}
+
+// Admit refuses what this log does not take.
+func (h *Log) Admit(a *sequence.Append) *record.Refusal {
+	if most := h.Config.Load().MaxBatchBytes; most > 0 {
+		for _, b := range a.Batches {
+			if len(b) > most {
+				return record.Refuse(record.TooLarge, "a batch of %d bytes, log %q takes %d at the most", len(b), h.Name, most)
+			}
+		}
+	}
+	return h.roomFor(a.Records)
+}
+
+// Problem is nil, or why the log cannot be served.
+func (h *Log) Problem() *record.Refusal {
+	if r := h.Ended(); r != nil {
+		return r
+	}
+	if h.Replica.Status().Short {
+		return record.Refuse(record.NotLeader,
+			"what this node holds of log %q begins at offset %d; it is finding out whether the rest was trimmed", h.Name, h.Store.StartOffset())
+	}
+	return nil
+}
+
+// Stalled says for how long the disk has not finished a write; "" if it works.
+func (h *Log) Stalled() string {
+	if h.Opening {
+		return "the disk has not finished opening it"
+	}
+	if h.Replica == nil {
+		return ""
+	}
+	if d := h.Replica.Stalled(); d > 0 {
+		return fmt.Sprintf("the disk has not finished a write for %v", d.Round(time.Second/10))
+	}
+	return ""
+}
+
+// Ended is nil, or why no replica of the log runs here.
+func (h *Log) Ended() *record.Refusal {
+	if r := h.Unavailable.Load(); r != nil {
+		return r
+	}
+	return h.Replica.Status().Failed
+}
+
+// Close ends the replica and closes its log. Where the disk hangs it returns an
+// error soon after ctx has ended; the rest is done when the disk answers.
+func (h *Log) Close(ctx context.Context) (err error) {
+	h.closing.Do(func() {
+		closed := make(chan error, 1)
+		go func() {
+			h.Repairs.stop()
+			if h.Rebuilding != nil {
+				h.Rebuilding.Stop()
+			}
+			closed <- h.closeReplica(ctx)
+		}()
+		if err = AwaitClosed(ctx, closed); err != nil {
+			err = fmt.Errorf("close log %s: %w", h.Name, err)
+		}
+	})
+	return err
+}
+
+func (h *Log) closeReplica(ctx context.Context) error {
+	if h.Replica == nil {
+		return nil
+	}
+	if err := h.Replica.Close(ctx); err != nil {
+		go func() {
+			<-h.Replica.Ended()
+			_ = h.Store.Close() // its owner knows already that this may fail
+		}()
+		return err
+	}
+	return h.Store.Close()
+}
+
+// AwaitReady waits until the log takes appends, on the node that leads it, under
+// the settings that this node knows.
+func (h *Log) AwaitReady(ctx context.Context) error {
+	if problem := h.Problem(); problem != nil {
+		return problem
+	}
+	if err := h.awaitLeader(ctx); err != nil {
+		return err
+	}
+	return h.awaitSettled(ctx)
+}
+
+// RefuseStorage is the answer to who asked for something that cannot be read.
+// Damage is repaired where other nodes can help, and they can answer meanwhile.
+func (h *Log) RefuseStorage(err error) error {
+	var corrupt *segment.CorruptError
+	if !errors.As(err, &corrupt) {
+		return record.Refuse(record.StorageFailed, "%v", err)
+	}
+	h.Found(err)
+	return h.RefuseDamaged(record.Refuse(record.Corrupt, "%v", err))
+}
+
+// RefuseDamaged turns a refusal for damage that is about to be repaired into one
+// that sends the caller elsewhere.
+func (h *Log) RefuseDamaged(err error) error {
+	switch {
+	case !errors.Is(err, &record.Refusal{Reason: record.Corrupt}):
+		return err
+	case h.Repairs.Underway() && !h.Leaving.Load():
+		return record.Refuse(record.NotLeader, "a part of log %q is under repair on this node: %v", h.Name, err)
+	case !h.Leaving.Load():
+		return err
+	}
+	return record.Refuse(record.NotLeader, "log %q is about to be repaired on this node: %v", h.Name, err)
+}
+
+// OnDisk: appends of the log need room on the disk. The catalog may use the
+// reserve.
+func (h *Log) OnDisk() bool {
+	return h.ID != cluster.CatalogID && h.Config.Load().Durability == settings.Disk
+}
+
+// Fresh refuses a read whose bound is not kept any more.
+func (h *Log) Fresh(q *reading.Request) error {
+	if q.Consistency == reading.ConsistencyBounded && h.Age() > q.MaxAge {
+		return h.Stale(q.MaxAge)
+	}
+	return nil
+}
+
+func (h *Log) Stale(bound time.Duration) *record.Refusal {
+	return record.Refuse(record.Stale,
+		"this replica has not heard from the leader of log %q within %v; read from another one, or allow more", h.Name, bound)
+}
+
+// Age is how old the knowledge of this replica may be.
+func (h *Log) Age() time.Duration {
+	s := h.Replica.Status()
+	switch {
+	case s.SoleVoter && s.Leading:
+		return 0
+	case s.Known == 0:
+		return reading.UnknownAge
+	}
+	return time.Duration(h.Replica.Monotonic()-s.Known) * time.Millisecond
+}
+
+// RefreshAge asks the leader, if somebody reads and no question is under way.
+func (h *Log) RefreshAge() {
+	if h.Readers.Load() == 0 || h.Replica.Status().SoleVoter || h.asking.Swap(true) {
+		return
+	}
+	answered := func(*record.Refusal) { h.asking.Store(false) }
+	if r := h.Replica.Do(func(c *core.Core) { c.Confirm(answered) }); r != nil {
+		answered(nil)
+	}
+}
+
+// Appending reports whether the log has written an entry lately.
+func (h *Log) Appending() bool {
+	at := h.Appended.Load()
+	return at != 0 && int64(time.Since(h.Opened))-at < int64(reading.PacedTime)
+}
+
+// closeGrace is what closing may take when its context has ended: more than any
+// disk needs that works.
+const closeGrace = 5 * time.Second
+
+// AwaitClosed returns what comes out of closed, or runtime.ErrStalled if ctx has
+// ended and nothing comes for closeGrace.
+func AwaitClosed(ctx context.Context, closed <-chan error) error {
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-grace.C:
+		return runtime.ErrStalled
+	}
+}
+
+// New returns a log as a node hosts it, whose replica does not run yet.
+func New(l cluster.Log, id uint64) *Log {
+	h := &Log{Calls: Calls{Name: l.Name}, ID: l.ID, Created: l.Created, ReplicaID: id, Opened: time.Now()}
+	config := settings.DecodeConfig(l.Config)
+	h.Config.Store(&config)
+	h.Reserved.Store(&l.Reserved)
+	return h
+}

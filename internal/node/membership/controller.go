@@ -1,0 +1,85 @@
+package membership
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/peers"
+)
+
+// controller carries out what is due in the cluster, on the node that leads the
+// catalog. What that is, cluster.Due decides.
+type controller struct {
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog.Catalog]
+	peers   *peers.Peers
+	due     *background.Bell
+	// quiet is what nothing was due for. It belongs to run.
+	quiet sight
+}
+
+// sight is what the controller sees at one moment: all that a decision rests on.
+type sight struct {
+	state       *cluster.State
+	alive, lost []uint64 // sorted
+}
+
+// Run looks for what is due until ctx ends.
+func (c *controller) Run(ctx context.Context) {
+	for looks := c.due.Looks(); looks.Next(ctx); {
+		catalog := c.catalog.Load()
+		if host := catalog.Host(); host.Ended() != nil || !host.Replica.Status().Leading {
+			c.quiet = sight{}
+			continue
+		}
+		now := c.look(catalog.Shown.Load())
+		if now.same(c.quiet) {
+			continue
+		}
+		if len(cluster.Due(now.state, now.view())) == 0 {
+			c.quiet = now
+			continue
+		}
+		var actions []cluster.Action
+		err := catalog.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+			actions = cluster.Due(s, now.view())
+			return cluster.Enact(s, actions), nil
+		})
+		switch {
+		case err == nil:
+			c.logger.Info("changing the cluster", "actions", actions)
+		case ctx.Err() == nil:
+			c.logger.Warn("could not change the cluster as is due; trying again", "error", err)
+		}
+	}
+}
+
+// look sees which nodes can be reached.
+func (c *controller) look(state *cluster.State) sight {
+	now := sight{state: state}
+	for _, n := range state.Members() {
+		switch {
+		case c.peers.Reaches(n.ID):
+			now.alive = append(now.alive, n.ID)
+		case c.peers.Lost(n.ID):
+			now.lost = append(now.lost, n.ID)
+		}
+	}
+	return now
+}
+
+func (s sight) same(other sight) bool {
+	return s.state == other.state && slices.Equal(s.alive, other.alive) && slices.Equal(s.lost, other.lost)
+}
+
+func (s sight) view() cluster.View {
+	return cluster.View{
+		Alive: func(node uint64) bool { return slices.Contains(s.alive, node) },
+		Lost:  func(node uint64) bool { return slices.Contains(s.lost, node) },
+	}
+}

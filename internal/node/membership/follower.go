@@ -1,0 +1,71 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+)
+
+// follower folds changes of the catalog as they become known.
+type follower struct {
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog.Catalog]
+	peers   *peers.Peers
+	opener  *replicas.Opener
+	cleaner *replicas.Cleaner
+}
+
+// followCatalog folds changes as they become known and hosts what they say.
+func (f *follower) Run(ctx context.Context) {
+	c := f.catalog.Load()
+	clean := false
+	for {
+		tail := c.Host().Replica.Tail()
+		start, end, err := tail.Bounds()
+		if err != nil {
+			// The catalog's replica has ended, which Ready reports. It may be repaired.
+			if background.Pause(ctx, cleanUpPause); ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		err = c.Learn(ctx)
+		if errors.Is(err, cluster.ErrNewer) {
+			return // see Catalog.stop
+		}
+		if err != nil && ctx.Err() == nil {
+			f.logger.Warn("the catalog could not be read; trying again", "error", err)
+			background.Pause(ctx, catalog.ChangePause)
+			continue
+		}
+		f.opener.Rehost()
+		var again <-chan time.Time
+		if !clean {
+			if clean = f.cleaner.CleanUp(ctx); !clean {
+				again = time.After(cleanUpPause)
+			}
+		}
+		changed := tail.Changed(start, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-again:
+		case <-f.peers.Unknown.Met:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// cleanUpPause lies between two tries to hear of the newest state after a start.
+const cleanUpPause = 200 * time.Millisecond

@@ -1,0 +1,241 @@
+package membership
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
+)
+
+// former forms a new cluster.
+type former struct {
+	logger  *slog.Logger
+	options *settings.Options
+	me      *atomic.Pointer[datadir.Identity]
+	catalog *atomic.Pointer[catalog.Catalog]
+	self    *peers.Self
+	peers   *peers.Peers
+	caller  *peers.Caller
+	opener  *replicas.Opener
+	joiner  *joiner
+	begin   func() error
+	forming chan struct{} // full: a cluster is being formed here
+	// understood are the levels of the peers that this node has formed a cluster with.
+	understood []cluster.Levels
+}
+
+// firstLevel is the feature level at which the cluster of this node begins: the lowest if
+// the process that has formed it is gone.
+func (f *former) firstLevel() int {
+	switch {
+	case len(f.options.Peers) == 0:
+		return f.options.Levels.Max
+	case f.understood == nil:
+		return f.options.Levels.Min
+	}
+	return cluster.FirstLevel(f.understood)
+}
+
+// Formation is what became of InitCluster.
+type Formation struct {
+	ClusterID string `json:"cluster_id"`
+	// Existed: the cluster was there before.
+	Existed bool `json:"existed,omitempty"`
+	// Missing are peers that are not members yet; they are admitted when they
+	// come.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// FormRequest asks the node that forms a cluster to do so.
+type FormRequest struct {
+	By cluster.Candidate `json:"by"`
+}
+
+// formTime bounds how long the one that forms a cluster waits for the others.
+const formTime = 15 * time.Second
+
+// InitCluster forms the cluster of this node and those named in its Peers. It
+// may be asked of any of them, of several at once, and again: there is one
+// cluster at the end. Only the peer with the lowest name forms it, see
+// cluster.FormerOf; the others pass the call on.
+func (f *former) InitCluster(ctx context.Context, _ verbs.Caller) (Formation, error) {
+	if me := f.me.Load(); me.Member() {
+		return Formation{ClusterID: me.ClusterID, Existed: true}, nil
+	}
+	me := f.self.Candidate()
+	former, refusal := cluster.FormerOf(me)
+	if refusal != nil {
+		return Formation{}, refusal
+	}
+	if former == me.Name {
+		return f.form(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*formTime)
+	defer cancel()
+	var formed Formation
+	err := f.caller.AskAddress(ctx, f.options.Peers[former], peers.AskForm, FormRequest{By: me}, &formed)
+	return formed, passed(err, former, f.options.Peers[former])
+}
+
+// passed is the error of a call that was passed on to the node that forms.
+func passed(err error, former, address string) error {
+	var refusal *record.Refusal
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refusal):
+		return refusal
+	case errors.Is(err, peer.ErrConnectionLost), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return record.Refuse(record.OutcomeUnknown, "node %q, which forms the cluster, did not answer in time; it may have formed it: try again", former)
+	}
+	return record.Refuse(record.Busy, "node %q forms the cluster, since its name is the lowest in --peers, and does not answer at %s: start it. %v", former, address, err)
+}
+
+// FormFor is form for another peer.
+func (f *former) FormFor(ctx context.Context, q FormRequest) (Formation, error) {
+	me := f.self.Candidate()
+	if me.Cluster != "" {
+		return Formation{ClusterID: me.Cluster, Existed: true}, nil
+	}
+	if refusal := cluster.MayForm(me, q.By.Name, q.By); refusal != nil {
+		return Formation{}, refusal
+	}
+	if former, refusal := cluster.FormerOf(me); refusal != nil {
+		return Formation{}, refusal
+	} else if former != me.Name {
+		return Formation{}, record.Refuse(record.Invalid, "node %q does not form the cluster, %q does", me.Name, former)
+	}
+	return f.form(ctx)
+}
+
+// form forms the cluster unless it is there, and waits for the others.
+func (f *former) form(ctx context.Context) (Formation, error) {
+	// One at a time: what the others say of themselves must hold until then.
+	select {
+	case f.forming <- struct{}{}:
+	case <-ctx.Done():
+		return Formation{}, record.Refuse(record.Busy, "this node is forming the cluster: ask again")
+	}
+	defer func() { <-f.forming }()
+	existed := f.me.Load().Member()
+	if !existed {
+		var err error
+		if f.understood, err = f.askPeers(ctx); err != nil {
+			return Formation{}, err
+		}
+		if err := f.formHere(); err != nil {
+			return Formation{}, err
+		}
+		f.askPeersToJoin(ctx)
+	}
+	formed := Formation{ClusterID: f.me.Load().ClusterID, Existed: existed}
+	formed.Missing = f.awaitMembers(ctx, f.self.Candidate().Peers)
+	return formed, nil
+}
+
+// formHere makes this node the first of a new cluster.
+func (f *former) formHere() error {
+	f.opener.Changing.Lock()
+	if f.opener.Closed || f.me.Load().Member() {
+		f.opener.Changing.Unlock()
+		return record.Refuse(record.Busy, "this node has joined a cluster meanwhile, or is shutting down")
+	}
+	err := f.FormAlone()
+	f.opener.Changing.Unlock()
+	if err != nil {
+		return err
+	}
+	return f.begin()
+}
+
+// askPeers asks all peers whether they agree to be in a cluster with this one, and returns
+// the feature levels that they understand, and this one.
+func (f *former) askPeers(ctx context.Context) ([]cluster.Levels, error) {
+	me := f.self.Candidate()
+	understood := []cluster.Levels{me.Levels}
+	for name, address := range f.options.Peers {
+		if name == me.Name {
+			continue
+		}
+		ask, cancel := context.WithTimeout(ctx, askTime)
+		var other cluster.Candidate
+		err := f.caller.AskAddress(ask, address, peers.AskWho, struct{}{}, &other)
+		cancel()
+		if err != nil {
+			return nil, record.Refuse(record.Busy, "no cluster is formed yet: node %q does not answer at %s: start it. %v", name, address, err)
+		}
+		if refusal := cluster.MayForm(me, name, other); refusal != nil {
+			return nil, refusal
+		}
+		understood = append(understood, other.Levels)
+	}
+	return understood, nil
+}
+
+// FormAlone makes a new data directory the first node of a new cluster.
+func (f *former) FormAlone() error {
+	id := datadir.Identity{
+		Format: datadir.FormatVersion, ClusterID: rand.Text(), NodeID: 1, Name: f.options.Name,
+		CatalogReplica: 1, CatalogVoters: []uint64{1},
+	}
+	return f.joiner.settleDown(id)
+}
+
+// awaitMembers waits until nodes are members and the catalog has the voters that
+// it should have. It returns the names of those that have not come in time.
+func (f *former) awaitMembers(ctx context.Context, names []string) (missing []string) {
+	ctx, cancel := context.WithTimeout(ctx, formTime)
+	defer cancel()
+	c := f.catalog.Load()
+	view := cluster.View{Alive: f.peers.Reaches, Lost: func(uint64) bool { return false }}
+	for {
+		state := c.Shown.Load()
+		connected := true
+		missing = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			node, member := state.Named(name)
+			connected = connected && f.peers.Reaches(node.ID)
+			return member
+		})
+		voters, _ := cluster.CatalogMembers(state)
+		settled := connected && len(cluster.Due(state, view)) == 0 && len(c.Host().Replica.Status().Voters) == len(voters)
+		if len(missing) == 0 && settled {
+			return nil
+		}
+		if background.Pause(ctx, background.LookSoon); ctx.Err() != nil {
+			return missing
+		}
+	}
+}
+
+// askPeersToJoin has those that wait ask at once whether they are members.
+func (f *former) askPeersToJoin(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var asking sync.WaitGroup
+	for name, address := range f.options.Peers {
+		if name == f.options.Name {
+			continue
+		}
+		asking.Go(func() {
+			if err := f.caller.AskAddress(ctx, address, peers.AskInvite, Invitation{Name: name}, nil); err != nil {
+				f.logger.Debug("a peer was not asked to join: cluster is formed", "peer", name, "error", err) // it asks by itself
+			}
+		})
+	}
+	asking.Wait()
+}

@@ -1,0 +1,79 @@
+package membership
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/replicas"
+)
+
+// Handovers lets other nodes lead the logs that this one leads.
+type Handovers struct {
+	logger *slog.Logger
+	logs   *hosted.Logs
+	spread *leaderSpread
+}
+
+// HandOver lets other nodes lead the logs that this one leads: the first step of
+// a stop that nobody notices. It returns when that has happened or ctx ends.
+func (ho *Handovers) HandOver(ctx context.Context) {
+	ho.spread.stopping.Store(true)
+	ho.handOver(ctx, ho.ledAmongOthers(), slog.LevelWarn)
+}
+
+// ledAmongOthers are the logs that this node leads and that others vote on too.
+func (ho *Handovers) ledAmongOthers() (led []*hosted.Log) {
+	for _, h := range ho.logs.All() {
+		if h.Replica == nil {
+			continue
+		}
+		if s := h.Replica.Status(); s.Leading && !s.SoleVoter {
+			led = append(led, h)
+		}
+	}
+	return led
+}
+
+// handOver logs, at a level, those that nobody else takes.
+func (ho *Handovers) handOver(ctx context.Context, led []*hosted.Log, level slog.Level) {
+	var handing sync.WaitGroup
+	for _, h := range led {
+		handing.Go(func() {
+			if err := h.Replica.HandOver(ctx, 0); err != nil {
+				ho.logger.Log(ctx, level, "could not hand a log over", "log", h.Name, "error", err)
+			}
+		})
+	}
+	handing.Wait()
+}
+
+const longestYieldPause = time.Minute
+
+// Yield lets other nodes lead the logs that this one leads, because its replica
+// of the catalog has ended: the leader of a log brings it to the replicas that the
+// catalog wants, and this node does not hear any more which these are. A catalog
+// that is only slow, or has no majority, is no reason: it is so on other nodes too.
+//
+// It is called again as long as this lasts: somebody may not have been able to
+// take over, or this node may have been elected again. Pauses double, because
+// where the catalog has ended on other nodes too, logs would go to and fro.
+func (ho *Handovers) Yield(ctx context.Context, catalog *hosted.Log) {
+	led, now := ho.ledAmongOthers(), time.Now()
+	if len(led) == 0 || now.Before(catalog.YieldNext) {
+		return
+	}
+	first := catalog.YieldPause == 0
+	catalog.YieldPause = min(max(2*catalog.YieldPause, background.LookEvery), longestYieldPause)
+	catalog.YieldNext = now.Add(catalog.YieldPause)
+	if first {
+		ho.logger.Error("this node's replica of the catalog has ended: other nodes are to lead the logs that this one leads, until it is whole or this node is started again",
+			"logs", len(led), "error", catalog.Ended())
+	}
+	ctx, cancel := context.WithTimeout(ctx, replicas.HandOverTime)
+	defer cancel()
+	ho.handOver(ctx, led, slog.LevelDebug)
+}

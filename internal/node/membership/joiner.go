@@ -1,0 +1,214 @@
+package membership
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
+)
+
+// A node becomes a member of a cluster in one of three ways: it forms one of
+// its own (FormAlone, InitCluster), or it asks a member to be admitted, having
+// been given whom to ask by its options or by AddNode. The catalog gives it an
+// id and a replica of log 0, with which it begins.
+
+// joiner makes this node a member of a cluster.
+type joiner struct {
+	options *settings.Options
+	disk    vfs.FS
+	logger  *slog.Logger
+	me      *atomic.Pointer[datadir.Identity]
+	files   *datadir.Files
+	Caller  *peers.Caller
+	opener  *replicas.Opener
+	begin   func() error
+	// invitation is that of an operator, see AddNode; nil: there is none.
+	invitation atomic.Pointer[Invitation]
+	asked      chan struct{} // full: to ask now whether this node may join
+}
+
+// Times of joining.
+const (
+	seekEvery = 250 * time.Millisecond
+	askTime   = 3 * time.Second
+)
+
+// Invitation says to a node that waits whom to ask, beside those that it knows, and to
+// do so now.
+type Invitation struct {
+	Name      string   `json:"name"`
+	Addresses []string `json:"addresses"`
+}
+
+// settleDown makes what a member begins with. node.json comes last: a crash
+// before it leaves a node that is no member, and an empty catalog.
+func (j *joiner) settleDown(id datadir.Identity) error {
+	if err := j.refuseLeftovers(); err != nil {
+		return err
+	}
+	if err := j.files.Create(segment.Owner{Cluster: id.ClusterID, Log: cluster.CatalogID, Replica: id.CatalogReplica}, id.CatalogVoters); err != nil {
+		return fmt.Errorf("create catalog: %w", err)
+	}
+	if err := id.Save(j.disk, j.options.DataDir); err != nil {
+		return err
+	}
+	j.me.Store(&id)
+	// The nonce is of no use any more, and must not let a node that has lost
+	// its identity pass for one that has not heard the answer.
+	if err := j.disk.RemoveAll(filepath.Join(j.options.DataDir, "nonce")); err != nil {
+		j.logger.Warn("could not remove the nonce of a node that is a member now", "error", err)
+	}
+	return nil
+}
+
+// refuseLeftovers keeps a data directory that has lost its node.json from being
+// taken for a new one.
+func (j *joiner) refuseLeftovers() error {
+	logs, err := j.disk.ListDirs(j.files.LogsDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list logs on disk: %w", err)
+	}
+	if slices.ContainsFunc(logs, func(dir string) bool { return dir != "0" }) {
+		return fmt.Errorf("%s holds logs and no node.json: bring node.json back from a copy, or move the logs away to begin anew", j.options.DataDir)
+	}
+	return nil
+}
+
+// nonce distinguishes this node from others of its name until it is a member. It
+// outlives the process, so that a node which was admitted and has not heard so is
+// not taken for another one.
+func (j *joiner) nonce() (string, error) {
+	path := filepath.Join(j.options.DataDir, "nonce")
+	data, err := j.disk.ReadFile(path)
+	switch {
+	case err == nil:
+		return strings.Trim(string(data), "\" \n"), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("read nonce: %w", err)
+	}
+	nonce := rand.Text()
+	return nonce, datadir.SaveJSON(j.disk, path, nonce)
+}
+
+// seek asks to be taken in until this node is a member.
+func (j *joiner) Run(ctx context.Context) {
+	logged := ""
+	for ctx.Err() == nil {
+		reason := j.SeekOnce(ctx)
+		if j.me.Load().Member() {
+			j.beginLate(ctx)
+			return
+		}
+		if reason != logged {
+			logged = reason
+			j.logger.Info("waiting to be admitted to a cluster", "node", j.options.Name, "last_answer", reason)
+		}
+		again := time.NewTimer(seekEvery)
+		select {
+		case <-j.asked:
+		case <-again.C:
+		case <-ctx.Done():
+		}
+		again.Stop()
+	}
+}
+
+// beginLate begins once this node has been taken in.
+func (j *joiner) beginLate(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := j.begin()
+		if err == nil {
+			return
+		}
+		j.logger.Error("this node is a member and cannot begin; trying again", "error", err)
+		background.Pause(ctx, time.Second)
+	}
+}
+
+// SeekOnce asks every address that is known, and returns what the last one said.
+func (j *joiner) SeekOnce(ctx context.Context) (reason string) {
+	nonce, err := j.nonce()
+	if err != nil {
+		return err.Error()
+	}
+	q := cluster.JoinRequest{Name: j.options.Name, Address: j.options.GRPCAddress, Nonce: nonce, Token: j.options.JoinToken, Levels: j.options.Levels}
+	for _, address := range j.seekAt() {
+		ask, cancel := context.WithTimeout(ctx, askTime)
+		var a cluster.JoinAnswer
+		err := j.Caller.AskAddress(ask, address, peers.AskJoin, q, &a)
+		cancel()
+		if err != nil {
+			if !errors.Is(err, &record.Refusal{Reason: record.NotMember}) {
+				reason = err.Error()
+			}
+			continue
+		}
+		id := datadir.Identity{
+			Format: datadir.FormatVersion, ClusterID: a.ClusterID, NodeID: a.NodeID, Name: j.options.Name,
+			CatalogReplica: a.CatalogReplica, CatalogVoters: a.CatalogVoters, Seeds: a.Nodes,
+		}
+		j.opener.Changing.Lock()
+		formed := j.me.Load().Member()
+		if !formed && !j.opener.Closed {
+			err = j.settleDown(id)
+		}
+		j.opener.Changing.Unlock()
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	return reason
+}
+
+// seekAt lists the addresses of nodes that may be members.
+func (j *joiner) seekAt() []string {
+	addresses := slices.Clone(j.options.Join)
+	for _, name := range slices.Sorted(maps.Keys(j.options.Peers)) {
+		if name != j.options.Name {
+			addresses = append(addresses, j.options.Peers[name])
+		}
+	}
+	if more := j.invitation.Load(); more != nil {
+		addresses = append(addresses, more.Addresses...)
+	}
+	return addresses
+}
+
+func (j *joiner) Invited(q Invitation) error {
+	switch {
+	case j.me.Load().Member():
+		return record.Refuse(record.Precondition, "node %q belongs to cluster %s already", j.options.Name, j.me.Load().ClusterID)
+	case q.Name != j.options.Name:
+		return record.Refuse(record.Precondition, "the node at that address is called %q", j.options.Name)
+	}
+	if len(q.Addresses) > 0 {
+		j.invitation.Store(&q)
+	}
+	select {
+	case j.asked <- struct{}{}:
+	default:
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/record"
+)
+
+const (
+	// spreadEvery lies between two looks at who leads what.
+	spreadEvery = 3 * time.Second
+	// spreadTime bounds the handovers of one plan.
+	spreadTime = 30 * time.Second
+	// spreadAtOnce is how many logs change their leader at the same time: each one
+	// holds its appends back for as long as an election takes.
+	spreadAtOnce = 4
+)
+
+// leaderSpread keeps the leaders of the cluster's logs spread over its nodes. Every
+// node has one; that of the catalog's leader decides.
+type leaderSpread struct {
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog.Catalog]
+	logs    *hosted.Logs
+	caller  *peers.Caller
+	space   *peers.Space
+	// stopping: this node hands its logs over, and wants none back.
+	stopping atomic.Bool
+	// plans are made by the spreader of the term in which this node leads the
+	// catalog. Both belong to run.
+	spreader cluster.Spreader
+	term     uint64
+}
+
+// ledLogs is what a node says of what it leads and follows.
+type ledLogs struct {
+	UpMillis int64               `json:"up_ms"`
+	Unfit    bool                `json:"unfit,omitempty"`
+	Leads    map[uint64][]uint64 `json:"leads"` // by log: the replicas that vote
+	Follows  []uint64            `json:"follows"`
+}
+
+// Run spreads leaders until the node stops.
+func (l *leaderSpread) Run(ctx context.Context) {
+	tick := time.NewTicker(spreadEvery)
+	defer tick.Stop()
+	began := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s := l.catalog.Load().Host().Replica.Status()
+		if !s.Leading || l.stopping.Load() {
+			continue
+		}
+		if s.Term != l.term {
+			l.spreader, l.term = cluster.Spreader{}, s.Term
+		}
+		survey := l.survey(ctx)
+		l.carryOut(ctx, l.spreader.Plan(time.Since(began).Milliseconds(), survey), survey)
+	}
+}
+
+// survey asks all nodes what they lead.
+func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
+	state := l.catalog.Load().Shown.Load()
+	ctx, cancel := context.WithTimeout(ctx, verbs.StatusTime)
+	defer cancel()
+	v := cluster.Survey{Nodes: map[uint64]cluster.Surveyed{}, Logs: state.Logs}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for id, node := range state.Nodes {
+		asking.Go(func() {
+			var own ledLogs
+			if err := l.caller.Call(ctx, id, peers.AskLeads, struct{}{}, &own); err != nil {
+				return // it gets no leaders
+			}
+			n := cluster.Surveyed{
+				Up: own.UpMillis, Unfit: own.Unfit || node.Leaving,
+				Leads: own.Leads, Follows: make(map[uint64]bool, len(own.Follows)),
+			}
+			for _, log := range own.Follows {
+				n.Follows[log] = true
+			}
+			mu.Lock()
+			v.Nodes[id] = n
+			mu.Unlock()
+		})
+	}
+	asking.Wait()
+	return v
+}
+
+// carryOut asks the leaders to hand over.
+func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v cluster.Survey) {
+	if len(plan) == 0 {
+		return
+	}
+	names := make(map[uint64]string, len(v.Logs))
+	for name, log := range v.Logs {
+		names[log.ID] = name
+	}
+	ctx, cancel := context.WithTimeout(ctx, spreadTime)
+	defer cancel()
+	free := make(chan struct{}, spreadAtOnce)
+	var mu sync.Mutex
+	var handing sync.WaitGroup
+	moved := 0
+	for _, h := range plan {
+		free <- struct{}{}
+		handing.Go(func() {
+			defer func() { <-free }()
+			err := l.caller.Call(ctx, h.From, peers.AskTransfer, peers.TransferRequest{Log: names[h.Log], Node: h.To}, nil)
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, &record.Refusal{Reason: record.NotLeader}) || ctx.Err() != nil {
+				l.spreader.Refused(h)
+			}
+			if err == nil {
+				moved++
+			} else {
+				l.logger.Debug("a log was not handed over", "log", names[h.Log], "error", err)
+			}
+		})
+	}
+	handing.Wait()
+	// A node that has yet to catch up refuses with every plan, which is no news.
+	if moved > 0 {
+		l.logger.Info("leaders were not evenly spread over the nodes: some have handed over", "logs", moved)
+	}
+}
+
+// Own is what this node leads and follows.
+func (l *leaderSpread) Own() ledLogs {
+	c := l.catalog.Load().Host()
+	out := ledLogs{
+		UpMillis: time.Since(c.Opened).Milliseconds(),
+		Unfit:    l.stopping.Load() || c.Ended() != nil || l.space.Full(),
+		Leads:    map[uint64][]uint64{},
+	}
+	for _, h := range l.logs.All() {
+		// One write that hangs is a disk that hangs; logs without a write to wait
+		// for look well.
+		out.Unfit = out.Unfit || h.Stalled() != ""
+		if h.ID == cluster.CatalogID || h.Problem() != nil {
+			continue
+		}
+		switch s := h.Replica.Status(); {
+		case s.Leading:
+			out.Leads[h.ID] = s.Voters
+		case s.Leader != 0:
+			out.Follows = append(out.Follows, h.ID)
+		}
+	}
+	return out
+}

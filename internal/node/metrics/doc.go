@@ -1,0 +1,2 @@
+// Package metrics counts what happens on a node.
+package metrics

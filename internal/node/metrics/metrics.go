@@ -1,0 +1,188 @@
+package metrics
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+)
+
+// Metrics of a node, in base units: seconds, bytes, totals. How many series there
+// are does not depend on how many logs the node has; series of single logs are
+// given on demand, see logmetrics.go. docs/metrics.md describes all of them.
+type Metrics struct {
+	appends prometheus.Histogram
+	stages  *prometheus.HistogramVec
+	queued  prometheus.Observer // of stages
+	commit  prometheus.Observer
+	records prometheus.Counter
+	bytes   prometheus.Counter
+
+	refusals *prometheus.CounterVec
+
+	writes         prometheus.Histogram
+	writtenEntries prometheus.Counter
+	writtenBytes   prometheus.Counter
+
+	elections prometheus.Counter
+	losses    prometheus.Counter
+
+	damaged         prometheus.Counter
+	repairedEntries prometheus.Counter
+	replaced        prometheus.Counter
+	unread          prometheus.Counter
+	Scrubbed        prometheus.Counter
+	Scrubs          prometheus.Counter
+	Forged          prometheus.Counter
+
+	All   []prometheus.Collector
+	byLog sync.Map // name: *logCounts
+}
+
+// LogCounts are the counters of one log.
+type LogCounts struct {
+	Records, Bytes                                 atomic.Int64 // acknowledged here
+	Writes, WrittenEntries, WrittenBytes           atomic.Int64
+	WriteNanos                                     atomic.Int64
+	Elections                                      atomic.Int64
+	Damaged, RepairedEntries, Replaced, Unreadable atomic.Int64
+}
+
+// From 16 us, less than any disk takes, to 4 s and 8 s.
+var (
+	writeBuckets  = prometheus.ExponentialBuckets(16e-6, 2, 18)
+	appendBuckets = prometheus.ExponentialBuckets(32e-6, 2, 18)
+)
+
+// New returns counters of a node that runs a version of the program.
+func New(version string) *Metrics {
+	m := &Metrics{}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "strandline_" + name, Help: help})
+		m.All = append(m.All, c)
+		return c
+	}
+	m.appends = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "strandline_append_seconds", Buckets: appendBuckets,
+		Help: "Time of an append request on the node that leads the log, from its arrival to its acknowledgement.",
+	})
+	m.stages = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "strandline_append_stage_seconds", Buckets: appendBuckets,
+		Help: "Time of an entry, which holds all appends that waited, in a stage: queue, until it is proposed; commit, from there until it is on the disks of a majority.",
+	}, []string{"stage"})
+	m.queued, m.commit = m.stages.WithLabelValues("queue"), m.stages.WithLabelValues("commit")
+	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "strandline_refusals_total", Help: "Appends and reads that this node refused, by verb and reason.",
+	}, []string{"verb", "reason"})
+	m.writes = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "strandline_write_seconds", Buckets: writeBuckets, Help: "Time of one group write to this node's disk, with its sync.",
+	})
+	m.All = append(m.All, m.appends, m.stages, m.refusals, m.writes)
+
+	m.records = counter("appended_records_total", "Records acknowledged by this node.")
+	m.bytes = counter("appended_bytes_total", "Bytes of batches acknowledged by this node.")
+	m.writtenEntries = counter("written_entries_total", "Entries written here; each holds all appends that waited.")
+	m.writtenBytes = counter("written_bytes_total", "Payload bytes written here, as a leader or a follower.")
+	m.elections = counter("elections_total", "How often a replica on this node has become the leader of its log.")
+	m.losses = counter("leader_losses_total", "How often a replica on this node has stopped leading its log, by handovers too.")
+	m.damaged = counter("damaged_total", "How often files of a log were found damaged here, and repair began.")
+	m.repairedEntries = counter("repaired_entries_total", "Entries that came from other nodes in the place of damaged ones.")
+	m.replaced = counter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.")
+	m.unread = counter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.")
+	m.Scrubbed = counter("scrubbed_bytes_total", "Stored bytes that were read to find damage.")
+	m.Scrubs = counter("scrubs_total", "How often all that is stored here was read to find damage.")
+	m.Forged = counter("forged_messages_total", "Messages between replicas that were dropped: their sender is not a replica of the node that they came from.")
+
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "strandline_build_info", Help: "1; the labels name the version and the Go release it was built with.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	})
+	build.Set(1)
+	m.All = append(m.All, build)
+	return m
+}
+
+// Log returns the counters of a log.
+func (m *Metrics) Log(name string) *LogCounts {
+	if c, ok := m.byLog.Load(name); ok {
+		return c.(*LogCounts)
+	}
+	c, _ := m.byLog.LoadOrStore(name, new(LogCounts))
+	return c.(*LogCounts)
+}
+
+func (m *Metrics) Forget(log string) { m.byLog.Delete(log) }
+
+func (m *Metrics) Wrote(log string, bytes, entries int, took time.Duration) {
+	m.writes.Observe(took.Seconds())
+	m.writtenEntries.Add(float64(entries))
+	m.writtenBytes.Add(float64(bytes))
+	c := m.Log(log)
+	c.Writes.Add(1)
+	c.WriteNanos.Add(int64(took))
+	c.WrittenEntries.Add(int64(entries))
+	c.WrittenBytes.Add(int64(bytes))
+}
+
+func (m *Metrics) Committed(queued, took time.Duration) {
+	m.queued.Observe(queued.Seconds())
+	m.commit.Observe(took.Seconds())
+}
+
+// Elected counts the beginning and the end of leadership on this node.
+func (m *Metrics) Elected(log string, leads bool) {
+	if !leads {
+		m.losses.Inc()
+		return
+	}
+	m.elections.Inc()
+	m.Log(log).Elections.Add(1)
+}
+
+func (m *Metrics) FoundDamage(log string) {
+	m.damaged.Inc()
+	m.Log(log).Damaged.Add(1)
+}
+
+func (m *Metrics) Repaired(log string, entries int64) {
+	m.repairedEntries.Add(float64(entries))
+	m.Log(log).RepairedEntries.Add(entries)
+}
+
+func (m *Metrics) Lost(log string) {
+	m.replaced.Inc()
+	m.Log(log).Replaced.Add(1)
+}
+
+func (m *Metrics) Unreadable(log string) {
+	m.unread.Inc()
+	m.Log(log).Unreadable.Add(1)
+}
+
+func (m *Metrics) Refused(verb string, reason record.Reason) {
+	m.refusals.WithLabelValues(verb, reason.String()).Inc()
+}
+
+// MeasuredAppend lets the outcome of an append be counted before done is called.
+func (m *Metrics) MeasuredAppend(log string, a *sequence.Append, done func(sequence.Answer)) func(sequence.Answer) {
+	began := time.Now()
+	records, bytes := a.Records, a.Bytes
+	return func(answer sequence.Answer) {
+		if answer.Refusal != nil {
+			m.Refused("append", answer.Refusal.Reason)
+		} else {
+			m.appends.Observe(time.Since(began).Seconds())
+			m.records.Add(float64(records))
+			m.bytes.Add(float64(bytes))
+			c := m.Log(log)
+			c.Records.Add(int64(records))
+			c.Bytes.Add(int64(bytes))
+		}
+		done(answer)
+	}
+}

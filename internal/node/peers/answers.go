@@ -1,0 +1,87 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
+)
+
+// Answers are those that this node has to the questions of others.
+type Answers struct {
+	self    *Self
+	catalog *atomic.Pointer[catalog.Catalog]
+	// By kind of question. toMembers are given by a member to another one.
+	ToAnybody, ToMembers map[string]Answer
+}
+
+// What nodes ask each other. Requests and answers are JSON.
+const (
+	AskWho           = "who"            // may be asked by anybody: is this node a member, and of what?
+	AskForm          = "form"           // by a node that waits, to the one that forms the cluster: do so
+	AskJoin          = "join"           // by a node that is in no cluster: take me in
+	AskInvite        = "invite"         // to a node that waits: ask these addresses to be taken in
+	AskCatalogAppend = "append-catalog" // to the catalog's leader
+	AskTransfer      = "transfer"       // to a log's leader: let that replica lead
+	AskStatus        = "status"         // what do you know of yourself and of the logs you lead?
+	AskLeads         = "leads"          // which logs do you lead and follow?
+	AskReady         = "ready"          // to a node with a replica: answer when the log takes appends
+	AskKept          = "kept"           // what is left of these replicas?
+	AskEntries       = "entries"        // what do you have stored of a log?
+	AskRenewCatalog  = "renew-catalog"  // by a node that has lost its replica of the catalog: give me another
+)
+
+// TransferRequest asks the leader of a log to let a node lead.
+type TransferRequest struct {
+	Log  string `json:"log"`
+	Node uint64 `json:"node"`
+}
+
+// Answer answers another node. What is refused travels as a refusal; other
+// errors as text.
+func (a *Answers) Answer(ctx context.Context, from peer.NodeID, kind string, request []byte) ([]byte, error) {
+	result, err := a.decide(ctx, from, kind, request)
+	var e Envelope
+	if err != nil && !errors.As(err, &e.Refusal) {
+		return nil, err
+	}
+	if e.Refusal == nil && result != nil {
+		if e.Answer, err = json.Marshal(result); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(e)
+}
+
+func (a *Answers) decide(ctx context.Context, from peer.NodeID, kind string, request []byte) (any, error) {
+	if answer := a.ToAnybody[kind]; answer != nil {
+		return answer(ctx, from, request)
+	}
+	if from == 0 || a.catalog.Load() == nil {
+		return nil, a.self.NotMember()
+	}
+	if answer := a.ToMembers[kind]; answer != nil {
+		return answer(ctx, from, request)
+	}
+	return nil, record.Refuse(record.Unsupported, "this node does not know the question %q; it runs version %s", kind, a.self.options.Version)
+}
+
+// Answer is how a node answers one kind of question; from is 0 for a node that is
+// no member.
+type Answer func(ctx context.Context, from peer.NodeID, request []byte) (any, error)
+
+// AnswerTo decodes the request of an answer.
+func AnswerTo[Q any](answer func(context.Context, Q) (any, error)) Answer {
+	return func(ctx context.Context, _ peer.NodeID, request []byte) (any, error) {
+		var q Q
+		if err := json.Unmarshal(request, &q); err != nil {
+			return nil, fmt.Errorf("decode request: %w", err)
+		}
+		return answer(ctx, q)
+	}
+}

@@ -1,0 +1,117 @@
+package peers
+
+import (
+	"sync"
+	"time"
+
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/transport/peer"
+)
+
+// peerStatus is what this node knows of the others at the moment.
+type peerStatus struct {
+	mu   sync.Mutex
+	ByID map[uint64]peerState
+}
+
+type peerState struct {
+	up bool // there is a connection
+	// down is since when there is none, as far as this node has looked; zero while
+	// there is one.
+	down time.Time
+	news news
+	// refusal is why it refused this node last; empty: it has not, since it was
+	// connected.
+	refusal string
+}
+
+// news is what a node sends the others about once a second.
+type news struct {
+	Room        sequence.Room    `json:"room"` // of its disk
+	Incarnation peer.Incarnation `json:"life"`
+}
+
+func (n *peerStatus) Changed(id uint64, up bool) {
+	n.update(id, func(other *peerState) {
+		if other.up = up; up {
+			other.refusal, other.down = "", time.Time{}
+		} else if other.down.IsZero() {
+			other.down = time.Now()
+		}
+	})
+}
+
+// downFor is for how long a node has not been connected. Of one that was never
+// connected that begins when it is asked first.
+func (n *peerStatus) downFor(id uint64) (d time.Duration) {
+	n.update(id, func(other *peerState) {
+		if !other.up && other.down.IsZero() {
+			other.down = time.Now()
+		}
+		if !other.up {
+			d = time.Since(other.down)
+		}
+	})
+	return d
+}
+
+// refused reports whether the reason is another one than before.
+func (n *peerStatus) refused(id uint64, reason string) (isNew bool) {
+	n.update(id, func(other *peerState) {
+		isNew = other.refusal != reason
+		other.refusal = reason
+	})
+	return isNew
+}
+
+func (n *peerStatus) heard(id uint64, what news) {
+	n.update(id, func(other *peerState) { other.news = what })
+}
+
+func (n *peerStatus) update(id uint64, change func(*peerState)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ByID == nil {
+		n.ByID = map[uint64]peerState{}
+	}
+	other := n.ByID[id]
+	change(&other)
+	n.ByID[id] = other
+}
+
+func (n *peerStatus) Up(id uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ByID[id].up
+}
+
+func (n *peerStatus) anyUp() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, other := range n.ByID {
+		if other.up {
+			return true
+		}
+	}
+	return false
+}
+
+// Refusal is why another node refuses this one, as long as none is connected;
+// empty: none does.
+func (n *peerStatus) Refusal() (reason string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, other := range n.ByID {
+		if other.up {
+			return ""
+		}
+		reason = max(reason, other.refusal) // of several, always the same
+	}
+	return reason
+}
+
+func (n *peerStatus) room(id uint64) sequence.Room {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ByID[id].news.Room
+}

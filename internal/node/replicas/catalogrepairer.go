@@ -1,0 +1,236 @@
+package replicas
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/vfs"
+)
+
+// A node whose catalog is damaged does not know whom it could ask, nor what. It
+// asks at the addresses that it was given when it was started or taken in, repairs
+// its catalog as it would any other log, or is given a new replica of it; and
+// only then it begins.
+
+// catalogRepairer repairs or replaces this node's replica of the catalog.
+type catalogRepairer struct {
+	options  *settings.Options
+	disk     vfs.FS
+	logger   *slog.Logger
+	me       *atomic.Pointer[datadir.Identity]
+	catalog  *atomic.Pointer[catalog.Catalog]
+	damaged  *atomic.Pointer[hosted.Log] // Self.damagedCatalog
+	self     *peers.Self
+	caller   *peers.Caller
+	files    *datadir.Files
+	opener   *Opener
+	repairer *repairer
+}
+
+func (d *CatalogDamage) Unwrap() error { return d.error }
+
+// CatalogDamage is why a node cannot begin with the catalog that it has stored.
+type CatalogDamage struct{ error }
+
+// RenewCatalogRequest asks for a new replica of the catalog in the place of one
+// that is lost.
+type RenewCatalogRequest struct {
+	Cluster string `json:"cluster"`
+	NodeID  uint64 `json:"node_id"`
+	Name    string `json:"name"`
+	Lost    uint64 `json:"lost"`
+}
+
+// catalogHolders are the addresses at which other nodes may be.
+func (cr *catalogRepairer) Holders() []other {
+	var addresses []string
+	for _, name := range slices.Sorted(maps.Keys(cr.options.Peers)) {
+		if name != cr.self.Name() {
+			addresses = append(addresses, cr.options.Peers[name])
+		}
+	}
+	addresses = append(addresses, cr.options.Join...)
+	nodes := cr.me.Load().Seeds
+	if c := cr.catalog.Load(); c != nil {
+		nodes = slices.Concat(nodes, c.Shown.Load().Members())
+	}
+	for _, node := range nodes {
+		if node.ID != cr.me.Load().NodeID {
+			addresses = append(addresses, cr.self.Reach(node))
+		}
+	}
+	var holders []other
+	for _, address := range addresses {
+		if o := (other{name: address}); !slices.Contains(holders, o) {
+			holders = append(holders, o)
+		}
+	}
+	return holders
+}
+
+// bringBackCatalog repairs or replaces this node's replica of the catalog, until
+// begin can start it.
+func (cr *catalogRepairer) Run(ctx context.Context, damage error, begin func() error) {
+	cr.logger.Error("the catalog of this node is damaged; it asks the other nodes", "error", damage)
+	var m *replicaRepair
+	// Files that are whole may be open from then on, and are not touched again.
+	for whole := false; ctx.Err() == nil; {
+		var err error
+		if !whole {
+			m = cr.stopped(damage)
+			cr.damaged.Store(m.host)
+			err = cr.repairOrRenew(ctx, m, damage)
+			whole = err == nil
+		}
+		if whole {
+			err = begin()
+		}
+		var again *CatalogDamage
+		switch {
+		case err == nil:
+			cr.damaged.Store(nil)
+			cr.logger.Info("the catalog of this node is whole again")
+			return
+		case errors.As(err, &again):
+			damage, whole = again, false
+		}
+		m.report("%v", err)
+		background.Pause(ctx, repairPauseTo)
+	}
+}
+
+func (cr *catalogRepairer) repairOrRenew(ctx context.Context, m *replicaRepair, damage error) error {
+	err := damage
+	if !errors.Is(err, errLost) && !errors.Is(err, core.ErrForgot) {
+		_, err = m.repair(ctx)
+		close(m.done)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = cr.renew(ctx, m, err)
+	}
+	return err
+}
+
+// attendCatalog is attend for the catalog. What this node knows of it stays; the
+// replica that has ended stays too, until another takes its place.
+func (cr *catalogRepairer) attend(ctx context.Context, h *hosted.Log, cause error) {
+	cr.repairer.rememberForgetful(h, cause)
+	cr.opener.AwaitCatalogShown()
+	cr.repairer.stepDown(ctx, h)
+	if h.Forgetful.Load() {
+		cause = fmt.Errorf("%w: %w", core.ErrForgot, cause)
+	}
+	cr.opener.Changing.Lock()
+	if cr.opener.Closed || cr.catalog.Load().Host() != h {
+		cr.opener.Changing.Unlock()
+		return
+	}
+	h.Unavailable.Store(record.Refuse(record.NotLeader, "the catalog is being repaired on this node: %v", cause))
+	shut := cr.repairer.Shut(h)
+	cr.opener.Changing.Unlock()
+	if !shut {
+		return // its files are in use for as long as the disk hangs
+	}
+	cr.Run(ctx, cause, cr.opener.RestartCatalog)
+}
+
+func (cr *catalogRepairer) stopped(damage error) *replicaRepair {
+	h := hosted.New(cr.repairer.starter.ownCatalog(), cr.me.Load().CatalogReplica)
+	m := cr.from(h, damage)
+	m.begin, m.say = m.openFiles, m.sayUnavailable
+	h.Rebuilding = m
+	m.report("%v", damage)
+	return m
+}
+
+// askForCatalog asks the other nodes for entries of the catalog.
+func (cr *catalogRepairer) from(h *hosted.Log, damage error) *replicaRepair {
+	m := &replicaRepair{fetcher: fetcher{repairer: cr.repairer, host: h, cause: damage}, cancel: func() {}, done: make(chan struct{})}
+	m.others = func(*answered) []other { return cr.Holders() }
+	m.ask = func(ctx context.Context, o other, q EntriesRequest) (a EntriesAnswer, err error) {
+		q.Cluster = cr.self.ClusterID()
+		return a, cr.caller.AskAddress(ctx, o.name, peers.AskEntries, q, &a)
+	}
+	return m
+}
+
+// asksForCatalog reports whether a question for entries, by a node that is not
+// connected, is one for the catalog of this cluster.
+func (cr *catalogRepairer) Allows(request []byte) bool {
+	var q EntriesRequest
+	return json.Unmarshal(request, &q) == nil && q.Log == cluster.CatalogID && cr.me.Load().Member() && q.Cluster == cr.self.ClusterID()
+}
+
+// renewCatalog replaces this node's replica of the catalog. The steps are those
+// of renewal.go, with node.json for the catalog: it names the new replica last,
+// after its files are there, so a crash before is as if nothing had happened. An
+// older copy of node.json names a replica that is known to be lost.
+func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason error) error {
+	cr.logger.Error("the replica of the catalog has lost what it knew, and is replaced by a new one", "error", reason)
+	me := *cr.me.Load()
+	if err := cr.files.SetAside(cluster.CatalogID, me.CatalogReplica, reason.Error()); err != nil {
+		return err
+	}
+	q := RenewCatalogRequest{Cluster: me.ClusterID, NodeID: me.NodeID, Name: me.Name, Lost: me.CatalogReplica}
+	var a cluster.JoinAnswer
+	err := error(record.Refuse(record.NoNode, "no address of another node is known"))
+	for _, o := range m.others(nil) {
+		ask, cancel := context.WithTimeout(ctx, catalog.ChangeTimeout)
+		err = cr.caller.AskAddress(ask, o.name, peers.AskRenewCatalog, q, &a)
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
+	// One that was given before may have been created here, and said something.
+	if !cr.files.HasLog(cluster.CatalogID, me.CatalogReplica) && (a.Fresh || !cr.files.WasCreated(cluster.CatalogID, me.CatalogReplica)) {
+		if err := cr.files.Create(cr.files.Owner(cluster.CatalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
+			return err
+		}
+	}
+	if err := me.Save(cr.disk, cr.options.DataDir); err != nil {
+		return err
+	}
+	cr.me.Store(&me)
+	return nil
+}
+
+// giveCatalog gives a node a new replica of the catalog for one that is lost;
+// asked again, it gives the same.
+func (cr *catalogRepairer) Give(ctx context.Context, q RenewCatalogRequest) (cluster.JoinAnswer, error) {
+	c := cr.catalog.Load()
+	if c == nil {
+		return cluster.JoinAnswer{}, cr.self.NotMember()
+	}
+	me := cr.me.Load()
+	if q.Cluster != me.ClusterID {
+		return cluster.JoinAnswer{}, record.Refuse(record.NoNode, "this is cluster %s", me.ClusterID)
+	}
+	a := cluster.JoinAnswer{ClusterID: me.ClusterID, NodeID: q.NodeID, CatalogVoters: me.CatalogVoters}
+	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		node, change, fresh, refusal := cluster.RenewCatalog(s, q.NodeID, q.Name, q.Lost)
+		a.CatalogReplica, a.Fresh = node.Catalog, fresh
+		return catalog.Refusable(change, refusal)
+	})
+	a.Nodes = c.Shown.Load().Members()
+	return a, err
+}

@@ -1,0 +1,76 @@
+package replicas
+
+import (
+	"fmt"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+// entriesBytes is how much payload one answer holds, give or take an entry. As
+// base64 in JSON the largest entry fits into an answer of the mesh.
+const entriesBytes = 1 << 20
+
+// EntriesRequest asks for the entries [First, Last] of a log.
+type EntriesRequest struct {
+	// Cluster is set where a node asks that cannot read its catalog.
+	Cluster string `json:"cluster,omitempty"`
+	Log     uint64 `json:"log"`
+	First   uint64 `json:"first"`
+	Last    uint64 `json:"last"`
+}
+
+// EntriesAnswer is one piece of one replica's log without a gap: of what was
+// asked for, and may begin later or end earlier, or be empty.
+type EntriesAnswer struct {
+	Entries []StoredEntry `json:"entries,omitempty"`
+	// Settled: entries up to here are committed, as far as this replica knows.
+	Settled uint64 `json:"settled"`
+	// Begins is the index of the first entry of this replica's log, all before
+	// were trimmed; 0: it is not known.
+	Begins uint64 `json:"begins,omitempty"`
+	// BeginsTerm is the term of the entry before that.
+	BeginsTerm uint64 `json:"begins_term,omitempty"`
+}
+
+// StoredEntry is a segment.Frame on its way.
+type StoredEntry struct {
+	Index   uint64        `json:"i"`
+	Term    uint64        `json:"t"`
+	Type    uint8         `json:"y,omitempty"`
+	First   record.Offset `json:"o"`
+	Count   uint32        `json:"n,omitempty"`
+	Time    int64         `json:"m"`
+	CRC     uint32        `json:"c"`
+	Payload []byte        `json:"p,omitempty"`
+}
+
+// Frames are the entries up to the first that is not what it says.
+func (a *EntriesAnswer) Frames() []segment.Frame {
+	var frames []segment.Frame
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		if e.Check() != nil {
+			break
+		}
+		frames = append(frames, segment.Frame{
+			Index: e.Index, Term: e.Term, Type: e.Type, First: e.First, Count: e.Count, Time: e.Time, CRC: e.CRC, Payload: e.Payload,
+		})
+	}
+	return frames
+}
+
+// Check looks at what the room of segments does not know: what an entry holds.
+func (e *StoredEntry) Check() error {
+	if e.Count == 0 {
+		return nil
+	}
+	parsed, err := record.ParseEntry(e.Payload)
+	if err != nil {
+		return fmt.Errorf("entry %d of another node: %w", e.Index, err)
+	}
+	if parsed.First != e.First || parsed.Count != e.Count || parsed.Time != e.Time {
+		return fmt.Errorf("entry %d of another node holds %d records at offset %d, not %d at %d", e.Index, parsed.Count, parsed.First, e.Count, e.First)
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package replicas
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+)
+
+// fetcher fetches the entries that cannot be read here from the nodes that hold the
+// log too. What is believed of their answers is decided by repair.Repairer.
+type fetcher struct {
+	repairer *repairer
+	host     *hosted.Log
+	cause    error
+	// others are the nodes to ask, and ask asks one of them.
+	others func(*answered) []other
+	ask    func(context.Context, other, EntriesRequest) (EntriesAnswer, error)
+	// say is how things go for whoever asks for the log.
+	say func(text string)
+	// running: the replica goes on meanwhile, see repairs.
+	running bool
+
+	mu      sync.Mutex
+	rebuild *repair.Repairer // nil while it is not open
+}
+
+// report says how things are to whoever asks for the log.
+func (f *fetcher) report(format string, args ...any) { f.say(fmt.Sprintf(format, args...)) }
+
+// round asks once for everything that is missing, and reports whether some of
+// it came.
+func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool, err error) {
+	f.report("%s; asking the other nodes for it", f.missing(wants))
+	var heard answered
+	for _, w := range wants {
+		taken, err := f.fetch(ctx, w, &heard)
+		if err != nil {
+			return progress, err
+		}
+		progress = progress || taken
+	}
+	if progress || ctx.Err() != nil {
+		return progress, nil
+	}
+	if begins, trimmed := heard.trimmed(wants[0].First); trimmed {
+		if f.running {
+			f.report("%s; the other nodes have trimmed it", f.missing(wants))
+			return false, trimmedElsewhere{wants[0].Last}
+		}
+		if !f.rebuild.Skip(begins.Index, begins.Term) {
+			return false, fmt.Errorf("%w: all other nodes have trimmed what is missing, and nothing is known of the state behind it", errLost)
+		}
+		return true, nil
+	}
+	f.report("%s; %s", f.missing(wants), heard.describe())
+	return false, nil
+}
+
+// missing names what is not whole here.
+func (f *fetcher) missing(wants []repair.Want) string {
+	text := fmt.Sprintf("entries %d to %d are missing", wants[0].First, wants[0].Last)
+	if more := len(wants) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d ranges more", more)
+	}
+	return text + fmt.Sprintf(" (%v)", f.cause)
+}
+
+// fetch asks the nodes one after the other for a range until one has given
+// something of it.
+func (f *fetcher) fetch(ctx context.Context, w repair.Want, heard *answered) (taken bool, err error) {
+	for _, other := range f.others(heard) {
+		taken, err = f.fetchFrom(ctx, other, w, heard)
+		if err != nil || taken {
+			heard.last = other
+			return taken, err
+		}
+	}
+	return false, nil
+}
+
+// fetchFrom asks a node for a range, piece by piece until something of it is
+// taken: what is at the end of it may prove the rest.
+func (f *fetcher) fetchFrom(ctx context.Context, o other, w repair.Want, heard *answered) (taken bool, err error) {
+	for from := w.First; from <= w.To; {
+		a, err := f.askFor(ctx, o, from, w.To)
+		if err != nil {
+			heard.note(o, heardOf{problem: err.Error()})
+			return false, nil
+		}
+		heard.note(o, heardOf{answers: true, begins: cluster.Beginning{Index: a.Begins, Term: a.BeginsTerm}})
+		frames := a.Frames()
+		count, err := f.rebuild.Give(frames, a.Settled)
+		if err != nil || count > 0 || len(frames) == 0 {
+			return count > 0, err
+		}
+		from = max(from, frames[len(frames)-1].Index) + 1
+	}
+	return false, nil
+}
+
+func (f *fetcher) askFor(ctx context.Context, o other, first, last uint64) (EntriesAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, entriesTime)
+	defer cancel()
+	return f.ask(ctx, o, EntriesRequest{Log: f.host.ID, First: first, Last: last})
+}
+
+func (f *fetcher) askNode(ctx context.Context, o other, q EntriesRequest) (a EntriesAnswer, err error) {
+	return a, f.repairer.caller.Call(ctx, o.node, peers.AskEntries, q, &a)
+}
+
+// holders are the nodes that hold the log, the one that gave last first.
+func (f *fetcher) holders(heard *answered) []other {
+	state := f.repairer.catalog.Load().Shown.Load()
+	l := state.Logs[f.host.Name]
+	var all []other
+	for _, r := range slices.Concat(l.Replicas, l.Leaving) {
+		o := other{r.Node, state.Nodes[r.Node].Name}
+		if r.Node != f.repairer.me.Load().NodeID && !slices.Contains(all, o) {
+			all = append(all, o)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b other) int {
+		rank := func(o other) int {
+			switch {
+			case o == heard.last:
+				return 0
+			case f.repairer.peers.Status.Up(o.node):
+				return 1
+			}
+			return 2
+		}
+		return cmp.Compare(rank(a), rank(b))
+	})
+	return all
+}
+
+// Entries gives others what is whole here.
+func (f *fetcher) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, uint64, error) {
+	f.mu.Lock()
+	rebuild := f.rebuild
+	f.mu.Unlock()
+	if rebuild == nil {
+		return nil, 0, record.Refuse(record.Busy, "log %q is being looked at on this node", f.host.Name)
+	}
+	return rebuild.Entries(lo, hi, maxBytes)
+}
+
+func (f *fetcher) close() {
+	f.mu.Lock()
+	rebuild := f.rebuild
+	f.rebuild = nil
+	f.mu.Unlock()
+	if rebuild == nil {
+		return
+	}
+	if err := rebuild.Close(); err != nil {
+		f.repairer.logger.Warn("a damaged log did not close cleanly", "log", f.host.Name, "error", err)
+	}
+}
+
+// finish makes the files whole. The repairer is closed by that.
+func (f *fetcher) finish() (repair.Outcome, error) {
+	f.mu.Lock()
+	rebuild := f.rebuild
+	f.rebuild = nil
+	f.mu.Unlock()
+	return rebuild.Finish()
+}
+
+// other is another node that holds, or may hold, the log.
+type other struct {
+	node uint64
+	name string // or address
+}
+
+// answered is what other nodes said in one round.
+type answered struct {
+	last other // who gave something last
+	by   map[string]heardOf
+}
+
+type heardOf struct {
+	answers bool
+	begins  cluster.Beginning
+	problem string
+}
+
+func (a *answered) note(o other, h heardOf) {
+	if a.by == nil {
+		a.by = map[string]heardOf{}
+	}
+	a.by[o.name] = h
+}
+
+// trimmed returns where the logs of the others begin, if nobody has the entry at
+// index any more.
+func (a *answered) trimmed(index uint64) (cluster.Beginning, bool) {
+	var others []cluster.Beginning
+	for _, h := range a.by {
+		others = append(others, h.begins)
+	}
+	return cluster.TrimmedBy(index, others)
+}
+
+// describe says who does not have what is missing.
+func (a *answered) describe() string {
+	var without, silent []string
+	for name, h := range a.by {
+		if h.answers {
+			without = append(without, name)
+		} else {
+			silent = append(silent, name)
+		}
+	}
+	slices.Sort(without)
+	slices.Sort(silent)
+	var parts []string
+	if len(without) > 0 {
+		parts = append(parts, "not whole on "+strings.Join(without, ", "))
+	}
+	if len(silent) > 0 {
+		parts = append(parts, "no answer from "+strings.Join(silent, ", "))
+	}
+	return strings.Join(parts, ", ")
+}

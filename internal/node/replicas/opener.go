@@ -1,0 +1,364 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+)
+
+// A log whose files cannot be opened, for want of a right or of file descriptors,
+// is opened when the cause is gone, without a restart.
+
+// Opener opens and closes the replicas that the catalog puts on this node.
+type Opener struct {
+	logger   *slog.Logger
+	metrics  *metrics.Metrics
+	me       *atomic.Pointer[datadir.Identity]
+	catalog  *atomic.Pointer[catalog.Catalog]
+	logs     *hosted.Logs
+	files    *datadir.Files
+	peers    *peers.Peers
+	space    *peers.Space
+	starter  *starter
+	renewals *renewals
+	repairer *repairer
+	slow     *background.SlowWork
+
+	NewCatalog func(*hosted.Log) *catalog.Catalog
+
+	// Changing is held by whoever hosts, unhosts or closes logs.
+	Changing sync.Mutex
+	Closed   bool
+	// catalogOpening is held while the catalog is opened and until it is shown. Who
+	// holds it may take changing.
+	catalogOpening sync.Mutex
+
+	// Closing is set before changing could be had.
+	Closing atomic.Bool
+}
+
+// Pauses between two tries to open logs that could not be opened.
+const (
+	reopenPause    = time.Second
+	maxReopenPause = 30 * time.Second
+)
+
+const (
+	// OpenAtOnce is how many logs are opened at the same time: each waits for the
+	// disk most of the time.
+	OpenAtOnce = 16
+	// openTogether is how many logs are opened before they are served.
+	openTogether = 128
+)
+
+// toOpen is a replica that is to be opened here.
+type toOpen struct {
+	log     cluster.Log
+	replica uint64
+}
+
+// openedLater stands for a log whose files take long to open, and brings that log in
+// when they are open. Until then nothing else touches its files.
+func (op *Opener) openedLater(h *hosted.Log, l cluster.Log, opened <-chan struct{}, result *error) *hosted.Log {
+	waiting := hosted.New(l, h.ReplicaID)
+	waiting.Opening = true
+	waiting.Unavailable.Store(record.Refuse(record.NotLeader, "log %q is not open on this node yet: the disk has not answered", h.Name))
+	op.logger.Error("a log is not open yet: the disk has not answered", "log", h.Name, "replica", h.ReplicaID)
+	op.slow.Running.Go(func() {
+		<-opened
+		if op.bringIn(waiting, h, l, *result) {
+			op.Rehost() // what the catalog has wanted of it meanwhile
+		}
+	})
+	return waiting
+}
+
+// bringIn puts a log that was opened in the place of the one that stood for it. It
+// reports false if the node has been closed.
+func (op *Opener) bringIn(waiting, h *hosted.Log, l cluster.Log, err error) bool {
+	op.Changing.Lock()
+	defer op.Changing.Unlock()
+	if op.Closed {
+		if err == nil {
+			op.repairer.Shut(h)
+		}
+		return false
+	}
+	if err == nil && h.Leaving.Load() { // found before the log was shown, so that nobody attends to it
+		op.repairer.Shut(h)
+		h = op.host(l, h.ReplicaID)
+	} else {
+		op.judge(h, l, err)
+	}
+	op.logs.Add(h)
+	return true
+}
+
+// Rehost brings what this node hosts to what the catalog says. It is called
+// after every change that has been folded.
+func (op *Opener) Rehost() {
+	op.Changing.Lock()
+	defer op.Changing.Unlock()
+	c := op.catalog.Load()
+	if c == nil || op.Closed || op.Closing.Load() {
+		return
+	}
+	state, me := c.Shown.Load(), op.me.Load().NodeID
+	// One whose files are here although the list does not have it is found by the starter.
+	created := func(_, replica uint64) bool { return op.files.Created.Has(replica) }
+	op.peers.Connect(state)
+	for _, due := range cluster.HostingDue(state, me, op.hostedReplicas(), created, c.Current.Load()) {
+		if due.Step == cluster.Drop {
+			op.unhost(op.logs.Named(due.Name))
+		}
+	}
+	for name, h := range op.logs.All() {
+		if l, ok := state.Logs[name]; ok && !h.Opening {
+			config := settings.DecodeConfig(l.Config)
+			h.Config.Store(&config)
+			h.Raise(l.Reserved)
+		}
+	}
+	var opening []toOpen
+	for _, due := range cluster.HostingDue(state, me, op.hostedReplicas(), created, c.Current.Load()) {
+		switch due.Step {
+		case cluster.Replace:
+			op.renewals.want()
+		case cluster.Open, cluster.Make:
+			opening = append(opening, toOpen{due.Log, due.Replica})
+		}
+	}
+	for some := range slices.Chunk(opening, openTogether) {
+		if op.Closing.Load() {
+			return // opening many logs takes a while
+		}
+		op.openLogs(some)
+	}
+	op.space.SetRooms()
+}
+
+// openLogs opens several logs at the same time, and serves them. The caller holds
+// changing.
+func (op *Opener) openLogs(all []toOpen) {
+	hosts := make([]*hosted.Log, len(all))
+	places := make(chan struct{}, OpenAtOnce)
+	var running sync.WaitGroup
+	for i, one := range all {
+		places <- struct{}{}
+		running.Go(func() {
+			hosts[i] = op.host(one.log, one.replica)
+			<-places
+		})
+	}
+	running.Wait()
+	op.logs.Add(hosts...)
+}
+
+// hostedReplicas are those that this node hosts. A log that is being opened is not
+// touched, and counts as the replica that should be here.
+func (op *Opener) hostedReplicas() map[string]cluster.Hosted {
+	here := map[string]cluster.Hosted{}
+	state, me := op.catalog.Load().Shown.Load(), op.me.Load().NodeID
+	for name, h := range op.logs.All() {
+		id, replica := h.ID, h.ReplicaID
+		if h.Opening {
+			l := state.Logs[name]
+			r, placed := l.On(me)
+			if !placed {
+				continue
+			}
+			id, replica = l.ID, r.ID
+		}
+		if h.ID != cluster.CatalogID {
+			here[name] = cluster.Hosted{Log: id, Replica: replica}
+		}
+	}
+	return here
+}
+
+// unhost closes a log that has left this node and removes its files behind.
+func (op *Opener) unhost(h *hosted.Log) {
+	op.logs.Remove(h.Name)
+	// No message reaches the log any more, so nothing that is in flight can be
+	// committed: there is nothing to wait for.
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	l := op.catalog.Load().Shown.Load().Logs[h.Name]
+	if _, here := l.On(op.me.Load().NodeID); !here {
+		op.metrics.Forget(h.Name)
+	}
+	op.slow.Behind(func() {
+		if err := h.Close(now); err != nil {
+			op.logger.Warn("a log that has left this node did not close cleanly", "log", h.Name, "error", err)
+		}
+		op.leftFiles(h, errors.Join(op.files.Forget(h.ID, h.ReplicaID), op.files.RemoveEmpty(op.files.LogDir(h.ID))))
+	})
+}
+
+// leftFiles reports that files of a log that has left this node are still there.
+func (op *Opener) leftFiles(h *hosted.Log, err error) {
+	if err != nil {
+		op.logger.Error("could not remove the files of a log that has left this node; the next start tries again",
+			"log", h.Name, "error", err)
+	}
+}
+
+// host opens the replica that the catalog puts on this node. One that cannot
+// be opened is hosted too, with the reason, so that the others are served. The
+// caller holds changing, or waits for somebody who does.
+func (op *Opener) host(l cluster.Log, id uint64) *hosted.Log {
+	h := hosted.New(l, id)
+	var err error
+	if opened := op.slow.Await(func() { err = op.starter.start(h, l) }); opened != nil {
+		return op.openedLater(h, l, opened, &err)
+	}
+	op.judge(h, l, err)
+	return h
+}
+
+// judge decides what becomes of a log that could not be opened, was taken out of service
+// or could not be repaired.
+func (op *Opener) judge(h *hosted.Log, l cluster.Log, err error) {
+	if err == nil {
+		return
+	}
+	switch damageOf(err, len(l.Replicas)+len(l.Leaving) > 1).StoppedRemedy() {
+	case cluster.Renew:
+		op.repairer.lose(h, err)
+	case cluster.Repair:
+		op.repairer.startRepair(h, l, err)
+	case cluster.Refuse:
+		op.logger.Error("a log cannot be served", "log", l.Name, "error", err)
+		h.Unavailable.Store(record.Refuse(record.Corrupt,
+			"log %q cannot be served here: %v; no other node has it: stop this one and bring the files back from a copy", h.Name, err))
+	default:
+		// It says nothing of what is stored: others may serve the log, and this
+		// node does when the cause is gone, see reopen.go.
+		h.Unopened = err
+		h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.Name, err))
+	}
+}
+
+// HostCatalog opens the catalog and shows it.
+func (op *Opener) HostCatalog() (c *catalog.Catalog, err error) {
+	return c, op.openCatalog(func(h *hosted.Log) {
+		c = op.NewCatalog(h)
+		op.logs.Add(h)
+		op.catalog.Store(c)
+	})
+}
+
+// RestartCatalog starts this node's replica of the catalog again.
+func (op *Opener) RestartCatalog() error {
+	return op.openCatalog(func(h *hosted.Log) {
+		op.logs.Add(h)
+		op.catalog.Load().Hosting.Store(h)
+	})
+}
+
+// openCatalog opens this node's replica of the catalog, and shows it under changing.
+func (op *Opener) openCatalog(show func(*hosted.Log)) error {
+	op.catalogOpening.Lock()
+	defer op.catalogOpening.Unlock()
+	if op.Closing.Load() {
+		return record.Refuse(record.ShuttingDown, "this node is shutting down")
+	}
+	h, err := op.starter.openCatalog()
+	if err != nil {
+		return err
+	}
+	op.Changing.Lock()
+	closed := op.Closed
+	if !closed {
+		show(h)
+	}
+	op.Changing.Unlock()
+	if closed {
+		op.repairer.Shut(h)
+		return record.Refuse(record.ShuttingDown, "this node is shutting down")
+	}
+	return nil
+}
+
+// awaitShown returns when a log that is being opened, which may prove damaged
+// while it is, has been shown to others.
+func (op *Opener) awaitShown() {
+	op.Changing.Lock()
+	defer op.Changing.Unlock()
+}
+
+// AwaitCatalogShown is awaitShown for the catalog.
+func (op *Opener) AwaitCatalogShown() {
+	op.catalogOpening.Lock()
+	defer op.catalogOpening.Unlock()
+}
+
+// reopenLogs tries again until the node stops. The pause doubles as long as
+// nothing changes.
+func (op *Opener) Run(ctx context.Context) {
+	logged := map[uint64]string{} // by log: what was logged last
+	for wait := reopenPause; ; {
+		if background.Pause(ctx, wait); ctx.Err() != nil {
+			return
+		}
+		opened, left := op.reopen()
+		for _, h := range opened {
+			op.logger.Info("a log that could not be opened is open now", "log", h.Name)
+			delete(logged, h.ID)
+			wait = reopenPause
+		}
+		if len(left) == 0 {
+			clear(logged)
+			wait = reopenPause
+			continue
+		}
+		for _, h := range left {
+			if why := h.Unopened.Error(); logged[h.ID] != why {
+				logged[h.ID], wait = why, reopenPause
+				op.logger.Error("a log cannot be opened; trying again", "log", h.Name, "error", h.Unopened)
+			}
+		}
+		wait = min(2*wait, maxReopenPause)
+	}
+}
+
+// reopen tries once. It returns the logs that could be opened, and those that are
+// left.
+func (op *Opener) reopen() (opened, left []*hosted.Log) {
+	op.Changing.Lock()
+	defer op.Changing.Unlock()
+	if op.Closed || op.Closing.Load() {
+		return nil, nil
+	}
+	state := op.catalog.Load().Shown.Load()
+	for _, h := range op.logs.All() {
+		l, there := state.Logs[h.Name]
+		if h.Unopened == nil || !there || l.ID != h.ID {
+			continue // what has left this node is rehost's
+		}
+		now := op.host(l, h.ReplicaID)
+		op.logs.Add(now)
+		switch {
+		case now.Opening:
+		case now.Unopened != nil:
+			left = append(left, now)
+		default:
+			opened = append(opened, now)
+		}
+	}
+	return opened, left
+}

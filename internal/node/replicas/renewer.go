@@ -1,0 +1,273 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/record"
+)
+
+// A replica that has lost what it knew has forgotten its votes with it. It must
+// never speak again under its id, so it gets another one, as if it were new: a
+// learner first, then a voter, and the old id leaves in the same change. A log
+// in memory is lost with the process; one on disk when its files are gone, or
+// prove not to be the newest there were.
+//
+// The steps are made so that a crash between any two of them is harmless:
+//
+//  1. A replica on disk is marked and its files are set aside, see setAside.
+//     From here on it is one that was made and has no files.
+//  2. The catalog gives this node another id for it.
+//  3. The old id is taken off the list of those that were made.
+//
+// A replica that is not on that list is made from nothing. So that the old one
+// is not, in a life that knows an old state of the catalog, nothing is made
+// before the newest has been heard of, see Catalog.Current.
+
+// renewer replaces the replicas that this node has lost.
+type renewer struct {
+	logger   *slog.Logger
+	me       *atomic.Pointer[datadir.Identity]
+	catalog  *atomic.Pointer[catalog.Catalog]
+	logs     *hosted.Logs
+	files    *datadir.Files
+	created  *datadir.ReplicaList
+	peers    *peers.Peers
+	caller   *peers.Caller
+	opener   *Opener
+	renewals *renewals
+}
+
+func (r *renewals) want() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// KeptRequest asks a node what is left of replicas that the catalog places there.
+type KeptRequest struct {
+	Replicas []KeptReplica `json:"replicas"`
+}
+
+// KeptReplica is one of them.
+type KeptReplica struct {
+	Log     uint64 `json:"log"`
+	Replica uint64 `json:"replica"`
+}
+
+// renewals signals that replicas are to be replaced.
+type renewals struct{ wake chan struct{} }
+
+// keepTimeout bounds the questions to other nodes about what is left of a log.
+const keepTimeout = time.Second
+
+// KeptHere answers askKept.
+func (rn *renewer) KeptHere(q KeptRequest) ([]cluster.Kept, error) {
+	answer := make([]cluster.Kept, len(q.Replicas))
+	for i, r := range q.Replicas {
+		answer[i] = rn.kept(r)
+	}
+	return answer, nil
+}
+
+// kept answers for one replica.
+func (rn *renewer) kept(q KeptReplica) cluster.Kept {
+	h := rn.logs.ByID(q.Log)
+	if h == nil || h.ReplicaID != q.Replica {
+		return cluster.Kept{Made: rn.created.Has(q.Replica)}
+	}
+	if h.Ended() != nil {
+		return cluster.Kept{} // it never votes again, and is as good as none
+	}
+	s := h.Replica.Status()
+	return cluster.Kept{Made: true, Runs: true, Voters: s.Voters, Outgoing: s.Outgoing}
+}
+
+// keptOf asks all nodes what is left of the replicas of some memory logs. Replicas of
+// nodes that do not answer are missing.
+func (rn *renewer) keptOf(ctx context.Context, logs []cluster.Log) map[uint64]cluster.Kept {
+	byNode := map[uint64][]KeptReplica{}
+	for _, l := range logs {
+		for _, list := range [][]cluster.Replica{l.Replicas, l.Leaving} {
+			for _, r := range list {
+				if !r.Lost {
+					byNode[r.Node] = append(byNode[r.Node], KeptReplica{l.ID, r.ID})
+				}
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	kept := map[uint64]cluster.Kept{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for node, replicas := range byNode {
+		asking.Go(func() {
+			var answer []cluster.Kept
+			if err := rn.caller.Call(ctx, node, peers.AskKept, KeptRequest{replicas}, &answer); err != nil || len(answer) != len(replicas) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, r := range replicas {
+				kept[r.Replica] = answer[i]
+			}
+		})
+	}
+	asking.Wait()
+	return kept
+}
+
+// doubtful are the memory logs with a replica here of which nobody knows whether
+// they have a majority: some of their replicas come or go, and this node knows no
+// leader.
+func (rn *renewer) doubtful() (logs []cluster.Log) {
+	me := rn.me.Load().NodeID
+	for _, l := range rn.catalog.Load().Shown.Load().Logs {
+		if !l.Config.InMemory() || l.Settled() {
+			continue
+		}
+		r, here := l.On(me)
+		h := rn.logs.ByID(l.ID)
+		if here && (h == nil || h.ReplicaID != r.ID || h.Ended() != nil || h.Replica.Status().Leader == 0) {
+			logs = append(logs, l)
+		}
+	}
+	return logs
+}
+
+// beginLost lets those memory logs begin anew that are lost. It reports true while
+// the fate of some is not known.
+func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
+	doubtful := rn.doubtful()
+	if len(doubtful) == 0 {
+		return false, nil
+	}
+	kept := rn.keptOf(ctx, doubtful)
+	state := rn.catalog.Load().Shown.Load()
+	gone := func(node uint64) bool { return cluster.IsGone(state, node, rn.peers.Lost) }
+	lost := slices.DeleteFunc(doubtful, func(l cluster.Log) bool { return l.Fate(kept, gone) != cluster.FateLost })
+	if len(lost) == 0 {
+		return true, nil
+	}
+	return true, rn.catalog.Load().Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		change := cluster.BeginAnew(s, lost)
+		for _, l := range change.Put {
+			rn.logger.Error("a memory log has lost its majority, and begins anew", "log", l.Name)
+		}
+		return change, nil
+	})
+}
+
+// renewAgain is the pause after a renewal that could not be made.
+const renewAgain = time.Second
+
+// keepRenewing replaces lost replicas as they become known.
+func (rn *renewer) Run(ctx context.Context) {
+	for {
+		select {
+		case <-rn.renewals.wake:
+		case <-ctx.Done():
+			return
+		}
+		waiting, err := rn.Renew(ctx)
+		if err != nil && ctx.Err() == nil {
+			rn.logger.Warn("lost replicas wait for new ids", "error", err)
+		}
+		if err != nil || waiting {
+			background.Pause(ctx, renewAgain)
+			rn.renewals.want()
+		}
+	}
+}
+
+// Renew gives this node new replicas for those it has lost. It reports true if
+// some have to wait until their log has a majority without them.
+func (rn *renewer) Renew(ctx context.Context) (waiting bool, err error) {
+	rn.opener.awaitShown() // who wanted this has yet to show the log that it is about
+	lost, stuck := rn.lostReplicas()
+	if len(lost) > 0 {
+		if stuck, err = rn.replaceLost(ctx, lost, stuck); err != nil {
+			return true, err
+		}
+		rn.opener.awaitShown()
+	}
+	doubt, err := rn.beginLost(ctx)
+	return stuck || doubt, err
+}
+
+// replaceLost gives this node other replicas for those lost.
+func (rn *renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck bool) (waiting bool, err error) {
+	var gone []uint64 // that were in memory
+	me := rn.me.Load().NodeID
+	err = rn.catalog.Load().Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		renewal := cluster.RenewReplicas(s, me, lost)
+		gone, waiting = renewal.Memory, stuck || renewal.Waiting
+		return renewal.Change, nil
+	})
+	for _, id := range gone {
+		if err == nil {
+			err = rn.created.Remove(id)
+		}
+	}
+	return waiting, err
+}
+
+// lostReplicas are the ids of replicas of this node that are not to speak any
+// more. The files of those on disk have been set aside. It reports true if some
+// have to wait, see renew; their files stay where they are.
+func (rn *renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
+	lost = map[uint64]bool{}
+	me := rn.me.Load().NodeID
+	state := rn.catalog.Load().Shown.Load()
+	for _, l := range state.Logs {
+		r, here := l.On(me)
+		h := rn.logs.Named(l.Name)
+		open := h != nil && h.ReplicaID == r.ID
+		switch {
+		case !here:
+		case l.Config.InMemory():
+			// It was here before this process began.
+			if !open && rn.created.Has(r.ID) {
+				lost[r.ID] = true
+			}
+		case !open || !h.Forgot:
+		case !l.SurvivesWithout(r.ID):
+			waiting = true
+			h.Unavailable.Store(record.Refuse(record.Corrupt,
+				"log %q cannot go on: a majority of its replicas has lost what it stored. Bring the files of this one back from a copy, or copy what the others hold into a new log (strandline read --consistency any)", l.Name))
+		default:
+			if err := rn.putAside(h); err != nil {
+				rn.logger.Error("a replica that cannot be trusted waits to be set aside", "log", l.Name, "error", err)
+				waiting = true
+				continue
+			}
+			lost[r.ID] = true
+		}
+	}
+	return lost, waiting
+}
+
+// putAside takes the files of a lost replica out of the way, unless its log has
+// left this node meanwhile.
+func (rn *renewer) putAside(h *hosted.Log) error {
+	rn.opener.Changing.Lock()
+	gone := rn.logs.Named(h.Name) != h || rn.opener.Closed
+	rn.opener.Changing.Unlock()
+	if gone {
+		return errors.New("the log has left this node")
+	}
+	return rn.files.SetAside(h.ID, h.ReplicaID, h.Problem().Detail)
+}

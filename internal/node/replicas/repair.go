@@ -1,0 +1,249 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
+)
+
+// A replica whose files are damaged does not run: it neither votes nor leads
+// nor acknowledges until they are whole. Meanwhile this node asks the others for
+// the entries that cannot be read here. Any replica that has one can give it,
+// also one that does not lead, or is itself damaged elsewhere. What is believed
+// of the answers is decided by repair.Repairer.
+
+// repair is a log under repair: one goroutine, which owns the files until done
+// is closed.
+type replicaRepair struct {
+	fetcher
+	// after is when the files are looked at first.
+	after time.Time
+	// begin opens the files.
+	begin func(context.Context) (*repair.Repairer, error)
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// repairRunning returns when the segment is whole. An error other than ErrTrimmed
+// means that it cannot be repaired while the log runs, or that ctx has ended.
+func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
+	patience := time.Now().Add(hosted.UncommittedTime)
+	var gone trimmedElsewhere
+	trimmed := false
+	for wait := repairPause; ; wait = min(2*wait, repairPauseTo) {
+		report, err = m.try(ctx)
+		switch {
+		case err == nil, errors.Is(err, segment.ErrTrimmed), ctx.Err() != nil:
+			return report, err
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNotSealed), m.host.Ended() != nil:
+			return report, err
+		case errors.Is(err, segment.ErrNotCommitted):
+			if time.Now().After(patience) {
+				return report, err
+			}
+			wait = repairPause
+		case errors.As(err, &gone):
+			switch remedy := m.trimRemedy(ctx, gone.last, trimmed); remedy {
+			case cluster.TakeOut:
+				return report, err
+			case cluster.Trim:
+				trimmed = true
+				wait = 0
+			}
+			m.close() // the next try sees whether the segment has left
+		case errors.Is(err, errMissing):
+		default:
+			m.report("%v; trying again. First seen: %v", err, m.cause)
+			m.repairer.logger.Warn("a segment cannot be repaired at the moment", "log", m.host.Name, "error", err)
+			m.close()
+		}
+		background.Pause(ctx, wait)
+	}
+}
+
+// trimRemedy is what to do about entries up to last, which all others have trimmed. What
+// it says to trim is trimmed.
+func (m *replicaRepair) trimRemedy(ctx context.Context, last uint64, trimmed bool) cluster.Remedy {
+	applied, err := m.host.Replica.Final(ctx)
+	if err != nil {
+		return cluster.KeepServing // the replica has ended
+	}
+	start, err := m.host.Replica.StartIndex()
+	if err != nil {
+		start = 0 // it lies where nothing can be read, and moves with the trim
+	}
+	remedy := cluster.TrimmedElsewhere{Last: last, Applied: applied, Start: start, Trimmed: trimmed}.Remedy()
+	for more := remedy == cluster.Trim; more; {
+		if more, err = m.host.Store.Trim(start); err != nil {
+			m.repairer.logger.Warn("what was trimmed could not be removed", "log", m.host.Name, "error", err)
+		}
+	}
+	return remedy
+}
+
+// Stop ends the repair and returns when the files are released.
+func (m *replicaRepair) Stop() {
+	m.cancel()
+	<-m.done
+}
+
+func (m *replicaRepair) sayUnavailable(text string) {
+	m.host.Unavailable.Store(record.Refuse(record.NotLeader, "log %q is being repaired on this node: %s", m.host.Name, text))
+}
+
+func (m *replicaRepair) run(ctx context.Context) {
+	defer m.cancel()
+	report, err := m.repair(ctx)
+	close(m.done)
+	if ctx.Err() != nil {
+		return
+	}
+	m.repairer.opener.Changing.Lock()
+	defer m.repairer.opener.Changing.Unlock()
+	l, ok := m.repairer.placedHere(m.host)
+	if !ok || m.repairer.opener.Closed {
+		return
+	}
+	m.repairer.repaired[l.ID] = time.Now()
+	var after *hosted.Log
+	if err != nil {
+		after = hosted.New(l, m.host.ReplicaID)
+		m.repairer.opener.judge(after, l, fmt.Errorf("%w: %w", errLost, err))
+	} else {
+		m.repairer.logger.Info("a log was repaired", "log", l.Name, "replica", m.host.ReplicaID,
+			"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments, "kept_aside", report.Aside)
+		m.repairer.metrics.Repaired(l.Name, int64(report.Entries))
+		after = m.repairer.opener.host(l, m.host.ReplicaID)
+	}
+	m.repairer.logs.Add(after)
+}
+
+// repair returns when the files are whole. An error means that they can never
+// be, or that ctx has ended.
+func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
+	defer m.close()
+	background.Pause(ctx, time.Until(m.after))
+	for wait := repairPause; ; {
+		report, err := m.try(ctx)
+		switch {
+		case err == nil:
+			return report, nil
+		case ctx.Err() != nil:
+			return report, ctx.Err()
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNoLog), errors.Is(err, errLost):
+			return report, err
+		case errors.Is(err, errMissing):
+		default:
+			m.report("%v; trying again. First seen: %v", err, m.cause)
+			m.repairer.logger.Warn("a log cannot be repaired at the moment", "log", m.host.Name, "error", err)
+			m.close()
+		}
+		background.Pause(ctx, wait)
+		wait = min(2*wait, repairPauseTo)
+	}
+}
+
+// try asks for what is missing as long as some of it comes.
+func (m *replicaRepair) try(ctx context.Context) (report repair.Outcome, err error) {
+	select {
+	case m.repairer.fetching <- struct{}{}:
+		defer func() { <-m.repairer.fetching }()
+	case <-ctx.Done():
+		return report, ctx.Err()
+	}
+	if m.rebuild == nil {
+		if err := m.open(ctx); err != nil {
+			return report, err
+		}
+	}
+	for {
+		wants := m.rebuild.Wants(repairWants)
+		if len(wants) == 0 {
+			return m.finish()
+		}
+		progress, err := m.round(ctx, wants)
+		if err == nil && !progress {
+			err = errMissing
+		}
+		if err != nil {
+			return report, err
+		}
+	}
+}
+
+func (m *replicaRepair) open(ctx context.Context) error {
+	rebuild, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.rebuild = rebuild
+	m.mu.Unlock()
+	if m.unseen() && len(rebuild.Wants(1)) == 0 {
+		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not show what is wrong with them
+	}
+	return nil
+}
+
+// openFiles opens the files of a replica that does not run. Where the damaged
+// segment is known, the others are not read.
+func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error) {
+	dir := m.repairer.files.ReplicaDir(m.host.ID, m.host.ReplicaID)
+	o := m.repairer.files.SegmentOptions(m.repairer.files.Owner(m.host.ID, m.host.ReplicaID), m.repairer.logger.With("log", m.host.Name))
+	var corrupt *segment.CorruptError
+	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
+		rebuild, err := repair.BeginAt(ctx, m.repairer.disk, dir, o, corrupt.File)
+		if err != nil || !rebuild.Report().Whole() {
+			return rebuild, err
+		}
+		if err := rebuild.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return repair.Begin(ctx, m.repairer.disk, dir, o)
+}
+
+// unseen: what is wrong with the files need not show in any one of them.
+func (m *replicaRepair) unseen() bool {
+	return errors.Is(m.cause, core.ErrShort) || errors.Is(m.cause, core.ErrSpliced)
+}
+
+// Times of repair.
+const (
+	repairPause   = 50 * time.Millisecond // after a first round in vain; doubles
+	repairPauseTo = 5 * time.Second
+	// repairAgain is the least time between two repairs of one log, so that
+	// damage which comes back at once does not keep a node busy.
+	repairAgain = 5 * time.Second
+	// entriesTime is how long another node may take to look for entries.
+	entriesTime = 10 * time.Second
+)
+
+// repairAtOnce bounds the logs of a node that are read and fetched at the same
+// time, and so the memory and the disk that repair takes. Those that wait for a
+// node to come back do not count.
+const repairAtOnce = 8
+
+// repairWants is how many ranges are asked for before it is looked anew what is
+// still missing.
+const repairWants = 32
+
+// errMissing: no node that answers has what is missing.
+var errMissing = errors.New("something is missing")
+
+// trimmedElsewhere: all others have trimmed what is missing, which ends with the entry
+// last. A replica that does not run skips it.
+type trimmedElsewhere struct{ last uint64 }
+
+func (trimmedElsewhere) Error() string { return "all other nodes have trimmed what is missing" }

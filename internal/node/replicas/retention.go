@@ -1,0 +1,163 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+)
+
+// Retention trims what logs keep longer than they should, and reserves what memory
+// logs need.
+type Retention struct {
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog.Catalog]
+	logs    *hosted.Logs
+	self    *peers.Self
+	tasks   *background.Tasks
+	// grown asks for a look before the next second is over.
+	grown chan struct{}
+}
+
+const (
+	// MaxMemoryOffset is how far a memory log can be fast-forwarded. Each loss
+	// of a majority moves it a block further, for ever.
+	MaxMemoryOffset record.Offset = 1 << 60
+)
+
+// ReserveMemory moves a memory log's ceilings up when half of a block below them is
+// used, or so that an offset lies below its ceiling.
+func (re *Retention) ReserveMemory(ctx context.Context, h *hosted.Log, offset record.Offset) error {
+	_, end, err := h.Replica.Tail().Bounds()
+	end = max(end, offset)
+	term := h.Replica.Status().WriterTerm
+	if err != nil || !h.Reserved.Load().ReserveDue(end, term) {
+		return err
+	}
+	var l cluster.Log
+	err = re.catalog.Load().Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		var change cluster.Change
+		var refusal *record.Refusal
+		l, change, refusal = cluster.ReserveFor(s, h.Name, h.ID, end, term)
+		return catalog.Refusable(change, refusal)
+	})
+	if err == nil {
+		h.Raise(l.Reserved)
+	}
+	return err
+}
+
+// reserveSoon is reserveMemory without waiting: the catalog may take long, and
+// the retention of other logs must not.
+func (re *Retention) reserveSoon(h *hosted.Log) {
+	if !h.Reserving.CompareAndSwap(false, true) {
+		return
+	}
+	re.tasks.Run(func(ctx context.Context) {
+		defer h.Reserving.Store(false)
+		if err := re.ReserveMemory(ctx, h, 0); err != nil && ctx.Err() == nil {
+			re.logger.Warn("could not reserve offsets and writer terms", "log", h.Name, "error", err)
+		}
+	})
+}
+
+// retainAfter is how many bytes a log with a limit of size writes before
+// retention is looked at again. A log that writes several segments a second
+// then gets each one back in time to use its file again.
+const retainAfter = 32 << 20
+
+// retentionEvery is how often retention is looked at. With the tick before
+// and the command after it, a record outlives its retention by less than 2 s.
+const retentionEvery = time.Second
+
+// retainTime bounds one look at the retention of one log, so that one that
+// hangs does not stop the others.
+const retainTime = 5 * time.Second
+
+func (re *Retention) Run(ctx context.Context) {
+	tick := time.NewTicker(retentionEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-re.grown:
+		}
+		for _, h := range re.logs.All() {
+			if h.Replica == nil || !h.Replica.Status().Leading {
+				continue
+			}
+			limited, cancel := context.WithTimeout(ctx, retainTime)
+			err := re.retain(limited, h)
+			cancel()
+			var corrupt *segment.CorruptError
+			if errors.As(err, &corrupt) {
+				h.Found(err)
+			} else if err != nil && ctx.Err() == nil {
+				re.logger.Warn("could not apply retention", "log", h.Name, "error", err)
+			}
+		}
+	}
+}
+
+// wroteTo counts the bytes that a log has written since retention was looked
+// at.
+func (re *Retention) wroteTo(h *hosted.Log, bytes int) {
+	if h.Config.Load().RetentionBytes == 0 || h.Unretained.Add(int64(bytes)) < retainAfter {
+		return
+	}
+	h.Unretained.Store(0)
+	select {
+	case re.grown <- struct{}{}:
+	default:
+	}
+}
+
+// retain trims what a log's retention has outlived.
+func (re *Retention) retain(ctx context.Context, h *hosted.Log) error {
+	if h.ID == cluster.CatalogID {
+		if c := re.catalog.Load(); c != nil {
+			return c.Checkpoint(ctx)
+		}
+		return nil
+	}
+	if err := h.Settle(ctx); err != nil {
+		return err
+	}
+	config := h.Config.Load()
+	if config.Durability == settings.Memory {
+		re.reserveSoon(h)
+	}
+	start, end, err := h.Replica.Tail().Bounds()
+	if err != nil || start == end {
+		return err
+	}
+	var byAge, bySize record.Offset
+	if config.Retention > 0 {
+		if byAge, err = h.Store.OffsetAtTime(re.self.Now().Add(-config.Retention).UnixMilli()); err != nil {
+			return err
+		}
+	}
+	if config.RetentionBytes > 0 {
+		if bySize, err = h.Store.OffsetAtSize(config.RetentionBytes, end); err != nil {
+			return err
+		}
+	}
+	target, due := cluster.TrimDue(start, end, byAge, bySize)
+	if !due {
+		return nil
+	}
+	_, err = h.Command(ctx, record.Command{Kind: record.Trim, Offset: target})
+	return err
+}

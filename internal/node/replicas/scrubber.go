@@ -1,0 +1,115 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
+)
+
+// What nobody reads may rot unnoticed, until the copies on the other nodes have
+// rotted too. So a node reads all that it stores, slowly and again and again.
+
+// scrubber reads what is stored, to find damage before it is needed.
+type scrubber struct {
+	options      *settings.Options
+	disk         vfs.FS
+	logger       *slog.Logger
+	metrics      *metrics.Metrics
+	me           *atomic.Pointer[datadir.Identity]
+	logs         *hosted.Logs
+	created      *datadir.ReplicaList
+	incarnations *datadir.Incarnations
+}
+
+// scrubDelay after a start, the node has other things to do.
+const scrubDelay = time.Minute
+
+// Scrubbed is a log on disk.
+type Scrubbed interface {
+	Check(damaged func(error)) error
+	Scrub(pace func(bytes int) error, damaged func(error)) error
+}
+
+// scrub looks at the headers and footers of every log on disk at once: what was
+// exchanged or brought back while the node was down shows there. Then it reads all
+// that is stored, one log after the other, at a bounded rate.
+func (s *scrubber) Run(ctx context.Context) {
+	s.scrubLogs(ctx, Scrubbed.Check)
+	if s.options.ScrubRate < 0 {
+		return
+	}
+	background.Pause(ctx, min(scrubDelay, s.options.ScrubEvery))
+	pace := func(bytes int) error {
+		s.metrics.Scrubbed.Add(float64(bytes))
+		background.Pause(ctx, time.Duration(float64(bytes)/float64(s.options.ScrubRate)*float64(time.Second)))
+		return ctx.Err()
+	}
+	for ctx.Err() == nil {
+		again := time.Now().Add(s.options.ScrubEvery)
+		s.scrubLogs(ctx, func(log Scrubbed, damaged func(error)) error { return log.Scrub(pace, damaged) })
+		s.scrubOwnFiles()
+		s.metrics.Scrubs.Inc()
+		background.Pause(ctx, time.Until(again))
+	}
+}
+
+// scrubLogs looks at each log that runs here.
+func (s *scrubber) scrubLogs(ctx context.Context, look func(log Scrubbed, damaged func(error)) error) {
+	for _, name := range slices.Sorted(maps.Keys(s.logs.All())) {
+		h := s.logs.Named(name)
+		if h == nil || ctx.Err() != nil || h.Ended() != nil {
+			continue
+		}
+		if log, ok := h.Store.(Scrubbed); ok {
+			judge := func(err error) { s.judgeScrub(ctx, h, err) }
+			judge(look(log, judge))
+		}
+	}
+}
+
+// judgeScrub distinguishes damage from a disk that cannot be read at the moment.
+func (s *scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
+	switch {
+	case err == nil || ctx.Err() != nil || errors.Is(err, segment.ErrClosed) || h.Ended() != nil:
+	case errors.Is(err, segment.ErrNoSnapshot):
+		h.Replica.RenewSnapshot()
+	case errors.As(err, new(*segment.CorruptError)), errors.Is(err, fs.ErrNotExist):
+		h.Found(err)
+	default:
+		// Not known to be wrong: the newest segment cannot be read, or no file can.
+		// The replica goes on: it may hold what another one has lost.
+		s.metrics.Unreadable(h.Name)
+		s.logger.Error("a stored log cannot be read everywhere; look at the disk, and replace this node if it fails", "log", h.Name, "error", err)
+	}
+}
+
+// scrubOwnFiles writes those of the node's own files anew that are damaged: what
+// they held is in memory.
+func (s *scrubber) scrubOwnFiles() {
+	_, damage, err := datadir.CheckData(s.disk, s.options.DataDir)
+	if err != nil {
+		s.logger.Error("the node's own files cannot be read", "error", err)
+	}
+	for _, d := range damage {
+		s.logger.Error("a file of this node is damaged; it is written anew", "file", d.Path, "error", d.Detail)
+	}
+	if len(damage) == 0 {
+		return
+	}
+	if err := errors.Join(s.me.Load().Save(s.disk, s.options.DataDir), s.created.Rewrite(), s.incarnations.Rewrite()); err != nil {
+		s.logger.Error("a damaged file of this node could not be written anew", "error", err)
+	}
+}

@@ -1,0 +1,142 @@
+package replicas
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
+	"strandline.dev/internal/segment/repair"
+	"strandline.dev/internal/vfs"
+)
+
+// starter starts replicas: it opens their files, or makes those of one that begins.
+type starter struct {
+	options   *settings.Options
+	disk      vfs.FS
+	logger    *slog.Logger
+	metrics   *metrics.Metrics
+	memory    *budget.Memory
+	me        *atomic.Pointer[datadir.Identity]
+	files     *datadir.Files
+	created   *datadir.ReplicaList
+	router    *peers.Router
+	news      *LeaderNews
+	space     *peers.Space
+	retention *Retention
+	repairer  *repairer
+}
+
+// errLost: a replica has lost what it knew.
+var errLost = errors.New("this replica has lost what it knew")
+
+func (s *starter) start(h *hosted.Log, l cluster.Log) error {
+	logger := s.logger.With("log", l.Name, "replica", h.ReplicaID)
+	hard, err := s.openFiles(h, l, logger)
+	if err != nil {
+		return err
+	}
+	wrote := func(bytes, entries int, took time.Duration) {
+		s.metrics.Wrote(l.Name, bytes, entries, took)
+		s.space.Wrote(bytes)
+		s.retention.wroteTo(h, bytes)
+		if entries > 0 {
+			h.Appended.Store(int64(time.Since(h.Opened)))
+			h.Intake.Took(bytes, time.Now())
+		}
+	}
+	if l.ID != cluster.CatalogID {
+		h.Level = s.router.FeatureLevel
+	}
+	h.Found = func(err error) { s.repairer.FoundDamage(h, err) }
+	h.Replica, err = runtime.Start(runtime.Options{
+		ID: h.ReplicaID, Log: h.Store, Memory: s.memory, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: s.options.ClockSkew,
+		Stall: s.options.DiskStall,
+		// The first founder begins a new log; the others would only be in its way.
+		FirstLeader: l.Founders[0] == h.ReplicaID && h.Store.LastIndex()+1 == h.Store.FirstIndex(),
+		Send: func(to uint64, urgent bool, message net.Buffers) bool {
+			return s.router.Send(h, to, urgent, message)
+		},
+		Address:       func(id uint64) string { return s.router.AddressOf(h, id) },
+		Committed:     s.metrics.Committed,
+		LeaderChanged: func(before, now core.Status) { s.news.LeaderChanged(h, before, now) },
+		Damaged:       h.Found,
+	})
+	if err != nil {
+		_ = h.Store.Close()
+		return fmt.Errorf("start replica: %w", err)
+	}
+	return nil
+}
+
+func (s *starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (segment.HardState, error) {
+	if h.Config.Load().Durability == settings.Memory {
+		b, err := core.Bootstrap(l.Founders)
+		if err != nil {
+			return segment.HardState{}, err
+		}
+		h.Store = memory.New(b)
+		return b.HardState, s.created.Add(h.ReplicaID)
+	}
+	if !s.created.Has(h.ReplicaID) && s.files.WasCreated(l.ID, h.ReplicaID) {
+		if err := s.created.Add(h.ReplicaID); err != nil {
+			return segment.HardState{}, err
+		}
+	}
+	if !s.created.Has(h.ReplicaID) {
+		if l.ID == cluster.CatalogID {
+			// It was made before node.json named it.
+			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
+		}
+		if err := s.files.Create(s.files.Owner(l.ID, h.ReplicaID), l.Founders); err != nil {
+			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
+		}
+	}
+	if reason, marked := s.files.MarkedLost(l.ID, h.ReplicaID); marked {
+		return segment.HardState{}, fmt.Errorf("%w: %s", errLost, strings.TrimSpace(reason))
+	}
+	store, err := repair.Open(s.disk, s.files.ReplicaDir(l.ID, h.ReplicaID), s.files.SegmentOptions(s.files.Owner(l.ID, h.ReplicaID), logger))
+	if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
+		return segment.HardState{}, fmt.Errorf("%w: its files are gone (%w)", errLost, err)
+	}
+	if err != nil {
+		return segment.HardState{}, err
+	}
+	h.Store = store
+	return store.HardState(), nil
+}
+
+// openCatalog opens this node's replica of the catalog; a *catalogDamage means
+// that it can be brought back.
+func (s *starter) openCatalog() (*hosted.Log, error) {
+	l := s.ownCatalog()
+	host := hosted.New(l, s.me.Load().CatalogReplica)
+	if err := s.start(host, l); err != nil {
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) || errors.Is(err, errLost) {
+			err = &CatalogDamage{err}
+		}
+		return nil, fmt.Errorf("open catalog: %w", err)
+	}
+	return host, nil
+}
+
+// ownCatalog is the catalog as this node begins with it.
+func (s *starter) ownCatalog() cluster.Log {
+	return cluster.Log{ID: cluster.CatalogID, Name: cluster.CatalogName, Placement: cluster.Placement{Founders: s.me.Load().CatalogVoters}}
+}

@@ -1,0 +1,2 @@
+// Package settings is what a node is started with, and what its logs are configured with.
+package settings

@@ -1,0 +1,109 @@
+package verbs
+
+import (
+	"context"
+
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/tail"
+	"strandline.dev/internal/sequence"
+)
+
+// Appends takes records and trims.
+type Appends struct {
+	metrics   *metrics.Metrics
+	Finder    *finder
+	retention *replicas.Retention
+}
+
+// awaitStart waits until a trim shows on this node, so that whoever heard of
+// it finds it. A leader answers once a majority has the trim, and that may be
+// before its own disk has it and it is applied here. The trim has happened
+// whatever becomes of the wait, so nothing is returned.
+func awaitStart(ctx context.Context, in *tail.Tail, start record.Offset) {
+	for {
+		at, end, err := in.Bounds()
+		if err != nil || at >= start {
+			return
+		}
+		changed := in.Changed(at, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// maxOffset keeps a fast-forward from leaving a log without offsets.
+const maxOffset record.Offset = 1 << 62
+
+// Append adds the records of one request to a log. The batches must have been
+// checked (record.Batch.Check) and must not change until done, which is called
+// exactly once, when the records are as durable as the log promises or a
+// refusal is certain. It is called from the log's own goroutine, or before
+// Append returns, and must not block. Appends of one goroutine to one log keep
+// their order.
+func (ap *Appends) Append(c Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
+	ap.AppendEarly(c, log, a, nil, done)
+}
+
+// Trim drops every record below before. Readers see the new start at once;
+// disk space follows segment by segment. A trim beyond the end is refused
+// unless fastForward lets it move the log on. Trimming below the start changes
+// nothing and is no error.
+func (ap *Appends) Trim(ctx context.Context, caller Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
+	h, refusal := ap.Finder.LogFor(caller, log)
+	limit := maxOffset
+	switch {
+	case refusal != nil:
+		return 0, 0, refusal
+	case h.Config.Load().Durability == settings.Memory:
+		limit = replicas.MaxMemoryOffset
+	}
+	switch {
+	case before < 0:
+		return 0, 0, record.Refuse(record.Invalid, "offset %d is below 0", before)
+	case before > limit:
+		return 0, 0, record.Refuse(record.Invalid, "offset %d is above the largest that this log can be moved to, %d", before, int64(limit))
+	case fastForward && h.Config.Load().Durability == settings.Memory:
+		// The offsets are reserved before the log can get there.
+		if err := ap.retention.ReserveMemory(ctx, h, before); err != nil {
+			return 0, 0, err
+		}
+	}
+	c := record.Command{Kind: record.Trim, Offset: before}
+	if fastForward {
+		c.Flags = record.FlagFastForward
+	}
+	a, err := h.Command(ctx, c)
+	if err != nil {
+		return 0, 0, err
+	}
+	awaitStart(ctx, h.Replica.Tail(), a.Start)
+	return a.Start, a.End, nil
+}
+
+// AppendEarly is Append that calls back twice, if all goes well: written, unless it is
+// nil, is called at most once, when the leader has written the records and before
+// anything is durable or committed. They may yet be lost, and their offsets
+// given to others; no reader sees them before they are committed. done follows
+// as for Append. Both may be called from any goroutine and must not block.
+func (ap *Appends) AppendEarly(c Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
+	done = ap.metrics.MeasuredAppend(log, a, done)
+	h, refusal := ap.Finder.LogFor(c, log)
+	if refusal == nil {
+		refusal = h.Admit(a)
+	}
+	if refusal != nil {
+		done(sequence.Answer{Refusal: refusal})
+		return
+	}
+	h.Replica.Append(&core.Request{Append: a, Written: written, Done: done})
+}

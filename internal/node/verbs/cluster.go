@@ -1,0 +1,76 @@
+package verbs
+
+import "strandline.dev/internal/record"
+
+// ClusterStatus is what the cluster looks like from here. Where a node does
+// not answer, what was known last or nothing is reported.
+type ClusterStatus struct {
+	ClusterID string
+	Level     int          // the feature level
+	Nodes     []NodeStatus // by id
+	Logs      []LogStatus  // by name, the catalog among them
+}
+
+// NodeStatus is one node of the cluster.
+type NodeStatus struct {
+	ID      uint64
+	Name    string
+	Address string // of its gRPC port, which is the one for other nodes too
+	Alive   bool   // it answered just now
+	Version string // of the program it runs; empty: unknown
+	// OldestLevel to NewestLevel are the feature levels that it understands; 0: unknown.
+	OldestLevel int
+	NewestLevel int
+	BytesFree   int64
+	BytesTotal  int64
+	// MemoryUsed is what the parts of its memory hold, MemoryTotal all of it.
+	MemoryUsed  int64
+	MemoryTotal int64
+}
+
+// LogStatus is one log with all its replicas.
+type LogStatus struct {
+	Name       string
+	ID         uint64
+	Leader     string // name of the node; empty: none known
+	Term       uint64
+	Start, End record.Offset // as the leader knows them
+	Replicas   []ReplicaStatus
+	// Healthy: there is a leader, and every replica votes and keeps up.
+	Healthy bool
+}
+
+// ReplicaStatus is one replica of a log.
+type ReplicaStatus struct {
+	Replica uint64
+	Node    string
+	Role    ReplicaRole
+	End     record.Offset // of what it has stored, as the leader knows
+	Lag     int64         // records behind the leader
+	State   ReplicaState
+	Problem string // empty, or why it does not serve
+}
+
+// ReplicaRole says what a replica's voice counts.
+type ReplicaRole string
+
+const (
+	Voter   ReplicaRole = "voter"
+	Learner ReplicaRole = "learner" // catches up and does not count yet
+	Leaving ReplicaRole = "leaving" // on its way out
+	Missing ReplicaRole = "missing" // the log wants it, and there is no node for it
+)
+
+// ReplicaState says how a replica follows its leader.
+type ReplicaState string
+
+const (
+	Leads       ReplicaState = "leader"
+	Replicating ReplicaState = "replicating"
+	Probing     ReplicaState = "probing"  // the leader looks for where it stands
+	Snapshot    ReplicaState = "snapshot" // it needs less than there is: start and sessions are on their way
+	Unreachable ReplicaState = "unreachable"
+	Repairing   ReplicaState = "repairing" // its files are damaged; what is missing is fetched from others
+	Lost        ReplicaState = "lost"      // its files cannot be trusted: a new replica takes its place
+	Unknown     ReplicaState = "unknown"   // nobody leads, or the leader does not know of it
+)

@@ -1,0 +1,98 @@
+package verbs
+
+import (
+	"sync/atomic"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/record"
+)
+
+// finder finds the log that a verb is for, or refuses.
+type finder struct {
+	me      *atomic.Pointer[datadir.Identity]
+	catalog *atomic.Pointer[catalog.Catalog]
+	logs    *hosted.Logs
+	self    *peers.Self
+	router  *peers.Router
+	peers   *peers.Peers
+}
+
+// leading is nil if this node leads a log, as far as it knows now.
+func (f *finder) leading(h *hosted.Log) *record.Refusal {
+	s := h.Replica.Status()
+	switch {
+	case s.Leading:
+		return nil
+	case s.Leader == 0:
+		return record.Refuse(record.NotLeader, "log %q has no leader at the moment", h.Name)
+	}
+	r := record.Refuse(record.NotLeader, "another node leads log %q", h.Name)
+	r.Leader = f.router.AddressOf(h, s.Leader)
+	return r
+}
+
+// LogFor finds a log that the caller may change.
+func (f *finder) LogFor(c Caller, log string) (*hosted.Log, *record.Refusal) {
+	if c.System && log != cluster.CatalogName {
+		return f.serving(c, log)
+	}
+	return f.userLog(c, log)
+}
+
+// serving finds a log that this node can serve.
+func (f *finder) serving(c Caller, name string) (*hosted.Log, *record.Refusal) {
+	h := f.logs.Named(name)
+	if h == nil {
+		return nil, f.notHere(c, name)
+	}
+	if refusal := c.identify(name, h.ID); refusal != nil {
+		return nil, refusal
+	}
+	if problem := h.Problem(); problem != nil {
+		return nil, problem
+	}
+	return h, nil
+}
+
+// userLog finds a log that is not the system's own.
+func (f *finder) userLog(c Caller, name string) (*hosted.Log, *record.Refusal) {
+	h, refusal := f.serving(c, name)
+	if refusal == nil && IsSystem(name) {
+		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", name)
+	}
+	return h, refusal
+}
+
+// notHere refuses what only a node with a replica of the log can do, and names
+// one.
+func (f *finder) notHere(caller Caller, name string) *record.Refusal {
+	c := f.catalog.Load()
+	if c == nil {
+		return f.self.NotMember()
+	}
+	state, refusal := c.Unknown.Confirm(c, name)
+	if refusal != nil {
+		return refusal
+	}
+	l := state.Logs[name]
+	if refusal := caller.identify(name, l.ID); refusal != nil {
+		return refusal
+	}
+	r := record.Refuse(record.NotLeader, "this node does not hold log %q", name)
+	if reason := f.peers.Status.Refusal(); reason != "" {
+		r.Detail += ", and other nodes refuse it: " + reason
+	}
+	for _, at := range l.Replicas {
+		if at.Node == f.me.Load().NodeID {
+			return record.Refuse(record.NotLeader, "log %q is being opened on this node", name)
+		}
+		if f.peers.Status.Up(at.Node) && r.Leader == "" {
+			r.Leader = state.Nodes[at.Node].Address
+		}
+	}
+	return r
+}

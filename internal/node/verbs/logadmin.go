@@ -1,0 +1,289 @@
+package verbs
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+)
+
+// logAdmin creates, lists, configures and deletes logs.
+type logAdmin struct {
+	logger    *slog.Logger
+	catalog   *atomic.Pointer[catalog.Catalog]
+	logs      *hosted.Logs
+	self      *peers.Self
+	peers     *peers.Peers
+	caller    *peers.Caller
+	finder    *finder
+	opener    *replicas.Opener
+	describer *Describer
+}
+
+// validName is what a log may be called, as Kafka's topics may.
+var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+
+// MaxRequestName bounds Caller.Request, which the catalog keeps.
+const MaxRequestName = 64
+
+// createTime bounds how long a new log may take until it takes appends: some
+// elections.
+const createTime = 15 * time.Second
+
+func checkConfig(c settings.Config) error {
+	switch {
+	case c.Retention < 0 || c.RetentionBytes < 0 || c.MaxBatchBytes < 0 || c.Replicas < 0:
+		return record.Refuse(record.Invalid, "retention, largest batch and replicas cannot be negative")
+	case c.MaxBatchBytes > record.MaxBatchBytes:
+		return record.Refuse(record.Invalid, "batches of %d bytes asked for, the largest there can be has %d", c.MaxBatchBytes, record.MaxBatchBytes)
+	case c.Retention > 0 && c.Retention < time.Second:
+		return record.Refuse(record.Invalid, "a retention of %v is below the least, 1s", c.Retention)
+	case settingsBytes(c.Settings) > maxSettingsBytes:
+		return record.Refuse(record.Invalid, "settings of %d bytes, the most is %d", settingsBytes(c.Settings), maxSettingsBytes)
+	case c.Replicas > cluster.MaxReplicas:
+		return record.Refuse(record.Invalid, "%d replicas asked for, the most is %d", c.Replicas, cluster.MaxReplicas)
+	}
+	return nil
+}
+
+// maxSettingsBytes bounds Config.Settings: every node holds those of every log.
+const maxSettingsBytes = 4 << 10
+
+func settingsBytes(settings map[string]string) (n int) {
+	for name, value := range settings {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
+// CreateLog creates a log, and returns when it takes appends; or, once that has
+// taken createTime, with an Info whose Problem says why it does not yet: the log
+// is there all the same. A call that is made again with the same caller.Request
+// returns the log that it created before.
+func (a *logAdmin) CreateLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
+	if r := checkName(caller, name); r != nil {
+		return Info{}, r
+	}
+	if err := checkConfig(config); err != nil {
+		return Info{}, err
+	}
+	if len(caller.Request) > MaxRequestName {
+		return Info{}, record.Refuse(record.Invalid, "a request id of %d bytes, the limit is %d", len(caller.Request), MaxRequestName)
+	}
+	c := a.catalog.Load()
+	if c == nil {
+		return Info{}, a.self.NotMember()
+	}
+	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		if l, there := s.Logs[name]; there && caller.Request != "" && l.Request == caller.Request {
+			return cluster.Change{}, nil
+		}
+		created, refusal := cluster.CreateLog(s, cluster.NewLog{
+			Name: name, Config: settings.EncodeConfig(config), Created: a.self.Now().UnixMilli(), Request: caller.Request,
+		}, a.peers.Reaches)
+		if refusal != nil {
+			return cluster.Change{}, refusal
+		}
+		return cluster.Change{Put: []cluster.Log{created}}, nil
+	})
+	if err != nil {
+		return Info{}, err
+	}
+	return a.created(ctx, name), nil
+}
+
+// created waits until a new log takes appends, wherever it is, and describes it.
+// The log has been created, so that nothing that goes wrong here is an error of
+// the call: the description says what it is.
+func (a *logAdmin) created(ctx context.Context, name string) Info {
+	return a.ready(ctx, name, "the log has been created, but takes no appends yet")
+}
+
+// ready waits until a log takes appends under its settings, wherever it is, and
+// describes it, with not as the problem if that takes too long.
+func (a *logAdmin) ready(ctx context.Context, name, not string) Info {
+	ctx, cancel := context.WithTimeout(ctx, createTime)
+	defer cancel()
+	var info Info
+	var err error
+	if h := a.logs.Named(name); h != nil {
+		err = h.AwaitReady(ctx)
+		info = a.describer.Describe(h)
+	} else {
+		state := a.catalog.Load().Shown.Load()
+		l, ok := state.Logs[name]
+		if !ok {
+			return Info{Name: name, Problem: "the log has been deleted meanwhile"}
+		}
+		for _, r := range l.Replicas {
+			if err = a.caller.Call(ctx, r.Node, peers.AskReady, name, nil); err == nil {
+				break
+			}
+		}
+		info = a.describer.describeElsewhere(l, state)
+	}
+	if err != nil {
+		info.Problem = not + ": " + err.Error()
+	}
+	return info
+}
+
+// AwaitLog answers another node once a log takes appends. The change that
+// created it may be on its way here.
+func (a *logAdmin) AwaitLog(ctx context.Context, name string) error {
+	if err := a.catalog.Load().Refresh(ctx); err != nil {
+		return err
+	}
+	a.opener.Rehost()
+	h, refusal := a.finder.serving(Caller{}, name)
+	if refusal != nil {
+		return refusal
+	}
+	return h.AwaitReady(ctx)
+}
+
+// ListLogs describes all logs of the cluster, by name; with internal the
+// system's too. A log without a leader has that as its Problem, and so has one of
+// which no node that holds it answers.
+func (a *logAdmin) ListLogs(ctx context.Context, caller Caller, internal bool) ([]Info, error) {
+	infos, confirmed, err := a.listLogs(ctx, caller, internal)
+	if err != nil {
+		return nil, err
+	}
+	if confirmed != nil && len(infos) == 0 {
+		return nil, record.Refuse(record.NotLeader, "this node cannot ask the catalog's leader which logs there are: %v", confirmed)
+	}
+	a.askForUnknown(ctx, infos)
+	for i := range infos {
+		switch info := &infos[i]; {
+		case info.Problem != "":
+		case info.Unknown:
+			info.Problem = "no node that holds it answers"
+		case info.Leader == "" && !a.leads(info.Name):
+			info.Problem = "it has no leader at the moment"
+		case confirmed != nil:
+			info.Problem = "this may be old: the catalog's leader cannot be reached"
+		}
+	}
+	return infos, nil
+}
+
+// listLogs describes all logs as far as this node knows. Confirmed is nil if it
+// knows all that there are, or why not.
+func (a *logAdmin) listLogs(ctx context.Context, _ Caller, internal bool) (infos []Info, confirmed, err error) {
+	c := a.catalog.Load()
+	if c == nil {
+		return nil, nil, a.self.NotMember()
+	}
+	if confirmed = c.Refresh(ctx); confirmed != nil {
+		a.logger.Debug("listing logs without the catalog's leader", "error", confirmed)
+	} else {
+		a.opener.Rehost()
+	}
+	state, hosted := c.Shown.Load(), a.logs.All()
+	infos = make([]Info, 0, len(state.Logs)+1)
+	if internal {
+		infos = append(infos, a.describer.Describe(c.Host()))
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
+		switch h := hosted[name]; {
+		case IsSystem(name) && !internal:
+		case h != nil:
+			infos = append(infos, a.describer.Describe(h))
+		default:
+			infos = append(infos, a.describer.describeElsewhere(state.Logs[name], state))
+		}
+	}
+	return infos, confirmed, nil
+}
+
+// askForUnknown asks the other nodes about logs that this one does not hold.
+func (a *logAdmin) askForUnknown(ctx context.Context, infos []Info) {
+	if !slices.ContainsFunc(infos, func(i Info) bool { return i.Unknown }) {
+		return
+	}
+	state := a.catalog.Load().Shown.Load()
+	reports := AskAll(ctx, a.caller, state)
+	for i := range infos {
+		info := &infos[i]
+		if !info.Unknown {
+			continue
+		}
+		var best hosted.LogReport
+		for node, r := range reports {
+			at, holds := r.Logs[info.ID]
+			if !holds || at.Problem != "" || !info.Unknown && !at.Newer(&best) {
+				continue
+			}
+			best, info.Unknown = at, false
+			if info.Leader = ""; at.Leading {
+				info.Leader = state.Nodes[node].Address
+			}
+		}
+		info.Start, info.End, info.BytesUsed, info.LeaderTerm = best.Start, best.End, best.Used, best.Term
+		info.Replicas = replicasOf(state, info.Name, info.Leader)
+	}
+}
+
+// leads reports whether this node leads a log.
+func (a *logAdmin) leads(log string) bool {
+	h := a.logs.Named(log)
+	return h != nil && h.Replica != nil && h.Replica.Status().Leading
+}
+
+// ConfigureLog changes a log's retention, and its largest batch if that is not
+// 0 or if there are Settings, which change too unless they are nil. With Replicas
+// other than 0 it says how many replicas the log is to have: they come and go
+// afterwards, as far as there are nodes. Durability stays as created.
+func (a *logAdmin) ConfigureLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
+	c := a.catalog.Load()
+	if c == nil {
+		return Info{}, a.self.NotMember()
+	}
+	if err := checkConfig(config); err != nil {
+		return Info{}, err
+	}
+	refenced := false
+	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		refenced = refenced || s.Logs[name].Config.Fenced != config.Fenced
+		return catalog.Refusable(cluster.ReconfigureLog(s, name, caller.Log, settings.EncodeConfig(config)))
+	})
+	if err != nil {
+		return Info{}, err
+	}
+	if refenced {
+		return a.ready(ctx, name, "the log has been configured, but does not go by it yet"), nil
+	}
+	if h := a.logs.Named(name); h != nil {
+		return a.describer.Describe(h), nil
+	}
+	state := c.Shown.Load()
+	return a.describer.describeElsewhere(state.Logs[name], state), nil
+}
+
+// DeleteLog removes a log with all its records. Its files go on each node as
+// that hears of it. A call that names the log's id may be made again: that the
+// log is not found, or replaced, then means that it is gone.
+func (a *logAdmin) DeleteLog(ctx context.Context, caller Caller, name string) error {
+	c := a.catalog.Load()
+	if c == nil {
+		return a.self.NotMember()
+	}
+	if IsSystem(name) {
+		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
+	}
+	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		return catalog.Refusable(cluster.DeleteLog(s, name, caller.Log))
+	})
+}

@@ -1,0 +1,149 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/record"
+)
+
+// reads begins reads.
+type reads struct {
+	metrics *metrics.Metrics
+	memory  *budget.Memory
+	finder  *finder
+	pace    reading.Pace
+}
+
+// Read begins a read. ctx bounds finding the place to begin; the Reader's own
+// calls take theirs.
+func (rd *reads) Read(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
+	r, err := rd.beginRead(ctx, c, log, q)
+	if refusal := (*record.Refusal)(nil); errors.As(err, &refusal) {
+		rd.metrics.Refused("read", refusal.Reason)
+	}
+	return r, err
+}
+
+func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
+	h, refusal := rd.finder.serving(c, log)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if err := rd.makeSure(ctx, h, &q); err != nil {
+		return nil, err
+	}
+	first, err := rd.locate(ctx, h, q.From)
+	if err != nil {
+		return nil, err
+	}
+	h.Readers.Add(1)
+	return reading.New(reading.Source{Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Reads: rd.memory.Reads}, q, first, func() { h.Readers.Add(-1) }), nil
+}
+
+// makeSure waits until this replica knows what the read asks for.
+func (rd *reads) makeSure(ctx context.Context, h *hosted.Log, q *reading.Request) error {
+	switch q.Consistency {
+	case reading.ConsistencyLinearizable:
+		return h.Confirm(ctx)
+	case reading.ConsistencyAtLeast:
+		return rd.awaitEnd(ctx, h, q.AtLeast)
+	case reading.ConsistencyBounded:
+		if q.MaxAge < hosted.MinMaxAge {
+			return record.Refuse(record.Invalid, "a bound of %v is below the least that can be kept, %v", q.MaxAge, hosted.MinMaxAge)
+		}
+		if h.Age() <= q.MaxAge {
+			return nil
+		}
+		limited, cancel := context.WithTimeout(ctx, q.MaxAge)
+		defer cancel()
+		if err := h.Confirm(limited); err != nil && ctx.Err() == nil {
+			return h.Stale(q.MaxAge)
+		}
+		return ctx.Err()
+	}
+	return nil
+}
+
+// awaitEnd waits until the end known here has reached an offset.
+func (rd *reads) awaitEnd(ctx context.Context, h *hosted.Log, offset record.Offset) error {
+	for {
+		start, end, err := h.Replica.Tail().Bounds()
+		if err != nil || end >= offset {
+			return err
+		}
+		changed := h.Replica.Tail().Changed(start, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return record.Refuse(record.Stale, "this replica knows log %q up to offset %d, not %d yet", h.Name, end, offset)
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// locate turns the beginning of a read into an offset.
+func (rd *reads) locate(ctx context.Context, h *hosted.Log, from reading.From) (record.Offset, error) {
+	start, end, err := h.Replica.Tail().Bounds()
+	if err != nil {
+		return 0, err
+	}
+	switch from.Kind {
+	case reading.FromTail:
+		if err := h.Confirm(ctx); err != nil {
+			return 0, err
+		}
+		_, end, err = h.Replica.Tail().Bounds()
+		return end, err
+	case reading.FromTime:
+		o, err := h.Store.OffsetAtTime(from.Time)
+		if err != nil {
+			return 0, h.RefuseStorage(err)
+		}
+		return min(max(o, start), end), nil
+	case reading.FromOffset:
+		return rd.checkBegin(ctx, h, from.Offset)
+	}
+	return start, nil
+}
+
+// checkBegin refuses an offset that cannot be read, now or by waiting.
+func (rd *reads) checkBegin(ctx context.Context, h *hosted.Log, o record.Offset) (record.Offset, error) {
+	start, end, err := h.Replica.Tail().Bounds()
+	if err != nil {
+		return 0, err
+	}
+	if o > end {
+		if err := h.Confirm(ctx); err != nil {
+			return 0, err
+		}
+		start, end, err = h.Replica.Tail().Bounds()
+		if err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case o < h.Reserved.Load().Lost:
+		r := record.Refuse(record.DataLost, "offset %d was in memory only and is lost; the log now starts at %d", o, start)
+		r.Start = start
+		return 0, r
+	case o < start:
+		r := record.Refuse(record.OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", o, start)
+		r.Start = start
+		return 0, r
+	case o > end:
+		r := record.Refuse(record.OffsetBeyondEnd, "offset %d is beyond the end of the log, which is %d", o, end)
+		r.End = end
+		return 0, r
+	}
+	return o, nil
+}

@@ -1,0 +1,208 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/sequence"
+)
+
+// Sessions opens, keeps, closes and resolves append sessions, and grants writer terms.
+type Sessions struct {
+	catalog *atomic.Pointer[catalog.Catalog]
+	self    *peers.Self
+	finder  *finder
+	IDs     SessionIDs
+}
+
+// maxProducers bounds what Producers returns.
+const maxProducers = 10_000
+
+// Leases of sessions.
+const (
+	DefaultLease = time.Minute
+	MinLease     = time.Second
+	MaxLease     = 24 * time.Hour
+)
+
+// SessionIDs hands out ids from a block reserved in the catalog. IDs left over
+// when the node stops are lost; there are enough.
+type SessionIDs struct {
+	Turn       chan struct{}    // holds one while somebody takes an id, or reserves more
+	from, till record.SessionID // half-open
+}
+
+const (
+	// sessionBlock is how many ids one change of the catalog reserves.
+	sessionBlock = 1000
+
+	// ReserveTimeout bounds how long a caller waits for an id, its turn included.
+	// It is longer than most changes of leader; a caller that has waited so long
+	// does better with an error that says why.
+	ReserveTimeout = 5 * time.Second
+)
+
+// Next gives an id that no session has or will ever get. Every refusal of it
+// means that nothing has happened: ids that may have been reserved, and that
+// nobody gets, are lost.
+func (s *SessionIDs) Next(ctx context.Context, c *catalog.Catalog) (record.SessionID, error) {
+	deadline := time.Now().Add(ReserveTimeout)
+	// A caller that no longer waits must not take the turn of those that do.
+	waiting, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	select {
+	case s.Turn <- struct{}{}:
+	case <-waiting.Done():
+		return 0, noSessionID()
+	}
+	defer func() { <-s.Turn }()
+	if s.from == s.till {
+		from, err := c.ReserveSessions(ctx, sessionBlock, time.Until(deadline))
+		var r *record.Refusal
+		switch {
+		case errors.As(err, &r) && (r.Reason == record.Busy || r.Reason == record.OutcomeUnknown):
+			return 0, noSessionID()
+		case r != nil && r.Reason.Outcome() != record.NotDone:
+			return 0, record.Refuse(record.Busy, "nothing has happened: this node can reserve no session ids: %s", r.Detail)
+		case err != nil:
+			return 0, err
+		}
+		s.from, s.till = from, from+sessionBlock
+	}
+	id := s.from
+	s.from++
+	return id, nil
+}
+
+func noSessionID() *record.Refusal {
+	return record.Refuse(record.Busy, "nothing has happened, try again: no session id can be reserved while the catalog has no majority of nodes, or its leader cannot be reached")
+}
+
+// OpenSession begins an append session on a log. lease 0 means DefaultLease.
+func (ss *Sessions) OpenSession(ctx context.Context, caller Caller, log string, lease time.Duration) (Session, error) {
+	h, refusal := ss.finder.userLog(caller, log)
+	if refusal != nil {
+		return Session{}, refusal
+	}
+	if lease == 0 {
+		lease = DefaultLease
+	}
+	if lease < MinLease || lease > MaxLease {
+		return Session{}, record.Refuse(record.Invalid, "a lease of %v is not between %v and %v", lease, MinLease, MaxLease)
+	}
+	// First, because it is known here: the catalog, which the id comes from, may
+	// have lost its majority together with the log.
+	if refusal := ss.finder.leading(h); refusal != nil {
+		return Session{}, refusal
+	}
+	id, err := ss.IDs.Next(ctx, ss.catalog.Load())
+	if err != nil {
+		return Session{}, err
+	}
+	c := record.Command{Kind: record.OpenSession, Session: id, Lease: uint32(lease.Milliseconds())}
+	if _, err := h.Command(ctx, c); err != nil {
+		return Session{}, err
+	}
+	return Session{ID: id, Lease: lease, Log: h.ID}, nil
+}
+
+// KeepSession renews a session's lease, as every append does.
+func (ss *Sessions) KeepSession(ctx context.Context, caller Caller, log string, id record.SessionID) error {
+	h, refusal := ss.finder.userLog(caller, log)
+	if refusal != nil {
+		return refusal
+	}
+	_, err := h.Await(ctx, func(done func(sequence.Answer)) {
+		if r := h.Replica.Do(func(c *core.Core) { c.KeepSession(id, done) }); r != nil {
+			done(sequence.Answer{Refusal: r})
+		}
+	})
+	return err
+}
+
+// CloseSession ends a session: its appends are refused from then on.
+func (ss *Sessions) CloseSession(ctx context.Context, caller Caller, log string, id record.SessionID) error {
+	h, refusal := ss.finder.userLog(caller, log)
+	if refusal != nil {
+		return refusal
+	}
+	_, err := h.Command(ctx, record.Command{Kind: record.CloseSession, Session: id})
+	return err
+}
+
+// Resolve returns the outcome of one record of a session, and the session's
+// epoch. With final a record that is not in the log never will be: the epoch
+// is ended first.
+func (ss *Sessions) Resolve(ctx context.Context, caller Caller, log string, id record.SessionID, epoch record.Epoch, number record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
+	h, refusal := ss.finder.userLog(caller, log)
+	if refusal != nil {
+		return sequence.Outcome{}, 0, refusal
+	}
+	found, err := h.Resolve(ctx, id, epoch, number)
+	settled := found.State != sequence.Pending && found.State != sequence.NotNow
+	if err != nil || !final || settled {
+		return found.Outcome, found.Epoch, err
+	}
+	// What is in flight is ordered before the end of the epoch.
+	if _, err := h.Command(ctx, record.Command{Kind: record.EndEpoch, Session: id, Epoch: epoch}); err != nil {
+		return sequence.Outcome{}, 0, err
+	}
+	found, err = h.Resolve(ctx, id, epoch, number)
+	return found.Outcome, found.Epoch, err
+}
+
+// Producers returns Kafka's producers that a log knows here, by id, some thousands
+// at the most.
+func (ss *Sessions) Producers(ctx context.Context, c Caller, log string) ([]sequence.Producer, error) {
+	h, refusal := ss.finder.serving(c, log)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if IsSystem(log) {
+		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", log)
+	}
+	found := make(chan []sequence.Producer, 1)
+	if r := h.Replica.Do(func(c *core.Core) { found <- c.Producers(maxProducers) }); r != nil {
+		return nil, r
+	}
+	select {
+	case all := <-found:
+		return all, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// AcquireWriter raises the log's writer term and returns it with the end of
+// the log at that moment: every append of an older writer that is in the log
+// lies below it, and no other will ever be.
+func (ss *Sessions) AcquireWriter(ctx context.Context, caller Caller, log string) (record.WriterTerm, record.Offset, error) {
+	h, refusal := ss.finder.userLog(caller, log)
+	if refusal == nil {
+		refusal = h.RoomForTerm()
+	}
+	if refusal != nil {
+		return 0, 0, refusal
+	}
+	a, err := h.Command(ctx, record.Command{Kind: record.AcquireWriter})
+	if err != nil {
+		return 0, 0, err
+	}
+	return a.WriterTerm, a.End, nil
+}
+
+// ReserveSession takes a session id that no session has or will ever get. It
+// opens nothing: the first append of a Kafka producer does.
+func (ss *Sessions) ReserveSession(ctx context.Context, _ Caller) (record.SessionID, error) {
+	c := ss.catalog.Load()
+	if c == nil {
+		return 0, ss.self.NotMember()
+	}
+	return ss.IDs.Next(ctx, c)
+}

@@ -1,0 +1,285 @@
+package verbs
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/replica/core"
+)
+
+// Statuses says how this node and its cluster are.
+type Statuses struct {
+	options *settings.Options
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog.Catalog]
+	logs    *hosted.Logs
+	self    *peers.Self
+	caller  *peers.Caller
+	router  *peers.Router
+	space   *peers.Space
+	memory  *budget.Memory
+}
+
+// StatusTime is how long a node may take to report before it counts as
+// not answering.
+const StatusTime = 1500 * time.Millisecond
+
+// report is what a node says of itself.
+type report struct {
+	Version     string                      `json:"version"`
+	Levels      cluster.Levels              `json:"levels,omitzero"`
+	BytesFree   int64                       `json:"bytes_free"`
+	BytesTotal  int64                       `json:"bytes_total"`
+	MemoryUsed  int64                       `json:"memory_used"`
+	MemoryTotal int64                       `json:"memory_total"`
+	Logs        map[uint64]hosted.LogReport `json:"logs"` // that it holds, by id
+}
+
+// votersWithoutLeader are the voters as whoever has most of the log knows them,
+// or, if no replica answers, as the catalog does.
+func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64]report) []uint64 {
+	var most hosted.LogReport
+	for _, r := range reports {
+		at := r.Logs[l.ID]
+		if len(at.Voters) > 0 && (at.Term > most.Term || at.Term == most.Term && at.End >= most.End) {
+			most = at
+		}
+	}
+	switch {
+	case len(most.Voters) > 0:
+		return most.Voters
+	case l.ID == cluster.CatalogID:
+		voters, _ := cluster.CatalogMembers(state)
+		return voters
+	}
+	return l.Voters()
+}
+
+// transferTime bounds a change of leadership.
+const transferTime = 10 * time.Second
+
+// OwnStatus reports on this node and the logs that it holds.
+func (st *Statuses) OwnStatus() report {
+	free, total := st.space.Known()
+	r := report{Version: st.options.Version, Levels: st.options.Levels, BytesFree: free, BytesTotal: total, MemoryUsed: st.memory.Used(), MemoryTotal: st.memory.Size(), Logs: map[uint64]hosted.LogReport{}}
+	hosts := st.logs.All()
+	st.LookAtFollowers(hosts)
+	for _, h := range hosts {
+		r.Logs[h.ID] = h.Report()
+	}
+	return r
+}
+
+// ClusterStatus asks every node and returns what they know.
+func (st *Statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus, error) {
+	c := st.catalog.Load()
+	if c == nil {
+		return ClusterStatus{}, st.self.NotMember()
+	}
+	state := c.Shown.Load()
+	reports := AskAll(ctx, st.caller, state)
+	out := ClusterStatus{ClusterID: st.self.ClusterID(), Level: state.FeatureLevel()}
+	for _, node := range state.Members() {
+		r, alive := reports[node.ID]
+		var levels cluster.Levels
+		if alive {
+			levels = r.Levels.Known()
+		}
+		out.Nodes = append(out.Nodes, NodeStatus{
+			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive, OldestLevel: levels.Min, NewestLevel: levels.Max,
+			Version: r.Version, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal, MemoryUsed: r.MemoryUsed, MemoryTotal: r.MemoryTotal,
+		})
+	}
+	out.Logs = append(out.Logs, st.logStatus(st.catalogAsLog(state), state, reports))
+	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
+		out.Logs = append(out.Logs, st.logStatus(state.Logs[name], state, reports))
+	}
+	return out, nil
+}
+
+// AskAll asks all nodes how they are. Those that do not answer are missing.
+func AskAll(ctx context.Context, c *peers.Caller, state *cluster.State) map[uint64]report {
+	ctx, cancel := context.WithTimeout(ctx, StatusTime)
+	defer cancel()
+	reports := map[uint64]report{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for id := range state.Nodes {
+		asking.Go(func() {
+			var r report
+			if err := c.Call(ctx, id, peers.AskStatus, struct{}{}, &r); err != nil {
+				c.Logger.Debug("a node does not answer", "node", id, "error", err)
+				return
+			}
+			mu.Lock()
+			reports[id] = r
+			mu.Unlock()
+		})
+	}
+	asking.Wait()
+	return reports
+}
+
+// catalogAsLog describes the catalog as it describes logs.
+func (st *Statuses) catalogAsLog(state *cluster.State) cluster.Log {
+	return cluster.Log{ID: cluster.CatalogID, Name: cluster.CatalogName, Placement: state.Catalog()}
+}
+
+func (st *Statuses) logStatus(l cluster.Log, state *cluster.State, reports map[uint64]report) LogStatus {
+	out := LogStatus{Name: l.Name, ID: l.ID}
+	// Of two that think they lead, the one with the higher term does.
+	var leader hosted.LogReport
+	for id, r := range reports {
+		if at := r.Logs[l.ID]; at.Leading && (out.Leader == "" || at.Term > leader.Term) {
+			leader, out.Leader = at, state.Nodes[id].Name
+		}
+	}
+	if out.Leader == "" {
+		leader.Voters = votersWithoutLeader(l, state, reports)
+	}
+	out.Term, out.Start, out.End = leader.Term, leader.Start, leader.End
+	out.Healthy = out.Leader != "" && l.Settled()
+	for i, r := range slices.Concat(l.Replicas, l.Leaving) {
+		s := st.replicaStatus(l, r, leader, out.Leader, state, reports)
+		if i >= len(l.Replicas) {
+			s.Role = Leaving
+			out.Healthy = false
+		}
+		voter := s.Role == Voter || l.ID == cluster.CatalogID && !state.Nodes[r.Node].Votes
+		if !voter || s.Problem != "" || s.State != Leads && s.State != Replicating {
+			out.Healthy = false
+		}
+		out.Replicas = append(out.Replicas, s)
+	}
+	slices.SortFunc(out.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.Replica, b.Replica) })
+	if l.ID != cluster.CatalogID {
+		for range cluster.WantedReplicas(state, &l) - len(l.Replicas) {
+			out.Replicas = append(out.Replicas, ReplicaStatus{
+				Role: Missing, State: Unknown, Problem: "there is no node for it yet: it comes with the next one",
+			})
+			out.Healthy = false
+		}
+	}
+	return out
+}
+
+// replicaStatus is what the leader knows of a replica, and its node. A log without
+// one has a report of which only the voters are known.
+func (st *Statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader hosted.LogReport, leaderName string, state *cluster.State, reports map[uint64]report) ReplicaStatus {
+	node := state.Nodes[r.Node].Name
+	s := ReplicaStatus{Replica: r.ID, Node: node, Role: Learner, State: Unknown}
+	own, answers := reports[r.Node]
+	at, holds := own.Logs[l.ID]
+	s.Problem = at.Problem
+	switch {
+	case !answers:
+		s.Problem = "the node does not answer"
+		s.State = Unreachable
+	case !holds:
+		s.Problem = "the node does not hold it yet"
+	}
+	switch {
+	case at.Repairing:
+		s.State = Repairing
+	case at.Lost:
+		s.State = Lost
+	}
+	s.End = at.End
+	if slices.Contains(leader.Voters, r.ID) {
+		s.Role = Voter
+	}
+	for _, p := range leader.Peers {
+		if p.Replica != r.ID {
+			continue
+		}
+		s.End = p.End
+		switch {
+		case at.Repairing, at.Lost:
+		case node == leaderName:
+			s.State, s.End = Leads, leader.End
+		case !p.Active || !answers:
+			s.State = Unreachable
+		case p.State == "StateReplicate":
+			s.State = Replicating
+		case p.State == "StateSnapshot":
+			s.State = Snapshot
+		default:
+			s.State = Probing
+		}
+	}
+	s.Lag = max(0, int64(leader.End-s.End))
+	return s
+}
+
+// LookAtFollowers asks the logs that are led here how their replicas are, all of
+// them at the same time.
+func (st *Statuses) LookAtFollowers(hosts map[string]*hosted.Log) {
+	var asked sync.WaitGroup
+	for _, h := range hosts {
+		if h.Replica == nil || !h.Replica.Status().Leading {
+			continue
+		}
+		asked.Add(1)
+		look := func(peers []core.Peer) {
+			h.Peers.Store(&peers)
+			asked.Done()
+		}
+		if h.Replica.Peers(look) != nil {
+			asked.Done()
+		}
+	}
+	answered := make(chan struct{})
+	go func() {
+		asked.Wait()
+		close(answered)
+	}()
+	late := time.NewTimer(peersTime)
+	defer late.Stop()
+	select {
+	case <-answered:
+	case <-late.C:
+	}
+}
+
+// Followers of a log that is led here, as of the last look.
+func (st *Statuses) Followers(h *hosted.Log) Followers {
+	f := Followers{ByNode: map[string]int64{}}
+	peers := h.Peers.Load()
+	if peers == nil {
+		return f
+	}
+	own := h.ReplicaID
+	state := st.catalog.Load().Shown.Load()
+	_, end, _ := h.Replica.Tail().Bounds()
+	well := 0
+	for _, p := range *peers {
+		if p.Replica == own {
+			well++
+			continue
+		}
+		if p.Active && !p.Learner && p.State == "StateReplicate" {
+			well++
+		}
+		lag := max(0, int64(end-p.End))
+		f.Lag = max(f.Lag, lag)
+		f.ByNode[state.Nodes[st.router.NodeOf(h, p.Replica)].Name] = lag
+	}
+	wanted := len(h.Replica.Status().Voters)
+	if l, ok := state.Logs[h.Name]; ok && l.ID == h.ID {
+		wanted = max(len(l.Replicas), l.Config.Replicas)
+	}
+	f.Missing = max(0, wanted-well)
+	return f
+}

@@ -1,0 +1,192 @@
+package verbs
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+)
+
+// topics are Kafka's view of the logs.
+type topics struct {
+	catalog   *atomic.Pointer[catalog.Catalog]
+	logs      *hosted.Logs
+	self      *peers.Self
+	peers     *peers.Peers
+	opener    *replicas.Opener
+	admin     *logAdmin
+	describer *Describer
+}
+
+// Topic is one or several logs as Kafka's clients see them.
+type Topic struct {
+	Name string
+	// Partitions are the topic's logs from 0 on, at least one.
+	Partitions []Info
+}
+
+// checkName refuses a name that the caller may not give to a log.
+func checkName(c Caller, name string) *record.Refusal {
+	switch {
+	case !validName.MatchString(name) || name == "." || name == "..":
+		return record.Refuse(record.Invalid, "%q is no name for a log: 1 to 249 of a-z A-Z 0-9 . _ -", name)
+	case IsSystem(name) && !c.System:
+		return record.Refuse(record.Invalid, "%q is no name for a log: it belongs to the system", name)
+	}
+	return nil
+}
+
+// reservedPrefix begins names that are kept for logs of the system to come.
+const reservedPrefix = "_strandline"
+
+// reservedNames are those of the logs that the system has, and of what Kafka's
+// clients take for its own.
+var reservedNames = []string{cluster.CatalogName, "_offsets", "__consumer_offsets", "__transaction_state"}
+
+// IsSystem reports whether a name belongs to the system: of a log that there is, or
+// that there may be one day.
+func IsSystem(log string) bool {
+	return slices.Contains(reservedNames, log) || strings.HasPrefix(log, reservedPrefix)
+}
+
+// CreateTopic makes a topic of so many partitions, each with the config, and
+// returns when they take appends. on has the nodes that are to hold each, and to
+// lead it the first of them; nil: they are chosen.
+func (tp *topics) CreateTopic(ctx context.Context, c Caller, name string, partitions int32, config settings.Config, on [][]uint64) (Topic, error) {
+	if r := checkName(Caller{}, name); r != nil {
+		return Topic{}, r
+	}
+	return tp.createPartitions(ctx, name, 0, partitions, config, on)
+}
+
+// AddPartitions makes a topic have more partitions, which are configured like
+// its first. on is as for CreateTopic, of the new ones.
+func (tp *topics) AddPartitions(ctx context.Context, c Caller, name string, partitions int32, on [][]uint64) error {
+	t, err := tp.Topic(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	config := t.Partitions[0].Config
+	_, err = tp.createPartitions(ctx, name, int32(len(t.Partitions)), partitions, config, on)
+	return err
+}
+
+func (tp *topics) createPartitions(ctx context.Context, topic string, from, until int32, config settings.Config, on [][]uint64) (Topic, error) {
+	t := Topic{Name: topic}
+	if on != nil && len(on) != int(until-from) {
+		return t, record.Refuse(record.Invalid, "nodes are given for %d partitions, and there are %d to make", len(on), until-from)
+	}
+	if err := checkConfig(config); err != nil {
+		return t, err
+	}
+	c := tp.catalog.Load()
+	if c == nil {
+		return t, tp.self.NotMember()
+	}
+	q := cluster.NewPartitions{Topic: topic, From: from, Until: until, Config: settings.EncodeConfig(config), Created: tp.self.Now().UnixMilli(), Nodes: on}
+	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		return catalog.Refusable(cluster.CreatePartitions(s, q, tp.peers.Reaches))
+	})
+	if err != nil {
+		return t, err
+	}
+	for p := from; p < until; p++ {
+		t.Partitions = append(t.Partitions, tp.admin.created(ctx, cluster.PartitionLog(topic, p)))
+	}
+	return t, nil
+}
+
+// DeleteTopic removes a topic with all its records.
+func (tp *topics) DeleteTopic(ctx context.Context, _ Caller, name string) error {
+	c := tp.catalog.Load()
+	if c == nil {
+		return tp.self.NotMember()
+	}
+	if r := checkName(Caller{}, name); r != nil {
+		return r
+	}
+	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) { return catalog.Refusable(cluster.DeleteTopic(s, name)) })
+}
+
+// ConfigureTopic changes the settings of all partitions of a topic in one step. The
+// revision is that of partition 0.
+func (tp *topics) ConfigureTopic(ctx context.Context, _ Caller, name string, config settings.Config) error {
+	c := tp.catalog.Load()
+	if c == nil {
+		return tp.self.NotMember()
+	}
+	if err := checkConfig(config); err != nil {
+		return err
+	}
+	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		return catalog.Refusable(cluster.ReconfigureTopic(s, name, settings.EncodeConfig(config)))
+	})
+}
+
+// Topic describes a topic as far as this node knows; that there is none, it
+// makes sure of. Of a partition that this node does not hold it returns what the
+// catalog knows.
+func (tp *topics) Topic(ctx context.Context, _ Caller, name string) (Topic, error) {
+	c := tp.catalog.Load()
+	if c == nil {
+		return Topic{}, tp.self.NotMember()
+	}
+	state := c.Shown.Load()
+	if _, ok := state.Logs[name]; !ok {
+		if err := c.Refresh(ctx); err != nil {
+			return Topic{}, err
+		}
+		tp.opener.Rehost()
+		state = c.Shown.Load()
+	}
+	if _, ok := state.Logs[name]; !ok || checkName(Caller{}, name) != nil {
+		return Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+	}
+	hosted := tp.logs.All()
+	t := Topic{Name: name}
+	for {
+		l, ok := state.Logs[cluster.PartitionLog(name, int32(len(t.Partitions)))]
+		if !ok {
+			return t, nil
+		}
+		if h := hosted[l.Name]; h != nil {
+			t.Partitions = append(t.Partitions, tp.describer.Describe(h))
+		} else {
+			t.Partitions = append(t.Partitions, tp.describer.describeElsewhere(l, state))
+		}
+	}
+}
+
+// Topics describes all topics, by name.
+func (tp *topics) Topics(ctx context.Context, c Caller) ([]Topic, error) {
+	logs, _, err := tp.admin.listLogs(ctx, c, false)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*Topic{}
+	var names []string
+	for _, l := range logs {
+		name := cmp.Or(l.Config.Topic, l.Name)
+		if byName[name] == nil {
+			byName[name] = &Topic{Name: name}
+			names = append(names, name)
+		}
+		byName[name].Partitions = append(byName[name].Partitions, l)
+	}
+	slices.Sort(names)
+	topics := make([]Topic, len(names))
+	for i, name := range names {
+		topics[i] = *byName[name]
+		slices.SortFunc(topics[i].Partitions, func(a, b Info) int { return cmp.Compare(a.Config.Partition, b.Config.Partition) })
+	}
+	return topics, nil
+}

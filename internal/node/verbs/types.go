@@ -1,0 +1,77 @@
+package verbs
+
+import (
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+)
+
+// Caller is who asks. It is anonymous for now; every verb takes it so that
+// rights can be added without changing them.
+type Caller struct {
+	Name string
+	// System is set where a part of the server asks for itself: it may use the
+	// logs that belong to the system, all but the catalog.
+	System bool
+	// Log is the id by which the caller knows the log that it names; 0: whichever
+	// log has the name. Every verb on another log of that name is refused with
+	// LogReplaced.
+	Log uint64
+	// Request names the call among all calls of all callers, and is the same in
+	// every try of it; empty: nobody would try again.
+	Request string
+}
+
+// identify refuses a log that has the name that the caller asks for, but is not
+// the log that the caller knows by that name.
+func (c Caller) identify(name string, id uint64) *record.Refusal {
+	return cluster.Identify(name, c.Log, id)
+}
+
+// Info describes one log as this node knows it.
+type Info struct {
+	Name    string
+	ID      uint64
+	Config  settings.Config
+	Created int64 // unix ms
+
+	// Offsets in [Start, End) are committed and can be read.
+	Start, End record.Offset
+
+	BytesUsed  int64 // by this log's files (or memory) here
+	BytesFree  int64 // left on this node's disk for all logs
+	BytesTotal int64 // of this node's disk
+
+	WriterTerm   record.WriterTerm
+	OpenSessions int
+	LeaderTerm   uint64
+	Leader       string // address of the leader's gRPC port; empty: unknown
+	Sealed       bool
+	Full         bool   // appends are refused for lack of room
+	Problem      string // empty, or why the log cannot be served here
+	// Unknown: this node holds no replica, and has not heard of one that does.
+	// Start, End and BytesUsed say nothing then.
+	Unknown bool
+
+	// Age is how old the knowledge of End may be, as in Chunk.
+	Age time.Duration
+	// Replicas lists who holds the log, by node, as far as known.
+	Replicas []InfoReplica
+}
+
+// InfoReplica is where one replica of a log can be reached.
+type InfoReplica struct {
+	Node    string // name
+	Address string // of its gRPC port
+	Leader  bool
+}
+
+// Session is an append session as opened.
+type Session struct {
+	ID    record.SessionID
+	Epoch record.Epoch
+	Lease time.Duration
+	Log   uint64 // id of its log
+}
