@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help check format vet modules generated lint flaws test race sim fuzz bench vulncheck fix
+.PHONY: help check format vet modules generated lint flaws test race clients sim fuzz bench vulncheck fix
 
 BUF     := npx --yes @bufbuild/buf@1.71.0
 LINT    := go tool -modfile=tools/go.mod
@@ -24,6 +24,9 @@ test: ## run the tests
 race: ## run the tests under the race detector
 	go test -race ./...
 
+clients: ## build and test the clients in other languages whose tools are here
+	@clients/check
+
 flaws: ## check that the simulator notices servers that are broken on purpose
 	overlay=$$(mktemp -d) && trap 'rm -rf "$$overlay"' EXIT && go run ./test/flaws/overlay "$$overlay" && \
 	go test -tags broken -overlay "$$overlay/overlay.json" ./test/sim -run 'Flaw|Broken'
@@ -44,6 +47,7 @@ fix: ## do what `make check` asks for: format, tidy the go.mod files, generate a
 	$(SOURCES) | xargs gofmt -w
 	for m in $(MODULES); do go -C $$m mod tidy || exit 1; done
 	$(BUF) generate
+	[ ! -d clients/python/.venv ] || clients/python/generate
 
 format:
 	@unformatted=$$($(SOURCES) | xargs gofmt -l); \

@@ -231,6 +231,8 @@ func (r *Reader) fetch(ctx context.Context) error {
 		return cancelled(ctx, NotDone)
 	case err == io.EOF && (!r.options.follow || r.limited()):
 		r.failure = io.EOF
+	case err == io.EOF:
+		return r.recover(ctx, peer, unreachable(NotDone, "the server ended the stream"))
 	default:
 		return r.recover(ctx, peer, err)
 	}

@@ -39,6 +39,7 @@ type options struct {
 	nodes             int
 	logger            *slog.Logger
 	memory            int64
+	keepLeaders       bool
 	grpc, kafka, http []string
 }
 
@@ -53,6 +54,10 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 // WithMemory bounds what the logs, queues and readers of all nodes together may hold,
 // in bytes. Default 1 GiB for each node.
 func WithMemory(bytes int64) Option { return func(o *options) { o.memory = bytes } }
+
+// WithLeadersKept leaves the leaders of logs where they are, instead of spreading them
+// evenly over the nodes.
+func WithLeadersKept() Option { return func(o *options) { o.keepLeaders = true } }
 
 // WithGRPC opens a port for gRPC at an address for each node, HOST:PORT, the first one
 // for the first node. Clients in other processes need those of all nodes. Nodes
@@ -162,6 +167,7 @@ func (o options) listen(directory string, n *network) (nodes []server.Options, e
 		s.Node = node.Options{
 			DataDir: filepath.Join(directory, nameOf(i)), Name: nameOf(i), Peers: peers,
 			Memory: o.memory / int64(o.nodes), Dial: n.dial, Logger: o.logger.With("node", nameOf(i)),
+			KeepLeaders: o.keepLeaders,
 		}
 		if s.Kafka != nil {
 			s.Node.KafkaAddress = s.Kafka.Addr().String()

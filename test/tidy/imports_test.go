@@ -60,6 +60,7 @@ var rooms = map[string][]string{
 	"cmd/strandline":            {"internal/cli"},
 	"internal/cli":              {"internal/budget", "internal/identity", "client", "bench", "test/history/judge", "test/history", "internal/node", "internal/node/datadir", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport", "internal/transport/secure"},
 	"examples":                  {"client"},
+	"clients":                   {"client", "api", "embed", "test/proxy", "internal/identity", "internal/record"},
 
 	// A link between processes, which the harness and the benchmarks share.
 	"test/proxy": {},

@@ -1,0 +1,318 @@
+package gorunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"strandline.dev/client"
+)
+
+// command is one line to the runner. README.md of the scenarios says what each does.
+type command struct {
+	ID      int    `json:"id"`
+	Do      string `json:"do"`
+	Timeout int64  `json:"timeout_ms"`
+
+	Client, Producer, Reader string
+
+	// dial
+	Addresses []string `json:"addresses"`
+	RetryTime *int64   `json:"retry_ms"`
+	Authority string   `json:"authority"`
+	Token     string   `json:"token"`
+
+	// producer
+	Log           string    `json:"log"`
+	InFlight      int       `json:"in_flight"`
+	InFlightBytes int       `json:"in_flight_bytes"`
+	RequestBytes  int       `json:"request_bytes"`
+	BufferBytes   int       `json:"buffer_bytes"`
+	Linger        int64     `json:"linger_ms"`
+	Lease         int64     `json:"lease_ms"`
+	RecordTimeout *int64    `json:"record_timeout_ms"`
+	WriterTerm    uint64    `json:"writer_term"`
+	NoSession     bool      `json:"no_session"`
+	EndOnFailure  bool      `json:"end_on_failure"`
+	Resume        *position `json:"resume"`
+
+	// append, batch
+	Values      []string `json:"values"`
+	ExpectedEnd *int64   `json:"expected_end"`
+	Atomic      bool     `json:"atomic"`
+
+	// reader, read
+	Offset      *int64 `json:"offset"`
+	Time        int64  `json:"time_ms"`
+	Tail        bool   `json:"tail"`
+	Follow      bool   `json:"follow"`
+	MaxRecords  int64  `json:"max_records"`
+	MaxBytes    int64  `json:"max_bytes"`
+	UntilOffset *int64 `json:"until_offset"`
+	UntilTime   int64  `json:"until_time_ms"`
+	LogID       uint64 `json:"log_id"`
+	Any         bool   `json:"any_replica"`
+	AtLeast     *int64 `json:"at_least"`
+	MaxAge      int64  `json:"max_staleness_ms"`
+	Follower    bool   `json:"prefer_follower"`
+	Heartbeat   int64  `json:"heartbeat_ms"`
+	Count       int    `json:"count"`
+
+	// admin
+	Retention      int64     `json:"retention_ms"`
+	RetentionBytes int64     `json:"retention_bytes"`
+	Replicas       int       `json:"replicas"`
+	Fenced         bool      `json:"fenced"`
+	Revision       uint64    `json:"revision"`
+	Before         int64     `json:"before"`
+	FastForward    bool      `json:"fast_forward"`
+	At             *position `json:"at"`
+	Final          bool      `json:"final"`
+}
+
+// position is a place in a session.
+type position struct {
+	LogID   uint64 `json:"log_id"`
+	Session uint64 `json:"session"`
+	Epoch   uint32 `json:"epoch"`
+	Next    uint64 `json:"next"`
+}
+
+func (p *position) in() client.SessionPosition {
+	if p == nil {
+		return client.SessionPosition{}
+	}
+	return client.SessionPosition{LogID: p.LogID, Session: p.Session, Epoch: p.Epoch, Next: p.Next}
+}
+
+func out(p client.SessionPosition) position { return position{p.LogID, p.Session, p.Epoch, p.Next} }
+
+// do carries out a command other than append.
+func (r *runner) do(ctx context.Context, c command) (any, error) {
+	switch c.Do {
+	case "leaks":
+		left := leaks()
+		return map[string]any{"leaks": len(left), "where": left}, nil
+	case "dial":
+		return nil, r.dial(c)
+	}
+	r.mu.Lock()
+	of, p, reader := r.clients[c.Client], r.producers[c.Producer], r.readers[c.Reader]
+	r.mu.Unlock()
+	if of == nil {
+		return nil, errors.New("no client " + c.Client)
+	}
+	switch c.Do {
+	case "hang-up":
+		return nil, of.Close()
+	case "producer":
+		made, err := of.Producer(ctx, c.Log, c.producerOptions()...)
+		if err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		r.producers[c.Producer] = made
+		r.mu.Unlock()
+		return out(made.Position()), nil
+	case "batch":
+		offset, err := p.AppendBatch(ctx, c.records(), c.appendOptions()...)
+		return map[string]any{"offset": offset}, err
+	case "flush":
+		return nil, p.Flush(ctx)
+	case "position":
+		return out(p.Position()), nil
+	case "close":
+		return nil, p.Close(ctx)
+	case "reader":
+		made, err := of.Reader(ctx, c.Log, c.readerOptions()...)
+		if err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		r.readers[c.Reader] = made
+		r.mu.Unlock()
+		return nil, nil
+	case "read":
+		return read(ctx, reader, c.Count)
+	case "close-reader":
+		return nil, reader.Close()
+	}
+	return administer(ctx, of.Admin(), c)
+}
+
+func (r *runner) dial(c command) error {
+	var options []client.Option
+	if c.RetryTime != nil {
+		options = append(options, client.WithRetryTime(ms(*c.RetryTime)))
+	}
+	if c.Authority != "" {
+		options = append(options, client.WithCertificates(c.Authority, "", ""))
+	}
+	made, err := client.Dial(c.Addresses, options...)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clients[c.Client] = made
+	return nil
+}
+
+func (c command) producerOptions() []client.ProducerOption {
+	o := []client.ProducerOption{
+		client.WithMaxInFlightRequests(c.InFlight), client.WithMaxInFlightBytes(c.InFlightBytes),
+		client.WithLinger(ms(c.Linger)), client.WithWriterTerm(c.WriterTerm), client.WithSession(c.Resume.in()),
+	}
+	if c.RequestBytes > 0 {
+		o = append(o, client.WithMaxRequestBytes(c.RequestBytes))
+	}
+	if c.BufferBytes > 0 {
+		o = append(o, client.WithBufferBytes(c.BufferBytes))
+	}
+	if c.Lease > 0 {
+		o = append(o, client.WithLease(ms(c.Lease)))
+	}
+	if c.RecordTimeout != nil {
+		o = append(o, client.WithRequestTimeout(ms(*c.RecordTimeout)))
+	}
+	if c.NoSession {
+		o = append(o, client.WithoutSession())
+	}
+	if c.EndOnFailure {
+		o = append(o, client.WithEndOnFailure())
+	}
+	return o
+}
+
+func (c command) records() []client.Record {
+	all := make([]client.Record, len(c.Values))
+	for i, v := range c.Values {
+		all[i].Value = []byte(v)
+	}
+	return all
+}
+
+func (c command) appendOptions() []client.AppendOption {
+	var o []client.AppendOption
+	if c.ExpectedEnd != nil {
+		o = append(o, client.WithExpectedEnd(*c.ExpectedEnd))
+	}
+	if c.Atomic {
+		o = append(o, client.WithAtomic())
+	}
+	return o
+}
+
+func (c command) readerOptions() []client.ReaderOption {
+	o := []client.ReaderOption{client.WithMaxRecords(c.MaxRecords), client.WithMaxBytes(c.MaxBytes), client.WithLogID(c.LogID)}
+	when := func(condition bool, option client.ReaderOption) {
+		if condition {
+			o = append(o, option)
+		}
+	}
+	if c.Offset != nil {
+		o = append(o, client.WithStartOffset(*c.Offset))
+	}
+	if c.UntilOffset != nil {
+		o = append(o, client.WithEndOffset(*c.UntilOffset))
+	}
+	if c.AtLeast != nil {
+		o = append(o, client.WithAtLeast(*c.AtLeast))
+	}
+	when(c.Time > 0, client.WithStartTime(time.UnixMilli(c.Time)))
+	when(c.Tail, client.WithStartAtTail())
+	when(c.Follow, client.WithFollow())
+	when(c.UntilTime > 0, client.WithEndTime(time.UnixMilli(c.UntilTime)))
+	when(c.Any, client.WithAnyReplica())
+	when(c.MaxAge > 0, client.WithMaxStaleness(ms(c.MaxAge)))
+	when(c.Follower, client.WithPreferFollower())
+	when(c.Heartbeat > 0, client.WithHeartbeat(ms(c.Heartbeat)))
+	return o
+}
+
+// read reads count records, or to the end of the read.
+func read(ctx context.Context, r *client.Reader, count int) (any, error) {
+	offsets, values, times := []int64{}, []string{}, []int64{}
+	for ended := false; ; {
+		var err error
+		var next client.Record
+		if len(values) < count {
+			next, err = r.Next(ctx)
+		}
+		if errors.Is(err, io.EOF) {
+			ended, err = true, nil
+		}
+		if err != nil && len(values) == 0 {
+			return nil, err
+		}
+		if ended || err != nil || len(values) == count {
+			answer := map[string]any{"offsets": offsets, "values": values, "times": times, "ended": ended, "log_id": r.LogID()}
+			if err != nil {
+				answer["then"] = failed(err)
+			}
+			return answer, nil
+		}
+		offsets, values = append(offsets, next.Offset), append(values, string(next.Value))
+		times = append(times, next.Timestamp.UnixMilli())
+	}
+}
+
+// administer carries out the verbs of Admin.
+func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
+	config := client.LogConfig{
+		Retention: ms(c.Retention), RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Fenced: c.Fenced, Revision: c.Revision,
+	}
+	switch c.Do {
+	case "create":
+		info, err := a.CreateLog(ctx, c.Log, config)
+		return described(info), err
+	case "configure":
+		info, err := a.ConfigureLog(ctx, c.Log, config)
+		return described(info), err
+	case "info":
+		info, err := a.Info(ctx, c.Log)
+		return described(info), err
+	case "list":
+		logs, err := a.ListLogs(ctx, false)
+		names := map[string]any{}
+		for _, l := range logs {
+			names[l.Name] = described(l)
+		}
+		return map[string]any{"logs": names}, err
+	case "delete":
+		return nil, a.DeleteLog(ctx, c.Log)
+	case "trim":
+		start, end, err := a.Trim(ctx, c.Log, c.Before, c.FastForward)
+		return map[string]any{"start": start, "end": end}, err
+	case "acquire-writer":
+		term, end, err := a.AcquireWriter(ctx, c.Log)
+		return map[string]any{"writer_term": term, "end": end}, err
+	case "resolve", "end-epoch":
+		resolve := func() (client.Resolution, error) { return a.Resolve(ctx, c.Log, c.At.in(), c.Final) }
+		if c.Do == "end-epoch" {
+			resolve = func() (client.Resolution, error) { return a.EndEpoch(ctx, c.Log, c.At.in()) }
+		}
+		found, err := resolve()
+		return map[string]any{
+			"state": found.State.String(), "offset": found.Offset, "epoch": found.Epoch, "next": found.Next, "known": found.Known,
+		}, err
+	case "open-session":
+		s, err := a.OpenSession(ctx, c.Log, ms(c.Lease))
+		return map[string]any{"session": s.ID, "epoch": s.Epoch, "log_id": s.LogID, "lease_ms": s.Lease.Milliseconds()}, err
+	case "keep-session":
+		return nil, a.KeepSession(ctx, c.Log, client.Session{ID: c.At.in().Session, LogID: c.At.in().LogID})
+	case "close-session":
+		return nil, a.CloseSession(ctx, c.Log, client.Session{ID: c.At.in().Session, LogID: c.At.in().LogID})
+	}
+	return nil, fmt.Errorf("unknown command %q", c.Do)
+}
+
+func described(i client.LogInfo) map[string]any {
+	return map[string]any{
+		"name": i.Name, "id": i.ID, "start": i.Start, "end": i.End, "writer_term": i.WriterTerm, "leader": i.Leader,
+		"sessions": i.OpenSessions, "replicas": len(i.Replicas), "retention_ms": i.Config.Retention.Milliseconds(),
+		"retention_bytes": i.Config.RetentionBytes, "fenced": i.Config.Fenced, "revision": i.Config.Revision,
+	}
+}

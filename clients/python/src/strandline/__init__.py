@@ -1,0 +1,106 @@
+"""Client of Strandline, a replicated write-ahead log.
+
+    import asyncio, strandline
+
+    async def main():
+        async with strandline.Client("127.0.0.1:7171") as client:
+            async with await client.producer("orders") as producer:
+                print(await producer.append(b"a record"))
+            async for record in client.read("orders"):
+                print(record.offset, record.value)
+
+    asyncio.run(main())
+
+strandline.sync has the same without asyncio. Every error is an Error.
+"""
+
+from strandline.admin import Admin
+from strandline.client import TLS, Client
+from strandline.errors import (
+    BehindFailed,
+    Busy,
+    Cancelled,
+    Closed,
+    Corrupt,
+    DataLost,
+    EndMismatch,
+    Error,
+    Fenced,
+    Full,
+    Invalid,
+    LogExists,
+    LogNotFound,
+    LogReplaced,
+    OffsetBeyondEnd,
+    OffsetTrimmed,
+    Outcome,
+    OutcomeForgotten,
+    Position,
+    Precondition,
+    Sealed,
+    SessionExpired,
+    SessionNotFound,
+    Stale,
+    StaleEpoch,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+)
+from strandline.producer import Producer
+from strandline.reader import Reader
+from strandline.records import (
+    MAX_RECORD_BYTES,
+    Durability,
+    LogConfig,
+    LogInfo,
+    Record,
+    ReplicaAddress,
+    Resolution,
+    ResolveState,
+    Session,
+)
+
+__all__ = [
+    "MAX_RECORD_BYTES",
+    "TLS",
+    "Admin",
+    "BehindFailed",
+    "Busy",
+    "Cancelled",
+    "Client",
+    "Closed",
+    "Corrupt",
+    "DataLost",
+    "Durability",
+    "EndMismatch",
+    "Error",
+    "Fenced",
+    "Full",
+    "Invalid",
+    "LogConfig",
+    "LogExists",
+    "LogInfo",
+    "LogNotFound",
+    "LogReplaced",
+    "OffsetBeyondEnd",
+    "OffsetTrimmed",
+    "Outcome",
+    "OutcomeForgotten",
+    "Position",
+    "Precondition",
+    "Producer",
+    "Reader",
+    "Record",
+    "ReplicaAddress",
+    "Resolution",
+    "ResolveState",
+    "Sealed",
+    "Session",
+    "SessionExpired",
+    "SessionNotFound",
+    "Stale",
+    "StaleEpoch",
+    "TimedOut",
+    "TooLarge",
+    "Unreachable",
+]

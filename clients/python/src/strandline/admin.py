@@ -1,0 +1,185 @@
+"""The verbs beside append and read."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+from google.protobuf import duration_pb2
+
+from strandline.calls import PATHS, Calls, ToLeader, within
+from strandline.errors import Error, Outcome, Position, from_rpc
+from strandline.records import LogConfig, LogInfo, Resolution, ResolveState, Session
+from strandline.v1 import catalog_pb2, log_pb2, session_pb2
+
+_CATALOG = ""  # stands for the log of logs where a call names none
+_LAST = 2**64 - 1
+
+
+def duration(seconds: float) -> duration_pb2.Duration:
+    whole = duration_pb2.Duration()
+    whole.FromNanoseconds(int(seconds * 1e9))
+    return whole
+
+
+class Admin:
+    """Creates, describes and trims logs, and keeps sessions and writer terms for those who do without
+    a producer. Its methods go on trying for the client's retry_time while no node can answer; timeout,
+    in seconds, bounds all of a call."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def create_log(
+        self, name: str, config: LogConfig | None = None, *, timeout: float | None = None
+    ) -> LogInfo:
+        """Creates a log. Where an answer was lost, the log that an earlier try created is returned."""
+        request = catalog_pb2.CreateLogRequest(
+            name=name, config=(config or LogConfig())._wire(), request_id=uuid.uuid4().hex
+        )
+        made = self._calls.to_leader(_CATALOG, "CreateLog", request, catalog_pb2.CreateLogResponse)
+        return LogInfo._read((await within(timeout, made)).info)
+
+    async def list_logs(self, *, internal: bool = False, timeout: float | None = None) -> list[LogInfo]:
+        """Lists all logs by name, with the system's own if internal is set."""
+        request = catalog_pb2.ListLogsRequest(include_internal=internal)
+        asked = self._calls.to_leader(_CATALOG, "ListLogs", request, catalog_pb2.ListLogsResponse)
+        return [LogInfo._read(info) for info in (await within(timeout, asked)).logs]
+
+    async def configure_log(self, name: str, config: LogConfig, *, timeout: float | None = None) -> LogInfo:
+        """Gives a log a whole new configuration. To change a part of it, replace that in what info
+        returns: somebody else's change in between is Precondition then."""
+        request = catalog_pb2.ConfigureLogRequest(name=name, config=config._wire())
+        made = self._calls.to_leader(_CATALOG, "ConfigureLog", request, catalog_pb2.ConfigureLogResponse)
+        return LogInfo._read((await within(timeout, made)).info)
+
+    async def delete_log(self, name: str, *, timeout: float | None = None) -> None:
+        """Removes a log with all its records. It never removes another log that got the name while an
+        answer was lost."""
+        await within(timeout, self._delete_log(name))
+
+    async def _delete_log(self, name: str) -> None:
+        request = log_pb2.GetInfoRequest(log=name, allow_stale=True)
+        try:
+            asked = await self._calls.to_leader(_CATALOG, "GetInfo", request, log_pb2.GetInfoResponse)
+        except Error as error:
+            raise error.but(outcome=Outcome.NOT_DONE) from None  # it was a question
+        try:
+            await self._delete_by_id(name, asked.info.id)
+        except Error as error:
+            if error.reason != "LOG_REPLACED" or error.outcome != Outcome.NOT_DONE:
+                raise
+            # The node that told the id had not heard of the newest log.
+            await self._delete_by_id(name, error.log_id)
+
+    async def _delete_by_id(self, name: str, log_id: int) -> None:
+        request = catalog_pb2.DeleteLogRequest(name=name, log_id=log_id)
+        try:
+            await self._calls.to_leader(_CATALOG, "DeleteLog", request, catalog_pb2.DeleteLogResponse)
+        except Error as error:
+            # An earlier try has deleted it: the refusal is about its own effect.
+            if error.outcome == Outcome.NOT_DONE or error.reason not in ("LOG_NOT_FOUND", "LOG_REPLACED"):
+                raise
+
+    async def info(self, log: str, *, log_id: int = 0, timeout: float | None = None) -> LogInfo:
+        """Describes a log."""
+        request = log_pb2.GetInfoRequest(log=log, log_id=log_id)
+        asked = self._calls.to_leader(log, "GetInfo", request, log_pb2.GetInfoResponse)
+        return LogInfo._read((await within(timeout, asked)).info)
+
+    async def watch_info(self, log: str, interval: float | None = None) -> AsyncIterator[LogInfo]:
+        """Yields the log's description now and after changes, at most once per interval (None: 1 s). A
+        broken connection ends it with an error."""
+        request = log_pb2.WatchInfoRequest(log=log)
+        if interval is not None:
+            request.min_interval.CopyFrom(duration(interval))
+        peer = await ToLeader(self._calls, log).connect()
+        call = peer.channel.unary_stream(
+            PATHS["WatchInfo"],
+            request_serializer=log_pb2.WatchInfoRequest.SerializeToString,
+            response_deserializer=log_pb2.WatchInfoResponse.FromString,
+        )(request, metadata=self._calls.metadata)
+        try:
+            async for answer in call:
+                yield LogInfo._read(answer.info)
+        except Exception as error:
+            raise from_rpc(error) from None
+        finally:
+            call.cancel()
+
+    async def trim(
+        self, log: str, before: int, *, fast_forward: bool = False, timeout: float | None = None
+    ) -> tuple[int, int]:
+        """Removes every record below an offset, and returns the start and the end of the log. With
+        fast_forward the offset may lie beyond the end: the log goes on there."""
+        request = log_pb2.TrimRequest(log=log, before=before, fast_forward=fast_forward)
+        answer = await within(timeout, self._calls.to_leader(log, "Trim", request, log_pb2.TrimResponse))
+        return answer.start_offset, answer.end_offset
+
+    async def acquire_writer(self, log: str, *, timeout: float | None = None) -> tuple[int, int]:
+        """Raises the log's writer term, and returns it with the end of the log then. Appends with an
+        older term are refused with Fenced from then on; every one that got in lies below that end."""
+        request = log_pb2.AcquireWriterRequest(log=log)
+        answer = await within(
+            timeout, self._calls.to_leader(log, "AcquireWriter", request, log_pb2.AcquireWriterResponse)
+        )
+        return answer.writer_term, answer.end_offset
+
+    async def open_session(
+        self, log: str, *, lease: float | None = None, log_id: int = 0, timeout: float | None = None
+    ) -> Session:
+        """Begins a session at epoch 0, sequence 0. The lease is in seconds; None: 60."""
+        request = session_pb2.OpenSessionRequest(log=log, log_id=log_id)
+        if lease is not None:
+            request.lease.CopyFrom(duration(lease))
+        answer = await within(
+            timeout, self._calls.to_leader(log, "OpenSession", request, session_pb2.OpenSessionResponse)
+        )
+        return Session(answer.session_id, answer.epoch, answer.lease.ToMilliseconds() / 1000, answer.log_id)
+
+    async def keep_session(
+        self, log: str, session: int, *, log_id: int = 0, timeout: float | None = None
+    ) -> None:
+        """Renews the lease of a session. Every append does so too."""
+        request = session_pb2.KeepSessionRequest(log=log, session_id=session, log_id=log_id)
+        await within(
+            timeout, self._calls.to_leader(log, "KeepSession", request, session_pb2.KeepSessionResponse)
+        )
+
+    async def close_session(
+        self, log: str, session: int, *, log_id: int = 0, timeout: float | None = None
+    ) -> None:
+        """Ends a session: its appends are refused from then on."""
+        request = session_pb2.CloseSessionRequest(log=log, session_id=session, log_id=log_id)
+        await within(
+            timeout, self._calls.to_leader(log, "CloseSession", request, session_pb2.CloseSessionResponse)
+        )
+
+    async def resolve(
+        self, log: str, at: Position, *, final: bool = False, timeout: float | None = None
+    ) -> Resolution:
+        """Returns what became of a record whose answer was lost: see Error.position. With final, a
+        record that is not in the log never will be: the session's epoch ends."""
+        request = session_pb2.ResolveRequest(
+            log=log,
+            log_id=at.log_id,
+            session_id=at.session,
+            epoch=at.epoch,
+            sequence=at.next,
+            final=final,
+        )
+        answer = await within(
+            timeout, self._calls.to_leader(log, "Resolve", request, session_pb2.ResolveResponse)
+        )
+        known = answer.HasField("next_sequence")
+        try:
+            state = ResolveState(answer.state)
+        except ValueError:  # of a later version: nothing is known
+            state = ResolveState.FORGOTTEN
+        return Resolution(state, answer.offset, answer.epoch, answer.next_sequence if known else None)
+
+    async def end_epoch(self, log: str, at: Position, *, timeout: float | None = None) -> Resolution:
+        """Ends the epoch of a position for good. The answer's next is how many records of it are in
+        the log, and no other ever will be: so a program that was restarted finds out where to go on."""
+        last = Position(at.log_id, at.session, at.epoch, _LAST)
+        return await self.resolve(log, last, final=True, timeout=timeout)

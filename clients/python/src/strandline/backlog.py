@@ -1,0 +1,243 @@
+"""What a producer has accepted and has no answer for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strandline.errors import Error, Outcome, Position, behind, closed, deadline
+from strandline.records import MAX_RECORD_BYTES, OVERHEAD, Record, Session
+from strandline.window import Request, State, Window
+
+
+@dataclass(frozen=True)
+class ProducerOptions:
+    """How a producer sends: see Client.producer."""
+
+    max_in_flight: int | None = None
+    max_in_flight_bytes: int | None = None
+    max_request_bytes: int = 1 << 20
+    buffer_bytes: int = 64 << 20
+    linger: float = 0.0
+    lease: float = 60.0
+    writer_term: int = 0
+    session: bool = True
+    resume: Position | None = None
+    end_on_failure: bool = False
+    record_timeout: float | None = 30.0
+
+    def check(self) -> None:
+        limits = (self.max_request_bytes, self.buffer_bytes)
+        optional = (self.max_in_flight, self.max_in_flight_bytes, self.record_timeout)
+        if min(limits) <= 0 or self.linger < 0 or any(o is not None and o <= 0 for o in optional):
+            raise Error("INVALID", "a limit of the producer is not positive")
+        if not self.session and self.resume is not None:
+            raise Error("INVALID", "a producer without a session resumes none")
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """Why a stream ended or must end."""
+
+    error: Error
+    refused: Request | None = None  # whose answer it was
+
+
+class Backlog:
+    """Requests from the one that is forming to those in flight, and the session that numbers them."""
+
+    def __init__(self, options: ProducerOptions) -> None:
+        self.options = options
+        self.window = Window(options.max_in_flight, options.max_in_flight_bytes)
+        self.forming: Request | None = None  # takes records
+        self.queue: deque[Request] = deque()  # full, not sent yet; oldest first
+        self.ended: Error | None = None  # why nothing is accepted any more
+        self.wake = asyncio.Event()  # there is something to look at for who sends
+        self.session: Session | None = None
+        self.next = 0  # sequence of the next record to be sealed
+        self.log_id = 0
+        self.last_sign = time.monotonic()
+        self._request_bytes = min(options.max_request_bytes, options.buffer_bytes, MAX_RECORD_BYTES)
+        self._buffered = 0
+        self._room = asyncio.Event()
+        self._turn = asyncio.Lock()  # of those who wait for room: first come, first served
+
+    async def add(self, record: Record, timeout: float | None) -> tuple[Request, int]:
+        """Puts a record into a request, and returns that and the record's place in it."""
+        size = record.size
+        _check_size(size)
+        await self._await_room(size, timeout)
+        r = self.forming
+        if r is not None and r.size + size > self._request_bytes:
+            self.queue.append(r)
+            r = None
+        if r is None:
+            r = self.forming = Request(time.monotonic())
+        self._write(record, size, r)
+        self._buffered += size
+        self.wake.set()
+        return r, r.count - 1
+
+    async def add_batch(
+        self, records: Sequence[Record], expected_end: int | None, atomic: bool, timeout: float | None
+    ) -> Request:
+        """Makes a request out of all records, behind what was accepted before."""
+        r = Request(time.monotonic())
+        for record in records:
+            self._write(record, record.size, r)
+        _check_size(r.size, r.count)
+        if expected_end is not None:
+            r.message.expected_end = expected_end
+        r.message.atomic = atomic
+        await self._await_room(r.size, timeout)
+        if self.forming is not None:
+            self.queue.append(self.forming)
+            self.forming = None
+        self.queue.append(r)
+        self._buffered += r.size
+        self.wake.set()
+        return r
+
+    def _write(self, record: Record, size: int, r: Request) -> None:
+        record._write(r.message.records.add())
+        r.futures.append(asyncio.get_running_loop().create_future())
+        r.size += size
+
+    def _has_room(self, size: int) -> bool:
+        return self._buffered == 0 or self._buffered + size <= self.options.buffer_bytes
+
+    async def _await_room(self, size: int, timeout: float | None) -> None:
+        if self.ended is not None:
+            raise self.ended.but()
+        if self._has_room(size) and not self._turn.locked():
+            return
+        try:
+            await asyncio.wait_for(self._take_room(size), timeout)
+        except (asyncio.TimeoutError, TimeoutError):
+            raise deadline(Outcome.NOT_DONE) from None
+
+    async def _take_room(self, size: int) -> None:
+        async with self._turn:
+            while self.ended is None and not self._has_room(size):
+                self._room.clear()
+                await self._room.wait()
+        if self.ended is not None:
+            raise self.ended.but()
+
+    def _release(self, r: Request) -> None:
+        self._buffered -= r.size
+        self._room.set()
+
+    def candidate(self) -> Request | None:
+        """The oldest request that is not in the window."""
+        return self.queue[0] if self.queue else self.forming
+
+    def newest(self) -> Request | None:
+        """The request that was accepted last."""
+        if self.forming is not None:
+            return self.forming
+        if self.queue:
+            return self.queue[-1]
+        return self.window.flight[-1] if self.window.flight else None
+
+    def oldest(self) -> Request | None:
+        """The request that has waited longest for its answer."""
+        waiting = (r for r in self.window.flight if r.state is not State.FAILED)
+        return next(waiting, self.candidate())
+
+    def seal(self) -> Request:
+        """Moves the candidate into the window and numbers its records."""
+        if self.queue:
+            r = self.queue.popleft()
+        else:
+            assert self.forming is not None
+            r, self.forming = self.forming, None
+        r.state = State.IN_FLIGHT
+        if self.session is not None:
+            r.session, r.epoch, r.first = self.session.id, self.session.epoch, self.next
+            self.next += r.count
+        self.window.push(r)
+        return r
+
+    def leave(self) -> None:
+        """Takes the oldest request in flight out of the window."""
+        r = self.window.pop()
+        self.last_sign = time.monotonic()
+        if r.state is not State.FAILED:
+            self._release(r)
+        self.wake.set()
+
+    def settle(self, r: Request, offsets: Sequence[int]) -> None:
+        """Gives the records of a request their offsets."""
+        for future, offset in zip(r.futures, offsets, strict=True):
+            if not future.done():
+                future.set_result(offset)
+
+    def settle_error(self, r: Request, error: Error) -> None:
+        """Gives the records of a request an error. One in doubt gets its place for Admin.resolve."""
+        for index, future in enumerate(r.futures):
+            if not future.done():
+                future.set_exception(self.in_doubt(r, index, error))
+
+    def in_doubt(self, r: Request, index: int, error: Error) -> Error:
+        if error.outcome != Outcome.MAYBE_DONE:
+            return error.but()
+        return error.but(position=self.place(r, index))
+
+    def place(self, r: Request, index: int) -> Position | None:
+        """Where a record stands in its session."""
+        if r.state is not State.ACCEPTED:
+            return Position(self.log_id, r.session, r.epoch, r.first + index) if r.session else None
+        at = self.position(r)
+        return Position(at.log_id, at.session, at.epoch, at.next + index) if at.session else None
+
+    def position(self, before: Request | None = None) -> Position:
+        """Where the next record stands that will be accepted, or the first one of a request that has
+        not been sealed."""
+        at = self.next
+        for r in (*self.queue, *([self.forming] if self.forming else ())):
+            if r is before:
+                break
+            at += r.count
+        session = self.session or Session(0, 0, 0, 0)
+        return Position(self.log_id, session.id, session.epoch, at)
+
+    def fail(self, i: Interruption) -> None:
+        """Settles everything without a result: the request that the interruption is about, or else the
+        oldest, with its error, and the others as behind it. The epoch ends, so that later records are
+        not taken for those that failed."""
+        failed = [*self.window.fail(), *self.queue, *([self.forming] if self.forming else ())]
+        self.queue.clear()
+        self.forming = None
+        if self.options.end_on_failure or i.error.reason in ("LOG_REPLACED", "CLOSED"):
+            self.stop(i.error)
+        if self.session is not None:
+            epoch = max(self.session.epoch, i.error.epoch) + 1
+            self.session = Session(self.session.id, epoch, self.session.lease, self.session.log_id)
+            self.next = 0
+        for n, r in enumerate(failed):
+            self._release(r)
+            first = r is i.refused if i.refused is not None else n == 0
+            self.settle_error(r, i.error.but(outcome=r.outcome) if first else behind(i.error, r.outcome))
+
+    def stop(self, error: Error) -> None:
+        """Lets the producer accept nothing more."""
+        if self.ended is None:
+            self.ended = error.but(outcome=Outcome.NOT_DONE)
+            self._room.set()
+
+    def close(self) -> None:
+        self.stop(closed("producer"))
+
+
+def _check_size(size: int, records: int = 1) -> None:
+    size -= OVERHEAD * records
+    if size > MAX_RECORD_BYTES:
+        raise Error(
+            "TOO_LARGE",
+            f"{size} bytes; at most {MAX_RECORD_BYTES} are possible",
+            facts={"limit": str(MAX_RECORD_BYTES)},
+        )

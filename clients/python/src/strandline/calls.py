@@ -1,0 +1,245 @@
+"""Unary calls: which node is asked, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from strandline.errors import Error, Outcome, closed, deadline, from_rpc, unreachable
+from strandline.peers import CONNECT_PATIENCE, Pauses, Peer, Peers, check_address
+from strandline.v1 import log_pb2
+
+A = TypeVar("A", bound=Message)
+T = TypeVar("T")
+
+METHODS = {
+    "CatalogService": ("CreateLog", "ListLogs", "ConfigureLog", "DeleteLog"),
+    "SessionService": ("OpenSession", "KeepSession", "CloseSession", "Resolve"),
+    "LogService": ("Append", "Read", "Trim", "GetInfo", "WatchInfo", "AcquireWriter"),
+}
+PATHS = {name: f"/strandline.v1.{service}/{name}" for service, names in METHODS.items() for name in names}
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Route(Protocol):
+    """Finds the node to ask."""
+
+    async def connect(self) -> Peer:
+        """The node whose turn it is, with a connection that is up. With an error nothing has been sent."""
+
+    def tried(self) -> Peer | None:
+        """The node that connect tried last."""
+
+    def elsewhere(self, failure: Error) -> None:
+        """Notes that the node tried does not serve, and moves on."""
+
+    def width(self, failure: Error) -> int:
+        """How many nodes may be tried, after a failure, before it is time to pause."""
+
+
+class ToLeader:
+    """The way to the node that leads a log. All who use it share what is known. A read has to ask
+    first: it is not turned away by a node that does not lead."""
+
+    def __init__(self, calls: Calls, log: str, ask: bool = False) -> None:
+        self._calls, self._peers, self._log, self._ask = calls, calls.peers, log, ask
+        self._tried: Peer | None = None
+
+    async def connect(self) -> Peer:
+        await self._to_leader()
+        if self._ask and not self._peers.named(self._log):
+            try:
+                info = await self._calls.known_info(self._peer, self._log)
+            except Error:
+                return self._peer  # which answers the read, or says why it does not
+            self._peers.prefer(self._log, info.leader)
+            await self._to_leader()
+        return self._peer
+
+    async def _to_leader(self) -> None:
+        self._peer = self._tried = self._peers.at(self._peers.leader(self._log))
+        await self._peers.connect(self._peer)
+
+    def tried(self) -> Peer | None:
+        return self._tried
+
+    def elsewhere(self, failure: Error) -> None:
+        self._peers.look_elsewhere(self._log, self._tried, failure.leader)
+
+    def width(self, failure: Error) -> int:
+        return len(self._peers.addresses) + (1 if failure.leader else 0)
+
+
+class ToDialled:
+    """Stays with one of the dialled addresses as long as it serves, and follows no hint."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers, self._turn = peers, 0
+        self._tried: Peer | None = None
+
+    async def connect(self) -> Peer:
+        self._tried = self._peers.at(self._peers.addresses[self._turn])
+        await self._peers.connect(self._tried)
+        return self._tried
+
+    def tried(self) -> Peer | None:
+        return self._tried
+
+    def elsewhere(self, failure: Error) -> None:
+        self._turn = (self._turn + 1) % len(self._peers.addresses)
+
+    def width(self, failure: Error) -> int:
+        return len(self._peers.addresses)
+
+
+class ToFollower:
+    """The way to a replica that does not lead: to one of them at random, then to the others, and to
+    the leader last. Who they are is asked again when all have been tried."""
+
+    def __init__(self, calls: Calls, log: str) -> None:
+        self._calls, self._peers, self._log = calls, calls.peers, log
+        self._ask = ToDialled(calls.peers)
+        self._holders: list[str] = []
+        self._found = 0
+        self._tried: Peer | None = None
+
+    async def connect(self) -> Peer:
+        if not self._holders:
+            self._tried = None
+            await self._find()
+        self._tried = self._peers.at(self._holders[0])
+        await self._peers.connect(self._tried)
+        return self._tried
+
+    async def _find(self) -> None:
+        peer = await self._ask.connect()
+        info = await self._calls.known_info(peer, self._log)
+        usable = []
+        for replica in info.replicas:
+            try:
+                check_address(replica.address, self._calls.anywhere)
+                usable.append(replica)
+            except Error:
+                pass
+        followers = [r.address for r in usable if not r.leader]
+        random.shuffle(followers)
+        self._holders = followers + [r.address for r in usable if r.leader] or [peer.address]
+        self._found = len(self._holders)
+
+    def tried(self) -> Peer | None:
+        return self._tried or self._ask.tried()
+
+    def elsewhere(self, failure: Error) -> None:
+        if self._holders and self._tried is not None and self._tried.address == self._holders[0]:
+            del self._holders[0]
+        if not self._holders:
+            self._ask.elsewhere(failure)
+
+    def width(self, failure: Error) -> int:
+        return max(self._found, len(self._peers.addresses))
+
+
+class Tries:
+    """What is known of one call over all tries of it, on whatever nodes."""
+
+    def __init__(self) -> None:
+        self.outcome = Outcome.NOT_DONE
+        self._answered: Error | None = None
+
+    def failed(self, newest: Error) -> Error:
+        """Adds a try that failed, and returns its error with the outcome of all tries."""
+        self.outcome = max(self.outcome, newest.outcome)
+        failure = newest.but(outcome=self.outcome)
+        if failure.reason != "UNREACHABLE":
+            self._answered = failure
+        return failure
+
+    def verdict(self, failure: Error) -> Error:
+        """The error of the call when the newest try was the last: what a node has answered says more
+        than that another one cannot be reached."""
+        if failure.reason == "UNREACHABLE" and self._answered is not None:
+            failure = self._answered
+        return failure.but(outcome=self.outcome)
+
+
+class Calls:
+    """Makes the calls of a client."""
+
+    def __init__(self, peers: Peers, anywhere: bool, retry_time: float, token: str | None) -> None:
+        self.peers, self.anywhere, self.retry_time = peers, anywhere, retry_time
+        self.metadata: Metadata = (("authorization", f"Bearer {token}"),) if token else ()
+
+    def failure(self, error: BaseException) -> Error:
+        """What an error means to a user. A call that ends because the client was closed says so."""
+        failure = from_rpc(error)
+        return closed("client", failure.outcome) if self.peers.closed else failure
+
+    async def on(
+        self, peer: Peer, method: str, request: Message, answer: type[A], timeout: float | None = None
+    ) -> A:
+        """Makes a call once, on one node."""
+        call = peer.channel.unary_unary(
+            PATHS[method],
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )
+        made: A = await call(request, metadata=self.metadata, timeout=timeout)
+        return made
+
+    async def known_info(self, peer: Peer, log: str) -> log_pb2.LogInfo:
+        """Asks a node what it knows of a log, without its asking others."""
+        try:
+            answer = await self.on(
+                peer,
+                "GetInfo",
+                log_pb2.GetInfoRequest(log=log, allow_stale=True),
+                log_pb2.GetInfoResponse,
+                CONNECT_PATIENCE,
+            )
+        except grpc.aio.AioRpcError as error:
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise unreachable(Outcome.NOT_DONE, f"{peer.address} does not answer for now") from None
+            raise from_rpc(error) from None
+        return answer.info
+
+    async def to_leader(self, log: str, method: str, request: Message, answer: type[A]) -> A:
+        """Makes a call to the node that leads a log, as often as retry_time allows. The call does no
+        harm when it is made twice, or the node recognises it."""
+        return await self.by(ToLeader(self, log), lambda peer: self.on(peer, method, request, answer))
+
+    async def by(self, route: Route, do: Callable[[Peer], Awaitable[T]]) -> T:
+        until = time.monotonic() + self.retry_time
+        pauses, tries, count = Pauses(), Tries(), 0
+        while True:
+            count += 1
+            try:
+                peer = await route.connect()
+                return await do(peer)
+            except Exception as error:
+                failure = tries.failed(self.failure(error))
+            if not failure.again:
+                raise tries.verdict(failure)
+            width = 1
+            if failure.elsewhere:
+                route.elsewhere(failure)
+                width = route.width(failure)
+            if count >= width and time.monotonic() + pauses.delay > until:
+                raise tries.verdict(failure)
+            await pauses.between(route.tried(), width)
+
+
+async def within(timeout: float | None, doing: Awaitable[T], outcome: Outcome = Outcome.MAYBE_DONE) -> T:
+    """Bounds a call by a deadline, in seconds."""
+    if timeout is None:
+        return await doing
+    try:
+        return await asyncio.wait_for(doing, timeout)
+    except (asyncio.TimeoutError, TimeoutError):
+        raise deadline(outcome) from None

@@ -1,0 +1,190 @@
+"""A client of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+
+import grpc
+
+from strandline.admin import Admin
+from strandline.backlog import ProducerOptions
+from strandline.calls import Calls, within
+from strandline.errors import Error, Outcome, Position
+from strandline.peers import Peers, check_address
+from strandline.producer import Producer
+from strandline.reader import Reader, ReaderOptions
+
+
+@dataclass(frozen=True)
+class TLS:
+    """Encrypts every connection. The values are paths of PEM files."""
+
+    authority: str | Path | None = None
+    """The authorities by whose certificates nodes are believed; None: those of the system."""
+    certificate: str | Path | None = None
+    """With key: shows who the client is. None: nobody."""
+    key: str | Path | None = None
+
+    def _credentials(self) -> grpc.ChannelCredentials:
+        def read(path: str | Path | None) -> bytes | None:
+            return None if path is None else Path(path).read_bytes()
+
+        return grpc.ssl_channel_credentials(read(self.authority), read(self.key), read(self.certificate))
+
+
+class Client:
+    """Holds the connections to a cluster, one to each node that it needs.
+
+        async with strandline.Client("127.0.0.1:7171") as client:
+            async with await client.producer("orders") as producer:
+                offset = await producer.append(b"a record")
+
+    The addresses (HOST:PORT, one string or several) are those of nodes, of which one that is up is
+    enough; the leader of each log is found. Nothing is connected before something is asked for.
+    Addresses other than loopback are refused without tls, unless insecure is set.
+
+    tls encrypts. token is sent with every call, as `authorization: Bearer`; it needs tls, or a loopback
+    address. retry_time is how long, in seconds, calls of admin, and the opening of a producer or
+    reader, go on looking for a node that can answer; 0 tries every address once.
+    """
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str],
+        *,
+        tls: TLS | None = None,
+        insecure: bool = False,
+        token: str | None = None,
+        retry_time: float = 5.0,
+    ) -> None:
+        all_addresses = [addresses] if isinstance(addresses, str) else list(addresses)
+        if not all_addresses:
+            raise Error("INVALID", "a client without an address")
+        anywhere = insecure or tls is not None
+        for address in all_addresses:
+            check_address(address, anywhere)
+        credentials = None if tls is None else tls._credentials()
+        self._peers = Peers(all_addresses, credentials, anywhere)
+        self._calls = Calls(self._peers, anywhere, retry_time, token)
+        self.admin = Admin(self._calls)
+        """The verbs beside append and read."""
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends every connection. Close producers first: what they have in flight is in doubt otherwise."""
+        await self._peers.close()
+
+    async def producer(
+        self,
+        log: str,
+        *,
+        max_in_flight: int | None = None,
+        max_in_flight_bytes: int | None = None,
+        max_request_bytes: int = 1 << 20,
+        buffer_bytes: int = 64 << 20,
+        linger: float = 0.0,
+        lease: float = 60.0,
+        writer_term: int = 0,
+        session: bool = True,
+        resume: Position | None = None,
+        end_on_failure: bool = False,
+        record_timeout: float | None = 30.0,
+        timeout: float | None = None,
+    ) -> Producer:
+        """Begins to append to a log that exists. Of an error nothing is in the log. Times are seconds.
+
+        max_in_flight: requests that wait for their answers, counted before the bytes leave; records
+            that come while all are out leave together. None: up to 4 of any size, and up to 64 of at
+            least 64 KiB.
+        max_in_flight_bytes: the same in bytes; a larger request goes alone. None: 16 MiB.
+        max_request_bytes: closes a request when the next record would make it larger.
+        buffer_bytes: records that have been accepted and have no answer; beyond, appends wait.
+        linger: holds a request that is not full back for so long, for more records to join it.
+        lease: how long the session outlives the last request. An idle producer renews it.
+        writer_term: from Admin.acquire_writer: appends fail with Fenced once there is a newer one.
+        session: False sends every request once: a lost answer is in doubt, and a refusal stands alone.
+        resume: goes on with the session of an earlier producer where its position was.
+        end_on_failure: the first record that fails ends the producer, so that each record has the
+            sequence that its position said.
+        record_timeout: how long a record may be without an answer, re-sends included.
+        timeout: bounds the opening.
+        """
+        options = ProducerOptions(
+            max_in_flight,
+            max_in_flight_bytes,
+            max_request_bytes,
+            buffer_bytes,
+            linger,
+            lease,
+            writer_term,
+            session,
+            resume,
+            end_on_failure,
+            record_timeout,
+        )
+        options.check()
+        return await within(timeout, Producer(self._calls, log, options)._open(), Outcome.NOT_DONE)
+
+    def read(
+        self,
+        log: str,
+        *,
+        offset: int | None = None,
+        time: datetime | None = None,
+        tail: bool = False,
+        log_id: int = 0,
+        follow: bool = False,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        until_offset: int | None = None,
+        until_time: datetime | None = None,
+        any_replica: bool = False,
+        at_least: int | None = None,
+        max_staleness: float | None = None,
+        prefer_follower: bool = False,
+        heartbeat: float = 5.0,
+    ) -> Reader:
+        """Reads a log: `async for record in client.read(...)`. It asks nobody yet.
+
+        It begins at offset, at the first record appended at or after time (by the leader's clock), at
+        the tail as it is when the reader is opened, or else at the oldest record. It ends at the end of
+        the log, unless it is to follow, or at the first limit: max_records, max_bytes (about as they
+        are stored; at least one batch), until_offset, until_time.
+
+        It reads from the leader, everything that was acknowledged before it began. any_replica reads
+        what the answering node knows, at_least waits until that is up to an offset, and max_staleness
+        bounds its age in seconds: these ask only the addresses given to the client. prefer_follower
+        reads from a replica that does not lead, while there is one.
+
+        log_id is that of the log in which a kept offset has its meaning. heartbeat is how often a
+        server with nothing to send says so; after three times as long without a frame another
+        connection is opened.
+        """
+        options = ReaderOptions(
+            offset,
+            time,
+            tail,
+            log_id,
+            follow,
+            max_records,
+            max_bytes,
+            until_offset,
+            until_time,
+            any_replica,
+            at_least,
+            max_staleness,
+            prefer_follower,
+            heartbeat,
+        )
+        return Reader(self._calls, log, options)

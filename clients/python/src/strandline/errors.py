@@ -1,0 +1,357 @@
+"""Errors: what went wrong, whether to retry, and whether it may have been done."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import grpc
+from google.rpc import error_details_pb2, status_pb2
+
+from strandline.v1 import log_pb2
+
+
+class Outcome(enum.IntEnum):
+    """What is known of the effect of a call, over all its tries. What is known never falls
+    back: of two outcomes the greater one holds."""
+
+    NOT_DONE = 0
+    """It has had no effect, and never will have."""
+    MAYBE_DONE = 1
+    """It may have happened, or may yet happen. Admin.resolve settles an append in a session."""
+    DONE = 2
+    """It has happened, although its result is not known."""
+
+
+_OUTCOMES = {"not_done": Outcome.NOT_DONE, "maybe_done": Outcome.MAYBE_DONE, "done": Outcome.DONE}
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a session: what a program keeps to go on with the session after a restart."""
+
+    log_id: int = 0
+    session: int = 0
+    epoch: int = 0
+    next: int = 0
+    """The sequence of the record; of a producer, that of the record accepted next."""
+
+
+class Error(Exception):
+    """An error of a call that reached, or tried to reach, a log.
+
+    Catch one reason by its class (`except strandline.OffsetTrimmed`), or look at `reason`, whose
+    values are on the page errors.md.
+    """
+
+    kinds: ClassVar[dict[str, type[Error]]] = {}
+    REASON = ""
+
+    reason: str
+    message: str
+    retryable: bool
+    """The same call may succeed later or elsewhere. An append whose outcome is not NOT_DONE
+    would then be a second append."""
+    outcome: Outcome
+    """What is known of the effect. It means nothing for a call that only reads."""
+    position: Position | None
+    """Of an append in doubt: where Admin.resolve finds out about it."""
+    start_offset: int
+    """OFFSET_TRIMMED: the start of the log."""
+    end_offset: int
+    """OFFSET_BEYOND_END, END_MISMATCH: the end of the log."""
+    epoch: int
+    """STALE_EPOCH: the epoch of the session."""
+    expected_sequence: int
+    """SEQUENCE_GAP: what the log would have taken."""
+    writer_term: int
+    """FENCED: the term that holds the log."""
+    leader: str
+    """NOT_LEADER: the address of the leader, if it is known."""
+    log_id: int
+    """LOG_REPLACED: the id of the log that has the name now."""
+    limit: int
+    """TOO_LARGE: the limit."""
+
+    def __init_subclass__(cls) -> None:
+        Error.kinds[cls.REASON] = cls
+
+    def __new__(cls, reason: str, *args: object, **facts: object) -> Error:
+        return super().__new__(Error.kinds.get(reason, Error))
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        outcome: Outcome = Outcome.NOT_DONE,
+        facts: Mapping[str, str] | None = None,
+        position: Position | None = None,
+    ) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason, self.message, self.retryable, self.outcome = reason, message, retryable, outcome
+        self.position = position
+        self.facts = dict(facts or {})
+        self.start_offset = self._number("start_offset")
+        self.end_offset = self._number("end_offset")
+        self.epoch = self._number("epoch")
+        self.expected_sequence = self._number("expected_sequence")
+        self.writer_term = self._number("writer_term")
+        self.log_id = self._number("log_id")
+        self.limit = self._number("limit")
+        self.leader = self.facts.get("leader", "")
+
+    def _number(self, name: str) -> int:
+        try:
+            return int(self.facts.get(name, "0"))
+        except ValueError:
+            return 0
+
+    def but(self, *, outcome: Outcome | None = None, position: Position | None = None) -> Error:
+        """A copy with another outcome or position."""
+        made = Error(
+            self.reason,
+            self.message,
+            retryable=self.retryable,
+            outcome=self.outcome if outcome is None else outcome,
+            facts=self.facts,
+            position=position or self.position,
+        )
+        made.__cause__ = self.__cause__
+        return made
+
+    @property
+    def again(self) -> bool:
+        """Whether a producer repeats what was refused. FULL is for the application: only a trim helps."""
+        return self.retryable and self.reason != "FULL"
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another node, or another connection, may do better."""
+        return self.again and self.reason != "BUSY"
+
+    @property
+    def ends_session(self) -> bool:
+        return self.reason in ("SESSION_EXPIRED", "SESSION_NOT_FOUND")
+
+
+class Invalid(Error):
+    """The request is malformed."""
+
+    REASON = "INVALID"
+
+
+class TooLarge(Error):
+    """Over a limit."""
+
+    REASON = "TOO_LARGE"
+
+
+class LogNotFound(Error):
+    """There is no log of that name."""
+
+    REASON = "LOG_NOT_FOUND"
+
+
+class LogExists(Error):
+    """The name is taken."""
+
+    REASON = "LOG_EXISTS"
+
+
+class LogReplaced(Error):
+    """The log was deleted, and another one has its name."""
+
+    REASON = "LOG_REPLACED"
+
+
+class OffsetTrimmed(Error):
+    """The offset is gone; start_offset is the oldest that is there."""
+
+    REASON = "OFFSET_TRIMMED"
+
+
+class OffsetBeyondEnd(Error):
+    """The log ends before, at end_offset."""
+
+    REASON = "OFFSET_BEYOND_END"
+
+
+class SessionExpired(Error):
+    """The session was closed, or its lease ran out."""
+
+    REASON = "SESSION_EXPIRED"
+
+
+class SessionNotFound(Error):
+    """The session was never opened, or ended long ago."""
+
+    REASON = "SESSION_NOT_FOUND"
+
+
+class StaleEpoch(Error):
+    """The session has moved on to another epoch."""
+
+    REASON = "STALE_EPOCH"
+
+
+class OutcomeForgotten(Error):
+    """A duplicate whose offset is no longer known: it was appended."""
+
+    REASON = "OUTCOME_FORGOTTEN"
+
+
+class Fenced(Error):
+    """A newer writer, of writer_term, holds the log."""
+
+    REASON = "FENCED"
+
+
+class EndMismatch(Error):
+    """The log ends elsewhere, at end_offset."""
+
+    REASON = "END_MISMATCH"
+
+
+class Full(Error):
+    """The disk is nearly full."""
+
+    REASON = "FULL"
+
+
+class Busy(Error):
+    """A queue or budget of the node is full."""
+
+    REASON = "BUSY"
+
+
+class Sealed(Error):
+    """The log takes no more appends."""
+
+    REASON = "SEALED"
+
+
+class Corrupt(Error):
+    """Stored bytes do not match their checksum, or what was received does not fit."""
+
+    REASON = "CORRUPT"
+
+
+class DataLost(Error):
+    """A memory log lost its memory; start_offset is where it goes on."""
+
+    REASON = "DATA_LOST"
+
+
+class Stale(Error):
+    """No replica keeps the bound of staleness that the read asks for."""
+
+    REASON = "STALE"
+
+
+class Precondition(Error):
+    """The cluster is not in the state that the change needs."""
+
+    REASON = "PRECONDITION"
+
+
+class Unreachable(Error):
+    """No node answered, or the connection broke."""
+
+    REASON = "UNREACHABLE"
+
+
+class TimedOut(Error):
+    """A record had no answer within the producer's record_timeout."""
+
+    REASON = "TIMED_OUT"
+
+
+class Cancelled(Error):
+    """The deadline of the call ended first."""
+
+    REASON = "CANCELLED"
+
+
+class Closed(Error):
+    """The client, producer or reader has been closed."""
+
+    REASON = "CLOSED"
+
+
+class BehindFailed(Error):
+    """A record before this one failed, and none slips ahead. __cause__ is that error."""
+
+    REASON = "BEHIND_FAILED"
+
+
+def unreachable(outcome: Outcome, message: str) -> Error:
+    return Error("UNREACHABLE", message, retryable=True, outcome=outcome)
+
+
+def closed(what: str, outcome: Outcome = Outcome.NOT_DONE) -> Error:
+    return Error("CLOSED", f"the {what} is closed", outcome=outcome)
+
+
+def deadline(outcome: Outcome) -> Error:
+    return Error("CANCELLED", "the deadline of the call has ended", outcome=outcome)
+
+
+def behind(first: Error, outcome: Outcome) -> Error:
+    """The error of a record that waited behind one that failed."""
+    made = Error(
+        "BEHIND_FAILED", f"an append before it failed: {first}", retryable=first.retryable, outcome=outcome
+    )
+    made.__cause__ = first
+    return made
+
+
+def from_refusal(refusal: log_pb2.Refusal) -> Error:
+    return _from_facts(refusal.reason, refusal.message, refusal.metadata)
+
+
+def _from_facts(reason: str, message: str, facts: Mapping[str, str]) -> Error:
+    """An error from the words of a server. What is missing is assumed to be bad."""
+    return Error(
+        reason,
+        message,
+        retryable=facts.get("retryable") == "true",
+        outcome=_OUTCOMES.get(facts.get("outcome", ""), Outcome.MAYBE_DONE),
+        facts=facts,
+    )
+
+
+def from_rpc(error: BaseException) -> Error:
+    """The error of a call or a stream. Without an ErrorInfo of a log's it comes from something
+    between, and what it was about may be done."""
+    if isinstance(error, Error):
+        return error
+    if not isinstance(error, grpc.aio.AioRpcError):
+        return unreachable(Outcome.MAYBE_DONE, f"{type(error).__name__}: {error}")
+    message = error.details() or ""
+    for key, value in error.trailing_metadata() or ():
+        if key != "grpc-status-details-bin" or not isinstance(value, bytes):
+            continue
+        status = status_pb2.Status()
+        try:
+            status.ParseFromString(value)
+        except Exception:  # bytes of somebody else
+            continue
+        for detail in status.details:
+            info = error_details_pb2.ErrorInfo()
+            if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.domain == "strandline.dev":
+                return _from_facts(info.reason, message, info.metadata)
+    code = error.code()
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED or code == grpc.StatusCode.CANCELLED:
+        return Error("CANCELLED", message, outcome=Outcome.MAYBE_DONE)
+    if code == grpc.StatusCode.UNIMPLEMENTED:
+        return Error("UNSUPPORTED", message)
+    if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return Error("TOO_LARGE", message, outcome=Outcome.MAYBE_DONE)
+    broken = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED, grpc.StatusCode.INTERNAL)
+    return Error(
+        "UNREACHABLE", f"{code.name}: {message}", retryable=code in broken, outcome=Outcome.MAYBE_DONE
+    )

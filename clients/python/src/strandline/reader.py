@@ -1,0 +1,338 @@
+"""Reading the records of a log in order, each once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from strandline.admin import duration
+from strandline.calls import PATHS, Calls, Route, ToDialled, ToFollower, ToLeader, within
+from strandline.errors import Error, Outcome, closed, unreachable
+from strandline.peers import Pauses
+from strandline.records import Record, _read
+from strandline.v1 import log_pb2
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """What a reader reads: see Client.read."""
+
+    offset: int | None = None
+    time: datetime | None = None
+    tail: bool = False
+    log_id: int = 0
+    follow: bool = False
+    max_records: int | None = None
+    max_bytes: int | None = None
+    until_offset: int | None = None
+    until_time: datetime | None = None
+    any_replica: bool = False
+    at_least: int | None = None
+    max_staleness: float | None = None
+    prefer_follower: bool = False
+    heartbeat: float = 5.0
+
+    def check(self) -> None:
+        if sum((self.offset is not None, self.time is not None, self.tail)) > 1:
+            raise Error("INVALID", "a read begins at an offset, a time or the tail: at one of them")
+        stale = self.max_staleness is not None and self.max_staleness <= 0
+        if (self.offset or 0) < 0 or (self.at_least or 0) < 0 or stale:
+            raise Error(
+                "INVALID", "an offset or a bound of the read is negative, or no staleness at all is allowed"
+            )
+
+    @property
+    def linearizable(self) -> bool:
+        return not self.any_replica and self.at_least is None and self.max_staleness is None
+
+    @property
+    def limited(self) -> bool:
+        """Whether the server may end a read that follows."""
+        limits = (self.max_records, self.max_bytes, self.until_offset, self.until_time)
+        return any(limit is not None for limit in limits)
+
+
+_BROKEN_STREAMS = 10
+"""How often in a row servers that can be reached may break a stream before its first frame, without
+saying that another try may help."""
+
+
+class _Trouble:
+    """What a reader has had since its last frame."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.pauses = Pauses()
+        self._broken = 0
+        self._began = time.monotonic()
+
+    def worth_another(
+        self, failure: Error, reached: bool, placed: bool, width: int, retry_time: float
+    ) -> bool:
+        """Whether to open another stream: on each of width nodes, and then again. A reader that has
+        had a frame waits for its servers for ever; one that has not, or whose bound no replica keeps,
+        for the retry time."""
+        self.count += 1
+        if reached and not (failure.retryable and failure.reason != "UNREACHABLE"):
+            self._broken += 1
+        patient = placed and failure.reason != "STALE"
+        in_time = time.monotonic() - self._began < retry_time
+        return self._broken <= _BROKEN_STREAMS and (patient or self.count < width or in_time)
+
+
+class Reader:
+    """Reads one log. When the connection breaks, or the node can no longer serve it, it goes on at the
+    next offset on another. Made by Client.read; it belongs to one task.
+
+        async with client.read("orders", follow=True) as records:
+            async for record in records:
+                ...
+    """
+
+    def __init__(self, calls: Calls, log: str, options: ReaderOptions) -> None:
+        options.check()
+        self.log = log
+        self.log_id = options.log_id
+        """The id of the log that is read; 0 before the first frame. An offset has a meaning only in the
+        log with its id: who keeps one keeps the other, too."""
+        self.end = 0
+        """The committed end of the log as far as servers have said."""
+        self._calls, self._options = calls, options
+        self._route: Route
+        if options.prefer_follower:
+            self._route = ToFollower(calls, log)
+        elif options.linearizable:
+            self._route = ToLeader(calls, log, ask=True)
+        else:
+            self._route = ToDialled(calls.peers)
+        self._next: int | None = options.offset  # None: known with the first frame
+        self._placed = False  # a frame has come
+        self._given, self._took = 0, 0  # records, and about how many bytes
+        self._records: list[Record] = []  # of the newest frame, from _at on
+        self._at = 0
+        self._call: Any = None
+        self._trouble = _Trouble()
+        self._failure: Error | None = None  # final
+        self._ended = False
+
+    @property
+    def offset(self) -> int | None:
+        """That of the next record; None before the first has been found."""
+        return self._next
+
+    async def open(self, *, timeout: float | None = None) -> Reader:
+        """Finds the tail, where the read begins there; otherwise it asks nobody."""
+        if self._options.tail and self._next is None:
+            await within(timeout, self._find_tail(), Outcome.NOT_DONE)
+        return self
+
+    async def _find_tail(self) -> None:
+        """Asking first gives the tail a fixed place, which a broken connection cannot move."""
+        request = log_pb2.GetInfoRequest(log=self.log, log_id=self.log_id)
+        if self._options.any_replica:
+            request.allow_stale = True
+            answer = await self._calls.by(
+                self._route, lambda peer: self._calls.on(peer, "GetInfo", request, log_pb2.GetInfoResponse)
+            )
+        else:
+            answer = await self._calls.to_leader(self.log, "GetInfo", request, log_pb2.GetInfoResponse)
+        self.log_id = answer.info.id
+        self._next = self.end = answer.info.end_offset
+
+    async def __aenter__(self) -> Reader:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Reader:
+        return self
+
+    async def __anext__(self) -> Record:
+        record = await self.next()
+        if record is None:
+            raise StopAsyncIteration
+        return record
+
+    async def next(self, *, timeout: float | None = None) -> Record | None:
+        """Returns the next record, or None at the end of what was asked for; a read that follows waits
+        there. After a timeout, in seconds, it may be called again."""
+        if self._at == len(self._records) and not await self._fill(timeout):
+            return None
+        record = self._records[self._at]
+        self._at += 1
+        self._given += 1
+        self._next = record.offset + 1
+        return record
+
+    async def next_batch(self, *, timeout: float | None = None) -> list[Record]:
+        """Returns what is left of a frame: faster than next, and otherwise the same. It is empty at
+        the end."""
+        if self._at == len(self._records) and not await self._fill(timeout):
+            return []
+        batch = self._records[self._at :]
+        self._at = len(self._records)
+        self._given += len(batch)
+        self._next = batch[-1].offset + 1
+        return batch
+
+    async def close(self) -> None:
+        """Ends the read."""
+        self._failure = closed("reader")
+        self._records, self._at = [], 0
+        self._hang_up()
+
+    async def _fill(self, timeout: float | None) -> bool:
+        """Gets records. False: there are no more."""
+        await self.open(timeout=timeout)
+        while self._at == len(self._records):
+            if self._failure is not None:
+                raise self._failure.but()
+            if self._ended or self._done():
+                self._ended = True
+                self._hang_up()
+                return False
+            await within(timeout, self._fetch(), Outcome.NOT_DONE)
+        return True
+
+    def _done(self) -> bool:
+        """Whether a limit has been reached, of which a stream that is opened now would know nothing."""
+        o = self._options
+        return (
+            (o.max_records is not None and self._given >= o.max_records)
+            or (o.max_bytes is not None and self._took >= o.max_bytes)
+            or (o.until_offset is not None and self._next is not None and self._next >= o.until_offset)
+        )
+
+    async def _fetch(self) -> None:
+        """Receives one frame, or repairs the stream so that the next call can."""
+        reached = self._call is not None
+        try:
+            if self._call is None:
+                peer = await self._route.connect()
+                reached = True
+                self._call = peer.channel.unary_stream(
+                    PATHS["Read"],
+                    request_serializer=log_pb2.ReadRequest.SerializeToString,
+                    response_deserializer=log_pb2.ReadResponse.FromString,
+                )(self._request(), metadata=self._calls.metadata)
+            frame = await self._receive()
+        except asyncio.CancelledError:
+            self._hang_up()
+            raise
+        except Exception as error:
+            await self._recover(self._calls.failure(error), reached)
+            return
+        if frame is not None:
+            self._trouble = _Trouble()
+            try:
+                self._take(frame)
+            except Error as error:
+                self._fail(error)
+        elif not self._options.follow or self._options.limited:
+            self._ended = True
+        else:
+            await self._recover(unreachable(Outcome.NOT_DONE, "the server ended the stream"), True)
+
+    async def _receive(self) -> log_pb2.ReadResponse | None:
+        """A frame; None at the end of the stream. One that follows may not be silent for long; one that
+        does not relies on the keep-alive of the connection."""
+        silence = 3 * self._options.heartbeat if self._options.follow else None
+        try:
+            frame = await asyncio.wait_for(self._call.read(), silence)
+        except (asyncio.TimeoutError, TimeoutError):
+            raise unreachable(Outcome.NOT_DONE, f"the server was silent for {silence:g} s") from None
+        return None if frame is grpc.aio.EOF else frame
+
+    async def _recover(self, failure: Error, reached: bool) -> None:
+        """Decides, after a stream could not be opened or broke, whether to try another, and pauses."""
+        self._hang_up()
+        width = 1
+        move = failure.elsewhere or self._only_here(failure)
+        if move:
+            self._route.elsewhere(failure)
+            width = self._route.width(failure)
+        worth = (move or failure.again) and self._trouble.worth_another(
+            failure, reached, self._placed, width, self._calls.retry_time
+        )
+        if not worth:
+            self._fail(failure)
+        elif self._trouble.count > 1:
+            await self._trouble.pauses.between(self._route.tried(), width)
+
+    def _only_here(self, failure: Error) -> bool:
+        """Whether another replica may do better than the one whose refusal is final there: one that
+        lags behind what this reader has seen, or whose copy is damaged."""
+        if failure.reason == "OFFSET_BEYOND_END":
+            return self._next is not None and self._next <= self.end
+        return failure.reason == "CORRUPT" and self._route.width(failure) > 1
+
+    def _fail(self, failure: Error) -> None:
+        self._failure = failure
+        self._hang_up()
+
+    def _take(self, f: log_pb2.ReadResponse) -> None:
+        """Accepts a frame."""
+        self.log_id = self.log_id or f.log_id
+        if f.log_id != self.log_id:
+            message = f"log {self.log!r} with id {self.log_id} was deleted; another one has its name"
+            raise Error("LOG_REPLACED", message, facts={"log_id": str(f.log_id)})
+        if self._next is None:
+            self._next = f.first_offset
+        if f.first_offset > self._next or f.record_count != len(f.records):
+            raise Error("CORRUPT", "received a frame that does not follow the one before")
+        # Another replica may know less: what was committed once stays so.
+        self.end, self._placed = max(self.end, f.end_offset), True
+        until, o = f.first_offset + f.record_count, self._options
+        if o.until_offset is not None:
+            until = min(until, o.until_offset)
+        if o.max_records is not None:
+            until = min(until, self._next + o.max_records - self._given)
+        self._records, self._at = [_read(r) for r in f.records if self._next <= r.offset < until], 0
+        if o.max_bytes is not None:
+            self._took += sum(r.size for r in self._records)
+
+    def _request(self) -> log_pb2.ReadRequest:
+        """Asks for what has not been given yet."""
+        o = self._options
+        q = log_pb2.ReadRequest(
+            log=self.log,
+            log_id=self.log_id,
+            follow=o.follow,
+            format=log_pb2.READ_FORMAT_RECORDS,
+            heartbeat=duration(o.heartbeat),
+        )
+        if self._next is not None:
+            q.offset = self._next
+        elif o.time is not None:
+            q.time.FromDatetime(o.time)
+        else:
+            q.position = log_pb2.READ_POSITION_START
+        if o.at_least is not None:
+            q.at_least_offset = o.at_least
+        elif o.max_staleness is not None:
+            q.max_age.CopyFrom(duration(o.max_staleness))
+        else:
+            q.level = log_pb2.READ_CONSISTENCY_ANY if o.any_replica else log_pb2.READ_CONSISTENCY_LINEARIZABLE
+        if o.max_records is not None:
+            q.max_records = o.max_records - self._given
+        if o.max_bytes is not None:
+            q.max_bytes = o.max_bytes - self._took
+        if o.until_offset is not None:
+            q.until_offset = o.until_offset
+        if o.until_time is not None:
+            q.until_time.FromDatetime(o.until_time)
+        return q
+
+    def _hang_up(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None

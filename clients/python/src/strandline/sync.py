@@ -1,0 +1,248 @@
+"""The client without asyncio: the same verbs, which wait.
+
+    from strandline import sync
+
+    with sync.Client("127.0.0.1:7171") as client:
+        with client.producer("orders") as producer:
+            print(producer.append(b"a record"))
+        for record in client.read("orders"):
+            print(record.offset, record.value)
+
+An event loop in a thread of its own does the work. A Client and a Producer may be used from any number
+of threads, a Reader from one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+import strandline
+from strandline.errors import Position
+from strandline.records import LogConfig, LogInfo, Record, Resolution, Session
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="strandline", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Waits for work in the loop. A caller that is interrupted cancels it."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+class Client:
+    """strandline.Client, whose calls wait. It takes the same arguments."""
+
+    def __init__(self, addresses: str | Sequence[str], **options: Any) -> None:
+        async def connect() -> strandline.Client:
+            return strandline.Client(addresses, **options)
+
+        self._loop = _Loop()
+        try:
+            self._client = self._loop.run(connect())
+        except BaseException:
+            self._loop.close()
+            raise
+        self.admin = Admin(self._loop, self._client.admin)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every connection, and the thread. Close producers first."""
+        if not self._loop.loop.is_closed():
+            self._loop.run(self._client.close())
+            self._loop.close()
+
+    def producer(self, log: str, **options: Any) -> Producer:
+        """strandline.Client.producer."""
+        return Producer(self._loop, self._loop.run(self._client.producer(log, **options)))
+
+    def read(self, log: str, **options: Any) -> Reader:
+        """strandline.Client.read."""
+        return Reader(self._loop, self._client.read(log, **options))
+
+
+class Producer:
+    """strandline.Producer, whose calls wait."""
+
+    def __init__(self, loop: _Loop, producer: strandline.Producer) -> None:
+        self._loop, self._producer = loop, producer
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(self, record: Record | bytes, *, timeout: float | None = None) -> int:
+        """Appends a record, waits until it is durable, and returns its offset."""
+        return self._loop.run(self._producer.append(record, timeout=timeout))
+
+    def send(self, record: Record | bytes, *, timeout: float | None = None) -> concurrent.futures.Future[int]:
+        """Begins to append a record, and returns the future of its offset. Records of one thread keep
+        their order. The timeout bounds all of it."""
+        return asyncio.run_coroutine_threadsafe(
+            self._producer.append(record, timeout=timeout), self._loop.loop
+        )
+
+    def append_batch(
+        self,
+        records: Sequence[Record | bytes],
+        *,
+        expected_end: int | None = None,
+        atomic: bool = False,
+        timeout: float | None = None,
+    ) -> list[int]:
+        """Appends records in one request, and returns their offsets."""
+        made = self._producer.append_batch(records, expected_end=expected_end, atomic=atomic, timeout=timeout)
+        return self._loop.run(made)
+
+    def flush(self, *, timeout: float | None = None) -> None:
+        """Waits until every record accepted before has its answer."""
+        self._loop.run(self._producer.flush(timeout=timeout))
+
+    def close(self, *, timeout: float | None = None) -> None:
+        """Waits for the answers that are missing, and closes the session."""
+        self._loop.run(self._producer.close(timeout=timeout))
+
+    @property
+    def position(self) -> Position:
+        """Where the producer stands in its session."""
+        return self._ask(lambda: self._producer.position)
+
+    @property
+    def session(self) -> Session | None:
+        """The session now."""
+        return self._ask(lambda: self._producer.session)
+
+    def _ask(self, what: Callable[[], T]) -> T:
+        async def answer() -> T:
+            return what()
+
+        return self._loop.run(answer())
+
+
+class Reader:
+    """strandline.Reader, whose calls wait."""
+
+    def __init__(self, loop: _Loop, reader: strandline.Reader) -> None:
+        self._loop, self._reader = loop, reader
+
+    def __enter__(self) -> Reader:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        while batch := self.next_batch():
+            yield from batch
+
+    def open(self, *, timeout: float | None = None) -> Reader:
+        """Finds the tail, where the read begins there."""
+        self._loop.run(self._reader.open(timeout=timeout))
+        return self
+
+    def next(self, *, timeout: float | None = None) -> Record | None:
+        """Returns the next record, or None at the end."""
+        return self._loop.run(self._reader.next(timeout=timeout))
+
+    def next_batch(self, *, timeout: float | None = None) -> list[Record]:
+        """Returns what is left of a frame. It is empty at the end."""
+        return self._loop.run(self._reader.next_batch(timeout=timeout))
+
+    def close(self) -> None:
+        """Ends the read."""
+        self._loop.run(self._reader.close())
+
+    @property
+    def offset(self) -> int | None:
+        """That of the next record."""
+        return self._reader.offset
+
+    @property
+    def log_id(self) -> int:
+        """The id of the log that is read."""
+        return self._reader.log_id
+
+
+class Admin:
+    """strandline.Admin, whose calls wait."""
+
+    def __init__(self, loop: _Loop, admin: strandline.Admin) -> None:
+        self._loop, self._admin = loop, admin
+
+    def create_log(
+        self, name: str, config: LogConfig | None = None, *, timeout: float | None = None
+    ) -> LogInfo:
+        return self._loop.run(self._admin.create_log(name, config, timeout=timeout))
+
+    def list_logs(self, *, internal: bool = False, timeout: float | None = None) -> list[LogInfo]:
+        return self._loop.run(self._admin.list_logs(internal=internal, timeout=timeout))
+
+    def configure_log(self, name: str, config: LogConfig, *, timeout: float | None = None) -> LogInfo:
+        return self._loop.run(self._admin.configure_log(name, config, timeout=timeout))
+
+    def delete_log(self, name: str, *, timeout: float | None = None) -> None:
+        self._loop.run(self._admin.delete_log(name, timeout=timeout))
+
+    def info(self, log: str, *, log_id: int = 0, timeout: float | None = None) -> LogInfo:
+        return self._loop.run(self._admin.info(log, log_id=log_id, timeout=timeout))
+
+    def trim(
+        self, log: str, before: int, *, fast_forward: bool = False, timeout: float | None = None
+    ) -> tuple[int, int]:
+        return self._loop.run(self._admin.trim(log, before, fast_forward=fast_forward, timeout=timeout))
+
+    def acquire_writer(self, log: str, *, timeout: float | None = None) -> tuple[int, int]:
+        return self._loop.run(self._admin.acquire_writer(log, timeout=timeout))
+
+    def open_session(
+        self, log: str, *, lease: float | None = None, log_id: int = 0, timeout: float | None = None
+    ) -> Session:
+        return self._loop.run(self._admin.open_session(log, lease=lease, log_id=log_id, timeout=timeout))
+
+    def keep_session(self, log: str, session: int, *, log_id: int = 0, timeout: float | None = None) -> None:
+        self._loop.run(self._admin.keep_session(log, session, log_id=log_id, timeout=timeout))
+
+    def close_session(self, log: str, session: int, *, log_id: int = 0, timeout: float | None = None) -> None:
+        self._loop.run(self._admin.close_session(log, session, log_id=log_id, timeout=timeout))
+
+    def resolve(
+        self, log: str, at: Position, *, final: bool = False, timeout: float | None = None
+    ) -> Resolution:
+        return self._loop.run(self._admin.resolve(log, at, final=final, timeout=timeout))
+
+    def end_epoch(self, log: str, at: Position, *, timeout: float | None = None) -> Resolution:
+        return self._loop.run(self._admin.end_epoch(log, at, timeout=timeout))

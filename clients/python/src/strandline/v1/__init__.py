@@ -1,0 +1,1 @@
+"""What is generated from the protocol. Its names may change; use those of strandline."""

@@ -1,0 +1,327 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ReadFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    READ_FORMAT_UNSPECIFIED: _ClassVar[ReadFormat]
+    READ_FORMAT_RECORDS: _ClassVar[ReadFormat]
+    READ_FORMAT_BATCHES: _ClassVar[ReadFormat]
+
+class ReadPosition(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    READ_POSITION_UNSPECIFIED: _ClassVar[ReadPosition]
+    READ_POSITION_START: _ClassVar[ReadPosition]
+    READ_POSITION_TAIL: _ClassVar[ReadPosition]
+
+class ReadConsistency(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    READ_CONSISTENCY_UNSPECIFIED: _ClassVar[ReadConsistency]
+    READ_CONSISTENCY_ANY: _ClassVar[ReadConsistency]
+    READ_CONSISTENCY_LINEARIZABLE: _ClassVar[ReadConsistency]
+
+class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DURABILITY_UNSPECIFIED: _ClassVar[Durability]
+    DURABILITY_DISK: _ClassVar[Durability]
+    DURABILITY_MEMORY: _ClassVar[Durability]
+READ_FORMAT_UNSPECIFIED: ReadFormat
+READ_FORMAT_RECORDS: ReadFormat
+READ_FORMAT_BATCHES: ReadFormat
+READ_POSITION_UNSPECIFIED: ReadPosition
+READ_POSITION_START: ReadPosition
+READ_POSITION_TAIL: ReadPosition
+READ_CONSISTENCY_UNSPECIFIED: ReadConsistency
+READ_CONSISTENCY_ANY: ReadConsistency
+READ_CONSISTENCY_LINEARIZABLE: ReadConsistency
+DURABILITY_UNSPECIFIED: Durability
+DURABILITY_DISK: Durability
+DURABILITY_MEMORY: Durability
+
+class Record(_message.Message):
+    __slots__ = ("offset", "timestamp", "key", "value", "headers")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    timestamp: _timestamp_pb2.Timestamp
+    key: bytes
+    value: bytes
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    def __init__(self, offset: _Optional[int] = ..., timestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ...) -> None: ...
+
+class Header(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: bytes
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class AppendRequest(_message.Message):
+    __slots__ = ("log", "session_id", "epoch", "first_sequence", "low_water", "writer_term", "expected_end", "atomic", "batches", "records", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LOW_WATER_FIELD_NUMBER: _ClassVar[int]
+    WRITER_TERM_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_END_FIELD_NUMBER: _ClassVar[int]
+    ATOMIC_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    session_id: int
+    epoch: int
+    first_sequence: int
+    low_water: int
+    writer_term: int
+    expected_end: int
+    atomic: bool
+    batches: bytes
+    records: _containers.RepeatedCompositeFieldContainer[Record]
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., first_sequence: _Optional[int] = ..., low_water: _Optional[int] = ..., writer_term: _Optional[int] = ..., expected_end: _Optional[int] = ..., atomic: _Optional[bool] = ..., batches: _Optional[bytes] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class AppendResponse(_message.Message):
+    __slots__ = ("appended", "refused")
+    APPENDED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    appended: Appended
+    refused: Refusal
+    def __init__(self, appended: _Optional[_Union[Appended, _Mapping]] = ..., refused: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
+
+class Appended(_message.Message):
+    __slots__ = ("first_offset", "end_offset", "ranges", "duplicate")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    end_offset: int
+    ranges: _containers.RepeatedCompositeFieldContainer[OffsetRange]
+    duplicate: bool
+    def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ..., duplicate: _Optional[bool] = ...) -> None: ...
+
+class Refusal(_message.Message):
+    __slots__ = ("code", "reason", "message", "metadata")
+    class MetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    reason: str
+    message: str
+    metadata: _containers.ScalarMap[str, str]
+    def __init__(self, code: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class OffsetRange(_message.Message):
+    __slots__ = ("first", "end")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    end: int
+    def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class ReadRequest(_message.Message):
+    __slots__ = ("log", "offset", "time", "position", "max_records", "max_bytes", "until_offset", "until_time", "follow", "format", "log_id", "heartbeat", "level", "at_least_offset", "max_age")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    MAX_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_AGE_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    offset: int
+    time: _timestamp_pb2.Timestamp
+    position: ReadPosition
+    max_records: int
+    max_bytes: int
+    until_offset: int
+    until_time: _timestamp_pb2.Timestamp
+    follow: bool
+    format: ReadFormat
+    log_id: int
+    heartbeat: _duration_pb2.Duration
+    level: ReadConsistency
+    at_least_offset: int
+    max_age: _duration_pb2.Duration
+    def __init__(self, log: _Optional[str] = ..., offset: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[_Union[ReadPosition, str]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., until_offset: _Optional[int] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., follow: _Optional[bool] = ..., format: _Optional[_Union[ReadFormat, str]] = ..., log_id: _Optional[int] = ..., heartbeat: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., level: _Optional[_Union[ReadConsistency, str]] = ..., at_least_offset: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ReadResponse(_message.Message):
+    __slots__ = ("first_offset", "record_count", "end_offset", "start_offset", "records", "batches", "age", "log_id")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RECORD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    record_count: int
+    end_offset: int
+    start_offset: int
+    records: _containers.RepeatedCompositeFieldContainer[Record]
+    batches: bytes
+    age: _duration_pb2.Duration
+    log_id: int
+    def __init__(self, first_offset: _Optional[int] = ..., record_count: _Optional[int] = ..., end_offset: _Optional[int] = ..., start_offset: _Optional[int] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., batches: _Optional[bytes] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class TrimRequest(_message.Message):
+    __slots__ = ("log", "before", "fast_forward", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    FAST_FORWARD_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    before: int
+    fast_forward: bool
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., before: _Optional[int] = ..., fast_forward: _Optional[bool] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class TrimResponse(_message.Message):
+    __slots__ = ("start_offset", "end_offset")
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    start_offset: int
+    end_offset: int
+    def __init__(self, start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class GetInfoRequest(_message.Message):
+    __slots__ = ("log", "allow_stale", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_STALE_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    allow_stale: bool
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., allow_stale: _Optional[bool] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class GetInfoResponse(_message.Message):
+    __slots__ = ("info",)
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    info: LogInfo
+    def __init__(self, info: _Optional[_Union[LogInfo, _Mapping]] = ...) -> None: ...
+
+class WatchInfoRequest(_message.Message):
+    __slots__ = ("log", "min_interval", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    MIN_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    min_interval: _duration_pb2.Duration
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., min_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class WatchInfoResponse(_message.Message):
+    __slots__ = ("info",)
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    info: LogInfo
+    def __init__(self, info: _Optional[_Union[LogInfo, _Mapping]] = ...) -> None: ...
+
+class AcquireWriterRequest(_message.Message):
+    __slots__ = ("log", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class AcquireWriterResponse(_message.Message):
+    __slots__ = ("writer_term", "end_offset")
+    WRITER_TERM_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    writer_term: int
+    end_offset: int
+    def __init__(self, writer_term: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class LogInfo(_message.Message):
+    __slots__ = ("name", "id", "config", "created", "start_offset", "end_offset", "bytes_used", "bytes_free", "writer_term", "open_sessions", "leader_term", "leader", "sealed", "problem", "replicas", "unknown")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BYTES_USED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FREE_FIELD_NUMBER: _ClassVar[int]
+    WRITER_TERM_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_TERM_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    id: int
+    config: LogConfig
+    created: _timestamp_pb2.Timestamp
+    start_offset: int
+    end_offset: int
+    bytes_used: int
+    bytes_free: int
+    writer_term: int
+    open_sessions: int
+    leader_term: int
+    leader: str
+    sealed: bool
+    problem: str
+    replicas: _containers.RepeatedCompositeFieldContainer[ReplicaAddress]
+    unknown: bool
+    def __init__(self, name: _Optional[str] = ..., id: _Optional[int] = ..., config: _Optional[_Union[LogConfig, _Mapping]] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., bytes_used: _Optional[int] = ..., bytes_free: _Optional[int] = ..., writer_term: _Optional[int] = ..., open_sessions: _Optional[int] = ..., leader_term: _Optional[int] = ..., leader: _Optional[str] = ..., sealed: _Optional[bool] = ..., problem: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaAddress, _Mapping]]] = ..., unknown: _Optional[bool] = ...) -> None: ...
+
+class ReplicaAddress(_message.Message):
+    __slots__ = ("node", "address", "leader")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    address: str
+    leader: bool
+    def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., leader: _Optional[bool] = ...) -> None: ...
+
+class LogConfig(_message.Message):
+    __slots__ = ("durability", "retention", "retention_bytes", "replicas", "fenced", "revision")
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    FENCED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    durability: Durability
+    retention: _duration_pb2.Duration
+    retention_bytes: int
+    replicas: int
+    fenced: bool
+    revision: int
+    def __init__(self, durability: _Optional[_Union[Durability, str]] = ..., retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retention_bytes: _Optional[int] = ..., replicas: _Optional[int] = ..., fenced: _Optional[bool] = ..., revision: _Optional[int] = ...) -> None: ...

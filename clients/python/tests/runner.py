@@ -1,0 +1,306 @@
+"""Drives the Python client as the scenarios say: one JSON object in each line, as the page
+clients/scenarios/README.md describes. With --synchronous it drives the face without asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import strandline
+from strandline import sync
+
+Command = dict[str, Any]
+
+
+def failed(error: BaseException) -> dict[str, Any]:
+    if not isinstance(error, strandline.Error):
+        return {"reason": "NOT_AN_ERROR_OF_THE_CLIENT", "message": f"{type(error).__name__}: {error}"}
+    at = error.position or strandline.Position(epoch=error.epoch)
+    return {
+        "reason": error.reason,
+        "message": error.message,
+        "retryable": error.retryable,
+        "outcome": error.outcome.name.lower(),
+        "start": error.start_offset,
+        "end": error.end_offset,
+        "epoch": at.epoch,
+        "session": at.session,
+        "sequence": at.next,
+        "log_id": at.log_id or error.log_id,
+        "writer_term": error.writer_term,
+        "leader": error.leader,
+    }
+
+
+def seconds(c: Command, name: str) -> float | None:
+    return c[name] / 1000 if c.get(name) else None
+
+
+def moment(c: Command, name: str) -> datetime | None:
+    return datetime.fromtimestamp(c[name] / 1000, timezone.utc) if c.get(name) else None
+
+
+def position(at: Command | None) -> strandline.Position | None:
+    if not at:
+        return None
+    return strandline.Position(
+        at.get("log_id", 0), at.get("session", 0), at.get("epoch", 0), at.get("next", 0)
+    )
+
+
+def shown(at: strandline.Position) -> dict[str, Any]:
+    return {"log_id": at.log_id, "session": at.session, "epoch": at.epoch, "next": at.next}
+
+
+def described(info: strandline.LogInfo) -> dict[str, Any]:
+    retention = info.config.retention
+    return {
+        "name": info.name,
+        "id": info.id,
+        "start": info.start,
+        "end": info.end,
+        "writer_term": info.writer_term,
+        "leader": info.leader,
+        "sessions": info.open_sessions,
+        "replicas": len(info.replicas),
+        "retention_ms": retention / timedelta(milliseconds=1) if retention else 0,
+        "retention_bytes": info.config.retention_bytes,
+        "fenced": info.config.fenced,
+        "revision": info.config.revision,
+    }
+
+
+def producer_options(c: Command) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "max_in_flight": c.get("in_flight"),
+        "max_in_flight_bytes": c.get("in_flight_bytes"),
+        "linger": seconds(c, "linger_ms") or 0,
+        "writer_term": c.get("writer_term", 0),
+        "session": not c.get("no_session", False),
+        "resume": position(c.get("resume")),
+        "end_on_failure": c.get("end_on_failure", False),
+        "timeout": seconds(c, "timeout_ms"),
+    }
+    for name, of in (("request_bytes", "max_request_bytes"), ("buffer_bytes", "buffer_bytes")):
+        if name in c:
+            options[of] = c[name]
+    for name, of in (("lease_ms", "lease"), ("record_timeout_ms", "record_timeout")):
+        if name in c:
+            options[of] = seconds(c, name)
+    return options
+
+
+def reader_options(c: Command) -> dict[str, Any]:
+    same = ("offset", "log_id", "max_records", "max_bytes", "until_offset", "at_least")
+    flags = ("tail", "follow", "any_replica", "prefer_follower")
+    options = {name: c[name] for name in same + flags if name in c}
+    options["time"], options["until_time"] = moment(c, "time_ms"), moment(c, "until_time_ms")
+    options["max_staleness"] = seconds(c, "max_staleness_ms")
+    if "heartbeat_ms" in c:
+        options["heartbeat"] = seconds(c, "heartbeat_ms")
+    return options
+
+
+class Runner:
+    """Carries out commands. call waits for what a method of either face returns."""
+
+    def __init__(
+        self, face: Any, call: Callable[..., Awaitable[Any]], leaks: Callable[[], list[str]]
+    ) -> None:
+        self.face, self.call, self.leaks = face, call, leaks
+        self.clients: dict[str, Any] = {}
+        self.producers: dict[str, Any] = {}
+        self.readers: dict[str, Any] = {}
+
+    async def do(self, c: Command) -> dict[str, Any] | None:
+        do, timeout = c["do"], seconds(c, "timeout_ms")
+        if do == "leaks":
+            return await self.count_leaks()
+        if do == "dial":
+            tls = strandline.TLS(c["authority"]) if "authority" in c else None
+            retry = c.get("retry_ms", 5000) / 1000
+            self.clients[c["client"]] = await self.call(
+                self.face.Client, c["addresses"], tls=tls, token=c.get("token"), retry_time=retry
+            )
+            return None
+        client = self.clients[c["client"]]
+        if do == "hang-up":
+            await self.call(client.close)
+        elif do == "producer":
+            made = await self.call(client.producer, c["log"], **producer_options(c))
+            self.producers[c["producer"]] = made
+            return shown(made.position)
+        elif do == "append":
+            return {"records": await self.append(self.producers[c["producer"]], c["values"], timeout)}
+        elif do == "batch":
+            values = [v.encode() for v in c["values"]]
+            offsets = await self.call(
+                self.producers[c["producer"]].append_batch,
+                values,
+                expected_end=c.get("expected_end"),
+                atomic=c.get("atomic", False),
+                timeout=timeout,
+            )
+            return {"offset": offsets[0]}
+        elif do in ("flush", "close"):
+            await self.call(getattr(self.producers[c["producer"]], do), timeout=timeout)
+        elif do == "position":
+            return shown(self.producers[c["producer"]].position)
+        elif do == "reader":
+            made = client.read(c["log"], **reader_options(c))
+            self.readers[c["reader"]] = made
+            await self.call(made.open, timeout=timeout)
+        elif do == "read":
+            return await self.read(self.readers[c["reader"]], c["count"], timeout)
+        elif do == "close-reader":
+            await self.call(self.readers[c["reader"]].close)
+        else:
+            return await self.administer(client.admin, c, timeout)
+        return None
+
+    async def append(self, producer: Any, values: list[str], timeout: float | None) -> list[dict[str, Any]]:
+        async def result(appended: Awaitable[int]) -> dict[str, Any]:
+            try:
+                return {"offset": await appended}
+            except Exception as error:
+                return {"error": failed(error)}
+
+        if self.face is strandline:
+            all_begun = [asyncio.ensure_future(producer.append(v.encode(), timeout=timeout)) for v in values]
+        else:
+            all_begun = [asyncio.wrap_future(producer.send(v.encode(), timeout=timeout)) for v in values]
+        return [await result(begun) for begun in all_begun]
+
+    async def read(self, reader: Any, count: int, timeout: float | None) -> dict[str, Any]:
+        got: list[strandline.Record] = []
+        answer: dict[str, Any] = {"ended": False}
+        while len(got) < count:
+            try:
+                record = await self.call(reader.next, timeout=timeout)
+            except strandline.Error as error:
+                if not got:
+                    raise
+                answer["then"] = failed(error)
+                break
+            if record is None:
+                answer["ended"] = True
+                break
+            got.append(record)
+        answer["offsets"] = [r.offset for r in got]
+        answer["values"] = [(r.value or b"").decode() for r in got]
+        answer["times"] = [int(r.timestamp.timestamp() * 1000) for r in got if r.timestamp]
+        answer["log_id"] = reader.log_id
+        return answer
+
+    async def administer(self, admin: Any, c: Command, timeout: float | None) -> dict[str, Any] | None:
+        do, log, at = c["do"], c["log"], position(c.get("at")) or strandline.Position()
+        config = strandline.LogConfig(
+            retention=timedelta(milliseconds=c["retention_ms"]) if c.get("retention_ms") else None,
+            retention_bytes=c.get("retention_bytes", 0),
+            replicas=c.get("replicas", 0),
+            fenced=c.get("fenced", False),
+            revision=c.get("revision", 0),
+        )
+        if do in ("create", "configure"):
+            return described(await self.call(getattr(admin, do + "_log"), log, config, timeout=timeout))
+        if do == "info":
+            return described(await self.call(admin.info, log, timeout=timeout))
+        if do == "list":
+            logs = await self.call(admin.list_logs, timeout=timeout)
+            return {"logs": {info.name: described(info) for info in logs}}
+        if do == "delete":
+            await self.call(admin.delete_log, log, timeout=timeout)
+            return None
+        if do == "trim":
+            start, end = await self.call(
+                admin.trim, log, c["before"], fast_forward=c.get("fast_forward", False), timeout=timeout
+            )
+            return {"start": start, "end": end}
+        if do == "acquire-writer":
+            term, end = await self.call(admin.acquire_writer, log, timeout=timeout)
+            return {"writer_term": term, "end": end}
+        if do in ("resolve", "end-epoch"):
+            if do == "resolve":
+                found = await self.call(admin.resolve, log, at, final=c.get("final", False), timeout=timeout)
+            else:
+                found = await self.call(admin.end_epoch, log, at, timeout=timeout)
+            return {
+                "state": found.state.name.lower().replace("_", " "),
+                "offset": found.offset,
+                "epoch": found.epoch,
+                "next": found.next,
+                "known": found.next is not None,
+            }
+        if do == "open-session":
+            s = await self.call(admin.open_session, log, lease=seconds(c, "lease_ms"), timeout=timeout)
+            return {"session": s.id, "epoch": s.epoch, "log_id": s.log_id, "lease_ms": s.lease * 1000}
+        if do in ("keep-session", "close-session"):
+            verb = getattr(admin, do.replace("-", "_"))
+            await self.call(verb, log, at.session, log_id=at.log_id, timeout=timeout)
+            return None
+        raise ValueError(f"unknown command {do!r}")
+
+    async def count_leaks(self) -> dict[str, Any]:
+        """What the client has left running once all is closed; it may take a moment to end."""
+        left: list[str] = []
+        for _ in range(100):
+            left = self.leaks()
+            if not left:
+                break
+            await asyncio.sleep(0.02)
+        return {"leaks": len(left), "where": left}
+
+
+async def waits(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Calls a method of the face with asyncio."""
+    made = method(*args, **options)
+    return await made if asyncio.iscoroutine(made) else made
+
+
+async def main() -> None:
+    loop = asyncio.get_running_loop()
+    own: set[asyncio.Task[None]] = set()
+    threads = ThreadPoolExecutor(64, thread_name_prefix="runner")
+
+    async def in_thread(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        return await loop.run_in_executor(threads, lambda: method(*args, **options))
+
+    def tasks() -> list[str]:
+        running = asyncio.current_task()
+        return [
+            repr(t) for t in asyncio.all_tasks() if t not in own and t is not running and t is not reading
+        ]
+
+    def client_threads() -> list[str]:
+        return [t.name for t in threading.enumerate() if t.name.startswith("strandline")]
+
+    if "--synchronous" in sys.argv:
+        runner = Runner(sync, in_thread, client_threads)
+    else:
+        runner = Runner(strandline, waits, tasks)
+    reading = asyncio.current_task()
+
+    async def carry_out(c: Command) -> None:
+        answer: dict[str, Any] = {"id": c["id"]}
+        try:
+            answer["value"] = await runner.do(c)
+        except Exception as error:
+            answer["error"] = failed(error)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        task = loop.create_task(carry_out(json.loads(line)))
+        own.add(task)
+        task.add_done_callback(own.discard)
+    await asyncio.gather(*own)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,305 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"strandline.dev/clients/faults"
+)
+
+// play is one scenario as one client plays it.
+type play struct {
+	environment *Environment
+	scenario    Scenario
+	runner      *Runner
+	front       *faults.Server
+	log         string
+	saved       map[string]any
+	later       map[string]begun
+	sent        []sent
+	noSession   bool
+	open        map[string]string // "producer p": the command that closes it
+}
+
+// begun is a command whose answer is waited for later.
+type begun struct {
+	step Step
+	with map[string]any
+	*pending
+}
+
+// sent is one record that the client was to append, and what it was told.
+type sent struct {
+	value, outcome string // not_done, maybe_done, done; with an offset: done
+	offset         int64  // -1: not told
+}
+
+// patience is how long a client looks for a node unless a scenario says otherwise: on a
+// busy machine a log may be without a leader for some seconds.
+const patience = 20 * time.Second
+
+// scenarioTime bounds a scenario.
+const scenarioTime = 90 * time.Second
+
+// Play plays a scenario with a client. The error says what was not as it has to be.
+func (e *Environment) Play(ctx context.Context, s Scenario, r *Runner) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, scenarioTime)
+	defer cancel()
+	p := &play{
+		environment: e, scenario: s, runner: r, log: strings.ToLower(strings.ReplaceAll(s.Name+"-"+r.name, " ", "-")),
+		saved: map[string]any{}, later: map[string]begun{}, open: map[string]string{},
+	}
+	if !s.Create.Not {
+		if err := e.create(ctx, p.log, s.Create); err != nil {
+			return fmt.Errorf("create the log: %w", err)
+		}
+	}
+	if err := e.put(ctx, p.log, s.Put); s.Put != nil && err != nil {
+		return fmt.Errorf("put records: %w", err)
+	}
+	if p.front, err = e.front(s); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, p.front.Close())
+		// What is left of the log is of no use; a scenario may have deleted it.
+		_ = e.client.Admin().DeleteLog(context.WithoutCancel(ctx), p.log)
+	}()
+	for _, rule := range s.Faults {
+		if err := p.front.Add(rule); err != nil {
+			return err
+		}
+	}
+	if err := p.dial(ctx); err != nil {
+		return fmt.Errorf("dial: %w", err)
+	}
+	for i, step := range s.Steps {
+		if err := p.step(ctx, step); err != nil {
+			err = fmt.Errorf("step %d, %s: %w", i+1, step.Do, err)
+			return errors.Join(err, p.hangUp(ctx))
+		}
+	}
+	if err := p.hangUp(ctx); err != nil {
+		return err
+	}
+	return p.judge(ctx)
+}
+
+// dial has the client connect as the scenario says.
+func (p *play) dial(ctx context.Context) error {
+	d, all := p.scenario.Dial, p.front.Addresses()
+	with := map[string]any{"addresses": all, "retry_ms": patience.Milliseconds()}
+	if len(d.Nodes) > 0 {
+		var some []string
+		for _, n := range d.Nodes {
+			some = append(some, all[n-1])
+		}
+		with["addresses"] = some
+	}
+	if d.RetryTime != nil {
+		with["retry_ms"] = *d.RetryTime
+	}
+	if d.TLS {
+		with["authority"] = p.environment.certs.authority
+	}
+	if d.Foreign {
+		with["authority"] = p.environment.certs.foreign
+	}
+	if d.Token != "" {
+		with["token"] = d.Token
+	}
+	return p.step(ctx, Step{Do: "dial", With: with})
+}
+
+// hangUp closes the client and what is open. How an end that the scenario says nothing of
+// goes is not compared.
+func (p *play) hangUp(ctx context.Context) error {
+	for what, do := range p.open {
+		kind, name, _ := strings.Cut(what, " ")
+		pending, err := p.runner.send(do, map[string]any{"client": p.log, kind: name, "timeout_ms": 3000})
+		if err != nil {
+			return err
+		}
+		if _, err := pending.wait(ctx); err != nil {
+			return fmt.Errorf("close %s: %w", what, err)
+		}
+	}
+	return p.step(ctx, Step{Do: "hang-up"})
+}
+
+// step takes one step.
+func (p *play) step(ctx context.Context, s Step) error {
+	filled, err := fill(map[string]any(s.With), p.saved)
+	if err != nil {
+		return err
+	}
+	s.With = filled.(map[string]any)
+	if s.Do == "await" {
+		b, known := p.later[fmt.Sprint(s.With["for"])]
+		if !known {
+			return fmt.Errorf("nothing called %v was begun", s.With["for"])
+		}
+		b.step.Gives, b.step.Fails, b.step.Save = s.Gives, s.Fails, s.Save
+		return p.finish(ctx, b)
+	}
+	if err := p.act(ctx, s); !errors.Is(err, errUnknown) {
+		return err
+	}
+	with, err := p.arguments(s)
+	if err != nil {
+		return err
+	}
+	if s.Do == "producer" && with["no_session"] == true {
+		p.noSession = true
+	}
+	pending, err := p.runner.send(s.Do, with)
+	if err != nil {
+		return err
+	}
+	b := begun{s, with, pending}
+	if s.Later != "" {
+		p.later[s.Later] = b
+		return nil
+	}
+	return p.finish(ctx, b)
+}
+
+// arguments are those of a command, with what goes without saying.
+func (p *play) arguments(s Step) (map[string]any, error) {
+	with := map[string]any{"client": p.log, "producer": "p", "reader": "r", "log": p.log}
+	maps.Copy(with, s.With)
+	// Several scenarios are played at once.
+	for _, what := range []string{"producer", "reader"} {
+		with[what] = fmt.Sprintf("%s/%v", p.log, with[what])
+	}
+	if with["values"] == nil {
+		return with, nil
+	}
+	values, err := list(with["values"])
+	if err != nil {
+		return nil, err
+	}
+	if size := intOf(with["size"]); size > 0 {
+		values = slices.Clone(values)
+		for i, v := range values {
+			values[i] = v + strings.Repeat(".", max(size-len(v), 0))
+		}
+	}
+	with["values"] = values
+	return with, nil
+}
+
+// finish waits for the answer to a command and compares it.
+func (p *play) finish(ctx context.Context, b begun) error {
+	a, err := b.wait(ctx)
+	if err != nil {
+		return err
+	}
+	p.note(b, a)
+	s := b.step
+	if a.Error == nil {
+		switch s.Do {
+		case "producer":
+			p.open["producer "+fmt.Sprint(b.with["producer"])] = "close"
+		case "reader":
+			p.open["reader "+fmt.Sprint(b.with["reader"])] = "close-reader"
+		case "close":
+			delete(p.open, "producer "+fmt.Sprint(b.with["producer"]))
+		case "close-reader":
+			delete(p.open, "reader "+fmt.Sprint(b.with["reader"]))
+		}
+	}
+	if a.Error != nil {
+		if s.Fails == nil {
+			return fmt.Errorf("failed: %s", show(a.Error))
+		}
+		return differs(match("the error", s.Fails, a.Error))
+	}
+	if s.Fails != nil {
+		return fmt.Errorf("gave %s, and has to fail with %s", show(a.Value), show(s.Fails))
+	}
+	for what, name := range s.Save {
+		value, ok := a.Value[what]
+		if !ok {
+			return fmt.Errorf("there is no %q to be saved in %s", what, show(a.Value))
+		}
+		p.saved[name] = value
+	}
+	if s.Gives == nil {
+		return nil
+	}
+	want, err := fill(s.Gives, p.saved)
+	if err != nil {
+		return err
+	}
+	if how := match("the answer", want, a.Value); how != "" {
+		return fmt.Errorf("%s, in %.2000s", how, show(a.Value))
+	}
+	return nil
+}
+
+func differs(how string) error {
+	if how == "" {
+		return nil
+	}
+	return errors.New(how)
+}
+
+// note keeps what the client was told of its records, and makes lists of it that steps
+// can compare.
+func (p *play) note(b begun, a answer) {
+	values, _ := b.with["values"].([]string)
+	switch b.step.Do {
+	case "append":
+		records, _ := a.Value["records"].([]any)
+		var offsets, reasons, outcomes []any
+		for i, r := range records {
+			result, _ := r.(map[string]any)
+			refused, _ := result["error"].(map[string]any)
+			s := sent{value: strings.TrimRight(values[i], "."), outcome: "done", offset: -1}
+			if refused != nil {
+				s.outcome = fmt.Sprint(refused["outcome"])
+				reasons, outcomes = append(reasons, refused["reason"]), append(outcomes, refused["outcome"])
+			} else {
+				s.offset = int64(intOf(result["offset"]))
+				reasons, outcomes = append(reasons, "-"), append(outcomes, "done")
+			}
+			offsets = append(offsets, result["offset"])
+			p.sent = append(p.sent, s)
+		}
+		if a.Value != nil {
+			a.Value["offsets"], a.Value["reasons"], a.Value["outcomes"] = offsets, reasons, outcomes
+			if len(records) > 0 {
+				last, _ := records[len(records)-1].(map[string]any)
+				a.Value["last_error"] = last["error"]
+				first, _ := records[0].(map[string]any)
+				a.Value["error"] = first["error"]
+			}
+		}
+	case "batch":
+		for i, v := range values {
+			s := sent{value: strings.TrimRight(v, "."), outcome: "done", offset: int64(intOf(a.Value["offset"]) + i)}
+			if a.Error != nil {
+				s.outcome, s.offset = fmt.Sprint(a.Error["outcome"]), -1
+			}
+			p.sent = append(p.sent, s)
+		}
+	}
+}
+
+// ruleOf reads a fault rule out of a step.
+func ruleOf(with map[string]any) (faults.Rule, error) {
+	var r faults.Rule
+	text, err := yaml.Marshal(with)
+	if err != nil {
+		return r, err
+	}
+	return r, yaml.Unmarshal(text, &r)
+}

@@ -1,0 +1,131 @@
+package scenarios_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"strandline.dev/clients/scenarios"
+)
+
+var (
+	update = flag.Bool("clients.update", false, "write the report into docs/clients.md")
+	only   = flag.String("clients.scenario", "", "play scenarios whose name matches a regular expression")
+	needed = flag.String("clients.needed", "", "languages, separated by commas, whose tools must be here")
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// runners are the clients in the order of the report. The Go client is always there.
+var runners = []struct {
+	name, language string
+	start          func(t *testing.T) *scenarios.Runner
+}{
+	{"Go", "go", func(*testing.T) *scenarios.Runner { return scenarios.StartGo() }},
+	{"Python", "python", func(t *testing.T) *scenarios.Runner { return startPython(t) }},
+	{"Python, synchronous", "python", func(t *testing.T) *scenarios.Runner { return startPython(t, "--synchronous") }},
+}
+
+// atOnce is how many scenarios are played at the same time: they wait more than they work.
+const atOnce = 8
+
+const report = "../../docs/clients.md"
+
+// table is the report in its page.
+var table = regexp.MustCompile(`(?s)\| scenario \|.*?\n\n`)
+
+func TestEveryClientDoesWhatTheScenariosSay(t *testing.T) {
+	all, err := scenarios.Load(".")
+	require.NoError(t, err)
+	e, err := scenarios.Open(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+
+	names, passed, complete := []string{}, map[string]map[string]bool{}, *only == ""
+	for _, client := range runners {
+		names = append(names, client.name)
+		passed[client.name] = map[string]bool{}
+		complete = t.Run(client.name, func(t *testing.T) {
+			r := client.start(t)
+			t.Cleanup(func() { require.NoError(t, r.Close()) })
+			var mu sync.Mutex
+			var playing sync.WaitGroup
+			free := make(chan struct{}, atOnce)
+			for _, s := range all {
+				if *only != "" && !regexp.MustCompile(*only).MatchString(s.Name) {
+					continue
+				}
+				free <- struct{}{}
+				playing.Go(func() {
+					defer func() { <-free }()
+					ok := t.Run(s.Name, func(t *testing.T) { require.NoError(t, e.Play(t.Context(), s, r), "%s", s.Says) })
+					mu.Lock()
+					defer mu.Unlock()
+					passed[client.name][s.Name] = ok
+				})
+			}
+			playing.Wait()
+			require.NoError(t, r.Leaks(t.Context()))
+		}) && len(passed[client.name]) == len(all) && complete
+	}
+	if !complete {
+		return // a tool is missing, or something is wrong and has been reported
+	}
+	made := scenarios.Table(all, names, passed)
+	page, err := os.ReadFile(report)
+	require.NoError(t, err)
+	if *update {
+		page = table.ReplaceAll(page, []byte(strings.ReplaceAll(made, "$", "$$")+"\n"))
+		require.NoError(t, os.WriteFile(report, page, 0o644))
+	}
+	require.Contains(t, string(page), made, "run: go test ./clients/scenarios -clients.update")
+}
+
+// A scenario that nobody could fail would say nothing.
+func TestAScenarioThatIsNotKeptIsNoticed(t *testing.T) {
+	e, err := scenarios.Open(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	r := scenarios.StartGo()
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	appends := scenarios.Step{Do: "append", With: map[string]any{"values": "a b"}}
+	steps := []scenarios.Step{{Do: "producer"}, appends, {Do: "close"}}
+	for name, wrong := range map[string]scenarios.Scenario{
+		"the log holds [a b], not [a]": {Log: "a", Steps: steps},
+		"seen: Append is":              {Seen: map[string]any{"Append": "> 9"}, Steps: steps},
+		"the answer.offsets is":        {Steps: []scenarios.Step{{Do: "producer"}, {Do: "append", With: appends.With, Gives: map[string]any{"offsets": "0 2"}}, {Do: "close"}}},
+		"has to fail with":             {Steps: []scenarios.Step{{Do: "info", Fails: map[string]any{"reason": "LOG_NOT_FOUND"}}}},
+		"failed:":                      {Create: scenarios.Create{Not: true}, Steps: []scenarios.Step{{Do: "info"}}},
+	} {
+		wrong.Name = "wrong-" + regexp.MustCompile(`\W+`).ReplaceAllString(name, "-")
+		require.ErrorContains(t, e.Play(context.Background(), wrong, r), name)
+	}
+}
+
+// tool returns the path of a program that a client's language needs. Without it the test
+// is skipped, unless the language must be here.
+func tool(t *testing.T, language, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		missing(t, language, name+" is not installed")
+	}
+	return path
+}
+
+// missing ends a test that lacks what it needs of a language.
+func missing(t *testing.T, language, what string) {
+	t.Helper()
+	for _, l := range strings.Split(*needed, ",") {
+		require.NotEqual(t, language, l, what)
+	}
+	t.Skip(what + ": `make clients` says how to get it")
+}
