@@ -43,7 +43,7 @@ func TestJSONIsOneObjectALineInTheOrderDocumented(t *testing.T) {
 	var out strings.Builder
 	write(t, JSON(&out),
 		appendsRow(128),
-		Read(subject, workload.ReadResult{Readers: 4, Records: 768_000, Throughput: second}, Uncached),
+		Read(subject, workload.ReadResult{Readers: 4, Records: 768_000, Throughput: second, ClientTime: 3 * time.Second, ServerTime: -1}, Uncached),
 		Echo("grpc_echo", 128, limit.Rate{Count: 35_000, Elapsed: time.Second, ClientTime: 700 * time.Millisecond, ServerTime: 350 * time.Millisecond}),
 		Fdatasync(cost),
 		Cat(second, Cached),
@@ -51,7 +51,7 @@ func TestJSONIsOneObjectALineInTheOrderDocumented(t *testing.T) {
 		Ratio("appends", "grpc_echo", 128, 0.71428),
 	)
 	require.Equal(t, `{"benchmark":"appends","system":"Strandline","client":"Go client","durability":"fsync, 1 of 1","disk":"as it is","loop":"closed","connections":128,"appends_per_s":50000,"mib_per_s":97.7,"p50_us":500.2,"p99_us":990.2,"p999_us":999.4,"client_cpu_us":12.5,"server_cpu_us":""}
-{"benchmark":"read","system":"Strandline","client":"Go client","durability":"fsync, 1 of 1","disk":"as it is","readers":4,"cache":"uncached","mib_per_s":1500,"records_per_s":768000}
+{"benchmark":"read","system":"Strandline","client":"Go client","durability":"fsync, 1 of 1","disk":"as it is","readers":4,"cache":"uncached","mib_per_s":1500,"records_per_s":768000,"client_cpu_us_per_mib":2000,"server_cpu_us_per_mib":""}
 {"limit":"grpc_echo","connections":128,"per_s":35000,"client_cpu_us":20,"server_cpu_us":10}
 {"limit":"fdatasync","bytes":2048,"p50_us":60,"p99_us":60}
 {"limit":"cat","cache":"cached","mib_per_s":1500}

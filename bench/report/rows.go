@@ -66,6 +66,8 @@ func Read(s Subject, r workload.ReadResult, cache Cache) Row {
 		{"cache", string(cache)},
 		{"mib_per_s", r.MiBPerSecond()},
 		{"records_per_s", r.RecordsPerSecond()},
+		{"client_cpu_us_per_mib", each(r.ClientTime, r.Bytes>>20)},
+		{"server_cpu_us_per_mib", each(r.ServerTime, r.Bytes>>20)},
 	}...)
 }
 

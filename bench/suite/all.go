@@ -133,6 +133,11 @@ const keepBytes = 256 << 20
 func (r *allRun) appends(ctx context.Context, running *Running, p Place) {
 	two := []string{driver.ClientFranz, driver.ClientSarama}
 	r.appendsBy(ctx, running, p, workload.Synced, clients{two, two})
+	if p.Nodes == 1 && len(running.Kafka.Nodes) > 0 {
+		restore := r.repeated(r.plan.Repeats)
+		r.gatherBehindProxy(ctx, running)
+		restore()
+	}
 	switch {
 	case p.SyncDelay > 0:
 	case p.Nodes == 1:
@@ -152,11 +157,7 @@ func (r *allRun) appendsBy(ctx context.Context, running *Running, p Place, store
 		if subject.Client == driver.ClientSarama || unsynced {
 			load.Connections = []int{load.Connections[0], load.Connections[len(load.Connections)-1]}
 		}
-		subject.Log.RetentionBytes = keepBytes
-		r.try(ctx, "appends, "+subject.name(), func() error {
-			_, err := r.suite.Appends(ctx, subject, load)
-			return err
-		})
+		r.appendsOf(ctx, subject, load)
 	}
 }
 
@@ -204,28 +205,30 @@ func (r *allRun) openLoop(ctx context.Context, running *Running, p Place) {
 	}
 }
 
-// reads is B2. A log is filled once for each system and then read by each
-// client: franz-go also from the disk, the others from the cache.
+// reads is B2. A log is filled once for each system. It is read from the disk by one
+// client of each, and from the cache by all clients in turn: what long reads gain or lose
+// beside Kafka is less than a machine drifts in minutes.
 func (r *allRun) reads(ctx context.Context, running *Running, p Place) {
-	defer r.repeated(r.plan.ReadRepeats)()
-	by := func(load Reads, subjects []Subject) {
-		if len(subjects) == 0 {
-			return
+	others := slices.DeleteFunc(driver.Clients(), func(c string) bool { return c == driver.ClientFranz })
+	all := append([]string{driver.ClientFranz}, others...) // bare fetch requests cannot fill a log
+	// What lies in memory alone is no read from a disk, so ours is synced.
+	subjects := r.subjects(running, p, workload.Synced, clients{ours: all})
+	subjects = append(subjects, r.subjects(running, p, workload.Unsynced, clients{kafka: all})[1:]...)
+	load := r.plan.Reads
+	load.Keep, load.Cat, load.Caches = true, true, []report.Cache{report.Uncached} // the logs go with the systems
+	restore := r.repeated(r.plan.ReadRepeats)
+	for _, subject := range subjects {
+		if subject.Scheme == driver.Kafka && subject.Client != driver.ClientFranz {
+			continue
 		}
-		r.try(ctx, "read, "+subjects[0].name(), func() error {
-			_, err := r.suite.Reads(ctx, subjects[0], load, subjects[1:]...)
+		r.try(ctx, "read, "+subject.name(), func() error {
+			_, err := r.suite.Reads(ctx, subject, load)
 			return err
 		})
 	}
-	// What lies in memory alone is no read from a disk, so ours is synced.
-	ours := r.subjects(running, p, workload.Synced, clients{ours: []string{driver.ClientFranz, driver.ClientFetch}})
-	load := r.plan.Reads
-	load.Cat, load.Keep = true, len(ours) > 1 // the server reads the same log
-	by(load, ours[:1])
-	load.Cat, load.Keep = false, false
-	by(load, ours[1:])
-	load.Cat = true
-	by(load, r.subjects(running, p, workload.Unsynced, clients{kafka: []string{driver.ClientFranz, driver.ClientSarama, driver.ClientFetch}})[1:])
+	restore()
+	defer r.repeated(r.plan.ReadTurns)()
+	r.try(ctx, "read in turn", func() error { return r.suite.ReadsInTurn(ctx, subjects, load) })
 }
 
 func (r *allRun) pipeline(ctx context.Context, running *Running, p Place) {

@@ -33,28 +33,34 @@ func (s *Suite) Gather(ctx context.Context, f Fleet, g Gather) error {
 }
 
 func (r *allRun) gather(ctx context.Context, running *Running, p Place) {
-	subjects := r.subjects(running, p, workload.Synced, clients{kafka: franz.kafka})
-	var proxy Subject
-	r.try(ctx, "start the proxy", func() (err error) {
-		proxy, err = r.startProxy(ctx, running)
+	for _, subject := range r.subjects(running, p, workload.Synced, clients{kafka: franz.kafka}) {
+		r.appendsOf(ctx, subject, r.plan.Appends)
+	}
+	r.gatherBehindProxy(ctx, running)
+}
+
+// gatherBehindProxy measures Kafka behind the proxy alone.
+func (r *allRun) gatherBehindProxy(ctx context.Context, running *Running) {
+	r.try(ctx, "start the proxy", func() error {
+		proxy, err := r.startProxy(ctx, running)
+		if err != nil {
+			return err
+		}
+		load := r.plan.Appends
+		// A batch of many producers has no sequence of its own, so what one of them sends
+		// again may be there twice.
+		load.Sending.Once = workload.OnceNo
+		r.appendsOf(ctx, proxy, load)
+		return nil
+	})
+}
+
+func (r *allRun) appendsOf(ctx context.Context, subject Subject, load Appends) {
+	subject.Log.RetentionBytes = keepBytes
+	r.try(ctx, "appends, "+subject.name(), func() error {
+		_, err := r.suite.Appends(ctx, subject, load)
 		return err
 	})
-	if len(proxy.Nodes) > 0 {
-		subjects = append(subjects, proxy)
-	}
-	for _, subject := range subjects {
-		load := r.plan.Appends
-		if subject.Name == proxy.Name {
-			// A batch of many producers has no sequence of its own, so what one
-			// of them sends again may be there twice.
-			load.Sending.Once = workload.OnceNo
-		}
-		subject.Log.RetentionBytes = keepBytes
-		r.try(ctx, "appends, "+subject.name(), func() error {
-			_, err := r.suite.Appends(ctx, subject, load)
-			return err
-		})
-	}
 }
 
 // startProxy puts a proxy, a process of its own, in front of Kafka. It ends

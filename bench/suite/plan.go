@@ -15,7 +15,8 @@ type Plan struct {
 	Repeats     int           // of appends
 	OpenRate    float64
 	Reads       Reads
-	ReadRepeats int
+	ReadRepeats int        // from the disk
+	ReadTurns   int        // from the cache, all clients in turn
 	Pipelines   []Pipeline // one after the other
 	Matrix      Matrix
 	// MatrixRepeats is how often each configuration is measured.
@@ -55,7 +56,8 @@ func DefaultPlan() Plan {
 			Reads:   workload.Reads{Records: 384 << 10, ValueBytes: 2 << 10},
 			Readers: []int{1, 4}, Log: "bench-read",
 		},
-		ReadRepeats: 2,
+		ReadRepeats: 1,
+		ReadTurns:   5,
 		Pipelines: []Pipeline{
 			{Pipeline: producer, RoundTrips: []time.Duration{0, time.Millisecond, 70 * time.Millisecond}, InFlight: []int{1, 5, 0}},
 			{Pipeline: far, RoundTrips: []time.Duration{longest}, InFlight: []int{1}},
@@ -79,7 +81,7 @@ func DefaultPlan() Plan {
 // too little to rely on a figure.
 func QuickPlan() Plan {
 	p := DefaultPlan()
-	p.Repeats, p.MatrixRepeats, p.ReadRepeats, p.WarmUp = 1, 1, 1, time.Second
+	p.Repeats, p.MatrixRepeats, p.ReadTurns, p.WarmUp = 1, 1, 1, time.Second
 	p.ThreeSyncedOnly = true
 	p.Appends.Connections = []int{1, 128}
 	p.Appends.Span = limit.Span{Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond}

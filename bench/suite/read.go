@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"strandline.dev/bench/limit"
+	"strandline.dev/bench/process"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/workload"
 )
@@ -15,119 +16,62 @@ type Reads struct {
 	workload.Reads
 	Readers []int
 	Log     string
-	Keep    bool // leave the log for the next run
-	Cat     bool // read the files without a log in between, too
+	Keep    bool           // leave the log for the next run
+	Caches  []report.Cache // where the bytes come from, if the files are within reach; nil: the disk, then the cache
+	Cat     bool           // read the files without a log in between, too
 }
 
 // Reads fills the log, if it is not full from an earlier run, and reads it. If
 // the subject's files are within reach, everything is measured twice: from the
 // disk and from the kernel's cache. It returns MiB/s for each number of
-// readers, from the cache. Others then read the same log, from the cache.
-func (s *Suite) Reads(ctx context.Context, subject Subject, r Reads, others ...Subject) (map[int]float64, error) {
+// readers, from the cache.
+func (s *Suite) Reads(ctx context.Context, subject Subject, r Reads) (map[int]float64, error) {
 	rates := make(map[int]float64, len(r.Readers))
-	err := s.reads(ctx, subject, r, rates, others)
+	err := s.reads(ctx, subject, r, rates)
 	return rates, s.settle(ctx, err, "read", subject.describe(nil), "")
 }
 
-func (s *Suite) reads(ctx context.Context, subject Subject, r Reads, rates map[int]float64, others []Subject) error {
-	system, err := s.open(subject.Address, subject.Options)
+func (s *Suite) reads(ctx context.Context, subject Subject, r Reads, rates map[int]float64) error {
+	l, err := s.openLong(ctx, subject, r)
 	if err != nil {
 		return err
 	}
-	defer system.Close()
-	target, err := system.Open(ctx, r.Log)
-	if errors.Is(err, workload.ErrNoLog) {
-		if err := system.Create(ctx, r.Log, subject.Log); err != nil {
-			return err
-		}
-		target, err = system.Open(ctx, r.Log)
-	}
-	if err != nil {
-		return err
-	}
-	defer target.Close()
-	if !r.Keep {
-		defer func() { _ = s.remove(ctx, system, r.Log) }() // the results are there: a log that stays does not harm them
-	}
-	d := subject.describe(target)
-	bar := s.Bar(label("fill the log", d, r.Log, 0, 1), r.Records, Records)
-	_, err = r.Fill(ctx, target, bar)
-	bar.Close()
-	if err != nil {
-		return err
-	}
-	files, err := s.files(subject)
-	if err != nil {
-		return err
-	}
-	caches := []report.Cache{report.Uncached, report.Cached}
-	if files == nil {
+	defer l.close(ctx)
+	caches := r.Caches
+	switch {
+	case l.files == nil:
 		caches = []report.Cache{report.Unknown}
+	case caches == nil:
+		caches = []report.Cache{report.Uncached, report.Cached}
 	}
 	var errs []error
 	for _, cache := range caches {
 		// With several caches the last one counts for the ratios: the cached.
-		errs = append(errs, s.readBy(ctx, target, d, r, files, cache, rates))
+		for _, n := range r.Readers {
+			if ctx.Err() != nil {
+				return errors.Join(append(errs, ctx.Err())...)
+			}
+			rates[n], err = s.readTimes(ctx, l, n, cache)
+			errs = append(errs, s.settle(ctx, err, "read", l.subject, fmt.Sprintf("readers: %d, %s", n, cache)))
+		}
 	}
-	for _, other := range others {
-		errs = append(errs, s.readByOther(ctx, other, r, files, caches[len(caches)-1]))
-	}
-	if files != nil && r.Cat {
+	if l.files != nil && r.Cat {
 		for _, cache := range caches {
-			errs = append(errs, s.CatFiles(ctx, files, cache))
+			errs = append(errs, s.CatFiles(ctx, l.files, cache))
 		}
-	}
-	return errors.Join(errs...)
-}
-
-// readByOther reads a log that is there by another client.
-func (s *Suite) readByOther(ctx context.Context, subject Subject, r Reads, files []string, cache report.Cache) error {
-	system, err := s.open(subject.Address, subject.Options)
-	if err != nil {
-		return s.settle(ctx, err, "read", subject.describe(nil), "")
-	}
-	defer system.Close()
-	target, err := system.Open(ctx, r.Log)
-	if err != nil {
-		return s.settle(ctx, err, "read", subject.describe(nil), "")
-	}
-	defer target.Close()
-	return s.readBy(ctx, target, subject.describe(target), r, files, cache, map[int]float64{})
-}
-
-// readBy measures every number of readers, also after one that went wrong.
-func (s *Suite) readBy(ctx context.Context, target workload.Target, d report.Subject, r Reads, files []string, cache report.Cache, rates map[int]float64) error {
-	var errs []error
-	for _, n := range r.Readers {
-		if ctx.Err() != nil {
-			errs = append(errs, ctx.Err())
-			break
-		}
-		rate, err := s.readTimes(ctx, target, d, r, n, files, cache)
-		rates[n] = rate
-		errs = append(errs, s.settle(ctx, err, "read", d, fmt.Sprintf("readers: %d, %s", n, cache)))
 	}
 	return errors.Join(errs...)
 }
 
 // readTimes measures one number of readers, and returns MiB/s.
-func (s *Suite) readTimes(ctx context.Context, target workload.Target, d report.Subject, r Reads, readers int, files []string, cache report.Cache) (float64, error) {
+func (s *Suite) readTimes(ctx context.Context, l *longLog, readers int, cache report.Cache) (float64, error) {
 	var (
 		rows   []report.Row
 		failed error
 	)
-	for i := range s.repeats() {
-		if failed = PrepareCache(ctx, files, cache); failed != nil {
-			break
-		}
-		bar := s.Bar(label("read", d, fmt.Sprintf("readers: %d, %s", readers, cache), i, s.repeats()), r.Records, Records)
-		result, err := r.Run(ctx, target, readers, bar)
-		bar.Close()
-		if worthARow(ctx, err, result.Records) {
-			rows = append(rows, report.Read(d, result, cache))
-		}
-		if failed = err; err != nil {
-			break
+	for i := 0; i < s.repeats() && failed == nil; i++ {
+		if failed = PrepareCache(ctx, l.files, cache); failed == nil {
+			rows, failed = s.readOnce(ctx, l, readers, cache, rows)
 		}
 	}
 	if err := s.result(rows, "mib_per_s"); err != nil {
@@ -135,6 +79,121 @@ func (s *Suite) readTimes(ctx context.Context, target workload.Target, d report.
 	}
 	rate, _ := report.Median(rows, "mib_per_s").Number("mib_per_s")
 	return rate, failed
+}
+
+// readOnce adds the row of one more run to those that there are.
+func (s *Suite) readOnce(ctx context.Context, l *longLog, readers int, cache report.Cache, rows []report.Row) ([]report.Row, error) {
+	bar := s.Bar(label("read", l.subject, fmt.Sprintf("readers: %d, %s", readers, cache), len(rows), s.repeats()), l.Records, Records)
+	result, err := l.Run(ctx, l.target, readers, bar)
+	bar.Close()
+	if worthARow(ctx, err, result.Records) {
+		rows = append(rows, report.Read(l.subject, result, cache))
+	}
+	return rows, err
+}
+
+// ReadsInTurn reads the logs of several subjects from the kernel's cache: in each repeat
+// all of them once, so that an hour in which the machine is slow counts for all. The rows
+// are the medians of each. Subjects of one system share a log, which the first of them
+// fills.
+func (s *Suite) ReadsInTurn(ctx context.Context, subjects []Subject, r Reads) error {
+	var (
+		logs []*longLog
+		errs []error
+	)
+	defer func() {
+		for _, l := range logs {
+			l.close(ctx)
+		}
+	}()
+	for _, subject := range subjects {
+		l, err := s.openLong(ctx, subject, r)
+		if err == nil {
+			logs = append(logs, l)
+			err = PrepareCache(ctx, l.files, report.Cached)
+		}
+		errs = append(errs, s.settle(ctx, err, "read", subject.describe(nil), "in turn"))
+	}
+	for _, n := range r.Readers {
+		rows, failed := make([][]report.Row, len(logs)), make([]error, len(logs))
+		for range s.repeats() {
+			for i, l := range logs {
+				if failed[i] == nil && ctx.Err() == nil {
+					rows[i], failed[i] = s.readOnce(ctx, l, n, l.cached(), rows[i])
+				}
+			}
+		}
+		for i, l := range logs {
+			errs = append(errs, s.result(rows[i], "mib_per_s"), s.settle(ctx, failed[i], "read", l.subject, fmt.Sprintf("readers: %d, in turn", n)))
+		}
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// longLog is a log that has been filled to be read.
+type longLog struct {
+	workload.Reads
+	suite   *Suite
+	system  workload.System
+	target  workload.Target
+	subject report.Subject
+	files   []string // nil: out of reach
+	name    string
+	keep    bool
+}
+
+func (s *Suite) openLong(ctx context.Context, subject Subject, r Reads) (*longLog, error) {
+	system, err := s.open(subject.Address, subject.Options)
+	if err != nil {
+		return nil, err
+	}
+	l := &longLog{Reads: r.Reads, suite: s, system: system, name: r.Log, keep: r.Keep}
+	if err := l.fill(ctx, subject); err != nil {
+		l.close(ctx)
+		return nil, err
+	}
+	if l.files, err = s.files(subject); err != nil {
+		l.close(ctx)
+		return nil, err
+	}
+	l.Processor = process.Usage(subject.Nodes)
+	return l, nil
+}
+
+func (l *longLog) fill(ctx context.Context, subject Subject) (err error) {
+	l.target, err = l.system.Open(ctx, l.name)
+	if errors.Is(err, workload.ErrNoLog) {
+		if err := l.system.Create(ctx, l.name, subject.Log); err != nil {
+			return err
+		}
+		l.target, err = l.system.Open(ctx, l.name)
+	}
+	if err != nil {
+		return err
+	}
+	l.subject = subject.describe(l.target)
+	bar := l.suite.Bar(label("fill the log", l.subject, l.name, 0, 1), l.Records, Records)
+	defer bar.Close()
+	_, err = l.Fill(ctx, l.target, bar)
+	return err
+}
+
+// cached is what is said of a log that was brought into the kernel's cache.
+func (l *longLog) cached() report.Cache {
+	if l.files == nil {
+		return report.Unknown
+	}
+	return report.Cached
+}
+
+func (l *longLog) close(ctx context.Context) {
+	if l.target != nil {
+		_ = l.target.Close() // it was only read
+	}
+	if !l.keep {
+		_ = l.suite.remove(ctx, l.system, l.name) // the results are there: a log that stays does not harm them
+	}
+	_ = l.system.Close()
 }
 
 // files lists the subject's segments, or nothing if they are out of reach.

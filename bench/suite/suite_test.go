@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -229,19 +230,27 @@ func TestAPartOfThePipelineHasItsOwnRepeatsAndKafkaNothingAutomatic(t *testing.T
 	require.Equal(t, []int{5, 0}, p.InFlight)
 }
 
-func TestReadsAreMadeByEveryClient(t *testing.T) {
+func TestReadsInTurnAlternateBetweenTheSubjects(t *testing.T) {
 	system := newMemorySystem()
 	s, kept := quiet(t, system)
+	s.Repeats = 3
+	var order []string
+	s.Bar = func(label string, total int64, u Unit) Bar {
+		if strings.HasPrefix(label, "read") {
+			order = append(order, strings.Split(label, ", ")[1])
+		}
+		return silentBar{}
+	}
 	other := subject
 	other.Name = "Other"
-	_, err := s.Reads(t.Context(), subject, Reads{
-		Reads: workload.Reads{Records: 100, ValueBytes: 16}, Readers: []int{1, 3}, Log: "r",
-	}, other)
-	require.NoError(t, err)
+	r := Reads{Reads: workload.Reads{Records: 100, ValueBytes: 16}, Readers: []int{1, 101}, Log: "r", Keep: true}
+	require.ErrorContains(t, s.ReadsInTurn(t.Context(), []Subject{subject, other}, r), "101 readers for 100 records")
+	require.Equal(t, []string{"Memory", "Other", "Memory", "Other", "Memory", "Other", "Memory", "Other"}, order)
 	require.Len(t, kept.rows, 4)
-	require.Equal(t, "Other", kept.rows[2].Text("system"))
-	require.Equal(t, "unknown", kept.rows[2].Text("cache"))
-	require.Empty(t, system.logs, "the log is not kept")
+	require.Equal(t, "Other", kept.rows[1].Text("system"))
+	require.Equal(t, "3", kept.rows[1].Text("runs"))
+	require.Equal(t, "read", kept.rows[3].Text("failed"))
+	require.Len(t, system.logs, 1, "the log is kept")
 }
 
 func TestTheProgressLineHasItsForm(t *testing.T) {

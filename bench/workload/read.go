@@ -19,6 +19,8 @@ import (
 type Reads struct {
 	Records    int64
 	ValueBytes int // 16 at least
+	// Processor is as in limit.Span.
+	Processor func() (client, servers time.Duration)
 }
 
 // ReadResult is what a number of readers gave.
@@ -26,6 +28,8 @@ type ReadResult struct {
 	Readers int
 	Records int64
 	limit.Throughput
+	// ClientTime and ServerTime are the processor time taken; below 0: not known.
+	ClientTime, ServerTime time.Duration
 }
 
 // RecordsPerSecond is the rate of all readers together.
@@ -117,6 +121,7 @@ func (w Reads) Run(ctx context.Context, target Target, readers int, progress Pro
 		errs    = make([]error, readers)
 		reading sync.WaitGroup
 	)
+	taken := limit.Span{Processor: w.Processor}.Taken()
 	start := time.Now()
 	for i := range readers {
 		from, until := w.Records*int64(i)/int64(readers), w.Records*int64(i+1)/int64(readers)
@@ -131,6 +136,7 @@ func (w Reads) Run(ctx context.Context, target Target, readers int, progress Pro
 	result := ReadResult{Readers: readers, Records: records.Load()}
 	result.Bytes = result.Records * int64(w.ValueBytes)
 	result.Elapsed = time.Since(start)
+	result.ClientTime, result.ServerTime = taken()
 	return result, errors.Join(errs...)
 }
 

@@ -347,16 +347,26 @@ func say(c *terminal.Terminal, format string, args ...any) {
 // closes them. A benchmark that goes wrong on one subject is not begun on the
 // next.
 func onSubjects(c *terminal.Terminal, command *cobra.Command, flags benchFlags, targets targetFlags, keep int64, do func(*bench, suite.Subject) error) error {
+	return onAllSubjects(c, command, flags, targets, keep, func(run *bench, subjects []suite.Subject) error {
+		for _, s := range subjects {
+			if err := explainTarget(s, do(run, s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// onAllSubjects is onSubjects for what needs all of them at once.
+func onAllSubjects(c *terminal.Terminal, command *cobra.Command, flags benchFlags, targets targetFlags, keep int64, do func(*bench, []suite.Subject) error) error {
 	data := flags.serverData(c.Servers)
 	run, err := startBenchOn(c, command, &flags, targets)
 	if err != nil {
 		return err
 	}
 	subjects, err := targets.subjects(c, data, keep)
-	for _, s := range subjects {
-		if err == nil {
-			err = explainTarget(s, do(run, s))
-		}
+	if err == nil {
+		err = do(run, subjects)
 	}
 	return run.finish(err)
 }

@@ -18,6 +18,7 @@ func newBenchRead(c *terminal.Terminal) *cobra.Command {
 		value      = terminal.Size(2 << 10)
 		readers    []int
 		log        string
+		inTurn     bool
 		withLimits *bool
 	)
 	command := &cobra.Command{
@@ -32,8 +33,13 @@ If the files are on this machine (--data, or &data=DIR of a target), everything 
 measured twice, from the disk (uncached: the files' pages are dropped before) and
 from the kernel's cache, and so is reading the same files without a log in between
 (cat). Otherwise the cache is as it happens to be. The log stays for the next run;
-"strandline log delete bench-read" removes it.`,
+"strandline log delete bench-read" removes it.
+
+With --in-turn, several targets are read from the cache only: each once, and all of them
+again for each of --repeats, so that a machine whose speed drifts is as slow for one as for
+the other. Targets of one system read one log, which the first of them fills.`,
 		Example: `  strandline bench read --size 1GiB --readers 1,4
+  strandline bench read --in-turn --repeats 5 --target kafka://127.0.0.1:9092 --target kafka://127.0.0.1:9192
   strandline bench read --data ./strandline-data --with-limits --json`,
 		Args: terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -48,6 +54,11 @@ from the kernel's cache, and so is reading the same files without a log in betwe
 				if n < 1 || int64(n) > load.Records {
 					return terminal.Misused(command, "--readers %d: 1 to the number of records, %d", n, load.Records)
 				}
+			}
+			if inTurn {
+				return onAllSubjects(c, command, common, targets, 0, func(b *bench, all []suite.Subject) error {
+					return b.suite.ReadsInTurn(b.ctx, all, load)
+				})
 			}
 			return onSubjects(c, command, common, targets, 0, func(b *bench, s suite.Subject) error {
 				rates, err := b.suite.Reads(b.ctx, s, load)
@@ -65,7 +76,9 @@ from the kernel's cache, and so is reading the same files without a log in betwe
 	flags.Var(&value, "value", "size of a value, at least 16B")
 	flags.IntSliceVar(&readers, "readers", []int{1, 4}, "numbers of readers to measure")
 	flags.StringVar(&log, "log", "bench-read", "log to fill and read; only this benchmark may append to it")
+	flags.BoolVar(&inTurn, "in-turn", false, "read all targets in turn, from the cache")
 	withLimits = common.limitsFlag(flags)
+	command.MarkFlagsMutuallyExclusive("in-turn", "with-limits")
 	return command
 }
 
