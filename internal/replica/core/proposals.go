@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
 
@@ -78,6 +79,15 @@ func (ps *proposals) mayAdd(waiting int) bool {
 		return false
 	}
 	return waiting >= p.newest
+}
+
+// enough is how many bytes have to wait before mayAdd can turn true without a change of
+// what is proposed.
+func (ps *proposals) enough() int {
+	if p := ps.progress(); p.drains == 1 && !ps.highLatency {
+		return min(p.newest, record.EntryTargetBytes)
+	}
+	return record.EntryTargetBytes
 }
 
 // commit takes the proposals out that have committed, and delivers their
