@@ -112,15 +112,16 @@ func (d *Describer) ConfigOf(log string) *settings.Config {
 	return nil
 }
 
-// Changed returns a channel that is closed when the start or the end of a log
-// differs from what since says; nil when one does already. It is Watch for
-// those who wait for several logs at once.
-func (d *Describer) Changed(c Caller, log string, since Bounds) (<-chan struct{}, error) {
+// Await has w wait for records of a log beyond what since says, until leave is called. It
+// is Watch for those who wait for several logs at once.
+func (d *Describer) Await(c Caller, log string, since Bounds, w *reading.Waiter) (leave func(), err error) {
 	h, refusal := d.finder.serving(c, log)
 	if refusal != nil {
 		return nil, refusal
 	}
-	return h.Replica.Tail().Changed(since.Start, since.End), nil
+	t := h.Replica.Tail()
+	t.Await(w, since.Start, since.End)
+	return func() { t.Leave(w) }, nil
 }
 
 // Info describes a log. It is linearizable: it includes every append that was

@@ -38,6 +38,7 @@ type Tail struct {
 	failed error
 	// changed is closed at the next change of a bound; nil while nobody waits.
 	changed chan struct{}
+	waiters map[Waiter]struct{}
 }
 
 // New returns the tail of a log that is readable in [start, end).
@@ -97,6 +98,7 @@ func (t *Tail) Reset(at record.Offset) {
 	defer t.count(t.bytes)
 	t.entries, t.bytes = nil, 0
 	t.start, t.end = max(t.start, at), max(t.end, at)
+	t.endWaits()
 	t.wake()
 }
 
@@ -122,6 +124,11 @@ func (t *Tail) Publish(start, end record.Offset) {
 	if start <= t.start && end <= t.end {
 		return
 	}
+	if start > t.start {
+		t.endWaits()
+	} else {
+		t.countReadable(end)
+	}
 	t.start, t.end = max(t.start, start), max(t.end, end)
 	t.wake()
 }
@@ -132,6 +139,7 @@ func (t *Tail) Fail(err error) {
 	defer t.mu.Unlock()
 	if t.failed == nil {
 		t.failed = err
+		t.endWaits()
 		t.wake()
 	}
 }

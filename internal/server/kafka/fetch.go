@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -45,10 +45,6 @@ type fetchPart struct {
 	runs     [][]byte
 	bytes    int
 }
-
-// gatherPause is how long a fetch with too little to send lets more come
-// before it looks again.
-const gatherPause = 5 * time.Millisecond
 
 func (q *call) answerFetch() error {
 	f := &fetch{call: q, request: q.request.(*kmsg.FetchRequest)}
@@ -85,14 +81,11 @@ func (f *fetch) collect() {
 		if f.failed || f.redirected || f.bytes >= int(f.request.MinBytes) || f.limit() == 0 || ctx.Err() != nil {
 			return
 		}
-		if f.bytes > 0 {
-			f.finish(false)
-			pause(ctx, gatherPause)
-		}
+		f.finish(false)
 		if f.bytes == 0 && !f.inTouch() {
 			return
 		}
-		f.await(ctx)
+		f.await(ctx, min(int(f.request.MinBytes)-f.bytes, f.limit()))
 	}
 }
 
@@ -120,15 +113,6 @@ func (f *fetch) inTouch() bool {
 		f.failed = f.failed || f.parts[i].code != 0
 	}
 	return !f.failed
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // limit is how many bytes of records may still be taken.
@@ -281,28 +265,25 @@ func checkEpoch(b node.Bounds, epoch int32) error {
 	return kerr.UnknownLeaderEpoch
 }
 
-// await returns when one of the logs has changed, or ctx ends.
-func (f *fetch) await(ctx context.Context) {
-	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}}
+// await returns when so many bytes more have come to the logs, one of them has changed in
+// another way, or ctx ends.
+func (f *fetch) await(ctx context.Context, bytes int) {
+	w := reading.NewWaiter(bytes)
 	for i := range f.parts {
 		part := &f.parts[i]
 		if part.internal {
 			continue
 		}
-		changed, err := f.call.connection.server.node.Changed(backend.Anonymous, part.log, part.bounds)
-		if err != nil || changed == nil {
+		leave, err := f.call.connection.server.node.Await(backend.Anonymous, part.log, part.bounds, w)
+		if err != nil {
 			return
 		}
-		if len(f.parts) == 1 {
-			select {
-			case <-changed:
-			case <-ctx.Done():
-			}
-			return
-		}
-		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(changed)})
+		defer leave()
 	}
-	reflect.Select(cases)
+	select {
+	case <-w.Ready():
+	case <-ctx.Done():
+	}
 }
 
 // finish releases what was gathered. Readers that have more to give stand by

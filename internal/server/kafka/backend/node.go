@@ -29,7 +29,7 @@ type Node interface {
 
 	Bounds(c node.Caller, log string) (node.Bounds, error)
 	ConfigOf(log string) *node.Config
-	Changed(c node.Caller, log string, since node.Bounds) (<-chan struct{}, error)
+	Await(c node.Caller, log string, since node.Bounds, w *reading.Waiter) (leave func(), err error)
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)
