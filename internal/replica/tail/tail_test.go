@@ -1,12 +1,14 @@
 package tail
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
 )
 
 func TestEntriesThatTruncateOnesWhichLeftMemoryReplaceTheWholeTail(t *testing.T) {
@@ -22,4 +24,42 @@ func TestEntriesThatTruncateOnesWhichLeftMemoryReplaceTheWholeTail(t *testing.T)
 	require.True(t, there)
 	require.Equal(t, uint64(3), got.GetTerm())
 	require.Equal(t, 1, tail.bytes)
+}
+
+// countingWaiter is ready when nothing is missing.
+type countingWaiter struct{ missing int }
+
+func (w *countingWaiter) Readable(bytes int) { w.missing -= bytes }
+func (w *countingWaiter) End()               { w.missing = 0 }
+
+func TestAWaiterIsToldOfWhatBecomesReadableAndOfNothingElse(t *testing.T) {
+	tail := New(budget.NewShares(1<<20), 0, 0)
+	entry := func(index uint64, size int) Entry {
+		return Entry{
+			Entry: &raftpb.Entry{Index: new(index), Term: new(uint64(1)), Data: make([]byte, size)},
+			First: record.Offset(index - 1), End: record.Offset(index), Count: 1,
+		}
+	}
+	w := &countingWaiter{missing: 100}
+	tail.Await(w, 0, 0)
+	tail.Append([]Entry{entry(1, 30), entry(2, 40), entry(3, 50)})
+	require.Equal(t, 100, w.missing, "nothing has committed")
+	tail.Publish(0, 2)
+	require.Equal(t, 30, w.missing)
+	tail.Publish(0, 2)
+	require.Equal(t, 30, w.missing, "each counts once")
+	tail.Leave(w)
+	tail.Publish(0, 3)
+	require.Equal(t, 30, w.missing)
+
+	tail.Await(w, 0, 2)
+	require.Zero(t, w.missing, "there is more than it knows already")
+	w.missing = 100
+	tail.Await(w, 0, 3)
+	tail.Publish(1, 3)
+	require.Zero(t, w.missing, "the start has moved")
+	w.missing = 100
+	tail.Await(w, 1, 3)
+	tail.Fail(errors.New("the disk failed"))
+	require.Zero(t, w.missing)
 }

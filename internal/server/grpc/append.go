@@ -35,6 +35,9 @@ func (d *logService) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 		logService: d, stream: stream, AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream.Context(), maxUnanswered),
 	}
 	s.in.s = s
+	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.AppendRequest, strandlinev1.AppendResponse]); ok {
+		s.SendBy(g.ServerStream, s.tryAnswer)
+	}
 	return rpc.StatusOf(stream.Context(), s.Run(s))
 }
 
@@ -73,6 +76,16 @@ func (s *appendStream) Answer(c *appendCall) error {
 	c.encode(&s.response)
 	c.recycle()
 	return s.stream.SendMsg(&s.response)
+}
+
+// tryAnswer is Answer where that needs no waiting.
+func (s *appendStream) tryAnswer(send func(any) bool, c *appendCall) bool {
+	c.encode(&s.response)
+	sent := send(&s.response)
+	if sent {
+		c.recycle()
+	}
+	return sent
 }
 
 // encode makes the response out of the log's answer.

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport/lean"
 )
 
 // connection is one client's connection. One goroutine receives its requests
@@ -31,6 +32,8 @@ type connection struct {
 	// out is what of the answers has not been sent: answers to appends that are
 	// ready at the same time leave together.
 	out []byte
+	// try sends what the client takes without waiting; nil: it cannot be.
+	try lean.TryWrite
 	// sendBy is when the connection's write deadline ends.
 	sendBy time.Time
 	// produced is the memory of the answer to a Produce.
@@ -46,6 +49,9 @@ type connection struct {
 func newConnection(s *Server, conn net.Conn) *connection {
 	c := &connection{server: s, conn: conn, line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer)}
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
+	if c.try = rpc.TryWriter(conn); c.try != nil {
+		c.line.SendBy(&s.answers, c.tryAnswer)
+	}
 	return c
 }
 
@@ -223,6 +229,25 @@ func (c *connection) answer() error {
 			return err
 		}
 	}
+}
+
+// tryAnswer sends the answer to an append if that needs no waiting. What it leaves in out
+// goes with the next, or by flush.
+func (c *connection) tryAnswer(q *call) bool {
+	if q.produced == nil {
+		return false
+	}
+	q.answerProduce()
+	if len(c.out) < gatheredAnswers && c.line.Ready() {
+		return true
+	}
+	n, err := c.try(c.out)
+	if n < len(c.out) || err != nil {
+		c.out = append(c.out[:0], c.out[n:]...)
+		return false
+	}
+	c.emptied(c.out)
+	return true
 }
 
 // respond puts an answer of one piece behind those that are not sent yet.

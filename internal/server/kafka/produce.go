@@ -23,6 +23,7 @@ type produced struct {
 	one     [1]producedPart // what parts usually are
 	waiting atomic.Int32    // parts without an answer, and one while they are handed over
 	holding atomic.Int32    // parts whose log may still look at the request's memory, and one as above
+	encoded bool            // the answer lies in the connection's out
 }
 
 // producedPart is the batch for one partition. Nothing in it refers to the
@@ -255,6 +256,10 @@ func (p *produced) settled() {
 
 func (q *call) answerProduce() {
 	p := q.produced
+	if p.encoded {
+		return
+	}
+	p.encoded = true
 	r := &q.connection.produced
 	r.Default()
 	r.Version = q.version

@@ -12,6 +12,7 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/readers"
+	"strandline.dev/internal/server/rpc"
 )
 
 // Server is the Kafka port of a node.
@@ -31,6 +32,7 @@ type Server struct {
 	groups    *coordinator
 	status    clusterStatus
 	metrics   *metrics
+	answers   rpc.Flusher
 
 	stopping context.Context
 	stop     context.CancelFunc

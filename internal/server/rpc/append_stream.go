@@ -45,6 +45,21 @@ func NewAppendStream[T any](s *Server, ctx context.Context, limit int) AppendStr
 	return AppendStream[T]{Line: NewLine[T](limit), server: s, ctx: ctx, inflow: inflowOf(ctx)}
 }
 
+// trySender is a stream that sends without waiting, see lean.
+type trySender interface {
+	CanTry() bool
+	TrySend(m any) bool
+}
+
+// SendBy lets answers that need no waiting be sent by TryAnswer of calls, for those of
+// many streams at once. It is called before Run, and does nothing where the stream has no
+// way to.
+func (a *AppendStream[T]) SendBy(stream any, try func(send func(m any) bool, value T) bool) {
+	if s, ok := stream.(trySender); ok && s.CanTry() {
+		a.Line.SendBy(&a.server.answers, func(value T) bool { return try(s.TrySend, value) })
+	}
+}
+
 // Run serves the stream to its end. The error is a status, or one for StatusOf.
 func (a *AppendStream[T]) Run(calls AppendCalls[T]) error {
 	a.inflow.serve(1)

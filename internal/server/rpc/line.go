@@ -7,6 +7,9 @@ import "sync"
 // whoever has an answer gives it, from any goroutine, without waiting; and the
 // sending goroutine takes the answers in order. It sleeps while the first in
 // line has none.
+//
+// With SendBy a Flusher sends the answers that need no waiting, and the sending goroutine
+// only the others.
 type Line[T any] struct {
 	limit int
 
@@ -20,6 +23,15 @@ type Line[T any] struct {
 	length int
 	// closed: nobody joins any more. broken: nobody takes answers any more.
 	closed, broken bool
+
+	flusher *Flusher // nil: the sender sends all
+	try     func(T) bool
+	// flushing: the line is with the flusher, and the sender keeps off.
+	flushing bool
+	// left is an answer that the flusher could not send. While there is one, or the
+	// sender has not sent all that was ready since, the flusher keeps off.
+	left   *Place[T]
+	behind bool
 }
 
 // Place is one request's place in a Line. It lives in the request, so that a
@@ -36,6 +48,10 @@ func NewLine[T any](limit int) *Line[T] {
 	l.ready.L, l.room.L = &l.mu, &l.mu
 	return l
 }
+
+// SendBy has answers sent by f, where try reports that one was sent without waiting. One
+// that was not comes out of Next. It is called before the first Join.
+func (l *Line[T]) SendBy(f *Flusher, try func(T) bool) { l.flusher, l.try = f, try }
 
 // AwaitRoom waits until one more request may join. It reports false if the line
 // was closed instead. A receiver waits here before it receives, so that what it
@@ -78,10 +94,43 @@ func (l *Line[T]) Join(p *Place[T]) bool {
 func (l *Line[T]) Answer(p *Place[T]) {
 	l.mu.Lock()
 	p.answered = true
-	if p == l.first {
+	flush := p == l.first && l.flusher != nil && !l.flushing && !l.behind
+	switch {
+	case flush:
+		l.flushing = true
+	case p == l.first && !l.flushing:
 		l.ready.Signal()
 	}
 	l.mu.Unlock()
+	if flush {
+		l.flusher.add(l)
+	}
+}
+
+// flush sends what is ready, on the flusher's goroutine.
+func (l *Line[T]) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p := l.first; p != nil && p.answered && !l.broken; p = l.first {
+		l.takeFirst()
+		l.mu.Unlock()
+		sent := l.try(p.Value)
+		l.mu.Lock()
+		if !sent {
+			l.left, l.behind = p, true
+			break
+		}
+	}
+	l.flushing = false
+	if l.behind || l.closed {
+		l.ready.Signal()
+	}
+}
+
+func (l *Line[T]) takeFirst() {
+	l.first = l.first.next
+	l.length--
+	l.room.Signal()
 }
 
 // Next waits until the first in line has its answer and takes it out. It
@@ -89,17 +138,23 @@ func (l *Line[T]) Answer(p *Place[T]) {
 func (l *Line[T]) Next() (value T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for {
-		switch p := l.first; {
-		case l.broken, p == nil && l.closed:
+	for ; ; l.ready.Wait() {
+		p := l.first
+		switch {
+		case l.flushing:
+		case l.broken:
+			return value, false
+		case l.left != nil:
+			value, l.left = l.left.Value, nil
+			return value, true
+		case p == nil && l.closed:
 			return value, false
 		case p != nil && p.answered:
-			l.first = p.next
-			l.length--
-			l.room.Signal()
+			l.takeFirst()
 			return p.Value, true
+		default:
+			l.behind = false
 		}
-		l.ready.Wait()
 	}
 }
 
@@ -134,6 +189,9 @@ func (l *Line[T]) Rest() []T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var rest []T
+	if l.left != nil {
+		rest, l.left = append(rest, l.left.Value), nil
+	}
 	for ; l.first != nil; l.first = l.first.next {
 		rest = append(rest, l.first.Value)
 	}

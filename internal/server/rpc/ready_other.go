@@ -2,6 +2,12 @@
 
 package rpc
 
-import "net"
+import (
+	"net"
+
+	"strandline.dev/internal/transport/lean"
+)
 
 func newReadyReader(*net.TCPConn) *readyReader { return nil }
+
+func tryWriter(*net.TCPConn) lean.TryWrite { return nil }

@@ -5,6 +5,8 @@ package rpc
 import (
 	"net"
 	"syscall"
+
+	"strandline.dev/internal/transport/lean"
 )
 
 func newReadyReader(socket *net.TCPConn) *readyReader {
@@ -28,4 +30,34 @@ func newReadyReader(socket *net.TCPConn) *readyReader {
 		return true
 	}
 	return r
+}
+
+func tryWriter(socket *net.TCPConn) lean.TryWrite {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var (
+		left    []byte
+		n       int
+		failure error
+	)
+	// Made once: it would be allocated for each write.
+	try := func(socket uintptr) bool {
+		for n, failure = syscall.Write(int(socket), left); failure == syscall.EINTR; {
+			n, failure = syscall.Write(int(socket), left)
+		}
+		return true
+	}
+	return func(data []byte) (int, error) {
+		left = data
+		if err := raw.Write(try); err != nil {
+			return 0, err
+		}
+		left = nil
+		if failure == syscall.EAGAIN {
+			return 0, nil
+		}
+		return max(n, 0), failure
+	}
 }

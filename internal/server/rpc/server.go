@@ -27,6 +27,7 @@ type Server struct {
 
 	options     Options
 	streams     *lean.Server
+	answers     Flusher
 	health      *health.Server
 	connections atomic.Int64
 	readBytes   atomic.Int64 // of batches, sent to readers
@@ -85,7 +86,7 @@ func New(o Options) *Server {
 		grpc.WaitForHandlers(true),
 		grpc.StreamInterceptor(s.admitStream),
 	)
-	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream})
+	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter})
 	grpc_health_v1.RegisterHealthServer(s.Server, healthService{s.health, s})
 	reflection.Register(s.Server)
 	return s

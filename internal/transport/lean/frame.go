@@ -189,7 +189,16 @@ type frameWriter struct {
 	kept    [][]byte    // memory of parts
 	parts   net.Buffers // of the frame that is being written
 	failed  error       // nothing can be written any more: a frame may have been cut
+
+	// try writes what the connection takes without waiting; nil: it cannot do that.
+	try TryWrite
+	// cut is what it did not take of a message. Whoever tried to send that sends it again,
+	// which writes the rest. It lies in scratch.
+	cut []byte
 }
+
+// TryWrite writes as much as a connection takes without waiting.
+type TryWrite func(data []byte) (n int, err error)
 
 // write writes one frame. It does not free the payload.
 func (w *frameWriter) write(k kind, payload mem.BufferSlice) error {
@@ -199,16 +208,21 @@ func (w *frameWriter) write(k kind, payload mem.BufferSlice) error {
 }
 
 func (w *frameWriter) writeLocked(k kind, payload mem.BufferSlice) error {
+	if len(w.cut) > 0 && w.failed == nil {
+		if k == aliveKind {
+			return nil // the rest is one
+		}
+		_, w.failed = w.to.Write(w.cut)
+		if w.cut = nil; k == messageKind {
+			return w.failed
+		}
+	}
 	if w.failed != nil {
 		return w.failed
 	}
 	length := payload.Len()
-	w.scratch = binary.LittleEndian.AppendUint32(w.scratch[:0], uint32(length))
-	w.scratch = append(w.scratch, byte(k))
-	if length <= gathered {
-		for _, part := range payload {
-			w.scratch = append(w.scratch, part.ReadOnlyData()...)
-		}
+	if w.begin(k, length); length <= gathered {
+		w.gather(payload)
 		_, w.failed = w.to.Write(w.scratch)
 	} else {
 		parts := append(w.kept[:0], w.scratch)
@@ -223,6 +237,39 @@ func (w *frameWriter) writeLocked(k kind, payload mem.BufferSlice) error {
 		w.spoken.Store(true)
 	}
 	return w.failed
+}
+
+func (w *frameWriter) begin(k kind, length int) {
+	w.scratch = binary.LittleEndian.AppendUint32(w.scratch[:0], uint32(length))
+	w.scratch = append(w.scratch, byte(k))
+}
+
+func (w *frameWriter) gather(payload mem.BufferSlice) {
+	for _, part := range payload {
+		w.scratch = append(w.scratch, part.ReadOnlyData()...)
+	}
+}
+
+// tryWrite writes a small message if that needs no waiting, and reports whether it did.
+func (w *frameWriter) tryWrite(payload mem.BufferSlice) bool {
+	length := payload.Len()
+	if length > gathered || !w.mu.TryLock() {
+		return false
+	}
+	defer w.mu.Unlock()
+	if w.failed != nil || len(w.cut) > 0 {
+		return false
+	}
+	w.begin(messageKind, length)
+	w.gather(payload)
+	n, err := w.try(w.scratch)
+	if n > 0 {
+		w.cut, w.failed = w.scratch[n:], err
+		if !w.spoken.Load() {
+			w.spoken.Store(true)
+		}
+	}
+	return n == len(w.scratch)
 }
 
 // unwrap returns the connection that c's writes go to as they are, so that many

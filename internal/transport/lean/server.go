@@ -26,7 +26,7 @@ const (
 	stopTime      = 2 * time.Second
 )
 
-// Options of a Server. All are required.
+// Options of a Server. All but TryWrite are required.
 type Options struct {
 	Codec encoding.CodecV2
 	// MaxMessage bounds a message that is received, in bytes.
@@ -34,6 +34,8 @@ type Options struct {
 	Buffers    mem.BufferPool
 	// Intercept is called for each stream, as gRPC calls its interceptors.
 	Intercept grpc.StreamServerInterceptor
+	// TryWrite returns how to write to a connection without waiting; nil: it cannot be.
+	TryWrite func(net.Conn) TryWrite
 }
 
 // Server serves the streams of registered services.

@@ -35,6 +35,9 @@ func newServerStream(conn net.Conn, o Options) *serverStream {
 	s := &serverStream{}
 	s.init(conn, o.Codec, idleTime, func() { _ = conn.Close() })
 	s.reader.pool = o.Buffers
+	if o.TryWrite != nil {
+		s.writer.try = o.TryWrite(s.writer.to)
+	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: s.conn.RemoteAddr(), LocalAddr: s.conn.LocalAddr()})
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s
@@ -69,6 +72,20 @@ func (s *serverStream) SendMsg(m any) error {
 	}
 	return err
 }
+
+// TrySend sends a message if that needs no waiting, and reports whether it did. If not, a
+// part of it may be on its way: it is sent again, by SendMsg, and nothing before it.
+func (s *serverStream) TrySend(m any) bool {
+	data, err := s.codec.Marshal(m)
+	if err != nil {
+		return false
+	}
+	defer data.Free()
+	return s.writer.tryWrite(data)
+}
+
+// CanTry reports whether TrySend can do anything.
+func (s *serverStream) CanTry() bool { return s.writer.try != nil }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *serverStream) RecvMsg(m any) error {
