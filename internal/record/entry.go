@@ -85,6 +85,16 @@ var ErrEntry = errors.New("malformed entry")
 
 // ParseEntry reads an entry without copying: Metas and Body alias data.
 func ParseEntry(data []byte) (Entry, error) {
+	e, err := ParseEntryHead(data, len(data))
+	if err == nil {
+		e.Body = data[e.bodyAt():]
+	}
+	return e, err
+}
+
+// ParseEntryHead is ParseEntry for the first bytes of an entry that has so many: all but
+// the body have to be among them, and Body stays empty.
+func ParseEntryHead(data []byte, length int) (Entry, error) {
 	if len(data) < entryHeaderSize {
 		return Entry{}, fmt.Errorf("%w: %d bytes, the header alone has %d", ErrEntry, len(data), entryHeaderSize)
 	}
@@ -105,32 +115,54 @@ func ParseEntry(data []byte) (Entry, error) {
 		if e.Batches != 0 || e.Count != 0 {
 			return Entry{}, fmt.Errorf("%w: a command with records", ErrEntry)
 		}
-		e.Body = rest
 	case EntryBatches:
 		if e.Batches > len(rest)/batchMetaSize {
 			return Entry{}, fmt.Errorf("%w: %d batches announced in %d bytes", ErrEntry, e.Batches, len(rest))
 		}
-		e.Metas, e.Body = rest[:e.Batches*batchMetaSize], rest[e.Batches*batchMetaSize:]
-		return e, e.check()
+		e.Metas = rest[:e.Batches*batchMetaSize]
+		return e, e.check(length - e.bodyAt())
 	default:
 		return Entry{}, fmt.Errorf("%w: unknown kind %d", ErrEntry, e.Kind)
 	}
 	return e, nil
 }
 
-// check proves that the metadata and the body agree in sizes and counts.
-func (e Entry) check() error {
+// bodyAt is where the body begins.
+func (e *Entry) bodyAt() int { return entryHeaderSize + len(e.Metas) }
+
+// check proves that the metadata and a body of so many bytes agree in sizes and counts.
+func (e *Entry) check(body int) error {
 	size, count := uint64(0), uint64(0)
 	for i := range e.Batches {
 		m := e.Meta(i)
 		size += uint64(m.Size)
 		count += uint64(m.Count)
 	}
-	if size != uint64(len(e.Body)) || count != uint64(e.Count) {
+	if size != uint64(body) || count != uint64(e.Count) {
 		return fmt.Errorf("%w: metadata claims %d bytes and %d records, header and body of %d and %d",
-			ErrEntry, size, count, len(e.Body), e.Count)
+			ErrEntry, size, count, body, e.Count)
 	}
 	return nil
+}
+
+// Places yields where the batches lie. It is an iter.Seq.
+func (e *Entry) Places(yield func(BatchPlace) bool) {
+	p := BatchPlace{At: int64(e.bodyAt()), End: e.First}
+	for i := range e.Batches {
+		m := e.Meta(i)
+		p.Size, p.End = int(m.Size), p.End+Offset(m.Count)
+		if !yield(p) {
+			return
+		}
+		p.At += int64(m.Size)
+	}
+}
+
+// BatchPlace is where a batch lies in an encoded entry.
+type BatchPlace struct {
+	At   int64
+	Size int
+	End  Offset // behind its last record
 }
 
 // Meta returns the metadata of the i-th batch.

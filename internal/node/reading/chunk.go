@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 )
 
 // UnknownAge is that of a replica which has not heard from a leader yet.
@@ -20,6 +21,8 @@ type Chunk struct {
 	// are shared with other readers: never change them.
 	Parts [][]byte
 	Bytes int // of all parts
+	// Stored, if it has batches, is where the records lie in a file, instead of Parts.
+	Stored Stored
 	// The log's committed bounds when the chunk was made.
 	Start, End record.Offset
 	// Age is how old the knowledge of End may be: 0 on the leader, UnknownAge
@@ -30,6 +33,9 @@ type Chunk struct {
 	// not at all. Never nil in a chunk of Reader.Next.
 	Release func()
 }
+
+// Stored is a run of batches that lie in a file.
+type Stored = segment.Stored
 
 // Records yields the records asked for, and nothing behind an error. It is an
 // iter.Seq2. Their bytes alias the parts, unless their batch is compressed.

@@ -123,6 +123,10 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 			return Chunk{}, err
 		}
 		age := r.log.Age() // before the end is looked at: it may only be reported too old
+		if c, ok := r.nextStored(size); ok {
+			c.Age = age
+			return c, nil
+		}
 		if err := r.slow.take(ctx, r); err != nil {
 			return Chunk{}, err
 		}
@@ -162,6 +166,25 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 			return Chunk{}, ctx.Err()
 		}
 	}
+}
+
+// nextStored is nextChunk for records that may stay where they lie.
+func (r *Reader) nextStored(size int) (Chunk, bool) {
+	if !r.request.Stored {
+		return Chunk{}, false
+	}
+	run, from, ok := r.reader.NextStored(r.until, size)
+	if !ok {
+		return Chunk{}, false
+	}
+	c := Chunk{First: r.next, Stored: run, Start: from.Start, End: from.End, Release: run.Release}
+	for i := range run.Batches {
+		c.Bytes += run.Batches[i].Size
+	}
+	r.next = min(run.Batches[len(run.Batches)-1].End, r.until)
+	c.Count = int(r.next - c.First)
+	r.paced, r.given = r.closed != nil && r.log.Appending(), c.Bytes
+	return c, true
 }
 
 // tooOld is readable when a read that waits at the tail had better look at its

@@ -39,6 +39,10 @@ type Request struct {
 	// released, so the caller releases each, and closes the reader.
 	Metered bool
 
+	// Stored: chunks may be where they lie in files, see Chunk.Stored. It goes with no
+	// limit but Until.
+	Stored bool
+
 	// What a replica that does not lead must make sure of before it answers.
 	Consistency Consistency
 	AtLeast     record.Offset // ConsistencyAtLeast: wait until the end reaches it

@@ -15,6 +15,8 @@ type Reader struct {
 	next    record.Offset
 	frames  []segment.Frame
 	cursor  segment.Cursor
+	// wantsStored: the user has asked for NextStored.
+	wantsStored bool
 	// ahead brings the chunk at next while the user works on the one before;
 	// nil when no read is under way. It has taken ChunkRoom of the node's reads.
 	ahead chan fetched
@@ -60,6 +62,31 @@ func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
 		r.readAhead(end, maxBytes)
 	}
 	return c, nil
+}
+
+// NextStored is Next for those who have the system send batches from files, see
+// segment.StoredCursor. It reports false where Next has to be called.
+func (r *Reader) NextStored(until record.Offset, maxBytes int) (run segment.Stored, c Chunk, ok bool) {
+	r.wantsStored = true
+	start, end, err := r.replica.tail.Bounds()
+	c.Start, c.End = start, end
+	stored, ok := r.cursor.(segment.StoredCursor)
+	if until = min(until, end); !ok || err != nil || r.next < start || r.next >= until || r.ahead != nil || !stored.Verified() {
+		return run, c, false
+	}
+	run, ok = stored.NextStored(until, maxBytes)
+	if !ok {
+		return run, c, false
+	}
+	for len(run.Batches) > 0 && run.Batches[0].End <= r.next {
+		run.Batches = run.Batches[1:]
+	}
+	if len(run.Batches) == 0 {
+		run.Release()
+		return run, c, false
+	}
+	r.next = run.Batches[len(run.Batches)-1].End
+	return run, c, true
 }
 
 // Seek moves the reader, and gives back what it has read ahead.
@@ -134,6 +161,9 @@ func (r *Reader) readCursor(until record.Offset, maxBytes int) fetched {
 var errShort = errors.New("the segments end before the committed end")
 
 func (r *Reader) readAhead(until record.Offset, maxBytes int) {
+	if stored, ok := r.cursor.(segment.StoredCursor); ok && r.wantsStored && stored.Verified() {
+		return
+	}
 	if _, ok := r.replica.tail.Read(nil, r.next, r.next+1, 0); ok {
 		return // what comes next is in memory
 	}

@@ -22,6 +22,7 @@ type cursor struct {
 	position int64         // of the next frame in segment; 0: unknown
 
 	lent []byte // memory for the next chunk
+	head []byte // of a frame, see NextStored
 
 	prefetched int64 // position in segment up to which the kernel was asked to read
 }
@@ -95,6 +96,7 @@ func (c *cursor) Next(limit record.Offset, maxBytes int) ([]segment.Frame, error
 		frames, err := b.entries(c.index, stop, math.MaxInt, c.from, limit)
 		c.index, c.position = b.next, b.position
 		if len(frames) > 0 {
+			b.segment.verified.add(b.verified, b.position)
 			return frames, nil // damage behind them is for the next call to tell
 		}
 		if err != nil || b.ended {
@@ -116,6 +118,7 @@ type chunk struct {
 	// Results of entries.
 	next     uint64 // index of the entry behind the last returned or skipped
 	position int64  // of the frame after that entry
+	verified int64  // position of the first entry returned: from there all to position match their checksums
 	ended    bool   // limit stopped it
 }
 
@@ -256,6 +259,9 @@ func (b *chunk) entries(i, stop uint64, maxBytes int, from, limit record.Offset)
 				payload, ok := w.Payload()
 				if !ok {
 					break
+				}
+				if len(frames) == 0 {
+					b.verified = w.Position
 				}
 				frames = append(frames, h.Entry(payload))
 			}

@@ -56,6 +56,8 @@ type Segment struct {
 
 	unnamed atomic.Bool // the file has yet to get its name
 
+	verified verified
+
 	durable atomic.Int64 // position in front of which everything is, of the active segment
 	filled  atomic.Int64 // blocks up to here are allocated: writing there does not grow the file
 }

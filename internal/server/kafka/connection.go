@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/server/kafka/readers"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/lean"
 )
@@ -34,6 +35,8 @@ type connection struct {
 	out []byte
 	// try sends what the client takes without waiting; nil: it cannot be.
 	try lean.TryWrite
+	// sendFile has the system send bytes of a file; nil: it cannot, as through TLS.
+	sendFile rpc.SendFile
 	// sendBy is when the connection's write deadline ends.
 	sendBy time.Time
 	// produced is the memory of the answer to a Produce.
@@ -49,6 +52,7 @@ type connection struct {
 func newConnection(s *Server, conn net.Conn) *connection {
 	c := &connection{server: s, conn: conn, line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer)}
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
+	c.sendFile = rpc.FileSender(conn)
 	if c.try = rpc.TryWriter(conn); c.try != nil {
 		c.line.SendBy(&s.answers, c.tryAnswer)
 	}
@@ -303,6 +307,56 @@ func (c *connection) write(parts ...[]byte) error {
 		}
 	}
 	return nil
+}
+
+// send writes runs of bytes, and of files, one after the other.
+func (c *connection) send(runs []readers.Run) error {
+	var parts [][]byte
+	for i := range runs {
+		if runs[i].Stored == nil {
+			parts = append(parts, runs[i].Bytes)
+			continue
+		}
+		if err := c.write(parts...); err != nil {
+			return err
+		}
+		parts = parts[:0]
+		if err := c.sendStored(&runs[i]); err != nil {
+			return err
+		}
+	}
+	return c.write(parts...)
+}
+
+// sendStored sends bytes of a file. Where it cannot be read, what was verified of it is
+// not relied on any more: the next read finds out what is wrong.
+func (c *connection) sendStored(run *readers.Run) error {
+	for position, left := run.Position, run.Size; left > 0; {
+		if err := c.sendInTime(); err != nil {
+			return err
+		}
+		n, err := c.sendPart(run.Stored.File, position, min(left, sendPiece))
+		if err != nil {
+			run.Stored.Distrust()
+			return fmt.Errorf("send records from a file: %w", err)
+		}
+		position, left = position+int64(n), left-n
+	}
+	c.server.metrics.fromFiles.Add(float64(run.Size))
+	return nil
+}
+
+func (c *connection) sendPart(file io.ReaderAt, position int64, size int) (int, error) {
+	if c.sendFile != nil {
+		if n, err := c.sendFile(file, position, size); !errors.Is(err, rpc.ErrNoFile) {
+			return n, err
+		}
+	}
+	piece := make([]byte, size)
+	if n, err := file.ReadAt(piece, position); n < size {
+		return 0, err
+	}
+	return c.conn.Write(piece)
 }
 
 // sendInTime gives the next piece sendTime, and at most a second more: a

@@ -42,7 +42,7 @@ type fetchPart struct {
 	bounds   node.Bounds
 	code     int16
 	nearer   int32 // the broker to read from instead, or noBroker
-	runs     [][]byte
+	runs     []readers.Run
 	bytes    int
 }
 
@@ -176,7 +176,7 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	if at == part.bounds.End || limit <= 0 && f.bytes > 0 {
 		return nil
 	}
-	r, err := s.readers.Open(ctx, log, part.bounds.ID, at)
+	r, err := s.readers.Open(ctx, log, part.bounds.ID, at, f.call.connection.sendFile != nil)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record
 // fetch must always get on; those behind it are taken while the budget lasts.
 func (f *fetch) read(ctx context.Context, part *fetchPart, r *readers.Kept, limit int) error {
 	for part.bytes < limit || part.bytes == 0 && f.bytes == 0 {
-		if len(r.Left) == 0 {
+		if r.Used() {
 			if done, err := f.more(ctx, r, f.bytes+part.bytes == 0); done || err != nil {
 				return err
 			}

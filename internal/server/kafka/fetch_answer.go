@@ -2,6 +2,8 @@ package kafkaserver
 
 import (
 	"encoding/binary"
+
+	"strandline.dev/internal/server/kafka/readers"
 )
 
 // fetchAnswer writes an answer to Fetch around records that stay where they
@@ -17,7 +19,7 @@ type fetchAnswer struct {
 // gap is a place in out where runs of records come.
 type gap struct {
 	at   int
-	runs [][]byte
+	runs []readers.Run
 }
 
 // send writes the answer.
@@ -52,7 +54,7 @@ func (f *fetch) send() error {
 	}
 	a.tags()
 	binary.BigEndian.PutUint32(a.out, uint32(len(a.out)+a.records-4))
-	err := c.write(a.parts()...)
+	err := c.send(a.parts())
 	c.server.metrics.fetched.Add(float64(a.records))
 	c.emptied(a.out)
 	return err
@@ -87,15 +89,15 @@ func (a *fetchAnswer) partition(number int32, p *fetchPart) {
 }
 
 // parts are the pieces to send, in order.
-func (a *fetchAnswer) parts() [][]byte {
-	parts := make([][]byte, 0, 1+2*len(a.gaps))
+func (a *fetchAnswer) parts() []readers.Run {
+	parts := make([]readers.Run, 0, 1+2*len(a.gaps))
 	from := 0
 	for _, g := range a.gaps {
-		parts = append(parts, a.out[from:g.at])
+		parts = append(parts, readers.Run{Bytes: a.out[from:g.at]})
 		parts = append(parts, g.runs...)
 		from = g.at
 	}
-	return append(parts, a.out[from:])
+	return append(parts, readers.Run{Bytes: a.out[from:]})
 }
 
 func (a *fetchAnswer) int16(v int16) { a.out = binary.BigEndian.AppendUint16(a.out, uint16(v)) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -17,6 +18,8 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/readers"
+	"strandline.dev/internal/vfs"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // fetchRequest asks for partition 0 of topics, from an offset each.
@@ -326,4 +329,34 @@ func TestALongLogIsFetchedWithNextToNoBudget(t *testing.T) {
 		got = append(got, run...)
 	}
 	require.Equal(t, d.stored("long"), got)
+}
+
+func TestWhatWasVerifiedIsSentFromItsFileAndIsTheSame(t *testing.T) {
+	for name, disk := range map[string]vfs.FS{"the system's files": nil, "files that the system cannot send": faultdisk.New(1)} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if disk != nil {
+				dir = "data"
+			}
+			d := openOn(t, dir, Options{}, disk)
+			d.create("long", 1)
+			const records = 260 // more than a log keeps in memory
+			for i := range records {
+				d.appendDirectly("long", batchOf(t, record.None, strings.Repeat(string(rune('a'+i%26)), 100_000)))
+			}
+			c := d.raw()
+			read := func() (all []byte) {
+				for next := int64(0); next < records; next = int64(readers.LastBatch(all).End()) {
+					run := c.fetch(fetchRequest(11, 0, 1, 1<<20, next, "long")).Topics[0].Partitions[0].RecordBatches
+					require.NotEmpty(t, run)
+					all = append(all, run...)
+				}
+				return all
+			}
+			require.Equal(t, d.stored("long"), read())
+			before := testutil.ToFloat64(d.server.metrics.fromFiles)
+			require.Equal(t, d.stored("long"), read())
+			require.Greater(t, testutil.ToFloat64(d.server.metrics.fromFiles)-before, float64(5<<20))
+		})
+	}
 }

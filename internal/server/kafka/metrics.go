@@ -12,6 +12,7 @@ type metrics struct {
 	refusals   *prometheus.CounterVec
 	produced   prometheus.Counter
 	fetched    prometheus.Counter
+	fromFiles  prometheus.Counter
 	misbehaved prometheus.Counter
 	all        []prometheus.Collector
 }
@@ -31,13 +32,16 @@ func newMetrics(s *Server) *metrics {
 		fetched: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "strandline_kafka_fetched_bytes_total", Help: "Bytes of batches sent to consumers.",
 		}),
+		fromFiles: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "strandline_kafka_file_bytes_total", Help: "Of those bytes, what was sent from files without being read by the server.",
+		}),
 		misbehaved: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "strandline_kafka_misbehaved_connections_total",
 			Help: "Connections that were closed for what their client sent: not Kafka's protocol, a version that is not served, too large.",
 		}),
 	}
 	m.all = []prometheus.Collector{
-		m.requests, m.refusals, m.produced, m.fetched, m.misbehaved,
+		m.requests, m.refusals, m.produced, m.fetched, m.fromFiles, m.misbehaved,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "strandline_kafka_connections", Help: "Connections that are open.",
 		}, func() float64 { return float64(s.open()) }),

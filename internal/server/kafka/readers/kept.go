@@ -32,12 +32,13 @@ type Kept struct {
 	id     uint64        // of the log
 	Next   record.Offset // of the first record that was not given
 	reader backend.Reader
-	// Left is what the newest chunk still holds from Next on; its memory goes
-	// back when the chunk is used up.
-	Left    [][]byte
+	// What the newest chunk still holds from Next on, in left or where it lies; its memory
+	// goes back when the chunk is used up.
+	left    [][]byte
+	stored  reading.Stored
 	release func()
 	taken   int    // chunks that the answer at hand has begun
-	ahead   *ahead // what comes behind Left; nil: the reader is asked itself
+	ahead   *ahead // what comes behind what is left; nil: the reader is asked itself
 	since   time.Time
 }
 
@@ -51,16 +52,31 @@ func (r *Kept) Fill(ctx context.Context) error {
 }
 
 func (r *Kept) begin(c reading.Chunk) {
-	r.Left, r.release = c.Parts, c.Release
+	r.left, r.stored, r.release = c.Parts, c.Stored, c.Release
 	r.taken++
 }
 
-// Take moves whole batches of at most limit bytes from left to dst; with whole,
+// Used reports whether nothing is left of the newest chunk.
+func (r *Kept) Used() bool { return len(r.left) == 0 && len(r.stored.Batches) == 0 }
+
+// Run is a run of whole batches, in memory or in a file.
+type Run struct {
+	Bytes []byte
+	// Without bytes: Size bytes of Stored.File at Position.
+	Stored   *reading.Stored
+	Position int64
+	Size     int
+}
+
+// Take moves whole batches of at most limit bytes from what is left to dst; with whole,
 // the first even if it is larger. done is the release of a chunk that is used
 // up: it may be called when what was taken has been sent.
-func (r *Kept) Take(dst [][]byte, limit int, whole bool) (_ [][]byte, bytes int, done func()) {
-	for len(r.Left) > 0 {
-		run := r.Left[0]
+func (r *Kept) Take(dst []Run, limit int, whole bool) (_ []Run, bytes int, done func()) {
+	if len(r.stored.Batches) > 0 {
+		return r.takeStored(dst, limit, whole)
+	}
+	for len(r.left) > 0 {
+		run := r.left[0]
 		if len(run) > limit-bytes {
 			n := cut(run, limit-bytes)
 			if n == 0 && whole && bytes == 0 {
@@ -70,16 +86,36 @@ func (r *Kept) Take(dst [][]byte, limit int, whole bool) (_ [][]byte, bytes int,
 				return dst, bytes, nil
 			}
 			if n < len(run) {
-				r.Left[0] = run[n:]
+				r.left[0] = run[n:]
 				r.Next = record.Batch(run[n:]).BaseOffset()
-				return append(dst, run[:n:n]), bytes + n, nil
+				return append(dst, Run{Bytes: run[:n:n]}), bytes + n, nil
 			}
 		}
-		dst = append(dst, run)
+		dst = append(dst, Run{Bytes: run})
 		bytes += len(run)
-		r.Left = r.Left[1:]
+		r.left = r.left[1:]
 		r.Next = LastBatch(run).End()
 	}
+	done, r.release = r.release, nil
+	return dst, bytes, done
+}
+
+func (r *Kept) takeStored(dst []Run, limit int, whole bool) (_ []Run, bytes int, done func()) {
+	stored := r.stored
+	for i, b := range stored.Batches {
+		if b.Size > limit-bytes && (bytes > 0 || !whole) {
+			r.stored.Batches = stored.Batches[i:]
+			return dst, bytes, nil
+		}
+		if last := len(dst) - 1; bytes > 0 && dst[last].Position+int64(dst[last].Size) == b.Position {
+			dst[last].Size += b.Size
+		} else {
+			dst = append(dst, Run{Stored: &stored, Position: b.Position, Size: b.Size})
+		}
+		bytes += b.Size
+		r.Next = b.End
+	}
+	r.stored = reading.Stored{}
 	done, r.release = r.release, nil
 	return dst, bytes, done
 }
@@ -119,7 +155,7 @@ func batchSize(run []byte) int {
 }
 
 func (r *Kept) Close() {
-	r.Left = nil
+	r.left, r.stored = nil, reading.Stored{}
 	if r.release != nil {
 		r.release()
 		r.release = nil
@@ -144,7 +180,8 @@ type Pool struct {
 func NewPool(n backend.Node) *Pool { return &Pool{node: n} }
 
 // Open finds a reader that stands at an offset, or begins one.
-func (s *Pool) Open(ctx context.Context, log string, id uint64, at record.Offset) (*Kept, error) {
+// With stored, what it gives may lie in files.
+func (s *Pool) Open(ctx context.Context, log string, id uint64, at record.Offset, stored bool) (*Kept, error) {
 	s.mu.Lock()
 	for i := len(s.all) - 1; i >= 0; i-- {
 		if r := s.all[i]; r.Next == at && r.id == id {
@@ -155,7 +192,7 @@ func (s *Pool) Open(ctx context.Context, log string, id uint64, at record.Offset
 	}
 	s.mu.Unlock()
 	reader, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{
-		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: reading.NoOffset,
+		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: reading.NoOffset, Stored: stored,
 	})
 	if err != nil {
 		return nil, err

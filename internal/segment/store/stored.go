@@ -1,0 +1,115 @@
+package store
+
+import (
+	"sync"
+
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+)
+
+const (
+	// headBytes are read of a frame to find its batches.
+	headBytes = 4 << 10
+	// leastStored is what a batch must have, on average, to be worth a system call of its
+	// own. Smaller ones are read many at once.
+	leastStored = 32 << 10
+)
+
+// verified is the part of a segment that has matched its checksums since the log was
+// opened: one range, since segments are read from one end to the other.
+type verified struct {
+	mu         sync.Mutex
+	begin, end int64
+}
+
+// add adds a range. One that does not touch the one that is there replaces it if it is
+// longer.
+func (v *verified) add(begin, end int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case begin <= v.end && end >= v.begin && v.begin < v.end:
+		v.begin, v.end = min(v.begin, begin), max(v.end, end)
+	case end-begin > v.end-v.begin:
+		v.begin, v.end = begin, end
+	}
+}
+
+func (v *verified) clear() {
+	v.mu.Lock()
+	v.begin, v.end = 0, 0
+	v.mu.Unlock()
+}
+
+// through returns where the verified range ends that has position in it; 0: none has.
+func (v *verified) through(position int64) int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if position < v.begin || position >= v.end {
+		return 0
+	}
+	return v.end
+}
+
+// Verified implements segment.StoredCursor.
+func (c *cursor) Verified() bool {
+	return c.segment != nil && c.position > 0 && c.segment.verified.through(c.position) > 0
+}
+
+// NextStored implements segment.StoredCursor.
+func (c *cursor) NextStored(limit record.Offset, maxBytes int) (run segment.Stored, ok bool) {
+	b, stop, ok, err := c.chunk(limit, maxBytes)
+	if err != nil || !ok || b.place != c.index {
+		return run, false // Next returns the error
+	}
+	seg := b.segment
+	end := min(b.end, seg.verified.through(b.begin))
+	index, position := c.index, b.begin
+	if c.head == nil {
+		c.head = make([]byte, headBytes)
+	}
+	for index < stop && position < end {
+		n, _ := b.file.ReadAt(c.head, position) // too little is no header
+		h, err := format.ParseFrameHeader(c.head[:n], position, b.salt)
+		if err != nil || position+h.Size() > end {
+			break
+		}
+		if h.Kind == format.EntryFrame {
+			if h.Index != index || h.First >= limit {
+				break
+			}
+			if h.Count > 0 {
+				all, ok := batchesOf(c.head[format.FrameHeaderSize:n], &h, position, c.from)
+				if !ok {
+					break
+				}
+				run.Batches = append(run.Batches, all...)
+			}
+			index++
+		}
+		position += h.Size()
+	}
+	if len(run.Batches) == 0 || c.reader.useSegment(seg) != nil {
+		return run, false
+	}
+	c.index, c.position = index, position
+	run.File, run.Distrust = b.file, seg.verified.clear
+	run.Release = func() { _ = c.reader.release(seg) } // see Close
+	return run, true
+}
+
+// batchesOf finds the batches of the entry at position, whose payload begins with head,
+// that end beyond an offset.
+func batchesOf(head []byte, h *format.FrameHeader, position int64, from record.Offset) (all []segment.StoredBatch, ok bool) {
+	e, err := record.ParseEntryHead(head, int(h.Length))
+	if err != nil || int(h.Length) < leastStored*e.Batches {
+		return nil, false
+	}
+	for p := range e.Places {
+		if p.End > from {
+			all = append(all, segment.StoredBatch{Position: position + format.FrameHeaderSize + p.At, Size: p.Size, End: p.End})
+		}
+	}
+	return all, true
+}
