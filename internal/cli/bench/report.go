@@ -89,7 +89,8 @@ itself:
 - A disk against tmpfs and a memory log with five configurations of the matrix: one by one,
   as fast as possible, with compression, with large requests, and with both.
 
-Reads are medians of two runs. The pipeline's shorter round trips, retention, the RAM disk,
+Reads from the cache are medians of five runs, in each of which all clients take turns. Those
+from the disk, the pipeline's shorter round trips, retention, the RAM disk,
 the open loop and everything at once are one run. Kafka's libraries choose no number of
 requests in flight by themselves; the default of 5 is measured.
 `
