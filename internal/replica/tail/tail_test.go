@@ -32,7 +32,7 @@ type countingWaiter struct{ missing int }
 func (w *countingWaiter) Readable(bytes int) { w.missing -= bytes }
 func (w *countingWaiter) End()               { w.missing = 0 }
 
-func TestAWaiterIsToldOfWhatBecomesReadableAndOfNothingElse(t *testing.T) {
+func TestAWaiterCountsWhatBecomesReadableAndNothingElse(t *testing.T) {
 	tail := New(budget.NewShares(1<<20), 0, 0)
 	entry := func(index uint64, size int) Entry {
 		return Entry{

@@ -33,7 +33,7 @@ func (t *Tail) Leave(w Waiter) {
 	t.mu.Unlock()
 }
 
-// countReadable tells waiters of the records up to end. The caller holds mu.
+// countReadable counts the records up to end for those who wait. The caller holds mu.
 func (t *Tail) countReadable(end record.Offset) {
 	if len(t.waiters) == 0 {
 		return
