@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +23,7 @@ const (
 	MissingFile Damage = "a missing file"
 )
 
-// disk is what a node keeps while it does not run.
+// disk is what a node keeps while it does not run: its data and its log.
 type disk struct {
 	*Node
 	data string
@@ -157,4 +158,16 @@ func (n *disk) Wipe() {
 	require.False(n.cluster.t, n.Running(), "node %s runs: kill it before its disk is lost", n.name)
 	require.NoError(n.cluster.t, os.RemoveAll(n.data))
 	n.note("wiped")
+}
+
+// Log is what the node has written to its log, in all its lives.
+func (n *disk) Log() string {
+	text, err := os.ReadFile(n.log.Name())
+	require.NoError(n.cluster.t, err)
+	return string(text)
+}
+
+// note writes what the harness does into the node's log, between its lines.
+func (n *disk) note(what string) {
+	_, _ = fmt.Fprintf(n.log, "---- %s %s\n", time.Now().Format("15:04:05.000"), what)
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -140,13 +139,6 @@ func (n *Node) Continue() {
 	n.paused = false
 }
 
-// Log is what the node has written to its log, in all its lives.
-func (n *Node) Log() string {
-	text, err := os.ReadFile(n.log.Name())
-	require.NoError(n.cluster.t, err)
-	return string(text)
-}
-
 func (n *Node) launch() {
 	t := n.cluster.t
 	t.Helper()
@@ -184,11 +176,6 @@ func (n *Node) awaitServing() {
 func (n *Node) requireRunning() {
 	n.cluster.t.Helper()
 	require.True(n.cluster.t, n.Running(), "node %s does not run", n.name)
-}
-
-// note writes what the harness does into the node's log, between its lines.
-func (n *Node) note(what string) {
-	_, _ = fmt.Fprintf(n.log, "---- %s %s\n", time.Now().Format("15:04:05.000"), what)
 }
 
 // shutDown is the end of the test: it tells how a node ended that nobody told

@@ -52,8 +52,8 @@ func (c *Core) Tick() {
 	c.guard(c.raft.Tick)
 	c.confirm.tick()
 	c.handover.tick()
-	c.storage.feed.tick()
-	c.storage.base.tick()
+	c.storage.feed.Tick()
+	c.storage.base.Tick()
 	leaderless, silent := c.election.tick()
 	if leaderless {
 		c.confirm.refuse(c.notLeader())
@@ -160,11 +160,11 @@ func (c *Core) Advance() *Output {
 		c.sessions.count(c.storage.table.Bytes())
 		c.failBroken(c.checkBounds())
 	}
-	for _, lo := range c.storage.feed.wanted {
+	for _, lo := range c.storage.feed.Wanted {
 		c.out.Feeds = append(c.out.Feeds, Feed{lo, c.storage.applied + 1})
 	}
-	c.storage.feed.wanted = c.storage.feed.wanted[:0]
-	c.out.Base = c.storage.base.begin()
+	c.storage.feed.Wanted = c.storage.feed.Wanted[:0]
+	c.out.Base = c.storage.base.Begin()
 	c.out, c.given = c.given, c.out
 	return &c.given
 }
@@ -227,7 +227,7 @@ func (c *Core) endTerm(term uint64) {
 	c.handover.endTerm()
 	c.proposals.highLatency = false
 	c.covering = 0
-	c.storage.feed.clear()
+	c.storage.feed.Clear()
 	c.heard.reset()
 	notLeader := c.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")

@@ -1,5 +1,9 @@
 package core
 
+import (
+	"strandline.dev/internal/replica/core/lagging"
+)
+
 // handover is a leader's way to stop leading without loss: it takes no new
 // entries until those in flight have committed, and then lets another replica
 // start an election at once. What waits in the queue is refused as NOT_LEADER when that
@@ -68,10 +72,10 @@ func (h *handover) leaveStalledDisk() {
 
 // leaveWithoutBase hands over if a follower needs what another leader may have.
 func (h *handover) leaveWithoutBase() {
-	if !h.storage.baseless.tick() || !h.HandOver(0) {
+	if !h.storage.baseless.Tick() || !h.HandOver(0) {
 		return
 	}
-	h.storage.baseless.ticks = baselessEvery
+	h.storage.baseless.Ticks = lagging.BaselessEvery
 	h.logger.Warn("a follower needs the snapshot at the start of the log, which is lost here; handing leadership over", "to", h.to)
 }
 

@@ -71,7 +71,7 @@ func (s *storer) install(snapshot *raftpb.Snapshot, hard segment.HardState) (*In
 // is not in memory.
 func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
 	index := s.log.FirstIndex() - 1
-	data, term, ok := s.base.take(index)
+	data, term, ok := s.base.Take(index)
 	if !ok {
 		return nil, nil
 	}
@@ -83,4 +83,27 @@ func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
 		Data:     data,
 		Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(term), ConfState: withMembers(conf, s.conf)},
 	}, nil
+}
+
+// withMembers is the configuration of a snapshot for followers that are members
+// now. It may be older than they are, and Raft takes no snapshot that does not name
+// it; so members that came later are named as learners, which they were before
+// anything else. Voters are those of the snapshot's index: what changed since is in
+// the entries that follow.
+func withMembers(conf, now *raftpb.ConfState) *raftpb.ConfState {
+	known := map[uint64]bool{}
+	for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(), conf.GetLearnersNext()} {
+		for _, id := range ids {
+			known[id] = true
+		}
+	}
+	for _, ids := range [][]uint64{now.GetVoters(), now.GetVotersOutgoing(), now.GetLearners(), now.GetLearnersNext()} {
+		for _, id := range ids {
+			if !known[id] {
+				known[id] = true
+				conf.Learners = append(conf.Learners, id)
+			}
+		}
+	}
+	return conf
 }

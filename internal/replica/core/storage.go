@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/replica/core/lagging"
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
@@ -37,9 +38,9 @@ type storage struct {
 	// appliedTerm is the term of applied: Raft asks for it with each linearizable
 	// read, and it may not be in memory.
 	appliedTerm uint64
-	feed        feed
-	base        base
-	baseless    baseless
+	feed        lagging.Feed
+	base        lagging.Base
+	baseless    lagging.Baseless
 	logger      *slog.Logger
 	// broken is why the log could not be read. Raft knows no such error and
 	// panics; see Core.protect.
@@ -58,11 +59,11 @@ func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 		return entries, nil
 	}
 	if lo < s.log.FirstIndex() {
-		s.feed.missed = false
+		s.feed.Missed = false
 		return nil, raft.ErrCompacted
 	}
 	if lo <= s.applied {
-		if entries, ok := s.feed.take(lo, min(hi, s.applied+1), maxBytes); ok {
+		if entries, ok := s.feed.Take(lo, min(hi, s.applied+1), maxBytes); ok {
 			return entries, nil
 		}
 		return nil, raft.ErrCompacted
@@ -79,13 +80,13 @@ func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 func (s *storage) Term(index uint64) (uint64, error) {
 	term, err := s.term(index)
 	if errors.Is(err, segment.ErrNotInMemory) {
-		if term, ok := s.feed.term(index); ok {
+		if term, ok := s.feed.Term(index); ok {
 			return term, nil
 		}
 		return 0, raft.ErrCompacted
 	}
 	if err != nil {
-		s.feed.missed = false
+		s.feed.Missed = false
 	}
 	return term, s.raftError(err)
 }
@@ -114,14 +115,14 @@ func (s *storage) FirstIndex() (uint64, error) { return s.log.FirstIndex(), nil 
 
 // Snapshot is asked for when Entries or Term had nothing.
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
-	if s.feed.missed {
-		s.feed.missed = false
+	if s.feed.Missed {
+		s.feed.Missed = false
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	snapshot, err := s.baseSnapshot()
 	if err != nil {
 		s.logger.Warn("no snapshot for a follower at the moment", "error", err)
-		s.baseless.wanted = true
+		s.baseless.Wanted = true
 	}
 	if snapshot == nil {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable

@@ -16,7 +16,7 @@ type supply struct {
 // Fed takes a range that Output.Feeds asked for. Without entries it could not
 // be read: the follower's next message makes Raft ask again.
 func (s *supply) Fed(lo uint64, entries []*raftpb.Entry) {
-	s.storage.feed.add(lo, entries)
+	s.storage.feed.Add(lo, entries)
 	if len(entries) == 0 || !s.Leads() {
 		return
 	}
@@ -50,13 +50,13 @@ func (s *supply) nudge(who func(next uint64) bool) {
 // BaseLoaded takes what Log.LoadBase answered, which Output.Base asked for.
 func (s *supply) BaseLoaded(index, term uint64, data []byte, err error) {
 	b := &s.storage.base
-	b.reading = false
+	b.Reading = false
 	if err != nil {
 		s.logger.Warn("no snapshot for a follower at the moment", "error", err)
-		s.storage.baseless.wanted = true
+		s.storage.baseless.Wanted = true
 		return
 	}
-	b.index, b.term, b.data, b.unused = index, term, data, 0
+	b.Index, b.Term, b.Data, b.Unused = index, term, data, 0
 	if s.Leads() {
 		s.nudge(func(next uint64) bool { return next <= index+1 })
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3"
 
+	"strandline.dev/internal/replica/core/lagging"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/memory"
 )
@@ -40,10 +41,10 @@ func TestTheSnapshotForAFollowerIsReadAside(t *testing.T) {
 	require.Equal(t, uint64(bootstrapIndex), s.GetMetadata().GetIndex())
 	require.Equal(t, []uint64{1}, s.GetMetadata().GetConfState().GetVoters())
 
-	for range feedTicks + 1 {
-		c.storage.base.tick()
+	for range lagging.FeedTicks + 1 {
+		c.storage.base.Tick()
 	}
-	require.Nil(t, c.storage.base.data, "nobody takes it any more")
+	require.Nil(t, c.storage.base.Data, "nobody takes it any more")
 }
 
 // Raft clears its own flag once in an election timeout, and the cluster's status

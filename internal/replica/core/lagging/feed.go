@@ -1,22 +1,22 @@
-package core
+package lagging
 
 import "go.etcd.io/raft/v3/raftpb"
 
-// feed brings entries that have left memory to followers who lag. Raft asks
+// Feed brings entries that have left memory to followers who lag. Raft asks
 // for them on the loop, where a disk must not be read; so it hears that there
 // are none, which makes it wait, and the range is read aside. When it has
 // come, Raft is nudged to ask again.
-type feed struct {
+type Feed struct {
 	// ranges that were read, at most feedRanges; the one asked for longest ago
 	// goes first.
 	ranges []feedRange
 	// reading are the first indexes of ranges under way.
 	reading map[uint64]bool
-	// wanted goes out with the next Output.
-	wanted []uint64
-	// missed: Raft has just been told that a range is not there, and asks for a
+	// Wanted goes out with the next Output.
+	Wanted []uint64
+	// Missed: Raft has just been told that a range is not there, and asks for a
 	// snapshot instead.
-	missed bool
+	Missed bool
 	// unused counts ticks in which nobody took anything.
 	unused int
 }
@@ -31,13 +31,13 @@ const (
 	// feedRanges bounds what feeding keeps in memory, by two ranges for each
 	// of a good many followers.
 	feedRanges = 8
-	// feedTicks after which what was read and not taken is let go: a second.
-	feedTicks = 20
+	// FeedTicks after which what was read and not taken is let go: a second.
+	FeedTicks = 20
 )
 
-// take returns the entries from lo on, about maxBytes of them. When half of a
+// Take returns the entries from lo on, about maxBytes of them. When half of a
 // range has been taken the next one is read.
-func (f *feed) take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
+func (f *Feed) Take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 	f.unused = 0
 	for i, r := range f.ranges {
 		first := r.entries[0].GetIndex()
@@ -56,17 +56,17 @@ func (f *feed) take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 		if behind := first + uint64(len(r.entries)); behind < hi && (lo-first)*2 >= uint64(len(r.entries)) {
 			f.want(behind)
 		}
-		f.missed = false
+		f.Missed = false
 		return from[:n:n], true
 	}
 	f.want(lo)
-	f.missed = true
+	f.Missed = true
 	return nil, false
 }
 
-// term returns the term of an entry in a range that was read. If there is none, a
+// Term returns the term of an entry in a range that was read. If there is none, a
 // range is read that begins with it.
-func (f *feed) term(index uint64) (term uint64, ok bool) {
+func (f *Feed) Term(index uint64) (term uint64, ok bool) {
 	f.unused = 0
 	for _, r := range f.ranges {
 		if first := r.entries[0].GetIndex(); index >= first && index < first+uint64(len(r.entries)) {
@@ -74,11 +74,11 @@ func (f *feed) term(index uint64) (term uint64, ok bool) {
 		}
 	}
 	f.want(index)
-	f.missed = true
+	f.Missed = true
 	return 0, false
 }
 
-func (f *feed) want(lo uint64) {
+func (f *Feed) want(lo uint64) {
 	if f.reading[lo] || len(f.reading) >= feedRanges {
 		return
 	}
@@ -91,10 +91,10 @@ func (f *feed) want(lo uint64) {
 		f.reading = map[uint64]bool{}
 	}
 	f.reading[lo] = true
-	f.wanted = append(f.wanted, lo)
+	f.Wanted = append(f.Wanted, lo)
 }
 
-func (f *feed) add(lo uint64, entries []*raftpb.Entry) {
+func (f *Feed) Add(lo uint64, entries []*raftpb.Entry) {
 	delete(f.reading, lo)
 	if len(entries) == 0 {
 		return
@@ -105,11 +105,11 @@ func (f *feed) add(lo uint64, entries []*raftpb.Entry) {
 	}
 }
 
-func (f *feed) clear() { f.ranges = nil }
+func (f *Feed) Clear() { f.ranges = nil }
 
-// tick releases what nobody takes any more.
-func (f *feed) tick() {
-	if f.unused++; f.unused > feedTicks {
+// Tick releases what nobody takes any more.
+func (f *Feed) Tick() {
+	if f.unused++; f.unused > FeedTicks {
 		f.ranges = nil
 	}
 }
