@@ -19,6 +19,7 @@ var large = map[string]string{
 	"internal/server/kafka/group.Group": "one state machine: every step may change all of its state",
 	"bench/suite.Suite":                 "the settings of a run, and a method for each of its parts",
 	"bench/suite.allRun":                "the state of one run of all parts, which are its methods",
+	"clients/scenarios.play":            "one run of one scenario, step by step",
 	"bench/report.Results":              "a table, and a method for each way to show it",
 }
 

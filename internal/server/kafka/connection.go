@@ -12,7 +12,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/server/kafka/readers"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/lean"
 )
@@ -26,8 +25,8 @@ import (
 // When the client goes away, what has been handed to a log is appended all the
 // same. What has not been received whole by then is never appended.
 type connection struct {
+	sending
 	server *Server
-	conn   net.Conn
 	line   *rpc.Line[*call]
 	in     *bufio.Reader
 	// out is what of the answers has not been sent: answers to appends that are
@@ -35,10 +34,6 @@ type connection struct {
 	out []byte
 	// try sends what the client takes without waiting; nil: it cannot be.
 	try lean.TryWrite
-	// sendFile has the system send bytes of a file; nil: it cannot, as through TLS.
-	sendFile rpc.SendFile
-	// sendBy is when the connection's write deadline ends.
-	sendBy time.Time
 	// produced is the memory of the answer to a Produce.
 	produced kmsg.ProduceResponse
 	// ctx ends when the connection does, or when the server stops.
@@ -51,7 +46,9 @@ type connection struct {
 }
 
 func newConnection(s *Server, conn net.Conn) *connection {
-	c := &connection{server: s, conn: conn, line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer)}
+	c := &connection{
+		sending: sending{conn: conn, metrics: s.metrics}, server: s, line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer),
+	}
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
 	c.sendFile = rpc.FileSender(conn)
 	if c.try = rpc.TryWriter(conn); c.try != nil {
@@ -278,95 +275,4 @@ func (c *connection) emptied(sent []byte) {
 	if c.out = sent[:0]; cap(sent) > keptBuffer {
 		c.out = nil
 	}
-}
-
-// write sends the parts one after the other. A client may take as long as it
-// likes, as long as it takes sendPiece within sendTime.
-func (c *connection) write(parts ...[]byte) error {
-	if len(parts) == 1 && len(parts[0]) <= sendPiece {
-		if err := c.sendInTime(); err != nil {
-			return err
-		}
-		_, err := c.conn.Write(parts[0])
-		return err
-	}
-	for len(parts) > 0 {
-		var piece net.Buffers
-		for size := 0; len(parts) > 0 && size < sendPiece; {
-			n := min(len(parts[0]), sendPiece-size)
-			piece = append(piece, parts[0][:n])
-			size += n
-			if parts[0] = parts[0][n:]; len(parts[0]) == 0 {
-				parts = parts[1:]
-			}
-		}
-		if err := c.sendInTime(); err != nil {
-			return err
-		}
-		if _, err := piece.WriteTo(c.conn); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// send writes runs of bytes, and of files, one after the other.
-func (c *connection) send(runs []readers.Run) error {
-	var parts [][]byte
-	for i := range runs {
-		if runs[i].Stored == nil {
-			parts = append(parts, runs[i].Bytes)
-			continue
-		}
-		if err := c.write(parts...); err != nil {
-			return err
-		}
-		parts = parts[:0]
-		if err := c.sendStored(&runs[i]); err != nil {
-			return err
-		}
-	}
-	return c.write(parts...)
-}
-
-// sendStored sends bytes of a file. Where it cannot be read, what was verified of it is
-// not relied on any more: the next read finds out what is wrong.
-func (c *connection) sendStored(run *readers.Run) error {
-	for position, left := run.Position, run.Size; left > 0; {
-		if err := c.sendInTime(); err != nil {
-			return err
-		}
-		n, err := c.sendPart(run.Stored.File, position, min(left, sendPiece))
-		if err != nil {
-			run.Stored.Distrust()
-			return fmt.Errorf("send records from a file: %w", err)
-		}
-		position, left = position+int64(n), left-n
-	}
-	c.server.metrics.fromFiles.Add(float64(run.Size))
-	return nil
-}
-
-func (c *connection) sendPart(file io.ReaderAt, position int64, size int) (int, error) {
-	if c.sendFile != nil {
-		if n, err := c.sendFile(file, position, size); !errors.Is(err, rpc.ErrNoFile) {
-			return n, err
-		}
-	}
-	piece := make([]byte, size)
-	if n, err := file.ReadAt(piece, position); n < size {
-		return 0, err
-	}
-	return c.conn.Write(piece)
-}
-
-// sendInTime gives the next piece sendTime, and at most a second more: a
-// deadline costs as much as a small answer, so it is not set for each.
-func (c *connection) sendInTime() error {
-	now := time.Now()
-	if c.sendBy.Sub(now) >= sendTime {
-		return nil
-	}
-	c.sendBy = now.Add(sendTime + time.Second)
-	return c.conn.SetWriteDeadline(c.sendBy)
 }

@@ -1,0 +1,113 @@
+package kafkaserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"strandline.dev/internal/server/kafka/readers"
+	"strandline.dev/internal/server/rpc"
+)
+
+// sending is the way of answers to a client.
+type sending struct {
+	conn    net.Conn
+	metrics *metrics
+	// sendFile has the system send bytes of a file; nil: it cannot, as through TLS.
+	sendFile rpc.SendFile
+	// sendBy is when the write deadline of conn ends.
+	sendBy time.Time
+}
+
+// write sends the parts one after the other. A client may take as long as it
+// likes, as long as it takes sendPiece within sendTime.
+func (c *sending) write(parts ...[]byte) error {
+	if len(parts) == 1 && len(parts[0]) <= sendPiece {
+		if err := c.sendInTime(); err != nil {
+			return err
+		}
+		_, err := c.conn.Write(parts[0])
+		return err
+	}
+	for len(parts) > 0 {
+		var piece net.Buffers
+		for size := 0; len(parts) > 0 && size < sendPiece; {
+			n := min(len(parts[0]), sendPiece-size)
+			piece = append(piece, parts[0][:n])
+			size += n
+			if parts[0] = parts[0][n:]; len(parts[0]) == 0 {
+				parts = parts[1:]
+			}
+		}
+		if err := c.sendInTime(); err != nil {
+			return err
+		}
+		if _, err := piece.WriteTo(c.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send writes runs of bytes, and of files, one after the other.
+func (c *sending) send(runs []readers.Run) error {
+	var parts [][]byte
+	for i := range runs {
+		if runs[i].Stored == nil {
+			parts = append(parts, runs[i].Bytes)
+			continue
+		}
+		if err := c.write(parts...); err != nil {
+			return err
+		}
+		parts = parts[:0]
+		if err := c.sendStored(&runs[i]); err != nil {
+			return err
+		}
+	}
+	return c.write(parts...)
+}
+
+// sendStored sends bytes of a file. Where it cannot be read, what was verified of it is
+// not relied on any more: the next read finds out what is wrong.
+func (c *sending) sendStored(run *readers.Run) error {
+	for position, left := run.Position, run.Size; left > 0; {
+		if err := c.sendInTime(); err != nil {
+			return err
+		}
+		n, err := c.sendPart(run.Stored.File, position, min(left, sendPiece))
+		if err != nil {
+			run.Stored.Distrust()
+			return fmt.Errorf("send records from a file: %w", err)
+		}
+		position, left = position+int64(n), left-n
+	}
+	c.metrics.fromFiles.Add(float64(run.Size))
+	return nil
+}
+
+func (c *sending) sendPart(file io.ReaderAt, position int64, size int) (int, error) {
+	if c.sendFile != nil {
+		if n, err := c.sendFile(file, position, size); !errors.Is(err, rpc.ErrNoFile) {
+			return n, err
+		}
+	}
+	piece := make([]byte, size)
+	if n, err := file.ReadAt(piece, position); n < size {
+		return 0, err
+	}
+	return c.conn.Write(piece)
+}
+
+// sendInTime gives the next piece sendTime, and at most a second more: a
+// deadline costs as much as a small answer, so it is not set for each.
+func (c *sending) sendInTime() error {
+	now := time.Now()
+	if c.sendBy.Sub(now) >= sendTime {
+		return nil
+	}
+	c.sendBy = now.Add(sendTime + time.Second)
+	return c.conn.SetWriteDeadline(c.sendBy)
+}
