@@ -147,6 +147,12 @@ func (e *exchanged) back(path string) {
 func (e *exchanged) requireRepaired() {
 	e.t.Helper()
 	e.start("c", nil)
+	e.requireServed()
+}
+
+// requireServed reads what node c serves until that is everything.
+func (e *exchanged) requireServed() {
+	e.t.Helper()
 	deadline := time.Now().Add(40 * time.Second)
 	for _, log := range []string{"x", "y"} {
 		for {
@@ -261,6 +267,17 @@ func TestWhatIsExchangedIsNeverServedAndIsRepaired(t *testing.T) {
 		{"replicas.json of another node", func(string, string) {
 			e.put(filepath.Join(e.dirs["b"], "replicas.json"), filepath.Join(e.dirs["c"], "replicas.json"))
 		}, "", ""},
+		{"lives.json of another node", func(string, string) {
+			e.put(filepath.Join(e.dirs["b"], "lives.json"), filepath.Join(e.dirs["c"], "lives.json"))
+		}, "", "belongs to node"},
+		{"the logs and watermarks of another node", func(string, string) {
+			e.put(filepath.Join(e.dirs["b"], "logs"), filepath.Join(e.dirs["c"], "logs"))
+			e.put(datadir.WatermarksDir(e.dirs["b"]), datadir.WatermarksDir(e.dirs["c"]))
+		}, "", "belongs to node"},
+		{"older copies of the logs and of their watermarks", func(string, string) {
+			e.back(filepath.Join(e.dirs["c"], "logs"))
+			e.back(datadir.WatermarksDir(e.dirs["c"]))
+		}, "", "this node has come back with an older copy of its data"},
 		{"replicas.json of another node, and the files of a replica are gone", func(x, _ string) {
 			e.put(filepath.Join(e.dirs["b"], "replicas.json"), filepath.Join(e.dirs["c"], "replicas.json"))
 			require.NoError(e.t, os.RemoveAll(x))
@@ -285,6 +302,30 @@ func TestWhatIsExchangedIsNeverServedAndIsRepaired(t *testing.T) {
 			return
 		}
 	}
+}
+
+// A replica whose files, watermark and entry in the list are all another node's is not
+// made again from nothing.
+func TestFilesOfAnotherNodeMakeNoReplicaForget(t *testing.T) {
+	e := newExchanged(t)
+	x := filepath.Dir(e.dir("c", "x"))
+	e.stop("b")
+	e.write("x") // acknowledged by a and c
+	e.stop("c")
+	e.stop("a")
+	for _, name := range []string{filepath.Join("logs", filepath.Base(x)), "replicas.json", "watermarks"} {
+		e.put(filepath.Join(e.dirs["b"], name), filepath.Join(e.dirs["c"], name))
+	}
+	e.start("b", nil)
+	e.start("c", nil)
+	e.eventually("c has looked at its replica of x", func() bool {
+		h := e.nodes["c"].logs.Named("x")
+		return h != nil && (h.Unavailable.Load() != nil || h.Replica != nil)
+	})
+	h := e.nodes["c"].logs.Named("x")
+	require.NotNil(t, h.Unavailable.Load(), "it has no voice")
+	e.start("a", nil)
+	e.requireServed()
 }
 
 // watermark is that of the replica in dir.

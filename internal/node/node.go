@@ -99,16 +99,21 @@ func load(o settings.Options, lock io.Closer) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	created, err := datadir.LoadReplicaList(o.Disk, o.DataDir, id.Member())
+	me := new(atomic.Pointer[datadir.Identity])
+	me.Store(&id)
+	created, err := datadir.LoadReplicaList(o.Disk, o.DataDir, me)
 	if err != nil {
 		return nil, err
 	}
-	incarnations, err := datadir.LoadIncarnations(o.Disk, o.DataDir)
+	incarnations, err := datadir.LoadIncarnations(o.Disk, o.DataDir, me)
 	if err != nil {
 		return nil, err
 	}
 	if incarnations.Damaged != nil {
 		o.Logger.Error("how far this node has come is not known; it asks the others", "error", incarnations.Damaged)
+	}
+	if incarnations.Older != nil {
+		o.Logger.Error("the durable watermarks are an older copy; if others know of more, the replicas are replaced", "error", incarnations.Older)
 	}
 	if created.Damaged != nil {
 		o.Logger.Error("the list of replicas that were created here is damaged: those that have no files are replaced", "error", created.Damaged)
@@ -116,10 +121,7 @@ func load(o settings.Options, lock io.Closer) (*Node, error) {
 	if id.Member() && o.Name != settings.DefaultName && o.Name != id.Name {
 		return nil, fmt.Errorf("%s belongs to node %q, not %q: a node keeps its name", o.DataDir, id.Name, o.Name)
 	}
-	n := newNode(o, lock, created, incarnations)
-	if id.Member() {
-		n.me.Store(&id)
-	}
+	n := newNode(o, lock, me, created, incarnations)
 	n.others.Mesh.Identify("", peer.Node{Name: n.Self.Name()})
 	return n, nil
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,7 @@ import (
 
 func TestARefusalIsReportedOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
 	said := &lines{}
-	n := newNode(settings.Options{Logger: said.logger()}, nil, nil, nil)
+	n := newNode(settings.Options{Logger: said.logger()}, nil, new(atomic.Pointer[datadir.Identity]), nil, nil)
 	a, b := peer.Node{ID: 1, Name: "a"}, peer.Node{ID: 2, Name: "b"}
 	n.me.Store(&datadir.Identity{NodeID: 3, Seeds: []cluster.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}})
 	n.catalog.Store(n.opener.NewCatalog(nil))

@@ -132,12 +132,13 @@ func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
 func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 	c := three(t, 10)
 	id, dir := c.replicaOf("c", "orders")
+	me := c.nodes["c"].me
 	for _, name := range []string{"a", "b", "c"} {
 		c.stop(name)
 	}
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.RemoveAll(datadir.WatermarksDir(c.dirs["c"])))
-	made, err := datadir.LoadReplicaList(vfs.OS(), c.dirs["c"], true)
+	made, err := datadir.LoadReplicaList(vfs.OS(), c.dirs["c"], me)
 	require.NoError(t, err)
 	require.NoError(t, made.Remove(id))
 	c.start("c", nil)

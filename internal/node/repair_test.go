@@ -20,6 +20,8 @@ import (
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
+	"strandline.dev/internal/vfs"
+	"strandline.dev/test/disk/faultdisk"
 )
 
 // long are records of which some fill a segment of the tests.
@@ -309,6 +311,28 @@ func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644))
 		require.Eventually(t, func() bool {
 			now, err := os.ReadFile(path)
+			return err == nil && bytes.Equal(now, before)
+		}, 20*time.Second, 5*time.Millisecond, name)
+	}
+	require.NoError(t, n.Close(t.Context()))
+}
+
+// What is read through the page cache is sound for as long as it is cached.
+func TestAScrubSeesWhatIsStoredOfTheNodesOwnFiles(t *testing.T) {
+	disk := faultdisk.New(1)
+	n, err := Open(Options{FormAlone: true, DataDir: "data", Disk: disk, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	create(t, n, "orders", Config{})
+	for _, name := range []string{"replicas.json", "node.json", "lives.json"} {
+		path := filepath.Join("data", name)
+		before, err := vfs.Stored{FS: disk}.ReadFile(path)
+		require.NoError(t, err)
+		disk.FlipStored(path, int64(len(before))/2)
+		damaged, err := vfs.Stored{FS: disk}.ReadFile(path)
+		require.NoError(t, err)
+		require.NotEqual(t, before, damaged)
+		require.Eventually(t, func() bool {
+			now, err := vfs.Stored{FS: disk}.ReadFile(path)
 			return err == nil && bytes.Equal(now, before)
 		}, 20*time.Second, 5*time.Millisecond, name)
 	}

@@ -20,10 +20,9 @@ import (
 )
 
 // newNode builds the parts of a node, each with the parts that it uses.
-func newNode(o settings.Options, lock io.Closer, created *datadir.ReplicaList, incarnations *datadir.Incarnations) *Node {
+func newNode(o settings.Options, lock io.Closer, me *atomic.Pointer[datadir.Identity], created *datadir.ReplicaList, incarnations *datadir.Incarnations) *Node {
 	logger, disk, counts, memory := o.Logger, o.Disk, metrics.New(o.Version), budget.New(o.Memory)
-	me, catalogs, damaged := new(atomic.Pointer[datadir.Identity]), new(atomic.Pointer[catalog.Catalog]), new(atomic.Pointer[hosted.Log])
-	me.Store(&datadir.Identity{})
+	catalogs, damaged := new(atomic.Pointer[catalog.Catalog]), new(atomic.Pointer[hosted.Log])
 	logs, tasks := hosted.NewLogs(), background.NewTasks()
 	deciding, stopDeciding := context.WithCancel(context.Background())
 	waiting, stopWaiting := context.WithCancel(context.Background())

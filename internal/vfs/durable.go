@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 )
@@ -38,4 +39,30 @@ func WriteSynced(disk FS, name string, data []byte) error {
 		err = file.Datasync()
 	}
 	return errors.Join(err, file.Close())
+}
+
+// ReadWhole reads a small file and closes it.
+func ReadWhole(file File) ([]byte, error) {
+	size, err := file.Size()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	b := make([]byte, size)
+	n, err := file.ReadAt(b, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return b[:n], errors.Join(err, file.Close())
+}
+
+// Stored reads whole files as the disk has them, see FS.OpenStored.
+type Stored struct{ FS }
+
+// ReadFile implements FS.
+func (s Stored) ReadFile(name string) ([]byte, error) {
+	file, err := s.OpenStored(name)
+	if err != nil {
+		return nil, err
+	}
+	return ReadWhole(file)
 }

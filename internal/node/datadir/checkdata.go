@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"sync/atomic"
 
 	"strandline.dev/internal/vfs"
 )
@@ -35,19 +36,24 @@ func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, er
 		}
 		return "", damage, nil
 	}
-	list, err := LoadReplicaList(disk, dir, true)
+	me := new(atomic.Pointer[Identity])
+	me.Store(&id)
+	list, err := LoadReplicaList(disk, dir, me)
 	if err != nil {
 		return "", nil, err
 	}
 	if list.Damaged != nil {
 		damage = append(damage, FileDamage{list.path, list.Damaged.Error()})
 	}
-	incarnations, err := LoadIncarnations(disk, dir)
+	incarnations, err := LoadIncarnations(disk, dir, me)
 	if err != nil {
 		return "", nil, err
 	}
 	if incarnations.Damaged != nil {
 		damage = append(damage, FileDamage{incarnations.path, incarnations.Damaged.Error()})
+	}
+	if incarnations.Older != nil {
+		damage = append(damage, FileDamage{WatermarksDir(dir), "an older copy: " + incarnations.Older.Error()})
 	}
 	return id.ClusterID, damage, nil
 }

@@ -17,7 +17,7 @@ import (
 // A newer version has more members in the node's files. An older one checks them too, and
 // keeps them when it writes the file again.
 func TestFilesOfANewerVersionAreCheckedAndKept(t *testing.T) {
-	disk, dir := vfs.OS(), t.TempDir()
+	disk, dir := vfs.OS(), dataDir(t)
 	path := func(name string) string { return filepath.Join(dir, name) }
 	read := func(name string) string {
 		text, err := os.ReadFile(path(name))
@@ -38,11 +38,11 @@ func TestFilesOfANewerVersionAreCheckedAndKept(t *testing.T) {
 	identity, err := LoadIdentity(disk, dir)
 	require.NoError(t, err)
 	require.NoError(t, identity.Save(disk, dir))
-	replicas, err := LoadReplicaList(disk, dir, true)
+	replicas, err := LoadReplicaList(disk, dir, pointer(me))
 	require.NoError(t, err)
 	require.NoError(t, replicas.Damaged)
 	require.NoError(t, replicas.Add(9))
-	incarnations, err := LoadIncarnations(disk, dir)
+	incarnations, err := LoadIncarnations(disk, dir, pointer(me))
 	require.NoError(t, err)
 	require.NoError(t, incarnations.Damaged)
 	require.NoError(t, incarnations.Begin())

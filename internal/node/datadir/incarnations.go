@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,9 +27,14 @@ import (
 // have heard from an earlier run of it has forgotten what it did since.
 type Incarnations struct {
 	disk vfs.FS
+	dir  string // the data directory
 	path string
+	me   *atomic.Pointer[Identity]
 
 	Damaged error // why the file could not be used
+	// Older is why the durable watermarks, and with them perhaps the logs, are older than the
+	// file, see ageMark. The node is as old as they are then.
+	Older error
 
 	mu    sync.Mutex
 	own   peer.Incarnation
@@ -45,8 +51,11 @@ type Incarnations struct {
 
 // incarnationsFile is what the file holds.
 type incarnationsFile struct {
-	Number  uint64                      `json:"life"`
-	Run     uint64                      `json:"run"`
+	belonging
+	Number uint64 `json:"life"`
+	Run    uint64 `json:"run"`
+	// Marked is Number if there is an ageMark with it: versions without leave it behind.
+	Marked  uint64                      `json:"marked,omitempty"`
 	Known   map[uint64]peer.Incarnation `json:"known"`
 	Sum     uint32                      `json:"sum"` // record.Checksum of the file with Sum 0
 	Unknown unknown.Members             `json:"-"`
@@ -63,9 +72,10 @@ func (f *incarnationsFile) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// LoadIncarnations reads the file; a member always has one.
-func LoadIncarnations(disk vfs.FS, dir string) (*Incarnations, error) {
-	l := &Incarnations{disk: disk, path: filepath.Join(dir, "lives.json"), known: map[uint64]peer.Incarnation{}, unknown: true}
+// LoadIncarnations reads the file of the node that me is; a member always has one. That of
+// another node is damaged.
+func LoadIncarnations(disk vfs.FS, dir string, me *atomic.Pointer[Identity]) (*Incarnations, error) {
+	l := &Incarnations{disk: disk, dir: dir, path: filepath.Join(dir, "lives.json"), me: me, known: map[uint64]peer.Incarnation{}, unknown: true}
 	data, err := disk.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
@@ -82,9 +92,20 @@ func LoadIncarnations(disk vfs.FS, dir string) (*Incarnations, error) {
 		l.Damaged = fmt.Errorf("%s does not match its checksum", l.path)
 		return l, nil
 	}
+	if l.Damaged = f.foreign(l.path, me.Load()); l.Damaged != nil {
+		return l, nil
+	}
 	l.own, l.rest, l.unknown = peer.Incarnation{Number: f.Number, Run: f.Run}, f.Unknown, false
 	if f.Known != nil {
 		l.known = f.Known
+	}
+	if f.Marked != f.Number {
+		return l, nil
+	}
+	mark, err := readAgeMark(disk, dir, me.Load())
+	if mark.Number < l.own.Number {
+		l.own = mark
+		l.Older = cmp.Or(err, fmt.Errorf("%s is of life %d, %s of life %d", ageMarkPath(dir), mark.Number, l.path, f.Number))
 	}
 	return l, nil
 }
@@ -99,7 +120,11 @@ func (l *Incarnations) Begin() error {
 
 // save makes own this node's life. The mutex is held.
 func (l *Incarnations) save(own peer.Incarnation) error {
-	f := incarnationsFile{Number: own.Number, Run: own.Run, Known: l.known, Unknown: l.rest}
+	me := l.me.Load()
+	if err := saveAgeMark(l.disk, l.dir, me, own); err != nil {
+		return err
+	}
+	f := incarnationsFile{belonging: belongingTo(me), Number: own.Number, Run: own.Run, Marked: own.Number, Known: l.known, Unknown: l.rest}
 	f.Sum = sumOf(f) // which has none yet
 	if err := SaveJSON(l.disk, l.path, f); err != nil {
 		return err

@@ -2,6 +2,8 @@ package datadir
 
 import (
 	"os"
+	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -13,14 +15,14 @@ import (
 
 func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 	disk := vfs.OS()
-	dir := t.TempDir()
+	dir := dataDir(t)
 	run := func() *Incarnations {
-		l, err := LoadIncarnations(disk, dir)
+		l, err := LoadIncarnations(disk, dir, pointer(Identity{ClusterID: "c", NodeID: 1}))
 		require.NoError(t, err)
 		require.NoError(t, l.Begin())
 		return l
 	}
-	other, err := LoadIncarnations(disk, t.TempDir())
+	other, err := LoadIncarnations(disk, dataDir(t), pointer(Identity{ClusterID: "c", NodeID: 2}))
 	require.NoError(t, err)
 	require.NoError(t, other.Begin())
 	meet := func(l *Incarnations) (older bool, forgotten uint64) {
@@ -57,7 +59,7 @@ func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 	requireWhole(third)
 	requireWhole(run())
 
-	full, err := LoadIncarnations(fullFS{disk}, dir)
+	full, err := LoadIncarnations(fullFS{disk}, dir, pointer(Identity{ClusterID: "c", NodeID: 1}))
 	require.NoError(t, err)
 	require.ErrorIs(t, full.Begin(), syscall.ENOSPC)
 	requireWhole(full)
@@ -68,3 +70,86 @@ func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 type fullFS struct{ vfs.FS }
 
 func (fullFS) Create(string) (vfs.File, error) { return nil, syscall.ENOSPC }
+
+// dataDir is a data directory as a node has it when it begins.
+func dataDir(t *testing.T) string {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(WatermarksDir(dir), 0o755))
+	return dir
+}
+
+func pointer(me Identity) *atomic.Pointer[Identity] {
+	p := new(atomic.Pointer[Identity])
+	p.Store(&me)
+	return p
+}
+
+// Older copies of logs and of their watermarks are sound together.
+func TestANodeIsAsOldAsItsWatermarks(t *testing.T) {
+	disk, dir := vfs.OS(), dataDir(t)
+	me := pointer(Identity{ClusterID: "c", NodeID: 1})
+	begin := func() (*Incarnations, uint64) {
+		l, err := LoadIncarnations(disk, dir, me)
+		require.NoError(t, err)
+		require.NoError(t, l.Begin())
+		own, _ := l.Greeting()
+		return l, own.Number
+	}
+	_, first := begin()
+	mark, err := os.ReadFile(ageMarkPath(dir))
+	require.NoError(t, err)
+	begin()
+	l, third := begin()
+	require.Equal(t, first+2, third)
+	require.NoError(t, l.Older)
+
+	require.NoError(t, os.WriteFile(ageMarkPath(dir), mark, 0o644))
+	l, again := begin()
+	require.ErrorContains(t, l.Older, "of life 1")
+	require.Equal(t, first+1, again, "others have heard of more")
+	require.NoError(t, l.Raise(third))
+	l, now := begin()
+	require.NoError(t, l.Older)
+	require.Greater(t, now, third)
+
+	for _, damage := range []func() error{
+		func() error { return os.Remove(ageMarkPath(dir)) },
+		func() error { return os.WriteFile(ageMarkPath(dir), mark[1:], 0o644) },
+		func() error {
+			return saveAgeMark(disk, dir, &Identity{ClusterID: "c", NodeID: 2}, peer.Incarnation{Number: 99})
+		},
+	} {
+		require.NoError(t, damage())
+		l, now := begin()
+		require.Error(t, l.Older)
+		require.EqualValues(t, 1, now)
+	}
+
+	// A version that knows no mark leaves it behind, and is believed.
+	lives := incarnationsFile{Number: 20, Run: 7}
+	lives.Sum = sumOf(lives)
+	require.NoError(t, SaveJSON(disk, l.path, lives))
+	l, now = begin()
+	require.NoError(t, l.Older)
+	require.EqualValues(t, 21, now)
+}
+
+func TestFilesOfAnotherNodeAreDamaged(t *testing.T) {
+	disk, dir := vfs.OS(), dataDir(t)
+	me := Identity{Format: FormatVersion, ClusterID: "c", NodeID: 1, Name: "a", CatalogReplica: 1, CatalogVoters: []uint64{1}}
+	require.NoError(t, me.Save(disk, dir))
+	other := pointer(Identity{ClusterID: "c", NodeID: 2})
+	list := &ReplicaList{disk: disk, path: filepath.Join(dir, "replicas.json"), me: other}
+	require.NoError(t, list.Add(7))
+	lives := &Incarnations{disk: disk, dir: dir, path: filepath.Join(dir, "lives.json"), me: other}
+	require.NoError(t, lives.Begin())
+	_, damage, err := CheckData(disk, dir)
+	require.NoError(t, err)
+	require.Len(t, damage, 2)
+	for _, d := range damage {
+		require.Contains(t, d.Detail, "belongs to node 2 of cluster c")
+	}
+	made, err := LoadReplicaList(disk, dir, pointer(me))
+	require.NoError(t, err)
+	require.True(t, made.Has(8), "all count as made")
+}

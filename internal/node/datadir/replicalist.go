@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"strandline.dev/internal/unknown"
 	"strandline.dev/internal/vfs"
@@ -27,6 +28,7 @@ import (
 type ReplicaList struct {
 	disk vfs.FS
 	path string
+	me   *atomic.Pointer[Identity]
 
 	// damaged is why the file could not be used.
 	Damaged error
@@ -37,6 +39,7 @@ type ReplicaList struct {
 
 // createdReplicas is what the file holds.
 type createdReplicas struct {
+	belonging
 	Made []uint64 `json:"made"` // sorted
 	// Below this, every replica counts as made, since the list was lost;
 	// unsettled: every replica there is.
@@ -61,12 +64,13 @@ func (m *createdReplicas) UnmarshalJSON(data []byte) (err error) {
 // known yet.
 const unsettled = math.MaxUint64
 
-// LoadReplicaList reads the list; a member always has one.
-func LoadReplicaList(disk vfs.FS, dir string, member bool) (*ReplicaList, error) {
-	l := &ReplicaList{disk: disk, path: filepath.Join(dir, "replicas.json")}
+// LoadReplicaList reads the list of the node that me is; a member always has one. That of
+// another node is damaged.
+func LoadReplicaList(disk vfs.FS, dir string, me *atomic.Pointer[Identity]) (*ReplicaList, error) {
+	l := &ReplicaList{disk: disk, path: filepath.Join(dir, "replicas.json"), me: me}
 	data, err := disk.ReadFile(l.path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !member:
+	case errors.Is(err, fs.ErrNotExist) && !me.Load().Member():
 		return l, nil
 	case errors.Is(err, fs.ErrNotExist):
 		l.Damaged = fmt.Errorf("%s is gone", l.path)
@@ -88,7 +92,7 @@ func (l *ReplicaList) decode(data []byte) error {
 	if !sumMatches(data, "0") || !slices.IsSorted(l.Made) {
 		return fmt.Errorf("%s does not match its checksum", l.path)
 	}
-	return nil
+	return l.foreign(l.path, l.me.Load())
 }
 
 // Has reports whether a replica was created here, or may have been.
@@ -113,8 +117,9 @@ func (l *ReplicaList) Settle(next uint64) error {
 
 // save makes m the list. The mutex is held.
 func (l *ReplicaList) save(m createdReplicas) error {
-	m.Unknown = l.Unknown
-	m.Sum = sumOf(m) // which has none yet
+	m.belonging = belongingTo(l.me.Load())
+	m.Unknown, m.Sum = l.Unknown, 0
+	m.Sum = sumOf(m)
 	if err := SaveJSON(l.disk, l.path, m); err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (s *scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
 // scrubOwnFiles writes those of the node's own files anew that are damaged: what
 // they held is in memory.
 func (s *scrubber) scrubOwnFiles() {
-	_, damage, err := datadir.CheckData(s.disk, s.options.DataDir)
+	_, damage, err := datadir.CheckData(vfs.Stored{FS: s.disk}, s.options.DataDir)
 	if err != nil {
 		s.logger.Error("the node's own files cannot be read", "error", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 
@@ -198,17 +197,7 @@ func (c *scrubber) readStored(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := pacedFile{stored, c.pace}
-	size, err := file.Size()
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	b := make([]byte, size)
-	n, err := file.ReadAt(b, 0)
-	if err == io.EOF {
-		err = nil
-	}
-	return b[:n], errors.Join(err, file.Close())
+	return vfs.ReadWhole(pacedFile{stored, c.pace})
 }
 
 // pacedFile asks pace, if not nil, before each read.
