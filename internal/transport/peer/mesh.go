@@ -86,7 +86,8 @@ type Options struct {
 	Refused func(node Node, reason string)
 	Logger  *slog.Logger
 
-	pace pace // zero: usualPace
+	pace           pace   // zero: usualPace
+	oldest, newest uint32 // versions; zero: OldestVersion and Version
 }
 
 // ErrClosed is the error of calls to a mesh that has been closed.
@@ -95,13 +96,10 @@ var ErrClosed = errors.New("peer: this node is shutting down")
 // Mesh holds this node's connections with all others. For each pair of nodes,
 // the one with the lower id dials.
 type Mesh struct {
-	options Options
-	log     *slog.Logger
-	pace    pace
-	notices notices
-	// oldest and newest version; OldestVersion and Version, but in tests.
-	oldest, newest uint32
-
+	options  Options
+	log      *slog.Logger
+	pace     pace
+	notices  notices
 	context  context.Context // ends with Close
 	end      context.CancelCauseFunc
 	visitors chan struct{} // holds one for each incoming connection without a link
@@ -118,7 +116,7 @@ type Mesh struct {
 
 // New makes a mesh without connections.
 func New(options Options) *Mesh {
-	m := &Mesh{options: options, log: options.Logger, pace: options.pace, oldest: OldestVersion, newest: Version, visitors: make(chan struct{}, maxVisitors)}
+	m := &Mesh{options: options, log: options.Logger, pace: options.pace, visitors: make(chan struct{}, maxVisitors)}
 	if m.options.Dial == nil {
 		m.options.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -126,6 +124,9 @@ func New(options Options) *Mesh {
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
+	}
+	if m.options.newest == 0 {
+		m.options.oldest, m.options.newest = OldestVersion, Version
 	}
 	if m.pace == (pace{}) {
 		m.pace = usualPace
@@ -258,7 +259,7 @@ func (m *Mesh) identity() (cluster string, self Node) {
 
 func (m *Mesh) opening(ask bool) opening {
 	cluster, self := m.identity()
-	o := opening{Cluster: cluster, Node: self, Ask: ask, Levels: m.options.Levels, oldest: m.oldest, Newest: m.newest}
+	o := opening{Cluster: cluster, Node: self, Ask: ask, Levels: m.options.Levels, oldest: m.options.oldest, Newest: m.options.newest}
 	if m.options.Incarnations != nil {
 		o.Incarnation, o.Known = m.options.Incarnations()
 	}

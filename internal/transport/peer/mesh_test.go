@@ -264,9 +264,13 @@ func TestWhoIsRefusedHearsTheReasonOnce(t *testing.T) {
 	require.Empty(t, a.changes)
 }
 
+// speaking gives a node other versions of the protocol.
+func speaking(oldest, newest uint32) func(*Options) {
+	return func(o *Options) { o.oldest, o.newest = oldest, newest }
+}
+
 func TestNodesWithoutACommonVersionRefuseEachOther(t *testing.T) {
-	a, b := newMember(t, 1), newMember(t, 2)
-	a.oldest, a.newest = 8, 9
+	a, b := newMember(t, 1, speaking(8, 9)), newMember(t, 2)
 	join(a, b)
 	require.Contains(t, next(t, a.refusals), "versions 1 to 1 of the protocol between nodes are spoken here, and 8 to 9 at the other side")
 	require.Contains(t, next(t, b.refusals), "versions 8 to 9 of the protocol between nodes are spoken here, and 1 to 1 at the other side")
@@ -274,8 +278,7 @@ func TestNodesWithoutACommonVersionRefuseEachOther(t *testing.T) {
 
 func TestNodesSpeakTheNewestVersionThatBothDo(t *testing.T) {
 	for _, row := range [][5]uint32{{1, 1, 1, 1, 1}, {1, 2, 1, 1, 1}, {1, 2, 2, 3, 2}, {1, 3, 2, 4, 3}} {
-		a, b := newMember(t, 1), newMember(t, 2)
-		a.oldest, a.newest, b.oldest, b.newest = row[0], row[1], row[2], row[3]
+		a, b := newMember(t, 1, speaking(row[0], row[1])), newMember(t, 2, speaking(row[2], row[3]))
 		join(a, b)
 		next(t, a.changes)
 		next(t, b.changes)
