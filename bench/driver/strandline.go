@@ -18,9 +18,13 @@ type strandline struct {
 	addresses []string
 	options   []client.Option
 	shared    *client.Client // for what is not measured
+	python    bool           // what is measured is the Python client
 }
 
 func newStrandline(a Address, o Options) (*strandline, error) {
+	if a.Client == ClientPython && o.Dial != nil {
+		return nil, fmt.Errorf("links in between: %w by the Python client's driver", workload.ErrUnsupported)
+	}
 	options := slices.Clone(o.Strandline)
 	if a.Client == ClientGRPC {
 		options = append(options, client.WithStreamsOverGRPC())
@@ -37,7 +41,7 @@ func newStrandline(a Address, o Options) (*strandline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &strandline{a.Nodes, options, shared}, nil
+	return &strandline{a.Nodes, options, shared, a.Client == ClientPython}, nil
 }
 
 func (s *strandline) Close() error { return s.shared.Close() }
@@ -126,6 +130,9 @@ func (l *strandlineLog) Trim(ctx context.Context, before int64) error {
 
 // Sender makes a client of its own, with a producer for each partition.
 func (l *strandlineLog) Sender(ctx context.Context, s workload.Sending) (workload.Sender, error) {
+	if l.python {
+		return l.pythonSender(ctx, s)
+	}
 	options, err := producerOptions(s)
 	if err != nil {
 		return nil, err
@@ -204,6 +211,9 @@ func (s *strandlineSender) Close() error {
 
 // Reader makes a client of its own that reads batches as they are stored.
 func (l *strandlineLog) Reader(ctx context.Context, r workload.Range) (workload.Reader, error) {
+	if l.python {
+		return nil, fmt.Errorf("reads: %w by the Python client's driver", workload.ErrUnsupported)
+	}
 	c, err := client.Dial(l.addresses, l.options...)
 	if err != nil {
 		return nil, err

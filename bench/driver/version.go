@@ -9,6 +9,8 @@ func Describe(a Address) string {
 		return "Go client"
 	case ClientGRPC:
 		return "Go client over gRPC"
+	case ClientPython:
+		return "Python client"
 	case ClientFranz:
 		return "franz-go " + moduleVersion("github.com/twmb/franz-go")
 	case ClientSarama:

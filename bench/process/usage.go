@@ -1,13 +1,16 @@
 package process
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // Unknown is the processor time of servers that are not on this machine, or belong to
 // somebody else.
 const Unknown time.Duration = -1
 
-// Usage returns a function for the processor time that this process has taken so far, and
-// that of the processes of this machine which listen at addresses now, together; Unknown
+// Usage returns a function for the processor time that this process and its helpers
+// have taken so far, and that of the processes of this machine which listen at addresses now, together; Unknown
 // if one of those is not found. A server in this process counts as both. To find them
 // takes much longer than to call the function.
 func Usage(addresses []string) func() (own, servers time.Duration) {
@@ -15,7 +18,7 @@ func Usage(addresses []string) func() (own, servers time.Duration) {
 	for _, address := range addresses {
 		id, ok := listener(address)
 		if !ok {
-			return func() (own, servers time.Duration) { return ownTime(), Unknown }
+			return func() (own, servers time.Duration) { return clientTime(), Unknown }
 		}
 		ids[id] = true
 	}
@@ -23,10 +26,34 @@ func Usage(addresses []string) func() (own, servers time.Duration) {
 		for id := range ids {
 			taken, ok := timeOf(id)
 			if !ok {
-				return ownTime(), Unknown
+				return clientTime(), Unknown
 			}
 			servers += taken
 		}
-		return ownTime(), servers
+		return clientTime(), servers
 	}
+}
+
+// helpers are the processes that do a part of the client's work, by their ids.
+var helpers sync.Map
+
+// Helper counts a process of this machine as a part of the client from now on; the function
+// that it returns ends that. Call it before the process has been waited for.
+func Helper(id int) (end func()) {
+	helpers.Store(id, nil)
+	return func() { helpers.Delete(id) }
+}
+
+func clientTime() time.Duration {
+	all := ownTime()
+	helpers.Range(func(id, _ any) bool {
+		taken, ok := timeOf(id.(int))
+		if all == Unknown || !ok {
+			all = Unknown
+			return false
+		}
+		all += taken
+		return true
+	})
+	return all
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"math"
 	"net"
 	"os"
 	"testing"
@@ -20,6 +21,15 @@ func TestProcessorTimeIsThatOfWhoeverListens(t *testing.T) {
 			break // this loop takes some
 		}
 	}
+	own, _ := usage()
+	end := Helper(math.MaxInt32)
+	unknown, _ := usage()
+	require.Equal(t, Unknown, unknown, "there is no such process")
+	end()
+	end = Helper(os.Getppid())
+	helped, _ := usage()
+	require.GreaterOrEqual(t, helped, own)
+	end()
 	require.NoError(t, l.Close())
 	_, servers := Usage([]string{l.Addr().String()})()
 	require.Equal(t, Unknown, servers, "nobody listens")

@@ -111,6 +111,33 @@ func TestBenchAppendsMeasuresEveryConnectionCount(t *testing.T) {
 	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
 }
 
+func TestBenchAppendsMeasuresThePythonClient(t *testing.T) {
+	repository, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	p := startNode(t, t.TempDir())
+	t.Chdir(t.TempDir())
+	target := "strandline://" + p.grpc + "?client=python"
+	o := execute(t, nil, "", "bench", "appends", "--connections", "1", "--target", target)
+	require.Equal(t, terminal.ExitFailed, o.code)
+	require.Contains(t, o.err, "run `make clients`")
+
+	t.Chdir(repository)
+	if _, err := os.Stat("clients/python/.venv"); err != nil {
+		t.Skip("the Python client is not here: `make clients`")
+	}
+	var out string
+	patiently(t, func(duration string) bool {
+		o = execute(t, nil, "", "bench", "appends", "--json", "--connections", "1,3", "--workers", "6", "--warmup", "20ms", "--duration", duration, "--target", target)
+		require.Zero(t, o.code, o.err)
+		out = o.out
+		return positive(rows(t, out))
+	})
+	require.Equal(t, map[string]bool{"appends": true}, figures(rows(t, out), "benchmark"))
+	require.Contains(t, out, `"client":"Python client"`)
+	o = execute(t, nil, "", "bench", "read", "--size", "1MiB", "--target", target)
+	require.Contains(t, o.out+o.err, "not supported by the Python client's driver")
+}
+
 func TestBenchReadChecksWhatItReads(t *testing.T) {
 	p := startNode(t, t.TempDir())
 	args := []string{"bench", "read", "--size", "4MiB", "--readers", "1,4", "--data", p.data, "--json"}
