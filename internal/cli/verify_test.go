@@ -37,9 +37,9 @@ func storedReplica(t *testing.T) (data, dir string, segments []string) {
 	require.NoError(t, err)
 	for i := uint64(2); i < 50; i++ {
 		payload := []byte(strings.Repeat("x", 1000))
-		frame := segment.Frame{Index: i, Term: 1, First: record.Offset(3 * (i - 2)), Count: 3, CRC: record.Checksum(payload), Payload: payload}
+		frame := segment.Entry{Index: i, Term: 1, First: record.Offset(3 * (i - 2)), Count: 3, CRC: record.Checksum(payload), Payload: payload}
 		_, err := log.Write([]segment.Write{{
-			Frames: []segment.Frame{frame}, HardState: &segment.HardState{Term: 1, Commit: i - 1}, MustSync: true,
+			Frames: []segment.Entry{frame}, HardState: &segment.HardState{Term: 1, Commit: i - 1}, MustSync: true,
 		}})
 		require.NoError(t, err)
 	}

@@ -26,7 +26,7 @@ type model struct {
 }
 
 type state struct {
-	frames []segment.Frame // from index 2 on
+	frames []segment.Entry // from index 2 on
 	hard   segment.HardState
 	first  uint64 // at most this far is recycled
 }

@@ -25,15 +25,15 @@ import (
 const foreign = "data/foreign"
 
 // ownedEntry is entry i as the log of owner has it.
-func ownedEntry(i uint64, owner segment.Owner) segment.Frame {
+func ownedEntry(i uint64, owner segment.Owner) segment.Entry {
 	f := entry(i, 1, 1000)
 	copy(f.Payload, owner.String())
 	f.CRC = record.Checksum(f.Payload)
 	return f
 }
 
-func ownedEntries(lo, hi uint64, owner segment.Owner) []segment.Frame {
-	frames := make([]segment.Frame, 0, hi-lo)
+func ownedEntries(lo, hi uint64, owner segment.Owner) []segment.Entry {
+	frames := make([]segment.Entry, 0, hi-lo)
 	for i := lo; i < hi; i++ {
 		frames = append(frames, ownedEntry(i, owner))
 	}
@@ -58,7 +58,7 @@ func owned(t *testing.T, disk *faultdisk.Disk, dir string, owner segment.Owner) 
 	older = map[string][]byte{}
 	for i := uint64(2); i < exchangeEntries; i++ {
 		saveStarts(t, s, write(t, s, []segment.Write{{
-			Frames: []segment.Frame{ownedEntry(i, owner)}, HardState: &segment.HardState{Term: 1, Vote: i % 3, Commit: i - 1}, MustSync: true,
+			Frames: []segment.Entry{ownedEntry(i, owner)}, HardState: &segment.HardState{Term: 1, Vote: i % 3, Commit: i - 1}, MustSync: true,
 		}}))
 		if i == exchangeEntries/2 || i == exchangeEntries-2 {
 			for _, name := range disk.Names() {

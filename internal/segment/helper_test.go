@@ -50,13 +50,13 @@ type chaCha struct{ *rand.ChaCha8 }
 // entry makes the entry i of a term. Its payload of size bytes depends on
 // both, so that entries which replace each other differ. Every fifth entry
 // carries no record; the others carry one.
-func entry(i, term uint64, size int) segment.Frame {
+func entry(i, term uint64, size int) segment.Entry {
 	payload := make([]byte, size)
 	source := rand.New(rand.NewPCG(i, term))
 	for k := range payload {
 		payload[k] = byte(source.Uint32())
 	}
-	f := segment.Frame{
+	f := segment.Entry{
 		Index: i, Term: term, Type: uint8(i % 3), First: firstOf(i), Count: 1,
 		Time: int64(1000 + i), CRC: record.Checksum(payload), Payload: payload,
 	}
@@ -71,8 +71,8 @@ func firstOf(i uint64) record.Offset {
 	return record.Offset(i - 2 - (i-1)/5)
 }
 
-func entries(lo, hi, term uint64, size int) []segment.Frame {
-	frames := make([]segment.Frame, 0, hi-lo)
+func entries(lo, hi, term uint64, size int) []segment.Entry {
+	frames := make([]segment.Entry, 0, hi-lo)
 	for i := lo; i < hi; i++ {
 		frames = append(frames, entry(i, term, size))
 	}
@@ -80,7 +80,7 @@ func entries(lo, hi, term uint64, size int) []segment.Frame {
 }
 
 // synced is a durable write.
-func synced(frames ...segment.Frame) []segment.Write {
+func synced(frames ...segment.Entry) []segment.Write {
 	return []segment.Write{{Frames: frames, MustSync: true}}
 }
 
@@ -126,14 +126,14 @@ func open(t *testing.T, disk *faultdisk.Disk) *store.Store {
 
 // requireEntries proves that log holds exactly want from its first index on,
 // by index and by cursor.
-func requireEntries(t *testing.T, log segment.Log, want []segment.Frame) {
+func requireEntries(t *testing.T, log segment.Log, want []segment.Entry) {
 	t.Helper()
 	require.Equal(t, log.FirstIndex()+uint64(len(want)), log.LastIndex()+1, "number of entries")
 	require.NoError(t, sameEntries(log, want))
 }
 
 // sameEntries compares the entries from the first index on with want.
-func sameEntries(log segment.Log, want []segment.Frame) error {
+func sameEntries(log segment.Log, want []segment.Entry) error {
 	next := log.FirstIndex()
 	for k := 0; k < len(want); {
 		frames, err := log.Entries(next, log.FirstIndex()+uint64(len(want)), 10_000)
@@ -174,7 +174,7 @@ func sameEntries(log segment.Log, want []segment.Frame) error {
 	return nil
 }
 
-func sameFrame(a, b segment.Frame) bool {
+func sameFrame(a, b segment.Entry) bool {
 	if string(a.Payload) != string(b.Payload) {
 		return false
 	}

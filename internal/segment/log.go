@@ -44,7 +44,7 @@ type Log interface {
 
 	// Entries reads the entries [lo, hi), at least one and then as many as
 	// fit in maxBytes of payload. The frames alias memory of their own.
-	Entries(lo, hi uint64, maxBytes int) ([]Frame, error)
+	Entries(lo, hi uint64, maxBytes int) ([]Entry, error)
 
 	// NewCursor starts reading at the entry that holds from, or the first
 	// entry behind it. ErrTrimmed if from is below StartOffset.
@@ -105,17 +105,17 @@ type Cursor interface {
 	// Next returns the next entries whose first offset is below limit, about
 	// maxBytes of them with one read, at least one. Nothing and no error mean
 	// that there is none below limit yet. ErrTrimmed: the log was trimmed
-	// beyond the cursor. The frames alias one buffer, which is the caller's
+	// beyond the cursor. The entries alias one buffer, which is the caller's
 	// from then on.
-	Next(limit record.Offset, maxBytes int) ([]Frame, error)
+	Next(limit record.Offset, maxBytes int) ([]Entry, error)
 	// Lend gives memory that the next call of Next may read into, if it is
-	// large enough, instead of allocating: the frames alias it then.
+	// large enough, instead of allocating: the entries alias it then.
 	Lend(memory []byte)
 	Close()
 }
 
-// Frame is one entry.
-type Frame struct {
+// Entry is one entry of Raft as a log stores it.
+type Entry struct {
 	Index, Term uint64
 	Type        uint8         // Raft's entry type; opaque here
 	First       record.Offset // of its first record; without records: the offset the next record will have. Never decreasing
@@ -126,7 +126,7 @@ type Frame struct {
 }
 
 // End is the offset behind the entry's last record.
-func (f *Frame) End() record.Offset { return f.First + record.Offset(f.Count) }
+func (e *Entry) End() record.Offset { return e.First + record.Offset(e.Count) }
 
 // HardState is what Raft must not forget. The zero value is that of a replica
 // that has not voted yet.
@@ -146,7 +146,7 @@ type Bootstrap struct {
 // first is at most LastIndex+1; it truncates the log from its index on.
 // HardState, if any, counts once the frames are there.
 type Write struct {
-	Frames    []Frame
+	Frames    []Entry
 	HardState *HardState
 	MustSync  bool
 	// Written, if not nil, is called when the bytes are written, before they

@@ -154,7 +154,7 @@ func gapRefused(t *testing.T, log segment.Log) {
 		"gap":        synced(entry(6, 1, 10)),
 		"gap within": synced(entry(5, 1, 10), entry(7, 1, 10)),
 		"too low":    synced(entry(1, 1, 10)),
-		"too large":  synced(segment.Frame{Index: 5, Term: 1, Payload: make([]byte, record.MaxEntryBytes+1)}),
+		"too large":  synced(segment.Entry{Index: 5, Term: 1, Payload: make([]byte, record.MaxEntryBytes+1)}),
 		"later gap":  {{Frames: entries(5, 8, 1, 10)}, {Frames: entries(9, 10, 1, 10)}},
 	} {
 		_, err := log.Write(ws)
@@ -319,7 +319,7 @@ func resets(t *testing.T, log segment.Log) {
 	f := entry(501, 7, 100)
 	f.First = 4000
 	write(t, log, synced(f))
-	requireEntries(t, log, []segment.Frame{f})
+	requireEntries(t, log, []segment.Entry{f})
 }
 
 func snapshots(t *testing.T, log segment.Log) {

@@ -24,7 +24,7 @@ import (
 // sizes. The first is damaged, the second gives.
 type copies struct {
 	disks  [2]*faultdisk.Disk
-	want   []segment.Frame // from index 2 on
+	want   []segment.Entry // from index 2 on
 	hard   segment.HardState
 	commit uint64
 	older  []map[string]string // files of the first, at times before
@@ -519,7 +519,7 @@ func randomDamage(t *testing.T, seed uint64) (result string) {
 }
 
 // sameUpTo compares the entries up to an index with want.
-func sameUpTo(log segment.Log, want []segment.Frame, last uint64) error {
+func sameUpTo(log segment.Log, want []segment.Entry, last uint64) error {
 	for i := log.FirstIndex(); i <= last; {
 		frames, err := log.Entries(i, last+1, 10_000)
 		if err != nil {

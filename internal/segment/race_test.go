@@ -34,7 +34,7 @@ func TestTheFillerLetsGoOfASegmentThatWasTrimmedMeanwhile(t *testing.T) {
 	disk := &intruded{Disk: faultdisk.New(1)}
 	s, err := store.Create(disk, dir, options(disk.Disk), bootstrap())
 	require.NoError(t, err)
-	var want []segment.Frame
+	var want []segment.Entry
 	add := func(size int) segment.Result {
 		want = append(want, entry(uint64(len(want))+2, 1, size))
 		return write(t, s, synced(want[len(want)-1]))
@@ -110,6 +110,6 @@ func TestATrimBesideAWriteThatTruncatesWhatWouldBeTheFirstSegment(t *testing.T) 
 	require.NoError(t, trim(s, first))
 	require.Nil(t, disk.intrude)
 	require.Equal(t, first, s.FirstIndex())
-	requireEntries(t, s, []segment.Frame{entry(first, 2, 100)})
+	requireEntries(t, s, []segment.Entry{entry(first, 2, 100)})
 	require.NoError(t, s.Close())
 }

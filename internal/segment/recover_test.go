@@ -465,7 +465,7 @@ func TestTwoSegmentsMayBeginWithTheSameIndex(t *testing.T) {
 	require.Equal(t, dir+"/00000000000000000002-00000000000000000002.seg", names[1])
 	disk.Restart()
 	s = open(t, disk)
-	requireEntries(t, s, []segment.Frame{entry(2, 2, 100)})
+	requireEntries(t, s, []segment.Entry{entry(2, 2, 100)})
 }
 
 func TestAFlippedBitInAnOldSegmentIsNamedAndNotServed(t *testing.T) {

@@ -144,8 +144,8 @@ func TestOnlyWhatIsProvenIsTaken(t *testing.T) {
 	require.NotEmpty(t, wants)
 	i := wants[0].First
 	right := c.want[i-2]
-	taken := func(f segment.Frame, committed uint64) int {
-		n, err := m.Give([]segment.Frame{f}, committed)
+	taken := func(f segment.Entry, committed uint64) int {
+		n, err := m.Give([]segment.Entry{f}, committed)
 		require.NoError(t, err)
 		return n
 	}
@@ -165,7 +165,7 @@ func TestOnlyWhatIsProvenIsTaken(t *testing.T) {
 	require.Zero(t, taken(right, i), "it is here now")
 	require.NoError(t, m.Close())
 	require.Empty(t, filesOn(disk, ".tmp"))
-	_, err = m.Give([]segment.Frame{right}, i)
+	_, err = m.Give([]segment.Entry{right}, i)
 	require.ErrorIs(t, err, segment.ErrClosed)
 }
 
@@ -195,11 +195,11 @@ func FuzzGive(f *testing.F) {
 		m, err := repair.Begin(context.Background(), disk, dir, options(disk))
 		require.NoError(t, err)
 		defer m.Close()
-		given := segment.Frame{Index: index, Term: term, First: record.Offset(first), Count: count, CRC: record.Checksum(payload), Payload: payload}
+		given := segment.Entry{Index: index, Term: term, First: record.Offset(first), Count: count, CRC: record.Checksum(payload), Payload: payload}
 		if !honest {
 			given.CRC++
 		}
-		n, err := m.Give([]segment.Frame{given}, committed)
+		n, err := m.Give([]segment.Entry{given}, committed)
 		if err != nil {
 			require.ErrorIs(t, err, repair.ErrNotRepairable)
 			return

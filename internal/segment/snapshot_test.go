@@ -200,7 +200,7 @@ func TestALogInMemoryOfSmallEntriesIsTrimmedInSmallSteps(t *testing.T) {
 	m := memory.New(bootstrap())
 	const last = 200_000
 	for i := uint64(2); i <= last; i++ {
-		saveStarts(t, m, write(t, m, synced(segment.Frame{Index: i, Term: 1})))
+		saveStarts(t, m, write(t, m, synced(segment.Entry{Index: i, Term: 1})))
 	}
 	require.NoError(t, trim(m, last))
 	require.Less(t, m.Bytes(), int64(5<<20))

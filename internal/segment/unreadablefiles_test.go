@@ -124,7 +124,7 @@ func TestASurveyOfALogWhoseFirstSegmentIsHidden(t *testing.T) {
 	_, err = m.Finish()
 	require.NoError(t, err)
 	s = openOurs(t, disk)
-	requireEntries(t, s, []segment.Frame{term2})
+	requireEntries(t, s, []segment.Entry{term2})
 	term, err := s.Term(from - 1)
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), term)

@@ -253,13 +253,13 @@ func (n *media) copy() {
 
 // scrub reads all entries that are stored here.
 func (n *media) scrub() {
-	if err := n.eachChunk(n.log.LastIndex()+1, func([]segment.Frame) {}); damaged(err) {
+	if err := n.eachChunk(n.log.LastIndex()+1, func([]segment.Entry) {}); damaged(err) {
 		n.distrust(err)
 	}
 }
 
 // eachChunk calls do with the stored entries below end, some at a time.
-func (n *media) eachChunk(end uint64, do func([]segment.Frame)) error {
+func (n *media) eachChunk(end uint64, do func([]segment.Entry)) error {
 	for index := n.log.FirstIndex(); index < end; {
 		frames, err := n.log.Entries(index, end, 1<<20)
 		if err != nil {

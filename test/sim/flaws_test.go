@@ -75,7 +75,7 @@ const problem = "problem"
 
 type otherBytes struct{ segment.Log }
 
-func (o otherBytes) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
+func (o otherBytes) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, error) {
 	frames, err := o.Log.Entries(lo, hi, maxBytes)
 	for i := range frames {
 		if frames[i].Index%100 == 0 {

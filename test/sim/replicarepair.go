@@ -114,7 +114,7 @@ func (m *replicaRepair) trimmed(first uint64) (cluster.Beginning, bool) {
 // give answers with entries [first, last], as many as there are and fit, whether
 // the replica here runs or is repaired itself.
 func (n *hosting) give(to *replicaRepair, first, last uint64, reply func(func())) {
-	var frames []segment.Frame
+	var frames []segment.Entry
 	var settled uint64
 	var begins cluster.Beginning
 	var err error
@@ -143,7 +143,7 @@ func (n *hosting) give(to *replicaRepair, first, last uint64, reply func(func())
 
 // take takes an answer to a question for entries up to last. What is at the end
 // of them may prove the rest, so it goes on asking until something is taken.
-func (m *replicaRepair) take(from *node, frames []segment.Frame, settled uint64, begins cluster.Beginning, last uint64) {
+func (m *replicaRepair) take(from *node, frames []segment.Entry, settled uint64, begins cluster.Beginning, last uint64) {
 	n := m.node
 	live := n.repairing != nil && &n.repairing.replicaRepair == m
 	if n.replicaRepair != m && !live {

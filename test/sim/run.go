@@ -238,7 +238,7 @@ func (w ending) tellReplica(n *node) {
 	}
 	commit := n.replica.Committed()
 	w.told.Note(history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Start: new(int64(start)), End: new(int64(end))})
-	err = n.eachChunk(commit+1, func(frames []segment.Frame) {
+	err = n.eachChunk(commit+1, func(frames []segment.Entry) {
 		for i := 0; i < len(frames); {
 			e := history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Index: frames[i].Index, RaftTerm: frames[i].Term, Commit: commit}
 			for ; i < len(frames) && frames[i].Term == e.RaftTerm; i++ {

@@ -83,12 +83,12 @@ func (c *Calls) AppendAt(ctx context.Context, end record.Offset, batch record.Ba
 func (c *Calls) Resolve(ctx context.Context, id record.SessionID, epoch record.Epoch, number record.Sequence) (core.Resolution, error) {
 	var found core.Resolution // belongs to the log's loop until the answer is there
 	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
-		settle := func(f core.Resolution, r *record.Refusal) {
+		answer := func(f core.Resolution, r *record.Refusal) {
 			found = f
 			done(sequence.Answer{Refusal: r})
 		}
-		if r := c.Replica.Do(func(state *core.Core) { state.Resolve(id, epoch, number, settle) }); r != nil {
-			settle(core.Resolution{}, r)
+		if r := c.Replica.Do(func(state *core.Core) { state.Resolve(id, epoch, number, answer) }); r != nil {
+			answer(core.Resolution{}, r)
 		}
 	})
 	if err != nil {
@@ -115,12 +115,12 @@ func (c *Calls) Reshape(ctx context.Context, voters, learners []uint64, settled 
 	}
 }
 
-// settled reports whether the log has the settings that this node knows.
-func (c *Calls) settled() bool { return c.Replica.Status().Fenced == c.Config.Load().Fenced }
+// hasSettings reports whether the log has the settings that this node knows.
+func (c *Calls) hasSettings() bool { return c.Replica.Status().Fenced == c.Config.Load().Fenced }
 
-// Settle puts the settings that this node knows into a log that it leads.
-func (c *Calls) Settle(ctx context.Context) error {
-	if c.settled() {
+// ApplySettings puts the settings that this node knows into a log that it leads.
+func (c *Calls) ApplySettings(ctx context.Context) error {
+	if c.hasSettings() {
 		return nil
 	}
 	fence := record.Command{Kind: record.Fence}
@@ -131,12 +131,12 @@ func (c *Calls) Settle(ctx context.Context) error {
 	return err
 }
 
-// awaitSettled waits until the log has the settings that this node knows. Its
+// awaitSettings waits until the log has the settings that this node knows. Its
 // leader looks at them every retentionEvery.
-func (c *Calls) awaitSettled(ctx context.Context) error {
-	for !c.settled() {
+func (c *Calls) awaitSettings(ctx context.Context) error {
+	for !c.hasSettings() {
 		if c.Replica.Status().Leading {
-			if err := c.Settle(ctx); err != nil {
+			if err := c.ApplySettings(ctx); err != nil {
 				return err
 			}
 		}

@@ -100,7 +100,7 @@ type rebuilding interface {
 	// Stop ends it and returns when the files are released.
 	Stop()
 	// Entries gives others what is whole here.
-	Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, uint64, error)
+	Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, uint64, error)
 }
 
 // MinMaxAge is the least bound that asking once a tick can keep.
@@ -226,7 +226,7 @@ func (h *Log) AwaitReady(ctx context.Context) error {
 	if err := h.awaitLeader(ctx); err != nil {
 		return err
 	}
-	return h.awaitSettled(ctx)
+	return h.awaitSettings(ctx)
 }
 
 // RefuseStorage is the answer to who asked for something that cannot be read.

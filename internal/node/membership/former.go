@@ -193,7 +193,7 @@ func (f *former) FormAlone() error {
 		Format: datadir.FormatVersion, ClusterID: rand.Text(), NodeID: 1, Name: f.options.Name,
 		CatalogReplica: 1, CatalogVoters: []uint64{1},
 	}
-	return f.joiner.settleDown(id)
+	return f.joiner.becomeMember(id)
 }
 
 // awaitMembers waits until nodes are members and the catalog has the voters that

@@ -58,9 +58,9 @@ type Invitation struct {
 	Addresses []string `json:"addresses"`
 }
 
-// settleDown makes what a member begins with. node.json comes last: a crash
+// becomeMember makes what a member begins with. node.json comes last: a crash
 // before it leaves a node that is no member, and an empty catalog.
-func (j *joiner) settleDown(id datadir.Identity) error {
+func (j *joiner) becomeMember(id datadir.Identity) error {
 	if err := j.refuseLeftovers(); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (j *joiner) SeekOnce(ctx context.Context) (reason string) {
 		j.opener.Changing.Lock()
 		formed := j.me.Load().Member()
 		if !formed && !j.opener.Closed {
-			err = j.settleDown(id)
+			err = j.becomeMember(id)
 		}
 		j.opener.Changing.Unlock()
 		if err != nil {

@@ -102,7 +102,7 @@ func (rs *reshaper) ContinueBehind(ctx context.Context, h *hosted.Log) error {
 		return err
 	}
 	// Before the term, so that nobody gets in without one.
-	if err := h.Settle(ctx); err != nil {
+	if err := h.ApplySettings(ctx); err != nil {
 		return err
 	}
 	if h.Replica.Status().WriterTerm < lost.LostTerm {

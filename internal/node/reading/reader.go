@@ -213,7 +213,7 @@ func (r *Reader) Close() {
 }
 
 // cut takes from whole entries the batches that the limits leave.
-func (r *Reader) cut(frames []segment.Frame) (Chunk, error) {
+func (r *Reader) cut(frames []segment.Entry) (Chunk, error) {
 	c := Chunk{First: r.next}
 	c.Parts = make([][]byte, 0, len(frames))
 	for i := range frames {

@@ -33,7 +33,7 @@ type EntriesAnswer struct {
 	BeginsTerm uint64 `json:"begins_term,omitempty"`
 }
 
-// StoredEntry is a segment.Frame on its way.
+// StoredEntry is a segment.Entry on its way.
 type StoredEntry struct {
 	Index   uint64        `json:"i"`
 	Term    uint64        `json:"t"`
@@ -46,14 +46,14 @@ type StoredEntry struct {
 }
 
 // Frames are the entries up to the first that is not what it says.
-func (a *EntriesAnswer) Frames() []segment.Frame {
-	var frames []segment.Frame
+func (a *EntriesAnswer) Frames() []segment.Entry {
+	var frames []segment.Entry
 	for i := range a.Entries {
 		e := &a.Entries[i]
 		if e.Check() != nil {
 			break
 		}
-		frames = append(frames, segment.Frame{
+		frames = append(frames, segment.Entry{
 			Index: e.Index, Term: e.Term, Type: e.Type, First: e.First, Count: e.Count, Time: e.Time, CRC: e.CRC, Payload: e.Payload,
 		})
 	}

@@ -27,7 +27,7 @@ func (g *entryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswe
 	if h == nil || q.First == 0 || q.Last < q.First {
 		return a, record.Refuse(record.Busy, "this node has no such entries at the moment")
 	}
-	var frames []segment.Frame
+	var frames []segment.Entry
 	if m := h.Rebuilding; m != nil {
 		frames, a.Settled, err = m.Entries(q.First, q.Last+1, entriesBytes)
 	} else {
@@ -53,7 +53,7 @@ func (g *entryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswe
 
 // storedEntries reads entries of a replica that runs. What is settled is asked
 // first: those entries are the same whenever they are read.
-func storedEntries(ctx context.Context, h *hosted.Log, q EntriesRequest) (frames []segment.Frame, a EntriesAnswer, err error) {
+func storedEntries(ctx context.Context, h *hosted.Log, q EntriesRequest) (frames []segment.Entry, a EntriesAnswer, err error) {
 	if h.Replica == nil || h.Unavailable.Load() != nil {
 		return nil, a, record.Refuse(record.Busy, "log %q is not served on this node", h.Name)
 	}

@@ -145,7 +145,7 @@ func (f *fetcher) holders(heard *answered) []other {
 }
 
 // Entries gives others what is whole here.
-func (f *fetcher) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, uint64, error) {
+func (f *fetcher) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, uint64, error) {
 	f.mu.Lock()
 	rebuild := f.rebuild
 	f.mu.Unlock()

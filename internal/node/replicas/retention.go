@@ -132,7 +132,7 @@ func (re *Retention) retain(ctx context.Context, h *hosted.Log) error {
 		}
 		return nil
 	}
-	if err := h.Settle(ctx); err != nil {
+	if err := h.ApplySettings(ctx); err != nil {
 		return err
 	}
 	config := h.Config.Load()

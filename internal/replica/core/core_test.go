@@ -244,7 +244,7 @@ func TestAFailedDiskAnswersEverythingThatWaits(t *testing.T) {
 // unreadable is a log whose entries cannot be read.
 type unreadable struct{ segment.Log }
 
-func (unreadable) Entries(uint64, uint64, int) ([]segment.Frame, error) {
+func (unreadable) Entries(uint64, uint64, int) ([]segment.Entry, error) {
 	return nil, errors.New("input/output error")
 }
 

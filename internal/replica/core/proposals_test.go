@@ -47,7 +47,7 @@ func TestAReplacedEntryIsNotDurable(t *testing.T) {
 	follower := leader%3 + 1
 	m := c.all[follower]
 	durable := m.core.storage.durable
-	old := Write{Write: segment.Write{Frames: []segment.Frame{{Index: durable + 1, Term: 1}, {Index: durable + 2, Term: 1}}}}
+	old := Write{Write: segment.Write{Frames: []segment.Entry{{Index: durable + 1, Term: 1}, {Index: durable + 2, Term: 1}}}}
 	m.core.madeDurable(&old)
 	require.Equal(t, durable, m.core.storage.durable)
 }

@@ -53,7 +53,7 @@ func (s *storer) store(m *raftpb.Message) {
 		s.storage.tail.Append(entries)
 		s.storage.durable = min(s.storage.durable, entries[0].GetIndex()-1)
 		s.activity.woken()
-		w.Frames = make([]segment.Frame, len(entries))
+		w.Frames = make([]segment.Entry, len(entries))
 		for i := range entries {
 			w.Frames[i] = entries[i].Frame()
 		}

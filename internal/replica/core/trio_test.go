@@ -393,7 +393,7 @@ func (l *coldLog) Term(index uint64) (uint64, error) {
 	return l.Log.Term(index)
 }
 
-func (l *coldLog) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
+func (l *coldLog) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, error) {
 	require.True(l.t, l.aside || lo > (*l.core).storage.applied, "the loop reads the disk from %d on", lo)
 	return l.Log.Entries(lo, hi, maxBytes)
 }

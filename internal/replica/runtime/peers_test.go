@@ -19,7 +19,7 @@ type slowEntries struct {
 	give chan struct{}
 }
 
-func (l *slowEntries) Entries(lo, hi uint64, most int) ([]segment.Frame, error) {
+func (l *slowEntries) Entries(lo, hi uint64, most int) ([]segment.Entry, error) {
 	<-l.give
 	return l.Log.Entries(lo, hi, most)
 }

@@ -13,7 +13,7 @@ import (
 type Reader struct {
 	replica *Replica
 	next    record.Offset
-	frames  []segment.Frame
+	frames  []segment.Entry
 	cursor  segment.Cursor
 	// wantsStored: the user has asked for NextStored.
 	wantsStored bool
@@ -24,7 +24,7 @@ type Reader struct {
 
 // fetched is what a read of the tail or of segments gave.
 type fetched struct {
-	frames []segment.Frame
+	frames []segment.Entry
 	memory *[]byte // that the payloads lie in, if it is theirs alone
 	err    error
 }

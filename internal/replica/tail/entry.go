@@ -42,15 +42,15 @@ func Describe(e *raftpb.Entry, crc uint32, end record.Offset, time int64) (Entry
 }
 
 // Frame is the entry as segments store it.
-func (e *Entry) Frame() segment.Frame {
-	return segment.Frame{
+func (e *Entry) Frame() segment.Entry {
+	return segment.Entry{
 		Index: e.GetIndex(), Term: e.GetTerm(), Type: uint8(e.GetType()),
 		First: e.First, Count: e.Count, Time: e.Time, CRC: e.CRC, Payload: e.Data,
 	}
 }
 
 // EntriesOf returns the Raft entries that frames hold.
-func EntriesOf(frames []segment.Frame) []*raftpb.Entry {
+func EntriesOf(frames []segment.Entry) []*raftpb.Entry {
 	entries := make([]*raftpb.Entry, len(frames))
 	for i, f := range frames {
 		entries[i] = &raftpb.Entry{

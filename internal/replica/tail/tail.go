@@ -175,7 +175,7 @@ func (t *Tail) Changed(start, end record.Offset) <-chan struct{} {
 // Read appends to dst the committed entries that hold records of
 // [from, until), about maxBytes of them and at least one. It reports false
 // when the first of them is no longer in memory.
-func (t *Tail) Read(dst []segment.Frame, from, until record.Offset, maxBytes int) ([]segment.Frame, bool) {
+func (t *Tail) Read(dst []segment.Entry, from, until record.Offset, maxBytes int) ([]segment.Entry, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if len(t.entries) == 0 || from < t.entries[0].First {

@@ -158,8 +158,8 @@ func (h *FrameHeader) CheckPayload(payload []byte) error {
 }
 
 // frame is the entry that h and payload make up.
-func (h *FrameHeader) Entry(payload []byte) segment.Frame {
-	return segment.Frame{
+func (h *FrameHeader) Entry(payload []byte) segment.Entry {
+	return segment.Entry{
 		Index: h.Index, Term: h.Term, Type: h.entryType,
 		First: h.First, Count: h.Count, Time: h.Time,
 		CRC: h.PayloadCRC, Payload: payload,
@@ -188,7 +188,7 @@ func ParseHardState(b []byte) (segment.HardState, error) {
 }
 
 // EntryHeader is the header of the frame of an entry, wherever it is to be.
-func EntryHeader(f *segment.Frame) FrameHeader {
+func EntryHeader(f *segment.Entry) FrameHeader {
 	return FrameHeader{
 		Length: uint32(len(f.Payload)), Kind: EntryFrame, entryType: f.Type,
 		Index: f.Index, Term: f.Term, First: f.First, Count: f.Count, Time: f.Time, PayloadCRC: f.CRC,

@@ -29,7 +29,7 @@ type Log struct {
 // entries are those of a log. Its mu guards the rest of the log too.
 type entries struct {
 	mu     sync.RWMutex
-	frames []segment.Frame // without gaps; the first is first
+	frames []segment.Entry // without gaps; the first is first
 	before []uint64        // payload bytes before each frame, since the log's creation
 	first  uint64
 	term   uint64        // of the entry first-1
@@ -147,7 +147,7 @@ func (e *entries) StartOffset() record.Offset {
 	return e.start
 }
 
-func (e *entries) Entries(lo, hi uint64, maxBytes int) ([]segment.Frame, error) {
+func (e *entries) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	switch {
@@ -190,7 +190,7 @@ func (e *entries) OffsetAtTime(unixMs int64) (record.Offset, error) {
 		return 0, segment.ErrClosed
 	}
 	// Entries of Raft's own may carry no time, so this is no binary search.
-	k := slices.IndexFunc(e.frames, func(f segment.Frame) bool { return f.Time >= unixMs })
+	k := slices.IndexFunc(e.frames, func(f segment.Entry) bool { return f.Time >= unixMs })
 	if k < 0 {
 		k = len(e.frames)
 	}
@@ -343,7 +343,7 @@ func (c *memoryCursor) Close() {}
 func (c *memoryCursor) Lend([]byte) {}
 
 // Next serves the payloads as they are in the log: nobody changes them.
-func (c *memoryCursor) Next(limit record.Offset, maxBytes int) ([]segment.Frame, error) {
+func (c *memoryCursor) Next(limit record.Offset, maxBytes int) ([]segment.Entry, error) {
 	m := c.log
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -353,7 +353,7 @@ func (c *memoryCursor) Next(limit record.Offset, maxBytes int) ([]segment.Frame,
 	if c.index < m.first {
 		return nil, fmt.Errorf("entry %d, the first is %d: %w", c.index, m.first, segment.ErrTrimmed)
 	}
-	var frames []segment.Frame
+	var frames []segment.Entry
 	for bytes := 0; c.index < m.next(); c.index++ {
 		f := m.frames[c.index-m.first]
 		if f.First >= limit || len(frames) > 0 && bytes+len(f.Payload) > maxBytes {

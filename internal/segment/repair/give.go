@@ -38,7 +38,7 @@ import (
 // ErrNotRepairable: what others have committed is not what is here, so what is here
 // behind it never counted, and nobody need have what is missing of it. Any other
 // error is one of the disk.
-func (m *Repairer) Give(frames []segment.Frame, committed uint64) (taken int, err error) {
+func (m *Repairer) Give(frames []segment.Entry, committed uint64) (taken int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.done != nil {

@@ -28,7 +28,7 @@ func (g *givenFile) init(d *store.Dir) {
 }
 
 // add returns the position of the frame of f.
-func (g *givenFile) add(f *segment.Frame) (int64, error) {
+func (g *givenFile) add(f *segment.Entry) (int64, error) {
 	if g.file == nil {
 		var err error
 		if g.file, err = g.dir.FS.Create(g.source.path); err != nil {

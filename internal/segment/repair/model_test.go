@@ -154,9 +154,9 @@ func newModel(t *testing.T, terms uint64, longest int) *model {
 	return o
 }
 
-func frameOf(index, term uint64) segment.Frame {
+func frameOf(index, term uint64) segment.Entry {
 	payload := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, index), term)
-	return segment.Frame{Index: index, Term: term, First: record.Offset(index), Count: 1, CRC: record.Checksum(payload), Payload: payload}
+	return segment.Entry{Index: index, Term: term, First: record.Offset(index), Count: 1, CRC: record.Checksum(payload), Payload: payload}
 }
 
 // open makes the repairer one of what is left of s.
@@ -209,7 +209,7 @@ type giver struct {
 }
 
 // piece is what it has of the entries [from, to].
-func (g giver) piece(from, to uint64) (frames []segment.Frame) {
+func (g giver) piece(from, to uint64) (frames []segment.Entry) {
 	for i := from; i <= to && i <= uint64(len(g.log)); i++ {
 		frames = append(frames, frameOf(i, g.log[i-1]))
 	}

@@ -21,7 +21,7 @@ type proof struct {
 // prove returns which frames are wanted, and belong here, and learns what is
 // committed. lost is the first index at which something else was here than what
 // others have committed; 0: none.
-func (p *proof) prove(frames []segment.Frame, committed uint64) (proven []bool, lost uint64) {
+func (p *proof) prove(frames []segment.Entry, committed uint64) (proven []bool, lost uint64) {
 	proven = make([]bool, len(frames))
 	follows := false // the frame behind was here
 	for k := len(frames) - 1; k >= 0; k-- {
@@ -62,7 +62,7 @@ func (p *proof) prove(frames []segment.Frame, committed uint64) (proven []bool, 
 // counts reports whether f, which is committed and wanted in the span numbered at,
 // can be taken for that alone, or else whether it contradicts what is known of
 // the entry that was here.
-func (p *proof) counts(f *segment.Frame, at int) (yes, contradicts bool) {
+func (p *proof) counts(f *segment.Entry, at int) (yes, contradicts bool) {
 	s := &p.spans[at]
 	known, _ := s.knows(f)
 	switch {
@@ -81,7 +81,7 @@ func (p *proof) counts(f *segment.Frame, at int) (yes, contradicts bool) {
 }
 
 // knows reports whether it is known which entry is that of f, and whether f is it.
-func (s *span) knows(f *segment.Frame) (known, same bool) {
+func (s *span) knows(f *segment.Entry) (known, same bool) {
 	switch {
 	case s.loose():
 		return false, false
@@ -119,6 +119,6 @@ func (p *proof) forsaken(lost uint64) error {
 }
 
 // valid reports whether f can be an entry of any log.
-func valid(f *segment.Frame) bool {
+func valid(f *segment.Entry) bool {
 	return len(f.Payload) <= format.MaxPayload && f.First >= 0 && f.Index > 0 && record.Checksum(f.Payload) == f.CRC
 }

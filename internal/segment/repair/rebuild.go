@@ -238,7 +238,7 @@ func (w *remaker) fill(end uint64, split bool) (uint64, error) {
 			return 0, fmt.Errorf("entry %d is not whole", x.Next)
 		}
 		var failed error
-		err := m.reader.entries(s, x.Next, min(s.last, end-1), func(f segment.Frame) bool {
+		err := m.reader.entries(s, x.Next, min(s.last, end-1), func(f segment.Entry) bool {
 			h := format.EntryHeader(&f)
 			at := w.position
 			failed = w.add(&h, f.Payload)

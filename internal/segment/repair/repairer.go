@@ -143,7 +143,7 @@ func (m *Repairer) Wants(limit int) []Want {
 // here is one history, so that holds for entries that are not committed too, and
 // for those behind what is missing here. It returns up to which index they are
 // known to be committed. ErrUnavailable if there is none.
-func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, committed uint64, err error) {
+func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Entry, committed uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.done != nil {
@@ -158,7 +158,7 @@ func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame,
 		if i >= hi || full || !s.sound() {
 			break
 		}
-		err := m.reader.entries(&s, i, min(s.last, hi-1), func(f segment.Frame) bool {
+		err := m.reader.entries(&s, i, min(s.last, hi-1), func(f segment.Entry) bool {
 			if bytes += len(f.Payload); len(frames) > 0 && bytes > maxBytes {
 				full = true
 				return false

@@ -41,7 +41,7 @@ func (r *spanReader) frames(s *span, from, to uint64, visit func(h *format.Frame
 
 // entries is frames with the payload, which is checked and valid until visit
 // returns.
-func (r *spanReader) entries(s *span, from, to uint64, visit func(f segment.Frame) bool) error {
+func (r *spanReader) entries(s *span, from, to uint64, visit func(f segment.Entry) bool) error {
 	return r.frames(s, from, to, func(h *format.FrameHeader, _ int64) (bool, error) {
 		payload, ok := r.walker.Payload()
 		if !ok {

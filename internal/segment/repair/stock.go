@@ -20,7 +20,7 @@ func (k *stock) close() error { return errors.Join(k.reader.close(), k.given.clo
 
 // take takes proven frames that follow each other, if they fit those beside
 // them: a giver may be wrong.
-func (k *stock) take(frames []segment.Frame) (taken int, err error) {
+func (k *stock) take(frames []segment.Entry) (taken int, err error) {
 	for i := 1; i < len(frames); i++ {
 		if !follows(&frames[i], frames[i-1].Term, frames[i-1].End()) {
 			return 0, nil
@@ -49,7 +49,7 @@ func (k *stock) take(frames []segment.Frame) (taken int, err error) {
 }
 
 // takeOne puts an entry where it was wanted.
-func (k *stock) takeOne(f *segment.Frame) error {
+func (k *stock) takeOne(f *segment.Entry) error {
 	p := k.inventory
 	s := p.spans[p.at(f.Index)]
 	if s.kind == whole && s.term == f.Term {
@@ -128,6 +128,6 @@ func (k *stock) weigh(from, to uint64) (bytes uint64, err error) {
 
 // follows reports whether f can follow an entry of that term that ends there.
 // A trim beyond the end leaves offsets out, so they need not be dense.
-func follows(f *segment.Frame, term uint64, stop record.Offset) bool {
+func follows(f *segment.Entry, term uint64, stop record.Offset) bool {
 	return term <= f.Term && stop <= f.First
 }

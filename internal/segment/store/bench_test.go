@@ -27,7 +27,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
 			s := benchmarkStore(b)
 			payload := make([]byte, size)
-			frames := []segment.Frame{{Term: 1, Count: 1, Payload: payload, CRC: record.Checksum(payload)}}
+			frames := []segment.Entry{{Term: 1, Count: 1, Payload: payload, CRC: record.Checksum(payload)}}
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for i := uint64(2); b.Loop(); i++ {
@@ -79,12 +79,12 @@ func filledFile(b *testing.B) vfs.File {
 func BenchmarkWriteMany(b *testing.B) {
 	s := benchmarkStore(b)
 	payload := make([]byte, 2<<10)
-	frames := make([]segment.Frame, 128)
+	frames := make([]segment.Entry, 128)
 	b.SetBytes(128 * 2 << 10)
 	b.ReportAllocs()
 	for i := uint64(2); b.Loop(); i += 128 {
 		for k := range frames {
-			frames[k] = segment.Frame{Index: i + uint64(k), Term: 1, First: record.Offset(i) + record.Offset(k), Count: 1, Payload: payload, CRC: 1}
+			frames[k] = segment.Entry{Index: i + uint64(k), Term: 1, First: record.Offset(i) + record.Offset(k), Count: 1, Payload: payload, CRC: 1}
 		}
 		if _, err := s.Write([]segment.Write{{Frames: frames, MustSync: true}}); err != nil {
 			b.Fatal(err)
@@ -138,8 +138,8 @@ func BenchmarkCursor(b *testing.B) {
 	payload := make([]byte, 256<<10)
 	const count = 4096
 	for i := uint64(2); i < count+2; i++ {
-		f := segment.Frame{Index: i, Term: 1, First: record.Offset(i - 2), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
-		_, err := s.Write([]segment.Write{{Frames: []segment.Frame{f}}})
+		f := segment.Entry{Index: i, Term: 1, First: record.Offset(i - 2), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
+		_, err := s.Write([]segment.Write{{Frames: []segment.Entry{f}}})
 		require.NoError(b, err)
 	}
 	b.SetBytes(count * int64(len(payload)))
@@ -177,8 +177,8 @@ func BenchmarkRecover(b *testing.B) {
 func fill(b *testing.B, s *Store, bytes, size int) {
 	payload := make([]byte, size)
 	for i := range uint64(bytes / size) {
-		f := segment.Frame{Index: i + 2, Term: 1, First: record.Offset(i), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
-		_, err := s.Write([]segment.Write{{Frames: []segment.Frame{f}}})
+		f := segment.Entry{Index: i + 2, Term: 1, First: record.Offset(i), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
+		_, err := s.Write([]segment.Write{{Frames: []segment.Entry{f}}})
 		require.NoError(b, err)
 	}
 }

@@ -82,7 +82,7 @@ func (c *cursor) Close() {
 
 func (c *cursor) Lend(memory []byte) { c.lent = memory }
 
-func (c *cursor) Next(limit record.Offset, maxBytes int) ([]segment.Frame, error) {
+func (c *cursor) Next(limit record.Offset, maxBytes int) ([]segment.Entry, error) {
 	for {
 		b, stop, ok, err := c.chunk(limit, maxBytes)
 		if err != nil || !ok {
@@ -232,8 +232,8 @@ func (b *chunk) read(memory []byte) error {
 // their payload fits in maxBytes, at least one: without those that end at from or
 // below, and up to the first that begins at limit or above. Both
 // frames and an error mean that damage lies behind the frames.
-func (b *chunk) entries(i, stop uint64, maxBytes int, from, limit record.Offset) ([]segment.Frame, error) {
-	var frames []segment.Frame
+func (b *chunk) entries(i, stop uint64, maxBytes int, from, limit record.Offset) ([]segment.Entry, error) {
+	var frames []segment.Entry
 	w := format.Walker{Salt: b.salt, End: b.end}
 	w.Use(b.data, b.begin)
 	b.next, b.position = i, b.begin
@@ -275,7 +275,7 @@ func (b *chunk) entries(i, stop uint64, maxBytes int, from, limit record.Offset)
 	return frames, corruptFrame(b.file, b.segment.Path, b.salt, w.Position, b.end, expected, b.reach, w.Bad)
 }
 
-func (r *reader) Entries(lo, hi uint64, maxBytes int) (frames []segment.Frame, err error) {
+func (r *reader) Entries(lo, hi uint64, maxBytes int) (frames []segment.Entry, err error) {
 	if err := r.failed(); err != nil {
 		return nil, err
 	}

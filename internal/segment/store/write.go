@@ -96,7 +96,7 @@ func (w *writer) Mark() error {
 	return nil
 }
 
-func (w *writer) stageEntry(f *segment.Frame, result *segment.Result) error {
+func (w *writer) stageEntry(f *segment.Entry, result *segment.Result) error {
 	if f.Index != w.stagedNext {
 		if err := w.truncateSuffix(f.Index, result); err != nil {
 			return err
