@@ -18,6 +18,9 @@ func TestAServerIsSuggestedOnlyWhereNoneListens(t *testing.T) {
 	run := execute(t, nil, "", "log", "info", "orders", "--server", free)
 	require.Equal(t, terminal.ExitUnreachable, run.code)
 	require.Contains(t, run.err, "to start a server here")
+	run = execute(t, nil, "", "log", "info", "orders", "--server", free+","+free)
+	require.Equal(t, terminal.ExitUnreachable, run.code)
+	require.NotContains(t, run.err, "to start a server here", "the other one may be slow")
 
 	full, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -76,9 +76,40 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 	closing, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, n.Close(closing), runtime.ErrStalled)
+	require.Positive(t, c.metrics(stalled)["disk_stalled_logs"])
 	works()
 	c.stop(stalled)
 	c.start(stalled, nil)
+	c.healthy()
+	c.sameOn("orders", long(0, 12))
+}
+
+// A follower's disk takes nothing away from the log, and is reported all the same.
+func TestAFollowerWhoseDiskHangsSaysSo(t *testing.T) {
+	disks := map[string]*stallingDisk{}
+	c := several(t, 10, func(o *settings.Options) {
+		disks[o.Name] = &stallingDisk{FS: vfs.OS()}
+		o.Disk, o.DiskStall = disks[o.Name], 300*time.Millisecond
+	})
+	leader := c.leader("orders")
+	follower := "a"
+	if leader == follower {
+		follower = "b"
+	}
+	disks[follower].hang.Lock()
+	works := sync.OnceFunc(disks[follower].hang.Unlock)
+	defer works()
+	c.append("orders", long(10, 11)...)
+	c.eventually("the node says so", func() bool {
+		err := c.nodes[follower].Ready()
+		return err != nil && contains(err, "has not finished a write") && c.metrics(follower)["disk_stalled_logs"] > 0
+	})
+	require.Equal(t, leader, c.leader("orders"))
+	c.append("orders", long(11, 12)...)
+	works()
+	c.eventually("it is well again", func() bool {
+		return c.nodes[follower].Ready() == nil && c.metrics(follower)["disk_stalled_logs"] == 0
+	})
 	c.healthy()
 	c.sameOn("orders", long(0, 12))
 }

@@ -23,8 +23,9 @@ func newLogCreate(c *terminal.Terminal) *cobra.Command {
 		Use:   "create LOG",
 		Short: "Create a log",
 		Long: `Create a log. A name is 1 to 249 characters out of a-z A-Z 0-9 . _ -; names
-that begin with "_strandline", "_catalog" and "_offsets" are the system's. Durability is what an acknowledgement rests on: "disk" means
-fsynced on a majority of replicas, "memory" means in the memory of a majority;
+that begin with "_strandline" are the system's, as are "_catalog", "_offsets",
+"__consumer_offsets" and "__transaction_state". Durability is what an
+acknowledgement rests on: "disk" means fsynced on a majority of replicas, "memory" means in the memory of a majority;
 it cannot be changed later. With 3 replicas a log survives the loss of one node,
 with 5 that of two. Replicas that there is no node for yet come when there is one:
 until then "cluster status" shows them as missing.`,

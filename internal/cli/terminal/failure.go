@@ -96,12 +96,13 @@ type asked struct {
 	log     string // empty: none
 	command string // such as "log delete"
 	away    bool   // a server is beyond this machine
+	several bool   // servers were named
 }
 
 // askedOf reads it from a command that has run.
 func (c *Terminal) askedOf(command *cobra.Command) asked {
 	_, words, _ := strings.Cut(command.CommandPath(), " ")
-	a := asked{command: words}
+	a := asked{command: words, several: len(c.Servers) > 1}
 	for _, server := range c.Servers {
 		host, _, _ := net.SplitHostPort(server)
 		a.away = a.away || !transport.IsLoopback(host)
@@ -197,6 +198,9 @@ func hintFor(e *client.Error, about asked) string {
 		}
 		if !errors.Is(e, syscall.ECONNREFUSED) {
 			return "to see how many connections the node has: strandline_grpc_connections on its /metrics\nto use another one: --server HOST:PORT\n" + encryptHint
+		}
+		if about.several {
+			return "others of the servers may be slow: try again; to use another one: --server HOST:PORT"
 		}
 		return "to start a server here: " + me + " serve\nto use another one: --server HOST:PORT"
 	case client.ErrLogNotFound.Reason:
