@@ -44,6 +44,8 @@ func (n answeringNode) Append(_ node.Caller, _ string, a *sequence.Append, done 
 	n.answers <- func() { done(sequence.Answer{First: sequence.Run{First: 7, Count: uint32(records)}}) }
 }
 
+func (n answeringNode) ConfigOf(string) *node.Config { return nil }
+
 func (n answeringNode) Bounds(node.Caller, string) (node.Bounds, error) { return node.Bounds{}, nil }
 
 func benchmarkProduce(b *testing.B, connections, inFlight int) {
