@@ -3,7 +3,6 @@ package core
 import (
 	"time"
 
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
 
@@ -79,15 +78,6 @@ func (ps *proposals) mayAdd(waiting int) bool {
 		return false
 	}
 	return waiting >= p.newest
-}
-
-// enough is how many bytes have to wait before mayAdd can turn true without a change of
-// what is proposed.
-func (ps *proposals) enough() int {
-	if p := ps.progress(); p.drains == 1 && !ps.highLatency {
-		return min(p.newest, record.EntryTargetBytes)
-	}
-	return record.EntryTargetBytes
 }
 
 // commit takes the proposals out that have committed, and delivers their

@@ -39,15 +39,6 @@ func (p *proposer) propose() {
 	}
 }
 
-// Enough is how many bytes of appends have to arrive before they are worth a round: while
-// as many drains are on their way as may be, a round could only queue what has come.
-func (p *proposer) Enough() int {
-	if p.role != leaderReady || p.handover.to != 0 || p.proposals.mayAdd(p.queued) {
-		return 0
-	}
-	return p.proposals.enough() - p.queued
-}
-
 // decide drains the queue into the sequencer until an entry is full.
 func (p *proposer) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
 	n := 0

@@ -25,13 +25,6 @@ type inbox struct {
 	inputs  []input
 	stopped *record.Refusal // set once the loop has ended: nothing is taken any more
 	wake    chan struct{}
-	// awake: the loop looks at inputs before it sleeps, or has been woken to.
-	awake bool
-	// Appends of less than enough bytes do not wake the loop: it could not propose
-	// them. Of what is in inputs, bytes are those of appends, and urgent is set if there
-	// is anything else.
-	enough, bytes int
-	urgent        bool
 }
 
 // input is one thing for the loop to look at.
@@ -50,34 +43,15 @@ func (b *inbox) post(in input) *record.Refusal {
 		return b.stopped
 	}
 	b.inputs = append(b.inputs, in)
-	if in.request != nil && in.request.Append != nil {
-		b.bytes += in.request.Append.Bytes
-	} else {
-		b.urgent = true
-	}
-	wake := !b.awake && b.due()
-	b.awake = b.awake || wake
+	first := len(b.inputs) == 1
 	b.mu.Unlock()
-	if wake {
+	if first {
 		select {
 		case b.wake <- struct{}{}:
 		default:
 		}
 	}
 	return nil
-}
-
-// due reports whether the loop has something to do. The caller holds mu.
-func (b *inbox) due() bool { return b.urgent || len(b.inputs) > 0 && b.bytes >= b.enough }
-
-// sleep reports whether the loop may sleep until it is woken, which appends of less
-// than enough bytes do not do.
-func (b *inbox) sleep(enough int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.enough = enough
-	b.awake = b.due()
-	return !b.awake
 }
 
 // Do runs f on the loop, as the owner of the core. It returns a refusal, and
@@ -89,7 +63,7 @@ func (b *inbox) takeAll(empty []input) []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	posted := b.inputs
-	b.inputs, b.bytes, b.urgent = empty, 0, false
+	b.inputs = empty
 	return posted
 }
 
@@ -138,10 +112,7 @@ func newLoop(o Options, c *core.Core) *loop {
 func (l *loop) run(c *core.Core) {
 	defer close(l.disk.quit)
 	var inputs []input
-	for {
-		if l.sleep(c.Enough()) {
-			<-l.wake
-		}
+	for range l.wake {
 		inputs = l.takeAll(inputs[:0])
 		now := time.Now()
 		since := now.Sub(l.started)
