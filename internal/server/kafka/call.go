@@ -25,7 +25,6 @@ type call struct {
 	buffer  buffer       // what the request was decoded from and may alias
 	// produced is set for Produce alone, which a log works on beside us.
 	produced *produced
-	plain    *plainProduce // what request was decoded into; nil: kmsg's memory
 }
 
 // find finds what serves a request of this kind and version.
@@ -94,15 +93,12 @@ func (q *call) decode() error {
 		// and a version from the future may not be looked into at all.
 		return nil
 	}
+	request := kmsg.RequestForKey(q.key)
+	request.SetVersion(q.version)
 	header := protocol.Walk{Rest: data[8:]}
 	if err := q.decodeClientID(&header); err != nil {
 		return err
 	}
-	if q.key == produceKey && q.decodePlain(header.Rest) {
-		return nil
-	}
-	request := kmsg.RequestForKey(q.key)
-	request.SetVersion(q.version)
 	if request.IsFlexible() && !header.Tags() {
 		return errHeader
 	}

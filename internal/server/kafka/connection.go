@@ -40,7 +40,6 @@ type connection struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	client string // as it calls itself
-	lastTopic
 	// unserved: it was logged that the client asks for what is not served.
 	unserved bool
 }

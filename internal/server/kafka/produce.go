@@ -53,11 +53,7 @@ const (
 // produce hands the batches of a request to their logs and puts the call into
 // the line. With acks=0 there is no answer, so it gets no place in it.
 func (q *call) produce() {
-	p := new(produced)
-	if q.plain != nil {
-		p = &q.plain.produced
-	}
-	p.call, p.request = q, q.request.(*kmsg.ProduceRequest)
+	p := &produced{call: q, request: q.request.(*kmsg.ProduceRequest)}
 	q.produced, q.request = p, nil
 	n := 0
 	for i := range p.request.Topics {
@@ -89,7 +85,7 @@ func (q *call) produce() {
 func (part *producedPart) hand(p *produced, topic string, partition int32, records []byte) {
 	part.of = p
 	s := p.call.connection.server
-	log, ok := p.call.connection.logOf(topic, partition)
+	log, ok := backend.LogOf(topic, partition)
 	if topic == offsetsTopic {
 		part.code = kerr.InvalidTopicException.Code
 	} else if !ok {
