@@ -224,8 +224,7 @@ func TestAThousandClientsThatWaitForAMajorityStayWithinTheNodesMemory(t *testing
 	all.sent.Wait()
 	t.Logf("%v: all is appended", time.Since(began))
 	all.leave(t, producers)
-	// What nodes send each other meanwhile is not counted, see docs/limits.md.
-	requireMemoryWithin(t, memoryOfNode*3/2, c.Nodes()...)
+	requireMemoryWithin(t, memoryOfNode, c.Nodes()...)
 	requireMemoryBelow(t, left, allowed(memoryOfNode/2))
 	t.Logf("%v: memory is given back", time.Since(began))
 }

@@ -32,6 +32,7 @@ type inflow struct {
 	ahead   int64 // received and not handed over; at least 0
 	stalled int   // streams whose receiver waits for room
 	turn    int64 // taken of all.Turns
+	turnEnd int64 // of ahead, up to which the turn goes
 	largest int   // request that was handed over, since the connection was quiet
 	// turnAwaited gives up waiting for a turn; nil while nobody does.
 	turnAwaited context.CancelFunc
@@ -55,8 +56,8 @@ const (
 	lookSeldom = 8 * lookAgain
 	// firstTurn is what a turn takes until requests have been seen.
 	firstTurn = 1 << 20
-	// stuckTurn is what a turn takes where answers are stuck: behind so much that the
-	// kernel has received is the permission to send them.
+	// stuckTurn is what a turn takes where answers are stuck: behind what the kernel has
+	// received, often 6 MiB, is the permission to send them.
 	stuckTurn = 8 << 20
 
 	// What HTTP/2 and gRPC add to a message.
@@ -158,7 +159,7 @@ func (f *inflow) decide() decision {
 		return wait
 	case f.turn == 0:
 		return takeTurn
-	case over > f.turn:
+	case f.ahead > f.turnEnd:
 		return readSlowly
 	}
 	return read
@@ -205,7 +206,7 @@ func (f *inflow) awaitTurn() {
 	f.turnAwaited = nil
 	again.Stop()
 	if err == nil {
-		f.turn = turn
+		f.turn, f.turnEnd = turn, f.ahead+turn
 		f.decide()
 	}
 }

@@ -137,3 +137,24 @@ func TestWhatTheCountNeverFallsBelowIsForgotten(t *testing.T) {
 		require.Zero(t, all.Used(), "the stream has ended")
 	})
 }
+
+// What lets answers go on is behind all that the kernel has received for the connection,
+// which is some MiB: it has to be reached within a moment.
+func TestTheClientsPermissionToSendIsReachedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newInflow(budget.NewInflow(64 << 20))
+		defer f.close()
+		f.serve(1)
+		f.stall()
+		f.received(32 << 20)
+		f.send(1)
+		const inTheKernel = 6 << 20
+		began := time.Now()
+		for received := 0; received < inTheKernel; received += readBuffer {
+			f.await()
+			f.received(readBuffer)
+		}
+		require.Less(t, time.Since(began), time.Second)
+		f.send(-1)
+	})
+}

@@ -75,8 +75,9 @@ const (
 )
 
 // receiveBuffers hold what is received. Those that gRPC would use leave three quarters
-// of a buffer empty where a client sends little at a time.
-var receiveBuffers = mem.NewTieredBufferPool(2<<10, 4<<10, 8<<10, 16<<10, 32<<10, 1<<20)
+// of a buffer empty where a client sends little at a time. Each size is twice the one
+// before: inflow counts what has come, and a piece of a request must not hold much more.
+var receiveBuffers = mem.NewTieredBufferPool(2<<10, 4<<10, 8<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
 
 // RequestCost is what a request to append takes besides its bytes, until it is
 // answered.
