@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from strandline.bounded import Late, bounded
 from strandline.errors import Error, Outcome, Position, behind, closed, deadline
 from strandline.records import MAX_RECORD_BYTES, OVERHEAD, Record, Session
 from strandline.window import Request, State, Window
@@ -115,8 +116,8 @@ class Backlog:
         if self._has_room(size) and not self._turn.locked():
             return
         try:
-            await asyncio.wait_for(self._take_room(size), timeout)
-        except (asyncio.TimeoutError, TimeoutError):
+            await bounded(self._take_room(size), timeout)
+        except Late:
             raise deadline(Outcome.NOT_DONE) from None
 
     async def _take_room(self, size: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -11,6 +10,7 @@ from typing import Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from strandline.bounded import Late, bounded
 from strandline.errors import Error, Outcome, closed, deadline, from_rpc, unreachable
 from strandline.peers import CONNECT_PATIENCE, Pauses, Peer, Peers, check_address
 from strandline.v1 import log_pb2
@@ -240,6 +240,6 @@ async def within(timeout: float | None, doing: Awaitable[T], outcome: Outcome = 
     if timeout is None:
         return await doing
     try:
-        return await asyncio.wait_for(doing, timeout)
-    except (asyncio.TimeoutError, TimeoutError):
+        return await bounded(doing, timeout)
+    except Late:
         raise deadline(outcome) from None

@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 
+from strandline.bounded import Late, bounded
 from strandline.errors import Error, Outcome, closed, unreachable
 
 _MAX_MESSAGE = 64 << 20
@@ -85,8 +86,8 @@ class Peer:
     async def change(self, seconds: float | None) -> bool:
         """Waits for the state of the connection to change. False: it did not in time."""
         try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except (asyncio.TimeoutError, TimeoutError):
+            await bounded(self._changed.wait(), seconds)
+        except Late:
             return False
         return True
 

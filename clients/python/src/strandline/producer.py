@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from strandline.backlog import Backlog, Interruption, ProducerOptions
+from strandline.bounded import Late, bounded
 from strandline.calls import Calls
 from strandline.errors import Error, Outcome, Position, closed, deadline
 from strandline.records import Record, Session
@@ -132,8 +133,8 @@ async def _result(future: asyncio.Future[T], until: float | None, place: Callabl
     """Waits for a result; a caller that is cancelled, or has waited long enough, leaves it be."""
     left = None if until is None else until - time.monotonic()
     try:
-        return await asyncio.wait_for(asyncio.shield(future), left)
-    except (asyncio.TimeoutError, TimeoutError):
+        return await bounded(asyncio.shield(future), left)
+    except Late:
         future.add_done_callback(_take_note)
         raise deadline(Outcome.MAYBE_DONE).but(position=place()) from None
 

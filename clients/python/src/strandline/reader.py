@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 
 from strandline.admin import duration
+from strandline.bounded import Late, bounded
 from strandline.calls import PATHS, Calls, Route, ToDialled, ToFollower, ToLeader, within
 from strandline.errors import Error, Outcome, closed, unreachable
 from strandline.peers import Pauses
@@ -247,8 +248,8 @@ class Reader:
         does not relies on the keep-alive of the connection."""
         silence = 3 * self._options.heartbeat if self._options.follow else None
         try:
-            frame = await asyncio.wait_for(self._call.read(), silence)
-        except (asyncio.TimeoutError, TimeoutError):
+            frame = await bounded(self._call.read(), silence)
+        except Late:
             raise unreachable(Outcome.NOT_DONE, f"the server was silent for {silence:g} s") from None
         return None if frame is grpc.aio.EOF else frame
 

@@ -12,6 +12,7 @@ import grpc
 
 from strandline.admin import Admin
 from strandline.backlog import Backlog, Interruption
+from strandline.bounded import Late, bounded
 from strandline.calls import PATHS, Calls, ToLeader
 from strandline.errors import Error, Outcome, Position, closed, from_refusal, unreachable
 from strandline.peers import Pauses
@@ -149,8 +150,8 @@ class Rounds:
                 await b.wake.wait()
             elif r is b.forming and (left := self._lingers(r)) > 0:
                 try:
-                    await asyncio.wait_for(b.wake.wait(), left)
-                except (asyncio.TimeoutError, TimeoutError):
+                    await bounded(b.wake.wait(), left)
+                except Late:
                     pass
             elif r is b.forming and self._woken:
                 self._woken = False
@@ -338,8 +339,8 @@ class Rounds:
     async def _beat(self, seconds: float) -> None:
         """Waits, or until the producer ends."""
         try:
-            await asyncio.wait_for(self._end.wait(), seconds)
-        except (asyncio.TimeoutError, TimeoutError):
+            await bounded(self._end.wait(), seconds)
+        except Late:
             pass
 
     async def _suspect(self, now: float) -> None:
