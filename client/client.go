@@ -55,7 +55,7 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{options: o, peers: newPeers(addresses, o.anywhere(), o.onlyGRPC, security, o.dial)}, nil
+	return &Client{options: o, peers: newPeers(addresses, o.anywhere(), o.onlyGRPC, security, o.token, o.dial)}, nil
 }
 
 // Close ends every connection. Close Producers first: what they have in flight
@@ -150,6 +150,7 @@ type clientOptions struct {
 	insecure  bool
 	files     *secure.Files
 	tls       *tls.Config
+	token     string
 	retryTime time.Duration
 	dial      dialFunc // nil: directly
 	onlyGRPC  bool
@@ -180,6 +181,10 @@ func WithCertificates(authority, certificate, key string) Option {
 // WithTLS encrypts every connection as config says. ServerName, if it is empty, is the
 // host of the address. It must not be changed afterwards. Default off.
 func WithTLS(config *tls.Config) Option { return func(o *clientOptions) { o.tls = config } }
+
+// WithToken shows a token of Admin.CreateAccessToken with every call and stream. Without
+// certificates or WithTLS it can be read on the way. Default none.
+func WithToken(token string) Option { return func(o *clientOptions) { o.token = token } }
 
 // WithRetryTime sets how long calls of Admin, and the opening of a Producer or
 // Reader, go on looking for a node that can answer. Default 5 s; 0 tries every

@@ -116,6 +116,8 @@ var (
 	ErrPrecondition     = reason(record.Precondition)
 	ErrHeld             = reason(record.Held)
 	ErrHoldNotFound     = reason(record.HoldNotFound)
+	ErrUnauthenticated  = reason(record.Unauthenticated)
+	ErrPermissionDenied = reason(record.Denied)
 )
 
 // The reasons that this package gives itself.

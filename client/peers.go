@@ -27,6 +27,7 @@ type peers struct {
 	anywhere  bool     // beyond this machine, too
 	onlyGRPC  bool
 	security  credentials.TransportCredentials
+	token     bearer
 	dial      dialFunc // never nil
 
 	mu     sync.Mutex
@@ -59,6 +60,7 @@ type peer struct {
 	address string
 	conn    *grpc.ClientConn
 	streams *lean.Client
+	token   bearer
 	dialer  dialFunc
 
 	// leanFrom is when a connection of its own is next tried for a stream, in unix ns: a
@@ -69,12 +71,12 @@ type peer struct {
 	dialError error // why the newest attempt to connect failed
 }
 
-func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, dial dialFunc) *peers {
+func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, token string, dial dialFunc) *peers {
 	if dial == nil {
 		dial = dialDirectly
 	}
 	return &peers{
-		addresses: addresses, anywhere: anywhere, onlyGRPC: onlyGRPC, security: security, dial: dial,
+		addresses: addresses, anywhere: anywhere, onlyGRPC: onlyGRPC, security: security, token: bearer(token), dial: dial,
 		known: make(map[string]*peer), leads: make(map[string]*lead),
 	}
 }
@@ -153,7 +155,7 @@ func (p *peers) at(address string) (*peer, error) {
 	if known, ok := p.known[address]; ok {
 		return known, nil
 	}
-	made, err := newPeer(address, p.security, p.dial)
+	made, err := newPeer(address, p.security, p.token, p.dial)
 	if err != nil {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "connect to " + address + ": " + err.Error()}
 	}
@@ -251,11 +253,12 @@ const (
 	maxReceiveSize   = 64 << 20
 )
 
-func newPeer(address string, security credentials.TransportCredentials, dial dialFunc) (*peer, error) {
-	p := &peer{address: address, dialer: dial}
+func newPeer(address string, security credentials.TransportCredentials, token bearer, dial dialFunc) (*peer, error) {
+	p := &peer{address: address, token: token, dialer: dial}
 	security = noted{security, p}
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(security),
+		grpc.WithPerRPCCredentials(token),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
@@ -297,7 +300,7 @@ func newPeer(address string, security credentials.TransportCredentials, dial dia
 // know these, over gRPC.
 func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
 	if now := time.Now(); now.UnixNano() >= p.leanFrom.Load() {
-		stream, err := p.streams.NewStream(ctx, method)
+		stream, err := p.streams.NewStream(p.token.showIn(ctx), method)
 		if !errors.Is(err, lean.ErrNotSpoken) {
 			return stream, err
 		}

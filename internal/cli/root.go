@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"strandline.dev/internal/cli/access"
 	"strandline.dev/internal/cli/bench"
 	"strandline.dev/internal/cli/certs"
 	"strandline.dev/internal/cli/cluster"
@@ -60,6 +61,7 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 	flags.StringVar(&c.Files.Authority, "tls-ca", "", "believe nodes by the authorities in this PEM `file`, and encrypt (default the system's, with --tls-cert)")
 	flags.StringVar(&c.Files.Certificate, "tls-cert", "", "show the certificate in this PEM `file`, and encrypt; with serve, that of the node")
 	flags.StringVar(&c.Files.Key, "tls-key", "", "the PEM `file` with the key of --tls-cert")
+	flags.StringVar(&c.TokenFile, "token-file", "", "show the token in this `file`, of \"strandline token create\" (default "+terminal.TokenVariable+", if it is set)")
 	flags.BoolVar(&c.JSON, "json", false, "write results and errors as JSON, one object a line")
 
 	root.AddCommand(
@@ -71,6 +73,9 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 		records.NewSession(c),
 		records.NewWriter(c),
 		cluster.New(c),
+		access.NewUser(c),
+		access.NewToken(c),
+		access.NewGrant(c),
 		certs.New(c),
 		inspect.NewDoctor(c),
 		inspect.NewVerify(c),

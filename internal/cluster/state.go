@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/unknown"
 )
@@ -21,6 +22,8 @@ type State struct {
 	Gone      map[uint64]string    `json:"gone"`                // names of nodes that were removed, by id
 	Announced map[string]Announced `json:"announced,omitempty"` // by name, who may join
 	Tokens    map[string]Token     `json:"tokens,omitempty"`    // by hash, with which others may
+	// Access is who may do what.
+	Access access.List `json:"access,omitzero"`
 	// Spreading: replicas are being spread evenly over the nodes.
 	Spreading bool `json:"spreading,omitempty"`
 	// Level is the feature level; 0 is the first, see FeatureLevel.
@@ -98,18 +101,19 @@ func (c *Config) InMemory() bool { return c.Durability == memoryDurability }
 type Change struct {
 	// ID lets whoever proposed it recognize it in the log.
 	ID         string           `json:"change"`
-	Put        []Log            `json:"put,omitempty"`        // logs that are new or different
-	Delete     []string         `json:"delete,omitempty"`     // names of logs
-	Node       []Node           `json:"node,omitempty"`       // nodes that are new or different
-	Gone       []uint64         `json:"gone,omitempty"`       // nodes that left
-	Announce   []Announced      `json:"announce,omitempty"`   // names that may join from now on
-	Withdraw   []string         `json:"withdraw,omitempty"`   // names that may not any more
-	Tokens     []Token          `json:"tokens,omitempty"`     // new ones
-	Revoke     []string         `json:"revoke,omitempty"`     // hashes of tokens that are of no use any more
-	Spread     *bool            `json:"spread,omitempty"`     // whether replicas are to be spread
-	Sessions   record.SessionID `json:"sessions,omitempty"`   // all ids below are taken
-	Level      int              `json:"level,omitempty"`      // the feature level from now on
-	Checkpoint *State           `json:"checkpoint,omitempty"` // everything so far
+	Put        []Log            `json:"put,omitempty"`              // logs that are new or different
+	Delete     []string         `json:"delete,omitempty"`           // names of logs
+	Node       []Node           `json:"node,omitempty"`             // nodes that are new or different
+	Gone       []uint64         `json:"gone,omitempty"`             // nodes that left
+	Announce   []Announced      `json:"announce,omitempty"`         // names that may join from now on
+	Withdraw   []string         `json:"withdraw,omitempty"`         // names that may not any more
+	Tokens     []Token          `json:"tokens,omitempty"`           // new ones
+	Revoke     []string         `json:"revoke,omitempty"`           // hashes of tokens that are of no use any more
+	Access     *access.Change   `json:"access,omitempty" since:"2"` // who may do what
+	Spread     *bool            `json:"spread,omitempty"`           // whether replicas are to be spread
+	Sessions   record.SessionID `json:"sessions,omitempty"`         // all ids below are taken
+	Level      int              `json:"level,omitempty"`            // the feature level from now on
+	Checkpoint *State           `json:"checkpoint,omitempty"`       // everything so far
 	// CheckpointFormat is the version of Checkpoint; 0 is 1.
 	CheckpointFormat int             `json:"checkpoint_format,omitempty"`
 	unknown          unknown.Members // what this version cannot do
@@ -118,7 +122,7 @@ type Change struct {
 // Empty reports whether the change has no effect and need not be recorded.
 func (c *Change) Empty() bool {
 	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone)+len(c.Announce)+len(c.Withdraw)+len(c.Tokens)+len(c.Revoke) == 0 &&
-		c.Sessions == 0 && c.Spread == nil && c.Level == 0 && c.Checkpoint == nil
+		c.Sessions == 0 && c.Spread == nil && c.Level == 0 && c.Checkpoint == nil && c.Access.Empty()
 }
 
 // NewState is the state before the first change. The node that forms a cluster
@@ -170,6 +174,7 @@ func (s *State) Fold(c Change) error {
 		s.Gone[id] = s.Nodes[id].Name
 		delete(s.Nodes, id)
 	}
+	s.Access = s.Access.With(c.Access)
 	if c.Spread != nil {
 		s.Spreading = *c.Spread
 	}

@@ -4,6 +4,7 @@ import (
 	"strandline.dev/internal/node/membership"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/record"
 )
 
 type (
@@ -71,6 +72,12 @@ const (
 	Lost        = verbs.Lost
 	Unknown     = verbs.Unknown
 )
+
+// MaxOwner is the largest Caller.Owner.
+const MaxOwner = verbs.MaxOwner
+
+// OwnerOf returns the Caller.Owner that opened a session, see verbs.OwnerOf.
+func OwnerOf(id record.SessionID) uint32 { return verbs.OwnerOf(id) }
 
 // IsSystem reports whether a name belongs to the system, see verbs.IsSystem.
 func IsSystem(log string) bool { return verbs.IsSystem(log) }

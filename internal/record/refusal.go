@@ -40,6 +40,8 @@ const (
 	Precondition                       // the cluster is not in the state that the change needs
 	Held                               // a hold keeps what the trim would drop; Hold is that hold
 	HoldNotFound                       // no hold of that name: released, expired, broken or never set
+	Unauthenticated                    // the caller has not proved who it is, or not validly
+	Denied                             // the caller has no right to do that
 	reasonEnd
 )
 
@@ -80,6 +82,8 @@ var facts = [reasonEnd]struct {
 	Precondition:     {"PRECONDITION", false, NotDone},
 	Held:             {"HELD", false, NotDone},
 	HoldNotFound:     {"HOLD_NOT_FOUND", false, NotDone},
+	Unauthenticated:  {"UNAUTHENTICATED", false, NotDone},
+	Denied:           {"PERMISSION_DENIED", false, NotDone},
 }
 
 // Reasons lists every reason, for tables that must be complete.

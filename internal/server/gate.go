@@ -8,8 +8,11 @@ import (
 )
 
 // close puts a gate before all listeners, and on the way to other nodes.
-func (o *Options) close(logger *slog.Logger) *secure.Gate {
-	gate := secure.NewGate(secure.GateOptions{Credentials: o.Credentials, Plain: o.Insecure, PerAddress: o.PerAddress, Logger: logger})
+// otherwise reports whether clients can prove who they are without a certificate.
+func (o *Options) close(logger *slog.Logger, otherwise func() bool) *secure.Gate {
+	gate := secure.NewGate(secure.GateOptions{
+		Credentials: o.Credentials, Plain: o.Insecure, Otherwise: otherwise, PerAddress: o.PerAddress, Logger: logger,
+	})
 	o.GRPC = gate.Listen(o.GRPC, secure.Port{Name: "grpc", Protocols: []string{"h2"}})
 	if o.Kafka != nil {
 		o.Kafka = gate.Listen(o.Kafka, secure.Port{Name: "kafka"})

@@ -16,6 +16,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/server/guard"
 	kafkaserver "strandline.dev/internal/server/kafka"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/rpc"
@@ -58,7 +59,7 @@ func exported(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	grpcServer := rpc.New(rpc.Options{Logger: quiet})
 	defer grpcServer.Stop(context.Background())
-	kafka := kafkaserver.New(backend.Verbs(n), kafkaserver.Options{Logger: quiet})
+	kafka := kafkaserver.New(backend.Verbs(guard.New(n, guard.Options{})), kafkaserver.Options{Logger: quiet})
 	defer kafka.Stop(context.Background())
 
 	gate := secure.NewGate(secure.GateOptions{})

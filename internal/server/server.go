@@ -10,13 +10,16 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/audit"
 	grpcserver "strandline.dev/internal/server/grpc"
+	"strandline.dev/internal/server/guard"
 	httpserver "strandline.dev/internal/server/http"
 	kafkaserver "strandline.dev/internal/server/kafka"
 	"strandline.dev/internal/server/kafka/backend"
@@ -62,6 +65,8 @@ type Options struct {
 	// PerAddress is how many connections of a port one address may hold, but for those
 	// of this machine; 0: any number.
 	PerAddress int
+	// AuditLog is the file for the audit log; empty: there is none.
+	AuditLog string
 	// OpenFiles is how many files the process may hold open; 0: not known. The ports
 	// take as many connections as leave enough of them to the logs.
 	OpenFiles uint64
@@ -79,6 +84,8 @@ func (o Options) CloseListeners() {
 // Server is a node that runs, with its ports.
 type Server struct {
 	node   *node.Node
+	guard  atomic.Pointer[guard.Guard] // nil until the node is open
+	audit  *audit.Log                  // nil: none
 	logger *slog.Logger
 	at     Options // the listeners
 	peers  net.Listener
@@ -100,7 +107,7 @@ func Start(o Options) (*Server, error) {
 
 func (s *Server) start(o Options) (err error) {
 	o.Node.Logger = s.logger
-	gate := o.close(s.logger)
+	gate := o.close(s.logger, s.enforced)
 	s.at = o
 	if o.Node.GRPCAddress == "" {
 		o.Node.GRPCAddress = o.GRPC.Addr().String()
@@ -121,9 +128,23 @@ func (s *Server) start(o Options) (err error) {
 	}()
 	var serve []func() error
 	var collectors []prometheus.Collector
+	if o.AuditLog != "" {
+		if s.audit, err = audit.Open(o.AuditLog, s.logger); err != nil {
+			return err
+		}
+		collectors = append(collectors, s.audit.Metrics()...)
+	}
+	guarded := guard.New(s.node, guard.Options{Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure})
+	s.guard.Store(guarded)
+	guarded.Start()
+	defer func() {
+		if err != nil {
+			s.endGuard()
+		}
+	}()
 
 	if o.Kafka != nil {
-		kafka := kafkaserver.New(backend.Verbs(s.node), kafkaserver.Options{
+		kafka := kafkaserver.New(backend.Verbs(guarded), kafkaserver.Options{
 			MaxConnections: kafkaConnections(o.OpenFiles), Advertise: o.Node.KafkaAddress,
 			Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, Logger: s.logger,
 		})
@@ -133,17 +154,17 @@ func (s *Server) start(o Options) (err error) {
 	}
 	clients := rpc.New(rpc.Options{
 		MaxConnections: grpcConnections(o.OpenFiles, o.Kafka != nil),
-		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Logger: s.logger,
+		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Logger: s.logger, Callers: guarded,
 	})
-	grpcserver.Register(clients, grpcserver.Verbs(s.node))
+	grpcserver.Register(clients, grpcserver.Verbs(guarded))
 	if o.LogspecLog != "" {
-		logspecserver.Register(clients, logspecserver.Verbs(s.node), o.LogspecLog)
+		logspecserver.Register(clients, logspecserver.Verbs(guarded), o.LogspecLog)
 	}
 	s.stops = append(s.stops, clients.Stop)
 	if o.HTTP != nil {
 		operators, err := httpserver.New(s.node, httpserver.Options{
 			Profiles: o.Profiles, Logger: s.logger, Collectors: slices.Concat(clients.Metrics(), gate.Metrics(), collectors),
-			Identified: o.Credentials.AsksClients() && !o.Insecure,
+			Identified: o.Credentials.AsksClients() && !o.Insecure, Callers: guarded,
 		})
 		if err != nil {
 			return err
@@ -169,6 +190,28 @@ func (s *Server) start(o Options) (err error) {
 	}
 	s.logger.Info("serving", "node", s.Name(), "grpc", s.GRPC(), "kafka", cmp.Or(s.Kafka(), "none"), "http", cmp.Or(s.HTTP(), "none"), "data", o.Node.DataDir)
 	return nil
+}
+
+// enforced reports whether rights are enforced in the cluster, as far as is known.
+func (s *Server) enforced() bool {
+	g := s.guard.Load()
+	return g != nil && g.Enforced()
+}
+
+// ReopenAuditLog continues the audit log in a new file, after the old one was renamed.
+func (s *Server) ReopenAuditLog() error {
+	if s.audit == nil {
+		return nil
+	}
+	return s.audit.Reopen()
+}
+
+// endGuard is called once no port calls the guard any more.
+func (s *Server) endGuard() {
+	s.guard.Load().Stop()
+	if s.audit != nil {
+		s.audit.Close()
+	}
 }
 
 // Failed receives the error of each port that cannot go on.
@@ -211,6 +254,7 @@ func (s *Server) Close() error {
 	for _, stop := range s.stops {
 		stop(ctx)
 	}
+	s.endGuard()
 	err := s.node.Close(ctx)
 	_ = s.peers.Close()
 	s.serving.Wait()

@@ -19,6 +19,7 @@ var pureRooms = map[string]map[string]string{
 	"internal/record":               {"sync": "pools of compressors and of scratch memory"},
 	"internal/sequence":             {},
 	"internal/cluster":              {},
+	"internal/cluster/access":       {},
 	"internal/segment":              {},
 	"internal/segment/format":       {},
 	"internal/replica/core/lagging": {},

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/server"
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/secure"
 )
@@ -103,8 +104,9 @@ func (s *serveSettings) secure() (err error) {
 	return nil
 }
 
-// reloadOnHangup reads the certificates again on SIGHUP, until ctx ends.
-func reloadOnHangup(ctx context.Context, c *secure.Credentials, logger *slog.Logger) {
+// reloadOnHangup reads the certificates and opens the audit log again on SIGHUP, until ctx
+// ends.
+func reloadOnHangup(ctx context.Context, c *secure.Credentials, n *server.Server, logger *slog.Logger) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
@@ -113,6 +115,12 @@ func reloadOnHangup(ctx context.Context, c *secure.Credentials, logger *slog.Log
 		case <-ctx.Done():
 			return
 		case <-hangup:
+			if err := n.ReopenAuditLog(); err != nil {
+				logger.Error("the audit log continues in the file that it had", "error", err)
+			}
+			if c == nil {
+				continue
+			}
 			if err := c.Reload(); err != nil {
 				logger.Error("certificates cannot be read again; those that were read before stay in force", "error", err)
 				continue

@@ -63,13 +63,11 @@ func (s serveSettings) run(ctx context.Context, announce func(served) error) err
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	useMemory(running, s.Node.Memory)
-	if s.Credentials != nil {
-		go reloadOnHangup(running, s.Credentials, s.Node.Logger)
-	}
 	n, err := server.Start(s.options())
 	if err != nil {
 		return err
 	}
+	go reloadOnHangup(running, s.Credentials, n, s.Node.Logger)
 	if err = announce(servedAt(n, s.Node.DataDir)); err == nil {
 		select {
 		case <-ctx.Done():
@@ -125,7 +123,8 @@ finds the others again by itself, whatever --peers and --join say.
 
 With --tls-cert, --tls-key and --tls-ca all ports speak TLS 1.3, and nodes prove to
 each other who they are; with --client-ca clients have to, too. "strandline certs" makes
-the files. They are read again when they change, or on SIGHUP. An address beyond this
+the files. They are read again when they change, or on SIGHUP, which also opens the
+--audit-log again. An address beyond this
 machine needs all four, or --insecure: that takes connections that are not encrypted, for
 a laboratory, or beside the others while a cluster is being secured.
 
@@ -177,7 +176,8 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.BoolVar(&s.KafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
 	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
-	flags.StringVar(&s.files.Clients, "client-ca", "", "believe clients by the authorities in this PEM `file`, and take none without a certificate")
+	flags.StringVar(&s.files.Clients, "client-ca", "", "believe clients by the authorities in this PEM `file`, and take none without a certificate, or where rights are enforced a token or a password")
+	flags.StringVar(&s.AuditLog, "audit-log", "", "append a line of JSON for each change and each refusal to this `file`; opened again on SIGHUP")
 	flags.IntVar(&s.PerAddress, "connections-per-address", secure.DefaultPerAddress, "how many connections of a port one address may hold; 0: any `number`")
 	flags.Var((*terminal.Size)(&s.Node.MinFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
 	flags.Var((*terminal.Duration)(&s.Node.DiskStall), "disk-stall", "how long a write may take before the disk counts as stalled: the node hands over what it leads")

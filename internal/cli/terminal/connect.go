@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -29,9 +30,34 @@ const (
 
 // Connect prepares a client for the servers named by the flags.
 func (c *Terminal) Connect(more ...client.Option) (*client.Client, error) {
-	connection, err := client.Dial(c.Servers, append(c.clientOptions(), more...)...)
+	token, err := c.readToken()
+	if err != nil {
+		return nil, err
+	}
+	connection, err := client.Dial(c.Servers, append(append(c.clientOptions(), client.WithToken(token)), more...)...)
 	return connection, c.explainDial(err)
 }
+
+// readToken reads the token that the client shows. It is in a file, or in the environment
+// as such, and no flag: the flags of a process can be seen by others.
+func (c *Terminal) readToken() (string, error) {
+	if c.TokenFile == "" {
+		for _, entry := range c.Environ {
+			if token, ok := strings.CutPrefix(entry, TokenVariable+"="); ok {
+				return strings.TrimSpace(token), nil
+			}
+		}
+		return "", nil
+	}
+	text, err := os.ReadFile(c.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// TokenVariable is the variable of the environment that may hold a token.
+const TokenVariable = "STRANDLINE_TOKEN"
 
 func (c *Terminal) clientOptions() []client.Option {
 	options := []client.Option{client.WithRetryTime(retryTime)}
@@ -78,7 +104,7 @@ func (c *Terminal) Suggest(command string) string {
 // securityFlags are what a suggested command needs to connect in the same way.
 func (c *Terminal) securityFlags() (flags string) {
 	for _, f := range []struct{ name, value string }{
-		{"--tls-ca", c.Files.Authority}, {"--tls-cert", c.Files.Certificate}, {"--tls-key", c.Files.Key},
+		{"--tls-ca", c.Files.Authority}, {"--tls-cert", c.Files.Certificate}, {"--tls-key", c.Files.Key}, {"--token-file", c.TokenFile},
 	} {
 		if f.value != "" {
 			flags += " " + f.name + " " + f.value

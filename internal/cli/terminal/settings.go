@@ -79,7 +79,7 @@ func readEnvironment(environ []string, known map[string]bool) (map[string]any, e
 	found := map[string]any{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, environmentPrefix) {
+		if !strings.HasPrefix(name, environmentPrefix) || name == TokenVariable {
 			continue
 		}
 		key, ok := keys[name]

@@ -21,5 +21,7 @@ type Terminal struct {
 	Insecure   bool
 	// Files show this side and whom it believes. serve and clients both have them.
 	Files secure.Files
-	JSON  bool
+	// TokenFile holds the token that a client shows; empty: none.
+	TokenFile string
+	JSON      bool
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/hosted"
@@ -38,6 +39,8 @@ type Catalog struct {
 	Hosting atomic.Pointer[hosted.Log]
 	// Shown is the newest state that was folded. It is never changed.
 	Shown atomic.Pointer[cluster.State]
+	// Rules are those of Shown.
+	Rules atomic.Pointer[access.Rules]
 	// Current: since this process began, shown has been the newest state there
 	// was. One that was kept by the process before may name replicas that have
 	// been replaced since.
@@ -62,6 +65,9 @@ func (c *Catalog) Host() *hosted.Log { return c.Hosting.Load() }
 
 func (c *Catalog) show() {
 	state := c.state.Clone()
+	if rules := c.Rules.Load(); rules == nil || rules.List().Revision != state.Access.Revision {
+		c.Rules.Store(access.Compile(state.Access))
+	}
 	if before := c.Shown.Swap(&state); before == nil || !maps.Equal(before.Nodes, state.Nodes) {
 		c.due.Ring()
 	}

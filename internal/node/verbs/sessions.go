@@ -105,6 +105,7 @@ func (ss *Sessions) OpenSession(ctx context.Context, caller Caller, log string, 
 	if err != nil {
 		return Session{}, err
 	}
+	id = caller.owned(id)
 	c := record.Command{Kind: record.OpenSession, Session: id, Lease: uint32(lease.Milliseconds())}
 	if _, err := h.Command(ctx, c); err != nil {
 		return Session{}, err
@@ -199,10 +200,11 @@ func (ss *Sessions) AcquireWriter(ctx context.Context, caller Caller, log string
 
 // ReserveSession takes a session id that no session has or will ever get. It
 // opens nothing: the first append of a Kafka producer does.
-func (ss *Sessions) ReserveSession(ctx context.Context, _ Caller) (record.SessionID, error) {
+func (ss *Sessions) ReserveSession(ctx context.Context, caller Caller) (record.SessionID, error) {
 	c := ss.catalog.Load()
 	if c == nil {
 		return 0, ss.self.NotMember()
 	}
-	return ss.IDs.Next(ctx, c)
+	id, err := ss.IDs.Next(ctx, c)
+	return caller.owned(id), err
 }

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"fmt"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -8,10 +9,11 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Caller is who asks. It is anonymous for now; every verb takes it so that
-// rights can be added without changing them.
+// Caller is who asks. The node believes it: who may do what is checked before, by
+// internal/server/guard.
 type Caller struct {
-	Name string
+	// By is what the servers know of who asks; nil: nothing.
+	By fmt.Stringer
 	// System is set where a part of the server asks for itself: it may use the
 	// logs that belong to the system, all but the catalog.
 	System bool
@@ -19,6 +21,8 @@ type Caller struct {
 	// log has the name. Every verb on another log of that name is refused with
 	// LogReplaced.
 	Log uint64
+	// Owner goes into the ids of sessions that the caller opens, see OwnerOf; 0: nobody's.
+	Owner uint32
 	// Request names the call among all calls of all callers, and is the same in
 	// every try of it; empty: nobody would try again.
 	Request string

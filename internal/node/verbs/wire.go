@@ -37,6 +37,7 @@ type Verbs struct {
 	*topics
 	*Statuses
 	*transfers
+	*rights
 
 	Description *Describer
 	Admin       *logAdmin
@@ -58,6 +59,7 @@ func New(p Parts) *Verbs {
 		},
 		transfers: &transfers{me: p.Me, catalog: p.Catalog, logs: p.Logs, self: p.Self, caller: p.Caller, finder: find, router: p.Router},
 	}
+	v.rights = &rights{catalog: p.Catalog, self: p.Self}
 	v.logAdmin = &logAdmin{
 		logger: p.Logger, catalog: p.Catalog, logs: p.Logs, self: p.Self, peers: p.Peers, caller: p.Caller, finder: find, opener: p.Opener,
 		describer: v.Describer,

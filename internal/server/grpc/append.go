@@ -7,8 +7,10 @@ import (
 	"google.golang.org/grpc/mem"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/wire"
 )
@@ -23,6 +25,7 @@ type appendStream struct {
 	*logService
 	rpc.AppendStream[*appendCall]
 	stream   grpc.ServerStream
+	caller   node.Caller
 	log      string // named by the first request
 	in       incoming
 	encoder  encoder
@@ -32,7 +35,7 @@ type appendStream struct {
 // Append serves an append stream.
 func (d *logService) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendRequest, strandlinev1.AppendResponse]) error {
 	s := &appendStream{
-		logService: d, stream: stream, AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream.Context(), maxUnanswered),
+		logService: d, stream: stream, caller: guard.CallerOf(stream.Context()), AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream.Context(), maxUnanswered),
 	}
 	s.in.s = s
 	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.AppendRequest, strandlinev1.AppendResponse]); ok {
@@ -68,7 +71,8 @@ func (s *appendStream) Append(c *appendCall) {
 		c.settle(sequence.Answer{Refusal: refusal})
 		return
 	}
-	s.node.Append(knowing(c.work.request.LogID), s.log, &c.work.append, c.done)
+	s.caller.Log = c.work.request.LogID
+	s.node.Append(s.caller, s.log, &c.work.append, c.done)
 }
 
 // Answer implements rpc.AppendCalls.

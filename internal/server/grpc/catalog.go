@@ -4,7 +4,7 @@ import (
 	"context"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -18,7 +18,9 @@ func (d *catalogService) CreateLog(ctx context.Context, q *strandlinev1.CreateLo
 	if refusal != nil {
 		return nil, rpc.StatusOf(ctx, refusal)
 	}
-	info, err := d.node.CreateLog(ctx, node.Caller{Request: q.GetRequestId()}, q.GetName(), config)
+	caller := guard.CallerOf(ctx)
+	caller.Request = q.GetRequestId()
+	info, err := d.node.CreateLog(ctx, caller, q.GetName(), config)
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -26,7 +28,7 @@ func (d *catalogService) CreateLog(ctx context.Context, q *strandlinev1.CreateLo
 }
 
 func (d *catalogService) ListLogs(ctx context.Context, q *strandlinev1.ListLogsRequest) (*strandlinev1.ListLogsResponse, error) {
-	logs, err := d.node.ListLogs(ctx, anonymous, q.GetIncludeInternal())
+	logs, err := d.node.ListLogs(ctx, guard.CallerOf(ctx), q.GetIncludeInternal())
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -42,7 +44,7 @@ func (d *catalogService) ConfigureLog(ctx context.Context, q *strandlinev1.Confi
 	if refusal != nil {
 		return nil, rpc.StatusOf(ctx, refusal)
 	}
-	info, err := d.node.ConfigureLog(ctx, knowing(q.GetLogId()), q.GetName(), config)
+	info, err := d.node.ConfigureLog(ctx, knowing(ctx, q.GetLogId()), q.GetName(), config)
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -50,7 +52,7 @@ func (d *catalogService) ConfigureLog(ctx context.Context, q *strandlinev1.Confi
 }
 
 func (d *catalogService) DeleteLog(ctx context.Context, q *strandlinev1.DeleteLogRequest) (*strandlinev1.DeleteLogResponse, error) {
-	if err := d.node.DeleteLog(ctx, knowing(q.GetLogId()), q.GetName()); err != nil {
+	if err := d.node.DeleteLog(ctx, knowing(ctx, q.GetLogId()), q.GetName()); err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return new(strandlinev1.DeleteLogResponse), nil

@@ -7,6 +7,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -16,7 +17,7 @@ type clusterService struct {
 }
 
 func (d *clusterService) InitCluster(ctx context.Context, _ *strandlinev1.InitClusterRequest) (*strandlinev1.InitClusterResponse, error) {
-	formed, err := d.node.InitCluster(ctx, anonymous)
+	formed, err := d.node.InitCluster(ctx, guard.CallerOf(ctx))
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -24,7 +25,7 @@ func (d *clusterService) InitCluster(ctx context.Context, _ *strandlinev1.InitCl
 }
 
 func (d *clusterService) GetClusterStatus(ctx context.Context, _ *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
-	status, err := d.node.ClusterStatus(ctx, anonymous)
+	status, err := d.node.ClusterStatus(ctx, guard.CallerOf(ctx))
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -39,7 +40,7 @@ func (d *clusterService) GetClusterStatus(ctx context.Context, _ *strandlinev1.G
 }
 
 func (d *clusterService) AddNode(ctx context.Context, q *strandlinev1.AddNodeRequest) (*strandlinev1.AddNodeResponse, error) {
-	existed, err := d.node.AddNode(ctx, anonymous, q.GetName(), q.GetAddress())
+	existed, err := d.node.AddNode(ctx, guard.CallerOf(ctx), q.GetName(), q.GetAddress())
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -47,7 +48,7 @@ func (d *clusterService) AddNode(ctx context.Context, q *strandlinev1.AddNodeReq
 }
 
 func (d *clusterService) CreateToken(ctx context.Context, q *strandlinev1.CreateTokenRequest) (*strandlinev1.CreateTokenResponse, error) {
-	token, expires, err := d.node.CreateToken(ctx, anonymous, q.GetLifetime().AsDuration(), q.GetReusable())
+	token, expires, err := d.node.CreateToken(ctx, guard.CallerOf(ctx), q.GetLifetime().AsDuration(), q.GetReusable())
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -55,28 +56,28 @@ func (d *clusterService) CreateToken(ctx context.Context, q *strandlinev1.Create
 }
 
 func (d *clusterService) RemoveNode(ctx context.Context, q *strandlinev1.RemoveNodeRequest) (*strandlinev1.RemoveNodeResponse, error) {
-	if err := d.node.RemoveNode(ctx, anonymous, q.GetName()); err != nil {
+	if err := d.node.RemoveNode(ctx, guard.CallerOf(ctx), q.GetName()); err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return new(strandlinev1.RemoveNodeResponse), nil
 }
 
 func (d *clusterService) ReplaceNode(ctx context.Context, q *strandlinev1.ReplaceNodeRequest) (*strandlinev1.ReplaceNodeResponse, error) {
-	if err := d.node.ReplaceNode(ctx, anonymous, q.GetName(), q.GetWith()); err != nil {
+	if err := d.node.ReplaceNode(ctx, guard.CallerOf(ctx), q.GetName(), q.GetWith()); err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return new(strandlinev1.ReplaceNodeResponse), nil
 }
 
 func (d *clusterService) TransferLeader(ctx context.Context, q *strandlinev1.TransferLeaderRequest) (*strandlinev1.TransferLeaderResponse, error) {
-	if err := d.node.TransferLeader(ctx, anonymous, q.GetLog(), q.GetTo()); err != nil {
+	if err := d.node.TransferLeader(ctx, guard.CallerOf(ctx), q.GetLog(), q.GetTo()); err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return new(strandlinev1.TransferLeaderResponse), nil
 }
 
 func (d *clusterService) FinalizeCluster(ctx context.Context, _ *strandlinev1.FinalizeClusterRequest) (*strandlinev1.FinalizeClusterResponse, error) {
-	level, err := d.node.FinalizeCluster(ctx, anonymous)
+	level, err := d.node.FinalizeCluster(ctx, guard.CallerOf(ctx))
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -84,7 +85,7 @@ func (d *clusterService) FinalizeCluster(ctx context.Context, _ *strandlinev1.Fi
 }
 
 func (d *clusterService) Rebalance(ctx context.Context, _ *strandlinev1.RebalanceRequest) (*strandlinev1.RebalanceResponse, error) {
-	left, err := d.node.Rebalance(ctx, anonymous)
+	left, err := d.node.Rebalance(ctx, guard.CallerOf(ctx))
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}

@@ -19,7 +19,7 @@ type logService struct {
 }
 
 func (d *logService) Trim(ctx context.Context, q *strandlinev1.TrimRequest) (*strandlinev1.TrimResponse, error) {
-	start, end, err := d.node.Trim(ctx, knowing(q.GetLogId()), q.GetLog(), record.Offset(q.GetBefore()), q.GetFastForward())
+	start, end, err := d.node.Trim(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), record.Offset(q.GetBefore()), q.GetFastForward())
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -27,7 +27,7 @@ func (d *logService) Trim(ctx context.Context, q *strandlinev1.TrimRequest) (*st
 }
 
 func (d *logService) AcquireWriter(ctx context.Context, q *strandlinev1.AcquireWriterRequest) (*strandlinev1.AcquireWriterResponse, error) {
-	term, end, err := d.node.AcquireWriter(ctx, knowing(q.GetLogId()), q.GetLog())
+	term, end, err := d.node.AcquireWriter(ctx, knowing(ctx, q.GetLogId()), q.GetLog())
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -38,9 +38,9 @@ func (d *logService) GetInfo(ctx context.Context, q *strandlinev1.GetInfoRequest
 	var info node.Info
 	var err error
 	if q.GetAllowStale() {
-		info, err = d.node.KnownInfo(knowing(q.GetLogId()), q.GetLog())
+		info, err = d.node.KnownInfo(knowing(ctx, q.GetLogId()), q.GetLog())
 	} else {
-		info, err = d.node.Info(ctx, knowing(q.GetLogId()), q.GetLog())
+		info, err = d.node.Info(ctx, knowing(ctx, q.GetLogId()), q.GetLog())
 	}
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
@@ -65,7 +65,7 @@ func (d *logService) WatchInfo(q *strandlinev1.WatchInfoRequest, stream grpc.Ser
 		}
 		interval = max(i.AsDuration(), minWatchInterval)
 	}
-	info, err := d.node.Info(ctx, knowing(q.GetLogId()), q.GetLog())
+	info, err := d.node.Info(ctx, knowing(ctx, q.GetLogId()), q.GetLog())
 	pause := time.NewTicker(interval)
 	defer pause.Stop()
 	for err == nil {
@@ -74,7 +74,7 @@ func (d *logService) WatchInfo(q *strandlinev1.WatchInfoRequest, stream grpc.Ser
 		}
 		select {
 		case <-pause.C:
-			info, err = d.node.WatchInfo(ctx, knowing(info.ID), q.GetLog(), info)
+			info, err = d.node.WatchInfo(ctx, knowing(ctx, info.ID), q.GetLog(), info)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}

@@ -5,10 +5,12 @@ import (
 	"time"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -43,6 +45,18 @@ type Node interface {
 	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
 	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
 	FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error)
+
+	WhoAmI(c node.Caller) (principal, token string, enforced bool)
+	PutUser(ctx context.Context, c node.Caller, name, password string) (made string, existed bool, err error)
+	RemoveUser(ctx context.Context, c node.Caller, name string) error
+	Users(ctx context.Context, c node.Caller) ([]access.User, error)
+	CreateAccessToken(ctx context.Context, c node.Caller, user string, lifetime time.Duration, scope []access.Scope) (text string, t access.Token, err error)
+	RevokeAccessToken(ctx context.Context, c node.Caller, id string) error
+	AccessTokens(ctx context.Context, c node.Caller) ([]access.Token, error)
+	AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error
+	RemoveGrants(ctx context.Context, c node.Caller, all []access.Grant) error
+	Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error)
+	EnforceRights(ctx context.Context, c node.Caller, on bool, administrator string) error
 }
 
 // Reader is a reading.Reader.
@@ -60,23 +74,26 @@ func Register(s *rpc.Server, n Node) {
 	strandlinev1.RegisterSessionServiceServer(s, &sessionService{node: n})
 	strandlinev1.RegisterCatalogServiceServer(s, &catalogService{node: n})
 	strandlinev1.RegisterClusterServiceServer(s, &clusterService{node: n})
+	strandlinev1.RegisterAccessServiceServer(s, &accessService{node: n})
 }
 
 // Verbs are those of a real node.
-func Verbs(n *node.Node) Node { return verbs{n} }
+func Verbs(g *guard.Guard) Node { return verbs{g} }
 
-type verbs struct{ *node.Node }
+type verbs struct{ *guard.Guard }
 
 func (v verbs) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
-	r, err := v.Node.Read(ctx, c, log, q)
+	r, err := v.Guard.Read(ctx, c, log, q)
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// anonymous is every caller, until callers have identities.
-var anonymous node.Caller
-
-// knowing is a caller that knows the log it names by an id; 0: by its name only.
-func knowing(log uint64) node.Caller { return node.Caller{Log: log} }
+// knowing is the caller of a context, who knows the log it names by an id; 0: by its name
+// only.
+func knowing(ctx context.Context, log uint64) node.Caller {
+	c := guard.CallerOf(ctx)
+	c.Log = log
+	return c
+}

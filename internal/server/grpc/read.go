@@ -49,7 +49,7 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 		return rpc.StatusOf(ctx, refusal)
 	}
 	request.Metered = true
-	reader, err := d.node.Read(ctx, knowing(q.GetLogId()), q.GetLog(), request)
+	reader, err := d.node.Read(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), request)
 	if err != nil {
 		return rpc.StatusOf(ctx, err)
 	}
@@ -138,7 +138,7 @@ func (s *readStream) sendBatches(c reading.Chunk) error {
 }
 
 func (s *readStream) sendHeartbeat() error {
-	info, err := s.node.KnownInfo(knowing(s.id), s.log)
+	info, err := s.node.KnownInfo(knowing(s.stream.Context(), s.id), s.log)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (d *sessionService) OpenSession(ctx context.Context, q *strandlinev1.OpenSe
 	if l := q.GetLease(); l != nil && l.CheckValid() != nil {
 		return nil, rpc.StatusOf(ctx, record.Refuse(record.Invalid, "lease: %v", l.CheckValid()))
 	}
-	s, err := d.node.OpenSession(ctx, knowing(q.GetLogId()), q.GetLog(), q.GetLease().AsDuration())
+	s, err := d.node.OpenSession(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), q.GetLease().AsDuration())
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
@@ -30,21 +30,21 @@ func (d *sessionService) OpenSession(ctx context.Context, q *strandlinev1.OpenSe
 }
 
 func (d *sessionService) KeepSession(ctx context.Context, q *strandlinev1.KeepSessionRequest) (*strandlinev1.KeepSessionResponse, error) {
-	if err := d.node.KeepSession(ctx, knowing(q.GetLogId()), q.GetLog(), record.SessionID(q.GetSessionId())); err != nil {
+	if err := d.node.KeepSession(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), record.SessionID(q.GetSessionId())); err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return new(strandlinev1.KeepSessionResponse), nil
 }
 
 func (d *sessionService) CloseSession(ctx context.Context, q *strandlinev1.CloseSessionRequest) (*strandlinev1.CloseSessionResponse, error) {
-	if err := d.node.CloseSession(ctx, knowing(q.GetLogId()), q.GetLog(), record.SessionID(q.GetSessionId())); err != nil {
+	if err := d.node.CloseSession(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), record.SessionID(q.GetSessionId())); err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return new(strandlinev1.CloseSessionResponse), nil
 }
 
 func (d *sessionService) Resolve(ctx context.Context, q *strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error) {
-	outcome, epoch, err := d.node.Resolve(ctx, knowing(q.GetLogId()), q.GetLog(), record.SessionID(q.GetSessionId()),
+	outcome, epoch, err := d.node.Resolve(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), record.SessionID(q.GetSessionId()),
 		record.Epoch(q.GetEpoch()), record.Sequence(q.GetSequence()), q.GetFinal())
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"strandline.dev/internal/cluster/access"
 )
 
 // Node is what the server asks of a node.
@@ -35,7 +37,9 @@ type Options struct {
 	// Identified keeps what it shows from clients without a certificate, but for /livez
 	// and whether /readyz is well.
 	Identified bool
-	Logger     *slog.Logger // default slog.Default
+	// Callers finds out who asks. nil: everybody may see everything.
+	Callers Callers
+	Logger  *slog.Logger // default slog.Default
 }
 
 const (
@@ -64,20 +68,16 @@ func New(n Node, o Options) (*Server, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
-	mux.Handle("GET /metrics/logs", atOnce(maxScrapes, func(w http.ResponseWriter, q *http.Request) { logMetrics(w, q, n, o.Logger) }))
-	mux.HandleFunc("GET /livez", live)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, q *http.Request) { ready(w, n, !o.Identified || identified(q)) })
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { index(w, o.Profiles) })
-	if o.Profiles {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	for _, p := range o.paths(n, metrics) {
+		handler := p.handler
+		if p.need != access.None {
+			handler = o.needing(p.need, p.verb, handler)
+		}
+		mux.Handle("GET "+p.pattern, handler)
 	}
 	return &Server{http: &http.Server{
-		Handler:           o.identify(mux),
+		Handler:           mux,
+		ConnContext:       connected,
 		ReadHeaderTimeout: readTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -85,6 +85,34 @@ func New(n Node, o Options) (*Server, error) {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}}, nil
+}
+
+// path is what is served at one path, and the right on the cluster that it needs.
+type path struct {
+	pattern string
+	need    access.Rights // none: anybody may ask
+	verb    string        // for the audit log
+	handler http.Handler
+}
+
+// paths are all that there is. What stands here without a right shows nothing of logs.
+func (o Options) paths(n Node, metrics http.Handler) []path {
+	all := []path{
+		{"/metrics", access.Observe, "observe", metrics},
+		{"/metrics/logs", access.Observe, "observe", atOnce(maxScrapes, func(w http.ResponseWriter, q *http.Request) { logMetrics(w, q, n, o.Logger) })},
+		{"/livez", access.None, "", http.HandlerFunc(live)},
+		{"/readyz", access.None, "", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { ready(w, n, o.sees(q)) })},
+		{"/{$}", access.Observe, "observe", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { index(w, o.Profiles) })},
+		{"/", access.Observe, "observe", http.NotFoundHandler()}, // which paths there are is not shown to everybody
+	}
+	if o.Profiles {
+		for pattern, handler := range map[string]http.HandlerFunc{
+			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+		} {
+			all = append(all, path{"/debug/pprof/" + pattern, access.Administer, "profile", handler})
+		}
+	}
+	return all
 }
 
 // Serve answers requests until Stop is called, and then returns nil.

@@ -162,7 +162,7 @@ func (s *Server) clusterStatus(ctx context.Context) node.ClusterStatus {
 
 // askStatus asks all nodes, for whoever wants to know.
 func (s *Server) askStatus() {
-	status, err := s.node.ClusterStatus(s.stopping, backend.Anonymous)
+	status, err := s.node.ClusterStatus(s.stopping, backend.System)
 	c := &s.status
 	c.mu.Lock()
 	defer c.mu.Unlock()

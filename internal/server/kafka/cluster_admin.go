@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -22,9 +23,13 @@ const (
 // replicas that lack a record.
 func (q *call) electLeaders(m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	r := kmsg.NewPtrElectLeadersResponse()
+	if err := q.connection.may("transfer-leader", access.Administer, access.OfCluster); err != nil {
+		r.ErrorCode = protocol.CodeOf(err)
+		return r
+	}
 	asked := m.Topics
 	if asked == nil {
-		all, err := q.connection.server.node.Topics(q.connection.ctx, backend.Anonymous)
+		all, err := q.connection.server.node.Topics(q.connection.ctx, q.connection.caller())
 		if err != nil {
 			r.ErrorCode = protocol.CodeOf(err)
 			return r
@@ -79,7 +84,7 @@ func (q *call) elect(b *brokers, topic string, number int32, kind int8) error {
 	case len(all) == 0:
 		return kerr.PreferredLeaderNotAvailable
 	}
-	if err := q.connection.server.node.TransferLeader(q.connection.ctx, backend.Anonymous, l.Name, l.Replicas[0].Node); err != nil {
+	if err := q.connection.server.node.TransferLeader(q.connection.ctx, q.connection.caller(), l.Name, l.Replicas[0].Node); err != nil {
 		return protocol.Refuse(kerr.PreferredLeaderNotAvailable, err.Error())
 	}
 	return nil
@@ -90,6 +95,10 @@ func (q *call) elect(b *brokers, topic string, number int32, kind int8) error {
 func (q *call) describeQuorum(m *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
 	const topic = "__cluster_metadata"
 	r := kmsg.NewPtrDescribeQuorumResponse()
+	if err := q.connection.may("observe", access.Observe, access.OfCluster); err != nil {
+		r.ErrorCode = protocol.CodeOf(err)
+		return r
+	}
 	brokers := q.brokers()
 	status := q.connection.server.clusterStatus(q.connection.ctx)
 	for i := range m.Topics {
@@ -164,12 +173,12 @@ func (q *call) describePartitionProducers(topic string, number int32, out *kmsg.
 		return kerr.UnknownTopicOrPartition
 	}
 	s := q.connection.server
-	if b, err := s.node.Bounds(backend.Anonymous, log); err != nil {
+	if b, err := s.node.Bounds(q.connection.caller(), log); err != nil {
 		return err
 	} else if !b.Leading {
 		return kerr.NotLeaderForPartition
 	}
-	producers, err := s.node.Producers(q.connection.ctx, backend.Anonymous, log)
+	producers, err := s.node.Producers(q.connection.ctx, q.connection.caller(), log)
 	for _, p := range producers {
 		one := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 		one.ProducerID, one.ProducerEpoch, one.LastSequence = int64(p.ID), int32(p.Epoch), lastSequence(p.Next)

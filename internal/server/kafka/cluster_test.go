@@ -15,6 +15,7 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/peer"
@@ -80,7 +81,7 @@ func openMember(t *testing.T, name string, peers map[string]string, l net.Listen
 	}
 	n, err := node.Open(o)
 	require.NoError(t, err)
-	d := &testServer{T: t, node: n, server: New(over(name, backend.Verbs(n)), Options{Logger: quiet}), address: kafka.Addr().String()}
+	d := &testServer{T: t, node: n, server: New(over(name, backend.Verbs(guard.New(n, guard.Options{}))), Options{Logger: quiet}), address: kafka.Addr().String()}
 	sorted, others := transport.Split(l, peer.Magic)
 	fromPeers := sorted[0]
 	served := make(chan error, 2)
@@ -196,7 +197,7 @@ func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
 	all["a"].createReplicated("orders", 1, 3)
 	leader, followers := all.leader("orders", 3)
 	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
-	near := followers[0].over(silenced{backend.Verbs(followers[0].node)})
+	near := followers[0].over(silenced{backend.Verbs(guard.New(followers[0].node, guard.Options{}))})
 	q := fetchRequest(11, 60_000, 1, 1<<20, 0, "orders")
 	q.Rack = near.node.Name()
 	near.eventually("it has the record", func() bool {
@@ -229,7 +230,7 @@ func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
 	leader.appendDirectly("orders", batchOf(t, record.None, "2"))
 	near := followers[0]
 	for end, sent := range map[record.Offset]int32{0: noBroker, 1: near.id(), 2: near.id()} {
-		d := leader.over(lagging{backend.Verbs(leader.node), uint64(near.id()), end})
+		d := leader.over(lagging{backend.Verbs(guard.New(leader.node, guard.Options{})), uint64(near.id()), end})
 		require.Equal(t, sent, d.fetchFrom(near.node.Name()).PreferredReadReplica, "stored up to %d", end)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/settings"
 )
@@ -32,7 +32,9 @@ func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeCon
 				out.Configs = describeTopicConfigs(&t.Partitions[0].Config, asked.ConfigNames, m.IncludeDocumentation)
 			}
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-			out.Configs, err = q.describeBroker(asked, m.IncludeDocumentation)
+			if err = q.connection.may("observe", access.Observe, access.OfCluster); err == nil {
+				out.Configs, err = q.describeBroker(asked, m.IncludeDocumentation)
+			}
 		default:
 			err = protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no settings here", asked.ResourceType))
 		}
@@ -123,7 +125,7 @@ func (q *call) configure(kind kmsg.ConfigResourceType, name string, validateOnly
 	}
 	var failed error
 	for range 3 {
-		t, err := q.topic(name)
+		t, err := q.topicFor("configure-log", access.Configure, name)
 		if err != nil {
 			return err
 		}
@@ -131,7 +133,7 @@ func (q *call) configure(kind kmsg.ConfigResourceType, name string, validateOnly
 		if err := f(&config); err != nil || validateOnly {
 			return err
 		}
-		failed = q.connection.server.node.ConfigureTopic(q.connection.ctx, backend.Anonymous, t.Name, settings.Derive(config))
+		failed = q.connection.server.node.ConfigureTopic(q.connection.ctx, q.connection.caller(), t.Name, settings.Derive(config))
 		if !errors.Is(failed, &record.Refusal{Reason: record.Precondition}) {
 			break // else somebody has changed the settings since they were read
 		}

@@ -2,16 +2,19 @@ package kafkaserver
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/lean"
 )
@@ -40,6 +43,11 @@ type connection struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	client string // as it calls itself
+	// holder is who the client is, as far as it has proved it.
+	holder atomic.Pointer[guard.Holder]
+	login  login
+	// unproved is how many bytes have come before that, where it has to.
+	unproved int
 	// unserved: it was logged that the client asks for what is not served.
 	unserved bool
 }
@@ -49,6 +57,7 @@ func newConnection(s *Server, conn net.Conn) *connection {
 		sending: sending{conn: conn, metrics: s.metrics}, server: s, line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
+	c.identify()
 	c.sendFile = rpc.FileSender(conn)
 	if c.try = rpc.TryWriter(conn); c.try != nil {
 		c.line.SendBy(&s.answers, c.tryAnswer)
@@ -151,6 +160,9 @@ func (c *connection) next() (*call, error) {
 	}
 	q := &call{connection: c, key: int16(binary.BigEndian.Uint16(header)), version: int16(binary.BigEndian.Uint16(header[2:]))}
 	q.place.Value = q
+	if err := admits(c, q.key, size); err != nil {
+		return nil, err
+	}
 	if err := q.admit(size); err != nil {
 		return nil, err
 	}
@@ -223,6 +235,9 @@ func (c *connection) answer() error {
 			err = q.answer()
 		}
 		q.release()
+		if c.login.failed && err == nil {
+			err = cmp.Or(c.flush(), errLoginFailed)
+		}
 		if err == nil && (len(c.out) >= gatheredAnswers || !c.line.Ready()) {
 			err = c.flush()
 		}

@@ -268,6 +268,6 @@ func (s *Server) deleted(o offsetOf) bool {
 	if !ok || o.Log == 0 {
 		return false
 	}
-	l, err := s.node.KnownInfo(backend.Anonymous, log)
+	l, err := s.node.KnownInfo(backend.System, log)
 	return errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) || err == nil && l.ID > o.Log
 }

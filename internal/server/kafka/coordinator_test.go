@@ -12,6 +12,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 )
 
@@ -133,7 +134,7 @@ func (n created) CreateLog(ctx context.Context, c node.Caller, name string, conf
 // is told has as many for ever as the cluster had nodes when a group first committed.
 func TestTheLogOfOffsetsHasNoNumberOfReplicas(t *testing.T) {
 	d := openNew(t)
-	n := created{backend.Verbs(d.node), make(chan node.Config, 1)}
+	n := created{backend.Verbs(guard.New(d.node, guard.Options{})), make(chan node.Config, 1)}
 	d.over(n).raw().coordinated()
 	require.Equal(t, node.Config{}, <-n.configs)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -103,7 +104,7 @@ func (f *fetch) inTouch() bool {
 		asking.add(func() {
 			ctx, cancel := context.WithTimeout(f.call.connection.ctx, touchTime)
 			defer cancel()
-			if _, err := f.call.connection.server.node.Info(ctx, backend.Anonymous, part.log); err != nil {
+			if _, err := f.call.connection.server.node.Info(ctx, f.call.connection.caller(), part.log); err != nil {
 				part.code = kerr.NotLeaderForPartition.Code
 			}
 		})
@@ -147,8 +148,11 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	if !ok {
 		return kerr.UnknownTopicOrPartition
 	}
+	if err := s.node.May(f.call.connection.caller(), "read", access.Read, access.OfLog(log)); err != nil {
+		return err
+	}
 	part.log = log
-	if part.bounds, err = s.node.Bounds(backend.Anonymous, log); err != nil {
+	if part.bounds, err = s.node.Bounds(backend.System, log); err != nil {
 		return err
 	}
 	if err := checkEpoch(part.bounds, p.CurrentLeaderEpoch); err != nil {
@@ -197,7 +201,7 @@ func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record
 		return noBroker
 	}
 	brokers := f.call.brokers()
-	l, err := f.call.connection.server.node.KnownInfo(backend.Anonymous, log)
+	l, err := f.call.connection.server.node.KnownInfo(backend.System, log)
 	if err != nil {
 		return noBroker
 	}
@@ -206,7 +210,7 @@ func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record
 		if other, ok := brokers.find(id); !ok || other.rack != f.request.Rack || id == brokers.self {
 			continue
 		}
-		ends, err := f.call.connection.server.node.StoredBy(ctx, backend.Anonymous, log)
+		ends, err := f.call.connection.server.node.StoredBy(ctx, backend.System, log)
 		if end, known := ends[uint64(id)]; err == nil && known && (end > at || end >= b.End) {
 			return id
 		}
@@ -274,7 +278,7 @@ func (f *fetch) await(ctx context.Context, bytes int) {
 		if part.internal {
 			continue
 		}
-		leave, err := f.call.connection.server.node.Await(backend.Anonymous, part.log, part.bounds, w)
+		leave, err := f.call.connection.server.node.Await(backend.System, part.log, part.bounds, w)
 		if err != nil {
 			return
 		}
@@ -290,7 +294,7 @@ func (f *fetch) await(ctx context.Context, bytes int) {
 // for the next request, if this one was sent.
 func (f *fetch) finish(sent bool) {
 	for _, r := range f.readers {
-		if b, err := f.call.connection.server.node.Bounds(backend.Anonymous, r.Log); sent && err == nil && r.Next < b.End {
+		if b, err := f.call.connection.server.node.Bounds(backend.System, r.Log); sent && err == nil && r.Next < b.End {
 			f.call.connection.server.readers.Keep(r)
 			continue
 		}

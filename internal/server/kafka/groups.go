@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
@@ -35,11 +36,16 @@ func (q *call) findCoordinator(m *kmsg.FindCoordinatorRequest) *kmsg.FindCoordin
 	if m.Version < 4 {
 		keys = []string{m.CoordinatorKey}
 	}
-	b, err := q.coordinator(m.CoordinatorType)
-	if err != nil {
-		b = broker{id: noBroker, port: noBroker}
-	}
+	found, refused := q.coordinator(m.CoordinatorType)
+	var b broker
+	var err error
 	for _, key := range keys {
+		if b, err = found, refused; err == nil {
+			err = q.mayGroup("observe", access.Observe, key)
+		}
+		if err != nil {
+			b = broker{id: noBroker, port: noBroker}
+		}
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
 		c.Key, c.NodeID, c.Host, c.Port = key, b.id, b.host, b.port
 		c.ErrorCode, c.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
@@ -94,13 +100,16 @@ func (q *call) joinGroup(m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 		j.Protocols = append(j.Protocols, group.Protocol{Name: m.Protocols[i].Name, Metadata: slices.Clone(m.Protocols[i].Metadata)})
 	}
 	answers := make(chan group.Joined, 1)
-	_, err := q.connection.server.groups.with(q.connection.ctx, m.Group, true, func(g *group.Group, now int64) {
-		if q.connection.server.groups.memory.Full() && g.Grows(&j) {
-			answers <- group.Joined{Err: kerr.GroupMaxSizeReached, MemberID: m.MemberID}
-			return
-		}
-		g.Join(now, j, func(a group.Joined) { answers <- a })
-	})
+	err := q.mayGroup("join-group", access.Read, m.Group)
+	if err == nil {
+		_, err = q.connection.server.groups.with(q.connection.ctx, m.Group, true, func(g *group.Group, now int64) {
+			if q.connection.server.groups.memory.Full() && g.Grows(&j) {
+				answers <- group.Joined{Err: kerr.GroupMaxSizeReached, MemberID: m.MemberID}
+				return
+			}
+			g.Join(now, j, func(a group.Joined) { answers <- a })
+		})
+	}
 	a := group.Joined{Err: err, MemberID: m.MemberID}
 	if err == nil {
 		a = wait(q, answers, func(err error) group.Joined { return group.Joined{Err: err, MemberID: j.MemberID} })
@@ -161,13 +170,16 @@ func (q *call) syncGroup(m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 		return r
 	}
 	answers := make(chan group.Synced, 1)
-	_, err := q.connection.server.groups.with(q.connection.ctx, m.Group, false, func(g *group.Group, now int64) {
-		if g == nil {
-			answers <- group.Synced{Err: kerr.UnknownMemberID}
-			return
-		}
-		g.Sync(now, s, func(a group.Synced) { answers <- a })
-	})
+	err := q.mayGroup("join-group", access.Read, m.Group)
+	if err == nil {
+		_, err = q.connection.server.groups.with(q.connection.ctx, m.Group, false, func(g *group.Group, now int64) {
+			if g == nil {
+				answers <- group.Synced{Err: kerr.UnknownMemberID}
+				return
+			}
+			g.Sync(now, s, func(a group.Synced) { answers <- a })
+		})
+	}
 	a := group.Synced{Err: err}
 	if err == nil {
 		a = wait(q, answers, func(err error) group.Synced { return group.Synced{Err: err} })
@@ -186,6 +198,9 @@ func (q *call) syncGroup(m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 // inGroup calls f with a group that is there. The error is f's, or that there
 // is no such member because there is no such group.
 func (q *call) inGroup(id string, f func(g *group.Group, now int64) error) error {
+	if err := q.mayGroup("join-group", access.Read, id); err != nil {
+		return err
+	}
 	var result error
 	_, err := q.connection.server.groups.with(q.connection.ctx, id, false, func(g *group.Group, now int64) {
 		if result = error(kerr.UnknownMemberID); g != nil {
@@ -242,7 +257,7 @@ func (q *call) offsetCommit(m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitRespo
 	change := offsetChange{Group: m.Group, Time: time.Now().UnixMilli()}
 	codes := map[partition]int16{}
 	for i := range m.Topics {
-		t, unknown := q.topic(m.Topics[i].Topic)
+		t, unknown := q.topicFor("commit-offset", access.Read, m.Topics[i].Topic)
 		for _, p := range m.Topics[i].Partitions {
 			at := partition{m.Topics[i].Topic, p.Partition}
 			err := unknown
@@ -286,6 +301,9 @@ func checkCommit(t *node.Topic, p *kmsg.OffsetCommitRequestTopicPartition) error
 }
 
 func (q *call) commit(m *kmsg.OffsetCommitRequest, change offsetChange) error {
+	if err := q.mayGroup("commit-offset", access.Read, m.Group); err != nil {
+		return err
+	}
 	s := q.connection.server
 	var refused error
 	term, err := s.groups.with(q.connection.ctx, m.Group, false, func(g *group.Group, now int64) {
@@ -372,7 +390,11 @@ func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic
 	r := kmsg.NewOffsetFetchResponseGroup()
 	r.Group = id
 	s := q.connection.server
-	term, err := s.groups.with(q.connection.ctx, id, false, func(*group.Group, int64) {})
+	var term uint64
+	err := q.mayGroup("observe", access.Observe, id)
+	if err == nil {
+		term, err = s.groups.with(q.connection.ctx, id, false, func(*group.Group, int64) {})
+	}
 	if err == nil {
 		err = s.groups.confirm(q.connection.ctx, term)
 	}
@@ -384,16 +406,22 @@ func (q *call) fetchOffsets(id string, asked []kmsg.OffsetFetchRequestGroupTopic
 		}
 	}
 	if asked == nil {
-		maps.DeleteFunc(known, func(p partition, c committed) bool { return s.deleted(offsetOf{p.topic, p.number, c.Log}) })
+		maps.DeleteFunc(known, func(p partition, c committed) bool {
+			return s.deleted(offsetOf{p.topic, p.number, c.Log}) || !s.node.Sees(q.connection.caller(), access.OfLog(p.topic))
+		})
 		asked = allOf(known)
 	}
 	for i := range asked {
 		t := kmsg.NewOffsetFetchResponseGroupTopic()
 		t.Topic = asked[i].Topic
+		denied := err == nil && !s.node.Sees(q.connection.caller(), access.OfLog(t.Topic))
 		for _, number := range asked[i].Partitions {
 			out := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+			if denied {
+				out.ErrorCode = kerr.TopicAuthorizationFailed.Code
+			}
 			out.Partition, out.Offset, out.LeaderEpoch, out.Metadata = number, -1, -1, new("")
-			if c, ok := known[partition{t.Topic, number}]; ok && !s.deleted(offsetOf{t.Topic, number, c.Log}) {
+			if c, ok := known[partition{t.Topic, number}]; ok && !denied && !s.deleted(offsetOf{t.Topic, number, c.Log}) {
 				out.Offset, out.LeaderEpoch, out.Metadata = c.Offset, c.Epoch, &c.Metadata
 			}
 			t.Partitions = append(t.Partitions, out)

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/server/kafka/group"
 	"strandline.dev/internal/server/kafka/protocol"
 )
@@ -30,11 +31,19 @@ func (q *call) describe(id string) (d group.Description, term uint64, err error)
 	return d, term, err
 }
 
+// describeFor is describe for a call that needs a right on the group.
+func (q *call) describeFor(verb string, need access.Rights, id string) (group.Description, uint64, error) {
+	if err := q.mayGroup(verb, need, id); err != nil {
+		return group.Description{State: group.Dead}, 0, err
+	}
+	return q.describe(id)
+}
+
 func (q *call) describeGroups(m *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroupsResponse {
 	r := kmsg.NewPtrDescribeGroupsResponse()
 	for _, id := range m.Groups {
 		out := kmsg.NewDescribeGroupsResponseGroup()
-		d, _, err := q.describe(id)
+		d, _, err := q.describeFor("observe", access.Observe, id)
 		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, protocol.CodeOf(err), string(d.State), d.ProtocolType, d.Protocol
 		out.AuthorizedOperations = noOperations
 		for _, member := range d.Members {
@@ -80,7 +89,7 @@ func (q *call) listGroups(m *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
 		d, _, err := q.describe(id)
-		if err != nil || d.State == group.Dead || !passes(m.StatesFilter, string(d.State)) || !passes(m.TypesFilter, groupType) {
+		if err != nil || !q.connection.server.node.Sees(q.connection.caller(), access.Object{Kind: access.Group, Name: id}) || d.State == group.Dead || !passes(m.StatesFilter, string(d.State)) || !passes(m.TypesFilter, groupType) {
 			continue
 		}
 		out := kmsg.NewListGroupsResponseGroup()
@@ -101,7 +110,7 @@ func passes(filter []string, is string) bool {
 // offsetDelete forgets offsets of partitions that no member of the group reads.
 func (q *call) offsetDelete(m *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteResponse {
 	r := kmsg.NewPtrOffsetDeleteResponse()
-	d, term, err := q.describe(m.Group)
+	d, term, err := q.describeFor("delete-offsets", access.Delete, m.Group)
 	subscribed, readable := d.Subscribed()
 	switch {
 	case err != nil:
@@ -128,6 +137,9 @@ func (q *call) offsetDelete(m *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteRespo
 	if err == nil && len(change.Remove) > 0 {
 		err = coordinatorError(q.connection.server.groups.offsets.write(q.connection.ctx, term, change))
 	}
+	if err == nil {
+		q.connection.server.node.Audit(q.connection.caller(), "delete-offsets", access.Object{Kind: access.Group, Name: m.Group}, nil)
+	}
 	if r.ErrorCode = protocol.CodeOf(err); err != nil {
 		r.Topics = nil
 	}
@@ -138,7 +150,8 @@ func (q *call) deleteGroups(m *kmsg.DeleteGroupsRequest) *kmsg.DeleteGroupsRespo
 	r := kmsg.NewPtrDeleteGroupsResponse()
 	for _, id := range m.Groups {
 		out := kmsg.NewDeleteGroupsResponseGroup()
-		d, term, err := q.describe(id)
+		d, term, err := q.describeFor("delete-group", access.Delete, id)
+		refused := err
 		switch {
 		case err != nil:
 		case d.State == group.Dead:
@@ -149,6 +162,9 @@ func (q *call) deleteGroups(m *kmsg.DeleteGroupsRequest) *kmsg.DeleteGroupsRespo
 			err = coordinatorError(q.connection.server.groups.offsets.write(q.connection.ctx, term, offsetChange{
 				Group: id, Time: time.Now().UnixMilli(), Delete: true,
 			}))
+		}
+		if refused == nil {
+			q.connection.server.node.Audit(q.connection.caller(), "delete-group", access.Object{Kind: access.Group, Name: id}, err)
 		}
 		out.Group, out.ErrorCode = id, protocol.CodeOf(err)
 		r.Groups = append(r.Groups, out)

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
@@ -20,7 +21,19 @@ func (q *call) topic(name string) (node.Topic, error) {
 	if _, ok := backend.LogOf(name, 0); !ok {
 		return node.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
 	}
-	return q.connection.server.node.Topic(q.connection.ctx, backend.Anonymous, name)
+	return q.connection.server.node.Topic(q.connection.ctx, q.connection.caller(), name)
+}
+
+// topicFor is topic for a call that needs a right on it, which need not be the one to
+// observe.
+func (q *call) topicFor(verb string, need access.Rights, name string) (node.Topic, error) {
+	if _, ok := backend.LogOf(name, 0); !ok {
+		return q.topic(name)
+	}
+	if err := q.connection.may(verb, need, access.OfLog(name)); err != nil {
+		return node.Topic{}, err
+	}
+	return q.connection.server.node.Topic(q.connection.ctx, backend.System, name)
 }
 
 func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
@@ -37,7 +50,7 @@ func (q *call) metadata(m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 	// No topics at all mean every topic in version 0, and none later, where
 	// null means every one.
 	if m.Topics == nil || m.Version == 0 && len(m.Topics) == 0 {
-		all, err := s.node.Topics(q.connection.ctx, backend.Anonymous)
+		all, err := s.node.Topics(q.connection.ctx, q.connection.caller())
 		if err != nil {
 			s.logger.Warn("could not list topics", "error", err)
 		}
@@ -75,7 +88,7 @@ func (q *call) autoCreate(name string) (node.Topic, error) {
 		return node.Topic{}, kerr.InvalidTopicException
 	}
 	s := q.connection.server
-	t, err := s.node.CreateTopic(q.connection.ctx, backend.Anonymous, name, 1, node.Config{}, nil)
+	t, err := s.node.CreateTopic(q.connection.ctx, q.connection.caller(), name, 1, node.Config{}, nil)
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
 		return q.topic(name) // somebody else was faster
 	}

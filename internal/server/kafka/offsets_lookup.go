@@ -86,16 +86,16 @@ func (q *call) complete(topic string, partition, epoch int32) (log string, b nod
 	if !ok {
 		return "", b, kerr.UnknownTopicOrPartition
 	}
-	if b, err = s.node.Bounds(backend.Anonymous, log); err != nil {
+	if b, err = s.node.Bounds(q.connection.caller(), log); err != nil {
 		return "", b, err
 	}
 	if err := checkEpoch(b, epoch); err != nil {
 		return "", b, err
 	}
-	if _, err = s.node.Info(q.connection.ctx, backend.Anonymous, log); err != nil {
+	if _, err = s.node.Info(q.connection.ctx, q.connection.caller(), log); err != nil {
 		return "", b, err
 	}
-	b, err = s.node.Bounds(backend.Anonymous, log)
+	b, err = s.node.Bounds(q.connection.caller(), log)
 	return log, b, err
 }
 
@@ -144,7 +144,7 @@ func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition
 // begins there misses nothing that a longer search would have found.
 func (s *Server) firstSince(ctx context.Context, log string, unixMs int64) (record.Record, error) {
 	none := record.Record{Offset: -1, Timestamp: -1}
-	r, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset})
+	r, err := s.node.Read(ctx, backend.System, log, reading.Request{From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset})
 	if err != nil {
 		return none, err
 	}
@@ -247,7 +247,7 @@ func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopic
 
 // batchAt reads the header of the batch that holds an offset.
 func (s *Server) batchAt(ctx context.Context, log string, at record.Offset) (record.Batch, error) {
-	r, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{
+	r, err := s.node.Read(ctx, backend.System, log, reading.Request{
 		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: at + 1, MaxRecords: 1,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 )
 
@@ -42,7 +43,7 @@ func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
 	d.appendDirectly("orders", batchOf(t, record.None, "b"))
 	b, err := d.node.Bounds(node.Caller{}, "orders")
 	require.NoError(t, err)
-	lagging := &behind{Node: backend.Verbs(d.node)}
+	lagging := &behind{Node: backend.Verbs(guard.New(d.node, guard.Options{}))}
 	again := d.over(lagging)
 
 	require.EqualValues(t, 2, again.endOfEpoch(int32(b.Term)).EndOffset, "a consumer that has read both sees no truncation")
@@ -82,7 +83,7 @@ func TestOffsetsOfManyPartitionsAreLookedUpAtTheSameTime(t *testing.T) {
 	d := openNew(t)
 	const partitions = 20
 	d.create("orders", partitions)
-	n := &together{Node: backend.Verbs(d.node), all: make(chan struct{})}
+	n := &together{Node: backend.Verbs(guard.New(d.node, guard.Options{})), all: make(chan struct{})}
 	n.missing.Store(partitions)
 	q := kmsg.NewPtrListOffsetsRequest()
 	q.Version = 6

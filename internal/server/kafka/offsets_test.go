@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 )
 
@@ -26,7 +27,7 @@ func (d *testServer) offsetsOf() (*offsets, uint64) {
 
 func (d *testServer) anotherOffsets() (*offsets, uint64) {
 	d.Helper()
-	o := newOffsets(backend.Verbs(d.node), budget.NewShares(1<<20))
+	o := newOffsets(backend.Verbs(guard.New(d.node, guard.Options{})), budget.NewShares(1<<20))
 	b, err := d.node.Bounds(backend.System, offsetsLog)
 	require.NoError(d, err)
 	require.NoError(d, o.load(d.Context(), b.Term))

@@ -108,10 +108,10 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	part.log = log
 	s.metrics.produced.Add(float64(len(records)))
 	if p.request.Acks == acksLeader {
-		s.node.AppendEarly(backend.Anonymous, log, &part.append, part.take, part.settle)
+		s.node.AppendEarly(p.call.connection.caller(), log, &part.append, part.take, part.settle)
 		return
 	}
-	s.node.Append(backend.Anonymous, log, &part.append, part.settle)
+	s.node.Append(p.call.connection.caller(), log, &part.append, part.settle)
 }
 
 // apply changes a batch as the settings of its topic want it.
@@ -295,10 +295,10 @@ func (part *producedPart) describe(out *kmsg.ProduceResponseTopicPartition) {
 	s := part.of.call.connection.server
 	out.ErrorCode = part.code
 	out.BaseOffset, out.LogStartOffset = -1, -1
-	if part.log != "" {
+	if part.log != "" && part.code != kerr.TopicAuthorizationFailed.Code {
 		// Java's producer needs the start with UNKNOWN_PRODUCER_ID too: without it,
 		// it sends the same batch again until its time is up.
-		if b, err := s.node.Bounds(backend.Anonymous, part.log); err == nil {
+		if b, err := s.node.Bounds(backend.System, part.log); err == nil {
 			out.LogStartOffset = int64(b.Start)
 		}
 	}

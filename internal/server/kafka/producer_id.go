@@ -4,8 +4,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
@@ -29,9 +29,9 @@ func (q *call) initProducerID(m *kmsg.InitProducerIDRequest) *kmsg.InitProducerI
 		r.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
 		return r
 	}
-	id, err := q.connection.server.node.ReserveSession(q.connection.ctx, backend.Anonymous)
+	id, err := q.connection.server.node.ReserveSession(q.connection.ctx, q.connection.caller())
 	if err != nil {
-		r.ErrorCode = protocol.CodeOf(err)
+		r.ErrorCode = protocol.CodeOf(protocol.DeniedOn(access.OfCluster, err))
 		return r
 	}
 	r.ProducerID, r.ProducerEpoch = int64(id), 0

@@ -19,6 +19,7 @@ import (
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/vfs"
 )
@@ -45,7 +46,7 @@ func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
 	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
 	require.NoError(t, err)
 	o.Logger = quiet
-	d := &testServer{T: t, node: n, server: New(backend.Verbs(n), o)}
+	d := &testServer{T: t, node: n, server: New(backend.Verbs(guard.New(n, guard.Options{})), o)}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)
 	d.address = l.Addr().String()

@@ -7,7 +7,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/node"
-	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
@@ -33,7 +32,7 @@ func (s *Server) topicID(t *node.Topic) topicID {
 // topicWithID finds a topic by its id.
 func (q *call) topicWithID(id topicID) (node.Topic, error) {
 	s := q.connection.server
-	all, err := s.node.Topics(q.connection.ctx, backend.Anonymous)
+	all, err := s.node.Topics(q.connection.ctx, q.connection.caller())
 	if err != nil {
 		return node.Topic{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
@@ -51,7 +52,7 @@ func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bo
 	if on != nil {
 		count, config.Replicas = int32(len(on)), len(on[0])
 	}
-	switch _, err := q.topic(asked.Topic); {
+	switch _, err := q.topicFor("create-log", access.Create, asked.Topic); {
 	case err == nil:
 		return config, 0, id, protocol.Refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
 	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
@@ -64,7 +65,7 @@ func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bo
 	if validateOnly {
 		return config, count, id, nil
 	}
-	t, err := s.node.CreateTopic(q.connection.ctx, backend.Anonymous, asked.Topic, count, config, on)
+	t, err := s.node.CreateTopic(q.connection.ctx, q.connection.caller(), asked.Topic, count, config, on)
 	if err != nil {
 		return config, 0, id, assignmentError(err, on)
 	}
@@ -158,10 +159,10 @@ func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsRespo
 	for i := range asked {
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic, out.TopicID = asked[i].Topic, asked[i].TopicID
-		t, err := q.askedFor(asked[i].Topic, asked[i].TopicID)
+		t, err := q.toDelete(asked[i].Topic, asked[i].TopicID)
 		if err == nil {
 			out.Topic, out.TopicID = &t.Name, q.connection.server.topicID(&t)
-			err = q.connection.server.node.DeleteTopic(q.connection.ctx, backend.Anonymous, t.Name)
+			err = q.connection.server.node.DeleteTopic(q.connection.ctx, q.connection.caller(), t.Name)
 		}
 		for _, l := range t.Partitions {
 			q.connection.server.readers.Forget(l.Name)
@@ -170,6 +171,14 @@ func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsRespo
 		r.Topics = append(r.Topics, out)
 	}
 	return r
+}
+
+// toDelete finds a topic that the client may delete.
+func (q *call) toDelete(name *string, id topicID) (node.Topic, error) {
+	if name == nil {
+		return q.topicWithID(id)
+	}
+	return q.topicFor("delete-log", access.Delete, *name)
 }
 
 func (q *call) createPartitions(m *kmsg.CreatePartitionsRequest) *kmsg.CreatePartitionsResponse {
@@ -185,7 +194,7 @@ func (q *call) createPartitions(m *kmsg.CreatePartitionsRequest) *kmsg.CreatePar
 }
 
 func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
-	t, err := q.topic(asked.Topic)
+	t, err := q.topicFor("add-partitions", access.Configure, asked.Topic)
 	have := int32(len(t.Partitions))
 	switch {
 	case err != nil:
@@ -201,7 +210,7 @@ func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateO
 	for _, a := range asked.Assignment {
 		on = append(on, nodeIDs(a.Replicas))
 	}
-	return assignmentError(q.connection.server.node.AddPartitions(q.connection.ctx, backend.Anonymous, asked.Topic, asked.Count, on), on)
+	return assignmentError(q.connection.server.node.AddPartitions(q.connection.ctx, q.connection.caller(), asked.Topic, asked.Count, on), on)
 }
 
 // deleteRecords trims. Offset -1 stands for the end.
@@ -234,7 +243,10 @@ func (q *call) trim(topic string, partition int32, before record.Offset) (record
 	}
 	switch {
 	case before == -1:
-		info, err := s.node.Info(ctx, backend.Anonymous, log)
+		if err := q.connection.may("trim", access.Trim, access.OfLog(log)); err != nil {
+			return 0, err
+		}
+		info, err := s.node.Info(ctx, backend.System, log)
 		if err != nil {
 			return 0, err
 		}
@@ -242,7 +254,7 @@ func (q *call) trim(topic string, partition int32, before record.Offset) (record
 	case before < 0:
 		return 0, kerr.OffsetOutOfRange
 	}
-	start, _, err := s.node.Trim(ctx, backend.Anonymous, log, before, false)
+	start, _, err := s.node.Trim(ctx, q.connection.caller(), log, before, false)
 	return start, err
 }
 
@@ -254,7 +266,11 @@ func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLog
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = "data", -1, -1
 	brokers := q.brokers()
-	all, err := s.node.Topics(q.connection.ctx, backend.Anonymous)
+	err := q.connection.may("observe", access.Observe, access.OfCluster)
+	var all []node.Topic
+	if err == nil {
+		all, err = s.node.Topics(q.connection.ctx, q.connection.caller())
+	}
 	dir.ErrorCode = protocol.CodeOf(err)
 	wanted := map[string][]int32{}
 	for _, t := range m.Topics {

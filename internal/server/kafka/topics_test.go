@@ -13,6 +13,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 )
 
@@ -275,7 +276,7 @@ func TestANodeIsShownToItsOwnClientsWhereItIsShownToAllOthers(t *testing.T) {
 	all := openCluster(t)
 	shown := all["b"].metadata().Brokers
 	// a also listens where only some of its clients find it.
-	other := all["a"].over(backend.Verbs(all["a"].node))
+	other := all["a"].over(backend.Verbs(guard.New(all["a"].node, guard.Options{})))
 	require.NotEqual(t, other.address, all["a"].address)
 	require.Equal(t, shown, other.metadata().Brokers)
 }
@@ -299,7 +300,7 @@ func TestClientsDoNotWaitForANodeThatDoesNotAnswer(t *testing.T) {
 	if elsewhere == leader {
 		elsewhere = all["b"]
 	}
-	s := &slow{Node: backend.Verbs(elsewhere.node), answer: make(chan struct{}, 1)}
+	s := &slow{Node: backend.Verbs(guard.New(elsewhere.node, guard.Options{})), answer: make(chan struct{}, 1)}
 	d := elsewhere.over(s)
 	s.answer <- struct{}{}
 	require.Equal(t, leader.id(), d.metadata("orders").Topics[0].Partitions[0].Leader)
@@ -331,7 +332,7 @@ func (n *counting) Topic(ctx context.Context, c node.Caller, name string) (node.
 func TestACommitOfManyPartitionsLooksTheirTopicUpOnce(t *testing.T) {
 	d := openNew(t)
 	d.create("orders", 50)
-	n := &counting{Node: backend.Verbs(d.node)}
+	n := &counting{Node: backend.Verbs(guard.New(d.node, guard.Options{}))}
 	c := d.over(n).raw()
 	c.coordinated()
 	q := kmsg.NewPtrOffsetCommitRequest()

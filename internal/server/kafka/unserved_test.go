@@ -14,7 +14,7 @@ func TestWhatIsNotServedIsRefusedWithAnErrorWhereTheAnswerHasAPlaceForOne(t *tes
 	d := openNew(t)
 	c := d.raw()
 	sasl := kmsg.NewPtrSASLHandshakeRequest()
-	sasl.Version, sasl.Mechanism = 1, "PLAIN"
+	sasl.Version, sasl.Mechanism = 0, "PLAIN"
 	c.send(sasl)
 	r, _ := c.receive(sasl)
 	require.Equal(t, kerr.UnsupportedSaslMechanism.Code, r.(*kmsg.SASLHandshakeResponse).ErrorCode)

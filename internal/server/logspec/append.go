@@ -10,8 +10,10 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"strandline.dev/api/logspec"
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -44,6 +46,7 @@ type appendStream struct {
 	*service
 	rpc.AppendStream[*appendCall]
 	ctx    context.Context
+	caller node.Caller
 	stream grpc.BidiStreamingServer[logspec.AppendRequest, logspec.AppendReply]
 	number uint64 // of the newest request, from 1
 }
@@ -61,7 +64,7 @@ type appendCall struct {
 
 func (d *service) Append(stream grpc.BidiStreamingServer[logspec.AppendRequest, logspec.AppendReply]) error {
 	s := &appendStream{
-		service: d, ctx: stream.Context(), stream: stream,
+		service: d, ctx: stream.Context(), caller: guard.CallerOf(stream.Context()), stream: stream,
 		AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream.Context(), maxUnanswered),
 	}
 	if err := d.ensureLog(s.ctx); err != nil {
@@ -124,13 +127,13 @@ func (s *appendStream) Append(c *appendCall) {
 		c.settle(sequence.Answer{Refusal: refusal})
 		return
 	}
-	s.node.Append(anonymous, s.log, &c.append, c.settle)
+	s.node.Append(s.caller, s.log, &c.append, c.settle)
 }
 
 // probe answers a request without proposals, with which a client finds out
 // whether there is room again.
 func (s *appendStream) probe() *record.Refusal {
-	info, err := s.node.KnownInfo(anonymous, s.log)
+	info, err := s.node.KnownInfo(s.caller, s.log)
 	if err == nil && info.Full {
 		return record.Refuse(record.Full, "the disk is nearly full: discard, or wait")
 	}

@@ -9,6 +9,7 @@ import (
 	"strandline.dev/api/logspec"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 )
 
 // Discard trims the log. Beyond the tail it moves the log forward.
@@ -16,7 +17,7 @@ func (d *service) Discard(ctx context.Context, q *logspec.DiscardRequest) (*logs
 	err := d.ensureLog(ctx)
 	if first := q.GetFirstIndex(); err == nil && first > 1 {
 		// An index too large for an offset turns negative, which is refused.
-		_, _, err = d.node.Trim(ctx, anonymous, d.log, record.Offset(first-1), true)
+		_, _, err = d.node.Trim(ctx, guard.CallerOf(ctx), d.log, record.Offset(first-1), true)
 	}
 	if r := redirect(err); r != nil {
 		return &logspec.DiscardReply{Reply: &logspec.DiscardReply_Redirect{Redirect: r}}, nil
@@ -55,7 +56,7 @@ func (d *service) InfoStream(q *logspec.InfoRequest, stream grpc.ServerStreaming
 		}
 		select {
 		case <-pause.C:
-			info, err = d.node.WatchInfo(ctx, anonymous, d.log, info)
+			info, err = d.node.WatchInfo(ctx, guard.CallerOf(ctx), d.log, info)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -71,9 +72,9 @@ func (d *service) info(ctx context.Context, stale bool) (node.Info, error) {
 		return node.Info{}, err
 	}
 	if stale {
-		return d.node.KnownInfo(anonymous, d.log)
+		return d.node.KnownInfo(guard.CallerOf(ctx), d.log)
 	}
-	return d.node.Info(ctx, anonymous, d.log)
+	return d.node.Info(ctx, guard.CallerOf(ctx), d.log)
 }
 
 // encodeInfo shows the log as if the disk were its own: it is full when it

@@ -12,6 +12,7 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 )
 
 // replyBytes is where a reply of entries ends. A client that was not told
@@ -81,15 +82,15 @@ func (d *service) begin(ctx context.Context, offset record.Offset, replies *repl
 		Metered:     true,
 	}
 	for {
-		reader, err := d.node.Read(ctx, anonymous, d.log, q)
+		reader, err := d.node.Read(ctx, guard.CallerOf(ctx), d.log, q)
 		if !is(err, record.OffsetBeyondEnd) {
 			return reader, err
 		}
-		known, err := d.node.KnownInfo(anonymous, d.log)
+		known, err := d.node.KnownInfo(guard.CallerOf(ctx), d.log)
 		for err == nil && known.End < offset {
 			idle, cancel := context.WithTimeout(ctx, d.signOfLife)
 			var changed node.Info
-			changed, err = d.node.WatchInfo(idle, anonymous, d.log, known)
+			changed, err = d.node.WatchInfo(idle, guard.CallerOf(ctx), d.log, known)
 			cancel()
 			switch {
 			case err == nil:

@@ -12,6 +12,7 @@ import (
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -44,12 +45,12 @@ func Register(s *rpc.Server, n Node, log string) {
 }
 
 // Verbs are those of a real node.
-func Verbs(n *node.Node) Node { return verbs{n} }
+func Verbs(g *guard.Guard) Node { return verbs{g} }
 
-type verbs struct{ *node.Node }
+type verbs struct{ *guard.Guard }
 
 func (v verbs) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
-	r, err := v.Node.Read(ctx, c, log, q)
+	r, err := v.Guard.Read(ctx, c, log, q)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +67,11 @@ type service struct {
 	signOfLife time.Duration
 }
 
-// anonymous is every caller: the service knows no others.
-var anonymous node.Caller
-
 // ensureLog creates the log if it is not there.
 func (d *service) ensureLog(ctx context.Context) error {
-	_, err := d.node.KnownInfo(anonymous, d.log)
+	_, err := d.node.KnownInfo(guard.CallerOf(ctx), d.log)
 	if is(err, record.LogNotFound) {
-		_, err = d.node.CreateLog(ctx, anonymous, d.log, node.Config{})
+		_, err = d.node.CreateLog(ctx, guard.CallerOf(ctx), d.log, node.Config{})
 		if is(err, record.LogExists) {
 			err = nil
 		}

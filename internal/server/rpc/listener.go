@@ -131,6 +131,9 @@ type connAddr struct {
 	conn *countedConn
 }
 
+// Unwrap is the address as the connection below knows it.
+func (a connAddr) Unwrap() net.Addr { return a.Addr }
+
 func (c *countedConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
 
 // Disconnect closes the connection that the call of ctx came by. gRPC has no other
@@ -154,6 +157,9 @@ type reservedConn struct {
 
 type reservedAddr struct{ net.Addr }
 
+// Unwrap is the address as the connection below knows it.
+func (a reservedAddr) Unwrap() net.Addr { return a.Addr }
+
 func (c *reservedConn) RemoteAddr() net.Addr { return reservedAddr{c.Conn.RemoteAddr()} }
 
 func (c *reservedConn) Close() error {
@@ -165,7 +171,7 @@ func (c *reservedConn) Close() error {
 	return c.countedConn.Close()
 }
 
-// admitStream refuses streams on reserved connections.
+// admitStream refuses streams on reserved connections, and finds out whose the others are.
 func (s *Server) admitStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if from, ok := peer.FromContext(stream.Context()); ok {
 		if _, reserved := from.Addr.(reservedAddr); reserved {
@@ -173,5 +179,5 @@ func (s *Server) admitStream(srv any, stream grpc.ServerStream, _ *grpc.StreamSe
 				"all %d connections that this node takes are taken; the last ones are for calls only, not for streams", s.options.MaxConnections))
 		}
 	}
-	return handler(srv, stream)
+	return s.identified(srv, stream, handler)
 }

@@ -52,6 +52,8 @@ var statusCodes = map[record.Reason]codes.Code{
 	record.Precondition:     codes.FailedPrecondition,
 	record.Held:             codes.FailedPrecondition,
 	record.HoldNotFound:     codes.NotFound,
+	record.Unauthenticated:  codes.Unauthenticated,
+	record.Denied:           codes.PermissionDenied,
 }
 
 // StatusOf turns the error of a verb called with ctx into the error of a handler,

@@ -49,6 +49,8 @@ type Options struct {
 	// Inflow is what connections may send ahead while their requests wait. Default:
 	// as much.
 	Inflow *budget.Inflow
+	// Callers finds out who calls. nil: nobody does.
+	Callers Callers
 }
 
 // New makes a server with the health and reflection services.
@@ -85,6 +87,7 @@ func New(o Options) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true),
 		grpc.StreamInterceptor(s.admitStream),
+		grpc.UnaryInterceptor(s.identifyCall),
 	)
 	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter})
 	grpc_health_v1.RegisterHealthServer(s.Server, healthService{s.health, s})

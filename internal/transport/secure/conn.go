@@ -4,12 +4,14 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"strandline.dev/internal/identity"
 )
 
 // errTooMuch ends a handshake.
-var errTooMuch = errors.New("the client sent more than a handshake may take")
+var errTooMuch = errors.New("the client sent more than it may before it has proved who it is")
 
 // conn is the socket of an encrypted connection.
 type conn struct {
@@ -22,6 +24,28 @@ type conn struct {
 	head []byte // what was read before
 	// principal is set in the handshake and not changed afterwards.
 	principal identity.Principal
+	// unproved: the client has shown no certificate, and no token or password yet.
+	unproved atomic.Bool
+}
+
+// await gives a client that has shown no certificate as much time and as many bytes as
+// another one has for its handshake, until Proved is called.
+func (c *conn) await() {
+	c.left = handshakeBytes
+	c.unproved.Store(true)
+	time.AfterFunc(handshakeTime, func() {
+		if c.unproved.Load() {
+			_ = c.Conn.Close()
+		}
+	})
+}
+
+// Proved says that the client at the other side of a connection has proved who it is, in
+// another way than by a certificate. It may be called again.
+func Proved(remote net.Addr) {
+	if a, ok := unwrapped(remote).(addr); ok && a.conn.unproved.Load() {
+		a.conn.unproved.Store(false)
+	}
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -30,7 +54,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.head = c.head[n:]
 		return n, nil
 	}
-	if !c.handshaking {
+	if !c.handshaking && !c.unproved.Load() {
 		return c.Conn.Read(b)
 	}
 	if c.left == 0 {
@@ -55,10 +79,27 @@ type addr struct {
 // PrincipalAt returns the principal that the other side of a connection has proved to
 // be, by the connection's remote address; the zero value if it has not.
 func PrincipalAt(remote net.Addr) identity.Principal {
-	if a, ok := remote.(addr); ok {
+	if a, ok := unwrapped(remote).(addr); ok {
 		return a.conn.principal
 	}
 	return identity.Principal{}
+}
+
+// Encrypted reports whether a connection is encrypted, by its remote address.
+func Encrypted(remote net.Addr) bool {
+	_, ok := unwrapped(remote).(addr)
+	return ok
+}
+
+// unwrapped is the address that others may have added something to.
+func unwrapped(remote net.Addr) net.Addr {
+	for {
+		outer, ok := remote.(interface{ Unwrap() net.Addr })
+		if !ok {
+			return remote
+		}
+		remote = outer.Unwrap()
+	}
 }
 
 // counted is an unencrypted connection that counts for its address. It has all methods

@@ -124,7 +124,7 @@ func (l *encryptedListener) shakeHands(c *conn, place *list.Element) (net.Conn, 
 			return plain, err
 		}
 	}
-	encrypted := tls.Server(c, l.gate.o.Credentials.server(l.port, func() error {
+	encrypted := tls.Server(c, l.gate.o.Credentials.server(l.port, l.gate.o.Otherwise, func() error {
 		l.begun.turn(place, true)
 		defer l.begun.turn(place, false)
 		return l.gate.begin.Wait(ctx)

@@ -25,6 +25,9 @@ type GateOptions struct {
 	Credentials *Credentials
 	// Plain takes connections that are not encrypted beside those that are.
 	Plain bool
+	// Otherwise reports whether clients may prove who they are without a certificate, once
+	// they are connected: see Proved. nil: they may not.
+	Otherwise func() bool
 	// PerAddress bounds the connections of a port that one address holds, but for those
 	// of this machine; 0: any number.
 	PerAddress int

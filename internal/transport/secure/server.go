@@ -9,7 +9,7 @@ import (
 // server returns the configuration of one connection. begin is called when the client
 // has said what it wants, and before anything that costs time. Sessions are not
 // resumed: a client that is believed no more would be let in by its ticket.
-func (c *Credentials) server(port Port, begin func() error) *tls.Config {
+func (c *Credentials) server(port Port, otherwise func() bool, begin func() error) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -25,12 +25,15 @@ func (c *Credentials) server(port Port, begin func() error) *tls.Config {
 				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*l.certificate}, NextProtos: port.Protocols,
 				ClientAuth: tls.RequestClientCert, ClientCAs: l.asked, SessionTicketsDisabled: true,
 			}
-			if c.AsksClients() && !port.AnonymousToo {
+			asks := c.AsksClients() && !port.AnonymousToo
+			if asks && (otherwise == nil || !otherwise()) {
 				config.ClientAuth = tls.RequireAnyClientCert // which VerifyConnection verifies
 			}
 			config.VerifyConnection = func(s tls.ConnectionState) (err error) {
 				if len(s.PeerCertificates) > 0 {
 					from.principal, err = l.who(s.PeerCertificates, x509.ExtKeyUsageClientAuth)
+				} else if asks {
+					from.await()
 				}
 				return err
 			}

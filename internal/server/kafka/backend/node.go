@@ -4,14 +4,18 @@ package backend
 
 import (
 	"context"
+	"net"
 	"regexp"
 	"strings"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 )
 
 // Node is what the server asks of a node. See node.Node for what each verb
@@ -44,6 +48,21 @@ type Node interface {
 	AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32, on [][]uint64) error
 	ConfigureTopic(ctx context.Context, c node.Caller, name string, config node.Config) error
 	DeleteTopic(ctx context.Context, c node.Caller, name string) error
+
+	Rights
+}
+
+// Rights are what the server asks about who calls. See guard.Guard.
+type Rights interface {
+	Identify(certified identity.Principal, from net.Addr, authorization string) (*guard.Holder, *record.Refusal)
+	Login(mechanism string, from net.Addr) (*guard.Login, error)
+	Enforced() bool
+	May(c node.Caller, verb string, need access.Rights, o access.Object) error
+	Sees(c node.Caller, o access.Object) bool
+	Audit(c node.Caller, verb string, o access.Object, err error)
+	Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error)
+	AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error
+	RemoveGrants(ctx context.Context, c node.Caller, all []access.Grant) error
 }
 
 // Reader is a reading.Reader.
@@ -53,24 +72,20 @@ type Reader interface {
 }
 
 // Verbs are those of a real node.
-func Verbs(n *node.Node) Node { return verbs{n} }
+func Verbs(g *guard.Guard) Node { return verbs{g} }
 
-type verbs struct{ *node.Node }
+type verbs struct{ *guard.Guard }
 
 func (v verbs) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
-	r, err := v.Node.Read(ctx, c, log, q)
+	r, err := v.Guard.Read(ctx, c, log, q)
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-var (
-	// Anonymous is every caller, until callers have identities.
-	Anonymous node.Caller
-	// System is the server itself.
-	System = node.Caller{Name: "kafka", System: true}
-)
+// System is the server itself.
+var System = node.Caller{System: true}
 
 // LogOf names the log that holds a partition, and reports whether there can be
 // one: the system's own logs are no topics, nor are partitions.

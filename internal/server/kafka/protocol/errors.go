@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 )
 
@@ -45,6 +46,8 @@ var errorCodes = map[record.Reason]*kerr.Error{
 	record.Precondition:     kerr.PolicyViolation,
 	record.Held:             kerr.PolicyViolation,
 	record.HoldNotFound:     kerr.InvalidRequest,
+	record.Unauthenticated:  kerr.SaslAuthenticationFailed,
+	record.Denied:           kerr.TopicAuthorizationFailed, // of a topic: see DeniedOn
 }
 
 // CodeOf is the code that tells a client of err; 0 for none.
@@ -71,6 +74,22 @@ func kafkaError(err error) *kerr.Error {
 		return kerr.RequestTimedOut
 	}
 	return kerr.UnknownServerError
+}
+
+// DeniedOn is the error of a caller that may not do something with an object: Kafka has a
+// code for each kind of object.
+func DeniedOn(o access.Object, err error) error {
+	if !errors.Is(err, &record.Refusal{Reason: record.Denied}) {
+		return err
+	}
+	code := kerr.TopicAuthorizationFailed
+	switch o.Kind {
+	case access.Group:
+		code = kerr.GroupAuthorizationFailed
+	case access.Cluster:
+		code = kerr.ClusterAuthorizationFailed
+	}
+	return Refuse(code, record.RefusalOf(err).Detail)
 }
 
 // ProduceCode is codeOf for a refused append: records that are wrong or too large

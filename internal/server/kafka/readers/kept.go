@@ -191,7 +191,7 @@ func (s *Pool) Open(ctx context.Context, log string, id uint64, at record.Offset
 		}
 	}
 	s.mu.Unlock()
-	reader, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{
+	reader, err := s.node.Read(ctx, backend.System, log, reading.Request{
 		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: reading.NoOffset, Stored: stored,
 	})
 	if err != nil {

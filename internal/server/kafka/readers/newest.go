@@ -64,7 +64,7 @@ func (s *Newest) Find(ctx context.Context, log string, b node.Bounds) (record.Re
 
 // search looks through the records from at.through to end.
 func (s *Newest) search(ctx context.Context, log string, at *newestRecord, end record.Offset) error {
-	r, err := s.node.Read(ctx, backend.Anonymous, log, reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: end})
+	r, err := s.node.Read(ctx, backend.System, log, reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: end})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,193 @@
+package access
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+)
+
+func given(t *testing.T, all ...Grant) List {
+	t.Helper()
+	c, refusal := AddGrants(List{}, all)
+	require.Nil(t, refusal)
+	return List{}.With(&c)
+}
+
+func on(t *testing.T, text string) Object {
+	t.Helper()
+	o, err := ParseObject(text)
+	require.NoError(t, err)
+	require.Equal(t, text, o.String())
+	return o
+}
+
+func TestWhatIsGrantedIsAllThereIs(t *testing.T) {
+	r := Compile(given(t,
+		Grant{"user/alice", on(t, "log/orders"), Append | Read},
+		Grant{"user/alice", on(t, "log/audit-*"), Read},
+		Grant{"user/bob", on(t, "log/*"), Trim},
+		Grant{"user/carol", on(t, "cluster"), Observe | Create},
+		Grant{"user/dora", on(t, "cluster"), Administer},
+		Grant{"user/alice", on(t, "group/billing"), Read},
+		Grant{Anybody, on(t, "log/news"), Read},
+	))
+	for _, c := range []struct {
+		principal string
+		on        Object
+		want      Rights
+	}{
+		{"user/alice", OfLog("orders"), Append | Read | Observe},
+		{"user/alice", OfLog("orders/3"), Append | Read | Observe},
+		{"user/alice", OfLog("orders2"), None},
+		{"user/alice", OfLog("audit-1"), Read | Observe},
+		{"user/alice", OfLog("audit"), None},
+		{"user/alice", OfCluster, None},
+		{"user/alice", on(t, "group/billing"), Read | Observe},
+		{"user/alice", OfLog("billing"), None},
+		{"user/bob", OfLog("orders"), Trim | Observe},
+		{"user/carol", OfLog("orders"), Observe | Create},
+		{"user/carol", OfCluster, Observe | Create},
+		{"user/dora", OfLog("orders"), All},
+		{"user/eve", OfLog("orders"), None},
+		{"user/eve", OfLog("news"), Read | Observe},
+		{"user/alic", OfLog("orders"), None},
+		{"node/a", OfCluster, All},
+		{"", OfLog("news"), None},
+	} {
+		require.Equal(t, c.want, r.Of(c.principal, nil, c.on), "%s on %s", c.principal, c.on)
+	}
+}
+
+func TestAScopeLeavesSomeRightsAndGivesNone(t *testing.T) {
+	r := Compile(given(t, Grant{"user/alice", on(t, "log/orders*"), Append | Read}, Grant{"user/root", OfCluster, Administer}))
+	read := []Scope{{on(t, "log/*"), Read | Trim}}
+	require.Equal(t, Read|Observe, r.Of("user/alice", read, OfLog("orders")))
+	require.Equal(t, None, r.Of("user/alice", read, OfLog("audit")))
+	require.Equal(t, Read|Trim|Observe, r.Of("user/root", read, OfLog("audit")))
+	require.Equal(t, None, r.Of("user/root", read, OfCluster))
+	require.True(t, r.HoldsAnywhere("user/alice", nil, Append))
+	require.False(t, r.HoldsAnywhere("user/alice", read, Append))
+	require.True(t, r.HoldsAnywhere("user/alice", []Scope{{on(t, "log/orders-1"), Append}}, Append))
+	require.False(t, r.HoldsAnywhere("user/eve", nil, Append))
+	require.False(t, r.HoldsAnywhere("", nil, Append))
+}
+
+func TestRightsAreTakenAwayWhereTheyWereGranted(t *testing.T) {
+	l := given(t, Grant{"user/alice", on(t, "log/orders"), Append | Read}, Grant{"user/alice", on(t, "log/*"), Read})
+	_, refusal := RemoveGrants(l, []Grant{{"user/alice", on(t, "log/orders"), Trim}})
+	require.Equal(t, record.Precondition, refusal.Reason)
+	c, refusal := RemoveGrants(l, []Grant{{"user/alice", on(t, "log/orders"), Append | Read}})
+	require.Nil(t, refusal)
+	l = l.With(&c)
+	require.Len(t, l.Grants, 1)
+	require.Equal(t, Read|Observe, Compile(l).Of("user/alice", nil, OfLog("orders")))
+}
+
+func TestRightsAreNeverEnforcedWithoutAnAdministrator(t *testing.T) {
+	_, refusal := Enforce(List{}, true, "")
+	require.Equal(t, record.Precondition, refusal.Reason)
+	c, refusal := Enforce(List{}, true, "user/root")
+	require.Nil(t, refusal)
+	l := List{}.With(&c)
+	require.True(t, Compile(l).Enforced)
+	_, refusal = RemoveGrants(l, []Grant{{"user/root", OfCluster, Administer}})
+	require.Equal(t, record.Precondition, refusal.Reason)
+	_, refusal = RemoveUser(l, "root")
+	require.Equal(t, record.Precondition, refusal.Reason)
+	c, refusal = Enforce(l, false, "")
+	require.Nil(t, refusal)
+	require.False(t, l.With(&c).Enforced)
+	require.True(t, l.Enforced, "a list is not changed in place")
+}
+
+func TestARemovedUserLeavesNothingBehind(t *testing.T) {
+	l := given(t, Grant{"user/alice", on(t, "log/*"), Read}, Grant{"user/alicia", on(t, "log/*"), Read})
+	for _, c := range []Change{
+		{Users: []User{{Name: "alice"}}},
+		{Tokens: []Token{{ID: "1", Principal: "user/alice", Expires: 10}, {ID: "2", Principal: "user/alicia", Expires: 10}}},
+	} {
+		l = l.With(&c)
+	}
+	c, refusal := RemoveUser(l, "alice")
+	require.Nil(t, refusal)
+	l = l.With(&c)
+	require.Empty(t, l.Users)
+	require.Len(t, l.Tokens, 1)
+	require.Len(t, l.Grants, 1)
+	_, refusal = RemoveUser(l, "alice")
+	require.Equal(t, record.Precondition, refusal.Reason)
+}
+
+func TestTokensExpireAndAreRevoked(t *testing.T) {
+	c, refusal := AddToken(List{}, Token{ID: "1", Principal: "user/alice", Expires: 10}, 5)
+	require.Nil(t, refusal)
+	l := List{}.With(&c)
+	_, ok := Compile(l).Token("1", 9)
+	require.True(t, ok)
+	_, ok = Compile(l).Token("1", 10)
+	require.False(t, ok)
+	c, refusal = AddToken(l, Token{ID: "2", Principal: "user/alice", Expires: 20}, 10)
+	require.Nil(t, refusal)
+	require.Equal(t, []string{"1"}, c.Revoke, "what has expired is forgotten")
+	l = l.With(&c)
+	c, refusal = RevokeToken(l, "2")
+	require.Nil(t, refusal)
+	_, ok = Compile(l.With(&c)).Token("2", 11)
+	require.False(t, ok)
+	_, refusal = RevokeToken(l, "3")
+	require.NotNil(t, refusal)
+	for _, principal := range []string{"*", "", "user/", "root", "user/a/b"} {
+		_, refusal = AddToken(l, Token{ID: "4", Principal: principal, Expires: 20}, 1)
+		require.NotNil(t, refusal, principal)
+	}
+}
+
+func TestOnlyWhatMeansSomethingCanBeGranted(t *testing.T) {
+	for _, g := range []Grant{
+		{"user/alice", OfCluster, Append},
+		{"user/alice", on(t, "log/orders"), Administer},
+		{"user/alice", on(t, "group/billing"), Append},
+		{"user/alice", on(t, "log/orders"), None},
+		{"alice", on(t, "log/orders"), Read},
+		{"user/" + strings.Repeat("a", maxName+1), on(t, "log/orders"), Read},
+		{"user/alice", Object{Kind: "disk"}, Read},
+		{"user/alice", Object{Kind: Log}, Read},
+		{"user/alice", Object{Kind: Log, Name: strings.Repeat("a", maxObjectName+1)}, Read},
+	} {
+		_, refusal := AddGrants(List{}, []Grant{g})
+		require.NotNil(t, refusal, "%v", g)
+	}
+	for _, text := range []string{"", "cluster/", "log", "log/", "disk/a", "cluster*"} {
+		_, err := ParseObject(text)
+		require.Error(t, err, text)
+	}
+}
+
+func TestAListSurvivesItsEncoding(t *testing.T) {
+	l := given(t, Grant{"user/alice", on(t, "log/orders*"), Append | Read})
+	c := Change{Tokens: []Token{{ID: "1", Principal: "user/alice", Scope: []Scope{{OfCluster, Observe}}}}, Users: []User{{Name: "alice", Verifiers: map[string]Verifier{"X": {Salt: []byte{1}}}}}}
+	l = l.With(&c)
+	text, err := json.Marshal(l)
+	require.NoError(t, err)
+	var again List
+	require.NoError(t, json.Unmarshal(text, &again))
+	require.Equal(t, l, again)
+}
+
+// What can be parsed is written as it was read, and names no more than it says.
+func FuzzObject(f *testing.F) {
+	for _, seed := range []string{"cluster", "log/orders", "log/audit-*", "group/*", "log/", "log/**"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		o, err := ParseObject(text)
+		if err == nil {
+			require.Equal(t, text, o.String())
+			require.NoError(t, o.Check())
+		}
+	})
+}

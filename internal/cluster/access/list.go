@@ -1,0 +1,119 @@
+package access
+
+import (
+	"maps"
+)
+
+// List is what the catalog knows of who may do what. Its maps are never changed in
+// place.
+type List struct {
+	Users  map[string]User  `json:"users,omitempty"`  // by name
+	Tokens map[string]Token `json:"tokens,omitempty"` // by id
+	Grants map[string]Grant `json:"grants,omitempty"` // by Grant.key
+	// Enforced: what is not granted is refused.
+	Enforced bool `json:"enforced,omitempty"`
+	// Revision counts the changes.
+	Revision uint64 `json:"revision,omitempty"`
+}
+
+// User is one who can prove who it is with a password, of which verifiers are kept.
+type User struct {
+	Name      string              `json:"name"`
+	Created   int64               `json:"created_ms"`
+	Verifiers map[string]Verifier `json:"verifiers"` // by mechanism, such as SCRAM-SHA-256
+}
+
+// Verifier is what RFC 5802 has a server keep of a password. The password does not follow
+// from it.
+type Verifier struct {
+	Salt       []byte `json:"salt"`
+	Iterations int    `json:"iterations"`
+	StoredKey  []byte `json:"stored_key"`
+	ServerKey  []byte `json:"server_key"`
+}
+
+// Token is an access token: it lets whoever has its secret act for a principal. Only the secret's hash is kept.
+// Times are in unix ms.
+type Token struct {
+	ID        string `json:"id"`
+	Hash      string `json:"hash"`
+	Principal string `json:"principal"`
+	Created   int64  `json:"created_ms"`
+	Expires   int64  `json:"expires_ms"`
+	// Scope leaves some of the principal's rights; nil: all of them.
+	Scope []Scope `json:"scope,omitempty"`
+}
+
+// Scope is rights on an object that a token may use if its principal has them.
+type Scope struct {
+	On     Object `json:"on"`
+	Rights Rights `json:"rights"`
+}
+
+// Grant is rights of a principal on an object.
+type Grant struct {
+	Principal string `json:"principal"` // user/NAME, node/NAME or Anybody
+	On        Object `json:"on"`
+	Rights    Rights `json:"rights"`
+}
+
+func (g Grant) key() string { return g.Principal + " " + g.On.String() + exact(g.On) }
+
+// exact tells a name that ends in * from a prefix.
+func exact(o Object) string {
+	if o.Prefix {
+		return " prefix"
+	}
+	return ""
+}
+
+// Change is a change of a List. All of it takes effect together.
+type Change struct {
+	Users       []User   `json:"users,omitempty"`        // new, or with other passwords
+	RemoveUsers []string `json:"remove_users,omitempty"` // names
+	Tokens      []Token  `json:"tokens,omitempty"`       // new
+	Revoke      []string `json:"revoke,omitempty"`       // ids of tokens
+	Grants      []Grant  `json:"grants,omitempty"`       // as they are from now on; without rights: gone
+	Enforce     *bool    `json:"enforce,omitempty"`
+}
+
+// Empty reports whether the change has no effect.
+func (c *Change) Empty() bool {
+	return c == nil || len(c.Users)+len(c.RemoveUsers)+len(c.Tokens)+len(c.Revoke)+len(c.Grants) == 0 && c.Enforce == nil
+}
+
+// With returns the list after a change.
+func (l List) With(c *Change) List {
+	if c.Empty() {
+		return l
+	}
+	l.Users, l.Tokens, l.Grants = copied(l.Users), copied(l.Tokens), copied(l.Grants)
+	for _, name := range c.RemoveUsers {
+		delete(l.Users, name)
+	}
+	for _, u := range c.Users {
+		l.Users[u.Name] = u
+	}
+	for _, id := range c.Revoke {
+		delete(l.Tokens, id)
+	}
+	for _, t := range c.Tokens {
+		l.Tokens[t.ID] = t
+	}
+	for _, g := range c.Grants {
+		if l.Grants[g.key()] = g; g.Rights == None {
+			delete(l.Grants, g.key())
+		}
+	}
+	if c.Enforce != nil {
+		l.Enforced = *c.Enforce
+	}
+	l.Revision++
+	return l
+}
+
+func copied[V any](m map[string]V) map[string]V {
+	fresh := make(map[string]V, len(m)+1)
+	maps.Copy(fresh, m)
+	return fresh
+}

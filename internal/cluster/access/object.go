@@ -1,0 +1,80 @@
+package access
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind is a kind of object.
+type Kind string
+
+const (
+	// Cluster is all of the cluster. There is one.
+	Cluster Kind = "cluster"
+	// Log is a log, or a topic with all its partitions.
+	Log Kind = "log"
+	// Group is a consumer group of Kafka's.
+	Group Kind = "group"
+)
+
+// Object is what rights are on.
+type Object struct {
+	Kind Kind   `json:"kind"`
+	Name string `json:"name,omitempty"`
+	// Prefix: all whose names begin with Name. Only grants have such objects.
+	Prefix bool `json:"prefix,omitempty"`
+}
+
+// OfCluster is the whole cluster.
+var OfCluster = Object{Kind: Cluster}
+
+// OfLog is the log of a name. All partitions of a topic are one object.
+func OfLog(name string) Object {
+	topic, _, _ := strings.Cut(name, "/")
+	return Object{Kind: Log, Name: topic}
+}
+
+// maxObjectName bounds the name of an object, in bytes.
+const maxObjectName = 255
+
+// String is the object as people write it: cluster, log/orders, log/audit-*, group/*.
+func (o Object) String() string {
+	switch {
+	case o.Kind == Cluster:
+		return string(Cluster)
+	case o.Prefix:
+		return string(o.Kind) + "/" + o.Name + "*"
+	}
+	return string(o.Kind) + "/" + o.Name
+}
+
+// ParseObject is the opposite of String.
+func ParseObject(text string) (Object, error) {
+	kind, name, named := strings.Cut(text, "/")
+	o := Object{Kind: Kind(kind), Name: name}
+	o.Name, o.Prefix = strings.CutSuffix(name, "*")
+	if kind == string(Cluster) != named {
+		return o, o.Check()
+	}
+	return o, fmt.Errorf("rights are on cluster, log/NAME, log/PREFIX*, group/NAME or group/PREFIX*, not on %q", text)
+}
+
+// Check returns an error unless rights can be granted on the object.
+func (o Object) Check() error {
+	switch {
+	case onKind[o.Kind] == None:
+		return fmt.Errorf("there is no kind of object %q; there are cluster, log and group", o.Kind)
+	case o.Kind == Cluster && (o.Name != "" || o.Prefix):
+		return fmt.Errorf("the cluster has no name in a grant")
+	case o.Kind != Cluster && o.Name == "" && !o.Prefix:
+		return fmt.Errorf("a %s without a name; all of them are %s/*", o.Kind, o.Kind)
+	case len(o.Name) > maxObjectName:
+		return fmt.Errorf("a name of %d bytes, at most %d are taken", len(o.Name), maxObjectName)
+	}
+	return nil
+}
+
+// covers reports whether what is granted on o holds for one object.
+func (o Object) covers(one Object) bool {
+	return o.Kind == one.Kind && (o.Name == one.Name || o.Prefix && strings.HasPrefix(one.Name, o.Name))
+}

@@ -1,0 +1,77 @@
+package verbs
+
+import (
+	"context"
+	"sync/atomic"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/record"
+)
+
+// rights are what the catalog knows of who may do what. They are enforced before the
+// node's verbs are called, see Caller.
+type rights struct {
+	catalog *atomic.Pointer[catalog.Catalog]
+	self    *peers.Self
+}
+
+// nothingYet are the rules of a node that is in no cluster.
+var nothingYet = access.Compile(access.List{})
+
+// Rules are the newest rules that this node has heard of. known: they have been the
+// newest ones there were since this process began, or are those of a cluster that has
+// changed them; otherwise nothing at all may have been heard yet.
+func (r *rights) Rules() (rules *access.Rules, known bool) {
+	c := r.catalog.Load()
+	if c == nil {
+		return nothingYet, true
+	}
+	rules = c.Rules.Load()
+	return rules, rules.List().Revision > 0 || c.Current.Load()
+}
+
+// ChangeAccess changes who may do what. decide gets the newest list and the time in unix
+// ms, and may be called several times.
+func (r *rights) ChangeAccess(ctx context.Context, decide func(l access.List, now int64) (access.Change, *record.Refusal)) error {
+	c := r.catalog.Load()
+	if c == nil {
+		return r.self.NotMember()
+	}
+	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		change, refusal := decide(s.Access, r.self.Now().UnixMilli())
+		if change.Empty() {
+			return catalog.Refusable(cluster.Change{}, refusal)
+		}
+		return catalog.Refusable(cluster.Change{Access: &change}, refusal)
+	})
+}
+
+// AccessList is who may do what, as it is now.
+func (r *rights) AccessList(ctx context.Context) (access.List, error) {
+	c := r.catalog.Load()
+	if c == nil {
+		return access.List{}, r.self.NotMember()
+	}
+	if err := c.Refresh(ctx); err != nil {
+		return access.List{}, err
+	}
+	return c.Shown.Load().Access, nil
+}
+
+// sessionOwnerShift is where Caller.Owner lies in the id of a session. What is below
+// counts sessions, a trillion of them; the id remains positive in 64 bits, as Kafka's producer ids are.
+const sessionOwnerShift = 40
+
+// MaxOwner is the largest Caller.Owner.
+const MaxOwner = 1<<(63-sessionOwnerShift) - 1
+
+// OwnerOf returns the Caller.Owner that opened a session.
+func OwnerOf(id record.SessionID) uint32 { return uint32(id >> sessionOwnerShift) }
+
+// owned is the id that a session gets for a caller.
+func (c Caller) owned(id record.SessionID) record.SessionID {
+	return id | record.SessionID(c.Owner)<<sessionOwnerShift
+}

@@ -1,0 +1,163 @@
+package grpcserver
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/rpc"
+)
+
+type accessService struct {
+	strandlinev1.UnimplementedAccessServiceServer
+	node Node
+}
+
+func (d *accessService) WhoAmI(ctx context.Context, _ *strandlinev1.WhoAmIRequest) (*strandlinev1.WhoAmIResponse, error) {
+	principal, token, enforced := d.node.WhoAmI(guard.CallerOf(ctx))
+	return &strandlinev1.WhoAmIResponse{Principal: principal, TokenId: token, Enforced: enforced}, nil
+}
+
+func (d *accessService) PutUser(ctx context.Context, q *strandlinev1.PutUserRequest) (*strandlinev1.PutUserResponse, error) {
+	made, existed, err := d.node.PutUser(ctx, guard.CallerOf(ctx), q.GetName(), q.GetPassword())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.PutUserResponse{Password: made, Existed: existed}, nil
+}
+
+func (d *accessService) RemoveUser(ctx context.Context, q *strandlinev1.RemoveUserRequest) (*strandlinev1.RemoveUserResponse, error) {
+	if err := d.node.RemoveUser(ctx, guard.CallerOf(ctx), q.GetName()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.RemoveUserResponse), nil
+}
+
+func (d *accessService) ListUsers(ctx context.Context, _ *strandlinev1.ListUsersRequest) (*strandlinev1.ListUsersResponse, error) {
+	all, err := d.node.Users(ctx, guard.CallerOf(ctx))
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	out := new(strandlinev1.ListUsersResponse)
+	for _, u := range all {
+		out.Users = append(out.Users, &strandlinev1.User{Name: u.Name, Created: timestamppb.New(time.UnixMilli(u.Created))})
+	}
+	return out, nil
+}
+
+func (d *accessService) CreateAccessToken(ctx context.Context, q *strandlinev1.CreateAccessTokenRequest) (*strandlinev1.CreateAccessTokenResponse, error) {
+	var scope []access.Scope
+	for _, s := range q.GetScope() {
+		g, refusal := decodeGrant(&strandlinev1.Grant{Object: s.GetObject(), Rights: s.GetRights()})
+		if refusal != nil {
+			return nil, rpc.StatusOf(ctx, refusal)
+		}
+		scope = append(scope, access.Scope{On: g.On, Rights: g.Rights})
+	}
+	text, t, err := d.node.CreateAccessToken(ctx, guard.CallerOf(ctx), q.GetUser(), q.GetLifetime().AsDuration(), scope)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.CreateAccessTokenResponse{Token: text, Description: encodeAccessToken(t)}, nil
+}
+
+func (d *accessService) RevokeAccessToken(ctx context.Context, q *strandlinev1.RevokeAccessTokenRequest) (*strandlinev1.RevokeAccessTokenResponse, error) {
+	if err := d.node.RevokeAccessToken(ctx, guard.CallerOf(ctx), q.GetId()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.RevokeAccessTokenResponse), nil
+}
+
+func (d *accessService) ListAccessTokens(ctx context.Context, _ *strandlinev1.ListAccessTokensRequest) (*strandlinev1.ListAccessTokensResponse, error) {
+	all, err := d.node.AccessTokens(ctx, guard.CallerOf(ctx))
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	out := new(strandlinev1.ListAccessTokensResponse)
+	for _, t := range all {
+		out.Tokens = append(out.Tokens, encodeAccessToken(t))
+	}
+	return out, nil
+}
+
+func (d *accessService) AddGrants(ctx context.Context, q *strandlinev1.AddGrantsRequest) (*strandlinev1.AddGrantsResponse, error) {
+	all, refusal := decodeGrants(q.GetGrants())
+	if refusal != nil {
+		return nil, rpc.StatusOf(ctx, refusal)
+	}
+	if err := d.node.AddGrants(ctx, guard.CallerOf(ctx), all); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.AddGrantsResponse), nil
+}
+
+func (d *accessService) RemoveGrants(ctx context.Context, q *strandlinev1.RemoveGrantsRequest) (*strandlinev1.RemoveGrantsResponse, error) {
+	all, refusal := decodeGrants(q.GetGrants())
+	if refusal != nil {
+		return nil, rpc.StatusOf(ctx, refusal)
+	}
+	if err := d.node.RemoveGrants(ctx, guard.CallerOf(ctx), all); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.RemoveGrantsResponse), nil
+}
+
+func (d *accessService) ListGrants(ctx context.Context, _ *strandlinev1.ListGrantsRequest) (*strandlinev1.ListGrantsResponse, error) {
+	all, enforced, err := d.node.Grants(ctx, guard.CallerOf(ctx))
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	out := &strandlinev1.ListGrantsResponse{Enforced: enforced}
+	for _, g := range all {
+		out.Grants = append(out.Grants, &strandlinev1.Grant{Principal: g.Principal, Object: g.On.String(), Rights: g.Rights.Names()})
+	}
+	return out, nil
+}
+
+func (d *accessService) EnforceRights(ctx context.Context, q *strandlinev1.EnforceRightsRequest) (*strandlinev1.EnforceRightsResponse, error) {
+	if err := d.node.EnforceRights(ctx, guard.CallerOf(ctx), q.GetEnforced(), q.GetAdministrator()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.EnforceRightsResponse), nil
+}
+
+// maxGrants bounds the grants of one call.
+const maxGrants = 1000
+
+func decodeGrants(all []*strandlinev1.Grant) (grants []access.Grant, refusal *record.Refusal) {
+	if len(all) > maxGrants {
+		return nil, record.Refuse(record.TooLarge, "%d grants in one call, at most %d are taken", len(all), maxGrants)
+	}
+	for _, one := range all {
+		g, refusal := decodeGrant(one)
+		if refusal != nil {
+			return nil, refusal
+		}
+		grants = append(grants, g)
+	}
+	return grants, nil
+}
+
+func decodeGrant(q *strandlinev1.Grant) (g access.Grant, refusal *record.Refusal) {
+	g.Principal = q.GetPrincipal()
+	var err error
+	if g.On, err = access.ParseObject(q.GetObject()); err == nil {
+		g.Rights, err = access.ParseRights(q.GetRights())
+	}
+	return g, record.RefusalOf(err)
+}
+
+func encodeAccessToken(t access.Token) *strandlinev1.AccessToken {
+	out := &strandlinev1.AccessToken{
+		Id: t.ID, Principal: t.Principal, Created: timestamppb.New(time.UnixMilli(t.Created)), Expires: timestamppb.New(time.UnixMilli(t.Expires)),
+	}
+	for _, s := range t.Scope {
+		out.Scope = append(out.Scope, &strandlinev1.AccessScope{Object: s.On.String(), Rights: s.Rights.Names()})
+	}
+	return out
+}

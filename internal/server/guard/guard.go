@@ -1,0 +1,307 @@
+package guard
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/identity"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/audit"
+	"strandline.dev/internal/transport/secure"
+)
+
+// Guard is a node as the servers of the protocols see it. Its verbs are those of
+// node.Node, for callers that may call them.
+type Guard struct {
+	*core
+	*logins
+	*logVerbs
+	*sessionVerbs
+	*catalogVerbs
+	*topicVerbs
+	*clusterVerbs
+	*publicVerbs
+	*accessVerbs
+}
+
+// core knows who calls, and what callers may.
+type core struct {
+	node     *node.Node
+	o        Options
+	tasks    sync.WaitGroup
+	stopping context.Context
+	stop     context.CancelFunc
+
+	mu      sync.Mutex
+	streams map[*stream]struct{}
+}
+
+// Options of a Guard.
+type Options struct {
+	// Audit gets what changed something and what was refused. nil: nobody does.
+	Audit *audit.Log
+	// Careful refuses all calls until the node knows who may do what in its cluster. It is
+	// for nodes that others than this machine can reach.
+	Careful bool
+}
+
+// stream is a call that lasts, and ends when its holder loses a right that it relies on.
+type stream struct {
+	holder *Holder
+	cancel context.CancelCauseFunc
+}
+
+// New makes a guard of a node. It does nothing by itself before Start.
+func New(n *node.Node, o Options) *Guard {
+	c := &core{node: n, o: o, streams: map[*stream]struct{}{}}
+	c.stopping, c.stop = context.WithCancel(context.Background())
+	l := &logins{core: c, deriving: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	_, _ = rand.Read(l.secret[:]) // never fails
+	return &Guard{
+		c, l, &logVerbs{c}, &sessionVerbs{c}, &catalogVerbs{c}, &topicVerbs{c}, &clusterVerbs{c}, &publicVerbs{c}, &accessVerbs{c, l},
+	}
+}
+
+// lookEvery is how often the guard looks whether streams that are open still may be.
+const lookEvery = 100 * time.Millisecond
+
+// Start begins to end streams whose holders lose their rights, until Stop.
+func (g *core) Start() {
+	g.tasks.Go(func() {
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				g.endLost()
+			case <-g.stopping.Done():
+				return
+			}
+		}
+	})
+}
+
+// Stop ends what Start began.
+func (g *core) Stop() {
+	g.stop()
+	g.tasks.Wait()
+}
+
+// endLost ends the streams that read or observe what their holders no longer may. Those
+// that append are refused with the next request: ending them would leave it open whether
+// the ones before are in the log.
+func (g *core) endLost() {
+	rules, _ := g.node.Rules()
+	if !rules.Enforced {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for s := range g.streams {
+		if o, lost := s.holder.lost(rules, access.Read|access.Observe, now); lost {
+			s.cancel(g.refused(s.holder, "continue", access.Read, o, rules))
+			delete(g.streams, s)
+		}
+	}
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+type holderKey struct{}
+
+// With returns a context that knows who calls.
+func With(ctx context.Context, h *Holder) context.Context {
+	return context.WithValue(ctx, holderKey{}, h)
+}
+
+// CallerOf is the caller that a context knows, see With.
+func CallerOf(ctx context.Context) node.Caller {
+	h, _ := ctx.Value(holderKey{}).(*Holder)
+	if h == nil {
+		return node.Caller{}
+	}
+	return node.Caller{By: h}
+}
+
+// Call returns the context of a call that came from an address, with an Authorization
+// header or without.
+func (g *core) Call(ctx context.Context, from net.Addr, authorization string) (context.Context, error) {
+	h, refusal := g.Identify(secure.PrincipalAt(from), from, authorization)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return With(ctx, h), nil
+}
+
+// Stream is Call for one that lasts: the context ends when the caller loses a right to
+// read or observe that the call relies on. end has to be called after it.
+func (g *core) Stream(ctx context.Context, from net.Addr, authorization string) (_ context.Context, end func(), err error) {
+	h, refusal := g.Identify(secure.PrincipalAt(from), from, authorization)
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	ctx, cancel := context.WithCancelCause(With(ctx, h))
+	s := &stream{h, cancel}
+	g.mu.Lock()
+	g.streams[s] = struct{}{}
+	g.mu.Unlock()
+	return ctx, func() {
+		g.mu.Lock()
+		delete(g.streams, s)
+		g.mu.Unlock()
+		cancel(nil)
+	}, nil
+}
+
+// Identify returns who calls: the principal of the token in an Authorization header, or
+// without one that of the connection's certificate, or nobody in particular. A token that
+// is not valid is refused whatever the certificate is.
+func (g *core) Identify(certified identity.Principal, from net.Addr, authorization string) (*Holder, *record.Refusal) {
+	var principal string
+	if certified != (identity.Principal{}) {
+		principal = certified.String()
+	}
+	if authorization == "" {
+		return newHolder(principal, from), nil
+	}
+	h := newHolder("", from)
+	scheme, secret, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return nil, g.unauthenticated(h, "the Authorization header is not of the form `Bearer TOKEN`")
+	}
+	rules, _ := g.node.Rules()
+	t, ok := tokenOf(rules, strings.TrimSpace(secret))
+	if !ok {
+		return nil, g.unauthenticated(h, "the token is not valid: it was revoked, has expired, or is of another cluster")
+	}
+	h = newHolder(t.Principal, from)
+	h.Token = t.ID
+	secure.Proved(from)
+	return h, nil
+}
+
+// Enforced reports whether a caller has to have a right for what it does.
+func (g *core) Enforced() bool {
+	rules, _ := g.node.Rules()
+	return rules.Enforced
+}
+
+// may refuses a call for which the caller lacks a right. Where rights are enforced it also
+// notes whose the sessions are that the call opens.
+func (g *core) may(c *node.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
+	if c.System {
+		return nil
+	}
+	rules, known := g.node.Rules()
+	if !rules.Enforced && (known || !g.o.Careful) {
+		return nil
+	}
+	h, _ := c.By.(*Holder)
+	if h == nil {
+		h = &Holder{}
+	}
+	if !known && g.o.Careful && !strings.HasPrefix(h.Principal, "node/") {
+		return record.Refuse(record.NotLeader, "this node does not know yet who may do what in the cluster: it has not heard from the others since its start")
+	}
+	d := h.on(rules, o, now)
+	if !d.valid || d.rights&need != need || d.expires != 0 && now() >= d.expires {
+		return g.refused(h, verb, need, o, rules)
+	}
+	if used := d.used.Load(); used&uint32(need) != uint32(need) {
+		d.used.Or(uint32(need))
+	}
+	c.Owner = h.owner
+	return nil
+}
+
+// mayUse is may for a call that is about a session, which belongs to whoever opened it.
+func (g *core) mayUse(c *node.Caller, verb, log string, session record.SessionID) *record.Refusal {
+	if refusal := g.may(c, verb, access.Append, access.OfLog(log)); refusal != nil || c.Owner == 0 {
+		return refusal
+	}
+	// One that was opened before rights were enforced belongs to nobody.
+	if owner := node.OwnerOf(session); owner != 0 && owner != c.Owner {
+		refusal := record.Refuse(record.Denied, "session %d belongs to another principal than %s", session, c.By)
+		g.record(c, verb, access.OfLog(log), refusal)
+		return refusal
+	}
+	return nil
+}
+
+// refused is the refusal of a call, which is audited.
+func (g *core) refused(h *Holder, verb string, need access.Rights, o access.Object, rules *access.Rules) *record.Refusal {
+	_, expires, valid := h.shown(rules, now)
+	if valid && expires != 0 && now() >= expires {
+		valid = false
+	}
+	var refusal *record.Refusal
+	switch {
+	case h.Principal == "":
+		refusal = record.Refuse(record.Unauthenticated, "%s %s: the caller has not proved who it is; show a certificate, a token or a password", verb, o)
+	case !valid && h.Token != "":
+		refusal = record.Refuse(record.Unauthenticated, "the token %s is not valid any more: it was revoked or has expired", h.Token)
+	case !valid:
+		refusal = record.Refuse(record.Unauthenticated, "%s has no password any more", h)
+	default:
+		refusal = record.Refuse(record.Denied, "%s may not %s %s: it needs the right to %s", h, verb, o, need)
+	}
+	g.record(&node.Caller{By: h}, verb, o, refusal)
+	return refusal
+}
+
+func (g *core) unauthenticated(h *Holder, why string) *record.Refusal {
+	refusal := record.Refuse(record.Unauthenticated, "%s", why)
+	g.record(&node.Caller{By: h}, "authenticate", access.OfCluster, refusal)
+	return refusal
+}
+
+// change calls a verb that changes something, if the caller may, and audits it.
+func (g *core) change(c *node.Caller, verb string, need access.Rights, o access.Object, do func() error) error {
+	if refusal := g.may(c, verb, need, o); refusal != nil {
+		return refusal
+	}
+	err := do()
+	g.record(c, verb, o, err)
+	return err
+}
+
+// record writes a line of the audit log.
+func (g *core) record(c *node.Caller, verb string, o access.Object, err error) {
+	if g.o.Audit == nil || c.System {
+		return
+	}
+	e := audit.Entry{Principal: "anonymous", Verb: verb, Object: o.String(), Outcome: audit.Done}
+	if h, _ := c.By.(*Holder); h != nil {
+		e.Principal, e.Token, e.From = h.String(), h.Token, h.From
+	}
+	if err != nil {
+		e.Outcome, e.Reason = audit.Failed, err.Error()
+		var r *record.Refusal
+		switch {
+		case !errors.As(err, &r):
+		case r.Reason == record.Denied || r.Reason == record.Unauthenticated:
+			e.Outcome = audit.Refused
+		case r.Reason.Outcome() != record.NotDone:
+			e.Outcome = audit.Unknown
+		}
+	}
+	g.o.Audit.Record(e)
+}
+
+// The verbs of the node, by subject.
+type (
+	logVerbs     struct{ *core }
+	sessionVerbs struct{ *core }
+	catalogVerbs struct{ *core }
+	topicVerbs   struct{ *core }
+	clusterVerbs struct{ *core }
+	publicVerbs  struct{ *core }
+)

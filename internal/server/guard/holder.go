@@ -1,0 +1,125 @@
+package guard
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
+)
+
+// Holder is who calls, on one connection or in one call, and what was decided about it: a
+// decision is made once for each object and is valid until the rules change.
+type Holder struct {
+	// Principal as grants name it; empty: nobody has been proved.
+	Principal string
+	// Token is the id of the token that was shown; User is whose password was. Empty:
+	// neither, but a certificate or nothing.
+	Token, User string
+	// From is the address that the call came from, without a port.
+	From string
+
+	owner uint32               // node.Caller.Owner
+	last  atomic.Pointer[held] // the newest decision
+
+	mu    sync.Mutex
+	rules *access.Rules // of all in of
+	of    map[access.Object]*held
+}
+
+// held are the rights on one object.
+type held struct {
+	rules  *access.Rules
+	on     access.Object
+	rights access.Rights
+	// valid: what the holder has shown is, until expires, in unix ms; 0: for ever.
+	valid   bool
+	expires int64
+	// used are the rights that calls have relied on.
+	used atomic.Uint32
+}
+
+// maxDecisions bounds the decisions that are kept of one holder.
+const maxDecisions = 1024
+
+func newHolder(principal string, from net.Addr) *Holder {
+	h := &Holder{Principal: principal, From: from.String()}
+	if host, _, err := net.SplitHostPort(h.From); err == nil {
+		h.From = host
+	}
+	if principal != "" {
+		sum := sha256.Sum256([]byte(principal))
+		h.owner = max(1, binary.BigEndian.Uint32(sum[:])&node.MaxOwner)
+	}
+	return h
+}
+
+// String is the principal, for people.
+func (h *Holder) String() string {
+	if h == nil || h.Principal == "" {
+		return "anonymous"
+	}
+	return h.Principal
+}
+
+// on returns the rights on an object under rules, at a time that now gives.
+func (h *Holder) on(rules *access.Rules, o access.Object, now func() int64) *held {
+	if l := h.last.Load(); l != nil && l.rules == rules && l.on == o {
+		return l
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rules != rules || len(h.of) >= maxDecisions {
+		h.rules, h.of = rules, map[access.Object]*held{}
+	}
+	d := h.of[o]
+	if d == nil {
+		d = h.decide(rules, o, now)
+		h.of[o] = d
+	}
+	h.last.Store(d)
+	return d
+}
+
+func (h *Holder) decide(rules *access.Rules, o access.Object, now func() int64) *held {
+	d := &held{rules: rules, on: o}
+	scope, expires, valid := h.shown(rules, now)
+	if d.valid, d.expires = valid, expires; valid {
+		d.rights = rules.Of(h.Principal, scope, o)
+	}
+	return d
+}
+
+// shown returns whether what the holder has shown is still valid, until when, and what of
+// its principal's rights it leaves.
+func (h *Holder) shown(rules *access.Rules, now func() int64) (scope []access.Scope, expires int64, valid bool) {
+	switch {
+	case h.Token != "":
+		t, ok := rules.Token(h.Token, now())
+		return t.Scope, t.Expires, ok
+	case h.User != "":
+		_, ok := rules.User(h.User)
+		return nil, 0, ok
+	}
+	return nil, 0, h.Principal != ""
+}
+
+// lost returns an object on which the holder has relied on rights of a set and has them no
+// more, and reports whether there is one.
+func (h *Holder) lost(rules *access.Rules, set access.Rights, now func() int64) (o access.Object, lost bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for o, d := range h.of {
+		used := access.Rights(d.used.Load()) & set
+		if used == access.None {
+			continue
+		}
+		if fresh := h.decide(rules, o, now); !fresh.valid || used&^fresh.rights != access.None {
+			return o, true
+		}
+	}
+	return o, false
+}

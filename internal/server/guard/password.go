@@ -1,0 +1,203 @@
+package guard
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/xdg-go/scram"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/secure"
+)
+
+// Mechanisms of SASL by which a user proves a password.
+const (
+	ScramSHA256 = "SCRAM-SHA-256"
+	ScramSHA512 = "SCRAM-SHA-512"
+	Plain       = "PLAIN"
+)
+
+// Mechanisms are all of them, the best first.
+var Mechanisms = []string{ScramSHA512, ScramSHA256, Plain}
+
+var scrams = map[string]scram.HashGeneratorFcn{ScramSHA256: scram.SHA256, ScramSHA512: scram.SHA512}
+
+const (
+	// passwordIterations is how slow a guess of a password is made, here and for whoever
+	// has stolen a catalog.
+	passwordIterations = 15_000
+	saltBytes          = 16
+	// maxLogin bounds a message of a login, in bytes.
+	maxLogin = 4 << 10
+	// maxSteps bounds the messages of one.
+	maxSteps = 4
+)
+
+// derive makes what is kept of a password.
+func (g *logins) derive(ctx context.Context, password string) (map[string]access.Verifier, error) {
+	verifiers := map[string]access.Verifier{}
+	for name := range scrams {
+		salt := make([]byte, saltBytes)
+		_, _ = rand.Read(salt) // never fails
+		kept, err := g.deriveWith(ctx, name, password, scram.KeyFactors{Salt: string(salt), Iters: passwordIterations})
+		if err != nil {
+			return nil, err
+		}
+		verifiers[name] = access.Verifier{Salt: salt, Iterations: passwordIterations, StoredKey: kept.StoredKey, ServerKey: kept.ServerKey}
+	}
+	return verifiers, nil
+}
+
+// deriveWith takes some milliseconds of a processor, and waits until one may be used.
+func (g *logins) deriveWith(ctx context.Context, mechanism, password string, by scram.KeyFactors) (scram.StoredCredentials, error) {
+	select {
+	case g.deriving <- struct{}{}:
+		defer func() { <-g.deriving }()
+	case <-ctx.Done():
+		return scram.StoredCredentials{}, ctx.Err()
+	}
+	client, err := scrams[mechanism].NewClient("user", password, "")
+	if err != nil {
+		// The library's text could show a part of the password.
+		return scram.StoredCredentials{}, record.Refuse(record.Invalid, "the password has characters that no password may have, such as control characters")
+	}
+	return client.GetStoredCredentials(by), nil
+}
+
+// logins prove passwords.
+type logins struct {
+	*core
+	// secret makes what is said of users that there are not look like what is said of
+	// others.
+	secret [32]byte
+	// deriving bounds the passwords that are derived from at once.
+	deriving chan struct{}
+}
+
+// Login is one attempt of a user to prove a password, message by message.
+type Login struct {
+	guard     *logins
+	from      net.Addr
+	mechanism string
+	scram     *scram.ServerConversation
+	steps     int
+	user      string
+}
+
+// errLogin is what a client hears, whatever was wrong: the reason would help who guesses.
+var errLogin = errors.New("the user or the password is not right")
+
+// Login begins an attempt. The passwords themselves are only taken on connections that are
+// encrypted.
+func (g *logins) Login(mechanism string, from net.Addr) (*Login, error) {
+	l := &Login{guard: g, from: from, mechanism: mechanism}
+	generate := scrams[mechanism]
+	switch {
+	case generate != nil:
+		server, err := generate.NewServer(l.credentials)
+		if err != nil {
+			return nil, err
+		}
+		l.scram = server.NewConversation()
+	case mechanism == Plain && !secure.Encrypted(from):
+		return nil, errors.New("PLAIN shows the password, so it is taken on encrypted connections only: use SCRAM-SHA-256")
+	case mechanism != Plain:
+		return nil, errors.New("there are " + strings.Join(Mechanisms, ", "))
+	}
+	return l, nil
+}
+
+// Step takes a message of the client and returns the answer. The holder is nil until the
+// user has proved the password.
+func (l *Login) Step(ctx context.Context, message []byte) (answer []byte, proved *Holder, err error) {
+	if l.steps++; len(message) > maxLogin || l.steps > maxSteps {
+		return nil, nil, l.failed()
+	}
+	if l.scram == nil {
+		ok, err := l.plain(ctx, string(message))
+		if err != nil {
+			return nil, nil, err
+		}
+		if !ok {
+			return nil, nil, l.failed()
+		}
+		return nil, l.proved(), nil
+	}
+	text, err := l.scram.Step(string(message))
+	switch {
+	case err != nil || l.scram.Done() && !l.scram.Valid() || l.scram.AuthzID() != "" && l.scram.AuthzID() != l.user:
+		return nil, nil, l.failed()
+	case l.scram.Done():
+		proved = l.proved()
+	}
+	return []byte(text), proved, nil
+}
+
+func (l *Login) proved() *Holder {
+	h := newHolder(access.OfUser(l.user), l.from)
+	h.User = l.user
+	secure.Proved(l.from)
+	return h
+}
+
+func (l *Login) failed() error {
+	h := newHolder("", l.from)
+	l.guard.unauthenticated(h, errLogin.Error())
+	return errLogin
+}
+
+// credentials are what is kept of a user. Those that there are not get some that no
+// password fits and that are the same each time, so that nobody learns who there is.
+func (l *Login) credentials(user string) (scram.StoredCredentials, error) {
+	l.user = user
+	v, ok := l.verifier(l.mechanism)
+	if !ok {
+		v = access.Verifier{Salt: l.guard.madeUp("salt", user)[:saltBytes], Iterations: passwordIterations, StoredKey: l.guard.madeUp("stored", user), ServerKey: l.guard.madeUp("server", user)}
+	}
+	return scram.StoredCredentials{
+		KeyFactors: scram.KeyFactors{Salt: string(v.Salt), Iters: v.Iterations}, StoredKey: v.StoredKey, ServerKey: v.ServerKey,
+	}, nil
+}
+
+func (l *Login) verifier(mechanism string) (access.Verifier, bool) {
+	rules, _ := l.guard.node.Rules()
+	u, _ := rules.User(l.user)
+	v, ok := u.Verifiers[mechanism]
+	return v, ok
+}
+
+func (g *logins) madeUp(what, user string) []byte {
+	mac := hmac.New(sha256.New, g.secret[:])
+	mac.Write([]byte(what + "\x00" + user))
+	return mac.Sum(nil)
+}
+
+// plain reports whether a message of PLAIN has the password of a user: whom to act for,
+// who it is, and the password, with a zero byte before each of the latter two.
+func (l *Login) plain(ctx context.Context, message string) (bool, error) {
+	parts := strings.Split(message, "\x00")
+	if len(parts) != 3 || len(parts[2]) > maxPassword || parts[0] != "" && parts[0] != parts[1] {
+		return false, nil
+	}
+	l.user = parts[1]
+	kept, err := l.fitting(ctx, parts[2])
+	v, ok := l.verifier(ScramSHA256)
+	return ok && err == nil && subtle.ConstantTimeCompare(kept.StoredKey, v.StoredKey) == 1, ctx.Err()
+}
+
+// fitting derives from a password with what is kept of the user, or as slowly if there is
+// no such user.
+func (l *Login) fitting(ctx context.Context, password string) (scram.StoredCredentials, error) {
+	v, ok := l.verifier(ScramSHA256)
+	if !ok {
+		v = access.Verifier{Salt: l.guard.secret[:saltBytes], Iterations: passwordIterations}
+	}
+	return l.guard.deriveWith(ctx, ScramSHA256, password, scram.KeyFactors{Salt: string(v.Salt), Iters: v.Iterations})
+}

@@ -1,0 +1,126 @@
+package kafkaserver
+
+import (
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/kafka/protocol"
+	"strandline.dev/internal/transport/secure"
+)
+
+const (
+	// proveTime and proveBytes are what a connection may take until its client has proved
+	// who it is, where it has to.
+	proveTime  = 10 * time.Second
+	proveBytes = 64 << 10
+)
+
+// login is what a connection knows of an attempt to prove a password. It belongs to the
+// goroutine that answers.
+type login struct {
+	attempt *guard.Login
+	// failed: the connection ends behind the answer.
+	failed bool
+}
+
+var errLoginFailed = errors.New("its client has not proved who it is")
+
+// identify finds out who is at the other side by the certificate.
+func (c *connection) identify() {
+	remote := c.conn.RemoteAddr()
+	h, _ := c.server.node.Identify(secure.PrincipalAt(remote), remote, "") // without a token nothing can be refused
+	c.holder.Store(h)
+	if c.mustProve() {
+		time.AfterFunc(proveTime, func() {
+			if c.mustProve() {
+				_ = c.conn.Close()
+			}
+		})
+	}
+}
+
+// caller is who asks.
+func (c *connection) caller() node.Caller {
+	if h := c.holder.Load(); h != nil {
+		return node.Caller{By: h}
+	}
+	return node.Caller{}
+}
+
+// mustProve reports whether the client has to prove who it is before anything else.
+func (c *connection) mustProve() bool {
+	h := c.holder.Load()
+	return (h == nil || h.Principal == "") && c.server.node.Enforced()
+}
+
+// admits returns an error for a request of so many bytes that comes before the client has
+// proved who it is.
+func admits(c *connection, key int16, size int) error {
+	if !c.mustProve() {
+		return nil
+	}
+	switch key {
+	case apiVersionsKey, kmsg.SASLHandshake.Int16(), kmsg.SASLAuthenticate.Int16():
+		if c.unproved += size; c.unproved <= proveBytes {
+			return nil
+		}
+		return errors.New("its client has sent more than it may before it has proved who it is")
+	}
+	err := record.Refuse(record.Unauthenticated, "%s before the client has proved who it is: it needs a certificate, or SASL", kmsg.NameForKey(key))
+	c.server.node.Audit(c.caller(), "connect", access.OfCluster, err)
+	return err
+}
+
+// may refuses what the client has no right to, in Kafka's words.
+func (c *connection) may(verb string, need access.Rights, o access.Object) error {
+	return protocol.DeniedOn(o, c.server.node.May(c.caller(), verb, need, o))
+}
+
+func (q *call) mayGroup(verb string, need access.Rights, group string) error {
+	return q.connection.may(verb, need, access.Object{Kind: access.Group, Name: group})
+}
+
+// saslHandshake begins a login.
+func (q *call) saslHandshake(m *kmsg.SASLHandshakeRequest) *kmsg.SASLHandshakeResponse {
+	c := q.connection
+	r := kmsg.NewPtrSASLHandshakeResponse()
+	r.SupportedMechanisms = guard.Mechanisms
+	var err error
+	if c.login.attempt, err = c.server.node.Login(m.Mechanism, c.conn.RemoteAddr()); err != nil {
+		r.ErrorCode = kerr.UnsupportedSaslMechanism.Code
+	}
+	return r
+}
+
+// saslAuthenticate continues it. Whoever fails is disconnected: an attempt costs a
+// connection.
+func (q *call) saslAuthenticate(m *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthenticateResponse {
+	c := q.connection
+	r := kmsg.NewPtrSASLAuthenticateResponse()
+	r.SASLAuthBytes = []byte{}
+	if c.login.attempt == nil {
+		r.ErrorCode, r.ErrorMessage = kerr.IllegalSaslState.Code, new("SaslHandshake comes first")
+		return r
+	}
+	answer, proved, err := c.login.attempt.Step(c.ctx, m.SASLAuthBytes)
+	switch {
+	case err != nil:
+		r.ErrorCode, r.ErrorMessage = kerr.SaslAuthenticationFailed.Code, new(err.Error())
+		c.login.attempt, c.login.failed = nil, true
+		return r
+	case proved != nil:
+		c.holder.Store(proved)
+		c.login.attempt = nil
+	}
+	if answer != nil {
+		r.SASLAuthBytes = answer
+	}
+	return r
+}

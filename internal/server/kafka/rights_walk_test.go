@@ -1,0 +1,269 @@
+package kafkaserver
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	scramclient "github.com/xdg-go/scram"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
+)
+
+// needs are all kinds of requests that are served, each with the right that it needs, and on
+// what: a log, a group or the cluster. "any" is what everybody may ask who has proved who
+// it is, since the answer has only what the client may see, and "anybody" comes before that.
+var needs = map[kmsg.Key]string{
+	kmsg.Produce: "append log", kmsg.Fetch: "read log", kmsg.ListOffsets: "observe log", kmsg.Metadata: "observe log",
+	kmsg.OffsetForLeaderEpoch: "observe log", kmsg.DescribeProducers: "observe log", kmsg.DescribeConfigs: "observe log",
+	kmsg.InitProducerID: "append log", kmsg.DeleteRecords: "trim log", kmsg.CreateTopics: "create log", kmsg.DeleteTopics: "delete log",
+	kmsg.CreatePartitions: "configure log", kmsg.AlterConfigs: "configure log", kmsg.IncrementalAlterConfigs: "configure log",
+
+	kmsg.FindCoordinator: "observe group", kmsg.DescribeGroups: "observe group",
+	kmsg.JoinGroup: "read group", kmsg.SyncGroup: "read group", kmsg.Heartbeat: "read group", kmsg.LeaveGroup: "read group",
+	kmsg.DeleteGroups: "delete group", kmsg.OffsetDelete: "delete group",
+	kmsg.OffsetFetch: "observe both", kmsg.OffsetCommit: "read both",
+
+	kmsg.DescribeQuorum: "observe cluster", kmsg.DescribeLogDirs: "observe cluster", kmsg.ElectLeaders: "administer cluster",
+	kmsg.DescribeACLs: "administer cluster", kmsg.CreateACLs: "administer cluster", kmsg.DeleteACLs: "administer cluster",
+
+	kmsg.DescribeCluster: "any", kmsg.ListGroups: "any", kmsg.ConsumerGroupHeartbeat: "any",
+	kmsg.ApiVersions: "anybody", kmsg.SASLHandshake: "anybody", kmsg.SASLAuthenticate: "anybody",
+}
+
+// clients have one right each.
+var clients = []string{
+	"append log", "read log", "trim log", "configure log", "create log", "delete log", "observe log",
+	"read group", "delete group", "observe group", "create cluster", "delete cluster", "observe cluster", "administer cluster",
+}
+
+func allows(client, need string) bool {
+	right, on, _ := strings.Cut(client, " ")
+	needed, object, _ := strings.Cut(need, " ")
+	switch {
+	case right == "administer" || object == "":
+		return true
+	case object == "both": // the log and the group
+		return on == "cluster" && right == needed
+	case needed == "observe" && object != "cluster":
+		return on == object || client == "observe cluster" // whatever is granted on an object includes it
+	}
+	return right == needed && (on == object || on == "cluster")
+}
+
+// about is a request of a kind that names a topic and a group that there are not.
+func about(t *testing.T, key kmsg.Key, max int16) kmsg.Request {
+	const absent = "absent"
+	q := kmsg.RequestForKey(key.Int16())
+	q.SetVersion(max)
+	fillNames(reflect.ValueOf(q).Elem(), absent, 0)
+	switch q := q.(type) {
+	case *kmsg.ProduceRequest:
+		var b record.Builder
+		b.Reset(nil)
+		require.NoError(t, b.Add(record.Record{Value: []byte("x")}))
+		batch, err := b.Finish(record.None)
+		require.NoError(t, err)
+		q = produceRequest(absent, acksAll, batch)
+		return q
+	case *kmsg.FetchRequest:
+		return fetchRequest(max, 0, 1, 1, 0, absent)
+	case *kmsg.InitProducerIDRequest:
+		q.TransactionalID = nil
+	case *kmsg.OffsetCommitRequest:
+		q.MemberID, q.InstanceID, q.Generation = "", nil, -1 // as a client commits that is no member
+	case *kmsg.FindCoordinatorRequest:
+		q.CoordinatorKeys = []string{absent}
+	case *kmsg.CreateTopicsRequest:
+		q.ValidateOnly = true
+		q.Topics[0].NumPartitions, q.Topics[0].ReplicationFactor = 1, 1
+		q.Topics[0].ReplicaAssignment, q.Topics[0].Configs = nil, nil
+	case *kmsg.CreatePartitionsRequest:
+		q.Topics[0].Count = 2
+	case *kmsg.DeleteTopicsRequest:
+		q.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: new(absent)}}
+	case *kmsg.DescribeConfigsRequest:
+		q.Resources[0].ResourceType = kmsg.ConfigResourceTypeTopic
+	case *kmsg.AlterConfigsRequest:
+		q.Resources[0].ResourceType = kmsg.ConfigResourceTypeTopic
+	case *kmsg.IncrementalAlterConfigsRequest:
+		q.Resources[0].ResourceType = kmsg.ConfigResourceTypeTopic
+	case *kmsg.CreateACLsRequest:
+		q.Creations = []kmsg.CreateACLsRequestCreation{creation("User:x", kmsg.ACLResourceTypeTopic, absent, kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationRead)}
+	case *kmsg.JoinGroupRequest:
+		q.MemberID, q.ProtocolType, q.SessionTimeoutMillis, q.InstanceID = "", "consumer", 10_000, nil
+	case *kmsg.SASLHandshakeRequest:
+		q.Mechanism = guard.ScramSHA256
+	}
+	return q
+}
+
+// fillNames gives every field that is a name one, and every list an element.
+func fillNames(v reflect.Value, name string, depth int) {
+	for i := range v.NumField() {
+		f, field := v.Field(i), v.Type().Field(i).Name
+		switch {
+		case depth > 4 || !f.CanSet() || field == "UnknownTags":
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct:
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+			if d, ok := f.Index(0).Addr().Interface().(interface{ Default() }); ok {
+				d.Default()
+			}
+			fillNames(f.Index(0), name, depth+1)
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.String:
+			f.Set(reflect.ValueOf([]string{name}).Convert(f.Type()))
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Int32:
+			f.Set(reflect.ValueOf([]int32{0}))
+		case field == "Topic" && f.Kind() == reflect.Pointer:
+			f.Set(reflect.ValueOf(&name))
+		case f.Kind() == reflect.String:
+			f.SetString(name)
+		}
+	}
+}
+
+// denied reports whether an answer has a code that says that the client has no right.
+func denied(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return !v.IsNil() && denied(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			if denied(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); v.Type().Field(i).Name == "ErrorCode" {
+				switch int16(f.Int()) {
+				case kerr.TopicAuthorizationFailed.Code, kerr.GroupAuthorizationFailed.Code, kerr.ClusterAuthorizationFailed.Code:
+					return true
+				}
+			} else if denied(f) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// login proves a password by SCRAM.
+func (c *raw) login(user, password string) {
+	c.Helper()
+	handshake := kmsg.NewPtrSASLHandshakeRequest()
+	handshake.Version, handshake.Mechanism = 1, guard.ScramSHA256
+	c.send(handshake)
+	r, _ := c.receive(handshake)
+	require.Zero(c, r.(*kmsg.SASLHandshakeResponse).ErrorCode)
+	client, err := scramclient.SHA256.NewClient(user, password, "")
+	require.NoError(c, err)
+	conversation, said := client.NewConversation(), ""
+	for !conversation.Done() {
+		text, err := conversation.Step(said)
+		require.NoError(c, err)
+		if conversation.Done() {
+			break
+		}
+		q := kmsg.NewPtrSASLAuthenticateRequest()
+		q.Version, q.SASLAuthBytes = 2, []byte(text)
+		c.send(q)
+		r, _ := c.receive(q)
+		require.NoError(c, kerr.ErrorForCode(r.(*kmsg.SASLAuthenticateResponse).ErrorCode))
+		said = string(r.(*kmsg.SASLAuthenticateResponse).SASLAuthBytes)
+	}
+}
+
+// Every kind of request that is served, by a client of one right each, and by one that has
+// not logged in: a kind that is not in the list above fails the test.
+func TestEveryKafkaRequestNeedsTheRightThatIsWrittenHere(t *testing.T) {
+	require.Len(t, needs, len(apis))
+	d := openNew(t)
+	g := guard.New(d.node, guard.Options{})
+	passwords := map[string]string{}
+	for _, client := range clients {
+		user := strings.ReplaceAll(client, " ", "-")
+		right, on, _ := strings.Cut(client, " ")
+		rights, err := access.ParseRights([]string{right})
+		require.NoError(t, err)
+		grant := access.Grant{Principal: access.OfUser(user), On: access.Object{Kind: access.Kind(on), Prefix: on != "cluster"}, Rights: rights}
+		require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, []access.Grant{grant}))
+		passwords[client], _, err = g.PutUser(t.Context(), node.Caller{}, user, "")
+		require.NoError(t, err)
+	}
+	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, ""))
+
+	for key, need := range needs {
+		api := apis[key.Int16()]
+		require.NotNil(t, api, "%s is not served", key.Name())
+		q := about(t, key, api.max)
+		nobody := d.raw()
+		nobody.send(q)
+		if need == "anybody" {
+			nobody.receiveBytes()
+		} else {
+			nobody.closed()
+		}
+	}
+	for _, client := range clients {
+		c := d.raw()
+		c.login(strings.ReplaceAll(client, " ", "-"), passwords[client])
+		for key, need := range needs {
+			if need == "anybody" {
+				continue
+			}
+			q := about(t, key, apis[key.Int16()].max)
+			c.send(q)
+			r, _ := c.receive(q)
+			require.Equal(t, !allows(client, need), denied(reflect.ValueOf(r)), "%s by who may %s: %+v", key.Name(), client, r)
+		}
+	}
+}
+
+// A client that has to log in first has so many bytes for it, and its connection ends when
+// it fails.
+func TestAClientThatMustLogInGetsNothingElse(t *testing.T) {
+	d := openNew(t)
+	g := guard.New(d.node, guard.Options{})
+	open := d.raw()
+	open.send(kmsg.NewPtrMetadataRequest())
+	open.receiveBytes()
+	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+
+	open.send(kmsg.NewPtrMetadataRequest())
+	open.closed()
+
+	many := d.raw()
+	versions := kmsg.NewPtrApiVersionsRequest()
+	versions.Version = 3
+	versions.ClientSoftwareName = strings.Repeat("x", 30_000)
+	for range 2 {
+		many.send(versions)
+		many.receiveBytes()
+	}
+	many.send(versions)
+	_, err := many.Read(make([]byte, 1))
+	require.Error(t, err)
+
+	wrong := d.raw()
+	handshake := kmsg.NewPtrSASLHandshakeRequest()
+	handshake.Version, handshake.Mechanism = 1, guard.ScramSHA512
+	wrong.send(handshake)
+	wrong.receive(handshake)
+	q := kmsg.NewPtrSASLAuthenticateRequest()
+	q.Version, q.SASLAuthBytes = 2, []byte("n,,n=root,r=x")
+	wrong.send(q)
+	r, _ := wrong.receive(q)
+	require.Zero(t, r.(*kmsg.SASLAuthenticateResponse).ErrorCode, "that there is no such user is not said")
+	q.SASLAuthBytes = []byte("nonsense")
+	wrong.send(q)
+	r, _ = wrong.receive(q)
+	require.Equal(t, kerr.SaslAuthenticationFailed.Code, r.(*kmsg.SASLAuthenticateResponse).ErrorCode)
+	wrong.closed()
+}

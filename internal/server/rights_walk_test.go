@@ -1,0 +1,216 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	_ "strandline.dev/api/logspec"
+	_ "strandline.dev/api/strandline/v1"
+	"strandline.dev/client"
+)
+
+// calls are all of gRPC, each with the right that it needs, of a log or of the cluster.
+// "any" is a call whose answer has only what its caller may see, and "anybody" is said to
+// those too who have not proved who they are.
+var calls = map[string]string{
+	"strandline.v1.LogService/Append":        "append",
+	"strandline.v1.LogService/Read":          "read",
+	"strandline.v1.LogService/Trim":          "trim",
+	"strandline.v1.LogService/AcquireWriter": "append",
+	"strandline.v1.LogService/GetInfo":       "observe",
+	"strandline.v1.LogService/WatchInfo":     "observe",
+
+	"strandline.v1.SessionService/OpenSession":  "append",
+	"strandline.v1.SessionService/KeepSession":  "append",
+	"strandline.v1.SessionService/CloseSession": "append",
+	"strandline.v1.SessionService/Resolve":      "append",
+
+	"strandline.v1.CatalogService/CreateLog":    "create",
+	"strandline.v1.CatalogService/ListLogs":     "any",
+	"strandline.v1.CatalogService/ConfigureLog": "configure",
+	"strandline.v1.CatalogService/DeleteLog":    "delete",
+
+	"strandline.v1.ClusterService/InitCluster":      "administer",
+	"strandline.v1.ClusterService/GetClusterStatus": "observe cluster",
+	"strandline.v1.ClusterService/AddNode":          "administer",
+	"strandline.v1.ClusterService/CreateToken":      "administer",
+	"strandline.v1.ClusterService/RemoveNode":       "administer",
+	"strandline.v1.ClusterService/ReplaceNode":      "administer",
+	"strandline.v1.ClusterService/Rebalance":        "administer",
+	"strandline.v1.ClusterService/TransferLeader":   "administer",
+	"strandline.v1.ClusterService/FinalizeCluster":  "administer",
+
+	"strandline.v1.AccessService/WhoAmI":            "anybody",
+	"strandline.v1.AccessService/PutUser":           "administer",
+	"strandline.v1.AccessService/RemoveUser":        "administer",
+	"strandline.v1.AccessService/ListUsers":         "administer",
+	"strandline.v1.AccessService/CreateAccessToken": "administer",
+	"strandline.v1.AccessService/RevokeAccessToken": "administer",
+	"strandline.v1.AccessService/ListAccessTokens":  "administer",
+	"strandline.v1.AccessService/AddGrants":         "administer",
+	"strandline.v1.AccessService/RemoveGrants":      "administer",
+	"strandline.v1.AccessService/ListGrants":        "administer",
+	"strandline.v1.AccessService/EnforceRights":     "administer",
+
+	"logspec.Log/Append":     "append",
+	"logspec.Log/Read":       "read",
+	"logspec.Log/Discard":    "trim",
+	"logspec.Log/Info":       "observe",
+	"logspec.Log/InfoStream": "observe",
+}
+
+// holders have one right each, on all logs or on the cluster.
+var holders = []string{
+	"append", "read", "trim", "configure", "create", "delete", "observe",
+	"create cluster", "delete cluster", "observe cluster", "administer",
+}
+
+// allows reports whether a holder may make a call that needs a right.
+func allows(holder, need string) bool {
+	right, _, _ := strings.Cut(holder, " ")
+	onCluster := right != holder
+	switch {
+	case need == "any", need == "anybody", holder == "administer":
+		return true
+	case need == "observe":
+		return !onCluster || right == "observe" // whatever is granted on a log includes it
+	case need == "observe cluster":
+		return onCluster && right == "observe"
+	}
+	return right == need
+}
+
+// refused reports whether an answer or an error is a refusal with a code.
+func refused(answer *dynamicpb.Message, err error, code codes.Code) bool {
+	if err != nil {
+		return status.Code(err) == code
+	}
+	f := answer.Descriptor().Fields().ByName("refused")
+	return f != nil && answer.Has(f) && answer.Get(f).Message().Get(f.Message().Fields().ByName("code")).Int() == int64(code)
+}
+
+// try makes a call, about a log that is not there unless the server gives it a name.
+func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor) (*dynamicpb.Message, error) {
+	q, answer := dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output())
+	for name, value := range map[protoreflect.Name]protoreflect.Value{
+		"log": protoreflect.ValueOfString("absent"), "name": protoreflect.ValueOfString("absent"), "nextIndex": protoreflect.ValueOfUint64(1),
+		"session_id": protoreflect.ValueOfUint64(1), "enforced": protoreflect.ValueOfBool(true), "sequence": protoreflect.ValueOfUint64(1),
+		"firstIndex": protoreflect.ValueOfUint64(2),
+	} {
+		if f := m.Input().Fields().ByName(name); f != nil && f.Kind() == kindOf(value) {
+			q.Set(f, value)
+		}
+	}
+	if f := m.Input().Fields().ByName("records"); f != nil && m.Name() == "Append" {
+		q.Mutable(f).List().AppendMutable()
+	}
+	if f := m.Input().Fields().ByName("proposals"); f != nil {
+		q.Mutable(f).List().Append(protoreflect.ValueOfBytes([]byte("x")))
+	}
+	if m.Name() == "CreateLog" {
+		q.Set(m.Input().Fields().ByName("name"), protoreflect.ValueOfString("no name"))
+	}
+	method := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+	if !m.IsStreamingClient() && !m.IsStreamingServer() {
+		return answer, c.Invoke(ctx, method, q, answer)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: m.IsStreamingClient()}, method)
+	if err != nil {
+		return answer, err
+	}
+	if err := stream.SendMsg(q); err != nil && !errors.Is(err, io.EOF) {
+		return answer, err
+	}
+	_ = stream.CloseSend()
+	return answer, stream.RecvMsg(answer)
+}
+
+func kindOf(v protoreflect.Value) protoreflect.Kind {
+	switch v.Interface().(type) {
+	case string:
+		return protoreflect.StringKind
+	case bool:
+		return protoreflect.BoolKind
+	}
+	return protoreflect.Uint64Kind
+}
+
+// Every call that there is, by every holder of one right, and by nobody in particular: a
+// call that is not in the list above fails the test.
+func TestEveryCallNeedsTheRightThatIsWrittenHere(t *testing.T) {
+	var methods []protoreflect.MethodDescriptor
+	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		if f.Package() == "strandline.v1" || f.Package() == "logspec" {
+			for i := range f.Services().Len() {
+				for j := range f.Services().Get(i).Methods().Len() {
+					methods = append(methods, f.Services().Get(i).Methods().Get(j))
+				}
+			}
+		}
+		return true
+	})
+	require.Len(t, methods, len(calls), "the list has a call that is not there, or the other way round")
+
+	o := alone(t, t.TempDir())
+	o.LogspecLog = "logspec"
+	n, err := Start(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	c, err := client.Dial([]string{n.GRPC()})
+	require.NoError(t, err)
+	defer c.Close()
+	admin := c.Admin().Access()
+	_, err = c.Admin().CreateLog(t.Context(), "logspec", client.LogConfig{})
+	require.NoError(t, err)
+	tokens := map[string]string{}
+	for _, holder := range holders {
+		user := strings.ReplaceAll(holder, " ", "-")
+		right, object, ok := strings.Cut(holder, " ")
+		if !ok && right != "administer" {
+			object = "log/*"
+		} else {
+			object = "cluster"
+		}
+		require.NoError(t, admin.AddGrants(t.Context(), client.Grant{Principal: "user/" + user, Object: object, Rights: []string{right}}))
+		tokens[holder], _, err = admin.CreateAccessToken(t.Context(), user, time.Hour)
+		require.NoError(t, err)
+	}
+	require.NoError(t, admin.EnforceRights(t.Context(), true, ""))
+
+	conn, err := grpc.NewClient(n.GRPC(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	for _, m := range methods {
+		name := string(m.Parent().FullName()) + "/" + string(m.Name())
+		need, listed := calls[name]
+		require.True(t, listed, "%s has no rule: say in the list above what it needs", name)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		answer, err := try(ctx, conn, m)
+		require.Equal(t, need != "anybody", refused(answer, err, codes.Unauthenticated), "%s by nobody: %v, %v", name, answer, err)
+		for _, holder := range holders {
+			if m.Name() == "AddNode" && holder == "administer" {
+				continue // it would wait for the node
+			}
+			as := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokens[holder])
+			answer, err := try(as, conn, m)
+			require.Equal(t, !allows(holder, need), refused(answer, err, codes.PermissionDenied), "%s by who has %s: %v, %v", name, holder, answer, err)
+		}
+		cancel()
+	}
+}
