@@ -15,6 +15,8 @@ type Memory struct {
 	Inflow *Inflow
 	// Tails are the newest entries of logs.
 	Tails *Shares
+	// Sending are messages that wait to be sent to other nodes.
+	Sending *Shares
 	// Sessions are what logs remember of their sessions.
 	Sessions *Shares
 	// Reads are chunks on their way to readers.
@@ -39,7 +41,7 @@ func New(size int64) *Memory {
 	size = max(size, Least)
 	part := func(of int64) int64 { return min(size/of, most) }
 	return &Memory{
-		size: size, Appends: NewPool(part(8)), Inflow: NewInflow(2 * part(16)), Tails: NewShares(size / 8), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
+		size: size, Appends: NewPool(part(8)), Inflow: NewInflow(2 * part(16)), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: NewShares(size / 16), Groups: NewShares(size / 32),
 	}
 }
@@ -67,6 +69,7 @@ func (m *Memory) Use() []Use {
 		{"appends", m.Appends.Used(), m.Appends.Size()},
 		{"inflow", m.Inflow.Used(), m.Inflow.Size()},
 		{"tails", m.Tails.Used(), m.Tails.Size()},
+		{"sending", m.Sending.Used(), m.Sending.Size()},
 		{"sessions", m.Sessions.Used(), m.Sessions.Size()},
 		{"reads", m.Reads.Used(), m.Reads.Size()},
 		{"kafka fetches", m.Fetches.Used(), m.Fetches.Size()},

@@ -20,6 +20,7 @@ type Parts struct {
 	Logger       *slog.Logger
 	Disk         vfs.FS
 	Metrics      *metrics.Metrics
+	Sending      peer.Memory // for what waits to be sent
 	Me           *atomic.Pointer[datadir.Identity]
 	Catalog      *atomic.Pointer[catalog.Catalog]
 	Damaged      *atomic.Pointer[hosted.Log]
@@ -46,7 +47,7 @@ func New(p Parts) *Others {
 	answers, rt, ps := &Answers{catalog: p.Catalog}, new(Router), new(Peers)
 	mesh := peer.New(peer.Options{
 		Dial: o.Dial, Prove: o.Prove, Admit: ps.Admit, Incarnations: p.Incarnations.Greeting, Levels: peer.Levels(o.Levels), Deliver: rt.Deliver,
-		Answer: answers.Answer, Changed: rt.peerChanged, Refused: ps.RefusedBy, Logger: p.Logger,
+		Answer: answers.Answer, Changed: rt.peerChanged, Refused: ps.RefusedBy, Memory: p.Sending, Logger: p.Logger,
 	})
 	self := &Self{options: o, me: p.Me, damagedCatalog: p.Damaged}
 	answers.self = self

@@ -49,7 +49,7 @@ type connection struct {
 type traffic struct{ sent, received, dropped atomic.Uint64 }
 
 func newConnection(m *Mesh, timed *timedReader, buffered *bufio.Reader, from NodeID, proved string, asking bool) *connection {
-	c := &connection{mesh: m, conn: timed.conn, from: from, asking: asking, queue: newQueue(), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
+	c := &connection{mesh: m, conn: timed.conn, from: from, asking: asking, queue: newQueue(m.options.Memory), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
 	c.frames.from = buffered
 	c.calls.waiting = map[uint64]chan reply{}
 	c.answers.running = map[uint64]context.CancelFunc{}

@@ -23,8 +23,8 @@ const (
 	// message waits for one such batch at most before it is in the kernel.
 	batchBytes = 1 << 20
 
-	// A node's queue is bounded to 128 MiB in all: enough to fill 140 ms at 7
-	// Gbit/s. Each lane has a share of its own, so that a follower that
+	// A node's queue is bounded to 128 MiB in all, or its share of the memory: enough
+	// to fill 140 ms at 7 Gbit/s. Each lane has a share of its own, so that a follower that
 	// swallows no more entries still gets its heartbeats. The urgent lane's
 	// share holds one message of the greatest size.
 	urgentQueueBytes = MaxMessage

@@ -84,11 +84,26 @@ type Options struct {
 	// Refused gets the reason another node gave for refusing this one, once
 	// until the reason changes or a connection opens.
 	Refused func(node Node, reason string)
-	Logger  *slog.Logger
+	// Memory bounds what waits for all nodes together. Default: nothing does.
+	Memory Memory
+	Logger *slog.Logger
 
 	pace           pace   // zero: usualPace
 	oldest, newest uint32 // versions; zero: OldestVersion and Version
 }
+
+// Memory is what the queues of all nodes share. Each reports what it holds, by Changed,
+// and asks for its share of that as things are, where it would have most at the most. A
+// queue that is empty takes one message of any size.
+type Memory interface {
+	Changed(before, after int64)
+	Share(most int64) int64
+}
+
+type unbounded struct{}
+
+func (unbounded) Changed(int64, int64)   {}
+func (unbounded) Share(most int64) int64 { return most }
 
 // ErrClosed is the error of calls to a mesh that has been closed.
 var ErrClosed = errors.New("peer: this node is shutting down")
@@ -121,6 +136,9 @@ func New(options Options) *Mesh {
 		m.options.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}
+	}
+	if m.options.Memory == nil {
+		m.options.Memory = unbounded{}
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -191,8 +209,8 @@ func (m *Mesh) arrange() {
 }
 
 // Send queues a message for a replica of another node and never blocks. False:
-// the message is dropped, as there is no connection, or the queue is full (128
-// MiB, of which 24 are for urgent ones), or it exceeds MaxMessage. True promises
+// the message is dropped, as there is no connection, or the queue is full (88 MiB,
+// and 40 for urgent ones, or its share of the memory), or it exceeds MaxMessage. True promises
 // nothing: it may be lost with the connection. Urgent messages overtake others;
 // within a lane order is kept. The bytes are shared, not copied, and must never
 // change.

@@ -7,12 +7,14 @@ import (
 
 // queue holds what waits for a connection's writer, in two lanes.
 type queue struct {
-	wake chan struct{} // holds one while there may be something to take
+	wake   chan struct{} // holds one while there may be something to take
+	memory Memory
 
 	mu     sync.Mutex
 	room   sync.Cond // something was taken, or the queue was closed
 	closed bool
 	lanes  [lanes]line
+	held   int64 // of memory
 }
 
 // line is one lane's messages in order.
@@ -20,7 +22,7 @@ type line struct {
 	items []outgoing
 	head  int   // items in front of it are taken
 	bytes int64 // of the items from head, as far as they are not taken
-	limit int64
+	most  int64 // of bytes, where there is memory for as much
 }
 
 // outgoing is a message of which the bytes from (piece, offset) are still to
@@ -33,12 +35,19 @@ type outgoing struct {
 	offset  int
 }
 
-func newQueue() *queue {
-	q := &queue{wake: make(chan struct{}, 1)}
+func newQueue(m Memory) *queue {
+	q := &queue{wake: make(chan struct{}, 1), memory: m}
 	q.room.L = &q.mu
-	q.lanes[bulk].limit = bulkQueueBytes
-	q.lanes[urgent].limit = urgentQueueBytes
+	q.lanes[bulk].most = bulkQueueBytes
+	q.lanes[urgent].most = urgentQueueBytes
 	return q
+}
+
+// count tells the memory what the lanes hold. The caller holds mu.
+func (q *queue) count() {
+	now := q.lanes[bulk].bytes + q.lanes[urgent].bytes
+	q.memory.Changed(q.held, now)
+	q.held = now
 }
 
 // put queues a message, if its lane has room.
@@ -65,11 +74,12 @@ func (q *queue) putWhenRoom(h header, message net.Buffers) bool {
 
 func (q *queue) putLocked(item outgoing) bool {
 	l := &q.lanes[item.header.lane]
-	if q.closed || l.len() >= laneMessages || l.bytes+item.weight() > l.limit && l.len() > 0 {
+	if q.closed || l.len() >= laneMessages || l.len() > 0 && l.bytes+item.weight() > q.memory.Share(l.most) {
 		return false
 	}
 	l.items = append(l.items, item)
 	l.bytes += item.weight()
+	q.count()
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -84,6 +94,7 @@ func (q *queue) take(b *batch) {
 	defer q.mu.Unlock()
 	q.lanes[urgent].take(b, urgent, batchBytes)
 	q.lanes[bulk].take(b, bulk, max(batchBytes, b.bytes+1))
+	q.count()
 	if q.lanes[urgent].len()+q.lanes[bulk].len() > 0 {
 		select {
 		case q.wake <- struct{}{}:
@@ -96,7 +107,7 @@ func (q *queue) take(b *batch) {
 func (q *queue) bytes() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.lanes[bulk].bytes + q.lanes[urgent].bytes
+	return q.held
 }
 
 // close drops what is queued.
@@ -105,6 +116,7 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.lanes = [lanes]line{}
+	q.count()
 	q.room.Broadcast()
 }
 

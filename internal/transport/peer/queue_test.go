@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/test/corpus"
 )
 
@@ -29,7 +30,7 @@ func drain(t *testing.T, q *queue, b *batch) (logs []uint64, wire []byte) {
 }
 
 func TestAnUrgentMessageGetsInBetweenThePartsOfALargeOne(t *testing.T) {
-	q, b := newQueue(), newBatch()
+	q, b := newQueue(unbounded{}), newBatch()
 	large := bytes.Repeat([]byte("abcd"), 5<<20/8)
 	require.True(t, q.put(header{kind: messageFrame, log: 1}, net.Buffers{large}))
 	logs, wire := drain(t, q, b)
@@ -53,7 +54,7 @@ func TestAnUrgentMessageGetsInBetweenThePartsOfALargeOne(t *testing.T) {
 }
 
 func TestAFloodOfUrgentMessagesDoesNotStarveTheOthers(t *testing.T) {
-	q, b := newQueue(), newBatch()
+	q, b := newQueue(unbounded{}), newBatch()
 	require.True(t, q.put(header{kind: messageFrame, log: 1}, net.Buffers{make([]byte, 100)}))
 	for range 20000 {
 		require.True(t, q.put(header{kind: messageFrame, lane: urgent, log: 2}, net.Buffers{make([]byte, 100)}))
@@ -63,7 +64,7 @@ func TestAFloodOfUrgentMessagesDoesNotStarveTheOthers(t *testing.T) {
 }
 
 func TestAFullLaneDropsWhatComesAndTheOtherLaneGoesOn(t *testing.T) {
-	q, b := newQueue(), newBatch()
+	q, b := newQueue(unbounded{}), newBatch()
 	large := net.Buffers{make([]byte, 8<<20-headerSize)}
 	for range bulkQueueBytes / (8 << 20) {
 		require.True(t, q.put(header{kind: messageFrame}, large))
@@ -75,6 +76,30 @@ func TestAFullLaneDropsWhatComesAndTheOtherLaneGoesOn(t *testing.T) {
 	q.close()
 	require.False(t, q.put(header{kind: messageFrame}, nil))
 	require.False(t, q.putWhenRoom(header{kind: messageFrame}, nil))
+}
+
+// A node that takes nothing leaves the others their share.
+func TestQueuesShareTheMemory(t *testing.T) {
+	const size = 8 << 20
+	all := budget.NewShares(size)
+	slow, other, b := newQueue(all), newQueue(all), newBatch()
+	message := net.Buffers{make([]byte, 1<<20-headerSize)}
+	for slow.put(header{kind: messageFrame}, message) {
+	}
+	require.EqualValues(t, size, slow.bytes(), "there is nobody else")
+	for range 4 {
+		require.True(t, other.put(header{kind: messageFrame}, message))
+	}
+	require.False(t, other.put(header{kind: messageFrame}, message), "half is its share")
+	require.False(t, slow.put(header{kind: messageFrame}, message))
+	for other.bytes() > 0 {
+		drain(t, other, b)
+	}
+	require.EqualValues(t, size, all.Used())
+	require.True(t, other.put(header{kind: messageFrame}, net.Buffers{make([]byte, 2*size)}), "one message always")
+	slow.close()
+	other.close()
+	require.Zero(t, all.Used())
 }
 
 func FuzzFrames(f *testing.F) {
