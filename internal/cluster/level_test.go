@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 	"strandline.dev/test/corpus"
 )
@@ -89,6 +90,7 @@ func TestAChangeNeedsTheLevelThatAllowsIt(t *testing.T) {
 	require.Equal(t, 3, neededLevel(change{Users: []string{"a"}, Later: 1}))
 
 	s := members(1)
+	require.ErrorContains(t, Allow(s, Change{Access: &access.Change{Enforce: new(true)}}), "this needs feature level 2, and the cluster is at 1")
 	require.Nil(t, Allow(s, Change{Put: []Log{{Name: "orders"}}, Level: 2}))
 
 	require.Nil(t, AllowCommand(1, record.Trim))
@@ -122,7 +124,7 @@ func TestWhatTheCatalogHoldsKeepsUnknownMembers(t *testing.T) {
 		}
 	}
 	visit(reflect.TypeFor[Change]())
-	delete(seen, reflect.TypeFor[Change]())    // refused instead
+	delete(seen, reflect.TypeFor[Change]())    // refused instead, as is its Access
 	delete(seen, reflect.TypeFor[Placement]()) // parts of Log
 	delete(seen, reflect.TypeFor[Reserved]())
 	require.Greater(t, len(seen), 5)
@@ -171,6 +173,10 @@ func TestAChangeOfANewerVersionIsNotGuessedAt(t *testing.T) {
 	require.ErrorIs(t, err, ErrNewer)
 	require.ErrorContains(t, err, "rename")
 	require.Equal(t, NewState(), s, "no part of it has an effect")
+
+	change, err = DecodeChange([]byte(`{"change":"x","access":{"enforce":true,"deny":["user/a"]}}`))
+	require.NoError(t, err)
+	require.ErrorContains(t, s.Fold(change), "deny: no such kind of change is known")
 
 	_, err = DecodeChange([]byte(`{"change":"x","checkpoint_format":2,"checkpoint":{"logs":[]}}`))
 	require.ErrorIs(t, err, ErrNewer)

@@ -86,5 +86,8 @@ func (t *Token) UnmarshalJSON(data []byte) (err error) {
 func (c *Change) UnmarshalJSON(data []byte) (err error) {
 	type known Change
 	c.unknown, err = unknown.Unmarshal(data, (*known)(c))
+	if c.unknown == "" && c.Access != nil {
+		c.unknown = c.Access.Unknown
+	}
 	return err
 }

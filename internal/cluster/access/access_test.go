@@ -27,13 +27,13 @@ func on(t *testing.T, text string) Object {
 
 func TestWhatIsGrantedIsAllThereIs(t *testing.T) {
 	r := Compile(given(t,
-		Grant{"user/alice", on(t, "log/orders"), Append | Read},
-		Grant{"user/alice", on(t, "log/audit-*"), Read},
-		Grant{"user/bob", on(t, "log/*"), Trim},
-		Grant{"user/carol", on(t, "cluster"), Observe | Create},
-		Grant{"user/dora", on(t, "cluster"), Administer},
-		Grant{"user/alice", on(t, "group/billing"), Read},
-		Grant{Anybody, on(t, "log/news"), Read},
+		Grant{Principal: "user/alice", On: on(t, "log/orders"), Rights: Append | Read},
+		Grant{Principal: "user/alice", On: on(t, "log/audit-*"), Rights: Read},
+		Grant{Principal: "user/bob", On: on(t, "log/*"), Rights: Trim},
+		Grant{Principal: "user/carol", On: on(t, "cluster"), Rights: Observe | Create},
+		Grant{Principal: "user/dora", On: on(t, "cluster"), Rights: Administer},
+		Grant{Principal: "user/alice", On: on(t, "group/billing"), Rights: Read},
+		Grant{Principal: Anybody, On: on(t, "log/news"), Rights: Read},
 	))
 	for _, c := range []struct {
 		principal string
@@ -63,24 +63,24 @@ func TestWhatIsGrantedIsAllThereIs(t *testing.T) {
 }
 
 func TestAScopeLeavesSomeRightsAndGivesNone(t *testing.T) {
-	r := Compile(given(t, Grant{"user/alice", on(t, "log/orders*"), Append | Read}, Grant{"user/root", OfCluster, Administer}))
-	read := []Scope{{on(t, "log/*"), Read | Trim}}
+	r := Compile(given(t, Grant{Principal: "user/alice", On: on(t, "log/orders*"), Rights: Append | Read}, Grant{Principal: "user/root", On: OfCluster, Rights: Administer}))
+	read := []Scope{{On: on(t, "log/*"), Rights: Read | Trim}}
 	require.Equal(t, Read|Observe, r.Of("user/alice", read, OfLog("orders")))
 	require.Equal(t, None, r.Of("user/alice", read, OfLog("audit")))
 	require.Equal(t, Read|Trim|Observe, r.Of("user/root", read, OfLog("audit")))
 	require.Equal(t, None, r.Of("user/root", read, OfCluster))
 	require.True(t, r.HoldsAnywhere("user/alice", nil, Append))
 	require.False(t, r.HoldsAnywhere("user/alice", read, Append))
-	require.True(t, r.HoldsAnywhere("user/alice", []Scope{{on(t, "log/orders-1"), Append}}, Append))
+	require.True(t, r.HoldsAnywhere("user/alice", []Scope{{On: on(t, "log/orders-1"), Rights: Append}}, Append))
 	require.False(t, r.HoldsAnywhere("user/eve", nil, Append))
 	require.False(t, r.HoldsAnywhere("", nil, Append))
 }
 
 func TestRightsAreTakenAwayWhereTheyWereGranted(t *testing.T) {
-	l := given(t, Grant{"user/alice", on(t, "log/orders"), Append | Read}, Grant{"user/alice", on(t, "log/*"), Read})
-	_, refusal := RemoveGrants(l, []Grant{{"user/alice", on(t, "log/orders"), Trim}})
+	l := given(t, Grant{Principal: "user/alice", On: on(t, "log/orders"), Rights: Append | Read}, Grant{Principal: "user/alice", On: on(t, "log/*"), Rights: Read})
+	_, refusal := RemoveGrants(l, []Grant{{Principal: "user/alice", On: on(t, "log/orders"), Rights: Trim}})
 	require.Equal(t, record.Precondition, refusal.Reason)
-	c, refusal := RemoveGrants(l, []Grant{{"user/alice", on(t, "log/orders"), Append | Read}})
+	c, refusal := RemoveGrants(l, []Grant{{Principal: "user/alice", On: on(t, "log/orders"), Rights: Append | Read}})
 	require.Nil(t, refusal)
 	l = l.With(&c)
 	require.Len(t, l.Grants, 1)
@@ -94,7 +94,7 @@ func TestRightsAreNeverEnforcedWithoutAnAdministrator(t *testing.T) {
 	require.Nil(t, refusal)
 	l := List{}.With(&c)
 	require.True(t, Compile(l).Enforced)
-	_, refusal = RemoveGrants(l, []Grant{{"user/root", OfCluster, Administer}})
+	_, refusal = RemoveGrants(l, []Grant{{Principal: "user/root", On: OfCluster, Rights: Administer}})
 	require.Equal(t, record.Precondition, refusal.Reason)
 	_, refusal = RemoveUser(l, "root")
 	require.Equal(t, record.Precondition, refusal.Reason)
@@ -105,7 +105,7 @@ func TestRightsAreNeverEnforcedWithoutAnAdministrator(t *testing.T) {
 }
 
 func TestARemovedUserLeavesNothingBehind(t *testing.T) {
-	l := given(t, Grant{"user/alice", on(t, "log/*"), Read}, Grant{"user/alicia", on(t, "log/*"), Read})
+	l := given(t, Grant{Principal: "user/alice", On: on(t, "log/*"), Rights: Read}, Grant{Principal: "user/alicia", On: on(t, "log/*"), Rights: Read})
 	for _, c := range []Change{
 		{Users: []User{{Name: "alice"}}},
 		{Tokens: []Token{{ID: "1", Principal: "user/alice", Expires: 10}, {ID: "2", Principal: "user/alicia", Expires: 10}}},
@@ -148,15 +148,15 @@ func TestTokensExpireAndAreRevoked(t *testing.T) {
 
 func TestOnlyWhatMeansSomethingCanBeGranted(t *testing.T) {
 	for _, g := range []Grant{
-		{"user/alice", OfCluster, Append},
-		{"user/alice", on(t, "log/orders"), Administer},
-		{"user/alice", on(t, "group/billing"), Append},
-		{"user/alice", on(t, "log/orders"), None},
-		{"alice", on(t, "log/orders"), Read},
-		{"user/" + strings.Repeat("a", maxName+1), on(t, "log/orders"), Read},
-		{"user/alice", Object{Kind: "disk"}, Read},
-		{"user/alice", Object{Kind: Log}, Read},
-		{"user/alice", Object{Kind: Log, Name: strings.Repeat("a", maxObjectName+1)}, Read},
+		{Principal: "user/alice", On: OfCluster, Rights: Append},
+		{Principal: "user/alice", On: on(t, "log/orders"), Rights: Administer},
+		{Principal: "user/alice", On: on(t, "group/billing"), Rights: Append},
+		{Principal: "user/alice", On: on(t, "log/orders"), Rights: None},
+		{Principal: "alice", On: on(t, "log/orders"), Rights: Read},
+		{Principal: "user/" + strings.Repeat("a", maxName+1), On: on(t, "log/orders"), Rights: Read},
+		{Principal: "user/alice", On: Object{Kind: "disk"}, Rights: Read},
+		{Principal: "user/alice", On: Object{Kind: Log}, Rights: Read},
+		{Principal: "user/alice", On: Object{Kind: Log, Name: strings.Repeat("a", maxObjectName+1)}, Rights: Read},
 	} {
 		_, refusal := AddGrants(List{}, []Grant{g})
 		require.NotNil(t, refusal, "%v", g)
@@ -168,8 +168,8 @@ func TestOnlyWhatMeansSomethingCanBeGranted(t *testing.T) {
 }
 
 func TestAListSurvivesItsEncoding(t *testing.T) {
-	l := given(t, Grant{"user/alice", on(t, "log/orders*"), Append | Read})
-	c := Change{Tokens: []Token{{ID: "1", Principal: "user/alice", Scope: []Scope{{OfCluster, Observe}}}}, Users: []User{{Name: "alice", Verifiers: map[string]Verifier{"X": {Salt: []byte{1}}}}}}
+	l := given(t, Grant{Principal: "user/alice", On: on(t, "log/orders*"), Rights: Append | Read})
+	c := Change{Tokens: []Token{{ID: "1", Principal: "user/alice", Scope: []Scope{{On: OfCluster, Rights: Observe}}}}, Users: []User{{Name: "alice", Verifiers: map[string]Verifier{"X": {Salt: []byte{1}}}}}}
 	l = l.With(&c)
 	text, err := json.Marshal(l)
 	require.NoError(t, err)

@@ -2,6 +2,8 @@ package access
 
 import (
 	"maps"
+
+	"strandline.dev/internal/unknown"
 )
 
 // List is what the catalog knows of who may do what. Its maps are never changed in
@@ -13,7 +15,8 @@ type List struct {
 	// Enforced: what is not granted is refused.
 	Enforced bool `json:"enforced,omitempty"`
 	// Revision counts the changes.
-	Revision uint64 `json:"revision,omitempty"`
+	Revision uint64          `json:"revision,omitempty"`
+	Unknown  unknown.Members `json:"-"`
 }
 
 // User is one who can prove who it is with a password, of which verifiers are kept.
@@ -21,15 +24,17 @@ type User struct {
 	Name      string              `json:"name"`
 	Created   int64               `json:"created_ms"`
 	Verifiers map[string]Verifier `json:"verifiers"` // by mechanism, such as SCRAM-SHA-256
+	Unknown   unknown.Members     `json:"-"`
 }
 
 // Verifier is what RFC 5802 has a server keep of a password. The password does not follow
 // from it.
 type Verifier struct {
-	Salt       []byte `json:"salt"`
-	Iterations int    `json:"iterations"`
-	StoredKey  []byte `json:"stored_key"`
-	ServerKey  []byte `json:"server_key"`
+	Salt       []byte          `json:"salt"`
+	Iterations int             `json:"iterations"`
+	StoredKey  []byte          `json:"stored_key"`
+	ServerKey  []byte          `json:"server_key"`
+	Unknown    unknown.Members `json:"-"`
 }
 
 // Token is an access token: it lets whoever has its secret act for a principal. Only the secret's hash is kept.
@@ -41,20 +46,23 @@ type Token struct {
 	Created   int64  `json:"created_ms"`
 	Expires   int64  `json:"expires_ms"`
 	// Scope leaves some of the principal's rights; nil: all of them.
-	Scope []Scope `json:"scope,omitempty"`
+	Scope   []Scope         `json:"scope,omitempty"`
+	Unknown unknown.Members `json:"-"`
 }
 
 // Scope is rights on an object that a token may use if its principal has them.
 type Scope struct {
-	On     Object `json:"on"`
-	Rights Rights `json:"rights"`
+	On      Object          `json:"on"`
+	Rights  Rights          `json:"rights"`
+	Unknown unknown.Members `json:"-"`
 }
 
 // Grant is rights of a principal on an object.
 type Grant struct {
-	Principal string `json:"principal"` // user/NAME, node/NAME or Anybody
-	On        Object `json:"on"`
-	Rights    Rights `json:"rights"`
+	Principal string          `json:"principal"` // user/NAME, node/NAME or Anybody
+	On        Object          `json:"on"`
+	Rights    Rights          `json:"rights"`
+	Unknown   unknown.Members `json:"-"`
 }
 
 func (g Grant) key() string { return g.Principal + " " + g.On.String() + exact(g.On) }
@@ -69,12 +77,13 @@ func exact(o Object) string {
 
 // Change is a change of a List. All of it takes effect together.
 type Change struct {
-	Users       []User   `json:"users,omitempty"`        // new, or with other passwords
-	RemoveUsers []string `json:"remove_users,omitempty"` // names
-	Tokens      []Token  `json:"tokens,omitempty"`       // new
-	Revoke      []string `json:"revoke,omitempty"`       // ids of tokens
-	Grants      []Grant  `json:"grants,omitempty"`       // as they are from now on; without rights: gone
-	Enforce     *bool    `json:"enforce,omitempty"`
+	Users       []User          `json:"users,omitempty"`        // new, or with other passwords
+	RemoveUsers []string        `json:"remove_users,omitempty"` // names
+	Tokens      []Token         `json:"tokens,omitempty"`       // new
+	Revoke      []string        `json:"revoke,omitempty"`       // ids of tokens
+	Grants      []Grant         `json:"grants,omitempty"`       // as they are from now on; without rights: gone
+	Enforce     *bool           `json:"enforce,omitempty"`
+	Unknown     unknown.Members `json:"-"`
 }
 
 // Empty reports whether the change has no effect.

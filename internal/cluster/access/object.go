@@ -3,6 +3,8 @@ package access
 import (
 	"fmt"
 	"strings"
+
+	"strandline.dev/internal/unknown"
 )
 
 // Kind is a kind of object.
@@ -22,7 +24,8 @@ type Object struct {
 	Kind Kind   `json:"kind"`
 	Name string `json:"name,omitempty"`
 	// Prefix: all whose names begin with Name. Only grants have such objects.
-	Prefix bool `json:"prefix,omitempty"`
+	Prefix  bool            `json:"prefix,omitempty"`
+	Unknown unknown.Members `json:"-"`
 }
 
 // OfCluster is the whole cluster.
