@@ -68,7 +68,11 @@ func (g *logins) deriveWith(ctx context.Context, mechanism, password string, by 
 		// The library's text could show a part of the password.
 		return scram.StoredCredentials{}, record.Refuse(record.Invalid, "the password has characters that no password may have, such as control characters")
 	}
-	return client.GetStoredCredentials(by), nil
+	stored, err := client.GetStoredCredentialsWithError(by)
+	if err != nil {
+		return scram.StoredCredentials{}, record.Refuse(record.Invalid, "the password cannot be derived from with this salt and count of iterations")
+	}
+	return stored, nil
 }
 
 // logins prove passwords.

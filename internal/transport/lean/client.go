@@ -99,8 +99,8 @@ func (s *clientStream) begin(method string, md metadata.MD) error {
 
 func (s *clientStream) awaitAccepted() error {
 	k, _, err := s.next()
-	if err == nil && k != acceptedKind {
-		err = ErrNotSpoken
+	if err == nil && k != acceptedKind || errors.Is(err, errTooLarge) {
+		err = ErrNotSpoken // what came was no frame of ours
 	}
 	s.accepted = err == nil
 	// A server that does not accept what it accepted before may have been replaced by an

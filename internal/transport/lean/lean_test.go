@@ -253,34 +253,41 @@ func TestWhoDoesNotSpeakTheProtocolHasDoneNothing(t *testing.T) {
 // A node that is rolled back serves the same clients.
 func TestAServerThatNoLongerSpeaksTheProtocolIsAskedAgain(t *testing.T) {
 	s := serve(t, echo)
-	var old atomic.Bool
-	c := clientOf(func(ctx context.Context) (net.Conn, error) {
-		if !old.Load() {
-			return s.dial(ctx)
+	const settings = "\x00\x00\x18\x04\x00\x00\x00\x00\x00" // what HTTP/2 begins with
+	for _, answer := range []string{"", settings + strings.Repeat("\x00", 0x18)} {
+		var old atomic.Bool
+		c := clientOf(func(ctx context.Context) (net.Conn, error) {
+			if !old.Load() {
+				return s.dial(ctx)
+			}
+			ours, theirs := net.Pipe()
+			go func() {
+				_, _ = io.CopyN(io.Discard, theirs, int64(len(Magic)))
+				if answer != "" {
+					go func() { _, _ = io.Copy(io.Discard, theirs) }()
+					_, _ = io.WriteString(theirs, answer)
+				}
+				_ = theirs.Close()
+			}()
+			return ours, nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, err := c.NewStream(ctx, streamMethod)
+		require.NoError(t, err)
+		require.True(t, c.accepted.Load())
+		old.Store(true)
+		for err == nil { // at once, or when it receives
+			var stream grpc.ClientStream
+			if stream, err = c.NewStream(ctx, streamMethod); err == nil {
+				require.Equal(t, codes.Unavailable, status.Code(stream.RecvMsg(new(wrapperspb.BytesValue))))
+				require.False(t, c.accepted.Load())
+			}
 		}
-		ours, theirs := net.Pipe()
-		go func() {
-			_, _ = io.CopyN(io.Discard, theirs, int64(len(Magic)))
-			_ = theirs.Close()
-		}()
-		return ours, nil
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	_, err := c.NewStream(ctx, streamMethod)
-	require.NoError(t, err)
-	require.True(t, c.accepted.Load())
-	old.Store(true)
-	for err == nil { // at once, or when it receives
-		var stream grpc.ClientStream
-		if stream, err = c.NewStream(ctx, streamMethod); err == nil {
-			require.Equal(t, codes.Unavailable, status.Code(stream.RecvMsg(new(wrapperspb.BytesValue))))
-			require.False(t, c.accepted.Load())
-		}
+		old.Store(false)
+		_, err = c.NewStream(ctx, streamMethod)
+		require.NoError(t, err)
 	}
-	old.Store(false)
-	_, err = c.NewStream(ctx, streamMethod)
-	require.NoError(t, err)
 }
 
 // accepted answers a client's call and says nothing after that.

@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+// A thousand logs that all take appends stay within the node's memory, which each uses a
+// part of for as long as it is busy.
+func TestAThousandBusyLogsStayWithinAProcessesMemory(t *testing.T) {
+	logs, records := 1000, 12
+	if raceEnabled {
+		logs /= 10 // what the detector keeps for each byte would say nothing
+	}
+	c := Start(t, Options{Nodes: 1, Flags: []string{"--memory", "512MiB", "--connections-per-address", "5000"}})
+	n := c.Nodes()[0]
+	ctx, cancel := withPatience()
+	defer cancel()
+	producers := make([]*client.Producer, logs)
+	turns := make(chan struct{}, 16)
+	crowd := &crowd{}
+	var opening sync.WaitGroup
+	for i := range producers {
+		opening.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			log := fmt.Sprint("busy-", i)
+			_, err := c.Client().Admin().CreateLog(ctx, log, client.LogConfig{})
+			crowd.fail(err)
+			producers[i], err = c.Client().Producer(ctx, log, client.WithRequestTimeout(patience))
+			crowd.fail(err)
+		})
+	}
+	opening.Wait()
+	require.NoError(t, crowd.failure)
+	value := bytes.Repeat([]byte("x"), 64<<10)
+	for range records {
+		for _, p := range producers {
+			crowd.sent.Add(1)
+			require.NoError(t, p.SendFunc(ctx, client.Record{Value: value}, func(_ int64, err error) {
+				crowd.fail(err)
+				crowd.sent.Done()
+			}))
+		}
+	}
+	crowd.sent.Wait()
+	require.NoError(t, crowd.failure)
+	requireMemoryWithin(t, memoryOfNode, n)
+	for _, p := range producers {
+		require.NoError(t, p.Close(ctx))
+	}
+	requireMemoryBelow(t, n, allowed(memoryOfNode/2))
+}
