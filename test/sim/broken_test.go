@@ -33,7 +33,7 @@ var flawed = []struct {
 	{"ack-before-fsync", 32, []string{"lost", "one-value", "real-time", "linearizable", "commit"}, ""},
 	{"vote-not-synced", 0, []string{"lost", "one-value", "real-time", "linearizable", "commit", "replicas", problem}, "forgotten voter"},
 	{"sessions-not-in-snapshot", 0, []string{"once", "order", "failed", problem}, ""},
-	{"reads-past-commit", 2, []string{"one-value", "commit", "lost", problem}, ""},
+	{"reads-past-commit", 50, []string{"one-value", "commit", "lost", problem}, ""},
 	{"lease-read", 40, []string{"linearizable", "trim"}, ""},
 	{"follower-read", 0, []string{"linearizable", "trim"}, ""},
 	{"gap-accepted", 0, []string{"order", "one-value", "lost"}, ""},
