@@ -74,7 +74,7 @@ func TestAnInterruptedChangeIsSaidNotToBeDoneOnlyIfItIsNot(t *testing.T) {
 }
 
 func TestHintsRepeatTheServerAndTheLog(t *testing.T) {
-	about := asked{server: " --server 127.0.0.1:1,127.0.0.1:2", log: "orders", command: "log info"}
+	about := asked{server: " --server 127.0.0.1:1,127.0.0.1:2", log: "orders", command: "log info", several: true}
 	hint := describe(t.Context(), client.ErrLogNotFound, about).hint
 	require.Contains(t, hint, "log list --server 127.0.0.1:1,127.0.0.1:2")
 	require.Contains(t, hint, "log create orders --server")
