@@ -146,7 +146,7 @@ func (c *memoryConnection) next() (run [][]byte, more chan struct{}) {
 	end := min(c.r.Until, int64(len(records)))
 	if c.r.From < end {
 		rest := records[c.r.From:end]
-		return rest[:min(len(rest), max(t.runLength, 1))], nil
+		return slices.Clone(rest[:min(len(rest), max(t.runLength, 1))]), nil
 	}
 	if t.changed == nil {
 		t.changed = make(chan struct{})
