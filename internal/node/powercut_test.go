@@ -211,7 +211,7 @@ func TestAFailedWriteOrSyncEndsTheLogAndARestartGoesOn(t *testing.T) {
 			h.short(t, n, 1)
 			// A fault may meet the filling of a spare, which harms nobody; the
 			// next one is armed then.
-			for attempt := range 20 {
+			for attempt := range 100 {
 				disk.FailNth(op, max(1, nth-attempt), syscall.EIO)
 				h.short(t, n, 50)
 				info, err := n.KnownInfo(anyone, "orders")
@@ -219,7 +219,7 @@ func TestAFailedWriteOrSyncEndsTheLogAndARestartGoesOn(t *testing.T) {
 				if info.Problem != "" {
 					break
 				}
-				require.Less(t, attempt, 19, "%s failed again and again, and the log went on", op)
+				require.Less(t, attempt, 99, "%s failed again and again, and the log went on", op)
 			}
 			before := len(h.clients[0].acked) + len(h.clients[1].acked)
 			h.short(t, n, 1)

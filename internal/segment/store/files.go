@@ -104,8 +104,10 @@ func (f *Files) findOwner() error {
 	}
 	for _, seg := range slices.Backward(slices.Concat(f.Segments, f.resets)) {
 		h, err := f.dir.peek(seg)
-		if err == nil {
+		if err == nil && h.Owner != (segment.Owner{}) { // or a log that runs would race with itself
 			f.dir.Options.Owner = h.Owner
+		}
+		if err == nil {
 			return nil
 		}
 		if !errors.As(err, new(*segment.CorruptError)) {
