@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// decideWithin closes a client that has not sent enough to be told apart.
+	// decideWithin closes a client that has not sent enough to be sorted.
 	decideWithin = 10 * time.Second
-	// maxUndecided bounds the connections that are not yet told apart, or not
+	// maxUndecided bounds the connections that are not yet sorted, or not
 	// yet accepted. With one more, the oldest is closed: silent clients cannot
 	// keep others out.
 	maxUndecided = 1024
