@@ -212,7 +212,7 @@ func TestAFailedWriteOrSyncEndsTheLogAndARestartGoesOn(t *testing.T) {
 			// A fault may meet the filling of a spare, which harms nobody; the
 			// next one is armed then.
 			for attempt := range 100 {
-				disk.FailNth(op, max(1, nth-attempt), syscall.EIO)
+				disk.FailNthBelow("data/logs/1", op, max(1, nth-attempt), syscall.EIO)
 				h.short(t, n, 50)
 				info, err := n.KnownInfo(anyone, "orders")
 				require.NoError(t, err)

@@ -73,7 +73,7 @@ func New(seed uint64) *Disk {
 func (d *Disk) Create(name string) (vfs.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	halfway, err := d.begin(Create)
+	halfway, err := d.begin(Create, name)
 	if err != nil && !halfway {
 		return nil, failed(Create, name, err)
 	}
@@ -96,7 +96,7 @@ func (d *Disk) Create(name string) (vfs.File, error) {
 
 // look begins an operation on a file that is there.
 func (d *Disk) look(op Op, name string) (n *inode, err error) {
-	if _, err = d.begin(op); err == nil {
+	if _, err = d.begin(op, name); err == nil {
 		if n = d.names[name]; n == nil {
 			err = fs.ErrNotExist
 		}
@@ -153,7 +153,7 @@ func (d *Disk) ReadFile(name string) ([]byte, error) {
 func (d *Disk) Remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	halfway, err := d.begin(Remove)
+	halfway, err := d.begin(Remove, name)
 	if err == nil && d.names[name] == nil {
 		err = fs.ErrNotExist
 	}
@@ -167,7 +167,7 @@ func (d *Disk) Remove(name string) error {
 func (d *Disk) Rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	halfway, err := d.begin(Rename)
+	halfway, err := d.begin(Rename, from)
 	n := d.names[from]
 	if err == nil && n == nil {
 		err = fs.ErrNotExist
@@ -183,7 +183,7 @@ func (d *Disk) Rename(from, to string) error {
 func (d *Disk) List(dir string) ([]vfs.FileInfo, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.begin(List); err != nil {
+	if _, err := d.begin(List, dir); err != nil {
 		return nil, failed(List, dir, err)
 	}
 	if !d.dirs[path.Clean(dir)] {
@@ -202,7 +202,7 @@ func (d *Disk) List(dir string) ([]vfs.FileInfo, error) {
 func (d *Disk) ListDirs(dir string) ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.begin(List); err != nil {
+	if _, err := d.begin(List, dir); err != nil {
 		return nil, failed(List, dir, err)
 	}
 	var names []string
@@ -251,7 +251,7 @@ func (d *Disk) RemoveAll(dir string) error {
 func (d *Disk) OpenDir(dir string) (vfs.Directory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.begin(Open); err != nil {
+	if _, err := d.begin(Open, dir); err != nil {
 		return nil, failed(Open, dir, err)
 	}
 	if !d.dirs[dir] {
@@ -273,7 +273,7 @@ func (directory) Close() error { return nil }
 func (d *Disk) SyncDir(dir string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.begin(SyncDir); err != nil {
+	if _, err := d.begin(SyncDir, dir); err != nil {
 		return failed(SyncDir, dir, err)
 	}
 	var rest []change

@@ -2,6 +2,7 @@ package faultdisk
 
 import (
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -18,14 +19,15 @@ type faults struct {
 }
 
 type fault struct {
-	op   Op
-	left int // calls until it strikes
-	err  error
+	op    Op
+	below string // the folder whose files it strikes; "": every file
+	left  int    // calls until it strikes
+	err   error
 }
 
 // begin counts an operation and returns its outcome: err is its answer,
 // and halfway that it is to be done in part all the same.
-func (f *faults) begin(op Op) (halfway bool, err error) {
+func (f *faults) begin(op Op, name string) (halfway bool, err error) {
 	if f.stopped {
 		return false, ErrStopped
 	}
@@ -38,7 +40,7 @@ func (f *faults) begin(op Op) (halfway bool, err error) {
 		}
 	}
 	for i, one := range f.armed {
-		if one.op != Any && one.op != op {
+		if one.op != Any && one.op != op || !strings.HasPrefix(name, one.below) {
 			continue
 		}
 		one.left--
@@ -106,10 +108,17 @@ func (f *faults) Calls(op Op) int {
 }
 
 // FailNth makes the n-th operation of kind op from now on answer err.
-func (f *faults) FailNth(op Op, n int, err error) {
+func (f *faults) FailNth(op Op, n int, err error) { f.FailNthBelow("", op, n, err) }
+
+// FailNthBelow is FailNth for the files of one folder, which others do not
+// count for.
+func (f *faults) FailNthBelow(folder string, op Op, n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.armed = append(f.armed, &fault{op, n, err})
+	if folder != "" {
+		folder += "/"
+	}
+	f.armed = append(f.armed, &fault{op, folder, n, err})
 }
 
 // Armed reports whether a failure of FailNth is still to come.

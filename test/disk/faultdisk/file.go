@@ -25,7 +25,7 @@ func (f *file) alive() error {
 func (f *file) ReadAt(b []byte, position int64) (int, error) {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
-	_, err := f.disk.begin(Read)
+	_, err := f.disk.begin(Read, f.name)
 	if err == nil {
 		err = f.alive()
 	}
@@ -61,7 +61,7 @@ func (f *file) WriteVector(buffers [][]byte, position int64) error {
 	if err := f.alive(); err != nil {
 		return failed(Write, f.name, err)
 	}
-	halfway, err := f.disk.begin(Write)
+	halfway, err := f.disk.begin(Write, f.name)
 	data := slices.Concat(buffers...)
 	if halfway && !f.disk.stopped {
 		data = data[:len(data)/2]
@@ -97,7 +97,7 @@ func (f *file) Datasync() error {
 	if err := f.alive(); err != nil {
 		return failed(Datasync, f.name, err)
 	}
-	if _, err := f.disk.begin(Datasync); err != nil {
+	if _, err := f.disk.begin(Datasync, f.name); err != nil {
 		if !f.disk.stopped {
 			f.inode.cached = nil
 		}
