@@ -30,7 +30,9 @@ func TestTheConfigurationForSystemdIsUnderstood(t *testing.T) {
 	require.NoError(t, c.ApplySettings(serve))
 	require.Equal(t, "a", serve.Flag("node-name").Value.String())
 	require.Contains(t, serve.Flag("peers").Value.String(), "c=10.0.0.3:7171")
-	require.True(t, c.Insecure)
+	require.False(t, c.Insecure)
+	require.Equal(t, "/etc/strandline/node-a.key", c.Files.Key)
+	require.Equal(t, "/etc/strandline/ca.crt", serve.Flag("client-ca").Value.String())
 
 	unit, err := os.ReadFile(filepath.Join(deploy, "systemd", "strandline.service"))
 	require.NoError(t, err)
@@ -64,11 +66,20 @@ func TestTheFlagsOfTheChartAreUnderstood(t *testing.T) {
 		}
 		return flags
 	}
-	_, serve := deployed(t, "serve")
+	c, serve := deployed(t, "serve")
+	nodes, err := os.ReadFile(filepath.Join(deploy, "helm", "strandline", "templates", "nodes.yaml"))
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`\{name: (STRANDLINE_[A-Z_]+), value: "?([^"}]+)"?\}`).FindAllStringSubmatch(string(nodes), -1) {
+		c.Environ = append(c.Environ, m[1]+"="+m[2])
+	}
+	require.NoError(t, c.ApplySettings(serve))
+	require.True(t, c.Insecure)
+	require.Equal(t, "/certs/node-$(POD_NAME).key", c.Files.Key)
 	given := flags("nodes.yaml")
+	require.Contains(t, given, "--client-ca=/certs/ca.crt")
 	require.Contains(t, strings.Join(given, " "), "--advertise=log-0.domain:7171")
 	require.NoError(t, serve.ParseFlags(given))
 	_, init := deployed(t, "cluster", "init")
-	require.Len(t, flags("init.yaml"), 2)
+	require.Len(t, flags("init.yaml"), 5)
 	require.NoError(t, init.ParseFlags(flags("init.yaml")))
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -112,4 +113,30 @@ func TestANodeThatOthersReachNeedsCertificatesOfItselfAndOfClients(t *testing.T)
 	}
 	o := execute(t, nil, "", append([]string{"dev"}, shown(dir, "node-a")...)...)
 	require.Equal(t, terminal.ExitUsage, o.code)
+}
+
+func TestAClusterThatBeginsWhereOthersReachItRefusesWhatIsNotGranted(t *testing.T) {
+	dir := certificates(t, []string{"node", "node1"}, []string{"user", "admin"}, []string{"user", "alice"})
+	data := t.TempDir()
+	flags := append(shown(dir, "node-node1"), "--client-ca", filepath.Join(dir, "ca.crt"), "--kafka", "0.0.0.0:0")
+	p := startNode(t, data, flags...)
+	alice, admin := shown(dir, "user-alice"), shown(dir, "user-admin")
+	o := p.run(nil, append([]string{"log", "create", "orders"}, alice...)...)
+	require.Equal(t, terminal.ExitRefused, o.code, o.err)
+	require.Contains(t, o.err, "user/alice may not create-log")
+	p.must("", append([]string{"grant", "add", "user/alice", "append,read", "log/orders"}, admin...)...)
+	p.must("", append([]string{"log", "create", "orders"}, shown(dir, "node-node1")...)...)
+	p.must("one\n", append([]string{"append", "orders"}, alice...)...)
+	require.Equal(t, terminal.ExitOK, p.terminate())
+
+	for name, flags := range map[string][]string{"this machine alone": {"--kafka", "127.0.0.1:0"}, "a laboratory": {"--insecure"}} {
+		p := startNode(t, t.TempDir(), append(slices.Clone(flags), append(shown(dir, "node-node1"), "--client-ca", filepath.Join(dir, "ca.crt"))...)...)
+		require.Equal(t, terminal.ExitOK, p.run(nil, append([]string{"log", "create", "orders"}, alice...)...).code, name)
+		require.Equal(t, terminal.ExitOK, p.terminate())
+	}
+	for _, wrong := range []string{"admin", "*", "user/"} {
+		o := execute(t, nil, "", "serve", "--administrator", wrong)
+		require.Equal(t, terminal.ExitUsage, o.code, wrong)
+		require.Contains(t, o.err, "user/NAME")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/unknown"
 )
@@ -100,16 +101,24 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 }
 
 // Introduce enters a node in the catalog that is not there, or under an address that
-// it had before; peers are announced with the first node, and the feature level begins at
-// that. The change is empty if nothing differs, or the node was removed.
-func Introduce(s *State, me Node, peers []string, level int) (c Change) {
+// it had before. With the first node all else begins: peers are announced, rights are
+// enforced if administrator names who may administer, and the feature level is that one, or
+// as high as this needs. The change is empty if nothing differs, or the node was removed.
+func Introduce(s *State, me Node, peers []string, level int, administrator string) (c Change, refusal *record.Refusal) {
 	n, member := s.Nodes[me.ID]
 	if _, gone := s.Gone[me.ID]; gone || member && n.Address == me.Address && n.Kafka == me.Kafka {
-		return c
+		return c, nil
 	}
 	if len(s.Nodes) == 0 {
 		n.Votes = true
-		if level > firstLevel {
+		if administrator != "" {
+			rights, refusal := access.Enforce(s.Access, true, administrator)
+			if refusal != nil {
+				return c, refusal
+			}
+			c.Access = &rights
+		}
+		if level = max(level, c.needs()); level > firstLevel {
 			c.Level = level
 		}
 		for _, name := range peers {
@@ -118,7 +127,7 @@ func Introduce(s *State, me Node, peers []string, level int) (c Change) {
 	}
 	n.ID, n.Name, n.Catalog, n.Address, n.Kafka = me.ID, me.Name, me.Catalog, me.Address, me.Kafka
 	c.Node = []Node{n}
-	return c
+	return c, nil
 }
 
 // Announce lets a node of a name join; the change forgets what has expired.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 )
 
@@ -119,4 +120,22 @@ func TestWhatIsExpectedIsBounded(t *testing.T) {
 	require.Equal(t, record.TooLarge, refusal.Reason)
 	_, refusal = AddToken(s, Token{Hash: "one more", Expires: 20}, 10)
 	require.Nil(t, refusal, "the others have expired")
+}
+
+func TestASecuredClusterBeginsWithAnAdministratorAndNobodyElse(t *testing.T) {
+	for _, level := range []int{1, 2} { // what enforces rights is not left out for the sake of older nodes
+		s := NewState()
+		change, refusal := Introduce(&s, Node{ID: 1, Name: "a", Address: "a:1"}, []string{"b"}, level, "user/root")
+		require.Nil(t, refusal)
+		require.Nil(t, Allow(&s, change))
+		require.NoError(t, s.Fold(change))
+		require.Equal(t, 2, s.FeatureLevel())
+		rules := access.Compile(s.Access)
+		require.True(t, rules.Enforced)
+		require.Equal(t, access.All, rules.Of("user/root", nil, access.OfCluster))
+		require.Equal(t, access.None, rules.Of("user/alice", nil, access.OfCluster))
+	}
+	s := NewState()
+	_, refusal := Introduce(&s, Node{ID: 1, Name: "a", Address: "a:1"}, nil, 2, access.Anybody)
+	require.ErrorIs(t, refusal, &record.Refusal{Reason: record.Precondition}, "nobody in particular could administer it")
 }

@@ -71,11 +71,15 @@ func TestAClusterBeginsAtWhatAllItsNodesUnderstand(t *testing.T) {
 	require.Equal(t, 1, FirstLevel([]Levels{{1, 2}, {}}))
 	for level, want := range map[int]int{1: 0, 2: 2} { // what older nodes would not understand is not written
 		s := NewState()
-		change := Introduce(&s, Node{ID: 1, Name: "a", Address: "a:1"}, nil, level)
+		change, refusal := Introduce(&s, Node{ID: 1, Name: "a", Address: "a:1"}, nil, level, "")
+		require.Nil(t, refusal)
 		require.Equal(t, want, change.Level)
 		require.NoError(t, s.Fold(change))
 		require.Equal(t, level, s.FeatureLevel())
-		require.Zero(t, Introduce(&s, Node{ID: 1, Name: "a", Address: "a:2"}, nil, 3).Level)
+		change, refusal = Introduce(&s, Node{ID: 1, Name: "a", Address: "a:2"}, nil, 3, "user/root")
+		require.Nil(t, refusal)
+		require.Zero(t, change.Level)
+		require.Nil(t, change.Access, "only a new cluster begins so")
 	}
 }
 
@@ -150,7 +154,9 @@ func TestStateThatPassesThroughAnOlderNodeIsWhole(t *testing.T) {
 		change, refusal := ReconfigureLog(&s, "orders", 0, Config{Durability: "disk", Fenced: true})
 		require.Nil(t, refusal)
 		require.NoError(t, s.Fold(change))
-		require.NoError(t, s.Fold(Introduce(&s, Node{ID: 1, Name: "a", Address: address}, nil, 1)))
+		first, refusal := Introduce(&s, Node{ID: 1, Name: "a", Address: address}, nil, 1, "")
+		require.Nil(t, refusal)
+		require.NoError(t, s.Fold(first))
 		text, err := json.Marshal(s.Checkpoint("y"))
 		require.NoError(t, err)
 		s = NewState()

@@ -134,7 +134,9 @@ func (s *Server) start(o Options) (err error) {
 		}
 		collectors = append(collectors, s.audit.Metrics()...)
 	}
-	guarded := guard.New(s.node, guard.Options{Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure})
+	guarded := guard.New(s.node, guard.Options{
+		Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure, Administrator: o.Node.Administrator,
+	})
 	s.guard.Store(guarded)
 	guarded.Start()
 	defer func() {

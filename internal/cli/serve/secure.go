@@ -9,10 +9,12 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/identity"
 	"strandline.dev/internal/server"
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/secure"
@@ -28,6 +30,22 @@ func (s *serveSettings) checkFiles() error {
 	f := s.files
 	if s.encrypted() && (f.Authority == "" || f.Certificate == "" || f.Key == "") {
 		return errors.New("a node needs all three of --tls-ca, --tls-cert and --tls-key, and --client-ca besides only")
+	}
+	return nil
+}
+
+// secured reports whether others can reach this node, and only those who prove who they are.
+func (s *serveSettings) secured() bool {
+	others := func(address string) bool {
+		host, _, err := net.SplitHostPort(address)
+		return err == nil && !transport.IsLoopback(host)
+	}
+	return s.files.Clients != "" && !s.Insecure && slices.ContainsFunc([]string{s.grpc, s.kafka, s.http, s.Node.GRPCAddress, s.Node.KafkaAddress}, others)
+}
+
+func (s *serveSettings) checkAdministrator() error {
+	if name, ok := strings.CutPrefix(s.administrator, "user/"); !ok || identity.CheckName(name) != nil {
+		return fmt.Errorf("--administrator %s: write user/NAME", s.administrator)
 	}
 	return nil
 }

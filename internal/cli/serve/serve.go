@@ -31,6 +31,7 @@ const (
 type serveSettings struct {
 	server.Options
 	grpc, http, kafka string // where to listen
+	administrator     string
 	spreadLeaders     bool
 	files             secure.Files
 }
@@ -82,6 +83,9 @@ func (s serveSettings) options() server.Options {
 	o := s.Options
 	o.Node.KeepLeaders, o.Node.FormAlone = !s.spreadLeaders, s.alone()
 	o.Node.ScrubRate = cmp.Or(o.Node.ScrubRate, -1)
+	if s.secured() {
+		o.Node.Administrator = s.administrator
+	}
 	return o
 }
 
@@ -126,7 +130,9 @@ each other who they are; with --client-ca clients have to, too. "strandline cert
 the files. They are read again when they change, or on SIGHUP, which also opens the
 --audit-log again. An address beyond this
 machine needs all four, or --insecure: that takes connections that are not encrypted, for
-a laboratory, or beside the others while a cluster is being secured.
+a laboratory, or beside the others while a cluster is being secured. A cluster that is
+formed at such an address without --insecure refuses from its beginning what is not
+granted ("strandline grant"). Only --administrator has rights there at first, and the nodes.
 
 SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 10 s.`,
 		Example: `  strandline serve
@@ -140,7 +146,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 		RunE: func(command *cobra.Command, _ []string) error {
 			s.Insecure = c.Insecure
 			s.files.Authority, s.files.Certificate, s.files.Key = c.Files.Authority, c.Files.Certificate, c.Files.Key
-			if err := cmp.Or(s.checkFiles(), s.check(command.Flags().Changed("grpc"))); err != nil {
+			if err := cmp.Or(s.checkFiles(), s.checkAdministrator(), s.check(command.Flags().Changed("grpc"))); err != nil {
 				return terminal.Misused(command, "%w", err)
 			}
 			if err := checkMemory(command, s.Node.Memory, 1); err != nil {
@@ -177,6 +183,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
 	flags.StringVar(&s.files.Clients, "client-ca", "", "believe clients by the authorities in this PEM `file`, and take none without a certificate, or where rights are enforced a token or a password")
+	flags.StringVar(&s.administrator, "administrator", "user/admin", "the `principal` that may form and administer a cluster that begins secured")
 	flags.StringVar(&s.AuditLog, "audit-log", "", "append a line of JSON for each change and each refusal to this `file`; opened again on SIGHUP")
 	flags.IntVar(&s.PerAddress, "connections-per-address", secure.DefaultPerAddress, "how many connections of a port one address may hold; 0: any `number`")
 	flags.Var((*terminal.Size)(&s.Node.MinFree), "min-free", "how much of the disk stays free of records: below, appends are refused")

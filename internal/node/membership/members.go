@@ -83,11 +83,13 @@ func (m *members) Introduce(ctx context.Context) error {
 	c := m.catalog.Load()
 	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
 	peers := slices.DeleteFunc(m.self.Candidate().Peers, func(name string) bool { return name == me.Name })
-	level := m.former.firstLevel()
-	if change := cluster.Introduce(c.Shown.Load(), node, peers, level); change.Empty() {
-		return nil
+	introduce := func(s *cluster.State) (cluster.Change, error) {
+		return catalog.Refusable(cluster.Introduce(s, node, peers, m.former.firstLevel(), m.options.Administrator))
 	}
-	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) { return cluster.Introduce(s, node, peers, level), nil })
+	if change, err := introduce(c.Shown.Load()); err != nil || change.Empty() {
+		return err
+	}
+	return c.Change(ctx, introduce)
 }
 
 // FinalizeCluster raises the feature level of the cluster to the newest that its nodes

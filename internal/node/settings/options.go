@@ -41,6 +41,10 @@ type Options struct {
 	// alone, at once. Without it such a node waits for InitCluster (Peers) or
 	// AddNode (Join).
 	FormAlone bool
+	// Administrator is the principal, such as user/admin, that may administer a cluster
+	// formed by this node. Rights are enforced there from its beginning. Empty: they are
+	// not, until EnforceRights.
+	Administrator string
 	// MinFree is how many bytes of the disk stay free of records: below, appends
 	// are refused with FULL, and below a quarter of it all commands but trims.
 	// Default DefaultMinFree.

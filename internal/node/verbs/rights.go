@@ -29,8 +29,9 @@ func (r *rights) Rules() (rules *access.Rules, known bool) {
 	if c == nil {
 		return nothingYet, true
 	}
+	// A cluster whose first node is not in the catalog has only just begun.
 	rules = c.Rules.Load()
-	return rules, rules.List().Revision > 0 || c.Current.Load()
+	return rules, rules.List().Revision > 0 || c.Current.Load() && len(c.Shown.Load().Nodes) > 0
 }
 
 // ChangeAccess changes who may do what. decide gets the newest list and the time in unix

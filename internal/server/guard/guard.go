@@ -51,6 +51,8 @@ type Options struct {
 	// Careful refuses all calls until the node knows who may do what in its cluster. It is
 	// for nodes that others than this machine can reach.
 	Careful bool
+	// Administrator is node.Options.Administrator: who may form a cluster.
+	Administrator string
 }
 
 // stream is a call that lasts, and ends when its holder loses a right that it relies on.
@@ -201,6 +203,11 @@ func (g *core) may(c *node.Caller, verb string, need access.Rights, o access.Obj
 		return nil
 	}
 	rules, known := g.node.Rules()
+	return g.mayBy(rules, known, c, verb, need, o)
+}
+
+// mayBy is may by rules that are known to be those of the cluster, or not.
+func (g *core) mayBy(rules *access.Rules, known bool, c *node.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
 	if !rules.Enforced && (known || !g.o.Careful) {
 		return nil
 	}
@@ -209,7 +216,8 @@ func (g *core) may(c *node.Caller, verb string, need access.Rights, o access.Obj
 		h = &Holder{}
 	}
 	if !known && g.o.Careful && !strings.HasPrefix(h.Principal, "node/") {
-		return record.Refuse(record.NotLeader, "this node does not know yet who may do what in the cluster: it has not heard from the others since its start")
+		return record.Refuse(record.NotLeader,
+			"this node does not know yet who may do what: since its start it has not reached a majority of the nodes that vote on the catalog. Ask another node, or start those (`strandline cluster status` with a node's certificate names them)")
 	}
 	d := h.on(rules, o, now)
 	if !d.valid || d.rights&need != need || d.expires != 0 && now() >= d.expires {

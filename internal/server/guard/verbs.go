@@ -161,7 +161,17 @@ func (g *topicVerbs) DeleteTopic(ctx context.Context, c node.Caller, name string
 
 // The verbs of the cluster.
 
+// InitCluster is for whoever may administer the cluster that is to be.
 func (g *clusterVerbs) InitCluster(ctx context.Context, c node.Caller) (f node.Formation, err error) {
+	if g.o.Administrator != "" && g.node.ClusterID() == "" {
+		rights, refusal := access.Enforce(access.List{}, true, g.o.Administrator)
+		if refusal == nil {
+			refusal = g.mayBy(access.Compile(access.List{}.With(&rights)), true, &c, "init-cluster", access.Administer, access.OfCluster)
+		}
+		if refusal != nil {
+			return f, record.Refuse(refusal.Reason, "%s; it is %s who may form the cluster, as serve --administrator says", refusal.Detail, g.o.Administrator)
+		}
+	}
 	err = g.change(&c, "init-cluster", access.Administer, access.OfCluster, func() (err error) {
 		f, err = g.node.InitCluster(ctx, c)
 		return err
