@@ -15,7 +15,6 @@ import (
 // large are types above the bounds, with the reason why they are not divided.
 var large = map[string]string{
 	"internal/record.Batch":             "a method for each field of its header",
-	"internal/server/kafka.call":        "its methods are the handlers of Kafka's requests, each on its own",
 	"internal/server/kafka/group.Group": "one state machine: every step may change all of its state",
 	"bench/suite.Suite":                 "the settings of a run, and a method for each of its parts",
 	"bench/suite.allRun":                "the state of one run of all parts, which are its methods",

@@ -15,7 +15,7 @@ import (
 func creation(principal string, kind kmsg.ACLResourceType, name string, pattern kmsg.ACLResourcePatternType, o kmsg.ACLOperation) kmsg.CreateACLsRequestCreation {
 	c := kmsg.NewCreateACLsRequestCreation()
 	c.Principal, c.ResourceType, c.ResourceName, c.ResourcePatternType = principal, kind, name, pattern
-	c.Operation, c.PermissionType, c.Host = o, kmsg.ACLPermissionTypeAllow, wildcard
+	c.Operation, c.PermissionType, c.Host = o, kmsg.ACLPermissionTypeAllow, "*"
 	return c
 }
 
@@ -34,7 +34,7 @@ func TestACLsAreTheGrantsInOtherWords(t *testing.T) {
 		creation("User:alice", kmsg.ACLResourceTypeTopic, "audit-", kmsg.ACLResourcePatternTypePrefixed, kmsg.ACLOperationWrite),
 		creation("User:bob", kmsg.ACLResourceTypeTopic, "*", kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationDelete),
 		creation("User:*", kmsg.ACLResourceTypeGroup, "billing", kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationAll),
-		creation("User:root", kmsg.ACLResourceTypeCluster, clusterName, kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationAll),
+		creation("User:root", kmsg.ACLResourceTypeCluster, "kafka-cluster", kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationAll),
 	}
 	for i, one := range ask(create).(*kmsg.CreateACLsResponse).Results {
 		require.NoError(t, kerr.ErrorForCode(one.ErrorCode), "%d: %v", i, one.ErrorMessage)
@@ -59,7 +59,7 @@ func TestACLsAreTheGrantsInOtherWords(t *testing.T) {
 		require.NoError(t, kerr.ErrorForCode(r.ErrorCode))
 		for _, o := range r.Resources {
 			for _, one := range o.ACLs {
-				require.Equal(t, wildcard, one.Host)
+				require.Equal(t, "*", one.Host)
 				require.Equal(t, kmsg.ACLPermissionTypeAllow, one.PermissionType)
 				shown = append(shown, one.Principal+" "+one.Operation.String()+" "+o.ResourceType.String()+" "+o.ResourcePatternType.String()+" "+o.ResourceName)
 			}
@@ -97,7 +97,7 @@ func TestACLsAreTheGrantsInOtherWords(t *testing.T) {
 	create.Creations = []kmsg.CreateACLsRequestCreation{
 		deny, host,
 		creation("User:alice", kmsg.ACLResourceTypeTransactionalId, "x", kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationWrite),
-		creation("User:alice", kmsg.ACLResourceTypeCluster, clusterName, kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationIdempotentWrite),
+		creation("User:alice", kmsg.ACLResourceTypeCluster, "kafka-cluster", kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationIdempotentWrite),
 		creation("alice", kmsg.ACLResourceTypeTopic, "orders", kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationRead),
 		creation("Group:alice", kmsg.ACLResourceTypeTopic, "orders", kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationRead),
 		creation("User:alice", kmsg.ACLResourceTypeTopic, "orders", kmsg.ACLResourcePatternTypeMatch, kmsg.ACLOperationRead),

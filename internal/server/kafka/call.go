@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/rpc"
 )
@@ -165,6 +166,19 @@ func (q *call) beginResponse(out []byte, flexible bool) []byte {
 		out = append(out, 0)
 	}
 	return out
+}
+
+// asked is the call as handlers in other rooms get it.
+func (q *call) asked() *backend.Call {
+	c := q.connection
+	return &backend.Call{
+		Node: c.server.node, Ctx: c.ctx, Caller: c.caller(), Client: protocol.Text(q.clientID),
+		Local: c.conn.LocalAddr(), Remote: c.conn.RemoteAddr(), Nodes: c.server.nodes,
+		Release: func() {
+			q.request = nil
+			q.buffer.release()
+		},
+	}
 }
 
 // release ends the call's hold on its request. For a call that a log works on,

@@ -11,7 +11,6 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
-	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/transport/secure"
 )
 
@@ -76,15 +75,6 @@ func admits(c *connection, key int16, size int) error {
 	err := record.Refuse(record.Unauthenticated, "%s before the client has proved who it is: it needs a certificate, or SASL", kmsg.NameForKey(key))
 	c.server.node.Audit(c.caller(), "connect", access.OfCluster, err)
 	return err
-}
-
-// may refuses what the client has no right to, in Kafka's words.
-func (c *connection) may(verb string, need access.Rights, o access.Object) error {
-	return protocol.DeniedOn(o, c.server.node.May(c.caller(), verb, need, o))
-}
-
-func (q *call) mayGroup(verb string, need access.Rights, group string) error {
-	return q.connection.may(verb, need, access.Object{Kind: access.Group, Name: group})
 }
 
 // saslHandshake begins a login.

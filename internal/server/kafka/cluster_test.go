@@ -161,11 +161,11 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 	require.Equal(t, near.id(), sent.PreferredReadReplica)
 	require.Empty(t, sent.RecordBatches, "they come from there")
 	served := near.fetchFrom(near.node.Name())
-	require.EqualValues(t, noBroker, served.PreferredReadReplica)
+	require.EqualValues(t, backend.NoBroker, served.PreferredReadReplica)
 	require.Equal(t, stored, served.RecordBatches)
 	for _, rack := range []string{"", leader.node.Name(), "elsewhere"} {
 		p := leader.fetchFrom(rack)
-		require.EqualValues(t, noBroker, p.PreferredReadReplica, "rack %q", rack)
+		require.EqualValues(t, backend.NoBroker, p.PreferredReadReplica, "rack %q", rack)
 		require.Equal(t, stored, p.RecordBatches, "rack %q", rack)
 	}
 
@@ -229,7 +229,7 @@ func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
 	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
 	leader.appendDirectly("orders", batchOf(t, record.None, "2"))
 	near := followers[0]
-	for end, sent := range map[record.Offset]int32{0: noBroker, 1: near.id(), 2: near.id()} {
+	for end, sent := range map[record.Offset]int32{0: backend.NoBroker, 1: near.id(), 2: near.id()} {
 		d := leader.over(lagging{backend.Verbs(guard.New(leader.node, guard.Options{})), uint64(near.id()), end})
 		require.Equal(t, sent, d.fetchFrom(near.node.Name()).PreferredReadReplica, "stored up to %d", end)
 	}
@@ -295,7 +295,7 @@ func TestANodeWithoutAnAddressForKafkaIsNoBrokerForClientsOfOthers(t *testing.T)
 	a.toLead("orders", c)
 	p := a.metadata("orders").Topics[0].Partitions[0]
 	require.Equal(t, kerr.LeaderNotAvailable.Code, p.ErrorCode)
-	require.EqualValues(t, noBroker, p.Leader)
+	require.EqualValues(t, backend.NoBroker, p.Leader)
 	require.Len(t, p.Replicas, 3)
 	require.Equal(t, []int32{c.id()}, p.OfflineReplicas)
 	p = c.metadata("orders").Topics[0].Partitions[0]
@@ -311,12 +311,12 @@ func TestACoordinatorThatClientsCannotReachIsNotAvailable(t *testing.T) {
 	all := openCluster(t, "c")
 	a, c := all["a"], all["c"]
 	a.findCoordinator() // makes the log of offsets
-	a.toLead(offsetsLog, c)
+	a.toLead(backend.OffsetsLog, c)
 	answer := a.findCoordinator()
 	require.Equal(t, kerr.CoordinatorNotAvailable.Code, answer.ErrorCode)
 	require.Contains(t, *answer.ErrorMessage, "no Kafka port for clients of other nodes")
 	require.Equal(t, c.id(), c.findCoordinator().NodeID, "those that have found it can use it")
-	c.toLead(offsetsLog, a)
+	c.toLead(backend.OffsetsLog, a)
 	require.Equal(t, a.id(), a.findCoordinator().NodeID)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/settings"
 )
 
@@ -152,7 +153,7 @@ func TestATopicMayBeginWithAnUnderscoreAndHave249Letters(t *testing.T) {
 		require.Zero(t, d.raw().produce(name, acksAll, batchOf(t, record.None, "a")).ErrorCode, name)
 	}
 	require.Len(t, d.metadata().Topics, 3)
-	for _, name := range []string{strings.Repeat("a", 250), "_offsets", "_catalog", "_strandline_x", offsetsTopic, "a/b", "..", "ä"} {
+	for _, name := range []string{strings.Repeat("a", 250), "_offsets", "_catalog", "_strandline_x", backend.OffsetsTopic, "a/b", "..", "ä"} {
 		q := kmsg.NewPtrCreateTopicsRequest()
 		topic := kmsg.NewCreateTopicsRequestTopic()
 		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1

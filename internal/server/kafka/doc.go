@@ -2,12 +2,12 @@
 // logs as topics. A request is a frame; server.go takes connections,
 // connection.go the frames of one, api.go lists what is served and by whom.
 //
-// Before a request is decoded, its layout (layout.go) has proved that every
+// Before a request is decoded, its layout (protocol) has proved that every
 // length and count in it is covered by bytes that are there. Batches are never
 // decoded: they go to the log, and come back from it, as they are.
 //
 // The package holds no rule about logs. What it adds to them is what Kafka's
-// clients expect of their server: the names of topics (topics.go), consumer
-// groups (the room group decides, groups.go drives it) and their offsets,
-// which are kept in a log of the system's own (offsets.go).
+// clients expect of their server, each in a room of its own: topics and brokers
+// (topics), consumer groups (coordinator, which the room group decides for), rights
+// (acls). They know the node and the call (backend), and nothing of connections.
 package kafkaserver

@@ -42,7 +42,7 @@ type fetchPart struct {
 	internal bool // of a topic that is always empty; there is no log
 	bounds   node.Bounds
 	code     int16
-	nearer   int32 // the broker to read from instead, or noBroker
+	nearer   int32 // the broker to read from instead, or backend.NoBroker
 	runs     []readers.Run
 	bytes    int
 }
@@ -95,13 +95,13 @@ func (f *fetch) collect() {
 // hangs, has nothing to give and would keep its consumers waiting for ever: they are
 // sent back to the leader.
 func (f *fetch) inTouch() bool {
-	var asking lookups
+	var asking backend.Lookups
 	for i := range f.parts {
 		part := &f.parts[i]
 		if part.internal || part.bounds.Leading {
 			continue
 		}
-		asking.add(func() {
+		asking.Add(func() {
 			ctx, cancel := context.WithTimeout(f.call.connection.ctx, touchTime)
 			defer cancel()
 			if _, err := f.call.connection.server.node.Info(ctx, f.call.connection.caller(), part.log); err != nil {
@@ -109,7 +109,7 @@ func (f *fetch) inTouch() bool {
 			}
 		})
 	}
-	asking.run()
+	asking.Run()
 	for i := range f.parts {
 		f.failed = f.failed || f.parts[i].code != 0
 	}
@@ -130,7 +130,7 @@ func (f *fetch) gather(ctx context.Context) {
 		for j := range t.Partitions {
 			part := &f.parts[at]
 			at++
-			*part = fetchPart{nearer: noBroker}
+			*part = fetchPart{nearer: backend.NoBroker}
 			if err := f.fill(ctx, part, t.Topic, &t.Partitions[j]); err != nil {
 				part.code, part.runs, part.bytes, f.failed = protocol.CodeOf(err), nil, 0, true
 			}
@@ -141,7 +141,7 @@ func (f *fetch) gather(ctx context.Context) {
 
 func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg.FetchRequestTopicPartition) (err error) {
 	s := f.call.connection.server
-	if s.isOffsetsTopic(topic, p.Partition) {
+	if backend.IsOffsetsTopic(s.node, topic, p.Partition) {
 		return part.fillInternal(p.FetchOffset)
 	}
 	log, ok := backend.LogOf(topic, p.Partition)
@@ -155,14 +155,14 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	if part.bounds, err = s.node.Bounds(backend.System, log); err != nil {
 		return err
 	}
-	if err := checkEpoch(part.bounds, p.CurrentLeaderEpoch); err != nil {
+	if err := backend.CheckEpoch(part.bounds, p.CurrentLeaderEpoch); err != nil {
 		return err
 	}
 	at := record.Offset(p.FetchOffset)
 	if at > part.bounds.End && part.bounds.Leading {
 		// A leader that has been replaced and has not heard knows less than others
 		// have served, and the error makes consumers begin elsewhere.
-		if _, part.bounds, err = f.call.complete(topic, p.Partition, p.CurrentLeaderEpoch); err != nil {
+		if _, part.bounds, err = f.call.asked().Complete(topic, p.Partition, p.CurrentLeaderEpoch); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	case at > part.bounds.End:
 		return nil // the leader may know more: it comes, or the client asks there
 	}
-	if part.nearer = f.nearer(ctx, log, part.bounds, at); part.nearer != noBroker {
+	if part.nearer = f.nearer(ctx, log, part.bounds, at); part.nearer != backend.NoBroker {
 		f.redirected = true
 		return nil
 	}
@@ -198,16 +198,16 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 // the broker may be behind for long.
 func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record.Offset) int32 {
 	if f.request.Rack == "" || !b.Leading {
-		return noBroker
+		return backend.NoBroker
 	}
-	brokers := f.call.brokers()
+	brokers := f.call.asked().Brokers()
 	l, err := f.call.connection.server.node.KnownInfo(backend.System, log)
 	if err != nil {
-		return noBroker
+		return backend.NoBroker
 	}
-	_, up := brokers.replicas(&l)
+	_, up := brokers.Replicas(&l)
 	for _, id := range up {
-		if other, ok := brokers.find(id); !ok || other.rack != f.request.Rack || id == brokers.self {
+		if other, ok := brokers.Find(id); !ok || other.Rack != f.request.Rack || id == brokers.Self {
 			continue
 		}
 		ends, err := f.call.connection.server.node.StoredBy(ctx, backend.System, log)
@@ -215,7 +215,7 @@ func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record
 			return id
 		}
 	}
-	return noBroker
+	return backend.NoBroker
 }
 
 // read takes batches from a reader up to limit. The first chunk is free, as a
@@ -258,17 +258,6 @@ func (f *fetch) more(ctx context.Context, r *readers.Kept, free bool) (done bool
 	return false, err
 }
 
-// checkEpoch tells a client that knows of another leadership than we do.
-func checkEpoch(b node.Bounds, epoch int32) error {
-	switch {
-	case epoch < 0 || epoch == int32(b.Term):
-		return nil
-	case epoch < int32(b.Term):
-		return kerr.FencedLeaderEpoch
-	}
-	return kerr.UnknownLeaderEpoch
-}
-
 // await returns when so many bytes more have come to the logs, one of them has changed in
 // another way, or ctx ends.
 func (f *fetch) await(ctx context.Context, bytes int) {
@@ -305,4 +294,13 @@ func (f *fetch) finish(sent bool) {
 	}
 	f.call.connection.server.fetches.Release(f.charged)
 	f.readers, f.done, f.charged = f.readers[:0], f.done[:0], 0
+}
+
+// fillInternal answers a Fetch of the internal topic: nothing, and nothing will come.
+func (p *fetchPart) fillInternal(at int64) error {
+	p.internal = true
+	if at != 0 {
+		return kerr.OffsetOutOfRange
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/readers"
+	"strandline.dev/internal/server/kafka/topics"
 	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
 )
@@ -189,9 +190,9 @@ func TestALookupByTimeFindsTheFirstRecordThatIsNotOlder(t *testing.T) {
 		found := d.listOffset("orders", at)
 		require.Equal(t, want, [2]int64{found.Offset, found.Timestamp}, "time %d", at)
 	}
-	require.EqualValues(t, 4, d.listOffset("orders", timeLatest).Offset)
-	require.EqualValues(t, 0, d.listOffset("orders", timeEarliest).Offset)
-	require.Equal(t, kerr.UnknownTopicOrPartition.Code, d.listOffset("missing", timeLatest).ErrorCode)
+	require.EqualValues(t, 4, d.listOffset("orders", topics.TimeLatest).Offset)
+	require.EqualValues(t, 0, d.listOffset("orders", topics.TimeEarliest).Offset)
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, d.listOffset("missing", topics.TimeLatest).ErrorCode)
 }
 
 func (d *testServer) listOffset(topic string, at int64) kmsg.ListOffsetsResponseTopicPartition {

@@ -3,6 +3,7 @@ package kafkaserver
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/coordinator"
 )
 
 func (d *testServer) member(group string, options ...kgo.Opt) *kgo.Client {
@@ -233,7 +239,7 @@ func TestAGroupWithMembersIsNotDeleted(t *testing.T) {
 func TestThereAreNoTransactionsToCoordinate(t *testing.T) {
 	d := openNew(t)
 	q := kmsg.NewPtrFindCoordinatorRequest()
-	q.Version, q.CoordinatorType, q.CoordinatorKeys = 4, coordinatesTransactions, []string{"transfers"}
+	q.Version, q.CoordinatorType, q.CoordinatorKeys = 4, coordinator.CoordinatesTransactions, []string{"transfers"}
 	c := d.raw()
 	c.send(q)
 	r, _ := c.receive(q)
@@ -310,4 +316,102 @@ func TestGroupsAreRefusedWhereTheNodesMemoryIsUsedUp(t *testing.T) {
 	require.Zero(t, c.commit("tool", -1, "orders", 2))
 	memory.Groups.Changed(memory.Groups.Size(), 0)
 	c.join("other")
+}
+
+// interrupted is a node that calls a function once, at one moment.
+type interrupted struct {
+	backend.Node
+	mu           sync.Mutex
+	beforeAppend func() // to the log of offsets
+	beforeInfo   func() // of the log of offsets
+}
+
+func (i *interrupted) take(f *func()) {
+	i.mu.Lock()
+	run := *f
+	*f = nil
+	i.mu.Unlock()
+	if run != nil {
+		run()
+	}
+}
+
+func (i *interrupted) set(f *func(), run func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	*f = run
+}
+
+func (i *interrupted) Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
+	if log == backend.OffsetsLog {
+		i.take(&i.beforeAppend)
+	}
+	i.Node.Append(c, log, a, done)
+}
+
+func (i *interrupted) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
+	if log == backend.OffsetsLog {
+		i.take(&i.beforeInfo)
+	}
+	return i.Node.Info(ctx, c, log)
+}
+
+// openInterrupted opens a cluster of which every node can be interrupted; a
+// coordinates, and group "billing" has committed offset 1.
+func openInterrupted(t *testing.T) (all testServers, a *interrupted) {
+	nodes := map[string]*interrupted{}
+	all = openClusterOver(t, func(name string, n backend.Node) backend.Node {
+		nodes[name] = &interrupted{Node: n}
+		return nodes[name]
+	})
+	all["a"].createReplicated("orders", 1, 3)
+	all["a"].raw().coordinated()
+	all.leader(backend.OffsetsLog, 3)
+	all["b"].toLead(backend.OffsetsLog, all["a"])
+	require.Zero(t, all["a"].raw().commit("billing", -1, "orders", 1))
+	return all, nodes["a"]
+}
+
+func TestACoordinatorThatHasBeenReplacedDoesNotAnswerFromThePast(t *testing.T) {
+	all, a := openInterrupted(t)
+	a.set(&a.beforeInfo, func() {
+		all["a"].toLead(backend.OffsetsLog, all["b"])
+		require.Zero(t, all["b"].raw().commit("billing", -1, "orders", 2))
+	})
+	group := all["a"].fetchGroup("billing")
+	require.Equal(t, kerr.NotCoordinator.Code, group.ErrorCode)
+	offset, _ := all["b"].raw().committed(7, "billing", "orders")
+	require.EqualValues(t, 2, offset)
+}
+
+func TestACommitThatWaitedWhileAnotherNodeCoordinatedIsNotAppended(t *testing.T) {
+	all, a := openInterrupted(t)
+	a.set(&a.beforeAppend, func() {
+		all["a"].toLead(backend.OffsetsLog, all["b"])
+		require.Zero(t, all["b"].raw().commit("billing", -1, "orders", 3))
+		all["b"].toLead(backend.OffsetsLog, all["a"])
+	})
+	require.Equal(t, kerr.NotCoordinator.Code, all["a"].raw().commit("billing", -1, "orders", 2))
+	offset, _ := all["a"].raw().committed(7, "billing", "orders")
+	require.EqualValues(t, 3, offset)
+}
+
+// created notes what logs are created with.
+type created struct {
+	backend.Node
+	configs chan node.Config
+}
+
+func (n created) CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
+	n.configs <- config
+	return n.Node.CreateLog(ctx, c, name, config)
+}
+
+// A log that is not told how many replicas it wants gets them as nodes come; one that
+// is told has as many for ever as the cluster had nodes when a group first committed.
+func TestTheLogOfOffsetsHasNoNumberOfReplicas(t *testing.T) {
+	d := openNew(t)
+	n := created{backend.Verbs(guard.New(d.node, guard.Options{})), make(chan node.Config, 1)}
+	d.over(n).raw().coordinated()
+	require.Equal(t, node.Config{}, <-n.configs)
 }

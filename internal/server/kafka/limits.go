@@ -46,13 +46,6 @@ const (
 	// maxFetchPartitions bounds the partitions of one Fetch or ListOffsets.
 	maxFetchPartitions = 10_000
 
-	// maxLookups bounds how many partitions one request for offsets looks up at
-	// the same time.
-	maxLookups = 64
-
-	// maxPartitions bounds the partitions of one topic.
-	maxPartitions = 1_000
-
 	// readBuffer holds a small request whole. Larger ones are read into their
 	// own memory.
 	readBuffer = 4 << 10
@@ -85,8 +78,4 @@ const (
 	// touchTime is how long a follower waits for its leader before it sends consumers
 	// away that wait for more.
 	touchTime = 2 * time.Second
-
-	// maxTimeScan bounds how far a lookup by time goes through records whose
-	// own times are earlier.
-	maxTimeScan = 16 << 20
 )

@@ -14,6 +14,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/topics"
 )
 
 // behind is a node that knows only the first of the records in its log before it
@@ -51,7 +52,7 @@ func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
 	require.EqualValues(t, 0, again.listOffset("orders", 1).Offset)
 	require.True(t, lagging.asked.Load(), "a later record may be the first of that time or later")
 	lagging.asked.Store(false)
-	require.EqualValues(t, 2, again.listOffset("orders", timeLatest).Offset)
+	require.EqualValues(t, 2, again.listOffset("orders", topics.TimeLatest).Offset)
 	lagging.asked.Store(false)
 	q := fetchRequest(11, 0, 1, 1<<20, 2, "orders")
 	require.Zero(t, again.raw().fetch(q).Topics[0].Partitions[0].ErrorCode, "it stands at the end")
@@ -91,7 +92,7 @@ func TestOffsetsOfManyPartitionsAreLookedUpAtTheSameTime(t *testing.T) {
 	topic.Topic = "orders"
 	for i := range int32(partitions) {
 		p := kmsg.NewListOffsetsRequestTopicPartition()
-		p.Partition, p.Timestamp = i, timeLatest
+		p.Partition, p.Timestamp = i, topics.TimeLatest
 		topic.Partitions = append(topic.Partitions, p)
 	}
 	q.Topics = append(q.Topics, topic)

@@ -86,7 +86,7 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	part.of = p
 	s := p.call.connection.server
 	log, ok := backend.LogOf(topic, partition)
-	if topic == offsetsTopic {
+	if topic == backend.OffsetsTopic {
 		part.code = kerr.InvalidTopicException.Code
 	} else if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code

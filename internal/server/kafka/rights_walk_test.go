@@ -58,10 +58,10 @@ func allows(client, need string) bool {
 }
 
 // about is a request of a kind that names a topic and a group that there are not.
-func about(t *testing.T, key kmsg.Key, max int16) kmsg.Request {
+func about(t *testing.T, key kmsg.Key, newest int16) kmsg.Request {
 	const absent = "absent"
 	q := kmsg.RequestForKey(key.Int16())
-	q.SetVersion(max)
+	q.SetVersion(newest)
 	fillNames(reflect.ValueOf(q).Elem(), absent, 0)
 	switch q := q.(type) {
 	case *kmsg.ProduceRequest:
@@ -73,7 +73,7 @@ func about(t *testing.T, key kmsg.Key, max int16) kmsg.Request {
 		q = produceRequest(absent, acksAll, batch)
 		return q
 	case *kmsg.FetchRequest:
-		return fetchRequest(max, 0, 1, 1, 0, absent)
+		return fetchRequest(newest, 0, 1, 1, 0, absent)
 	case *kmsg.InitProducerIDRequest:
 		q.TransactionalID = nil
 	case *kmsg.OffsetCommitRequest:

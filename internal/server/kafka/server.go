@@ -11,7 +11,9 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/coordinator"
 	"strandline.dev/internal/server/kafka/readers"
+	"strandline.dev/internal/server/kafka/topics"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -28,9 +30,9 @@ type Server struct {
 	// each may take record.MaxInflatedBytes and more for a moment.
 	inflating chan struct{}
 	readers   *readers.Pool
-	newest    *readers.Newest
-	groups    *coordinator
-	status    clusterStatus
+	groups    *coordinator.Coordinator
+	nodes     *backend.Nodes
+	topics    topics.Topics
 	metrics   *metrics
 	answers   rpc.Flusher
 
@@ -76,12 +78,16 @@ func New(n backend.Node, o Options) *Server {
 		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
 		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		readers:   readers.NewPool(n),
-		newest:    readers.NewNewest(n),
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)
-	s.groups = newCoordinator(s)
+	s.nodes = backend.NewNodes(n, o.Advertise, s.stopping, &s.running)
+	s.groups = coordinator.New(n, o.Memory.Groups, s.logger, s.stopping, &s.running)
+	s.topics = topics.Topics{
+		AutoCreate: o.AutoCreate, MaxConnections: o.MaxConnections, MaxRequestBytes: MaxProduceBytes,
+		Logger: s.logger, Readers: s.readers, Newest: readers.NewNewest(n),
+	}
 	return s
 }
 
@@ -157,7 +163,7 @@ func (s *Server) keepTime(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			s.readers.Expire(now)
-			s.groups.tick()
+			s.groups.Tick()
 		}
 	}
 }

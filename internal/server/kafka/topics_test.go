@@ -15,6 +15,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/topics"
 )
 
 func (d *testServer) metadata(topics ...string) *kmsg.MetadataResponse {
@@ -115,7 +116,7 @@ func TestTopicsAreCreatedOnlyAsTheyCanBe(t *testing.T) {
 		return request[*kmsg.CreateTopicsResponse](d, c, q).Topics[0]
 	}
 	require.Equal(t, kerr.InvalidPartitions.Code, create(0, 1, false).ErrorCode)
-	require.Equal(t, kerr.InvalidPartitions.Code, create(maxPartitions+1, 1, false).ErrorCode)
+	require.Equal(t, kerr.InvalidPartitions.Code, create(1_001, 1, false).ErrorCode)
 	require.Equal(t, kerr.InvalidReplicationFactor.Code, create(1, 3, false).ErrorCode)
 	require.Equal(t, kerr.InvalidReplicationFactor.Code, create(1, 0, false).ErrorCode)
 	require.Equal(t, kerr.InvalidConfig.Code, create(1, 1, false, "cleanup.policy", "squash").ErrorCode)
@@ -176,7 +177,7 @@ func TestDeleteRecordsTrims(t *testing.T) {
 	}
 	require.EqualValues(t, 3, trim(3).LowWatermark)
 	require.Equal(t, kerr.OffsetOutOfRange.Code, trim(11).ErrorCode, "never beyond the end")
-	require.EqualValues(t, 3, d.listOffset("orders", timeEarliest).Offset)
+	require.EqualValues(t, 3, d.listOffset("orders", topics.TimeEarliest).Offset)
 	require.EqualValues(t, 10, trim(-1).LowWatermark)
 }
 
@@ -247,25 +248,25 @@ func TestCommittedOffsetsAreShownAsTheInternalTopicThatToolsExpect(t *testing.T)
 	shown := d.metadata().Topics
 	require.Len(t, shown, 2)
 	offsets := shown[1]
-	require.Equal(t, offsetsTopic, *offsets.Topic)
+	require.Equal(t, backend.OffsetsTopic, *offsets.Topic)
 	require.True(t, offsets.IsInternal)
 	require.Len(t, offsets.Partitions, 1)
 
 	// Its records are not Kafka's, so there are none, and nobody waits for a time-out.
-	for _, at := range []int64{timeEarliest, timeLatest} {
-		listed := d.listOffset(offsetsTopic, at)
+	for _, at := range []int64{topics.TimeEarliest, topics.TimeLatest} {
+		listed := d.listOffset(backend.OffsetsTopic, at)
 		require.Zero(t, listed.ErrorCode)
 		require.Zero(t, listed.Offset)
 	}
-	fetched := d.raw().fetch(fetchRequest(11, 10, 1, 1<<20, 0, offsetsTopic)).Topics[0].Partitions[0]
+	fetched := d.raw().fetch(fetchRequest(11, 10, 1, 1<<20, 0, backend.OffsetsTopic)).Topics[0].Partitions[0]
 	require.Zero(t, fetched.ErrorCode)
 	require.Zero(t, fetched.HighWatermark)
 	require.Zero(t, fetched.LogStartOffset)
-	require.Equal(t, kerr.OffsetOutOfRange.Code, d.raw().fetch(fetchRequest(11, 10, 1, 1<<20, 1, offsetsTopic)).Topics[0].Partitions[0].ErrorCode)
-	require.Equal(t, kerr.InvalidTopicException.Code, d.raw().produce(offsetsTopic, acksAll, batchOf(t, record.None, "a")).ErrorCode)
+	require.Equal(t, kerr.OffsetOutOfRange.Code, d.raw().fetch(fetchRequest(11, 10, 1, 1<<20, 1, backend.OffsetsTopic)).Topics[0].Partitions[0].ErrorCode)
+	require.Equal(t, kerr.InvalidTopicException.Code, d.raw().produce(backend.OffsetsTopic, acksAll, batchOf(t, record.None, "a")).ErrorCode)
 	q := kmsg.NewPtrDescribeConfigsRequest()
 	resource := kmsg.NewDescribeConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, offsetsTopic
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, backend.OffsetsTopic
 	q.Resources = append(q.Resources, resource)
 	r := request[*kmsg.DescribeConfigsResponse](d, d.client(), q)
 	require.Zero(t, r.Resources[0].ErrorCode)
@@ -279,43 +280,6 @@ func TestANodeIsShownToItsOwnClientsWhereItIsShownToAllOthers(t *testing.T) {
 	other := all["a"].over(backend.Verbs(guard.New(all["a"].node, guard.Options{})))
 	require.NotEqual(t, other.address, all["a"].address)
 	require.Equal(t, shown, other.metadata().Brokers)
-}
-
-// slow is a node whose peers do not all answer at once.
-type slow struct {
-	backend.Node
-	answer chan struct{}
-}
-
-func (s *slow) ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error) {
-	<-s.answer
-	return s.Node.ClusterStatus(ctx, c)
-}
-
-func TestClientsDoNotWaitForANodeThatDoesNotAnswer(t *testing.T) {
-	all := openCluster(t)
-	all["a"].createReplicated("orders", 1, 1)
-	leader, _ := all.leader("orders", 1)
-	elsewhere := all["a"]
-	if elsewhere == leader {
-		elsewhere = all["b"]
-	}
-	s := &slow{Node: backend.Verbs(guard.New(elsewhere.node, guard.Options{})), answer: make(chan struct{}, 1)}
-	d := elsewhere.over(s)
-	s.answer <- struct{}{}
-	require.Equal(t, leader.id(), d.metadata("orders").Topics[0].Partitions[0].Leader)
-	d.server.status.mu.Lock()
-	d.server.status.when = time.Now().Add(-time.Minute)
-	d.server.status.mu.Unlock()
-	require.Equal(t, leader.id(), d.metadata("orders").Topics[0].Partitions[0].Leader, "as it was known")
-	close(s.answer)
-	d.eventually("the answer is known", func() bool {
-		return time.Since(func() time.Time {
-			d.server.status.mu.Lock()
-			defer d.server.status.mu.Unlock()
-			return d.server.status.when
-		}()) < time.Minute/2
-	})
 }
 
 // counting counts how often a topic is looked up.
@@ -351,4 +315,49 @@ func TestACommitOfManyPartitionsLooksTheirTopicUpOnce(t *testing.T) {
 		require.Equal(t, i == 50, p.ErrorCode == kerr.UnknownTopicOrPartition.Code)
 	}
 	require.EqualValues(t, 1, n.topics.Load())
+}
+
+// withID describes one topic, found by its name or by its id.
+func (d *testServer) withID(name *string, id [16]byte) kmsg.MetadataResponseTopic {
+	d.Helper()
+	q := kmsg.NewPtrMetadataRequest()
+	q.Version = 12
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic, t.TopicID = name, id
+	q.Topics = append(q.Topics, t)
+	c := d.raw()
+	c.send(q)
+	r, _ := c.receive(q)
+	return r.(*kmsg.MetadataResponse).Topics[0]
+}
+
+// Clients that have seen a leader epoch believe no lower one of the same topic,
+// and wait for ever: the id tells them that it is another topic.
+func TestATopicThatIsMadeAnewHasAnotherId(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 2)
+	before := d.withID(new("orders"), [16]byte{})
+	require.NotZero(t, before.TopicID)
+	require.Zero(t, before.ErrorCode)
+	require.Equal(t, "orders", *d.withID(nil, before.TopicID).Topic)
+	d.create("other", 1)
+	require.NotEqual(t, before.TopicID, d.withID(new("other"), [16]byte{}).TopicID)
+
+	q := kmsg.NewPtrDeleteTopicsRequest()
+	q.Version = 6
+	byID := kmsg.NewDeleteTopicsRequestTopic()
+	byID.TopicID = before.TopicID
+	q.Topics = append(q.Topics, byID)
+	c := d.raw()
+	for _, code := range []int16{0, kerr.UnknownTopicID.Code} {
+		c.send(q)
+		r, _ := c.receive(q)
+		require.Equal(t, code, r.(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode)
+	}
+	require.Equal(t, kerr.UnknownTopicID.Code, d.withID(nil, before.TopicID).ErrorCode)
+
+	d.create("orders", 2)
+	after := d.withID(new("orders"), [16]byte{})
+	require.NotEqual(t, before.TopicID, after.TopicID)
+	d.appendDirectly("orders", batchOf(t, record.None, "new"))
 }

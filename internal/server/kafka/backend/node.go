@@ -1,5 +1,5 @@
-// Package backend is what the Kafka server asks of a node: the verbs, and which log a
-// partition is.
+// Package backend is what handlers know of a node and of a call: the verbs, which log a
+// partition is, and which nodes are brokers.
 package backend
 
 import (

@@ -1,9 +1,10 @@
-package kafkaserver
+package topics
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -16,13 +17,14 @@ import (
 	"strandline.dev/internal/server/kafka/settings"
 )
 
-func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
+// CreateTopics creates topics, or only checks whether it could.
+func CreateTopics(q *backend.Call, m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
 	r := kmsg.NewPtrCreateTopicsResponse()
 	for i := range m.Topics {
 		asked := &m.Topics[i]
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic = asked.Topic
-		config, count, id, err := q.createTopic(asked, m.ValidateOnly)
+		config, count, id, err := createTopic(q, asked, m.ValidateOnly)
 		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		if err == nil {
 			out.TopicID, out.NumPartitions, out.ReplicationFactor = id, count, int16(config.Replicas)
@@ -39,9 +41,8 @@ func (q *call) createTopics(m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRespo
 
 // createTopic returns what the topic is like that it made, or would have made; the
 // latter has no id.
-func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config node.Config, count int32, id topicID, err error) {
-	s := q.connection.server
-	members, _ := s.node.Members()
+func createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config node.Config, count int32, id topicID, err error) {
+	members, _ := q.Node.Members()
 	on, err := assigned(asked)
 	if err != nil {
 		return config, 0, id, err
@@ -52,7 +53,7 @@ func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bo
 	if on != nil {
 		count, config.Replicas = int32(len(on)), len(on[0])
 	}
-	switch _, err := q.topicFor("create-log", access.Create, asked.Topic); {
+	switch _, err := q.TopicFor("create-log", access.Create, asked.Topic); {
 	case err == nil:
 		return config, 0, id, protocol.Refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
 	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
@@ -65,11 +66,11 @@ func (q *call) createTopic(asked *kmsg.CreateTopicsRequestTopic, validateOnly bo
 	if validateOnly {
 		return config, count, id, nil
 	}
-	t, err := s.node.CreateTopic(q.connection.ctx, q.connection.caller(), asked.Topic, count, config, on)
+	t, err := q.Node.CreateTopic(q.Ctx, q.Caller, asked.Topic, count, config, on)
 	if err != nil {
 		return config, 0, id, assignmentError(err, on)
 	}
-	return t.Partitions[0].Config, count, s.topicID(&t), nil
+	return t.Partitions[0].Config, count, topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID), nil
 }
 
 // assigned are the nodes that a request names for each partition; nil: none.
@@ -135,7 +136,7 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Con
 	sized := config
 	sized.Replicas = cmp.Or(config.Replicas, min(defaultReplicas, nodes))
 	for _, c := range asked.Configs {
-		if c.Name == settings.Durability && text(c.Value) == node.Memory.String() {
+		if c.Name == settings.Durability && protocol.Text(c.Value) == node.Memory.String() {
 			config.Durability = node.Memory
 			continue
 		}
@@ -150,7 +151,8 @@ func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Con
 // many.
 const defaultReplicas = 3
 
-func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
+// DeleteTopics deletes topics by name or by id.
+func (s *Topics) DeleteTopics(q *backend.Call, m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
 	r := kmsg.NewPtrDeleteTopicsResponse()
 	asked := m.Topics
 	for _, name := range m.TopicNames {
@@ -159,13 +161,13 @@ func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsRespo
 	for i := range asked {
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic, out.TopicID = asked[i].Topic, asked[i].TopicID
-		t, err := q.toDelete(asked[i].Topic, asked[i].TopicID)
+		t, err := toDelete(q, asked[i].Topic, asked[i].TopicID)
 		if err == nil {
-			out.Topic, out.TopicID = &t.Name, q.connection.server.topicID(&t)
-			err = q.connection.server.node.DeleteTopic(q.connection.ctx, q.connection.caller(), t.Name)
+			out.Topic, out.TopicID = &t.Name, topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID)
+			err = q.Node.DeleteTopic(q.Ctx, q.Caller, t.Name)
 		}
 		for _, l := range t.Partitions {
-			q.connection.server.readers.Forget(l.Name)
+			s.Readers.Forget(l.Name)
 		}
 		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Topics = append(r.Topics, out)
@@ -174,27 +176,28 @@ func (q *call) deleteTopics(m *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsRespo
 }
 
 // toDelete finds a topic that the client may delete.
-func (q *call) toDelete(name *string, id topicID) (node.Topic, error) {
+func toDelete(q *backend.Call, name *string, id topicID) (node.Topic, error) {
 	if name == nil {
-		return q.topicWithID(id)
+		return topicWithID(q, id)
 	}
-	return q.topicFor("delete-log", access.Delete, *name)
+	return q.TopicFor("delete-log", access.Delete, *name)
 }
 
-func (q *call) createPartitions(m *kmsg.CreatePartitionsRequest) *kmsg.CreatePartitionsResponse {
+// CreatePartitions adds partitions to topics.
+func CreatePartitions(q *backend.Call, m *kmsg.CreatePartitionsRequest) *kmsg.CreatePartitionsResponse {
 	r := kmsg.NewPtrCreatePartitionsResponse()
 	for i := range m.Topics {
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = m.Topics[i].Topic
-		err := q.addPartitions(&m.Topics[i], m.ValidateOnly)
+		err := addPartitions(q, &m.Topics[i], m.ValidateOnly)
 		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Topics = append(r.Topics, out)
 	}
 	return r
 }
 
-func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
-	t, err := q.topicFor("add-partitions", access.Configure, asked.Topic)
+func addPartitions(q *backend.Call, asked *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
+	t, err := q.TopicFor("add-partitions", access.Configure, asked.Topic)
 	have := int32(len(t.Partitions))
 	switch {
 	case err != nil:
@@ -210,11 +213,11 @@ func (q *call) addPartitions(asked *kmsg.CreatePartitionsRequestTopic, validateO
 	for _, a := range asked.Assignment {
 		on = append(on, nodeIDs(a.Replicas))
 	}
-	return assignmentError(q.connection.server.node.AddPartitions(q.connection.ctx, q.connection.caller(), asked.Topic, asked.Count, on), on)
+	return assignmentError(q.Node.AddPartitions(q.Ctx, q.Caller, asked.Topic, asked.Count, on), on)
 }
 
-// deleteRecords trims. Offset -1 stands for the end.
-func (q *call) deleteRecords(m *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsResponse {
+// DeleteRecords trims. Offset -1 stands for the end.
+func DeleteRecords(q *backend.Call, m *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsResponse {
 	r := kmsg.NewPtrDeleteRecordsResponse()
 	for _, t := range m.Topics {
 		topic := kmsg.NewDeleteRecordsResponseTopic()
@@ -222,7 +225,7 @@ func (q *call) deleteRecords(m *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsRe
 		for _, p := range t.Partitions {
 			out := kmsg.NewDeleteRecordsResponseTopicPartition()
 			out.Partition, out.LowWatermark = p.Partition, -1
-			start, err := q.trim(t.Topic, p.Partition, record.Offset(p.Offset))
+			start, err := trim(q, t.Topic, p.Partition, record.Offset(p.Offset))
 			if err != nil {
 				out.ErrorCode = protocol.CodeOf(err)
 			} else {
@@ -235,18 +238,18 @@ func (q *call) deleteRecords(m *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsRe
 	return r
 }
 
-func (q *call) trim(topic string, partition int32, before record.Offset) (record.Offset, error) {
-	s, ctx := q.connection.server, q.connection.ctx
+func trim(q *backend.Call, topic string, partition int32, before record.Offset) (record.Offset, error) {
+	ctx := q.Ctx
 	log, ok := backend.LogOf(topic, partition)
 	if !ok {
 		return 0, kerr.UnknownTopicOrPartition
 	}
 	switch {
 	case before == -1:
-		if err := q.connection.may("trim", access.Trim, access.OfLog(log)); err != nil {
+		if err := q.May("trim", access.Trim, access.OfLog(log)); err != nil {
 			return 0, err
 		}
-		info, err := s.node.Info(ctx, backend.System, log)
+		info, err := q.Node.Info(ctx, backend.System, log)
 		if err != nil {
 			return 0, err
 		}
@@ -254,22 +257,21 @@ func (q *call) trim(topic string, partition int32, before record.Offset) (record
 	case before < 0:
 		return 0, kerr.OffsetOutOfRange
 	}
-	start, _, err := s.node.Trim(ctx, q.connection.caller(), log, before, false)
+	start, _, err := q.Node.Trim(ctx, q.Caller, log, before, false)
 	return start, err
 }
 
-// describeLogDirs lists the logs that this node holds: the data directory is
+// DescribeLogDirs lists the logs that this node holds: the data directory is
 // all that there is.
-func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLogDirsResponse {
-	s := q.connection.server
+func DescribeLogDirs(q *backend.Call, m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLogDirsResponse {
 	r := kmsg.NewPtrDescribeLogDirsResponse()
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = "data", -1, -1
-	brokers := q.brokers()
-	err := q.connection.may("observe", access.Observe, access.OfCluster)
+	brokers := q.Brokers()
+	err := q.May("observe", access.Observe, access.OfCluster)
 	var all []node.Topic
 	if err == nil {
-		all, err = s.node.Topics(q.connection.ctx, q.connection.caller())
+		all, err = q.Node.Topics(q.Ctx, q.Caller)
 	}
 	dir.ErrorCode = protocol.CodeOf(err)
 	wanted := map[string][]int32{}
@@ -286,7 +288,7 @@ func (q *call) describeLogDirs(m *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLog
 		for number := range all[i].Partitions {
 			l := &all[i].Partitions[number]
 			dir.TotalBytes, dir.UsableBytes = l.BytesTotal, l.BytesFree
-			if !brokers.here(l) || len(partitions) > 0 && !contains(partitions, int32(number)) {
+			if !brokers.Here(l) || len(partitions) > 0 && !slices.Contains(partitions, int32(number)) {
 				continue
 			}
 			p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()

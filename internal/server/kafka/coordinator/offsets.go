@@ -1,4 +1,4 @@
-package kafkaserver
+package coordinator
 
 import (
 	"cmp"
@@ -21,18 +21,14 @@ import (
 	"strandline.dev/internal/server/kafka/backend"
 )
 
-// offsetsLog keeps what consumer groups have committed. Who leads it
-// coordinates all groups.
-const offsetsLog = "_offsets"
-
 const (
 	// maxCommitted bounds the committed offsets of all groups together, and
-	// maxCommitMetadata what a consumer may add to one.
+	// MaxCommitMetadata what a consumer may add to one.
 	maxCommitted      = 1_000_000
-	maxCommitMetadata = 4 << 10
+	MaxCommitMetadata = 4 << 10
 
-	// offsetsKept is how long the offsets of a group without members live.
-	offsetsKept = 7 * 24 * time.Hour
+	// OffsetsKept is how long the offsets of a group without members live.
+	OffsetsKept = 7 * 24 * time.Hour
 
 	// checkpointAfter is how many records the log gets, and as many again as
 	// there are offsets, before all offsets are written anew and the records
@@ -193,14 +189,14 @@ func (o *offsets) append(term uint64, changes []offsetChange) error {
 		if err != nil {
 			return err
 		}
-		err = appendTo(ctx, o.node, offsetsLog, end, batch)
+		err = appendTo(ctx, o.node, backend.OffsetsLog, end, batch)
 		if errors.Is(err, &record.Refusal{Reason: record.EndMismatch}) {
 			// Of this leadership, an append whose answer did not come in time
 			// did it. Others did it in theirs, and then ours is over.
 			if err := o.catchUp(ctx); err != nil {
 				return err
 			}
-			if b, err := o.node.Bounds(backend.System, offsetsLog); err != nil || b.Term != term {
+			if b, err := o.node.Bounds(backend.System, backend.OffsetsLog); err != nil || b.Term != term {
 				return kerr.NotCoordinator
 			}
 			continue
@@ -268,7 +264,7 @@ func appendTo(ctx context.Context, n backend.Node, log string, end record.Offset
 
 // catchUp folds every record that is committed now.
 func (o *offsets) catchUp(ctx context.Context) error {
-	info, err := o.node.Info(ctx, backend.System, offsetsLog)
+	info, err := o.node.Info(ctx, backend.System, backend.OffsetsLog)
 	if err != nil {
 		return err
 	}
@@ -282,7 +278,7 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	if o.next >= info.End {
 		return nil
 	}
-	r, err := o.node.Read(ctx, backend.System, offsetsLog, reading.Request{
+	r, err := o.node.Read(ctx, backend.System, backend.OffsetsLog, reading.Request{
 		From: reading.From{Kind: reading.FromOffset, Offset: o.next}, Until: info.End,
 	})
 	if err != nil {
@@ -311,7 +307,7 @@ func (o *offsets) foldChunk(c *reading.Chunk) error {
 		}
 		var change offsetChange
 		if err := json.Unmarshal(r.Value, &change); err != nil {
-			return fmt.Errorf("read commit %d of %s: %w", r.Offset, offsetsLog, err)
+			return fmt.Errorf("read commit %d of %s: %w", r.Offset, backend.OffsetsLog, err)
 		}
 		o.state.fold(&change)
 		o.next = r.Offset + 1
@@ -340,7 +336,7 @@ func (o *offsets) checkpoint() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
 	defer cancel()
-	if _, _, err := o.node.Trim(ctx, backend.System, offsetsLog, begin, false); err != nil {
+	if _, _, err := o.node.Trim(ctx, backend.System, backend.OffsetsLog, begin, false); err != nil {
 		return err
 	}
 	o.mu.Lock()

@@ -1,4 +1,4 @@
-package kafkaserver
+package topics
 
 import (
 	"crypto/sha256"
@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
@@ -25,19 +26,14 @@ func topicIDOf(cluster string, log uint64) topicID {
 	return id
 }
 
-func (s *Server) topicID(t *node.Topic) topicID {
-	return topicIDOf(s.node.ClusterID(), t.Partitions[0].ID)
-}
-
 // topicWithID finds a topic by its id.
-func (q *call) topicWithID(id topicID) (node.Topic, error) {
-	s := q.connection.server
-	all, err := s.node.Topics(q.connection.ctx, q.connection.caller())
+func topicWithID(q *backend.Call, id topicID) (node.Topic, error) {
+	all, err := q.Node.Topics(q.Ctx, q.Caller)
 	if err != nil {
 		return node.Topic{}, err
 	}
 	for i := range all {
-		if s.topicID(&all[i]) == id {
+		if topicIDOf(q.Node.ClusterID(), all[i].Partitions[0].ID) == id {
 			return all[i], nil
 		}
 	}

@@ -1,4 +1,7 @@
-package kafkaserver
+// Package acls shows the cluster's grants as Kafka's ACLs, and takes ACLs as grants: a
+// grant is one ACL for each operation that its rights allow. All are of permission "allow"
+// and of any host.
+package acls
 
 import (
 	"cmp"
@@ -9,11 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
-
-// Kafka's ACLs are the cluster's grants in other words: a grant is one ACL for each
-// operation that its rights allow. All are of permission "allow" and of any host.
 
 // clusterName is what Kafka calls the one resource of kind cluster, and wildcard all
 // resources of another kind, as well as any host.
@@ -207,9 +208,10 @@ func literalAtFirst(pattern kmsg.ACLResourcePatternType) kmsg.ACLResourcePattern
 	return cmp.Or(pattern, kmsg.ACLResourcePatternTypeLiteral)
 }
 
-func (q *call) describeACLs(m *kmsg.DescribeACLsRequest) *kmsg.DescribeACLsResponse {
+// Describe lists the ACLs that a filter matches.
+func Describe(q *backend.Call, m *kmsg.DescribeACLsRequest) *kmsg.DescribeACLsResponse {
 	r := kmsg.NewPtrDescribeACLsResponse()
-	grants, _, err := q.connection.server.node.Grants(q.connection.ctx, q.connection.caller())
+	grants, _, err := q.Node.Grants(q.Ctx, q.Caller)
 	err = protocol.DeniedOn(access.OfCluster, err)
 	r.ErrorCode, r.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 	if err != nil {
@@ -234,13 +236,14 @@ func (q *call) describeACLs(m *kmsg.DescribeACLsRequest) *kmsg.DescribeACLsRespo
 	return r
 }
 
-func (q *call) createACLs(m *kmsg.CreateACLsRequest) *kmsg.CreateACLsResponse {
+// Create adds a grant for each ACL.
+func Create(q *backend.Call, m *kmsg.CreateACLsRequest) *kmsg.CreateACLsResponse {
 	r := kmsg.NewPtrCreateACLsResponse()
 	for i := range m.Creations {
 		m.Creations[i].ResourcePatternType = literalAtFirst(m.Creations[i].ResourcePatternType)
 		g, err := grantOf(&m.Creations[i])
 		if err == nil {
-			err = q.connection.server.node.AddGrants(q.connection.ctx, q.connection.caller(), []access.Grant{g})
+			err = q.Node.AddGrants(q.Ctx, q.Caller, []access.Grant{g})
 			err = protocol.DeniedOn(access.OfCluster, err)
 		}
 		out := kmsg.NewCreateACLsResponseResult()
@@ -250,12 +253,13 @@ func (q *call) createACLs(m *kmsg.CreateACLsRequest) *kmsg.CreateACLsResponse {
 	return r
 }
 
-func (q *call) deleteACLs(m *kmsg.DeleteACLsRequest) *kmsg.DeleteACLsResponse {
+// Delete removes the grants that filters match.
+func Delete(q *backend.Call, m *kmsg.DeleteACLsRequest) *kmsg.DeleteACLsResponse {
 	r := kmsg.NewPtrDeleteACLsResponse()
 	for i := range m.Filters {
 		f := &m.Filters[i]
 		out := kmsg.NewDeleteACLsResponseResult()
-		all, err := q.removeGrants(&aclFilter{f.ResourceType, f.ResourceName, f.Principal, literalAtFirst(f.ResourcePatternType), f.Host, f.Operation, f.PermissionType})
+		all, err := removeGrants(q, &aclFilter{f.ResourceType, f.ResourceName, f.Principal, literalAtFirst(f.ResourcePatternType), f.Host, f.Operation, f.PermissionType})
 		err = protocol.DeniedOn(access.OfCluster, err)
 		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		for _, one := range all {
@@ -271,8 +275,8 @@ func (q *call) deleteACLs(m *kmsg.DeleteACLsRequest) *kmsg.DeleteACLsResponse {
 }
 
 // removeGrants removes what a filter matches, all or nothing.
-func (q *call) removeGrants(f *aclFilter) ([]acl, error) {
-	n, ctx, caller := q.connection.server.node, q.connection.ctx, q.connection.caller()
+func removeGrants(q *backend.Call, f *aclFilter) ([]acl, error) {
+	n, ctx, caller := q.Node, q.Ctx, q.Caller
 	grants, _, err := n.Grants(ctx, caller)
 	if err != nil {
 		return nil, err

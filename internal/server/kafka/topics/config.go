@@ -1,4 +1,4 @@
-package kafkaserver
+package topics
 
 import (
 	"errors"
@@ -12,11 +12,13 @@ import (
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/settings"
 )
 
-func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeConfigsResponse {
+// DescribeConfigs returns the settings of topics and of this broker.
+func (s *Topics) DescribeConfigs(q *backend.Call, m *kmsg.DescribeConfigsRequest) *kmsg.DescribeConfigsResponse {
 	r := kmsg.NewPtrDescribeConfigsResponse()
 	for i := range m.Resources {
 		asked := &m.Resources[i]
@@ -26,14 +28,14 @@ func (q *call) describeConfigs(m *kmsg.DescribeConfigsRequest) *kmsg.DescribeCon
 		switch asked.ResourceType {
 		case kmsg.ConfigResourceTypeTopic:
 			var t node.Topic
-			if q.connection.server.isOffsetsTopic(asked.ResourceName, 0) {
+			if backend.IsOffsetsTopic(q.Node, asked.ResourceName, 0) {
 				out.Configs = describeTopicConfigs(&node.Config{}, asked.ConfigNames, m.IncludeDocumentation)
-			} else if t, err = q.topic(asked.ResourceName); err == nil {
+			} else if t, err = q.Topic(asked.ResourceName); err == nil {
 				out.Configs = describeTopicConfigs(&t.Partitions[0].Config, asked.ConfigNames, m.IncludeDocumentation)
 			}
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-			if err = q.connection.may("observe", access.Observe, access.OfCluster); err == nil {
-				out.Configs, err = q.describeBroker(asked, m.IncludeDocumentation)
+			if err = q.May("observe", access.Observe, access.OfCluster); err == nil {
+				out.Configs, err = s.describeBroker(q, asked, m.IncludeDocumentation)
 			}
 		default:
 			err = protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no settings here", asked.ResourceType))
@@ -74,14 +76,14 @@ func describeTopicConfigs(config *node.Config, names []string, documented bool) 
 	return all
 }
 
-// incrementalAlterConfigs changes single settings.
-func (q *call) incrementalAlterConfigs(m *kmsg.IncrementalAlterConfigsRequest) *kmsg.IncrementalAlterConfigsResponse {
+// IncrementalAlterConfigs changes single settings.
+func IncrementalAlterConfigs(q *backend.Call, m *kmsg.IncrementalAlterConfigsRequest) *kmsg.IncrementalAlterConfigsResponse {
 	r := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	for i := range m.Resources {
 		asked := &m.Resources[i]
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = asked.ResourceType, asked.ResourceName
-		err := q.configure(asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *node.Config) error {
+		err := configure(q, asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *node.Config) error {
 			c.Settings = settings.Given(c)
 			for j := range asked.Configs {
 				if err := change(c, &asked.Configs[j]); err != nil {
@@ -96,14 +98,14 @@ func (q *call) incrementalAlterConfigs(m *kmsg.IncrementalAlterConfigsRequest) *
 	return r
 }
 
-// alterConfigs replaces all settings: those that are not named get their defaults.
-func (q *call) alterConfigs(m *kmsg.AlterConfigsRequest) *kmsg.AlterConfigsResponse {
+// AlterConfigs replaces all settings: those that are not named get their defaults.
+func AlterConfigs(q *backend.Call, m *kmsg.AlterConfigsRequest) *kmsg.AlterConfigsResponse {
 	r := kmsg.NewPtrAlterConfigsResponse()
 	for i := range m.Resources {
 		asked := &m.Resources[i]
 		out := kmsg.NewAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = asked.ResourceType, asked.ResourceName
-		err := q.configure(asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *node.Config) error {
+		err := configure(q, asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *node.Config) error {
 			c.Settings = map[string]string{}
 			for _, one := range asked.Configs {
 				if err := give(c, one.Name, one.Value); err != nil {
@@ -119,13 +121,13 @@ func (q *call) alterConfigs(m *kmsg.AlterConfigsRequest) *kmsg.AlterConfigsRespo
 }
 
 // configure changes the settings of a topic as f does.
-func (q *call) configure(kind kmsg.ConfigResourceType, name string, validateOnly bool, f func(*node.Config) error) error {
+func configure(q *backend.Call, kind kmsg.ConfigResourceType, name string, validateOnly bool, f func(*node.Config) error) error {
 	if kind != kmsg.ConfigResourceTypeTopic {
 		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("settings of %v cannot be changed through this port", kind))
 	}
 	var failed error
 	for range 3 {
-		t, err := q.topicFor("configure-log", access.Configure, name)
+		t, err := q.TopicFor("configure-log", access.Configure, name)
 		if err != nil {
 			return err
 		}
@@ -133,7 +135,7 @@ func (q *call) configure(kind kmsg.ConfigResourceType, name string, validateOnly
 		if err := f(&config); err != nil || validateOnly {
 			return err
 		}
-		failed = q.connection.server.node.ConfigureTopic(q.connection.ctx, q.connection.caller(), t.Name, settings.Derive(config))
+		failed = q.Node.ConfigureTopic(q.Ctx, q.Caller, t.Name, settings.Derive(config))
 		if !errors.Is(failed, &record.Refusal{Reason: record.Precondition}) {
 			break // else somebody has changed the settings since they were read
 		}

@@ -1,4 +1,4 @@
-package kafkaserver
+package coordinator
 
 import (
 	"maps"
@@ -188,7 +188,7 @@ func (s *commits) whole() []offsetChange {
 }
 
 // outlived reports whether a group has had no members, and committed nothing, for
-// offsetsKept at a time in unix ms. A group that was never seen empty has not, however
+// OffsetsKept at a time in unix ms. A group that was never seen empty has not, however
 // old its commits are, unless it has never had members at all.
 func (g *groupCommits) outlived(now int64) bool {
 	if g == nil || g.members {
@@ -198,7 +198,7 @@ func (g *groupCommits) outlived(now int64) bool {
 	for _, c := range g.offsets {
 		newest = max(newest, c.Time)
 	}
-	return newest < now-offsetsKept.Milliseconds()
+	return newest < now-OffsetsKept.Milliseconds()
 }
 
 // expired are the changes that forget the groups which have outlived their offsets.

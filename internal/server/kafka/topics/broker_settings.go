@@ -1,4 +1,4 @@
-package kafkaserver
+package topics
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/coordinator"
 	"strandline.dev/internal/server/kafka/group"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/settings"
@@ -23,8 +25,8 @@ type brokerSetting struct {
 	value string
 }
 
-func (q *call) brokerSettings() []brokerSetting {
-	s, b := q.connection.server, q.brokers()
+func (s *Topics) brokerSettings(q *backend.Call) []brokerSetting {
+	b := q.Brokers()
 	whole := func(name string, n int64) brokerSetting {
 		return brokerSetting{name, kmsg.ConfigTypeLong, strconv.FormatInt(n, 10)}
 	}
@@ -32,10 +34,10 @@ func (q *call) brokerSettings() []brokerSetting {
 		return brokerSetting{name, kmsg.ConfigTypeBoolean, strconv.FormatBool(yes)}
 	}
 	all := []brokerSetting{
-		reports("auto.create.topics.enable", s.options.AutoCreate),
-		whole("broker.id", int64(b.self)),
-		whole("connections.max", int64(s.options.MaxConnections)),
-		whole("default.replication.factor", int64(min(defaultReplicas, len(b.byName)))),
+		reports("auto.create.topics.enable", s.AutoCreate),
+		whole("broker.id", int64(b.Self)),
+		whole("connections.max", int64(s.MaxConnections)),
+		whole("default.replication.factor", int64(min(defaultReplicas, len(b.ByName)))),
 		reports("delete.topic.enable", true),
 		whole("group.initial.rebalance.delay.ms", group.InitialDelayMs),
 		whole("group.max.session.timeout.ms", group.MaxSessionMs),
@@ -44,36 +46,36 @@ func (q *call) brokerSettings() []brokerSetting {
 		whole("log.retention.bytes", settings.Unlimited),
 		whole("log.retention.ms", settings.Unlimited),
 		whole("message.max.bytes", record.MaxBatchBytes),
-		whole("min.insync.replicas", int64(settings.Majority(min(defaultReplicas, len(b.byName))))),
-		whole("node.id", int64(b.self)),
+		whole("min.insync.replicas", int64(settings.Majority(min(defaultReplicas, len(b.ByName))))),
+		whole("node.id", int64(b.Self)),
 		whole("num.partitions", 1),
-		whole("offset.metadata.max.bytes", maxCommitMetadata),
-		whole("offsets.retention.minutes", int64(offsetsKept.Minutes())),
+		whole("offset.metadata.max.bytes", coordinator.MaxCommitMetadata),
+		whole("offsets.retention.minutes", int64(coordinator.OffsetsKept.Minutes())),
 		whole("producer.id.expiration.ms", sequence.MaxLeaseMs),
-		whole("socket.request.max.bytes", MaxProduceBytes),
+		whole("socket.request.max.bytes", s.MaxRequestBytes),
 		reports("unclean.leader.election.enable", false),
 	}
-	if self, ok := b.find(b.self); ok {
-		all = append(all, brokerSetting{"broker.rack", kmsg.ConfigTypeString, self.rack},
-			brokerSetting{"advertised.listeners", kmsg.ConfigTypeString, fmt.Sprintf("PLAINTEXT://%s:%d", self.host, self.port)})
+	if self, ok := b.Find(b.Self); ok {
+		all = append(all, brokerSetting{"broker.rack", kmsg.ConfigTypeString, self.Rack},
+			brokerSetting{"advertised.listeners", kmsg.ConfigTypeString, fmt.Sprintf("PLAINTEXT://%s:%d", self.Host, self.Port)})
 	}
 	return all
 }
 
 // describeBroker describes the settings of this node, or (no name) those that all
 // brokers were given while they run, which are none.
-func (q *call) describeBroker(asked *kmsg.DescribeConfigsRequestResource, documented bool) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
+func (s *Topics) describeBroker(q *backend.Call, asked *kmsg.DescribeConfigsRequestResource, documented bool) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
 	if asked.ResourceName == "" {
 		return nil, nil
 	}
-	if id := strconv.Itoa(int(q.brokers().self)); asked.ResourceName != id {
+	if id := strconv.Itoa(int(q.Brokers().Self)); asked.ResourceName != id {
 		return nil, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("this is broker %s, not %q", id, asked.ResourceName))
 	}
 	if asked.ResourceType == kmsg.ConfigResourceTypeBrokerLogger {
 		return nil, nil
 	}
 	var all []kmsg.DescribeConfigsResponseResourceConfig
-	for _, s := range q.brokerSettings() {
+	for _, s := range s.brokerSettings(q) {
 		if asked.ConfigNames != nil && !slices.Contains(asked.ConfigNames, s.name) {
 			continue
 		}

@@ -1,4 +1,4 @@
-package kafkaserver
+package topics
 
 import (
 	"fmt"
@@ -12,24 +12,24 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// Kinds of elections that ElectLeaders knows.
+// Kinds of elections.
 const (
-	electPreferred = 0
-	electUnclean   = 1
+	ElectPreferred = 0
+	ElectUnclean   = 1
 )
 
-// electLeaders hands partitions over to the first of their replicas, which is the
+// ElectLeaders hands partitions over to the first of their replicas, which is the
 // one that Kafka calls preferred. Of no partition is the leader ever chosen among
 // replicas that lack a record.
-func (q *call) electLeaders(m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
+func ElectLeaders(q *backend.Call, m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	r := kmsg.NewPtrElectLeadersResponse()
-	if err := q.connection.may("transfer-leader", access.Administer, access.OfCluster); err != nil {
+	if err := q.May("transfer-leader", access.Administer, access.OfCluster); err != nil {
 		r.ErrorCode = protocol.CodeOf(err)
 		return r
 	}
 	asked := m.Topics
 	if asked == nil {
-		all, err := q.connection.server.node.Topics(q.connection.ctx, q.connection.caller())
+		all, err := q.Node.Topics(q.Ctx, q.Caller)
 		if err != nil {
 			r.ErrorCode = protocol.CodeOf(err)
 			return r
@@ -43,8 +43,8 @@ func (q *call) electLeaders(m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersRespo
 			asked = append(asked, t)
 		}
 	}
-	brokers := q.brokers()
-	var electing lookups
+	brokers := q.Brokers()
+	var electing backend.Lookups
 	r.Topics = make([]kmsg.ElectLeadersResponseTopic, len(asked))
 	for i := range asked {
 		out := &r.Topics[i]
@@ -53,54 +53,54 @@ func (q *call) electLeaders(m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersRespo
 		for j, number := range asked[i].Partitions {
 			out := &out.Partitions[j]
 			out.Partition = number
-			electing.add(func() {
-				err := q.elect(brokers, asked[i].Topic, number, m.ElectionType)
+			electing.Add(func() {
+				err := elect(q, brokers, asked[i].Topic, number, m.ElectionType)
 				out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 			})
 		}
 	}
-	electing.run()
+	electing.Run()
 	return r
 }
 
-func (q *call) elect(b *brokers, topic string, number int32, kind int8) error {
-	t, err := q.topic(topic)
+func elect(q *backend.Call, b *backend.Brokers, topic string, number int32, kind int8) error {
+	t, err := q.Topic(topic)
 	switch {
 	case err != nil:
 		return err
 	case number < 0 || int(number) >= len(t.Partitions):
 		return kerr.UnknownTopicOrPartition
-	case kind != electPreferred && kind != electUnclean:
+	case kind != ElectPreferred && kind != ElectUnclean:
 		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%d is no kind of election", kind))
 	}
 	l := &t.Partitions[number]
-	leader := b.leader(l)
-	all, _ := b.replicas(l)
+	leader := b.Leader(l)
+	all, _ := b.Replicas(l)
 	switch {
-	case kind == electUnclean && leader != noBroker, len(all) > 0 && leader == all[0]:
+	case kind == ElectUnclean && leader != backend.NoBroker, len(all) > 0 && leader == all[0]:
 		return protocol.Refuse(kerr.ElectionNotNeeded, fmt.Sprintf("node %d leads it", leader))
-	case kind == electUnclean:
+	case kind == ElectUnclean:
 		return protocol.Refuse(kerr.EligibleLeadersNotAvailable, "no leader is elected that may lack a committed record")
 	case len(all) == 0:
 		return kerr.PreferredLeaderNotAvailable
 	}
-	if err := q.connection.server.node.TransferLeader(q.connection.ctx, q.connection.caller(), l.Name, l.Replicas[0].Node); err != nil {
+	if err := q.Node.TransferLeader(q.Ctx, q.Caller, l.Name, l.Replicas[0].Node); err != nil {
 		return protocol.Refuse(kerr.PreferredLeaderNotAvailable, err.Error())
 	}
 	return nil
 }
 
-// describeQuorum describes the log that holds the cluster's catalog as what Kafka's
+// DescribeQuorum describes the log that holds the cluster's catalog as what Kafka's
 // tools call the metadata quorum.
-func (q *call) describeQuorum(m *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
+func DescribeQuorum(q *backend.Call, m *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
 	const topic = "__cluster_metadata"
 	r := kmsg.NewPtrDescribeQuorumResponse()
-	if err := q.connection.may("observe", access.Observe, access.OfCluster); err != nil {
+	if err := q.May("observe", access.Observe, access.OfCluster); err != nil {
 		r.ErrorCode = protocol.CodeOf(err)
 		return r
 	}
-	brokers := q.brokers()
-	status := q.connection.server.clusterStatus(q.connection.ctx)
+	brokers := q.Brokers()
+	status := q.ClusterStatus()
 	for i := range m.Topics {
 		out := kmsg.NewDescribeQuorumResponseTopic()
 		out.Topic = m.Topics[i].Topic
@@ -114,30 +114,30 @@ func (q *call) describeQuorum(m *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuoru
 		}
 		r.Topics = append(r.Topics, out)
 	}
-	for _, b := range brokers.all {
+	for _, b := range brokers.All {
 		out := kmsg.NewDescribeQuorumResponseNode()
-		out.NodeID = b.id
+		out.NodeID = b.ID
 		l := kmsg.NewDescribeQuorumResponseNodeListener()
-		l.Name, l.Host, l.Port = "PLAINTEXT", b.host, uint16(b.port)
+		l.Name, l.Host, l.Port = "PLAINTEXT", b.Host, uint16(b.Port)
 		out.Listeners = append(out.Listeners, l)
 		r.Nodes = append(r.Nodes, out)
 	}
 	return r
 }
 
-func describeCatalog(b *brokers, logs []node.LogStatus, out *kmsg.DescribeQuorumResponseTopicPartition) bool {
+func describeCatalog(b *backend.Brokers, logs []node.LogStatus, out *kmsg.DescribeQuorumResponseTopicPartition) bool {
 	for i := range logs {
 		l := &logs[i]
 		if l.Name != node.CatalogLog {
 			continue
 		}
-		out.LeaderID, out.LeaderEpoch, out.HighWatermark = noBroker, int32(l.Term), int64(l.End)
-		if id, ok := b.byName[l.Leader]; ok {
+		out.LeaderID, out.LeaderEpoch, out.HighWatermark = backend.NoBroker, int32(l.Term), int64(l.End)
+		if id, ok := b.ByName[l.Leader]; ok {
 			out.LeaderID = id
 		}
 		for _, held := range l.Replicas {
 			one := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
-			one.ReplicaID, one.LogEndOffset = b.byName[held.Node], int64(held.End)
+			one.ReplicaID, one.LogEndOffset = b.ByName[held.Node], int64(held.End)
 			if held.Role == node.Voter {
 				out.CurrentVoters = append(out.CurrentVoters, one)
 			} else {
@@ -149,8 +149,8 @@ func describeCatalog(b *brokers, logs []node.LogStatus, out *kmsg.DescribeQuorum
 	return false
 }
 
-// describeProducers describes the idempotent producers that a partition knows.
-func (q *call) describeProducers(m *kmsg.DescribeProducersRequest) *kmsg.DescribeProducersResponse {
+// DescribeProducers describes the idempotent producers that a partition knows.
+func DescribeProducers(q *backend.Call, m *kmsg.DescribeProducersRequest) *kmsg.DescribeProducersResponse {
 	r := kmsg.NewPtrDescribeProducersResponse()
 	for i := range m.Topics {
 		out := kmsg.NewDescribeProducersResponseTopic()
@@ -158,7 +158,7 @@ func (q *call) describeProducers(m *kmsg.DescribeProducersRequest) *kmsg.Describ
 		for _, number := range m.Topics[i].Partitions {
 			one := kmsg.NewDescribeProducersResponseTopicPartition()
 			one.Partition = number
-			err := q.describePartitionProducers(out.Topic, number, &one)
+			err := describePartitionProducers(q, out.Topic, number, &one)
 			one.ErrorCode, one.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 			out.Partitions = append(out.Partitions, one)
 		}
@@ -167,18 +167,17 @@ func (q *call) describeProducers(m *kmsg.DescribeProducersRequest) *kmsg.Describ
 	return r
 }
 
-func (q *call) describePartitionProducers(topic string, number int32, out *kmsg.DescribeProducersResponseTopicPartition) error {
+func describePartitionProducers(q *backend.Call, topic string, number int32, out *kmsg.DescribeProducersResponseTopicPartition) error {
 	log, ok := backend.LogOf(topic, number)
 	if !ok {
 		return kerr.UnknownTopicOrPartition
 	}
-	s := q.connection.server
-	if b, err := s.node.Bounds(q.connection.caller(), log); err != nil {
+	if b, err := q.Node.Bounds(q.Caller, log); err != nil {
 		return err
 	} else if !b.Leading {
 		return kerr.NotLeaderForPartition
 	}
-	producers, err := s.node.Producers(q.connection.ctx, q.connection.caller(), log)
+	producers, err := q.Node.Producers(q.Ctx, q.Caller, log)
 	for _, p := range producers {
 		one := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 		one.ProducerID, one.ProducerEpoch, one.LastSequence = int64(p.ID), int32(p.Epoch), lastSequence(p.Next)

@@ -1,4 +1,4 @@
-package kafkaserver
+package coordinator
 
 import (
 	"slices"

@@ -1,14 +1,11 @@
-package kafkaserver
+package coordinator
 
 import (
-	"strandline.dev/internal/budget"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"strandline.dev/internal/node"
-	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 )
 
@@ -17,26 +14,9 @@ func commitOf(group string, offset, unixMs int64) offsetChange {
 	return offsetChange{Group: group, Time: unixMs, Commits: []offsetCommit{{Topic: "orders", committed: committed{Offset: offset, Epoch: -1}}}}
 }
 
-// offsetsOf makes the log of offsets, and what a coordinator holds of it.
-func (d *testServer) offsetsOf() (*offsets, uint64) {
-	d.Helper()
-	_, err := d.node.CreateLog(d.Context(), backend.System, offsetsLog, node.Config{})
-	require.NoError(d, err)
-	return d.anotherOffsets()
-}
-
-func (d *testServer) anotherOffsets() (*offsets, uint64) {
-	d.Helper()
-	o := newOffsets(backend.Verbs(guard.New(d.node, guard.Options{})), budget.NewShares(1<<20))
-	b, err := d.node.Bounds(backend.System, offsetsLog)
-	require.NoError(d, err)
-	require.NoError(d, o.load(d.Context(), b.Term))
-	return o, b.Term
-}
-
 func TestTheLogOfOffsetsDoesNotGrowWithTheNumberOfCommits(t *testing.T) {
-	d := openNew(t)
-	o, term := d.offsetsOf()
+	d := open(t)
+	o, term := d.c.offsets, d.term
 	require.NoError(t, o.write(t.Context(), term, commitOf("old", 7, 1)))
 	var all []offsetChange
 	for i := range offsetBatch {
@@ -46,20 +26,20 @@ func TestTheLogOfOffsetsDoesNotGrowWithTheNumberOfCommits(t *testing.T) {
 		require.NoError(t, o.append(term, all))
 	}
 	require.NoError(t, o.checkpoint())
-	b, err := d.node.Bounds(backend.System, offsetsLog)
+	b, err := d.node.Bounds(backend.System, backend.OffsetsLog)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, b.End-b.Start, "a record for each group is left")
 
 	// Who takes over reads the same from what is left.
-	other, _ := d.anotherOffsets()
+	other := d.another()
 	require.Equal(t, o.state, other.state)
 	require.Equal(t, 4, other.state.count)
 }
 
 func TestACommitWaitsForNoOtherLeadership(t *testing.T) {
-	d := openNew(t)
-	o, term := d.offsetsOf()
-	other, _ := d.anotherOffsets()
+	d := open(t)
+	o, term := d.c.offsets, d.term
+	other := d.another()
 	// An append of this leadership whose answer did not come is caught up with.
 	require.NoError(t, other.write(t.Context(), term, commitOf("late", 1, 1)))
 	require.NoError(t, o.write(t.Context(), term, commitOf("billing", 1, 1)))

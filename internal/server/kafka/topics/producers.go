@@ -1,4 +1,4 @@
-package kafkaserver
+package topics
 
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -6,6 +6,7 @@ import (
 
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
@@ -18,10 +19,10 @@ func lastSequence(next record.Sequence) int32 {
 	return int32((next - 1) % (1 << 31))
 }
 
-// initProducerID reserves an id. Nothing is kept: the producer's first batch in
+// InitProducerID reserves an id. Nothing is kept: the producer's first batch in
 // a log opens its session there. A producer that asks again, to raise its
 // epoch, gets a new id, which serves it as well.
-func (q *call) initProducerID(m *kmsg.InitProducerIDRequest) *kmsg.InitProducerIDResponse {
+func InitProducerID(q *backend.Call, m *kmsg.InitProducerIDRequest) *kmsg.InitProducerIDResponse {
 	r := kmsg.NewPtrInitProducerIDResponse()
 	r.ProducerID, r.ProducerEpoch = -1, -1
 	if m.TransactionalID != nil {
@@ -29,7 +30,7 @@ func (q *call) initProducerID(m *kmsg.InitProducerIDRequest) *kmsg.InitProducerI
 		r.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
 		return r
 	}
-	id, err := q.connection.server.node.ReserveSession(q.connection.ctx, q.connection.caller())
+	id, err := q.Node.ReserveSession(q.Ctx, q.Caller)
 	if err != nil {
 		r.ErrorCode = protocol.CodeOf(protocol.DeniedOn(access.OfCluster, err))
 		return r

@@ -1,8 +1,12 @@
-package kafkaserver
+// Package coordinator coordinates consumer groups: their members, as the room group
+// decides, and what they have committed, which is kept in a log of the system's own.
+// Handlers take the coordinator, the call and the request.
+package coordinator
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -31,10 +35,14 @@ const (
 	allHeardAfter = (group.MaxSessionMs + group.MaxRebalanceMs) * time.Millisecond
 )
 
-// coordinator drives the groups of the cluster, on the node that leads the log
+// Coordinator drives the groups of the cluster, on the node that leads the log
 // of their offsets. It brings the time, and waits for what group decides.
-type coordinator struct {
-	server  *Server
+type Coordinator struct {
+	node     backend.Node
+	logger   *slog.Logger
+	stopping context.Context
+	running  *sync.WaitGroup
+
 	started time.Time
 	offsets *offsets
 	memory  *budget.Shares // of the node
@@ -51,20 +59,24 @@ type coordinator struct {
 	loading sync.Mutex // held while a new leadership reads the log
 }
 
-func newCoordinator(s *Server) *coordinator {
-	memory := s.options.Memory.Groups
-	return &coordinator{server: s, started: time.Now(), memory: memory, offsets: newOffsets(s.node, memory), groups: map[string]*group.Group{}}
+// New makes a coordinator. What it does beside the calls ends with stopping and is
+// counted in running.
+func New(n backend.Node, memory *budget.Shares, logger *slog.Logger, stopping context.Context, running *sync.WaitGroup) *Coordinator {
+	return &Coordinator{
+		node: n, logger: logger, stopping: stopping, running: running,
+		started: time.Now(), memory: memory, offsets: newOffsets(n, memory), groups: map[string]*group.Group{},
+	}
 }
 
-func (c *coordinator) now() int64 { return time.Since(c.started).Milliseconds() }
+func (c *Coordinator) now() int64 { return time.Since(c.started).Milliseconds() }
 
 // found makes the log of the offsets, if it is not there.
-func (c *coordinator) found(ctx context.Context) error {
-	_, err := c.server.node.Bounds(backend.System, offsetsLog)
+func (c *Coordinator) found(ctx context.Context) error {
+	_, err := c.node.Bounds(backend.System, backend.OffsetsLog)
 	if !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
 		return nil // what else is wrong will show where it matters
 	}
-	_, err = c.server.node.CreateLog(ctx, backend.System, offsetsLog, node.Config{})
+	_, err = c.node.CreateLog(ctx, backend.System, backend.OffsetsLog, node.Config{})
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
 		return nil
 	}
@@ -73,8 +85,8 @@ func (c *coordinator) found(ctx context.Context) error {
 
 // ready returns the term in which this node coordinates, with all offsets
 // loaded, or an error where it does not.
-func (c *coordinator) ready(ctx context.Context) (term uint64, err error) {
-	b, err := c.server.node.Bounds(backend.System, offsetsLog)
+func (c *Coordinator) ready(ctx context.Context) (term uint64, err error) {
+	b, err := c.node.Bounds(backend.System, backend.OffsetsLog)
 	switch {
 	case errors.Is(err, &record.Refusal{Reason: record.LogNotFound}), errors.Is(err, &record.Refusal{Reason: record.NotLeader}):
 		c.resign()
@@ -96,7 +108,7 @@ func (c *coordinator) ready(ctx context.Context) (term uint64, err error) {
 	c.resign()
 	if err := c.offsets.load(ctx, b.Term); err != nil {
 		if ctx.Err() == nil {
-			c.server.logger.Warn("could not load the offsets of consumer groups", "error", err)
+			c.logger.Warn("could not load the offsets of consumer groups", "error", err)
 		}
 		return 0, kerr.CoordinatorLoadInProgress
 	}
@@ -109,27 +121,27 @@ func (c *coordinator) ready(ctx context.Context) (term uint64, err error) {
 
 // confirm returns nil if this node still coordinates in a term, so that what it
 // knows includes all that anybody was told.
-func (c *coordinator) confirm(ctx context.Context, term uint64) error {
-	if _, err := c.server.node.Info(ctx, backend.System, offsetsLog); err != nil {
+func (c *Coordinator) confirm(ctx context.Context, term uint64) error {
+	if _, err := c.node.Info(ctx, backend.System, backend.OffsetsLog); err != nil {
 		return coordinatorError(err)
 	}
 	// A node that has been replaced learns from its successor what is committed,
 	// and has not folded it.
-	b, err := c.server.node.Bounds(backend.System, offsetsLog)
+	b, err := c.node.Bounds(backend.System, backend.OffsetsLog)
 	if err != nil || !b.Leading || b.Term != term {
 		return kerr.NotCoordinator
 	}
 	return nil
 }
 
-func (c *coordinator) termIs(term uint64) bool {
+func (c *Coordinator) termIs(term uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.term == term
 }
 
 // resign releases all groups: somebody else coordinates, or did meanwhile.
-func (c *coordinator) resign() {
+func (c *Coordinator) resign() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.term = 0
@@ -141,14 +153,14 @@ func (c *coordinator) resign() {
 }
 
 // count counts the groups in the node's memory. c.mu is held.
-func (c *coordinator) count(bytes int) {
+func (c *Coordinator) count(bytes int) {
 	c.memory.Changed(int64(c.bytes), int64(bytes))
 	c.bytes = bytes
 }
 
 // with calls f with a group, where this node coordinates, and returns the term
 // in which it does. A group that is not there is nil, or made.
-func (c *coordinator) with(ctx context.Context, id string, create bool, f func(g *group.Group, now int64)) (term uint64, err error) {
+func (c *Coordinator) with(ctx context.Context, id string, create bool, f func(g *group.Group, now int64)) (term uint64, err error) {
 	if id == "" {
 		return 0, kerr.InvalidGroupID
 	}
@@ -178,10 +190,10 @@ func (c *coordinator) with(ctx context.Context, id string, create bool, f func(g
 	return term, nil
 }
 
-// tick lets time pass for all groups, and forgets those that are empty. Their
+// Tick lets time pass for all groups, and forgets those that are empty. Their
 // offsets stay. A group that comes back begins at generation 1 again; its old
 // members cannot be taken for new ones, because ids are never used twice.
-func (c *coordinator) tick() {
+func (c *Coordinator) Tick() {
 	c.mu.Lock()
 	now := c.now()
 	bytes := 0
@@ -196,12 +208,12 @@ func (c *coordinator) tick() {
 	work := c.due(time.Now())
 	c.mu.Unlock()
 	if work != nil {
-		c.server.running.Go(work)
+		c.running.Go(work)
 	}
 }
 
 // due returns what is to be done beside the groups now, or nil. c.mu is held.
-func (c *coordinator) due(now time.Time) func() {
+func (c *Coordinator) due(now time.Time) func() {
 	if c.term == 0 || c.upkeep {
 		return nil
 	}
@@ -214,8 +226,8 @@ func (c *coordinator) due(now time.Time) func() {
 	case now.Sub(c.cleaned) > cleanEvery:
 		c.cleaned = now
 		work = func() {
-			if err := c.clean(c.server.stopping, term, now); err != nil && c.server.stopping.Err() == nil {
-				c.server.logger.Warn("could not forget offsets of consumer groups", "error", err)
+			if err := c.clean(c.stopping, term, now); err != nil && c.stopping.Err() == nil {
+				c.logger.Warn("could not forget offsets of consumer groups", "error", err)
 			}
 		}
 	default:
@@ -231,7 +243,7 @@ func (c *coordinator) due(now time.Time) func() {
 }
 
 // inhabited are the groups with members, with their protocol types. c.mu is held.
-func (c *coordinator) inhabited() map[string]string {
+func (c *Coordinator) inhabited() map[string]string {
 	all := map[string]string{}
 	for id, g := range c.groups {
 		if kind := g.ProtocolType(); kind != "" {
@@ -243,17 +255,17 @@ func (c *coordinator) inhabited() map[string]string {
 
 // recordMembers lets the log know which groups have members, and which have none
 // any more: how long offsets are kept counts from there, whoever coordinates.
-func (c *coordinator) recordMembers(term uint64, inhabited map[string]string, allHeard bool, now time.Time) {
+func (c *Coordinator) recordMembers(term uint64, inhabited map[string]string, allHeard bool, now time.Time) {
 	// What fails is tried again, here or by the next coordinator.
-	_ = c.offsets.write(c.server.stopping, term, c.offsets.membership(inhabited, allHeard, now)...)
+	_ = c.offsets.write(c.stopping, term, c.offsets.membership(inhabited, allHeard, now)...)
 }
 
 // clean forgets groups that have had no members, and committed nothing, for long, and
 // the offsets of topics that were deleted.
-func (c *coordinator) clean(ctx context.Context, term uint64, now time.Time) error {
+func (c *Coordinator) clean(ctx context.Context, term uint64, now time.Time) error {
 	logs := c.offsets.logs()
 	for l := range logs {
-		logs[l] = c.server.deleted(l)
+		logs[l] = c.deleted(l)
 	}
 	changes := c.offsets.dispensable(now, logs)
 	c.mu.Lock()
@@ -263,11 +275,11 @@ func (c *coordinator) clean(ctx context.Context, term uint64, now time.Time) err
 }
 
 // deleted reports whether the log that an offset is of is gone.
-func (s *Server) deleted(o offsetOf) bool {
+func (c *Coordinator) deleted(o offsetOf) bool {
 	log, ok := backend.LogOf(o.Topic, o.Partition)
 	if !ok || o.Log == 0 {
 		return false
 	}
-	l, err := s.node.KnownInfo(backend.System, log)
+	l, err := c.node.KnownInfo(backend.System, log)
 	return errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) || err == nil && l.ID > o.Log
 }

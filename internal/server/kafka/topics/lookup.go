@@ -1,15 +1,12 @@
-package kafkaserver
+package topics
 
 import (
-	"context"
 	"errors"
 	"io"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
@@ -18,16 +15,17 @@ import (
 
 // Special times of ListOffsets.
 const (
-	timeLatest        = -1
-	timeEarliest      = -2
-	timeNewest        = -3 // of the record with the latest time
-	timeEarliestLocal = -4 // of what is not in a remote store: there is none
+	TimeLatest        = -1
+	TimeEarliest      = -2
+	TimeNewest        = -3 // of the record with the latest time
+	TimeEarliestLocal = -4 // of what is not in a remote store: there is none
 )
 
-func (q *call) listOffsets(m *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+// ListOffsets finds the offsets that belong to times.
+func (s *Topics) ListOffsets(q *backend.Call, m *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	r := kmsg.NewPtrListOffsetsResponse()
 	r.Topics = make([]kmsg.ListOffsetsResponseTopic, len(m.Topics))
-	var looking lookups
+	var looking backend.Lookups
 	for i := range m.Topics {
 		t, out := &m.Topics[i], &r.Topics[i]
 		out.Default()
@@ -37,87 +35,36 @@ func (q *call) listOffsets(m *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse
 			p, out := &t.Partitions[j], &out.Partitions[j]
 			out.Default()
 			out.Partition, out.Offset, out.Timestamp, out.LeaderEpoch = p.Partition, -1, -1, -1
-			looking.add(func() {
-				if err := q.listOffset(t.Topic, p, out); err != nil {
+			looking.Add(func() {
+				if err := s.listOffset(q, t.Topic, p, out); err != nil {
 					out.ErrorCode, out.Offset, out.Timestamp = protocol.CodeOf(err), -1, -1
 				}
 			})
 		}
 	}
-	looking.run()
+	looking.Run()
 	return r
 }
 
-// lookups are questions about several logs, each of which may wait for that log's
-// leader to make sure that it still is.
-type lookups []func()
-
-func (l *lookups) add(f func()) { *l = append(*l, f) }
-
-// run answers all of them, maxLookups at a time.
-func (l lookups) run() {
-	if len(l) == 1 {
-		l[0]()
-		return
-	}
-	var running sync.WaitGroup
-	next := make(chan func())
-	for range min(len(l), maxLookups) {
-		running.Go(func() {
-			for f := range next {
-				f()
-			}
-		})
-	}
-	for _, f := range l {
-		next <- f
-	}
-	close(next)
-	running.Wait()
-}
-
-// complete returns the bounds of a partition's log once this node knows all that
-// was committed before the call, so that everything acknowledged with acks=all is
-// within them. A leader that has just been elected, or replaced, and a follower do
-// not know it without asking; what they would answer looks like a truncated log.
-func (q *call) complete(topic string, partition, epoch int32) (log string, b node.Bounds, err error) {
-	s := q.connection.server
-	log, ok := backend.LogOf(topic, partition)
-	if !ok {
-		return "", b, kerr.UnknownTopicOrPartition
-	}
-	if b, err = s.node.Bounds(q.connection.caller(), log); err != nil {
-		return "", b, err
-	}
-	if err := checkEpoch(b, epoch); err != nil {
-		return "", b, err
-	}
-	if _, err = s.node.Info(q.connection.ctx, q.connection.caller(), log); err != nil {
-		return "", b, err
-	}
-	b, err = s.node.Bounds(q.connection.caller(), log)
-	return log, b, err
-}
-
-func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
-	if q.connection.server.isOffsetsTopic(topic, p.Partition) {
-		if p.Timestamp == timeLatest || p.Timestamp == timeEarliest {
+func (s *Topics) listOffset(q *backend.Call, topic string, p *kmsg.ListOffsetsRequestTopicPartition, out *kmsg.ListOffsetsResponseTopicPartition) error {
+	if backend.IsOffsetsTopic(q.Node, topic, p.Partition) {
+		if p.Timestamp == TimeLatest || p.Timestamp == TimeEarliest {
 			out.Offset = 0
 		}
 		return nil
 	}
-	log, b, err := q.complete(topic, p.Partition, p.CurrentLeaderEpoch)
+	log, b, err := q.Complete(topic, p.Partition, p.CurrentLeaderEpoch)
 	if err != nil {
 		return err
 	}
 	out.LeaderEpoch = int32(b.Term)
 	switch {
-	case p.Timestamp == timeLatest:
+	case p.Timestamp == TimeLatest:
 		out.Offset = int64(b.End)
-	case p.Timestamp == timeEarliest, p.Timestamp == timeEarliestLocal:
+	case p.Timestamp == TimeEarliest, p.Timestamp == TimeEarliestLocal:
 		out.Offset = int64(b.Start)
-	case p.Timestamp == timeNewest:
-		found, err := q.connection.server.newest.Find(q.connection.ctx, log, b)
+	case p.Timestamp == TimeNewest:
+		found, err := s.Newest.Find(q.Ctx, log, b)
 		if err != nil {
 			return err
 		}
@@ -125,7 +72,7 @@ func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition
 	case p.Timestamp < 0:
 		return kerr.InvalidRequest
 	default:
-		found, err := q.connection.server.firstSince(q.connection.ctx, log, p.Timestamp)
+		found, err := firstSince(q, log, p.Timestamp)
 		if err != nil {
 			return err
 		}
@@ -142,15 +89,15 @@ func (q *call) listOffset(topic string, p *kmsg.ListOffsetsRequestTopicPartition
 // time, and goes on from there through records that claim to be older, for
 // maxTimeScan bytes. Beyond, it answers where it has come to: a reader that
 // begins there misses nothing that a longer search would have found.
-func (s *Server) firstSince(ctx context.Context, log string, unixMs int64) (record.Record, error) {
+func firstSince(q *backend.Call, log string, unixMs int64) (record.Record, error) {
 	none := record.Record{Offset: -1, Timestamp: -1}
-	r, err := s.node.Read(ctx, backend.System, log, reading.Request{From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset})
+	r, err := q.Node.Read(q.Ctx, backend.System, log, reading.Request{From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset})
 	if err != nil {
 		return none, err
 	}
 	defer r.Close()
 	for scanned := 0; ; {
-		chunk, err := r.Next(ctx)
+		chunk, err := r.Next(q.Ctx)
 		if errors.Is(err, io.EOF) {
 			return none, nil
 		}
@@ -182,13 +129,13 @@ func firstOf(c *reading.Chunk, unixMs int64) (found record.Record, ok bool, err 
 	return found, false, nil
 }
 
-// offsetForLeaderEpoch tells a consumer where a leadership that it has read in
+// OffsetForLeaderEpoch tells a consumer where a leadership that it has read in
 // ended: what it has read beyond is not in the log. Nothing that was served
 // ever leaves the log, so the answer only ever confirms.
-func (q *call) offsetForLeaderEpoch(m *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
+func OffsetForLeaderEpoch(q *backend.Call, m *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
 	r := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	r.Topics = make([]kmsg.OffsetForLeaderEpochResponseTopic, len(m.Topics))
-	var looking lookups
+	var looking backend.Lookups
 	for i := range m.Topics {
 		t, out := &m.Topics[i], &r.Topics[i]
 		out.Default()
@@ -198,8 +145,8 @@ func (q *call) offsetForLeaderEpoch(m *kmsg.OffsetForLeaderEpochRequest) *kmsg.O
 			p, out := &t.Partitions[j], &out.Partitions[j]
 			out.Default()
 			out.Partition, out.LeaderEpoch, out.EndOffset = p.Partition, -1, -1
-			looking.add(func() {
-				epoch, end, err := q.endOfEpoch(t.Topic, p)
+			looking.Add(func() {
+				epoch, end, err := endOfEpoch(q, t.Topic, p)
 				if err != nil {
 					out.ErrorCode = protocol.CodeOf(err)
 					return
@@ -208,15 +155,15 @@ func (q *call) offsetForLeaderEpoch(m *kmsg.OffsetForLeaderEpochRequest) *kmsg.O
 			})
 		}
 	}
-	looking.run()
+	looking.Run()
 	return r
 }
 
 // endOfEpoch finds the newest epoch that is not above the one asked for, and
 // the offset at which it ended. Leader epochs rise along the log, so it is a
 // search for the first batch of a later one.
-func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopicPartition) (int32, record.Offset, error) {
-	log, b, err := q.complete(topic, p.Partition, p.CurrentLeaderEpoch)
+func endOfEpoch(q *backend.Call, topic string, p *kmsg.OffsetForLeaderEpochRequestTopicPartition) (int32, record.Offset, error) {
+	log, b, err := q.Complete(topic, p.Partition, p.CurrentLeaderEpoch)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -229,7 +176,7 @@ func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopic
 	low, high, epoch := b.Start, b.End, int32(-1)
 	for low < high {
 		middle := low + (high-low)/2
-		batch, err := q.connection.server.batchAt(q.connection.ctx, log, middle)
+		batch, err := batchAt(q, log, middle)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -246,15 +193,15 @@ func (q *call) endOfEpoch(topic string, p *kmsg.OffsetForLeaderEpochRequestTopic
 }
 
 // batchAt reads the header of the batch that holds an offset.
-func (s *Server) batchAt(ctx context.Context, log string, at record.Offset) (record.Batch, error) {
-	r, err := s.node.Read(ctx, backend.System, log, reading.Request{
+func batchAt(q *backend.Call, log string, at record.Offset) (record.Batch, error) {
+	r, err := q.Node.Read(q.Ctx, backend.System, log, reading.Request{
 		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: at + 1, MaxRecords: 1,
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	c, err := r.Next(ctx)
+	c, err := r.Next(q.Ctx)
 	if err != nil {
 		return nil, err
 	}

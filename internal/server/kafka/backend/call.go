@@ -1,0 +1,56 @@
+package backend
+
+import (
+	"context"
+	"net"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/protocol"
+)
+
+// Call is what the handler of a request gets besides the request.
+type Call struct {
+	Node   Node
+	Ctx    context.Context // ends when the connection does, or when the server stops
+	Caller node.Caller
+	Client string // as the client calls itself
+	// Local and Remote are the two sides of the connection.
+	Local, Remote net.Addr
+	// Release gives the request's memory back before a long wait; the handler uses
+	// nothing of the request afterwards.
+	Release func()
+
+	Nodes *Nodes
+}
+
+// May refuses what the client has no right to, in Kafka's words.
+func (q *Call) May(verb string, need access.Rights, o access.Object) error {
+	return protocol.DeniedOn(o, q.Node.May(q.Caller, verb, need, o))
+}
+
+// MayGroup is May for a consumer group.
+func (q *Call) MayGroup(verb string, need access.Rights, group string) error {
+	return q.May(verb, need, access.Object{Kind: access.Group, Name: group})
+}
+
+// Topic finds a topic by name. The error is a *record.Refusal.
+func (q *Call) Topic(name string) (node.Topic, error) {
+	if _, ok := LogOf(name, 0); !ok {
+		return node.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+	}
+	return q.Node.Topic(q.Ctx, q.Caller, name)
+}
+
+// TopicFor is Topic for a call that needs a right on it, which need not be the one to
+// observe.
+func (q *Call) TopicFor(verb string, need access.Rights, name string) (node.Topic, error) {
+	if _, ok := LogOf(name, 0); !ok {
+		return q.Topic(name)
+	}
+	if err := q.May(verb, need, access.OfLog(name)); err != nil {
+		return node.Topic{}, err
+	}
+	return q.Node.Topic(q.Ctx, System, name)
+}

@@ -1,0 +1,79 @@
+package backend
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/node"
+)
+
+// Nodes is what this node knows of the others. Asking them takes a while, longest
+// where one does not answer, and clients ask for leaders all at once: one question
+// is under way at a time, and who has an earlier answer does not wait for it long.
+type Nodes struct {
+	node      Node
+	advertise string // the address of this node that clients get; empty: not given
+	stopping  context.Context
+	running   *sync.WaitGroup
+
+	mu     sync.Mutex
+	last   node.ClusterStatus
+	when   time.Time     // of last; zero: there is none
+	asking chan struct{} // closed when the question under way is answered; nil: none is
+}
+
+// NewNodes makes one. Questions end with stopping and are counted in running.
+func NewNodes(n Node, advertise string, stopping context.Context, running *sync.WaitGroup) *Nodes {
+	return &Nodes{node: n, advertise: advertise, stopping: stopping, running: running}
+}
+
+const (
+	// statusKept is how long the answers of all nodes are taken for true.
+	statusKept = time.Second
+	// statusWait is how long a caller waits for newer ones. A node that is up
+	// answers sooner.
+	statusWait = 100 * time.Millisecond
+)
+
+// ClusterStatus returns what is known, which is newer than statusKept if all nodes answer.
+func (q *Call) ClusterStatus() node.ClusterStatus { return q.Nodes.status(q.Ctx) }
+
+func (c *Nodes) status(ctx context.Context) node.ClusterStatus {
+	c.mu.Lock()
+	known := !c.when.IsZero()
+	if known && time.Since(c.when) <= statusKept {
+		defer c.mu.Unlock()
+		return c.last
+	}
+	if c.asking == nil {
+		c.asking = make(chan struct{})
+		c.running.Go(c.ask)
+	}
+	answered := c.asking
+	c.mu.Unlock()
+	if known {
+		limited, cancel := context.WithTimeout(ctx, statusWait)
+		defer cancel()
+		ctx = limited
+	}
+	select {
+	case <-answered:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// ask asks all nodes, for whoever wants to know.
+func (c *Nodes) ask() {
+	status, err := c.node.ClusterStatus(c.stopping, System)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && c.stopping.Err() == nil {
+		c.last, c.when = status, time.Now()
+	}
+	close(c.asking)
+	c.asking = nil
+}

@@ -1,0 +1,26 @@
+// Package topics answers what is asked about topics and brokers: which there are, where
+// their replicas and leaders are, what they are set to, which offsets they have.
+package topics
+
+import (
+	"log/slog"
+
+	"strandline.dev/internal/server/kafka/readers"
+)
+
+// Topics is what handlers need to know besides the call.
+type Topics struct {
+	AutoCreate      bool // of topics that clients ask for
+	MaxConnections  int
+	MaxRequestBytes int64
+	Logger          *slog.Logger
+	Readers         *readers.Pool
+	Newest          *readers.Newest
+}
+
+// maxPartitions bounds the partitions of one topic.
+const maxPartitions = 1_000
+
+// maxTimeScan bounds how far a lookup by time goes through records whose
+// own times are earlier.
+const maxTimeScan = 16 << 20
