@@ -67,6 +67,10 @@ func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 	if err != nil {
 		return c, err
 	}
+	if len(c.Stored.Batches) > 0 {
+		f.give()
+		return c, nil // nothing of it is in memory
+	}
 	if !f.taken {
 		// It came while nothing was there to be read; it is counted all the same.
 		if !f.reads.TryAcquire(runtime.ChunkRoom) {

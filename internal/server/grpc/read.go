@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +14,7 @@ import (
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/wire"
 )
 
@@ -27,6 +29,7 @@ const (
 type readStream struct {
 	*logService
 	stream    grpc.ServerStream
+	files     rpc.FileStream // that stream, if it sends from files
 	log       string
 	id        uint64 // of the log
 	reader    Reader
@@ -35,6 +38,20 @@ type readStream struct {
 	heartbeat time.Duration
 	send      func(reading.Chunk) error
 	sent      chan struct{} // of capacity 1: gRPC has sent the chunk it was given
+	// taken is when the client last took some of a file, in unix ns; 0: none is being sent.
+	taken atomic.Int64
+}
+
+// takeTime is how long a client may take nothing of a file: it is kept for it even when
+// it has been trimmed.
+const takeTime = time.Minute
+
+// Drop and Wanted implement rpc.Reader.
+func (s *readStream) Drop() { s.reader.Drop() }
+
+func (s *readStream) Wanted() bool {
+	taken := s.taken.Load()
+	return taken != 0 && time.Since(time.Unix(0, taken)) >= takeTime || s.reader.Wanted()
 }
 
 // Read serves a read until a limit, the end of the log or, if it follows, until
@@ -49,13 +66,19 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 		return rpc.StatusOf(ctx, refusal)
 	}
 	request.Metered = true
+	files, _ := stream.(rpc.FileStream)
+	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.ReadRequest, strandlinev1.ReadResponse]); ok {
+		files, _ = g.ServerStream.(rpc.FileStream)
+	}
+	request.Stored = files != nil && files.SendsFiles() && q.GetFormat() == strandlinev1.ReadFormat_READ_FORMAT_BATCHES &&
+		request.MaxRecords == 0 && request.MaxBytes == 0 && request.UntilTime == 0
 	reader, err := d.node.Read(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), request)
 	if err != nil {
 		return rpc.StatusOf(ctx, err)
 	}
 	defer reader.Close()
 	s := &readStream{
-		logService: d, stream: stream, log: q.GetLog(), id: reader.Log(), reader: reader, next: reader.First(),
+		logService: d, stream: stream, files: files, log: q.GetLog(), id: reader.Log(), reader: reader, next: reader.First(),
 		follow: request.Follow, heartbeat: defaultHeartbeat, sent: make(chan struct{}, 1),
 	}
 	if q.GetHeartbeat() != nil {
@@ -79,7 +102,7 @@ func (s *readStream) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			bytes := chunk.Bytes
-			stop := s.server.WatchReader(ctx, s.reader, s.log)
+			stop := s.server.WatchReader(ctx, s, s.log)
 			err = s.send(chunk)
 			stop()
 			s.server.SentToReader(bytes)
@@ -112,18 +135,20 @@ func (s *readStream) wait(ctx context.Context) (reading.Chunk, error) {
 }
 
 func (s *readStream) sendBatches(c reading.Chunk) error {
+	if len(c.Stored.Batches) > 0 {
+		return s.sendStored(c)
+	}
 	if !wire.Counted(c.Parts) {
 		parts := [][]byte{slices.Concat(c.Parts...)}
 		c.Release()
 		c.Parts, c.Release = parts, func() {}
 	}
-	err := s.stream.SendMsg(&wire.ReadFrame{
-		LogID: s.id, First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
-		Age: c.Age, HasAge: c.Age != reading.UnknownAge, Parts: c.Parts, Sent: func() {
-			c.Release()
-			s.sent <- struct{}{}
-		},
-	})
+	frame := s.frameOf(c)
+	frame.Parts, frame.Sent = c.Parts, func() {
+		c.Release()
+		s.sent <- struct{}{}
+	}
+	err := s.stream.SendMsg(frame)
 	if err != nil || !wire.Counted(c.Parts) {
 		return err // too little to wait for
 	}
@@ -135,6 +160,42 @@ func (s *readStream) sendBatches(c reading.Chunk) error {
 	case <-s.server.Stopping().Done():
 		return rpc.ErrStopping
 	}
+}
+
+func (s *readStream) frameOf(c reading.Chunk) *wire.ReadFrame {
+	return &wire.ReadFrame{
+		LogID: s.id, First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
+		Age: c.Age, HasAge: c.Age != reading.UnknownAge,
+	}
+}
+
+// sendStored has the system send batches from their file. Where it cannot be read, what
+// was verified of it is not relied on any more: the client, which verifies what it gets,
+// reads on from where it is, and the file is verified anew.
+func (s *readStream) sendStored(c reading.Chunk) error {
+	defer c.Release()
+	s.taken.Store(time.Now().UnixNano())
+	defer s.taken.Store(0)
+	head, tail := s.frameOf(c).Around(c.Bytes)
+	err := s.files.SendFrom(head, c.Bytes, func(send lean.SendFile) error {
+		for _, b := range c.Stored.Batches {
+			for position, left := b.Position, b.Size; left > 0; {
+				n, err := send(c.Stored.File, position, left)
+				s.taken.Store(time.Now().UnixNano())
+				if err != nil {
+					return err
+				}
+				position, left = position+int64(n), left-n
+			}
+		}
+		return nil
+	}, tail)
+	if err != nil {
+		c.Stored.Distrust()
+		return err
+	}
+	s.server.SentFromFile(c.Bytes)
+	return nil
 }
 
 func (s *readStream) sendHeartbeat() error {

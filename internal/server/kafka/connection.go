@@ -58,7 +58,7 @@ func newConnection(s *Server, conn net.Conn) *connection {
 	}
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
 	c.identify()
-	c.sendFile = rpc.FileSender(conn)
+	c.sendFile, c.direct = rpc.FileSender(conn)
 	if c.try = rpc.TryWriter(conn); c.try != nil {
 		c.line.SendBy(&s.answers, c.tryAnswer)
 	}

@@ -180,7 +180,7 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	if at == part.bounds.End || limit <= 0 && f.bytes > 0 {
 		return nil
 	}
-	r, err := s.readers.Open(ctx, log, part.bounds.ID, at, f.call.connection.sendFile != nil)
+	r, err := s.readers.Open(ctx, log, part.bounds.ID, at, f.call.connection.direct)
 	if err != nil {
 		return err
 	}

@@ -1,22 +1,21 @@
 package kafkaserver
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
 	"strandline.dev/internal/server/kafka/readers"
-	"strandline.dev/internal/server/rpc"
+	"strandline.dev/internal/transport/lean"
 )
 
 // sending is the way of answers to a client.
 type sending struct {
 	conn    net.Conn
 	metrics *metrics
-	// sendFile has the system send bytes of a file; nil: it cannot, as through TLS.
-	sendFile rpc.SendFile
+	// sendFile sends bytes of a file; direct: the system does it without a copy.
+	sendFile lean.SendFile
+	direct   bool
 	// sendBy is when the write deadline of conn ends.
 	sendBy time.Time
 }
@@ -77,7 +76,7 @@ func (c *sending) sendStored(run *readers.Run) error {
 		if err := c.sendInTime(); err != nil {
 			return err
 		}
-		n, err := c.sendPart(run.Stored.File, position, min(left, sendPiece))
+		n, err := c.sendFile(run.Stored.File, position, min(left, sendPiece))
 		if err != nil {
 			run.Stored.Distrust()
 			return fmt.Errorf("send records from a file: %w", err)
@@ -86,19 +85,6 @@ func (c *sending) sendStored(run *readers.Run) error {
 	}
 	c.metrics.fromFiles.Add(float64(run.Size))
 	return nil
-}
-
-func (c *sending) sendPart(file io.ReaderAt, position int64, size int) (int, error) {
-	if c.sendFile != nil {
-		if n, err := c.sendFile(file, position, size); !errors.Is(err, rpc.ErrNoFile) {
-			return n, err
-		}
-	}
-	piece := make([]byte, size)
-	if n, err := file.ReadAt(piece, position); n < size {
-		return 0, err
-	}
-	return c.conn.Write(piece)
 }
 
 // sendInTime gives the next piece sendTime, and at most a second more: a

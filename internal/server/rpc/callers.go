@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+
+	"strandline.dev/internal/transport/lean"
 )
 
 // Callers finds out who calls, before a service is called. from is the address of the
@@ -84,4 +86,14 @@ func (s identifiedStream) CanTry() bool {
 func (s identifiedStream) TrySend(m any) bool {
 	t, ok := s.ServerStream.(trySender)
 	return ok && t.TrySend(m)
+}
+
+// SendsFiles and SendFrom implement FileStream, where the stream itself does.
+func (s identifiedStream) SendsFiles() bool {
+	f, ok := s.ServerStream.(FileStream)
+	return ok && f.SendsFiles()
+}
+
+func (s identifiedStream) SendFrom(first []byte, size int, middle func(lean.SendFile) error, last []byte) error {
+	return s.ServerStream.(FileStream).SendFrom(first, size, middle, last)
 }

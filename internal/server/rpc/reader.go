@@ -10,7 +10,7 @@ const (
 	// stallTime is how long a client may take for a chunk before what was read
 	// ahead for it is given up.
 	stallTime = 100 * time.Millisecond
-	// disconnectTime is how long it may take while others wait for memory.
+	// disconnectTime is how long it may take while others wait.
 	disconnectTime = 5 * time.Second
 )
 
@@ -18,7 +18,7 @@ const (
 type Reader interface {
 	// Drop gives up what was read ahead. It may be called beside Next.
 	Drop()
-	// Wanted reports whether others wait for memory.
+	// Wanted reports whether others wait for what the client does not take.
 	Wanted() bool
 }
 
@@ -36,7 +36,7 @@ func (s *Server) WatchReader(ctx context.Context, r Reader, log string) (stop fu
 		}
 		r.Drop()
 		if time.Since(begun) >= disconnectTime && r.Wanted() {
-			s.Warn("a client that does not take what it reads is disconnected: others wait for memory", "log", log)
+			s.Warn("a client that does not take what it reads is disconnected: others wait for what it holds", "log", log)
 			Disconnect(ctx)
 			return
 		}

@@ -4,19 +4,40 @@ import (
 	"errors"
 	"io"
 	"net"
+
+	"strandline.dev/internal/transport/lean"
 )
 
-// SendFile has the system send up to size bytes of a file, from a position on, and returns
-// how many it has. It waits as a write does. ErrNoFile: it is no file of the system.
-type SendFile func(file io.ReaderAt, position int64, size int) (sent int, err error)
+// errNoFile: what was to be sent is no file of the system. Nothing has been sent.
+var errNoFile = errors.New("not a file that the system can send")
 
-// ErrNoFile refuses what SendFile cannot send; nothing has been sent.
-var ErrNoFile = errors.New("not a file that the system can send")
-
-// FileSender returns how to send files by a connection; nil: it cannot be done.
-func FileSender(conn net.Conn) SendFile {
-	if socket := socketOf(conn); socket != nil {
-		return fileSender(socket)
-	}
-	return nil
+// FileStream is a stream that has the system send bytes of files, see lean. SendFrom may
+// be used where SendsFiles says so.
+type FileStream interface {
+	SendsFiles() bool
+	SendFrom(first []byte, size int, middle func(lean.SendFile) error, last []byte) error
 }
+
+// FileSender returns how to send bytes of files by a connection, and whether the system
+// sends them without a copy in between, as it does not through TLS.
+func FileSender(conn net.Conn) (send lean.SendFile, direct bool) {
+	var bySystem lean.SendFile
+	if socket := socketOf(conn); socket != nil {
+		bySystem = fileSender(socket)
+	}
+	return func(file io.ReaderAt, position int64, size int) (int, error) {
+		if bySystem != nil {
+			if n, err := bySystem(file, position, size); !errors.Is(err, errNoFile) {
+				return n, err
+			}
+		}
+		piece := make([]byte, min(size, maxPiece))
+		if n, err := file.ReadAt(piece, position); n < len(piece) {
+			return 0, err
+		}
+		return conn.Write(piece)
+	}, bySystem != nil
+}
+
+// maxPiece bounds what is read from a file to be written, in bytes.
+const maxPiece = 64 << 10

@@ -5,9 +5,11 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"strandline.dev/internal/transport/lean"
 )
 
-func fileSender(socket *net.TCPConn) SendFile {
+func fileSender(socket *net.TCPConn) lean.SendFile {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil
@@ -15,7 +17,7 @@ func fileSender(socket *net.TCPConn) SendFile {
 	return func(file io.ReaderAt, position int64, size int) (sent int, err error) {
 		from, ok := file.(interface{ Fd() uintptr })
 		if !ok {
-			return 0, ErrNoFile
+			return 0, errNoFile
 		}
 		failed := raw.Write(func(socket uintptr) bool {
 			for {

@@ -2,6 +2,10 @@
 
 package rpc
 
-import "net"
+import (
+	"net"
 
-func fileSender(*net.TCPConn) SendFile { return nil }
+	"strandline.dev/internal/transport/lean"
+)
+
+func fileSender(*net.TCPConn) lean.SendFile { return nil }

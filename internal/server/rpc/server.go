@@ -31,6 +31,7 @@ type Server struct {
 	health      *health.Server
 	connections atomic.Int64
 	readBytes   atomic.Int64 // of batches, sent to readers
+	fileBytes   atomic.Int64 // of those, sent from files
 	stopping    context.Context
 	stop        context.CancelFunc
 	// receivers are goroutines that outlive their handler by a moment: gRPC
@@ -89,7 +90,7 @@ func New(o Options) *Server {
 		grpc.StreamInterceptor(s.admitStream),
 		grpc.UnaryInterceptor(s.identifyCall),
 	)
-	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter})
+	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter, SendFile: FileSender})
 	grpc_health_v1.RegisterHealthServer(s.Server, healthService{s.health, s})
 	reflection.Register(s.Server)
 	return s

@@ -190,6 +190,9 @@ type frameWriter struct {
 	parts   net.Buffers // of the frame that is being written
 	failed  error       // nothing can be written any more: a frame may have been cut
 
+	sendFile SendFile
+	direct   bool // the system sends what sendFile does
+
 	// try writes what the connection takes without waiting; nil: it cannot do that.
 	try TryWrite
 	// cut is what it did not take of a message. Whoever tried to send that sends it again,
@@ -208,17 +211,13 @@ func (w *frameWriter) write(k kind, payload mem.BufferSlice) error {
 }
 
 func (w *frameWriter) writeLocked(k kind, payload mem.BufferSlice) error {
-	if len(w.cut) > 0 && w.failed == nil {
-		if k == aliveKind {
-			return nil // the rest is one
-		}
-		_, w.failed = w.to.Write(w.cut)
-		if w.cut = nil; k == messageKind {
-			return w.failed
-		}
-	}
-	if w.failed != nil {
+	switch cut := len(w.cut) > 0; {
+	case cut && k == aliveKind:
+		return w.failed // the rest is one
+	case w.finishCut() != nil:
 		return w.failed
+	case cut && k == messageKind:
+		return nil
 	}
 	length := payload.Len()
 	if w.begin(k, length); length <= gathered {
@@ -235,6 +234,15 @@ func (w *frameWriter) writeLocked(k kind, payload mem.BufferSlice) error {
 	}
 	if !w.spoken.Load() {
 		w.spoken.Store(true)
+	}
+	return w.failed
+}
+
+// finishCut writes what is left of a message.
+func (w *frameWriter) finishCut() error {
+	if len(w.cut) > 0 && w.failed == nil {
+		_, w.failed = w.to.Write(w.cut)
+		w.cut = nil
 	}
 	return w.failed
 }

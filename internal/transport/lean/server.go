@@ -26,7 +26,7 @@ const (
 	stopTime      = 2 * time.Second
 )
 
-// Options of a Server. All but TryWrite are required.
+// Options of a Server. All but TryWrite and SendFile are required.
 type Options struct {
 	Codec encoding.CodecV2
 	// MaxMessage bounds a message that is received, in bytes.
@@ -36,6 +36,9 @@ type Options struct {
 	Intercept grpc.StreamServerInterceptor
 	// TryWrite returns how to write to a connection without waiting; nil: it cannot be.
 	TryWrite func(net.Conn) TryWrite
+	// SendFile returns how to send bytes of files by a connection, and whether the system
+	// does that by itself.
+	SendFile func(net.Conn) (SendFile, bool)
 }
 
 // Server serves the streams of registered services.

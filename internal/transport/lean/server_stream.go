@@ -38,6 +38,9 @@ func newServerStream(conn net.Conn, o Options) *serverStream {
 	if o.TryWrite != nil {
 		s.writer.try = o.TryWrite(s.writer.to)
 	}
+	if o.SendFile != nil {
+		s.writer.sendFile, s.writer.direct = o.SendFile(s.writer.to)
+	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: s.conn.RemoteAddr(), LocalAddr: s.conn.LocalAddr()})
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s

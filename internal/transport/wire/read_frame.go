@@ -44,22 +44,9 @@ func (m *ReadFrame) encode() (mem.BufferSlice, error) {
 	for _, part := range m.Parts {
 		size += len(part)
 	}
-	head := make([]byte, 0, 96)
-	head = appendVarint(head, 1, uint64(m.First))
-	head = appendVarint(head, 2, uint64(m.Count))
-	head = appendVarint(head, 3, uint64(m.End))
-	head = appendVarint(head, 4, uint64(m.Start))
-	head = appendVarint(head, 7, m.LogID)
-	if size == 0 {
-		return mem.BufferSlice{mem.SliceBuffer(m.appendAge(head))}, nil
-	}
-	head = protowire.AppendTag(head, 6, protowire.BytesType)
-	head = protowire.AppendVarint(head, uint64(size))
-	withHead := len(head)
-	head = m.appendAge(head)
-	age := head[withHead:]
+	head, age := m.Around(size)
 	out := make(mem.BufferSlice, 0, 2+len(m.Parts))
-	out = append(out, mem.SliceBuffer(head[:withHead]))
+	out = append(out, mem.SliceBuffer(head))
 	if m.Sent == nil || slices.ContainsFunc(m.Parts, uncounted) {
 		for _, part := range m.Parts {
 			out = append(out, mem.SliceBuffer(part))
@@ -72,6 +59,23 @@ func (m *ReadFrame) encode() (mem.BufferSlice, error) {
 		out = append(out, mem.NewBuffer(&m.Parts[i], uses))
 	}
 	return appendPart(out, age), nil
+}
+
+// Around encodes what stands before and behind so many bytes of batches.
+func (m *ReadFrame) Around(size int) (head, tail []byte) {
+	head = make([]byte, 0, 96)
+	head = appendVarint(head, 1, uint64(m.First))
+	head = appendVarint(head, 2, uint64(m.Count))
+	head = appendVarint(head, 3, uint64(m.End))
+	head = appendVarint(head, 4, uint64(m.Start))
+	head = appendVarint(head, 7, m.LogID)
+	if size > 0 {
+		head = protowire.AppendTag(head, 6, protowire.BytesType)
+		head = protowire.AppendVarint(head, uint64(size))
+	}
+	n := len(head)
+	head = m.appendAge(head)
+	return head[:n:n], head[n:]
 }
 
 // appendAge appends field 10, which stands behind the batches.
