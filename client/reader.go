@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"time"
@@ -40,9 +41,13 @@ type Reader struct {
 
 	frame   wire.ReadFrame // its memory is used for every frame
 	rest    []byte         // batches of the frame that have not been decoded
+	follows int64          // offset that rest begins at; unplaced: at or below next
 	limit   int64          // end of the frame's records
 	records []Record       // of the batch decoded last, not given yet
 	memory  []Record       // of records
+
+	// verify: a batch was damaged, so servers are asked to verify what they send.
+	verify bool
 
 	stream  *readStream // nil: not open
 	trouble trouble
@@ -192,10 +197,21 @@ func (r *Reader) decode() error {
 	if err == nil {
 		err = batch.Verify()
 	}
+	if err == nil {
+		err = r.inPlace(batch)
+	}
+	if err != nil && !r.verify {
+		// A server may send what it verified a while ago: it shall look again.
+		r.verify = true
+		r.took -= int64(len(r.rest))
+		r.rest = nil
+		r.hangUp()
+		return nil
+	}
 	if err != nil {
 		return &Error{Reason: ErrCorrupt.Reason, Message: "received " + err.Error()}
 	}
-	r.rest, r.memory = rest, r.memory[:0]
+	r.rest, r.memory, r.follows = rest, r.memory[:0], int64(batch.BaseOffset())+int64(batch.Count())
 	for rec, err := range batch.Records {
 		if err != nil {
 			return fromRecord(err)
@@ -214,6 +230,15 @@ func (r *Reader) decode() error {
 	}
 	r.records = r.memory
 	return nil
+}
+
+// inPlace checks the offset of a batch, which is not in its checksum: a log has no gaps.
+func (r *Reader) inPlace(batch record.Batch) error {
+	first := int64(batch.BaseOffset())
+	if first == r.follows || r.follows == unplaced && first <= r.next {
+		return nil
+	}
+	return fmt.Errorf("a batch of offset %d where that of %d was due", first, max(r.follows, r.next))
 }
 
 // fetch receives one frame, or repairs the stream so that the next call can.
@@ -318,7 +343,7 @@ func (r *Reader) take() error {
 	if f.Count == 0 {
 		return nil
 	}
-	r.rest, r.limit = f.Batches, f.First+int64(f.Count)
+	r.rest, r.follows, r.limit = f.Batches, unplaced, f.First+int64(f.Count)
 	r.took += int64(len(f.Batches))
 	if o := &r.options; o.hasUntil {
 		r.limit = min(r.limit, o.until)
@@ -334,7 +359,7 @@ func (r *Reader) request() *strandlinev1.ReadRequest {
 	o := &r.options
 	q := &strandlinev1.ReadRequest{
 		Log: r.log, LogId: r.id, Follow: o.follow, Format: strandlinev1.ReadFormat_READ_FORMAT_BATCHES,
-		Heartbeat: durationpb.New(o.heartbeat),
+		Heartbeat: durationpb.New(o.heartbeat), Verify: r.verify,
 	}
 	switch {
 	case r.next != unplaced:

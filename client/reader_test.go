@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -244,6 +245,28 @@ func TestAFlippedBitIsNeverGivenOut(t *testing.T) {
 	requireRecords(t, r, 0, int64(bad.BaseOffset()))
 	_, err := r.Next(t.Context())
 	require.ErrorIs(t, err, client.ErrCorrupt)
+}
+
+func TestADamagedBatchIsReadAgainVerifiedByTheServer(t *testing.T) {
+	for part, at := range map[string]int{"the offset, which is in no checksum": 7, "the first record": 70} {
+		t.Run(part, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.fill(t, 100)
+			good := whole(f)
+			f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
+				if !q.GetVerify() {
+					bad := bytes.Clone(f.batches[3])
+					bad[at] ^= 1
+					sound := f.batches[3]
+					f.batches[3] = bad
+					defer func() { f.batches[3] = sound }()
+				}
+				return good(n, q, s)
+			}
+			requireRecords(t, f.reader(t), 0, 100)
+			require.Equal(t, 2, f.count(&f.reads))
+		})
+	}
 }
 
 func TestAGapBetweenFramesIsAnError(t *testing.T) {

@@ -7,22 +7,24 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
-	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
 )
 
 // Records that were read and verified once are sent from their files the next time, and
 // are the same; where the disk's files are none of the system's, they are read.
 func TestRecordsThatWereVerifiedAreSentFromTheirFiles(t *testing.T) {
-	for name, disk := range map[string]vfs.FS{"the system's files": nil, "files that the system cannot send": faultdisk.New(1)} {
+	const system = "the system's files"
+	for _, name := range []string{system, "files that the system cannot send"} {
 		t.Run(name, func(t *testing.T) {
 			o := alone(t, t.TempDir())
-			if disk != nil {
+			disk := faultdisk.New(1)
+			if name != system {
 				o.Node.DataDir, o.Node.Disk, o.Node.MinFree = "data", disk, -1
 			}
 			s, err := Start(o)
@@ -63,6 +65,27 @@ func TestRecordsThatWereVerifiedAreSentFromTheirFiles(t *testing.T) {
 			before = sentFromFiles(t, s)
 			read(client.WithMaxRecords(records))
 			require.Equal(t, before, sentFromFiles(t, s), "a limit is within a file's batches")
+			if name == system {
+				return
+			}
+			first := ""
+			for _, file := range disk.Names() {
+				if first == "" && strings.HasPrefix(file, "data/logs/1/") && strings.HasSuffix(file, ".seg") && len(disk.Content(file)) > 1<<20 {
+					first = file
+				}
+			}
+			disk.FlipBit(first, 1<<20)
+			r, err := c.Reader(t.Context(), "orders")
+			require.NoError(t, err)
+			for err == nil {
+				var got client.Record
+				if got, err = r.Next(t.Context()); err == nil {
+					require.Equal(t, value(int(got.Offset)), got.Value)
+				}
+			}
+			require.ErrorIs(t, err, client.ErrCorrupt)
+			require.ErrorContains(t, err, first, "the server has looked again")
+			require.NoError(t, r.Close())
 		})
 	}
 }

@@ -820,6 +820,11 @@ type ReadRequest struct {
 	// With follow, a frame without records is sent after this long without
 	// others; it carries the end. Unset: 5 s; the least is 100 ms.
 	Heartbeat *durationpb.Duration `protobuf:"bytes,11,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	// Let the server verify all that it sends, from its disk. Without it, what it
+	// has verified before may come straight from its files (READ_FORMAT_BATCHES over
+	// the stream protocol). A client that received a batch that does not match its
+	// checksum reads it again so: the server then finds the damage and repairs it.
+	Verify bool `protobuf:"varint,13,opt,name=verify,proto3" json:"verify,omitempty"`
 	// What a replica must make sure of before it answers, as it may lag behind
 	// its leader. Unset: READ_CONSISTENCY_LINEARIZABLE.
 	//
@@ -958,6 +963,13 @@ func (x *ReadRequest) GetHeartbeat() *durationpb.Duration {
 		return x.Heartbeat
 	}
 	return nil
+}
+
+func (x *ReadRequest) GetVerify() bool {
+	if x != nil {
+		return x.Verify
+	}
+	return false
 }
 
 func (x *ReadRequest) GetConsistency() isReadRequest_Consistency {
@@ -1987,7 +1999,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"5\n" +
 	"\vOffsetRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x03R\x03end\"\xae\x05\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\"\xc6\x05\n" +
 	"\vReadRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x18\n" +
 	"\x06offset\x18\x02 \x01(\x03H\x00R\x06offset\x120\n" +
@@ -2003,7 +2015,8 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06format\x18\n" +
 	" \x01(\x0e2\x19.strandline.v1.ReadFormatR\x06format\x12\x15\n" +
 	"\x06log_id\x18\f \x01(\x04R\x05logId\x127\n" +
-	"\theartbeat\x18\v \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x126\n" +
+	"\theartbeat\x18\v \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x12\x16\n" +
+	"\x06verify\x18\r \x01(\bR\x06verify\x126\n" +
 	"\x05level\x18( \x01(\x0e2\x1e.strandline.v1.ReadConsistencyH\x01R\x05level\x12(\n" +
 	"\x0fat_least_offset\x18) \x01(\x03H\x01R\ratLeastOffset\x124\n" +
 	"\amax_age\x18* \x01(\v2\x19.google.protobuf.DurationH\x01R\x06maxAgeB\x06\n" +

@@ -70,7 +70,7 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.ReadRequest, strandlinev1.ReadResponse]); ok {
 		files, _ = g.ServerStream.(rpc.FileStream)
 	}
-	request.Stored = files != nil && files.SendsFiles() && q.GetFormat() == strandlinev1.ReadFormat_READ_FORMAT_BATCHES &&
+	request.Stored = !q.GetVerify() && files != nil && files.SendsFiles() && q.GetFormat() == strandlinev1.ReadFormat_READ_FORMAT_BATCHES &&
 		request.MaxRecords == 0 && request.MaxBytes == 0 && request.UntilTime == 0
 	reader, err := d.node.Read(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), request)
 	if err != nil {
