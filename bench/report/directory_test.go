@@ -59,7 +59,7 @@ func TestOfWhatIsMeasuredAgainTheNewestIsDrawn(t *testing.T) {
 	require.Len(t, both.Runs, 10)
 
 	require.Len(t, both.Drawings(), len(drawn))
-	newest := both.newest()
+	newest := drawer{both.newest()}
 	require.Len(t, newest.Rows, 2)
 	series := newest.lines(newest.of("appends"), "connections", "appends_per_s", "system")
 	require.Equal(t, []chart.Series{{Name: "Strandline", Points: []chart.Point{
@@ -104,7 +104,7 @@ func TestAMedianTellsItsSpread(t *testing.T) {
 	require.EqualValues(t, 50_000, middle)
 	spread, _ := r.Rows[0].Number("spread_percent")
 	require.EqualValues(t, 100, spread)
-	low, high := r.spread(r.Rows[0], "appends_per_s")
+	low, high := drawer{r}.spread(r.Rows[0], "appends_per_s")
 	require.Equal(t, []float64{40_000, 90_000}, []float64{low, high})
 }
 

@@ -17,8 +17,12 @@ type Drawing struct {
 }
 
 // Drawings makes the charts that the results allow, of the newest of everything.
-func (r Results) Drawings() []Drawing {
-	r = r.newest()
+func (r Results) Drawings() []Drawing { return drawer{r.newest()}.all() }
+
+// drawer draws results.
+type drawer struct{ Results }
+
+func (r drawer) all() []Drawing {
 	var all []Drawing
 	add := func(file, title string, svg string) { all = append(all, Drawing{file + ".svg", title, svg}) }
 	closed := where(r.of("appends"), "loop", "closed")
@@ -104,7 +108,7 @@ func (r Results) Drawings() []Drawing {
 }
 
 // of are the rows of one benchmark.
-func (r Results) of(benchmark string) []Row { return where(r.Rows, "benchmark", benchmark) }
+func (r drawer) of(benchmark string) []Row { return where(r.Rows, "benchmark", benchmark) }
 
 func where(rows []Row, name, value string) []Row {
 	return whereBy(rows, func(r Row) string { return r.Text(name) }, value)
@@ -154,7 +158,7 @@ func joined(row Row, names []string) string {
 }
 
 // lines makes a line for each combination of the columns called names.
-func (r Results) lines(rows []Row, x, y string, names ...string) []chart.Series {
+func (r drawer) lines(rows []Row, x, y string, names ...string) []chart.Series {
 	var all []chart.Series
 	for _, row := range rows {
 		px, ok := row.Number(x)
@@ -178,7 +182,7 @@ func (r Results) lines(rows []Row, x, y string, names ...string) []chart.Series 
 
 // spread finds the single runs behind a row, and the lowest and the highest of
 // them; zeros if there is but one.
-func (r Results) spread(row Row, figure string) (low, high float64) {
+func (r drawer) spread(row Row, figure string) (low, high float64) {
 	var all []float64
 	for _, run := range r.Runs {
 		if keyOf(run) != keyOf(row) {
@@ -194,7 +198,7 @@ func (r Results) spread(row Row, figure string) (low, high float64) {
 	return slices.Min(all), slices.Max(all)
 }
 
-func (r Results) bars(rows []Row, figure string, group, series []string) []chart.Group {
+func (r drawer) bars(rows []Row, figure string, group, series []string) []chart.Group {
 	var all []chart.Group
 	for _, row := range rows {
 		size, ok := row.Number(figure)
@@ -213,7 +217,7 @@ func (r Results) bars(rows []Row, figure string, group, series []string) []chart
 }
 
 // perRun makes a line over the numbers of the runs for each configuration.
-func (r Results) perRun(runs []Row, figure string) []chart.Series {
+func (r drawer) perRun(runs []Row, figure string) []chart.Series {
 	series := r.lines(runs, repeatColumn, figure, "setting")
 	for _, s := range series {
 		for i := range s.Points {
@@ -228,7 +232,7 @@ func (r Results) perRun(runs []Row, figure string) []chart.Series {
 }
 
 // groups are the charts that a benchmark's curves make.
-func (r Results) groups(benchmark string, kind CurveKind) []string {
+func (r drawer) groups(benchmark string, kind CurveKind) []string {
 	var all []string
 	for _, c := range r.Curves {
 		if c.Benchmark == benchmark && c.Kind == kind && !slices.Contains(all, c.Group) {
@@ -238,7 +242,7 @@ func (r Results) groups(benchmark string, kind CurveKind) []string {
 	return all
 }
 
-func (r Results) curves(benchmark string, kind CurveKind, group string) []chart.Series {
+func (r drawer) curves(benchmark string, kind CurveKind, group string) []chart.Series {
 	var all []chart.Series
 	for _, c := range r.Curves {
 		if c.Benchmark != benchmark || c.Kind != kind || c.Group != group {

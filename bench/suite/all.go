@@ -17,11 +17,11 @@ import (
 // all of them. When the context ends, so does All.
 func (s *Suite) All(ctx context.Context, f Fleet, p Plan, others Others) error {
 	run := &allRun{suite: s, fleet: f, plan: p, others: others, begin: time.Now()}
-	run.place(ctx, Place{Nodes: 1}, run.one)
-	run.place(ctx, Place{Nodes: 1, SyncDelay: p.SlowDisk}, run.appends)
+	run.place(ctx, Place{Nodes: 1}, (*site).one)
+	run.place(ctx, Place{Nodes: 1, SyncDelay: p.SlowDisk}, (*site).appends)
 	if p.Three {
-		run.place(ctx, Place{Nodes: 3}, run.three)
-		run.place(ctx, Place{Nodes: 3, SyncDelay: p.SlowDisk, WithoutKafka: true}, run.threeSlow)
+		run.place(ctx, Place{Nodes: 3}, (*site).three)
+		run.place(ctx, Place{Nodes: 3, SyncDelay: p.SlowDisk, WithoutKafka: true}, (*site).threeSlow)
 	}
 	run.inMemory(ctx)
 	return run.err(ctx)
@@ -42,7 +42,7 @@ func (r *allRun) err(ctx context.Context) error {
 }
 
 // place starts the systems for as long as do needs them.
-func (r *allRun) place(ctx context.Context, p Place, do func(context.Context, *Running, Place)) {
+func (r *allRun) place(ctx context.Context, p Place, do func(*site, context.Context)) {
 	what := fmt.Sprintf("nodes of each system: %d, disk %s", p.Nodes, p.disk())
 	r.try(ctx, what, func() error {
 		r.suite.Line("%v: starting, %s", time.Since(r.begin).Round(time.Second), what)
@@ -51,24 +51,32 @@ func (r *allRun) place(ctx context.Context, p Place, do func(context.Context, *R
 			return err
 		}
 		defer running.Stop()
-		r.warmUp(ctx, running, p)
+		at := &site{allRun: r, running: running, Place: p}
+		at.warmUp(ctx)
 		r.suite.Line("everything runs after %v", time.Since(r.begin).Round(time.Second))
-		do(ctx, running, p)
+		do(at, ctx)
 		return nil
 	})
 }
 
+// site is a place with the systems that run there, and what is measured on them.
+type site struct {
+	*allRun
+	Place
+	running *Running
+}
+
 // warmUp has every system append for a while, unmeasured: a virtual machine for
 // Java compiles what it runs only then. Ours has but its files to find.
-func (r *allRun) warmUp(ctx context.Context, running *Running, p Place) {
+func (r *site) warmUp(ctx context.Context) {
 	s := *r.suite
 	s.Writer, s.Directory, s.Repeats = report.Nowhere{}, nil, 1
 	load := r.plan.Appends
 	load.Connections = []int{1, 32}
 	const ours = 500 * time.Millisecond
-	for _, subject := range r.subjects(running, p, workload.Synced, franz) {
+	for _, subject := range r.subjects(workload.Synced, franz) {
 		load.Duration, load.Warmup = min(r.plan.WarmUp, ours)/2, 0
-		if subject.Name == running.Kafka.Name {
+		if subject.Name == r.running.Kafka.Name {
 			load.Duration = r.plan.WarmUp / 2
 		}
 		subject.Log.RetentionBytes = keepBytes
@@ -109,9 +117,9 @@ var (
 
 // subjects are the systems that run, Strandline by its own client first, and
 // then its server and Kafka by the given ones.
-func (r *allRun) subjects(running *Running, p Place, stored workload.Durability, c clients) []Subject {
-	config := workload.LogConfig{Durability: stored, Replicas: p.Nodes}
-	all := []Subject{{Address: running.Strandline, Files: running.StrandlineFiles, Log: config}}
+func (r *site) subjects(stored workload.Durability, c clients) []Subject {
+	config := workload.LogConfig{Durability: stored, Replicas: r.Nodes}
+	all := []Subject{{Address: r.running.Strandline, Files: r.running.StrandlineFiles, Log: config}}
 	add := func(a driver.Address, clients []string, version, files string) {
 		for _, client := range clients {
 			if len(a.Nodes) > 0 {
@@ -120,8 +128,8 @@ func (r *allRun) subjects(running *Running, p Place, stored workload.Durability,
 			}
 		}
 	}
-	add(running.KafkaPort, c.ours, "", running.StrandlineFiles)
-	add(running.Kafka, c.kafka, running.KafkaVersion, running.KafkaFiles)
+	add(r.running.KafkaPort, c.ours, "", r.running.StrandlineFiles)
+	add(r.running.Kafka, c.kafka, r.running.KafkaVersion, r.running.KafkaFiles)
 	return all
 }
 
@@ -130,30 +138,30 @@ const keepBytes = 256 << 20
 
 // appends is B1 on all systems: what is synced by two libraries, what is not by
 // fewer, and not at all on a slow disk, which it would not notice.
-func (r *allRun) appends(ctx context.Context, running *Running, p Place) {
+func (r *site) appends(ctx context.Context) {
 	two := []string{driver.ClientFranz, driver.ClientSarama}
-	r.appendsBy(ctx, running, p, workload.Synced, clients{two, two})
-	if p.Nodes == 1 && len(running.Kafka.Nodes) > 0 {
+	r.appendsBy(ctx, workload.Synced, clients{two, two})
+	if r.Nodes == 1 && len(r.running.Kafka.Nodes) > 0 {
 		restore := r.repeated(r.plan.Repeats)
-		r.gatherBehindProxy(ctx, running)
+		r.gatherBehindProxy(ctx)
 		restore()
 	}
 	switch {
-	case p.SyncDelay > 0:
-	case p.Nodes == 1:
-		r.appendsBy(ctx, running, p, workload.Unsynced, clients{ours: two[:1], kafka: two})
+	case r.SyncDelay > 0:
+	case r.Nodes == 1:
+		r.appendsBy(ctx, workload.Unsynced, clients{ours: two[:1], kafka: two})
 	case !r.plan.ThreeSyncedOnly:
-		r.appendsBy(ctx, running, p, workload.Unsynced, clients{kafka: two[:1]})
+		r.appendsBy(ctx, workload.Unsynced, clients{kafka: two[:1]})
 	}
 }
 
-func (r *allRun) appendsBy(ctx context.Context, running *Running, p Place, stored workload.Durability, c clients) {
+func (r *site) appendsBy(ctx context.Context, stored workload.Durability, c clients) {
 	defer r.repeated(r.plan.Repeats)()
-	for _, subject := range r.subjects(running, p, stored, c) {
+	for _, subject := range r.subjects(stored, c) {
 		load := r.plan.Appends
 		// The ends tell enough of a second library, and of what is not synced
 		// by our server and on three nodes.
-		unsynced := stored == workload.Unsynced && (subject.Name == running.KafkaPort.Name || p.Nodes > 1)
+		unsynced := stored == workload.Unsynced && (subject.Name == r.running.KafkaPort.Name || r.Nodes > 1)
 		if subject.Client == driver.ClientSarama || unsynced {
 			load.Connections = []int{load.Connections[0], load.Connections[len(load.Connections)-1]}
 		}
@@ -170,34 +178,34 @@ func (r *allRun) repeated(n int) func() {
 }
 
 // three is what is measured of three nodes.
-func (r *allRun) three(ctx context.Context, running *Running, p Place) {
-	r.appends(ctx, running, p)
-	r.mixed(ctx, running, p)
+func (r *site) three(ctx context.Context) {
+	r.appends(ctx)
+	r.mixed(ctx)
 }
 
 // threeSlow is Strandline's own appends.
-func (r *allRun) threeSlow(ctx context.Context, running *Running, p Place) {
-	r.appendsBy(ctx, running, p, workload.Synced, clients{})
+func (r *site) threeSlow(ctx context.Context) {
+	r.appendsBy(ctx, workload.Synced, clients{})
 }
 
 // one is what is measured of one node: everything.
-func (r *allRun) one(ctx context.Context, running *Running, p Place) {
-	r.appends(ctx, running, p)
-	r.openLoop(ctx, running, p)
-	r.reads(ctx, running, p)
-	r.pipeline(ctx, running, p)
-	r.matrix(ctx, running, p)
-	r.retention(ctx, running, p)
-	r.mixed(ctx, running, p)
+func (r *site) one(ctx context.Context) {
+	r.appends(ctx)
+	r.openLoop(ctx)
+	r.reads(ctx)
+	r.pipeline(ctx)
+	r.matrix(ctx)
+	r.retention(ctx)
+	r.mixed(ctx)
 	if r.plan.RAM != "" {
-		r.ramDisk(ctx, running, p)
+		r.ramDisk(ctx)
 	}
 }
 
-func (r *allRun) openLoop(ctx context.Context, running *Running, p Place) {
+func (r *site) openLoop(ctx context.Context) {
 	open := r.plan.Appends
 	open.PerSecond, open.Connections = r.plan.OpenRate, []int{8}
-	for _, subject := range r.subjects(running, p, workload.Synced, franz) {
+	for _, subject := range r.subjects(workload.Synced, franz) {
 		r.try(ctx, "appends, open loop, "+subject.name(), func() error {
 			_, err := r.suite.Appends(ctx, subject, open)
 			return err
@@ -208,12 +216,12 @@ func (r *allRun) openLoop(ctx context.Context, running *Running, p Place) {
 // reads is B2. A log is filled once for each system. It is read from the disk by one
 // client of each, and from the cache by all clients in turn: what long reads gain or lose
 // beside Kafka is less than a machine drifts in minutes.
-func (r *allRun) reads(ctx context.Context, running *Running, p Place) {
+func (r *site) reads(ctx context.Context) {
 	others := slices.DeleteFunc(driver.Clients(), func(c string) bool { return c == driver.ClientFranz })
 	all := append([]string{driver.ClientFranz}, others...) // bare fetch requests cannot fill a log
 	// What lies in memory alone is no read from a disk, so ours is synced.
-	subjects := r.subjects(running, p, workload.Synced, clients{ours: all})
-	subjects = append(subjects, r.subjects(running, p, workload.Unsynced, clients{kafka: all})[1:]...)
+	subjects := r.subjects(workload.Synced, clients{ours: all})
+	subjects = append(subjects, r.subjects(workload.Unsynced, clients{kafka: all})[1:]...)
 	load := r.plan.Reads
 	load.Keep, load.Cat, load.Caches = true, true, []report.Cache{report.Uncached} // the logs go with the systems
 	restore := r.repeated(r.plan.ReadRepeats)
@@ -231,22 +239,22 @@ func (r *allRun) reads(ctx context.Context, running *Running, p Place) {
 	r.try(ctx, "read in turn", func() error { return r.suite.ReadsInTurn(ctx, subjects, load) })
 }
 
-func (r *allRun) pipeline(ctx context.Context, running *Running, p Place) {
-	subjects := r.subjects(running, p, workload.Synced, clients{franz.ours, []string{driver.ClientFranz, driver.ClientSarama}})
+func (r *site) pipeline(ctx context.Context) {
+	subjects := r.subjects(workload.Synced, clients{franz.ours, []string{driver.ClientFranz, driver.ClientSarama}})
 	for _, subject := range subjects {
 		for _, part := range r.plan.Pipelines {
 			part = part.of(subject)
 			r.try(ctx, "pipeline, "+subject.name(), func() error { return r.suite.Pipeline(ctx, subject, part) })
 		}
 	}
-	if len(running.Kafka.Nodes) == 0 {
+	if len(r.running.Kafka.Nodes) == 0 {
 		return
 	}
 	kafka := subjects[len(subjects)-1]
 	for _, other := range r.others {
 		for _, part := range r.plan.Pipelines {
 			part = part.of(kafka)
-			r.try(ctx, "pipeline, "+other.Name, func() error { return r.suite.otherPipeline(ctx, other, kafka, part) })
+			r.try(ctx, "pipeline, "+other.Name, func() error { return other.pipeline(ctx, r.suite, kafka, part) })
 		}
 	}
 }
@@ -260,23 +268,23 @@ func (p Pipeline) of(s Subject) Pipeline {
 	return p
 }
 
-func (r *allRun) matrix(ctx context.Context, running *Running, p Place) {
+func (r *site) matrix(ctx context.Context) {
 	defer r.repeated(r.plan.MatrixRepeats)()
-	for _, subject := range r.subjects(running, p, workload.Synced, sarama) {
+	for _, subject := range r.subjects(workload.Synced, sarama) {
 		r.try(ctx, "matrix, "+subject.name(), func() error { return r.suite.Matrix(ctx, subject, r.plan.Matrix) })
 	}
 }
 
-func (r *allRun) retention(ctx context.Context, running *Running, p Place) {
+func (r *site) retention(ctx context.Context) {
 	load := r.plan.Retention
 	load.Check = false // a short retention trims what was sent
-	for _, subject := range r.subjects(running, p, workload.Synced, sarama) {
+	for _, subject := range r.subjects(workload.Synced, sarama) {
 		r.try(ctx, "retention, "+subject.name(), func() error { return r.suite.Retention(ctx, subject, load, r.plan.Retentions) })
 	}
 }
 
-func (r *allRun) mixed(ctx context.Context, running *Running, p Place) {
-	for _, subject := range r.subjects(running, p, workload.Synced, franz) {
+func (r *site) mixed(ctx context.Context) {
+	for _, subject := range r.subjects(workload.Synced, franz) {
 		r.try(ctx, "mixed, "+subject.name(), func() error { return r.suite.Mixed(ctx, subject, r.plan.Mixed) })
 	}
 }
@@ -287,7 +295,7 @@ func (s *Suite) RAMDisks(ctx context.Context, f Fleet, m Matrix, disk, ram strin
 	plan := DefaultPlan()
 	plan.RAMDisk, plan.RAM = m, ram
 	run := &allRun{suite: s, fleet: f, plan: plan, begin: time.Now()}
-	run.place(ctx, Place{Nodes: 1, Directory: disk}, run.ramDisk)
+	run.place(ctx, Place{Nodes: 1, Directory: disk}, (*site).ramDisk)
 	run.inMemory(ctx)
 	return run.err(ctx)
 }
@@ -295,15 +303,15 @@ func (s *Suite) RAMDisks(ctx context.Context, f Fleet, m Matrix, disk, ram strin
 // inMemory is the part of B6 whose files are in memory, if there is a place.
 func (r *allRun) inMemory(ctx context.Context) {
 	if r.plan.RAM != "" {
-		r.place(ctx, Place{Nodes: 1, Directory: r.plan.RAM, Disk: "in memory (tmpfs)"}, r.ramDisk)
+		r.place(ctx, Place{Nodes: 1, Directory: r.plan.RAM, Disk: "in memory (tmpfs)"}, (*site).ramDisk)
 	}
 }
 
 // ramDisk is B6 in one place. What is not synced is measured once, on the disk.
-func (r *allRun) ramDisk(ctx context.Context, running *Running, p Place) {
-	subjects := r.subjects(running, p, workload.Synced, sarama)
-	if p.Directory != r.plan.RAM {
-		subjects = append(subjects, r.subjects(running, p, workload.Unsynced, clients{kafka: sarama.kafka})...)
+func (r *site) ramDisk(ctx context.Context) {
+	subjects := r.subjects(workload.Synced, sarama)
+	if r.Directory != r.plan.RAM {
+		subjects = append(subjects, r.subjects(workload.Unsynced, clients{kafka: sarama.kafka})...)
 	}
 	for _, subject := range subjects {
 		r.try(ctx, "ramdisk, "+subject.name(), func() error { return r.suite.RAMDisk(ctx, subject, r.plan.RAMDisk) })

@@ -28,7 +28,7 @@ func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[in
 	err := s.withLog(ctx, subject, a.Log, func(target workload.Target, d report.Subject) error {
 		var errs []error
 		for _, n := range a.Connections {
-			rate, err := s.appendsOver(ctx, target, subject.group(d), d, a, n)
+			rate, err := a.over(ctx, s, target, subject.group(d), d, n)
 			rates[n] = rate
 			errs = append(errs, s.settle(ctx, err, "appends", d, fmt.Sprintf("connections=%d", n)))
 			if ctx.Err() != nil {
@@ -40,7 +40,8 @@ func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[in
 	return rates, s.settle(ctx, err, "appends", subject.describe(nil), "")
 }
 
-func (s *Suite) appendsOver(ctx context.Context, target workload.Target, group string, d report.Subject, a Appends, connections int) (float64, error) {
+// over measures one connection count.
+func (a Appends) over(ctx context.Context, s *Suite, target workload.Target, group string, d report.Subject, connections int) (float64, error) {
 	var (
 		rows   []report.Row
 		failed error
@@ -66,14 +67,14 @@ func (s *Suite) appendsOver(ctx context.Context, target workload.Target, group s
 	rate := 0.0
 	if len(rows) > 0 {
 		rate, _ = report.Median(rows, "appends_per_s").Number("appends_per_s")
-		if err := s.appendsLatency(group, d, a, connections, all); err != nil {
+		if err := a.latency(s, group, d, connections, all); err != nil {
 			return rate, err
 		}
 	}
 	return rate, failed
 }
 
-func (s *Suite) appendsLatency(group string, d report.Subject, a Appends, connections int, all *hdrhistogram.Histogram) error {
+func (a Appends) latency(s *Suite, group string, d report.Subject, connections int, all *hdrhistogram.Histogram) error {
 	name := fmt.Sprintf("%s, connections: %d", d.Name(), connections)
 	if a.PerSecond > 0 {
 		group += fmt.Sprintf(", %.0f/s on a schedule", a.PerSecond)

@@ -25,24 +25,24 @@ type Gather struct {
 func (s *Suite) Gather(ctx context.Context, f Fleet, g Gather) error {
 	plan := Plan{Appends: g.Appends, WarmUp: g.WarmUp, Repeats: s.Repeats}
 	run := &allRun{suite: s, fleet: f, plan: plan, begin: time.Now()}
-	run.place(ctx, Place{Nodes: 1}, run.gather)
+	run.place(ctx, Place{Nodes: 1}, (*site).gather)
 	if g.SlowDisk > 0 {
-		run.place(ctx, Place{Nodes: 1, SyncDelay: g.SlowDisk}, run.gather)
+		run.place(ctx, Place{Nodes: 1, SyncDelay: g.SlowDisk}, (*site).gather)
 	}
 	return run.err(ctx)
 }
 
-func (r *allRun) gather(ctx context.Context, running *Running, p Place) {
-	for _, subject := range r.subjects(running, p, workload.Synced, clients{kafka: franz.kafka}) {
+func (r *site) gather(ctx context.Context) {
+	for _, subject := range r.subjects(workload.Synced, clients{kafka: franz.kafka}) {
 		r.appendsOf(ctx, subject, r.plan.Appends)
 	}
-	r.gatherBehindProxy(ctx, running)
+	r.gatherBehindProxy(ctx)
 }
 
 // gatherBehindProxy measures Kafka behind the proxy alone.
-func (r *allRun) gatherBehindProxy(ctx context.Context, running *Running) {
+func (r *site) gatherBehindProxy(ctx context.Context) {
 	r.try(ctx, "start the proxy", func() error {
-		proxy, err := r.startProxy(ctx, running)
+		proxy, err := r.startProxy(ctx)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (r *allRun) gatherBehindProxy(ctx context.Context, running *Running) {
 	})
 }
 
-func (r *allRun) appendsOf(ctx context.Context, subject Subject, load Appends) {
+func (r *site) appendsOf(ctx context.Context, subject Subject, load Appends) {
 	subject.Log.RetentionBytes = keepBytes
 	r.try(ctx, "appends, "+subject.name(), func() error {
 		_, err := r.suite.Appends(ctx, subject, load)
@@ -65,26 +65,26 @@ func (r *allRun) appendsOf(ctx context.Context, subject Subject, load Appends) {
 
 // startProxy puts a proxy, a process of its own, in front of Kafka. It ends
 // with the systems that run.
-func (r *allRun) startProxy(ctx context.Context, running *Running) (Subject, error) {
+func (r *site) startProxy(ctx context.Context) (Subject, error) {
 	ports, err := process.FreePorts(r.fleet.Host, 1)
 	if err != nil {
 		return Subject{}, err
 	}
-	command := exec.Command(r.fleet.Program, "bench", "gather", "--proxy", ports[0], "--broker", running.Kafka.Nodes[0])
-	proxy, err := process.Start("the gathering proxy", filepath.Join(running.directory, "proxy.output"), command)
+	command := exec.Command(r.fleet.Program, "bench", "gather", "--proxy", ports[0], "--broker", r.running.Kafka.Nodes[0])
+	proxy, err := process.Start("the gathering proxy", filepath.Join(r.running.directory, "proxy.output"), command)
 	if err != nil {
 		return Subject{}, err
 	}
-	running.nodes = append(running.nodes, proxy)
+	r.running.nodes = append(r.running.nodes, proxy)
 	ctx, cancel := context.WithTimeoutCause(ctx, startPatience, fmt.Errorf("not ready after %v", startPatience))
 	defer cancel()
 	if err := process.AwaitListening(ctx, proxy, ports[0]); err != nil {
 		return Subject{}, err
 	}
-	address := running.Kafka
+	address := r.running.Kafka
 	address.Nodes, address.Name, address.Client = ports, "Kafka behind a gathering proxy", driver.ClientFranz
 	return Subject{
-		Address: address, Version: running.KafkaVersion, Files: running.KafkaFiles,
+		Address: address, Version: r.running.KafkaVersion, Files: r.running.KafkaFiles,
 		Log: workload.LogConfig{Durability: workload.Synced, Replicas: 1},
 	}, nil
 }

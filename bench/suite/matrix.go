@@ -19,7 +19,7 @@ type Matrix struct {
 
 // Matrix measures every configuration.
 func (s *Suite) Matrix(ctx context.Context, subject Subject, m Matrix) error {
-	return s.configurations(ctx, "matrix", subject, m, "")
+	return m.measure(ctx, s, "matrix", subject, "")
 }
 
 // Retention is B5: the configurations on logs that keep their records for
@@ -28,7 +28,7 @@ func (s *Suite) Retention(ctx context.Context, subject Subject, m Matrix, retent
 	var errs []error
 	for _, r := range retentions {
 		subject.Log.Retention = r
-		errs = append(errs, s.configurations(ctx, "retention", subject, m, "retention="+days(r)+" "))
+		errs = append(errs, m.measure(ctx, s, "retention", subject, "retention="+days(r)+" "))
 		if ctx.Err() != nil {
 			break
 		}
@@ -39,7 +39,7 @@ func (s *Suite) Retention(ctx context.Context, subject Subject, m Matrix, retent
 // RAMDisk is B6: the configurations on subjects whose files lie in different
 // places.
 func (s *Suite) RAMDisk(ctx context.Context, subject Subject, m Matrix) error {
-	return s.configurations(ctx, "ramdisk", subject, m, "")
+	return m.measure(ctx, s, "ramdisk", subject, "")
 }
 
 // days writes whole days as such: 168h0m0s says little.
@@ -51,8 +51,8 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// configurations measures one after the other, also after one that went wrong.
-func (s *Suite) configurations(ctx context.Context, benchmark string, subject Subject, m Matrix, before string) error {
+// measure measures one configuration after the other, also after one that went wrong.
+func (m Matrix) measure(ctx context.Context, s *Suite, benchmark string, subject Subject, before string) error {
 	var errs []error
 	for _, c := range m.Configurations {
 		setting := before + c.Name

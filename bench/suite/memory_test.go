@@ -145,9 +145,8 @@ func (silentBar) Close() {}
 func quiet(t *testing.T, system *memorySystem) (*Suite, *rowsKept) {
 	kept := &rowsKept{}
 	return &Suite{
-		Writer: kept, Repeats: 2,
+		Output: Output{Writer: kept, Line: t.Logf}, Repeats: 2,
 		Bar:  func(string, int64, Unit) Bar { return silentBar{} },
-		Line: t.Logf,
 		Open: func(driver.Address, driver.Options) (workload.System, error) { return system, nil },
 	}, kept
 }

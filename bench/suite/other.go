@@ -15,9 +15,9 @@ import (
 	"strandline.dev/bench/report"
 )
 
-// otherPipeline has another build of this program measure the pipeline. It
+// pipeline has another build of this program measure the pipeline. It
 // speaks JSON lines, and writes into our directory by itself.
-func (s *Suite) otherPipeline(ctx context.Context, other Other, subject Subject, p Pipeline) error {
+func (other Other) pipeline(ctx context.Context, s *Suite, subject Subject, p Pipeline) error {
 	var trips, inFlight []string
 	for _, d := range p.RoundTrips {
 		trips = append(trips, d.String())
@@ -57,7 +57,7 @@ func (s *Suite) otherPipeline(ctx context.Context, other Other, subject Subject,
 	if err := command.Start(); err != nil {
 		return err
 	}
-	rows := s.otherRows(bufio.NewScanner(out), bar)
+	rows := s.showRows(bufio.NewScanner(out), bar)
 	err = command.Wait()
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %s", other.Program, err, strings.TrimSpace(complaints.String()))
@@ -65,8 +65,8 @@ func (s *Suite) otherPipeline(ctx context.Context, other Other, subject Subject,
 	return errors.Join(rows, err)
 }
 
-// otherRows shows the rows of another process.
-func (s *Suite) otherRows(lines *bufio.Scanner, bar Bar) error {
+// showRows shows the rows of another process.
+func (s *Output) showRows(lines *bufio.Scanner, bar Bar) error {
 	for lines.Scan() {
 		var row report.Row
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {

@@ -43,7 +43,7 @@ func (s *Suite) Pipeline(ctx context.Context, subject Subject, p Pipeline) error
 			all := limit.NewHistogram()
 			for i := range repeats {
 				bar := func(d report.Subject) string { return label("pipeline", d, setting, i, repeats) }
-				row, d, err := s.pipelineOnce(ctx, subject, p, roundTrip, inFlight, all, bar)
+				row, d, err := p.once(ctx, s, subject, roundTrip, inFlight, all, bar)
 				described = d
 				if row != nil {
 					rows = append(rows, row)
@@ -75,10 +75,10 @@ func limitName(inFlight int) string {
 	return strconv.Itoa(inFlight)
 }
 
-// pipelineOnce runs one producer, on a new log, over a link of its own. Reading
+// once runs one producer, on a new log, over a link of its own. Reading
 // back, and all else, goes to the servers directly. The latencies of records are
 // added to all.
-func (s *Suite) pipelineOnce(ctx context.Context, subject Subject, p Pipeline, roundTrip time.Duration, inFlight int, all *hdrhistogram.Histogram, label func(report.Subject) string) (row report.Row, d report.Subject, err error) {
+func (p Pipeline) once(ctx context.Context, s *Suite, subject Subject, roundTrip time.Duration, inFlight int, all *hdrhistogram.Histogram, label func(report.Subject) string) (row report.Row, d report.Subject, err error) {
 	d = subject.describe(nil)
 	protocol := wire.GRPC
 	if subject.Scheme == driver.Kafka {

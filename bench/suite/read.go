@@ -51,7 +51,7 @@ func (s *Suite) reads(ctx context.Context, subject Subject, r Reads, rates map[i
 			if ctx.Err() != nil {
 				return errors.Join(append(errs, ctx.Err())...)
 			}
-			rates[n], err = s.readTimes(ctx, l, n, cache)
+			rates[n], err = l.readTimes(ctx, n, cache)
 			errs = append(errs, s.settle(ctx, err, "read", l.subject, fmt.Sprintf("readers: %d, %s", n, cache)))
 		}
 	}
@@ -64,17 +64,17 @@ func (s *Suite) reads(ctx context.Context, subject Subject, r Reads, rates map[i
 }
 
 // readTimes measures one number of readers, and returns MiB/s.
-func (s *Suite) readTimes(ctx context.Context, l *longLog, readers int, cache report.Cache) (float64, error) {
+func (l *longLog) readTimes(ctx context.Context, readers int, cache report.Cache) (float64, error) {
 	var (
 		rows   []report.Row
 		failed error
 	)
-	for i := 0; i < s.repeats() && failed == nil; i++ {
+	for i := 0; i < l.suite.repeats() && failed == nil; i++ {
 		if failed = PrepareCache(ctx, l.files, cache); failed == nil {
-			rows, failed = s.readOnce(ctx, l, readers, cache, rows)
+			rows, failed = l.readOnce(ctx, readers, cache, rows)
 		}
 	}
-	if err := s.result(rows, "mib_per_s"); err != nil {
+	if err := l.suite.result(rows, "mib_per_s"); err != nil {
 		return 0, err
 	}
 	rate, _ := report.Median(rows, "mib_per_s").Number("mib_per_s")
@@ -82,8 +82,8 @@ func (s *Suite) readTimes(ctx context.Context, l *longLog, readers int, cache re
 }
 
 // readOnce adds the row of one more run to those that there are.
-func (s *Suite) readOnce(ctx context.Context, l *longLog, readers int, cache report.Cache, rows []report.Row) ([]report.Row, error) {
-	bar := s.Bar(label("read", l.subject, fmt.Sprintf("readers: %d, %s", readers, cache), len(rows), s.repeats()), l.Records, Records)
+func (l *longLog) readOnce(ctx context.Context, readers int, cache report.Cache, rows []report.Row) ([]report.Row, error) {
+	bar := l.suite.Bar(label("read", l.subject, fmt.Sprintf("readers: %d, %s", readers, cache), len(rows), l.suite.repeats()), l.Records, Records)
 	result, err := l.Run(ctx, l.target, readers, bar)
 	bar.Close()
 	if worthARow(ctx, err, result.Records) {
@@ -119,7 +119,7 @@ func (s *Suite) ReadsInTurn(ctx context.Context, subjects []Subject, r Reads) er
 		for range s.repeats() {
 			for i, l := range logs {
 				if failed[i] == nil && ctx.Err() == nil {
-					rows[i], failed[i] = s.readOnce(ctx, l, n, l.cached(), rows[i])
+					rows[i], failed[i] = l.readOnce(ctx, n, l.cached(), rows[i])
 				}
 			}
 		}

@@ -14,22 +14,17 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"strandline.dev/bench/driver"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/workload"
 )
 
-// Suite is where the results of measurements go.
+// Suite measures subjects.
 type Suite struct {
-	Writer    report.Writer     // shows the rows
-	Directory *report.Directory // keeps everything; nil: nothing is kept
-	Repeats   int               // how often each thing is measured; the rows are medians
+	Output
+	Repeats int // how often each thing is measured; the rows are medians
 	// Bar shows how far a measurement is. The unit is the workload's own.
 	Bar func(label string, total int64, u Unit) Bar
-	// Line shows a line that is no result: progress, or what is left out.
-	Line func(format string, args ...any)
 
 	// Open reaches a subject; nil: driver.Open.
 	Open func(driver.Address, driver.Options) (workload.System, error)
@@ -142,66 +137,6 @@ func (s *Suite) newLog(prefix string) string {
 	s.logs++
 	return prefix + "-" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-" + strconv.Itoa(s.logs)
 }
-
-// result writes the single runs and their median; figure is the main one.
-// Nothing is written of nothing.
-func (s *Suite) result(runs []report.Row, figure string) error {
-	if len(runs) == 0 {
-		return nil
-	}
-	if s.Directory != nil {
-		for i, run := range runs {
-			if err := s.Directory.Run(report.Repeat(run, i+1)); err != nil {
-				return err
-			}
-		}
-	}
-	return s.row(report.Median(runs, figure))
-}
-
-func (s *Suite) row(r report.Row) error {
-	if s.Directory != nil {
-		if err := s.Directory.Row(r); err != nil {
-			return err
-		}
-	}
-	return s.Writer.Row(r)
-}
-
-// latency keeps the latencies of all runs of one thing, and draws them as a line
-// in the chart of a group if they are drawn.
-func (s *Suite) latency(benchmark, group, name string, h *hdrhistogram.Histogram, drawn bool) error {
-	if s.Directory == nil {
-		return nil
-	}
-	err := s.Directory.Latency(benchmark, group, name, h)
-	if err == nil && drawn {
-		err = s.Directory.LatencyCurve(benchmark, group, name, h)
-	}
-	return err
-}
-
-// settle writes a row of a measurement that gave no figure, so that no report
-// can hide it: one that a system has no way to do is left out, and that is all;
-// one that went wrong has failed, and its error comes back. An interruption is
-// neither, and what has been told is not told again.
-func (s *Suite) settle(ctx context.Context, err error, benchmark string, subject report.Subject, setting string) error {
-	told := toldError{}
-	switch {
-	case err == nil || ctx.Err() != nil || errors.As(err, &told):
-		return err
-	case errors.Is(err, workload.ErrUnsupported):
-		s.Line("left out: %s, %s: %v", subject.System, setting, err)
-		return s.row(report.Skipped(benchmark, subject, setting, err))
-	}
-	s.Line("FAILED: %s, %s, %s, %s: %v", benchmark, subject.System, subject.Client, setting, err)
-	return toldError{errors.Join(err, s.row(report.Failed(benchmark, subject, setting, err)))}
-}
-
-// toldError is a failure that has a row.
-type toldError struct{ error }
-
-func (e toldError) Unwrap() error { return e.error }
 
 // worthARow reports whether a run's figures are worth a row: all of a run that came
 // to its end, and what an interrupted one has. A run that went wrong has none.

@@ -102,7 +102,7 @@ func (p *play) act(ctx context.Context, s Step) error {
 		_, _, err := e.client.Admin().Trim(ctx, p.log, int64(intOf(with["before"])), false)
 		return err
 	case "replace-log":
-		p.sent = nil // what was in the log before is nowhere now
+		p.sent.all = nil // what was in the log before is nowhere now
 		if err := e.client.Admin().DeleteLog(ctx, p.log); err != nil {
 			return err
 		}

@@ -23,8 +23,7 @@ type play struct {
 	log         string
 	saved       map[string]any
 	later       map[string]begun
-	sent        []sent
-	noSession   bool
+	sent        sentRecords
 	open        map[string]string // "producer p": the command that closes it
 }
 
@@ -33,12 +32,6 @@ type begun struct {
 	step Step
 	with map[string]any
 	*pending
-}
-
-// sent is one record that the client was to append, and what it was told.
-type sent struct {
-	value, outcome string // not_done, maybe_done, done; with an offset: done
-	offset         int64  // -1: not told
 }
 
 // patience is how long a client looks for a node unless a scenario says otherwise: on a
@@ -157,7 +150,7 @@ func (p *play) step(ctx context.Context, s Step) error {
 		return err
 	}
 	if s.Do == "producer" && with["no_session"] == true {
-		p.noSession = true
+		p.sent.noSession = true
 	}
 	pending, err := p.runner.send(s.Do, with)
 	if err != nil {
@@ -202,7 +195,7 @@ func (p *play) finish(ctx context.Context, b begun) error {
 	if err != nil {
 		return err
 	}
-	p.note(b, a)
+	p.sent.note(b, a)
 	s := b.step
 	if a.Error == nil {
 		switch s.Do {
@@ -250,48 +243,6 @@ func differs(how string) error {
 		return nil
 	}
 	return errors.New(how)
-}
-
-// note keeps what the client was told of its records, and makes lists of it that steps
-// can compare.
-func (p *play) note(b begun, a answer) {
-	values, _ := b.with["values"].([]string)
-	switch b.step.Do {
-	case "append":
-		records, _ := a.Value["records"].([]any)
-		var offsets, reasons, outcomes []any
-		for i, r := range records {
-			result, _ := r.(map[string]any)
-			refused, _ := result["error"].(map[string]any)
-			s := sent{value: strings.TrimRight(values[i], "."), outcome: "done", offset: -1}
-			if refused != nil {
-				s.outcome = fmt.Sprint(refused["outcome"])
-				reasons, outcomes = append(reasons, refused["reason"]), append(outcomes, refused["outcome"])
-			} else {
-				s.offset = int64(intOf(result["offset"]))
-				reasons, outcomes = append(reasons, "-"), append(outcomes, "done")
-			}
-			offsets = append(offsets, result["offset"])
-			p.sent = append(p.sent, s)
-		}
-		if a.Value != nil {
-			a.Value["offsets"], a.Value["reasons"], a.Value["outcomes"] = offsets, reasons, outcomes
-			if len(records) > 0 {
-				last, _ := records[len(records)-1].(map[string]any)
-				a.Value["last_error"] = last["error"]
-				first, _ := records[0].(map[string]any)
-				a.Value["error"] = first["error"]
-			}
-		}
-	case "batch":
-		for i, v := range values {
-			s := sent{value: strings.TrimRight(v, "."), outcome: "done", offset: int64(intOf(a.Value["offset"]) + i)}
-			if a.Error != nil {
-				s.outcome, s.offset = fmt.Sprint(a.Error["outcome"]), -1
-			}
-			p.sent = append(p.sent, s)
-		}
-	}
 }
 
 // ruleOf reads a fault rule out of a step.

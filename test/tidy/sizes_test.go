@@ -14,12 +14,7 @@ import (
 
 // large are types above the bounds, with the reason why they are not divided.
 var large = map[string]string{
-	"internal/record.Batch":             "a method for each field of its header",
-	"internal/server/kafka/group.Group": "one state machine: every step may change all of its state",
-	"bench/suite.Suite":                 "the settings of a run, and a method for each of its parts",
-	"bench/suite.allRun":                "the state of one run of all parts, which are its methods",
-	"clients/scenarios.play":            "one run of one scenario, step by step",
-	"bench/report.Results":              "a table, and a method for each way to show it",
+	"internal/record.Batch": "a method for each field of its header",
 }
 
 // publicRooms are for programs of others, who want to find a verb on the type that it

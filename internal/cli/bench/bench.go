@@ -274,9 +274,12 @@ func startBench(c *terminal.Terminal, ctx context.Context, flags benchFlags, rep
 		b.writer = report.Both(b.writer, directory)
 	}
 	b.suite = &suite.Suite{
-		Writer: shown, Directory: b.directory, Repeats: repeats,
-		Bar:  func(label string, total int64, u suite.Unit) suite.Bar { return newBar(c, label, total, u) },
-		Line: func(format string, args ...any) { say(c, format, args...) },
+		Output: suite.Output{
+			Writer: shown, Directory: b.directory,
+			Line: func(format string, args ...any) { say(c, format, args...) },
+		},
+		Repeats: repeats,
+		Bar:     func(label string, total int64, u suite.Unit) suite.Bar { return newBar(c, label, total, u) },
 	}
 	if b.part {
 		return b, nil

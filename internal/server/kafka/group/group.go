@@ -39,10 +39,7 @@ type Group struct {
 	protocolType string
 	protocol     string // chosen for this generation
 	leader       string // member id
-	members      []*member
-	// invited are ids that were handed out to who must join with them, and when
-	// each is void.
-	invited map[string]int64
+	roster
 	// deadline ends Joining and Syncing.
 	deadline int64
 	// latest bounds the deadline of a first Joining, which every newcomer
@@ -50,33 +47,8 @@ type Group struct {
 	latest int64
 }
 
-// member of a group.
-type member struct {
-	id, instance   string
-	clientID, host string
-	sessionMs      int64
-	rebalanceMs    int64
-	protocols      []Protocol
-	assignment     []byte
-	silentFrom     int64 // when the session ends unless there is a sign of life
-	join           func(Joined)
-	sync           func(Synced)
-	synced         bool // has asked for its assignment in this generation
-	bytes          int
-}
-
-// Protocol is a way of sharing work that a member knows, with what it tells the
-// others for it. The best comes first.
-type Protocol struct {
-	Name     string
-	Metadata []byte
-}
-
 // New makes an empty group.
-func New() *Group { return &Group{state: Empty, invited: map[string]int64{}} }
-
-// State of the group now.
-func (g *Group) State() State { return g.state }
+func New() *Group { return &Group{state: Empty, roster: roster{invited: map[string]int64{}}} }
 
 // ProtocolType of the members; empty where there are none.
 func (g *Group) ProtocolType() string {
@@ -84,58 +56,6 @@ func (g *Group) ProtocolType() string {
 		return ""
 	}
 	return g.protocolType
-}
-
-// Vacant reports that nobody is in the group nor about to be.
-func (g *Group) Vacant() bool { return len(g.members) == 0 && len(g.invited) == 0 }
-
-// What a group takes in memory besides its texts, as BenchmarkMemory measures it.
-const (
-	bytesOfGroup    = 240
-	bytesOfInvited  = 80
-	bytesOfMember   = 230
-	bytesOfProtocol = 48
-)
-
-// Bytes is about what the group takes in memory; nothing if it is vacant.
-func (g *Group) Bytes() int {
-	if g.Vacant() {
-		return 0
-	}
-	n := bytesOfGroup + len(g.invited)*bytesOfInvited
-	for _, m := range g.members {
-		n += m.bytes + len(m.assignment)
-	}
-	return n
-}
-
-func (g *Group) find(id string) *member {
-	i := slices.IndexFunc(g.members, func(m *member) bool { return m.id == id })
-	if i < 0 {
-		return nil
-	}
-	return g.members[i]
-}
-
-func (g *Group) findInstance(instance string) *member {
-	i := slices.IndexFunc(g.members, func(m *member) bool { return instance != "" && m.instance == instance })
-	if i < 0 {
-		return nil
-	}
-	return g.members[i]
-}
-
-// lookUp finds the member that speaks. One with an instance id that another
-// process has taken over gets an error that says so.
-func (g *Group) lookUp(id, instance string) (*member, error) {
-	if m := g.findInstance(instance); m != nil && m.id != id {
-		return nil, kerr.FencedInstanceID
-	}
-	m := g.find(id)
-	if m == nil {
-		return nil, kerr.UnknownMemberID
-	}
-	return m, nil
 }
 
 // Heartbeat is a sign of life. Its error is what the member has to do.
@@ -178,10 +98,8 @@ func (g *Group) MayCommit(now int64, id, instance string, generation int32) erro
 
 // Leave takes a member out. One with an instance id may be named by it alone.
 func (g *Group) Leave(now int64, id, instance string) error {
-	if id == "" && instance != "" {
-		if m := g.findInstance(instance); m != nil {
-			id = m.id
-		}
+	if m := g.findInstance(instance); m != nil && id == "" {
+		id = m.id
 	}
 	if _, invited := g.invited[id]; invited {
 		delete(g.invited, id)
@@ -199,28 +117,13 @@ func (g *Group) Leave(now int64, id, instance string) error {
 
 // Tick lets time pass: silent members fall out, and deadlines end.
 func (g *Group) Tick(now int64) {
-	for id, until := range g.invited {
-		if until <= now {
-			delete(g.invited, id)
-		}
-	}
-	silent := 0
-	for _, m := range slices.Clone(g.members) {
-		if m.join == nil && m.sync == nil && m.silentFrom <= now {
-			g.remove(m)
-			silent++
-		}
-	}
-	if silent > 0 {
+	g.voidInvitations(now)
+	if g.removeAll(g.having(func(m *member) bool { return m.join == nil && m.sync == nil && m.silentFrom <= now })) {
 		g.changed(now)
 	}
 	g.settle(now)
 	if g.state == Syncing && g.deadline <= now {
-		for _, m := range slices.Clone(g.members) {
-			if !m.synced {
-				g.remove(m)
-			}
-		}
+		g.removeAll(g.having(func(m *member) bool { return !m.synced }))
 		g.changed(now)
 		g.settle(now)
 	}
@@ -229,8 +132,7 @@ func (g *Group) Tick(now int64) {
 // Close answers all who wait with err: the group is somebody else's now.
 func (g *Group) Close(err error) {
 	for _, m := range slices.Clone(g.members) {
-		m.answerJoin(Joined{Err: err, MemberID: m.id})
-		m.answerSync(Synced{Err: err})
+		m.dismiss(err)
 	}
 	*g = *New()
 }
@@ -247,34 +149,23 @@ func (g *Group) changed(now int64) {
 }
 
 func (g *Group) remove(m *member) {
-	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
-	m.answerJoin(Joined{Err: kerr.UnknownMemberID, MemberID: m.id})
-	m.answerSync(Synced{Err: kerr.UnknownMemberID})
+	g.drop(m)
+	m.dismiss(kerr.UnknownMemberID)
 	if g.leader == m.id {
 		g.leader = ""
 	}
+}
+
+// removeAll reports whether there were any.
+func (g *Group) removeAll(some []*member) bool {
+	for _, m := range some {
+		g.remove(m)
+	}
+	return len(some) > 0
 }
 
 // vacate makes the group empty. The next members begin a new generation.
 func (g *Group) vacate() {
 	g.state, g.protocol, g.protocolType, g.leader, g.latest = Empty, "", "", "", 0
 	g.generation++
-}
-
-func (m *member) alive(now int64) { m.silentFrom = now + m.sessionMs }
-
-func (m *member) answerJoin(j Joined) {
-	if m.join != nil {
-		done := m.join
-		m.join = nil
-		done(j)
-	}
-}
-
-func (m *member) answerSync(s Synced) {
-	if m.sync != nil {
-		done := m.sync
-		m.sync = nil
-		done(s)
-	}
 }

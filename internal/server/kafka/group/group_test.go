@@ -72,7 +72,7 @@ func (r *room) share(a, b string) {
 	r.sync("b", b, nil)
 	require.NotContains(r, r.synced, "b", "it waits for the leader")
 	r.sync("a", a, map[string][]byte{a: []byte("1"), b: []byte("2")})
-	require.Equal(r, Stable, r.State())
+	require.Equal(r, Stable, r.state)
 	require.Equal(r, "1", string(r.synced["a"].Share))
 	require.Equal(r, "2", string(r.synced["b"].Share))
 }
@@ -83,9 +83,9 @@ func TestMembersThatStartTogetherShareOneGeneration(t *testing.T) {
 	r.pass(InitialDelayMs / 2)
 	b := r.newcomer("b")
 	require.Empty(t, r.joined)
-	require.Equal(t, Joining, r.State())
+	require.Equal(t, Joining, r.state)
 	r.pass(InitialDelayMs)
-	require.Equal(t, Syncing, r.State())
+	require.Equal(t, Syncing, r.state)
 	require.EqualValues(t, 1, r.joined["a"].Generation)
 	require.EqualValues(t, 1, r.joined["b"].Generation)
 	require.Equal(t, a, r.joined["b"].Leader)
@@ -104,9 +104,9 @@ func TestANewcomerMakesAllJoinAnew(t *testing.T) {
 	require.NoError(t, r.MayCommit(r.now, a, "", 1), "what was read so far may be committed first")
 	r.join("a", wish(a))
 	require.Empty(t, r.joined["b"].Err)
-	require.Equal(t, Joining, r.State())
+	require.Equal(t, Joining, r.state)
 	r.join("b", wish(b))
-	require.Equal(t, Syncing, r.State())
+	require.Equal(t, Syncing, r.state)
 	require.Len(t, r.joined["a"].Members, 3)
 	require.EqualValues(t, 2, r.joined["c"].Generation)
 	require.Equal(t, kerr.IllegalGeneration, r.Heartbeat(r.now, a, "", 1))
@@ -121,9 +121,9 @@ func TestWhoDoesNotComeAnewIsLeftBehind(t *testing.T) {
 		r.pass(1000)
 		_ = r.Heartbeat(r.now, a, "", 1) // alive, but it does not join
 	}
-	require.Equal(t, Joining, r.State())
+	require.Equal(t, Joining, r.state)
 	r.pass(1000)
-	require.Equal(t, Syncing, r.State())
+	require.Equal(t, Syncing, r.state)
 	require.Equal(t, kerr.UnknownMemberID, r.Heartbeat(r.now, a, "", 2))
 	require.Equal(t, b, r.joined["c"].Leader, "the eldest of those left leads")
 	require.Len(t, r.joined["b"].Members, 2)
@@ -143,7 +143,7 @@ func TestASilentMemberFallsOut(t *testing.T) {
 	r.join("a", wish(a))
 	require.Len(t, r.joined["a"].Members, 1)
 	r.pass(60_000)
-	require.Equal(t, Empty, r.State())
+	require.Equal(t, Empty, r.state)
 	require.True(t, r.Vacant())
 }
 
@@ -154,7 +154,7 @@ func TestAMemberThatLeavesIsNotWaitedFor(t *testing.T) {
 	r.join("a", wish(a))
 	require.EqualValues(t, 2, r.joined["a"].Generation)
 	require.NoError(t, r.Leave(r.now, a, ""))
-	require.Equal(t, Empty, r.State())
+	require.Equal(t, Empty, r.state)
 	require.NoError(t, r.MayCommit(r.now, "", "", -1), "an empty group takes offsets from anybody")
 }
 
@@ -175,12 +175,12 @@ func TestALeaderThatDoesNotAssignLosesItsPlace(t *testing.T) {
 func TestAnAnswerThatWasLostIsGivenAgain(t *testing.T) {
 	r, a, b := pair(t)
 	r.join("b", wish(b))
-	require.Equal(t, Stable, r.State(), "nothing new: the generation goes on")
+	require.Equal(t, Stable, r.state, "nothing new: the generation goes on")
 	require.EqualValues(t, 1, r.joined["b"].Generation)
 	r.sync("b", b, nil)
 	require.Equal(t, "2", string(r.synced["b"].Share))
 	r.join("a", wish(a))
-	require.Equal(t, Joining, r.State(), "a leader joins again to decide again")
+	require.Equal(t, Joining, r.state, "a leader joins again to decide again")
 }
 
 func TestAnInstanceThatIsStartedAnewTakesItsPlaceBack(t *testing.T) {
@@ -198,7 +198,7 @@ func TestAnInstanceThatIsStartedAnewTakesItsPlaceBack(t *testing.T) {
 	r.sync("y", y, nil)
 	r.sync("x", x, map[string][]byte{y: []byte("share")})
 	static("y", "")
-	require.Equal(t, Stable, r.State(), "no rebalance")
+	require.Equal(t, Stable, r.state, "no rebalance")
 	anew := r.joined["y"].MemberID
 	require.NotEqual(t, y, anew)
 	require.Equal(t, kerr.FencedInstanceID, r.Heartbeat(r.now, y, "y", 1), "the process before gets the error")
@@ -218,7 +218,7 @@ func TestAnInstanceKeepsItsPlaceWhileItIsAway(t *testing.T) {
 	r.sync("x", x, nil)
 	r.newcomer("b")
 	r.pass(30_000) // x does not come
-	require.Equal(t, Syncing, r.State())
+	require.Equal(t, Syncing, r.state)
 	require.Len(t, r.Describe().Members, 2)
 	require.NotEqual(t, x, r.joined["b"].Leader)
 	r.pass(60_000)
@@ -242,7 +242,7 @@ func TestWhoCannotBeTakenGetsAnError(t *testing.T) {
 		r.join(name, j)
 		require.Equal(t, c.err, r.joined[name].Err, name)
 	}
-	require.Equal(t, Stable, r.State())
+	require.Equal(t, Stable, r.state)
 	require.Equal(t, kerr.UnknownMemberID, r.MayCommit(r.now, "", "", -1), "the group is its members'")
 }
 

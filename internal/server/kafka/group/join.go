@@ -1,9 +1,6 @@
 package group
 
 import (
-	"bytes"
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -20,6 +17,17 @@ type Join struct {
 	// does not hear the answer leaves no member behind.
 	Invite bool
 	NewID  string // what it gets if it has none
+}
+
+// check refuses what no group takes.
+func (j *Join) check() error {
+	switch {
+	case j.SessionMs < MinSessionMs || j.SessionMs > MaxSessionMs:
+		return kerr.InvalidSessionTimeout
+	case j.ProtocolType == "" || len(j.Protocols) == 0:
+		return kerr.InconsistentGroupProtocol
+	}
+	return nil
 }
 
 // Joined is the answer to a Join.
@@ -58,8 +66,7 @@ func (g *Group) Join(now int64, j Join, done func(Joined)) {
 		m = g.add(&j)
 	case !known:
 		// Another process has taken over for an instance.
-		m.answerJoin(Joined{Err: kerr.FencedInstanceID, MemberID: m.id})
-		m.answerSync(Synced{Err: kerr.FencedInstanceID})
+		m.dismiss(kerr.FencedInstanceID)
 		if g.leader == m.id {
 			g.leader = j.NewID
 		}
@@ -103,11 +110,10 @@ func (g *Group) goesOn(m *member, known bool) bool {
 
 // admit finds the member that joins, nil for a new one, or refuses it.
 func (g *Group) admit(now int64, j *Join) (*member, error) {
-	if j.SessionMs < MinSessionMs || j.SessionMs > MaxSessionMs {
-		return nil, kerr.InvalidSessionTimeout
+	if err := j.check(); err != nil {
+		return nil, err
 	}
-	if j.ProtocolType == "" || len(j.Protocols) == 0 ||
-		g.state != Empty && g.protocolType != "" && g.protocolType != j.ProtocolType {
+	if g.state != Empty && g.protocolType != "" && g.protocolType != j.ProtocolType {
 		return nil, kerr.InconsistentGroupProtocol
 	}
 	var m *member
@@ -135,75 +141,6 @@ func (g *Group) admit(now int64, j *Join) (*member, error) {
 	return m, nil
 }
 
-// agrees reports whether there is a protocol that all others know too.
-func (g *Group) agrees(j *Join, but *member) bool {
-	return slices.ContainsFunc(j.Protocols, func(p Protocol) bool {
-		for _, m := range g.members {
-			if m != but && !m.knows(p.Name) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-func (m *member) knows(protocol string) bool {
-	return slices.ContainsFunc(m.protocols, func(p Protocol) bool { return p.Name == protocol })
-}
-
-func (m *member) same(protocols []Protocol) bool {
-	return slices.EqualFunc(m.protocols, protocols, func(a, b Protocol) bool {
-		return a.Name == b.Name && bytes.Equal(a.Metadata, b.Metadata)
-	})
-}
-
-func (m *member) metadata(protocol string) []byte {
-	for _, p := range m.protocols {
-		if p.Name == protocol {
-			return p.Metadata
-		}
-	}
-	return nil
-}
-
-func (g *Group) add(j *Join) *member {
-	m := &member{id: j.MemberID}
-	if m.id == "" {
-		m.id = j.NewID
-	}
-	g.members = append(g.members, m)
-	return m
-}
-
-func (m *member) describe(j *Join) {
-	m.instance, m.clientID, m.host = j.Instance, j.ClientID, j.Host
-	m.sessionMs, m.rebalanceMs = j.SessionMs, j.RebalanceMs
-	if m.rebalanceMs <= 0 {
-		m.rebalanceMs = m.sessionMs
-	}
-	m.rebalanceMs = min(m.rebalanceMs, MaxRebalanceMs)
-	m.protocols = j.Protocols
-	m.bytes = len(m.id) + j.bytes()
-}
-
-// bytes is about what a member takes in memory besides its id.
-func (j *Join) bytes() int {
-	n := bytesOfMember + len(j.Instance) + len(j.ClientID) + len(j.Host)
-	for _, p := range j.Protocols {
-		n += bytesOfProtocol + len(p.Name) + len(p.Metadata)
-	}
-	return n
-}
-
-// Grows reports whether the group takes more memory after a join than before.
-func (g *Group) Grows(j *Join) bool {
-	m := g.findInstance(j.Instance)
-	if m == nil {
-		m = g.find(j.MemberID)
-	}
-	return m == nil || len(m.id)+j.bytes() > m.bytes
-}
-
 // rebalance asks all members to join anew.
 func (g *Group) rebalance(now int64) {
 	for _, m := range g.members {
@@ -212,11 +149,7 @@ func (g *Group) rebalance(now int64) {
 			m.answerSync(Synced{Err: kerr.RebalanceInProgress})
 		}
 	}
-	g.state, g.latest = Joining, 0
-	g.deadline = now
-	for _, m := range g.members {
-		g.deadline = max(g.deadline, now+m.rebalanceMs)
-	}
+	g.state, g.latest, g.deadline = Joining, 0, g.patience(now)
 }
 
 // settle begins the next generation if all are here, or time is up.
@@ -224,20 +157,13 @@ func (g *Group) settle(now int64) {
 	if g.state != Joining {
 		return
 	}
-	here := len(g.invited) == 0 && g.latest == 0
-	for _, m := range g.members {
-		here = here && m.join != nil
-	}
-	if !here && now < g.deadline {
+	absent := g.having(func(m *member) bool { return m.join == nil })
+	if here := len(g.invited) == 0 && g.latest == 0 && len(absent) == 0; !here && now < g.deadline {
 		return
 	}
 	// Who did not come is out, but for an instance: its process may be on its
 	// way back, and keeps its place until its session ends.
-	for _, m := range slices.Clone(g.members) {
-		if m.join == nil && m.instance == "" {
-			g.remove(m)
-		}
-	}
+	g.removeAll(g.having(func(m *member) bool { return m.join == nil && m.instance == "" }))
 	if len(g.members) == 0 {
 		g.vacate()
 		return
@@ -251,17 +177,10 @@ func (g *Group) begin(now int64) {
 	g.state, g.latest = Syncing, 0
 	g.protocol = g.choose()
 	if l := g.find(g.leader); l == nil || l.join == nil {
-		g.leader = g.members[0].id
-		for _, m := range g.members {
-			if m.join != nil {
-				g.leader = m.id
-				break
-			}
-		}
+		g.leader = append(g.having(func(m *member) bool { return m.join != nil }), g.members[0])[0].id
 	}
-	g.deadline = now
+	g.deadline = g.patience(now)
 	for _, m := range g.members {
-		g.deadline = max(g.deadline, now+m.rebalanceMs)
 		m.synced = m.join == nil
 		m.assignment = nil
 	}
@@ -279,30 +198,7 @@ func (g *Group) welcome(m *member) Joined {
 		Generation: g.generation, ProtocolType: g.protocolType, Protocol: g.protocol, Leader: g.leader, MemberID: m.id,
 	}
 	if m.id == g.leader {
-		for _, other := range g.members {
-			j.Members = append(j.Members, Candidate{ID: other.id, Instance: other.instance, Metadata: other.metadata(g.protocol)})
-		}
+		j.Members = g.candidates(g.protocol)
 	}
 	return j
-}
-
-// choose finds the protocol that most members like best among those that all
-// know.
-func (g *Group) choose() string {
-	votes := map[string]int{}
-	for _, m := range g.members {
-		for _, p := range m.protocols {
-			if !slices.ContainsFunc(g.members, func(other *member) bool { return !other.knows(p.Name) }) {
-				votes[p.Name]++
-				break
-			}
-		}
-	}
-	best := ""
-	for name, n := range votes {
-		if n > votes[best] || n == votes[best] && name < best {
-			best = name
-		}
-	}
-	return best
 }

@@ -79,14 +79,7 @@ func (g *Group) Describe() Description {
 		d.Protocol = g.protocol
 	}
 	for _, m := range g.members {
-		out := MemberDescription{ID: m.id, Instance: m.instance, ClientID: m.clientID, Host: m.host}
-		if d.Protocol != "" {
-			out.Metadata = m.metadata(d.Protocol)
-		}
-		if g.state == Stable {
-			out.Share = m.assignment
-		}
-		d.Members = append(d.Members, out)
+		d.Members = append(d.Members, m.description(d.Protocol, g.state == Stable))
 	}
 	return d
 }
