@@ -150,7 +150,7 @@ func brokenRules(c *Cluster, l *Load) (rules []string) {
 	l.Stop()
 	for _, n := range c.nodes {
 		if n.Running() && !n.paused {
-			ctx, cancel := withPatience()
+			ctx, cancel := WithPatience()
 			if _, _, err := l.readNode(ctx, n, false); err != nil {
 				c.t.Errorf("read log orders from node %s: %v", n.name, err)
 			}
@@ -173,7 +173,7 @@ func brokenRules(c *Cluster, l *Load) (rules []string) {
 // follow reads from one node alone, until stop is called, what it has and what
 // it gets.
 func follow(l *Load, n *Node) (stop func()) {
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	var reading sync.WaitGroup
 	reading.Go(func() { _, _, _ = l.readNode(ctx, n, true) })
 	return func() {
@@ -185,7 +185,7 @@ func follow(l *Load, n *Node) (stop func()) {
 // readAtOnce begins reads of a whole log from one node, and returns a function
 // that waits for their end.
 func readAtOnce(l *Load, n *Node, count int) (wait func()) {
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	var reads sync.WaitGroup
 	for range count {
 		reads.Go(func() { _, _, _ = l.readNode(ctx, n, false) })

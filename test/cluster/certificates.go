@@ -22,9 +22,9 @@ type authority struct{ *Cluster }
 // certify runs "certs" in the directory of the cluster.
 func (c *authority) certify(args ...string) {
 	c.t.Helper()
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
-	_, err := c.run(ctx, append([]string{"certs"}, args...)...)
+	_, err := c.Run(ctx, append([]string{"certs"}, args...)...)
 	require.NoError(c.t, err)
 }
 

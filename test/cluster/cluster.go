@@ -15,9 +15,9 @@ import (
 	"strandline.dev/test/proxy"
 )
 
-// patience bounds every wait for something that must come, on a machine where
+// Patience bounds every wait for something that must come, on a machine where
 // many tests run at once under the race detector. It says nothing of speed.
-const patience = 2 * time.Minute
+const Patience = 2 * time.Minute
 
 // Options say what a cluster is made of.
 type Options struct {
@@ -62,7 +62,7 @@ func Start(t T, options Options) *Cluster {
 	t.Helper()
 	c := startWaiting(t, options)
 	if options.Nodes > 1 {
-		ctx, cancel := withPatience()
+		ctx, cancel := WithPatience()
 		defer cancel()
 		_, err := c.nodes[0].client.Admin().InitCluster(ctx)
 		require.NoError(t, err, "form the cluster")
@@ -128,11 +128,11 @@ func (c *Cluster) Join(name string) *Node {
 	n := c.addNode(name)
 	n.belongs = []string{"--join", c.nodes[i].grpc}
 	n.Start()
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	_, err := c.Client().Admin().AddNode(ctx, name, n.grpc)
 	require.NoError(c.t, err, "admit node %s", name)
-	c.await("node "+name+" to be admitted", func(s *client.ClusterStatus) string {
+	c.Await("node "+name+" to be admitted", func(s *client.ClusterStatus) string {
 		if node := findNode(s, name); node == nil || !node.Alive {
 			return "it is not among the nodes that are alive"
 		}
@@ -167,7 +167,7 @@ func (c *Cluster) CreateLog(name string, config client.LogConfig) {
 	if config.Replicas == 0 {
 		config.Replicas = min(3, len(c.nodes))
 	}
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	_, err := c.Client().Admin().CreateLog(ctx, name, config)
 	require.NoError(c.t, err, "create log %s", name)
@@ -179,7 +179,7 @@ func prepare(t T, options Options) *Cluster {
 	t.Helper()
 	program, err := options.Program, error(nil)
 	if program == "" {
-		program, err = Program(Build{Race: options.Race || raceEnabled, Broken: options.Flaw != ""})
+		program, err = Program(Build{Race: options.Race || RaceEnabled, Broken: options.Flaw != ""})
 	}
 	require.NoError(t, err)
 	subnet, err := claimSubnet()
@@ -256,6 +256,6 @@ func tail(text string, lines int) string {
 	return "(the first lines are left out)\n" + strings.Join(all[len(all)-lines:], "\n")
 }
 
-func withPatience() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), patience)
+func WithPatience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), Patience)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -17,25 +18,34 @@ import (
 // printed. It must succeed.
 func (c *Cluster) Command(args ...string) string {
 	c.t.Helper()
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
-	out, err := c.run(ctx, slices.Concat(args, []string{"--server", strings.Join(c.Addresses(), ",")}, c.shown("user-"+user))...)
+	out, err := c.Run(ctx, slices.Concat(args, []string{"--server", strings.Join(c.Addresses(), ",")}, c.shown("user-"+user))...)
 	require.NoError(c.t, err)
 	return out
 }
 
-// run is for commands that may fail.
-func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
+// Run runs a command of the program and returns what it prints.
+func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	err := c.RunBy(ctx, nil, &out, args...)
+	return out.String(), err
+}
+
+// RunBy runs a command of the program, which by starts if it is not empty (nice -n 19), and
+// writes what it prints to out.
+func (c *Cluster) RunBy(ctx context.Context, by []string, out io.Writer, args ...string) error {
 	runtime.LockOSThread() // see launch
 	defer runtime.UnlockOSThread()
-	command := exec.CommandContext(ctx, c.program, args...)
+	words := append(append(slices.Clone(by), c.program), args...)
+	command := exec.CommandContext(ctx, words[0], words[1:]...)
 	command.Dir = c.home
 	command.Env = append(os.Environ(), "HOME="+c.home)
 	command.SysProcAttr = attributes()
-	var out, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &out, &stderr
+	var stderr bytes.Buffer
+	command.Stdout, command.Stderr = out, &stderr
 	if err := command.Run(); err != nil {
-		return "", fmt.Errorf("strandline %s: %w: %s%s", strings.Join(args, " "), err, out.String(), stderr.String())
+		return fmt.Errorf("strandline %s: %w: %v%s", strings.Join(args, " "), err, out, stderr.String())
 	}
-	return out.String(), nil
+	return nil
 }

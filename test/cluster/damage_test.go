@@ -3,9 +3,7 @@ package cluster
 import (
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -162,7 +160,7 @@ func (c *Cluster) awaitRepaired(nodes ...*Node) {
 		require.Eventually(c.t.(*testing.T), func() bool {
 			aside, err := filepath.Glob(filepath.Join(n.data, "logs", "1", "*", "*.bad"))
 			return err == nil && len(aside) > 0
-		}, patience, 20*time.Millisecond, "node %s repairs its log", n.name)
+		}, Patience, 20*time.Millisecond, "node %s repairs its log", n.name)
 	}
 }
 
@@ -181,7 +179,7 @@ func awaitAll(loads []*Load, more int64) {
 // again.
 func (c *Cluster) trimSome(loads []*Load) {
 	c.t.Helper()
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	admin := c.Client().Admin()
 	for i := 0; i < len(loads); i += 2 {
@@ -198,25 +196,7 @@ func (c *Cluster) trimSome(loads []*Load) {
 func (c *Cluster) awaitScrubbed() {
 	c.t.Helper()
 	for _, n := range c.nodes {
-		before := n.metric("strandline_scrubs_total")
-		require.Eventually(c.t.(*testing.T), func() bool { return n.metric("strandline_scrubs_total") >= before+2 }, patience, 20*time.Millisecond)
+		before := c.Metric(n, "strandline_scrubs_total")
+		require.Eventually(c.t.(*testing.T), func() bool { return c.Metric(n, "strandline_scrubs_total") >= before+2 }, Patience, 20*time.Millisecond)
 	}
-}
-
-// metric is the value of a series, which has to be there.
-func (n *Node) metric(name string) float64 {
-	answer, err := http.Get("http://" + n.http + "/metrics")
-	require.NoError(n.cluster.t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(n.cluster.t, err)
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, name+" "); found {
-			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			require.NoError(n.cluster.t, err)
-			return number
-		}
-	}
-	require.Fail(n.cluster.t, "no series "+name)
-	return 0
 }

@@ -247,6 +247,6 @@ func termOf(t *testing.T, c *Cluster, log string) uint64 {
 	t.Helper()
 	s, err := c.Status()
 	require.NoError(t, err)
-	require.NotNil(t, findLog(&s, log))
-	return findLog(&s, log).Term
+	require.NotNil(t, FindLog(&s, log))
+	return FindLog(&s, log).Term
 }

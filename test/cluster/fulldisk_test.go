@@ -35,7 +35,7 @@ func TestAClusterWhoseDisksAreAllFullDoesAllButAppend(t *testing.T) {
 	}
 	c.AwaitHealthy()
 
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	admin := c.Client().Admin()
 	requireFull(t, c, "orders")
@@ -63,7 +63,7 @@ func TestAClusterWhoseDisksAreAllFullDoesAllButAppend(t *testing.T) {
 	require.Eventually(t, func() bool {
 		info, err := admin.Info(ctx, "short")
 		return err == nil && info.Start == 10
-	}, patience, 50*time.Millisecond, "retention trims a full log")
+	}, Patience, 50*time.Millisecond, "retention trims a full log")
 	require.NoError(t, admin.DeleteLog(ctx, "gone"))
 
 	waiting := make(chan error, 1)
@@ -95,7 +95,7 @@ func freeBytes(t *testing.T, dir string) int64 {
 
 func appendSome(t *testing.T, c *Cluster, log string, records int) {
 	t.Helper()
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	p, err := c.Client().Producer(ctx, log)
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func appendSome(t *testing.T, c *Cluster, log string, records int) {
 // requireFull: an append is refused with FULL, however often it is sent again.
 func requireFull(t *testing.T, c *Cluster, log string) {
 	t.Helper()
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	p, err := c.Client().Producer(ctx, log, client.WithoutSession())
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func requireFull(t *testing.T, c *Cluster, log string) {
 // follower.
 func requireEnd(t *testing.T, c *Cluster, log string, end int64) {
 	t.Helper()
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	for _, from := range [][]client.ReaderOption{nil, {client.WithPreferFollower()}} {
 		r, err := c.Client().Reader(ctx, log, append(from, client.WithStartOffset(end-1), client.WithLinearizable())...)
@@ -136,7 +136,7 @@ func requireEnd(t *testing.T, c *Cluster, log string, end int64) {
 
 func trim(t *testing.T, c *Cluster, log string, before int64) {
 	t.Helper()
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	start, _, err := c.Client().Admin().Trim(ctx, log, before, false)
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func discard(t *testing.T, n *Node, first uint64) {
 	conn, err := grpc.NewClient(n.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	reply, err := logspec.NewLogClient(conn).Discard(ctx, &logspec.DiscardRequest{FirstIndex: first})
 	require.NoError(t, err)

@@ -91,8 +91,8 @@ func (l *Load) Acked() int64 { return l.acked.Load() }
 func (l *Load) Await(more int64) {
 	l.cluster.t.Helper()
 	goal := l.acked.Load() + more
-	for deadline := time.Now().Add(patience); l.acked.Load() < goal; time.Sleep(time.Millisecond) {
-		require.True(l.cluster.t, time.Now().Before(deadline), "waited %s for %d more acks: %s", patience, goal-l.acked.Load(), l.Report())
+	for deadline := time.Now().Add(Patience); l.acked.Load() < goal; time.Sleep(time.Millisecond) {
+		require.True(l.cluster.t, time.Now().Before(deadline), "waited %s for %d more acks: %s", Patience, goal-l.acked.Load(), l.Report())
 	}
 }
 

@@ -47,6 +47,9 @@ func (n *Node) Name() string { return n.name }
 // Address is that of its gRPC port, for clients: no proxy lies before it.
 func (n *Node) Address() string { return n.grpc }
 
+// Client is a client of this node alone.
+func (n *Node) Client() *client.Client { return n.client }
+
 // SetFlags gives more flags to "serve", from the next start on.
 func (n *Node) SetFlags(flags ...string) { n.flags = flags }
 

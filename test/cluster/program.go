@@ -5,8 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
+
+	"go.uber.org/goleak"
 
 	"strandline.dev/test/flaws"
 )
@@ -75,9 +76,9 @@ func Program(b Build) (string, error) {
 // RemovePrograms removes what Program has built. It belongs into TestMain,
 // after the last test.
 func RemovePrograms() error {
-	for _, path := range slices.Concat(paths(), []string{earlier.path}) {
-		if path != "" {
-			if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+	for _, p := range programs {
+		if p.path != "" {
+			if err := os.RemoveAll(filepath.Dir(p.path)); err != nil {
 				return err
 			}
 		}
@@ -85,9 +86,15 @@ func RemovePrograms() error {
 	return nil
 }
 
-func paths() (all []string) {
-	for _, p := range programs {
-		all = append(all, p.path)
+// Main is what TestMain of a package does whose tests run clusters: it removes the
+// programs that they built, and looks for goroutines that are left.
+func Main(m interface{ Run() int }) {
+	code := m.Run()
+	for _, err := range []error{RemovePrograms(), goleak.Find()} {
+		if code == 0 && err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
-	return all
+	os.Exit(code)
 }

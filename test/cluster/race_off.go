@@ -2,5 +2,5 @@
 
 package cluster
 
-// raceEnabled: a test under the race detector runs nodes under it, too.
-const raceEnabled = false
+// RaceEnabled: a test under the race detector runs nodes under it, too.
+const RaceEnabled = false

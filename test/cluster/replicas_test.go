@@ -2,7 +2,12 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,14 +19,14 @@ import (
 func TestALogThatIsCreatedWhileTheClusterIsFormedGetsItsReplicas(t *testing.T) {
 	t.Parallel()
 	c := startWaiting(t, Options{Nodes: 3})
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	formed := make(chan error, 1)
 	go func() {
 		_, err := c.nodes[2].client.Admin().InitCluster(ctx)
 		formed <- err
 	}()
-	admin := c.Client(client.WithRetryTime(patience)).Admin()
+	admin := c.Client(client.WithRetryTime(Patience)).Admin()
 	info, err := admin.CreateLog(ctx, "early", client.LogConfig{}) // as soon as there is a member
 	require.NoError(t, err)
 	require.Equal(t, 3, info.Config.Replicas)
@@ -32,14 +37,14 @@ func TestALogThatIsCreatedWhileTheClusterIsFormedGetsItsReplicas(t *testing.T) {
 // Appends go on while replicas come and go, and move onto new nodes.
 func TestReplicasComeGoAndMoveUnderLoad(t *testing.T) {
 	c, l := underLoad(t)
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	admin := c.Client().Admin()
 	configure := func(replicas int) {
 		_, err := admin.ConfigureLog(ctx, "orders", client.LogConfig{Replicas: replicas})
 		require.NoError(t, err)
-		c.await(fmt.Sprint(replicas, " replicas"), func(s *client.ClusterStatus) string {
-			if log := findLog(s, "orders"); len(log.Replicas) != replicas || !log.Healthy {
+		c.Await(fmt.Sprint(replicas, " replicas"), func(s *client.ClusterStatus) string {
+			if log := FindLog(s, "orders"); len(log.Replicas) != replicas || !log.Healthy {
 				return fmt.Sprintf("%+v", log)
 			}
 			return ""
@@ -69,4 +74,125 @@ func TestReplicasComeGoAndMoveUnderLoad(t *testing.T) {
 	configure(4) // so that every node can be read from
 	healthyAgain(c, l)
 	require.Zero(t, l.Stop().FailedCalls())
+}
+
+const spreadLogs = 60
+
+// A node that was stopped led nothing when it came back, for ever. Within half a
+// minute it leads its share, no append has failed, and then every leader stays.
+func TestLeadersAreSpreadAgainAfterARestart(t *testing.T) {
+	t.Parallel()
+	c := Start(t, Options{Nodes: 3})
+	c.createMany(spreadLogs)
+	var loads []*Load
+	for i := range 3 {
+		l := c.Load(LoadOptions{Log: spreadLog(i), Writers: 1, Rate: 100})
+		l.Await(20)
+		loads = append(loads, l)
+	}
+	c.awaitSpread()
+
+	c.Node("b").Stop()
+	c.Await("the others to lead what b led", func(s *client.ClusterStatus) string {
+		if led := ledBy(s); led["b"] > 0 || led[""] > 0 {
+			return fmt.Sprint(led)
+		}
+		return ""
+	})
+	c.Node("b").Start()
+	began := time.Now()
+	c.awaitSpread()
+	took := time.Since(began).Round(time.Second)
+	t.Logf("spread %s after the restart", took)
+	require.LessOrEqual(t, took, 30*time.Second)
+
+	// From here on, nobody hands over anything.
+	c.AwaitHealthy()
+	before := c.termsOf()
+	c.staysHealthy(loads[0], 1000) // at 100/s, more than three more looks at who leads what
+	require.Equal(t, before, c.termsOf(), "leaders went back and forth")
+	for _, l := range loads {
+		require.Zero(t, l.Stop().FailedCalls(), "%s", l.Report())
+		l.Verify()
+	}
+}
+
+func spreadLog(i int) string { return fmt.Sprintf("spread-%02d", i) }
+
+// createMany makes logs, several at a time, and waits until all are healthy.
+func (c *Cluster) createMany(logs int) {
+	c.t.Helper()
+	ctx, cancel := WithPatience()
+	defer cancel()
+	admin := c.Client().Admin()
+	failed := make([]error, logs)
+	places := make(chan struct{}, 8)
+	var creating sync.WaitGroup
+	for i := range logs {
+		places <- struct{}{}
+		creating.Go(func() {
+			_, failed[i] = admin.CreateLog(ctx, spreadLog(i), client.LogConfig{Replicas: 3})
+			<-places
+		})
+	}
+	creating.Wait()
+	for _, err := range failed {
+		require.NoError(c.t, err)
+	}
+	c.AwaitHealthy()
+}
+
+// awaitSpread waits until each node leads the same number of logs, but for one.
+func (c *Cluster) awaitSpread() {
+	c.t.Helper()
+	c.Await("leaders to be spread evenly", func(s *client.ClusterStatus) string {
+		led := ledBy(s)
+		counts := slices.Collect(maps.Values(led))
+		if len(led) == len(c.nodes) && led[""] == 0 && slices.Max(counts)-slices.Min(counts) <= 1 {
+			return ""
+		}
+		return fmt.Sprint(led)
+	})
+}
+
+// staysHealthy looks at the cluster until a load has so many more answers: once
+// healthy, every log stays so, idle ones above all.
+func (c *Cluster) staysHealthy(l *Load, more int64) {
+	c.t.Helper()
+	looks := 0
+	for goal := l.Acked() + more; l.Acked() < goal; {
+		s, err := c.Status()
+		require.NoError(c.t, err)
+		if slices.ContainsFunc(s.Nodes, func(n client.NodeStatus) bool { return !n.Alive }) {
+			continue // it took too long to answer, which says nothing of its logs
+		}
+		looks++
+		for _, log := range s.Logs {
+			require.True(c.t, log.Healthy, "look %d: %+v", looks, log)
+		}
+	}
+	c.t.Logf("healthy at %d looks", looks)
+}
+
+// ledBy counts the logs that each node leads; "": nobody.
+func ledBy(s *client.ClusterStatus) map[string]int {
+	led := map[string]int{}
+	for _, l := range s.Logs {
+		if strings.HasPrefix(l.Name, "spread-") {
+			led[l.Leader]++
+		}
+	}
+	return led
+}
+
+// termsOf are the terms of all logs: one rises whenever a leader changes.
+func (c *Cluster) termsOf() map[string]uint64 {
+	c.t.Helper()
+	s, err := c.Status()
+	require.NoError(c.t, err)
+	terms := map[string]uint64{}
+	for _, l := range s.Logs {
+		terms[l.Name] = l.Term
+	}
+	return terms
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +34,7 @@ func (c *observer) Status() (client.ClusterStatus, error) {
 	joined := answers[0]
 	for _, s := range answers[1:] {
 		for _, log := range s.Logs {
-			if known := findLog(&joined, log.Name); known == nil {
+			if known := FindLog(&joined, log.Name); known == nil {
 				joined.Logs = append(joined.Logs, log)
 			} else if log.Term > known.Term || log.Term == known.Term && known.Leader == "" {
 				*known = log
@@ -74,7 +78,7 @@ func (c *observer) Leader(log string) string {
 	if err != nil {
 		return ""
 	}
-	if l := findLog(&s, log); l != nil {
+	if l := FindLog(&s, log); l != nil {
 		return l.Leader
 	}
 	return ""
@@ -85,8 +89,8 @@ func (c *observer) Leader(log string) string {
 func (c *observer) AwaitLeader(log string, not ...string) string {
 	c.t.Helper()
 	leader := ""
-	c.await(fmt.Sprintf("a leader of %s, not %v", log, not), func(s *client.ClusterStatus) string {
-		l := findLog(s, log)
+	c.Await(fmt.Sprintf("a leader of %s, not %v", log, not), func(s *client.ClusterStatus) string {
+		l := FindLog(s, log)
 		if l == nil || l.Leader == "" {
 			return "nobody leads it"
 		}
@@ -106,13 +110,13 @@ const catalogVoters = 5
 // the catalog has spread to as many nodes as it should.
 func (c *observer) AwaitHealthy() {
 	c.t.Helper()
-	c.await("a healthy cluster", func(s *client.ClusterStatus) string {
+	c.Await("a healthy cluster", func(s *client.ClusterStatus) string {
 		for _, n := range c.nodes {
 			if known := findNode(s, n.name); n.Running() && (known == nil || !known.Alive) {
 				return "node " + n.name + " is not alive to the others"
 			}
 		}
-		catalog := findLog(s, "_catalog")
+		catalog := FindLog(s, "_catalog")
 		if catalog == nil || len(catalog.Replicas) < min(catalogVoters, len(s.Nodes)) {
 			return fmt.Sprintf("the catalog is on too few of %d nodes: %+v", len(s.Nodes), catalog)
 		}
@@ -130,8 +134,8 @@ func (c *observer) AwaitHealthy() {
 func (c *observer) AwaitReplicas(log string, nodes ...string) {
 	c.t.Helper()
 	slices.Sort(nodes)
-	c.await(fmt.Sprintf("replicas of %s on %v", log, nodes), func(s *client.ClusterStatus) string {
-		l := findLog(s, log)
+	c.Await(fmt.Sprintf("replicas of %s on %v", log, nodes), func(s *client.ClusterStatus) string {
+		l := FindLog(s, log)
 		if l == nil {
 			return "the log is not there"
 		}
@@ -154,8 +158,8 @@ func (c *observer) AwaitReplicas(log string, nodes ...string) {
 // all of them elsewhere.
 func (c *observer) AwaitMoved(log, from string) {
 	c.t.Helper()
-	c.await(fmt.Sprintf("%s to leave node %s", log, from), func(s *client.ClusterStatus) string {
-		l := findLog(s, log)
+	c.Await(fmt.Sprintf("%s to leave node %s", log, from), func(s *client.ClusterStatus) string {
+		l := FindLog(s, log)
 		if l == nil {
 			return "the log is not there"
 		}
@@ -178,10 +182,10 @@ func (c *observer) knownToBeOut(name string) bool {
 	return slices.ContainsFunc(answers, func(s client.ClusterStatus) bool { return findNode(&s, name) == nil })
 }
 
-// await asks for the status until missing has nothing to say about it.
-func (c *observer) await(what string, missing func(*client.ClusterStatus) string) {
+// Await asks for the status until missing has nothing to say about it.
+func (c *observer) Await(what string, missing func(*client.ClusterStatus) string) {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); ; time.Sleep(20 * time.Millisecond) {
 		s, err := c.Status()
 		gap := ""
 		if err != nil {
@@ -189,7 +193,7 @@ func (c *observer) await(what string, missing func(*client.ClusterStatus) string
 		} else if gap = missing(&s); gap == "" {
 			return
 		}
-		require.True(c.t, time.Now().Before(deadline), "waited %s for %s: %s", patience, what, gap)
+		require.True(c.t, time.Now().Before(deadline), "waited %s for %s: %s", Patience, what, gap)
 		for _, n := range c.nodes {
 			require.True(c.t, n.process == nil || n.process.running() || n.process.expected.Load(),
 				"node %s ended by itself while the test waited for %s", n.name, what)
@@ -205,10 +209,28 @@ func findNode(s *client.ClusterStatus, name string) *client.NodeStatus {
 	return nil
 }
 
-// findLog is the log of a name in a status, or nil.
-func findLog(s *client.ClusterStatus, name string) *client.LogStatus {
+// FindLog is the log of a name in a status, or nil.
+func FindLog(s *client.ClusterStatus, name string) *client.LogStatus {
 	if i := slices.IndexFunc(s.Logs, func(l client.LogStatus) bool { return l.Name == name }); i >= 0 {
 		return &s.Logs[i]
 	}
 	return nil
+}
+
+// Metric is the value of a series on a node, which has to be there.
+func (c *observer) Metric(n *Node, name string) float64 {
+	answer, err := http.Get("http://" + n.http + "/metrics")
+	require.NoError(c.t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(c.t, err)
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			require.NoError(c.t, err)
+			return number
+		}
+	}
+	require.Fail(c.t, "no series "+name)
+	return 0
 }

@@ -45,7 +45,7 @@ func (l *Load) Verify() (start, end int64) {
 // readWhole reads the log from a node. It starts over while the node refuses to
 // serve a part of the log for now, as it does while it repairs that part.
 func (l *Load) readWhole(n *Node) (start, end int64, err error) {
-	ctx, cancel := withPatience()
+	ctx, cancel := WithPatience()
 	defer cancel()
 	for {
 		start, end, err = l.readNode(ctx, n, false)

@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"sync"
 	"time"
 
@@ -30,10 +33,10 @@ type writer struct {
 // run appends until ctx ends, and then waits for the answers that are missing.
 func (w *writer) run(ctx context.Context) {
 	for life := 0; ctx.Err() == nil; life++ {
-		p, err := w.client.Producer(ctx, w.load.options.Log, client.WithRequestTimeout(patience))
+		p, err := w.client.Producer(ctx, w.load.options.Log, client.WithRequestTimeout(Patience))
 		if err == nil {
 			err = w.append(ctx, p)
-			closing, cancel := withPatience()
+			closing, cancel := WithPatience()
 			// The close of a session may fail where no node is left; the
 			// records have their answers by then.
 			_ = p.Close(closing)
@@ -68,7 +71,7 @@ func (w *writer) append(ctx context.Context, p *client.Producer) error {
 		value := valueOf(w.number, n, w.load.options.ValueBytes)
 		w.note(func(r *Report) { r.Unanswered++ })
 		call := told.Invoke(history.Event{
-			Client: name, Verb: history.Append, Log: told.log, Deadline: told.Now() + int64(patience),
+			Client: name, Verb: history.Append, Log: told.log, Deadline: told.Now() + int64(Patience),
 			Lane: name, Number: uint64(n), Hashes: history.Hashes{history.Hash(nil, value)},
 		})
 		err := p.SendFunc(ctx, client.Record{Value: value}, func(offset int64, err error) {
@@ -108,4 +111,23 @@ func pause(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// minValueBytes holds what a value names.
+const minValueBytes = 16
+
+// valueOf is the value of a record: its writer, its number, and bytes that
+// follow from both, so that no part of it can be another's.
+//
+//	 0  4 writer
+//	 4  8 number
+//	12  4 check of the above
+//	16    the first 16 bytes again and again
+func valueOf(writer, number, size int) []byte {
+	head := binary.BigEndian.AppendUint32(nil, uint32(writer))
+	head = binary.BigEndian.AppendUint64(head, uint64(number))
+	check := fnv.New32a()
+	_, _ = check.Write(head)
+	head = check.Sum(head)
+	return bytes.Repeat(head, size/len(head)+1)[:size]
 }

@@ -1,4 +1,4 @@
-package cluster
+package pressure
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/test/cluster"
 )
 
 // What distance costs those who append without waiting: one producer with its
@@ -18,21 +19,21 @@ import (
 //	go test -run - -bench Far -benchtime 3x ./test/cluster
 
 func BenchmarkFarFollower(b *testing.B) {
-	benchmarkDistance(b, func(c *Cluster, roundTrip time.Duration) {
+	benchmarkDistance(b, func(c *cluster.Cluster, roundTrip time.Duration) {
 		c.Delay("a", "c", roundTrip/2)
 		c.Delay("b", "c", roundTrip/2)
 	}, 140*time.Millisecond)
 }
 
 func BenchmarkFarNodes(b *testing.B) {
-	benchmarkDistance(b, func(c *Cluster, roundTrip time.Duration) {
+	benchmarkDistance(b, func(c *cluster.Cluster, roundTrip time.Duration) {
 		c.Delay("a", "b", roundTrip/2)
 		c.Delay("a", "c", roundTrip/2)
 		c.Delay("b", "c", roundTrip/2)
 	}, 70*time.Millisecond)
 }
 
-func benchmarkDistance(b *testing.B, delay func(c *Cluster, roundTrip time.Duration), roundTrip time.Duration) {
+func benchmarkDistance(b *testing.B, delay func(c *cluster.Cluster, roundTrip time.Duration), roundTrip time.Duration) {
 	c, _, _ := figureCluster(b)
 	p := startPipeline(b, c)
 	var near, far, ratios, late []float64
@@ -44,7 +45,7 @@ func benchmarkDistance(b *testing.B, delay func(c *Cluster, roundTrip time.Durat
 		}
 		before := at(0)
 		f := at(roundTrip)
-		late = append(late, 1000*float64(c.lag("c"))/f)
+		late = append(late, 1000*float64(lag(b, c, "c"))/f)
 		n := (before + at(0)) / 2 // a disk that becomes slower is no distance
 		near, far, ratios = append(near, n), append(far, f), append(ratios, f/n)
 	}
@@ -52,8 +53,8 @@ func benchmarkDistance(b *testing.B, delay func(c *Cluster, roundTrip time.Durat
 	time.Sleep(settle)
 	p.end()
 	begin := time.Now()
-	c.await("all to have all", func(s *client.ClusterStatus) string {
-		for _, r := range findLog(s, figureLog).Replicas {
+	c.Await("all to have all", func(s *client.ClusterStatus) string {
+		for _, r := range cluster.FindLog(s, figureLog).Replicas {
 			if r.Lag > 0 {
 				return r.Node + " lags"
 			}
@@ -72,15 +73,15 @@ func benchmarkDistance(b *testing.B, delay func(c *Cluster, roundTrip time.Durat
 }
 
 // lag is how many records a node has less than the leader, by its acknowledgements.
-func (c *Cluster) lag(node string) int64 {
-	s, err := c.Node("a").client.Admin().ClusterStatus(context.Background())
-	require.NoError(c.t, err)
-	for _, r := range findLog(&s, figureLog).Replicas {
+func lag(b *testing.B, c *cluster.Cluster, node string) int64 {
+	s, err := c.Node("a").Client().Admin().ClusterStatus(context.Background())
+	require.NoError(b, err)
+	for _, r := range cluster.FindLog(&s, figureLog).Replicas {
 		if r.Node == node {
 			return r.Lag
 		}
 	}
-	require.Fail(c.t, "no replica", "on node %s", node)
+	require.Fail(b, "no replica", "on node %s", node)
 	return 0
 }
 
@@ -90,10 +91,10 @@ type pipeline struct {
 	end   func()
 }
 
-func startPipeline(b *testing.B, c *Cluster) *pipeline {
+func startPipeline(b *testing.B, c *cluster.Cluster) *pipeline {
 	b.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	producer, err := c.Client().Producer(ctx, figureLog, client.WithRequestTimeout(patience))
+	producer, err := c.Client().Producer(ctx, figureLog, client.WithRequestTimeout(cluster.Patience))
 	require.NoError(b, err)
 	p := &pipeline{}
 	ended := make(chan struct{})

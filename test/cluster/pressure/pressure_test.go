@@ -1,4 +1,4 @@
-package cluster
+package pressure
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/test/cluster"
 )
 
 const (
@@ -36,7 +37,7 @@ type latencies []time.Duration
 
 // startWaiters begins appends at so many per second in all, by so many callers,
 // each with a session of its own.
-func startWaiters(b *testing.B, c *Cluster, callers, rate int) *waiters {
+func startWaiters(b *testing.B, c *cluster.Cluster, callers, rate int) *waiters {
 	b.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	w := &waiters{stop: stop}
@@ -44,7 +45,7 @@ func startWaiters(b *testing.B, c *Cluster, callers, rate int) *waiters {
 	period := time.Duration(callers) * time.Second / time.Duration(rate)
 	begin := time.Now()
 	for i := range callers {
-		p, err := all.Producer(ctx, figureLog, client.WithRequestTimeout(patience))
+		p, err := all.Producer(ctx, figureLog, client.WithRequestTimeout(cluster.Patience))
 		require.NoError(b, err)
 		first := begin.Add(period * time.Duration(i) / time.Duration(callers))
 		w.running.Go(func() {
@@ -173,29 +174,29 @@ func median[T int | float64 | time.Duration](of []T) T {
 }
 
 // figureCluster is three nodes and a log that one of them leads.
-func figureCluster(b *testing.B) (c *Cluster, leader, follower *Node) {
+func figureCluster(b *testing.B) (c *cluster.Cluster, leader, follower *cluster.Node) {
 	b.Helper()
-	c = Start(b, Options{Nodes: 3})
+	c = cluster.Start(b, cluster.Options{Nodes: 3})
 	c.CreateLog(figureLog, client.LogConfig{})
-	c.lead("a")
+	lead(b, c, "a")
 	return c, c.Node("a"), c.Node("c")
 }
 
 // closeProducer ends a producer and its session, if there is a leader.
 func closeProducer(p *client.Producer) {
-	ctx, cancel := withPatience()
+	ctx, cancel := cluster.WithPatience()
 	defer cancel()
 	_ = p.Close(ctx)
 }
 
 // lead lets a node lead the log of the figures.
-func (c *Cluster) lead(name string) {
-	c.t.Helper()
+func lead(b *testing.B, c *cluster.Cluster, name string) {
+	b.Helper()
 	if c.AwaitLeader(figureLog) == name {
 		return
 	}
-	ctx, cancel := withPatience()
+	ctx, cancel := cluster.WithPatience()
 	defer cancel()
-	require.NoError(c.t, c.Client().Admin().TransferLeader(ctx, figureLog, name), "let %s lead", name)
+	require.NoError(b, c.Client().Admin().TransferLeader(ctx, figureLog, name), "let %s lead", name)
 	c.AwaitHealthy()
 }

@@ -1,4 +1,4 @@
-package cluster
+package pressure
 
 import (
 	"testing"

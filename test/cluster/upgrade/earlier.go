@@ -1,4 +1,6 @@
-package cluster
+// Package upgrade has tests of what clusters of today have to do with earlier ones: rolling
+// upgrades from a revision of the past, and data that a release has written.
+package upgrade
 
 import (
 	_ "embed"
@@ -9,25 +11,17 @@ import (
 	"strings"
 )
 
-// EarlierRevision names the commit that rolling upgrades begin with: the last whose nodes
+// earlierRevision names the commit that rolling upgrades begin with: the last whose nodes
 // have to work together with today's. After a release it is that of the release.
 //
 //go:embed earlier_revision
-var EarlierRevision string
+var earlierRevision string
 
-// earlier is the program of EarlierRevision.
-var earlier program
-
-// EarlierProgram builds strandline of EarlierRevision, once per run, from the history of
-// this clone, and returns the path of the binary.
-func EarlierProgram() (string, error) {
-	earlier.once.Do(func() { earlier.path, earlier.err = buildEarlier(strings.TrimSpace(EarlierRevision)) })
-	return earlier.path, earlier.err
-}
-
-func buildEarlier(revision string) (path string, err error) {
+// build builds strandline of a revision from the history of this clone, and returns the
+// path of the binary.
+func build(revision string) (path string, err error) {
 	if out, err := exec.Command("git", "cat-file", "-e", revision+"^{commit}").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("commit %s, from which upgrades are tested (test/cluster/earlier_revision), is not in this clone; fetch the whole history: git fetch --unshallow: %w %s", revision, err, out)
+		return "", fmt.Errorf("commit %s, from which upgrades are tested (test/cluster/upgrade/earlier_revision), is not in this clone; fetch the whole history: git fetch --unshallow: %w %s", revision, err, out)
 	}
 	directory, err := os.MkdirTemp("", "strandline-earlier-*")
 	if err != nil {
@@ -42,7 +36,7 @@ func buildEarlier(revision string) (path string, err error) {
 	}()
 	steps := [][]string{
 		{"mkdir", sources},
-		{"git", "-C", "../..", "archive", "--format=tar", "--output=" + sources + ".tar", revision},
+		{"git", "-C", "../../..", "archive", "--format=tar", "--output=" + sources + ".tar", revision},
 		{"tar", "-x", "-C", sources, "-f", sources + ".tar"},
 		{"rm", sources + ".tar"},
 		{"go", "build", "-C", sources, "-o", path, "./cmd/strandline"},

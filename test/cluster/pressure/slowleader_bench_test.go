@@ -1,4 +1,4 @@
-package cluster
+package pressure
 
 import (
 	"strings"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/test/cluster"
 )
 
 // What a leader whose disk takes 20 writes per second costs those who append,
@@ -19,7 +21,7 @@ func BenchmarkLeaderSlowDisk(b *testing.B) {
 	watcher := c.Client().Admin()
 	// leads asks one node only, so that looking costs little.
 	leads := func() string {
-		ctx, cancel := withPatience()
+		ctx, cancel := cluster.WithPatience()
 		defer cancel()
 		info, err := watcher.Info(ctx, figureLog)
 		require.NoError(b, err)
@@ -36,16 +38,16 @@ func BenchmarkLeaderSlowDisk(b *testing.B) {
 			leader.SetFlags("--fsync-delay", "50ms")
 			leader.Restart()
 			c.AwaitHealthy()
-			c.lead(leader.Name())
+			lead(b, c, leader.Name())
 			begin, said = time.Now(), len(leader.Log())
 			time.Sleep(settle / 2) // what the change of leaders held up belongs to nobody
 		}, func() {
-			for !strings.Contains(leader.Log()[said:], "handing leadership over") && time.Since(begin) < patience {
+			for !strings.Contains(leader.Log()[said:], "handing leadership over") && time.Since(begin) < cluster.Patience {
 				time.Sleep(2 * time.Millisecond)
 			}
 		})
 		change := w.during(func() {
-			for leads() == leader.Address() && time.Since(begin) < patience {
+			for leads() == leader.Address() && time.Since(begin) < cluster.Patience {
 				time.Sleep(5 * time.Millisecond)
 			}
 			terms = append(terms, time.Since(begin))
@@ -55,7 +57,7 @@ func BenchmarkLeaderSlowDisk(b *testing.B) {
 		leader.SetFlags()
 		leader.Restart()
 		c.AwaitHealthy()
-		c.lead(leader.Name())
+		lead(b, c, leader.Name())
 	}
 	w.end()
 	r.report(b)

@@ -1,4 +1,4 @@
-package cluster
+package memory
 
 import (
 	"bytes"
@@ -9,18 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/test/cluster"
 )
 
 // A thousand logs that all take appends stay within the node's memory, which each uses a
 // part of for as long as it is busy.
 func TestAThousandBusyLogsStayWithinAProcessesMemory(t *testing.T) {
 	logs, records := 1000, 12
-	if raceEnabled {
+	if cluster.RaceEnabled {
 		logs /= 10 // what the detector keeps for each byte would say nothing
 	}
-	c := Start(t, Options{Nodes: 1, Flags: []string{"--memory", "512MiB", "--connections-per-address", "5000"}})
+	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: []string{"--memory", "512MiB", "--connections-per-address", "5000"}})
 	n := c.Nodes()[0]
-	ctx, cancel := withPatience()
+	ctx, cancel := cluster.WithPatience()
 	defer cancel()
 	producers := make([]*client.Producer, logs)
 	turns := make(chan struct{}, 16)
@@ -33,7 +34,7 @@ func TestAThousandBusyLogsStayWithinAProcessesMemory(t *testing.T) {
 			log := fmt.Sprint("busy-", i)
 			_, err := c.Client().Admin().CreateLog(ctx, log, client.LogConfig{})
 			crowd.fail(err)
-			producers[i], err = c.Client().Producer(ctx, log, client.WithRequestTimeout(patience))
+			producers[i], err = c.Client().Producer(ctx, log, client.WithRequestTimeout(cluster.Patience))
 			crowd.fail(err)
 		})
 	}

@@ -1,30 +1,35 @@
-package cluster
+package upgrade
 
 import (
 	"flag"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/test/cluster"
 )
 
 var upgradeRounds = flag.Int("upgrade-rounds", 1, "how often a cluster is upgraded and goes back before it is finalized")
 
-// Nodes of EarlierRevision and of this tree are one cluster, whichever of them lead, and
+// Nodes of earlierRevision and of this tree are one cluster, whichever of them lead, and
 // any of them can go back until the cluster is finalized.
 func TestARollingUpgradeAndTheWayBackLoseNothing(t *testing.T) {
 	t.Parallel()
-	older, err := EarlierProgram()
+	older, err := build(strings.TrimSpace(earlierRevision))
 	require.NoError(t, err)
-	newer, err := Program(Build{Race: raceEnabled})
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(filepath.Dir(older))) })
+	newer, err := cluster.Program(cluster.Build{Race: cluster.RaceEnabled})
 	require.NoError(t, err)
-	c := Start(t, Options{Nodes: 3, Program: older})
+	c := cluster.Start(t, cluster.Options{Nodes: 3, Program: older})
 	c.CreateLog("orders", client.LogConfig{})
-	l := c.Load(LoadOptions{Log: "orders"})
+	l := c.Load(cluster.LoadOptions{Log: "orders"})
 	l.Await(200)
-	install := func(program string, nodes ...*Node) {
+	install := func(program string, nodes ...*cluster.Node) {
 		for _, n := range nodes {
 			n.Install(program)
 			n.Restart()
@@ -35,13 +40,13 @@ func TestARollingUpgradeAndTheWayBackLoseNothing(t *testing.T) {
 	nodes := c.Nodes()
 	for range *upgradeRounds {
 		install(newer, nodes[0])
-		_, err = nodes[0].client.Admin().FinalizeCluster(t.Context())
+		_, err = nodes[0].Client().Admin().FinalizeCluster(t.Context())
 		require.ErrorIs(t, err, client.ErrPrecondition)
 		for _, name := range []string{"b", "c"} {
 			require.ErrorContains(t, err, `"`+name+`" understands 1`)
 		}
 		// The new one decides changes of the catalog that the old ones take, and leads.
-		_, err = nodes[0].client.Admin().ConfigureLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 40})
+		_, err = nodes[0].Client().Admin().ConfigureLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 40})
 		require.NoError(t, err)
 		require.NoError(t, c.Client().Admin().TransferLeader(t.Context(), "orders", "a"))
 		l.Await(200)
@@ -62,11 +67,13 @@ func TestARollingUpgradeAndTheWayBackLoseNothing(t *testing.T) {
 	status, err = c.Status()
 	require.NoError(t, err)
 	require.Equal(t, 2, status.Level)
-	healthyAgain(c, l)
+	l.Await(200)
+	c.AwaitHealthy()
+	l.Verify()
 	require.Zero(t, l.Stop().FailedCalls(), l.Report())
 }
 
 func TestAShallowCloneIsAnErrorThatSaysWhatToDo(t *testing.T) {
-	_, err := buildEarlier("0123456789012345678901234567890123456789")
+	_, err := build("0123456789012345678901234567890123456789")
 	require.ErrorContains(t, err, "fetch the whole history: git fetch --unshallow")
 }

@@ -1,11 +1,7 @@
-package cluster
+package pressure
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/test/cluster"
 )
 
 // readBytes is how much there is to read at first.
@@ -70,7 +68,7 @@ func (c *counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func bootAgainAndAgain(ctx context.Context, b *testing.B, c *Cluster, by []string, read *counted) {
+func bootAgainAndAgain(ctx context.Context, b *testing.B, c *cluster.Cluster, by []string, read *counted) {
 	for ctx.Err() == nil {
 		if err := boot(ctx, c, by, read); err != nil {
 			b.Errorf("read: %v", err)
@@ -81,26 +79,19 @@ func bootAgainAndAgain(ctx context.Context, b *testing.B, c *Cluster, by []strin
 
 // boot reads the log from a follower to its end, or until ctx ends, in a process
 // of its own.
-func boot(ctx context.Context, c *Cluster, by []string, read *counted) error {
-	runtime.LockOSThread() // see launch
-	defer runtime.UnlockOSThread()
-	args := append(slices.Clone(by), c.program, "read", figureLog, "--from-follower", "-o", "raw",
-		"--server", strings.Join(c.Addresses(), ","))
-	command := exec.CommandContext(ctx, args[0], args[1:]...)
-	command.Env = append(os.Environ(), "HOME="+c.home)
-	command.SysProcAttr = attributes()
-	command.Stdout = read
-	if err := command.Run(); ctx.Err() == nil {
+func boot(ctx context.Context, c *cluster.Cluster, by []string, read *counted) error {
+	err := c.RunBy(ctx, by, read, "read", figureLog, "--from-follower", "-o", "raw", "--server", strings.Join(c.Addresses(), ","))
+	if ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
 // fill appends so many bytes.
-func fill(b *testing.B, c *Cluster, bytes int) {
+func fill(b *testing.B, c *cluster.Cluster, bytes int) {
 	b.Helper()
 	p := startPipeline(b, c)
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(cluster.Patience)
 	for p.acked.Load() < int64(bytes/figureBytes) {
 		require.True(b, time.Now().Before(deadline), "the log does not fill")
 		time.Sleep(10 * time.Millisecond)

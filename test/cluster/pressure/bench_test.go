@@ -1,4 +1,4 @@
-package cluster
+package pressure
 
 import (
 	"slices"
@@ -6,39 +6,40 @@ import (
 	"time"
 
 	"strandline.dev/client"
+	"strandline.dev/test/cluster"
 )
 
 // The gap without acks that clients see when the leader goes, one time in each
 // iteration: go test -run - -bench Leader -benchtime 50x
 
 func BenchmarkLeaderKilled(b *testing.B) {
-	benchmarkGap(b, func(_ *Cluster, leader *Node) {
+	benchmarkGap(b, func(_ *cluster.Cluster, leader *cluster.Node) {
 		leader.Kill()
 	})
 }
 
 func BenchmarkLeaderStopped(b *testing.B) {
-	benchmarkGap(b, func(_ *Cluster, leader *Node) {
+	benchmarkGap(b, func(_ *cluster.Cluster, leader *cluster.Node) {
 		leader.Stop()
 	})
 }
 
 func BenchmarkLeaderPaused(b *testing.B) {
-	benchmarkGap(b, func(_ *Cluster, leader *Node) {
+	benchmarkGap(b, func(_ *cluster.Cluster, leader *cluster.Node) {
 		leader.Pause()
 	})
 }
 
 func BenchmarkLeaderCutOff(b *testing.B) {
-	benchmarkGap(b, func(c *Cluster, leader *Node) {
+	benchmarkGap(b, func(c *cluster.Cluster, leader *cluster.Node) {
 		c.Isolate(leader.Name())
 	})
 }
 
-func benchmarkGap(b *testing.B, fault func(*Cluster, *Node)) {
-	c := Start(b, Options{Nodes: 3})
+func benchmarkGap(b *testing.B, fault func(*cluster.Cluster, *cluster.Node)) {
+	c := cluster.Start(b, cluster.Options{Nodes: 3})
 	c.CreateLog("orders", client.LogConfig{})
-	l := c.Load(LoadOptions{Log: "orders"})
+	l := c.Load(cluster.LoadOptions{Log: "orders"})
 	var gaps []time.Duration
 	for b.Loop() {
 		leader := c.Node(c.AwaitLeader("orders"))

@@ -1,4 +1,4 @@
-package cluster
+package upgrade
 
 import (
 	"archive/tar"
@@ -20,13 +20,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/test/cluster"
 )
 
 // Golden data is the data directory of a node as a release has written it, and what a
 // client has to find there: testdata/golden/NAME/data.tar.gz and expected.json. It is
 // opened for ever. Before a release, or when a format changes:
 //
-//	go test ./test/cluster -run TestGoldenData -write-golden NAME
+//	go test ./test/cluster/upgrade -run TestGoldenData -write-golden NAME
 //
 // and commit the directory; NAME is that of the release. That of a release stays. That of
 // no release (a date) is replaced. Below 1 MB all together.
@@ -81,12 +82,12 @@ func readGoldenData(t *testing.T, directory string) {
 	data := t.TempDir()
 	unpack(t, filepath.Join(directory, "data.tar.gz"), data)
 
-	c := Start(t, Options{Nodes: 1, Data: func(string) string { return data }})
+	c := cluster.Start(t, cluster.Options{Nodes: 1, Data: func(string) string { return data }})
 	admin := c.Client().Admin()
 	status, err := admin.ClusterStatus(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, want.Level, status.Level)
-	require.Nil(t, findLog(&status, "deleted"))
+	require.Nil(t, cluster.FindLog(&status, "deleted"))
 	for _, log := range want.Logs {
 		require.Equal(t, log, lookAt(t, c, log.Name))
 	}
@@ -106,14 +107,14 @@ func readGoldenData(t *testing.T, directory string) {
 	c.AwaitHealthy()
 	require.Equal(t, want.Logs[0].End+1, lookAt(t, c, "orders").End)
 	c.Node("a").Stop()
-	_, err = c.run(t.Context(), "verify", data)
+	_, err = c.Run(t.Context(), "verify", data)
 	require.NoError(t, err)
 }
 
 // writeGoldenData lets a node write all kinds of files and settings.
 func writeGoldenData(t *testing.T, directory string) {
 	data := t.TempDir()
-	c := Start(t, Options{Nodes: 1, Flags: []string{"--segment-size", "64KiB"}, Data: func(string) string { return data }})
+	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: []string{"--segment-size", "64KiB"}, Data: func(string) string { return data }})
 	admin := c.Client().Admin()
 	must := func(_ any, err error) {
 		t.Helper()
@@ -148,11 +149,11 @@ func writeGoldenData(t *testing.T, directory string) {
 	}
 	require.NoError(t, compressed.Close(t.Context()))
 	// Until the catalog has a checkpoint, and changes behind it.
-	c.await("a checkpoint of the catalog", func(s *client.ClusterStatus) string {
+	c.Await("a checkpoint of the catalog", func(s *client.ClusterStatus) string {
 		for range 100 {
 			must(admin.ConfigureLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 41, Replicas: 1}))
 		}
-		if findLog(s, "_catalog").Start > 0 {
+		if cluster.FindLog(s, "_catalog").Start > 0 {
 			return ""
 		}
 		return "there is none yet"
@@ -172,7 +173,7 @@ func writeGoldenData(t *testing.T, directory string) {
 }
 
 // lookAt reads a whole log.
-func lookAt(t *testing.T, c *Cluster, name string) goldenLog {
+func lookAt(t *testing.T, c *cluster.Cluster, name string) goldenLog {
 	t.Helper()
 	all := c.Client()
 	info, err := all.Admin().Info(t.Context(), name)

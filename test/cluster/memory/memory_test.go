@@ -1,4 +1,4 @@
-package cluster
+package memory
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
+	"strandline.dev/test/cluster"
 	"strandline.dev/test/resident"
 )
 
@@ -22,7 +23,7 @@ const memoryOfNode = 512 << 20
 // allowed is what a process has in memory for so many bytes of the program: the
 // race detector keeps 5 to 10 bytes besides for each.
 func allowed(bytes int64) int64 {
-	if raceEnabled {
+	if cluster.RaceEnabled {
 		return 10 * bytes
 	}
 	return bytes
@@ -31,10 +32,10 @@ func allowed(bytes int64) int64 {
 // Two thousand readers that ask for a log and take nothing stay within the node's
 // memory, keep nobody else from reading, and leave nothing behind.
 func TestStalledReadersStayWithinTheNodesMemory(t *testing.T) {
-	c := Start(t, Options{Nodes: 1, Flags: []string{"--memory", "512MiB"}})
+	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: []string{"--memory", "512MiB"}})
 	n := c.Nodes()[0]
 	c.CreateLog("orders", client.LogConfig{})
-	ctx, cancel := withPatience()
+	ctx, cancel := cluster.WithPatience()
 	defer cancel()
 	const records, size = 1024, 64 << 10
 	p, err := c.Client().Producer(ctx, "orders")
@@ -78,11 +79,11 @@ func TestStalledReadersStayWithinTheNodesMemory(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	requireMemoryBelow(t, n, allowed(memoryOfNode/2))
-	require.Zero(t, n.metric(`strandline_memory_used_bytes{part="reads"}`))
+	require.Zero(t, c.Metric(n, `strandline_memory_used_bytes{part="reads"}`))
 }
 
 // requireMemoryBelow: the node gives memory back within a minute.
-func requireMemoryBelow(t *testing.T, n *Node, most int64) {
+func requireMemoryBelow(t *testing.T, n *cluster.Node, most int64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		held, _ := resident.Of(t, n.PID())
@@ -100,12 +101,12 @@ type crowd struct {
 }
 
 // gather opens a producer of each client, and leaves them idle.
-func gather(t *testing.T, c *Cluster, size int) (*crowd, []*client.Producer) {
+func gather(t *testing.T, c *cluster.Cluster, size int) (*crowd, []*client.Producer) {
 	t.Helper()
-	if raceEnabled {
+	if cluster.RaceEnabled {
 		size /= 10 // it allows 8,128 goroutines
 	}
-	ctx, cancel := withPatience()
+	ctx, cancel := cluster.WithPatience()
 	defer cancel()
 	all := &crowd{clients: make([]*client.Client, size)}
 	producers := make([]*client.Producer, size)
@@ -118,7 +119,7 @@ func gather(t *testing.T, c *Cluster, size int) (*crowd, []*client.Producer) {
 		}))
 		opening.Go(func() {
 			var err error
-			producers[i], err = all.clients[i].Producer(ctx, "orders", client.WithRequestTimeout(patience))
+			producers[i], err = all.clients[i].Producer(ctx, "orders", client.WithRequestTimeout(cluster.Patience))
 			all.fail(err)
 		})
 	}
@@ -152,7 +153,7 @@ func (c *crowd) append(t *testing.T, producers []*client.Producer, records int) 
 // leave closes all producers and clients.
 func (c *crowd) leave(t *testing.T, producers []*client.Producer) {
 	t.Helper()
-	ctx, cancel := withPatience()
+	ctx, cancel := cluster.WithPatience()
 	defer cancel()
 	var leaving sync.WaitGroup
 	for i, p := range producers {
@@ -165,19 +166,19 @@ func (c *crowd) leave(t *testing.T, producers []*client.Producer) {
 	require.NoError(t, c.failure)
 }
 
-func requireMemoryWithin(t *testing.T, bytes int64, nodes ...*Node) {
+func requireMemoryWithin(t *testing.T, bytes int64, nodes ...*cluster.Node) {
 	t.Helper()
 	for _, n := range nodes {
 		held, most := resident.Of(t, n.PID())
-		t.Logf("node %s: %d MiB, %d MiB at the most", n.name, held>>20, most>>20)
-		require.Less(t, most, allowed(bytes), "node %s", n.name)
+		t.Logf("node %s: %d MiB, %d MiB at the most", n.Name(), held>>20, most>>20)
+		require.Less(t, most, allowed(bytes), "node %s", n.Name())
 	}
 }
 
 // A thousand clients that append at once, each on connections of its own, stay within
 // the node's memory and leave nothing behind.
 func TestAThousandClientsThatAppendStayWithinTheNodesMemory(t *testing.T) {
-	c := Start(t, Options{Nodes: 1, Flags: []string{"--memory", "512MiB"}})
+	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: []string{"--memory", "512MiB"}})
 	n := c.Nodes()[0]
 	c.CreateLog("orders", client.LogConfig{})
 	began := time.Now()
@@ -192,20 +193,20 @@ func TestAThousandClientsThatAppendStayWithinTheNodesMemory(t *testing.T) {
 	t.Logf("%v: all have left", time.Since(began))
 	requireMemoryBelow(t, n, allowed(memoryOfNode/2))
 	require.Eventually(t, func() bool {
-		return n.metric(`strandline_memory_used_bytes{part="appends"}`) == 0 && n.metric(`strandline_memory_used_bytes{part="inflow"}`) == 0
-	}, patience, 50*time.Millisecond, "the node has noticed that all have left")
+		return c.Metric(n, `strandline_memory_used_bytes{part="appends"}`) == 0 && c.Metric(n, `strandline_memory_used_bytes{part="inflow"}`) == 0
+	}, cluster.Patience, 50*time.Millisecond, "the node has noticed that all have left")
 	t.Logf("%v: memory is given back", time.Since(began))
 }
 
 // A thousand clients that append to a log whose majority is gone stay within the memory
 // of the node that is left, and all that they sent is appended when the others are back.
 func TestAThousandClientsThatWaitForAMajorityStayWithinTheNodesMemory(t *testing.T) {
-	c := Start(t, Options{Nodes: 3, Flags: []string{"--memory", "512MiB"}})
+	c := cluster.Start(t, cluster.Options{Nodes: 3, Flags: []string{"--memory", "512MiB"}})
 	c.CreateLog("orders", client.LogConfig{})
 	left := c.Node(c.AwaitLeader("orders"))
 	began := time.Now()
 	all, producers := gather(t, c, 1000)
-	var gone []*Node
+	var gone []*cluster.Node
 	for _, n := range c.Nodes() {
 		if n != left {
 			n.Kill()
@@ -217,7 +218,7 @@ func TestAThousandClientsThatWaitForAMajorityStayWithinTheNodesMemory(t *testing
 		troubled := 0
 		all.troubled.Range(func(any, any) bool { troubled++; return true })
 		return troubled == len(producers)
-	}, patience, 50*time.Millisecond, "every client has learned that it has to wait")
+	}, cluster.Patience, 50*time.Millisecond, "every client has learned that it has to wait")
 	t.Logf("%v: all wait", time.Since(began))
 	requireMemoryWithin(t, memoryOfNode, left)
 	c.StartTogether(gone...)

@@ -1,0 +1,9 @@
+package memory
+
+import (
+	"testing"
+
+	"strandline.dev/test/cluster"
+)
+
+func TestMain(m *testing.M) { cluster.Main(m) }
