@@ -2,14 +2,19 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
+	"strandline.dev/internal/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,4 +60,89 @@ func TestStreamsOverGRPCNeedOneConnection(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.Equal(t, want, dialled.Load())
 	}
+}
+
+func (f *fakeServer) WatchInfo(q *strandlinev1.WatchInfoRequest, s grpc.ServerStreamingServer[strandlinev1.WatchInfoResponse]) error {
+	for end := range int64(3) {
+		if err := s.Send(&strandlinev1.WatchInfoResponse{Info: &strandlinev1.LogInfo{Name: q.Log, EndOffset: end}}); err != nil {
+			return err
+		}
+	}
+	return refuse(record.LogNotFound)
+}
+
+func TestALogIsDescribedAsTheServerDoes(t *testing.T) {
+	f := newFakeServer(t)
+	info, err := f.client(t).Admin().Info(t.Context(), "orders")
+	require.NoError(t, err)
+	require.Equal(t, "orders", info.Name)
+	require.Equal(t, client.LogConfig{Durability: client.Memory, Retention: time.Minute}, info.Config)
+}
+
+func TestWatchingYieldsEveryChangeAndThenTheError(t *testing.T) {
+	f := newFakeServer(t)
+	var ends []int64
+	var last error
+	for info, err := range f.client(t).Admin().WatchInfo(t.Context(), "orders", 0) {
+		if last = err; err == nil {
+			ends = append(ends, info.End)
+		}
+	}
+	require.Equal(t, []int64{0, 1, 2}, ends)
+	require.ErrorIs(t, last, client.ErrLogNotFound)
+}
+
+func TestAddressesOtherThanLoopbackNeedToBeAllowed(t *testing.T) {
+	for _, address := range []string{"10.1.2.3:7171", "example.com:7171", "localhost"} {
+		_, err := client.Dial([]string{address})
+		require.ErrorIs(t, err, client.ErrInvalid, address)
+	}
+	for _, address := range []string{"127.0.0.1:7171", "[::1]:7171", "localhost:7171"} {
+		c, err := client.Dial([]string{address})
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	}
+	c, err := client.Dial([]string{"10.1.2.3:7171"}, client.WithInsecure())
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	_, err = c.Admin().Info(t.Context(), "orders")
+	require.ErrorIs(t, err, client.ErrClosed)
+}
+
+func TestEveryReasonOfTheServerHasAName(t *testing.T) {
+	known := []error{
+		client.ErrInvalid, client.ErrTooLarge, client.ErrLogNotFound, client.ErrLogExists, client.ErrOffsetTrimmed,
+		client.ErrOffsetBeyondEnd, client.ErrSessionNotFound, client.ErrSessionExpired, client.ErrStaleEpoch,
+		client.ErrSequenceGap, client.ErrOutcomeForgotten, client.ErrFenced, client.ErrEndMismatch, client.ErrNotLeader,
+		client.ErrFull, client.ErrBusy, client.ErrSealed, client.ErrOutcomeUnknown, client.ErrStorageFailed,
+		client.ErrCorrupt, client.ErrDataLost, client.ErrShuttingDown, client.ErrUnsupported,
+		client.ErrStale, client.ErrNoNode, client.ErrNotMember, client.ErrLogReplaced, client.ErrPrecondition,
+		client.ErrHeld, client.ErrHoldNotFound, client.ErrUnauthenticated, client.ErrPermissionDenied,
+	}
+	for i, reason := range record.Reasons() {
+		require.True(t, errors.Is(known[i], &client.Error{Reason: reason.String()}), reason.String())
+	}
+	require.Len(t, known, len(record.Reasons()))
+}
+
+func TestAQuantileIsAtMostAnEighthTooHigh(t *testing.T) {
+	f := newFakeServer(t)
+	p := f.producer(t)
+	for n := 1; n <= 100; n++ {
+		_, err := p.AppendBatch(t.Context(), make([]client.Record, n))
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.Close(t.Context())) // an answer is counted after its waiter is woken
+	h := p.Stats().RequestRecords
+	require.EqualValues(t, 100, h.Count)
+	require.EqualValues(t, 5050, h.Sum)
+	require.InDelta(t, 50.5, h.Mean(), 0.01)
+	for _, q := range []float64{0, 0.1, 0.5, 0.9, 0.99, 1} {
+		exact := min(100, 100*q+1)
+		got := float64(h.Quantile(q))
+		require.GreaterOrEqual(t, got, exact)
+		require.LessOrEqual(t, got, exact*9/8+1)
+	}
+	require.Zero(t, client.Histogram{}.Quantile(0.5))
+	require.Zero(t, client.Histogram{}.Mean())
 }

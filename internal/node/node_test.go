@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +21,7 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
@@ -435,4 +438,106 @@ func TestACallerWaitsForItsTurnToOpenASessionNoLongerThanForASession(t *testing.
 		requireReason(t, record.Busy, err)
 		require.Equal(t, verbs.ReserveTimeout, time.Since(began))
 	})
+}
+
+// Its files cannot be opened, which says nothing of what is in them: the other
+// nodes serve the log, and this one does as soon as it can.
+func TestALogThatCannotBeOpenedSendsCallersElsewhereAndIsOpenedLater(t *testing.T) {
+	t.Parallel()
+	disk := &lockedDisk{FS: vfs.OS()}
+	c := newClusterWith(t, func(o *settings.Options) {
+		if o.Name == "c" {
+			o.Disk = disk
+		}
+	}, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	require.NoError(t, err)
+	c.append("orders", "one")
+	c.healthy()
+	c.stop("c")
+	disk.locked.Store(true)
+	c.start("c", nil)
+	c.eventually("the log is not open on c", func() bool {
+		h := c.nodes["c"].logs.Named("orders")
+		return h != nil && h.Problem() != nil
+	})
+	_, err = c.nodes["c"].Read(t.Context(), anyone, "orders", everything)
+	requireReason(t, record.NotLeader, err)
+	require.ErrorContains(t, err, "cannot be opened on this node")
+	c.eventually("readiness names the log", func() bool {
+		err := c.nodes["c"].Ready()
+		return err != nil && strings.Contains(err.Error(), "cannot be opened on this node")
+	})
+
+	disk.locked.Store(false)
+	c.healthy()
+	texts, err := c.values("c", "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
+	require.NoError(t, err)
+	require.Equal(t, []string{"one"}, texts)
+}
+
+// lockedDisk does not let anybody open the files of the first log while it is
+// locked.
+type lockedDisk struct {
+	vfs.FS
+	locked atomic.Bool
+}
+
+func (d *lockedDisk) Open(name string) (vfs.File, error) {
+	if d.locked.Load() && strings.Contains(filepath.ToSlash(name), "/logs/1/") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return d.FS.Open(name)
+}
+
+// Each waits for the disk most of the time: one after the other, thousands of logs
+// would take half a minute.
+func TestLogsAreOpenedSeveralAtATime(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	for i := range 2 * replicas.OpenAtOnce {
+		create(t, n, fmt.Sprintf("log-%d", i), settings.Config{})
+	}
+	require.NoError(t, n.Close(context.Background()))
+
+	disk := &gateDisk{FS: vfs.OS(), logs: map[string]bool{}, open: make(chan struct{})}
+	n, err := Open(settings.Options{DataDir: dir, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close(context.Background())) }()
+	require.Equal(t, replicas.OpenAtOnce, disk.most)
+	require.NoError(t, n.Ready())
+}
+
+// gateDisk lets logs be opened once so many of them are being opened at the same
+// time.
+type gateDisk struct {
+	vfs.FS
+	mu   sync.Mutex
+	logs map[string]bool // that wait at the gate
+	most int
+	open chan struct{}
+}
+
+func (d *gateDisk) Open(name string) (vfs.File, error) {
+	if log := filepath.Dir(filepath.Dir(name)); strings.HasSuffix(name, ".seg") && filepath.Base(log) != "0" {
+		d.wait(log)
+	}
+	return d.FS.Open(name)
+}
+
+func (d *gateDisk) wait(log string) {
+	d.mu.Lock()
+	select {
+	case <-d.open:
+	default:
+		d.logs[log] = true
+		if d.most = len(d.logs); d.most == replicas.OpenAtOnce {
+			close(d.open)
+		}
+	}
+	d.mu.Unlock()
+	select {
+	case <-d.open:
+	case <-time.After(10 * time.Second): // the test has failed
+	}
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
@@ -54,4 +55,14 @@ func (n *Node) register(a *peers.Answers) {
 		peers.AskKept:   peers.AnswerTo(func(_ context.Context, q replicas.KeptRequest) (any, error) { return n.owners.Renewer.KeptHere(q) }),
 		peers.AskLeads:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.Membership.Spread.Own(), nil },
 	}
+}
+
+// provedToBe refuses a request in the name of a node whose connection proves another
+// one's.
+func (n *Node) provedToBe(ctx context.Context, name string) error {
+	if proved := peer.ProvedName(ctx); proved != "" && proved != name {
+		n.metrics.Forged.Inc()
+		return fmt.Errorf("the certificate of the connection is that of node/%s, and it asks as node/%s", proved, name)
+	}
+	return nil
 }

@@ -1,16 +1,28 @@
 package node
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	goruntime "runtime"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/segment/memory"
 )
 
 // holders are how many replicas a log has by now, all of them settled.
@@ -136,4 +148,125 @@ func TestReplicasAreSpreadOntoNewNodes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"kept"}, texts)
 	}
+}
+
+// voteOf is a message by which a replica asks another one for its vote.
+func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
+	b, err := core.Bootstrap(founders)
+	require.NoError(t, err)
+	log := memory.New(b)
+	asked := make(chan []byte, 1)
+	r, err := runtime.Start(runtime.Options{
+		Memory: budget.New(budget.Least),
+		ID:     from, Log: log, HardState: b.HardState, FirstLeader: true, Logger: slog.New(slog.DiscardHandler),
+		Send: func(other uint64, _ bool, message net.Buffers) bool {
+			if other == to {
+				select {
+				case asked <- bytes.Join(message, nil):
+				default:
+				}
+			}
+			return true
+		},
+	})
+	require.NoError(t, err)
+	defer func() {
+		r.Close(t.Context())
+		require.NoError(t, log.Close())
+	}()
+	for {
+		select {
+		case message := <-asked:
+			return message
+		default:
+			r.Tick()
+			goruntime.Gosched()
+		}
+	}
+}
+
+// A node that is mistaken about itself, or lies, cannot vote or acknowledge for
+// another one.
+func TestANodeCannotSpeakForTheReplicaOfAnother(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
+	require.NoError(t, err)
+	a := c.nodes["a"]
+	l := a.catalog.Load().Shown.Load().Logs["orders"]
+	on := func(name string) (node, replica uint64) {
+		node = c.nodes[name].me.Load().NodeID
+		r, here := l.On(node)
+		require.True(t, here)
+		return node, r.ID
+	}
+	_, here := on("a")
+	b, ofB := on("b")
+	other, _ := on("c")
+	message := voteOf(t, l.Founders, ofB, here)
+	dropped := func() float64 { return testutil.ToFloat64(a.metrics.Forged) }
+
+	before := dropped()
+	a.others.Router.Deliver(b, l.ID, here, message)
+	require.Equal(t, before, dropped(), "it is b's")
+	a.others.Router.Deliver(other, l.ID, here, message)
+	require.Equal(t, before+1, dropped(), "c asks for a vote for b's replica")
+}
+
+func TestANewerReplicaIsOfTheNodeThatItWasHeardOfFirst(t *testing.T) {
+	var r hosted.NewReplicas
+	require.True(t, r.Learn(10, 4, 5))
+	require.False(t, r.Learn(10, 3, 5), "another node claims it")
+	require.True(t, r.Learn(10, 4, 5))
+	require.Equal(t, uint64(4), r.Node(10))
+	for id := uint64(11); id < 10+hosted.MaxNewReplicas; id++ {
+		require.True(t, r.Learn(id, 3, 5))
+	}
+	require.False(t, r.Learn(500, 3, 5), "the memory for them is bounded")
+	require.True(t, r.Learn(501, 3, 500), "the catalog has the others by now")
+}
+
+// A node that was away while a log was created must not say that there is none.
+func TestANodeWithAnOldCatalogDoesNotDenyALog(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "first", settings.Config{})
+	require.NoError(t, err)
+	c.healthy()
+	c.stop("c")
+	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "second", settings.Config{})
+	require.NoError(t, err)
+	c.stop("a")
+	c.stop("b")
+	c.start("c", nil) // alone: it cannot learn of what happened
+
+	for _, log := range []string{"second", "none"} {
+		_, err = c.nodes["c"].Read(t.Context(), anyone, log, everything)
+		requireReason(t, record.NotLeader, err)
+		require.ErrorContains(t, err, "does not know a log")
+		requireReason(t, record.NotLeader, appendTo(t, c.nodes["c"], log, request(t, "x")).Refusal)
+		_, err = c.nodes["c"].KnownInfo(anyone, log)
+		requireReason(t, record.NotLeader, err)
+	}
+
+	c.start("a", nil)
+	c.eventually("c hears that there is no such log", func() bool {
+		_, err := c.nodes["c"].KnownInfo(anyone, "none")
+		return err != nil && errors.Is(err, &record.Refusal{Reason: record.LogNotFound})
+	})
+	c.eventually("c knows the log", func() bool {
+		_, err := c.nodes["c"].KnownInfo(anyone, "second")
+		return err == nil
+	})
+}
+
+// A caller that asks for many unknown logs waits once.
+func TestAQuestionAboutAMissingLogThatFailedAnswersTheNext(t *testing.T) {
+	n := open(t, t.TempDir())
+	c := n.catalog.Load()
+	_, refusal := c.Unknown.Confirm(c, "none")
+	requireReason(t, record.LogNotFound, refusal)
+	now := time.Now().Add(time.Hour) // as if it went on failing
+	c.Unknown.Failed.Store(&now)
+	_, refusal = c.Unknown.Confirm(c, "none")
+	requireReason(t, record.NotLeader, refusal)
 }

@@ -2,12 +2,17 @@ package node
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/peer"
 )
 
 func TestVotersAreReportedAsSuchAlsoWhenNobodyLeads(t *testing.T) {
@@ -56,4 +61,80 @@ func (c *testCluster) allVote(name string, states map[string]verbs.ReplicaState)
 			require.Equal(c.t, states[r.Node], r.State, "%s on %s", l.Name, r.Node)
 		}
 	}
+}
+
+func TestARefusalIsReportedOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
+	said := &lines{}
+	n := newNode(settings.Options{Logger: said.logger()}, nil, new(atomic.Pointer[datadir.Identity]), nil, nil)
+	a, b := peer.Node{ID: 1, Name: "a"}, peer.Node{ID: 2, Name: "b"}
+	n.me.Store(&datadir.Identity{NodeID: 3, Seeds: []cluster.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}})
+	n.catalog.Store(n.opener.NewCatalog(nil))
+	for range 3 {
+		n.Peers.RefusedBy(a, "node 3 was removed")
+		n.Peers.RefusedBy(b, "no node with id 3 is known here")
+	}
+	require.Equal(t, 2, said.count("another node refuses this one"))
+	n.Peers.RefusedBy(b, "node 3 was removed")
+	require.Equal(t, 3, said.count("another node refuses this one"))
+	require.ErrorContains(t, n.Ready(), "was removed")
+
+	n.Peers.Status.Changed(a.ID, true)
+	require.Empty(t, n.Peers.Status.Refusal())
+	n.Peers.Status.Changed(a.ID, false)
+	n.Peers.RefusedBy(a, "node 3 was removed")
+	require.Equal(t, 4, said.count("another node refuses this one"), "there was a connection in between")
+
+	for id := range uint64(1000) {
+		n.Peers.RefusedBy(peer.Node{ID: 100 + id}, "another cluster")
+	}
+	require.Len(t, n.Peers.Status.ByID, 3, "what unknown peers say is remembered once")
+}
+
+// A node without a replica said "0 0 0" and that nothing is wrong.
+func TestANodeListsLogsThatItDoesNotHold(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b", "c", "d")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
+	require.NoError(t, err)
+	for _, text := range numbered(0, 10) {
+		c.append("orders", text)
+	}
+	var holders []string
+	for _, r := range c.healthy().Logs[1].Replicas {
+		holders = append(holders, r.Node)
+	}
+	without := slices.DeleteFunc([]string{"a", "b", "c", "d"}, func(name string) bool { return slices.Contains(holders, name) })[0]
+	list := func() verbs.Info {
+		infos, err := c.nodes[without].ListLogs(t.Context(), anyone, false)
+		require.NoError(t, err)
+		require.Len(t, infos, 1)
+		return infos[0]
+	}
+	c.eventually("the leader shows it", func() bool {
+		i := list()
+		return !i.Unknown && i.End == 10 && i.Leader == c.addresses[c.leader("orders")] && i.BytesUsed > 0 && i.Problem == ""
+	})
+
+	c.stop(holders[0])
+	c.stop(holders[1])
+	c.eventually("the last one has no leader", func() bool {
+		i := list()
+		return !i.Unknown && i.End == 10 && i.Leader == "" && i.Problem == "it has no leader at the moment"
+	})
+	c.stop(holders[2])
+	c.eventually("nobody knows", func() bool {
+		i := list()
+		return i.Unknown && i.Problem == "no node that holds it answers"
+	})
+}
+
+// An empty list would say that there are no logs.
+func TestANodeThatCannotAskDoesNotListNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b", "c")
+	c.healthy()
+	c.stop("a")
+	c.stop("b")
+	_, err := c.nodes["c"].ListLogs(t.Context(), anyone, false)
+	requireReason(t, record.NotLeader, err)
 }

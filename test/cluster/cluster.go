@@ -256,6 +256,7 @@ func tail(text string, lines int) string {
 	return "(the first lines are left out)\n" + strings.Join(all[len(all)-lines:], "\n")
 }
 
+// WithPatience is a context that ends after Patience.
 func WithPatience() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), Patience)
 }

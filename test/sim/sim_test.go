@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cluster"
 )
 
 var (
@@ -70,4 +72,126 @@ func TestASeedGivesTheSameRunAgain(t *testing.T) {
 	require.NotZero(t, all.HungDisks*all.Stalled, "disks have hung, leaders' too: %+v", all)
 	require.NotZero(t, all.Gathered*all.Compared, "rounds have had several inputs, and tables were compared: %+v", all)
 	require.NotZero(t, all.Written*all.Spanning*all.Epochs*all.Kept, "clients have done all that they do: %+v", all)
+}
+
+// A cluster is upgraded one node at a time, goes back, is upgraded again and finalized,
+// while clients go on and processes die. It is never raised while a node runs that would
+// not understand it; what went back meanwhile does not run until it is upgraded.
+func TestAClusterIsUpgradedGoesBackAndIsFinalized(t *testing.T) {
+	older, newer := cluster.Levels{}, cluster.Levels{Min: 1, Max: 2}
+	for seed := uint64(0); seed < 20; seed += sparse {
+		r := run(seed, Options{Nodes: 3, Replicas: 3}, func(w *world) {
+			s := suite{t, w, seed}
+			some := func() *node { return w.nodes[w.random.IntN(len(w.nodes))] }
+			level := func() int { return w.catalog.newest().FeatureLevel() }
+			w.run(w.now + second)
+			for range 12 { // of which the last node is not upgraded
+				one := w.nodes[w.random.IntN(2)]
+				one.install([]cluster.Levels{older, newer}[w.random.IntN(2)])
+				w.run(w.now + w.between(100*millisecond, second))
+				require.False(t, w.operator.finalize(some(), func() {}), "seed %d: one node is older", seed)
+			}
+			s.append(succeeded)
+			for _, n := range w.nodes {
+				n.install(newer)
+				w.run(w.now + w.between(0, second))
+			}
+			back := some() // goes back after it was asked
+			s.within("nodes that all run", func() bool { return w.nodes[0].up && w.nodes[1].up && w.nodes[2].up })
+			require.True(t, w.operator.finalize(some(), func() { back.install(older) }), "seed %d", seed)
+			require.Equal(t, 2, level(), "seed %d", seed)
+			require.False(t, w.operator.finalize(some(), func() {}), "seed %d: it is done", seed)
+			w.run(w.now + 4*second)
+			require.False(t, back.up && back.serves() && !back.refuses(newer) && back.catalog().FeatureLevel() == 2, "seed %d: it understands 1", seed)
+			s.append(succeeded) // the others are a majority
+			back.install(newer)
+			s.within("the node that went back", func() bool { return back.serves() && back.catalog().FeatureLevel() == 2 })
+			s.append(succeeded)
+			s.requireRead()
+		})
+		require.NoError(t, r.Err(), "seed %d", seed)
+	}
+}
+
+// One, two or all replicas of an idle log move. As soon as that is reported done,
+// or a while later, when the old replicas' files are gone, the power of all nodes
+// goes. What the new replicas have on disk has to be enough to go on.
+func TestPowerCutsAfterAMoveOfAnIdleLog(t *testing.T) {
+	done := 0
+	for seed := uint64(0); seed < 60; seed += sparse {
+		moved := 1 + int(seed%3)
+		r := run(seed, Options{Nodes: 6, Replicas: 3}, func(w *world) {
+			if !w.moveIdle(moved) {
+				return
+			}
+			w.until(t, seed, func() bool { return w.catalog.newest().log.Settled() })
+			w.run(w.now + int64(w.dice(0, 5, 100, 1000))*millisecond)
+			w.cutPower()
+			done++
+		})
+		require.NoError(t, r.Err(), "seed %d: %d replicas moved", seed, moved)
+	}
+	require.Greater(t, done*sparse, 30)
+}
+
+// The power of one node, or of all, goes at any step of such a move.
+func TestPowerCutsAtEveryStepOfAMove(t *testing.T) {
+	const seed, stride = 0, 61 * sparse // events between two cuts: some milliseconds
+	for moved := 1; moved <= 3; moved++ {
+		for victim := range 7 { // 0: all
+			for step, settled := 1+victim, false; !settled; step += stride {
+				r := run(seed, Options{Nodes: 6, Replicas: 3}, func(w *world) {
+					require.True(t, w.moveIdle(moved))
+					for range step {
+						w.step()
+						settled = settled || w.catalog.newest().log.Settled()
+					}
+					if victim == 0 {
+						w.cutPower()
+					} else if n := w.nodes[victim-1]; n.up {
+						n.die(true)
+					}
+				})
+				require.NoError(t, r.Err(), "%d replicas moved, node %d cut at step %d", moved, victim, step)
+			}
+		}
+	}
+}
+
+// moveIdle lets the log fall idle and begins to move some of its three replicas. It
+// reports false if the log has not got three.
+func (w *world) moveIdle(replicas int) bool {
+	if len(w.catalog.newest().log.Replicas) != 3 {
+		return false
+	}
+	w.run(w.now + second)
+	w.quiet = true
+	w.run(w.now + 3*second)
+	w.catalog.place(func(l *cluster.Log, next uint64) bool {
+		for i, n := range w.operator.free(&l.Placement)[:replicas] {
+			l.Move(l.Replicas[i].Node, n.id, next+uint64(i))
+		}
+		return true
+	})
+	return true
+}
+
+// step lets the next event happen.
+func (w *world) step() { w.run(w.events[0].at) }
+
+// until runs the world until something is so.
+func (w *world) until(t *testing.T, seed uint64, is func() bool) {
+	for deadline := w.now + 30*second; !is(); w.step() {
+		require.NoError(t, w.problem, "seed %d", seed)
+		require.Less(t, w.now, deadline, "seed %d", seed)
+	}
+}
+
+// cutPower ends all nodes that run.
+func (w *world) cutPower() {
+	for _, n := range w.nodes {
+		if n.up {
+			n.die(true)
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"strandline.dev/test/history"
 )
 
 // sparse is an array by a 64-bit number, of which runs are used here and there.
@@ -43,5 +45,18 @@ func (s *sparse[T]) all() iter.Seq2[int64, *T] {
 				}
 			}
 		}
+	}
+}
+
+// mark is a bound and the line that set it.
+type mark struct {
+	value int64
+	at    history.Place
+}
+
+// raise moves a mark up, never down.
+func (m *mark) raise(value int64, at history.Place) {
+	if value > m.value {
+		*m = mark{value, at}
 	}
 }
