@@ -91,6 +91,8 @@ type LogInfo struct {
 
 	// Replicas tells who holds the log, by node, as far as known.
 	Replicas []ReplicaAddress
+	// Holds are by name. Only Info sets them.
+	Holds []HoldInfo
 }
 
 // ReplicaAddress is where one replica of a log can be reached.
@@ -295,6 +297,9 @@ func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
 	}
 	for _, r := range w.Replicas {
 		info.Replicas = append(info.Replicas, ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader})
+	}
+	for _, h := range w.Holds {
+		info.Holds = append(info.Holds, fromHold(h))
 	}
 	return info
 }

@@ -47,6 +47,10 @@ type Error struct {
 	Leader           string // NOT_LEADER: address of the leader, if known
 	LogID            uint64 // LOG_REPLACED: id of the log that has the name now; with SessionID: of the session's log
 	Limit            int64  // TOO_LARGE: the limit
+	// Hold is with HELD the lowest hold of the log, which keeps what was to be trimmed; with
+	// OFFSET_TRIMMED the highest that has a pointer, at whose offset a reader can begin that has
+	// loaded what the pointer leads to, or nil if there is none.
+	Hold *HoldInfo
 
 	cause error
 }
@@ -207,10 +211,8 @@ func fromRPC(err error) *Error {
 		return known
 	}
 	s, _ := status.FromError(err)
-	for _, detail := range s.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.Domain == "strandline.dev" {
-			return fromFacts(info.Reason, s.Message(), info.Metadata)
-		}
+	if e := fromDetails(s); e != nil {
+		return e
 	}
 	switch s.Code() {
 	case codes.Canceled:
@@ -229,6 +231,26 @@ func fromRPC(err error) *Error {
 		e.Retryable = false
 		return e
 	}
+}
+
+// fromDetails builds an error from the details of a status; nil if none is of a log.
+func fromDetails(s *status.Status) (e *Error) {
+	var hold *HoldInfo
+	for _, detail := range s.Details() {
+		switch detail := detail.(type) {
+		case *errdetails.ErrorInfo:
+			if detail.Domain == "strandline.dev" {
+				e = fromFacts(detail.Reason, s.Message(), detail.Metadata)
+			}
+		case *strandlinev1.Hold:
+			found := fromHold(detail)
+			hold = &found
+		}
+	}
+	if e != nil {
+		e.Hold = hold
+	}
+	return e
 }
 
 // fromFacts builds an error from the words of a server. What is missing is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	"strandline.dev/client"
 	"strandline.dev/embed"
@@ -164,4 +165,52 @@ func ExampleAdmin_AcquireWriter() {
 	// Output:
 	// writer 1 is fenced: true
 	// writer 2 is fenced: false
+}
+
+// A view that is built from the log keeps what it still has to read, and tells others where
+// its newest snapshot lies.
+func ExampleClient_Hold() {
+	example(func(ctx context.Context, c *client.Client) error {
+		p, err := c.Producer(ctx, "orders")
+		if err != nil {
+			return err
+		}
+		for _, value := range []string{"paid", "packed", "shipped"} {
+			if _, err := p.Append(ctx, []byte(value)); err != nil {
+				return err
+			}
+		}
+		h, err := c.Hold(ctx, "orders", client.HoldInfo{Name: "view", Offset: client.HoldFromStart, Lease: time.Minute})
+		if err != nil {
+			return err
+		}
+		_, _, err = c.Admin().Trim(ctx, "orders", 2, false)
+		var e *client.Error
+		if errors.Is(err, client.ErrHeld) && errors.As(err, &e) {
+			fmt.Printf("hold %q keeps all from %d\n", e.Hold.Name, e.Hold.Offset)
+		}
+		// The view has a snapshot of what is below 2, and needs only what follows.
+		if err := h.Move(ctx, 2, []byte("s3://views/orders-2")); err != nil {
+			return err
+		}
+		if _, _, err := c.Admin().Trim(ctx, "orders", 2, false); err != nil {
+			return err
+		}
+		// Who comes too late begins there as well.
+		r, err := c.Reader(ctx, "orders", client.WithStartOffset(0))
+		if err == nil {
+			_, err = r.Next(ctx)
+			r.Close()
+		}
+		if errors.Is(err, client.ErrOffsetTrimmed) && errors.As(err, &e) {
+			fmt.Printf("load %s, then read from %d\n", e.Hold.Pointer, e.Hold.Offset)
+		}
+		if err := h.Release(ctx); err != nil {
+			return err
+		}
+		return p.Close(ctx)
+	})
+	// Output:
+	// hold "view" keeps all from 0
+	// load s3://views/orders-2, then read from 2
 }

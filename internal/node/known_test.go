@@ -43,10 +43,16 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 			_, err := n.Read(ctx, knows, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 2}, Until: reading.NoOffset})
 			return err
 		},
-		"info":           func() error { _, err := n.Info(ctx, knows, "orders"); return err },
-		"known info":     func() error { _, err := n.KnownInfo(knows, "orders"); return err },
-		"watch":          func() error { _, err := n.WatchInfo(ctx, knows, "orders", verbs.Info{}); return err },
-		"trim":           func() error { _, _, err := n.Trim(ctx, knows, "orders", 1, false); return err },
+		"info":       func() error { _, err := n.Info(ctx, knows, "orders"); return err },
+		"known info": func() error { _, err := n.KnownInfo(knows, "orders"); return err },
+		"watch":      func() error { _, err := n.WatchInfo(ctx, knows, "orders", verbs.Info{}); return err },
+		"trim":       func() error { _, _, err := n.Trim(ctx, knows, "orders", 1, false); return err },
+		"set hold": func() error {
+			_, err := n.SetHold(ctx, knows, "orders", record.Hold{Name: "a"}, reading.FromStart)
+			return err
+		},
+		"keep hold":      func() error { return n.KeepHold(ctx, knows, "orders", "a") },
+		"release hold":   func() error { return n.ReleaseHold(ctx, knows, "orders", "a") },
 		"acquire writer": func() error { _, _, err := n.AcquireWriter(ctx, knows, "orders"); return err },
 		"open session":   func() error { _, err := n.OpenSession(ctx, knows, "orders", 0); return err },
 		"keep session":   func() error { return n.KeepSession(ctx, knows, "orders", s.ID) },

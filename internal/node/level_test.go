@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
@@ -72,7 +73,7 @@ func TestANodeThatDoesNotUnderstandItsClusterDoesNotStart(t *testing.T) {
 	require.NoError(t, err)
 	create(t, n, "orders", Config{})
 	hold := func() error {
-		_, err := n.logs.Named("orders").Command(t.Context(), record.Command{Kind: record.SetHold, Text: record.AppendHold(nil, record.Hold{Name: "a"})})
+		_, err := n.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "a"}, reading.FromStart)
 		return err
 	}
 	requireReason(t, record.Precondition, hold())

@@ -52,6 +52,13 @@ var descFollower = prometheus.NewDesc("strandline_log_follower_lag_records",
 
 	"On the leader: records that the replica on a node has less.", []string{"log", "node"}, nil)
 
+var (
+	descHold = prometheus.NewDesc("strandline_log_hold_offset",
+		"On the leader: the oldest offset that a hold keeps.", []string{"log", "hold"}, nil)
+	descKept = prometheus.NewDesc("strandline_log_hold_kept_bytes",
+		"On the leader: bytes of the records from the offset of a hold on.", []string{"log", "hold"}, nil)
+)
+
 // logView is what is known of one log at the time of a scrape.
 type logView struct {
 	info      verbs.Info
@@ -80,6 +87,8 @@ func (c logCollector) Describe(out chan<- *prometheus.Desc) {
 		out <- s.desc
 	}
 	out <- descFollower
+	out <- descHold
+	out <- descKept
 }
 
 func (c logCollector) Collect(out chan<- prometheus.Metric) {
@@ -92,6 +101,10 @@ func (c logCollector) Collect(out chan<- prometheus.Metric) {
 		v := &logView{info: c.describer.Describe(h), state: h.State(), repairing: h.Repairs.Underway(), counts: c.metrics.Log(h.Name)}
 		if v.state == hosted.StateLeading {
 			v.followers = c.statuses.Followers(h)
+			for _, hold := range c.holds.HoldsOf(h) {
+				out <- prometheus.MustNewConstMetric(descHold, prometheus.GaugeValue, float64(hold.Offset), h.Name, hold.Name)
+				out <- prometheus.MustNewConstMetric(descKept, prometheus.GaugeValue, float64(hold.Kept), h.Name, hold.Name)
+			}
 		}
 		for _, s := range logSeries {
 			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.read(v), h.Name)

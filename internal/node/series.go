@@ -23,6 +23,7 @@ type series struct {
 	space     *peers.Space
 	statuses  *verbs.Statuses
 	describer *verbs.Describer
+	holds     *verbs.Holds
 }
 
 // Metrics of the node, for a Prometheus registry.

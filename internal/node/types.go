@@ -22,6 +22,10 @@ type (
 	InfoReplica = verbs.InfoReplica
 	// Bounds are that of package verbs.
 	Bounds = verbs.Bounds
+	// Hold is that of package verbs.
+	Hold = verbs.Hold
+	// HoldPlace is that of package verbs.
+	HoldPlace = verbs.HoldPlace
 	// Session is that of package verbs.
 	Session = verbs.Session
 	// Topic is that of package verbs.

@@ -54,7 +54,7 @@ func newNode(o settings.Options, lock io.Closer, me *atomic.Pointer[datadir.Iden
 	})
 	n.series = &series{
 		metrics: counts, memory: memory, logs: logs, members: n.Membership.Roll.Members, space: n.others.Space, statuses: n.Verbs.Status,
-		describer: n.Verbs.Description,
+		describer: n.Verbs.Description, holds: n.Verbs.Holds,
 	}
 	n.register(n.others.Answers)
 	return n

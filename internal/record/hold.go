@@ -96,3 +96,21 @@ func (h *Hold) Check() *Refusal {
 	}
 	return nil
 }
+
+// Trimmed refuses an offset below the start of a log. It carries the highest of the log's
+// holds that has a pointer, as who comes too late has least to read behind that.
+func Trimmed(asked, start Offset, holds []Hold) *Refusal {
+	r := Refuse(OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", asked, start)
+	r.Start = start
+	for i := range holds {
+		// One below the start was released after the caller looked at the start, or
+		// before that moved.
+		if h := &holds[i]; len(h.Pointer) > 0 && h.Offset >= start && (r.Hold == nil || h.Offset > r.Hold.Offset) {
+			r.Hold = h
+		}
+	}
+	if r.Hold != nil {
+		r.Detail += fmt.Sprintf("; hold %q points to what is needed to begin at %d", r.Hold.Name, r.Hold.Offset)
+	}
+	return r
+}

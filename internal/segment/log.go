@@ -59,6 +59,10 @@ type Log interface {
 	// the last entry is larger.
 	OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error)
 
+	// BytesFrom returns how many bytes of payload the entries have that begin at from or
+	// later.
+	BytesFrom(from record.Offset) (int64, error)
+
 	// Bytes is the space the log occupies.
 	Bytes() int64
 

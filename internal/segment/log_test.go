@@ -225,6 +225,17 @@ func timeLookup(t *testing.T, log segment.Log) {
 func sizeLookup(t *testing.T, log segment.Log) {
 	all := entries(2, 201, 1, 400)
 	write(t, log, synced(all...))
+	for _, from := range []record.Offset{0, 1, firstOf(60), firstOf(60) + 1, firstOf(149), firstOf(200), firstOf(201), firstOf(300)} {
+		want := int64(0)
+		for _, e := range all {
+			if e.First >= from {
+				want += 400
+			}
+		}
+		bytes, err := log.BytesFrom(from)
+		require.NoError(t, err)
+		require.Equal(t, want, bytes, "from %d", from)
+	}
 	for _, end := range []record.Offset{firstOf(201), firstOf(150), 1, 0} {
 		for bytes := int64(0); bytes < 90_000; bytes += 199 {
 			want, left := end, bytes

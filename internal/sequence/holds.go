@@ -138,9 +138,7 @@ func (s commands) setHold(c record.Command) Answer {
 		r.Limit = MaxHoldLeaseMs
 		return s.refuse(r)
 	case h.Offset < s.log.start:
-		r := record.Refuse(record.OffsetTrimmed, "hold from offset %d, the log starts at %d", h.Offset, s.log.start)
-		r.Start = s.log.start
-		return s.refuse(r)
+		return s.refuse(record.Trimmed(h.Offset, s.log.start, s.log.holds.all()))
 	case h.Offset > s.log.end:
 		r := record.Refuse(record.OffsetBeyondEnd, "hold from offset %d, the log ends at %d", h.Offset, s.log.end)
 		r.End = s.log.end
@@ -163,14 +161,24 @@ func (s commands) setHold(c record.Command) Answer {
 	return Answer{RestsOn: d.number, Start: h.Offset, End: s.log.end}
 }
 
+// releaseHold ends a hold. With FlagBroken one that does not begin at the command's offset
+// is left as it is: it was moved meanwhile.
 func (s commands) releaseHold(c record.Command) Answer {
 	name := string(c.Text)
-	if s.log.holds.named(name) == nil {
-		return s.refuse(record.Refuse(record.HoldNotFound, "no hold %q", name))
+	h := s.log.holds.named(name)
+	switch {
+	case h == nil:
+		return s.refuse(holdNotFound(name))
+	case c.Flags&record.FlagBroken != 0 && h.Offset != c.Offset:
+		return s.unchanged()
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Text: c.Text, Flags: c.Flags & (record.FlagExpired | record.FlagBroken)})
 	s.log.holds = s.log.holds.without(name)
 	return Answer{RestsOn: d.number, Start: s.log.start, End: s.log.end}
+}
+
+func holdNotFound(name string) *record.Refusal {
+	return record.Refuse(record.HoldNotFound, "no hold %q: it was released, expired, broken or never set", name)
 }
 
 // held refuses a trim of what a hold keeps; nil: none does.
@@ -190,6 +198,21 @@ func (l *leases) renewHold(name string) {
 		l.holds = make(map[string]int64)
 	}
 	l.holds[name] = l.elapsed
+}
+
+// KeepHold takes a sign of life of a hold's owner. To set the hold is one too.
+func (s expiry) KeepHold(name string) Answer {
+	if !s.leading {
+		return Answer{Refusal: notLeader()}
+	}
+	if s.log.holds.named(name) == nil {
+		return s.refuse(holdNotFound(name))
+	}
+	s.leases.renewHold(name)
+	if s.table.log.holds.named(name) == nil {
+		return Answer{RestsOn: s.newest()} // its beginning is in flight
+	}
+	return Answer{}
 }
 
 // ExpiredHolds names the holds whose leases have run out, and whose end is not in

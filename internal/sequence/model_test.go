@@ -299,6 +299,9 @@ func (m *model) command(c record.Command) verdict {
 		if _, there := w.holds[string(c.Text)]; !there {
 			return m.refuse(v, record.HoldNotFound)
 		}
+		if c.Flags == record.FlagBroken && w.holds[string(c.Text)] != c.Offset {
+			return resolved
+		}
 	case record.Fence:
 		if w.fenced == (c.Flags&record.FlagFenced != 0) {
 			return resolved

@@ -103,6 +103,8 @@ func (s *stage) run(d *datadriven.TestData) string {
 		return fmt.Sprintln(q.Expired())
 	case "expired-holds":
 		return fmt.Sprintln(q.ExpiredHolds())
+	case "keep-hold":
+		return describe(q.KeepHold(args.text("name", "")))
 	case "expire-hold":
 		return describe(q.ExpireHold(args.text("name", "")))
 	case "resolve":
@@ -217,6 +219,9 @@ func (s *stage) command(args arguments) record.Command {
 		c.Offset, c.Lease, c.Text = record.Offset(args.number("from", 0)), uint32(args.number("lease", 0)), record.AppendHold(nil, h)
 	case record.ReleaseHold:
 		c.Text = []byte(name)
+		if args.HasArg("broken-at") {
+			c.Flags, c.Offset = record.FlagBroken, record.Offset(args.number("broken-at", 0))
+		}
 	}
 	if args.HasArg("from-start") {
 		c.Flags = record.FlagFromStart

@@ -31,6 +31,9 @@ var calls = map[string]string{
 	"strandline.v1.LogService/Read":          "read",
 	"strandline.v1.LogService/Trim":          "trim",
 	"strandline.v1.LogService/AcquireWriter": "append",
+	"strandline.v1.LogService/SetHold":       "trim",
+	"strandline.v1.LogService/KeepHold":      "trim",
+	"strandline.v1.LogService/ReleaseHold":   "trim",
 	"strandline.v1.LogService/GetInfo":       "observe",
 	"strandline.v1.LogService/WatchInfo":     "observe",
 

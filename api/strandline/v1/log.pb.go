@@ -1612,6 +1612,450 @@ func (x *AcquireWriterResponse) GetEndOffset() int64 {
 	return 0
 }
 
+// Hold keeps every record of a log from an offset on. It ends when it is released,
+// when its lease runs out, or when what it keeps exceeds a bound: it is broken.
+// A refusal of HELD and one of OFFSET_TRIMMED have a Hold among the details of
+// their status: the lowest, which keeps what was to be trimmed; and the highest that
+// has a pointer, at whose offset a reader can begin after it has read what the
+// pointer is to. docs/limits.md has the sizes.
+type Hold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the hold within its log.
+	Name   string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Offset int64  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// For people: who to ask before it is released.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The hold expires if it is neither set nor kept for so long; unset: never.
+	Lease *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Once the records from the offset on take more bytes, or the oldest of them
+	// is older, the leader breaks the hold. 0 and unset: no bound.
+	MaxBytes int64                `protobuf:"varint,5,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	MaxAge   *durationpb.Duration `protobuf:"bytes,6,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
+	// Opaque: where the state lies that the records below the offset have made, for
+	// example. Readers that come too late get it.
+	Pointer []byte `protobuf:"bytes,7,opt,name=pointer,proto3" json:"pointer,omitempty"`
+	// Set by GetInfo only: bytes of the records from the offset on, on the answering
+	// node; those of an entry that begins before do not count.
+	KeptBytes     int64 `protobuf:"varint,8,opt,name=kept_bytes,json=keptBytes,proto3" json:"kept_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Hold) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Hold) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Hold) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Hold) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *Hold) GetMaxBytes() int64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *Hold) GetMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.MaxAge
+	}
+	return nil
+}
+
+func (x *Hold) GetPointer() []byte {
+	if x != nil {
+		return x.Pointer
+	}
+	return nil
+}
+
+func (x *Hold) GetKeptBytes() int64 {
+	if x != nil {
+		return x.KeptBytes
+	}
+	return 0
+}
+
+type SetHoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	Hold  *Hold                  `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	// In the place of the hold's offset: where the log starts, or ends, when the
+	// hold is set.
+	Position *ReadPosition `protobuf:"varint,3,opt,name=position,proto3,enum=strandline.v1.ReadPosition,oneof" json:"position,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,4,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetHoldRequest) Reset() {
+	*x = SetHoldRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetHoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetHoldRequest) ProtoMessage() {}
+
+func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
+func (*SetHoldRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SetHoldRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *SetHoldRequest) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+func (x *SetHoldRequest) GetPosition() ReadPosition {
+	if x != nil && x.Position != nil {
+		return *x.Position
+	}
+	return ReadPosition_READ_POSITION_UNSPECIFIED
+}
+
+func (x *SetHoldRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+type SetHoldResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the hold begins.
+	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The end of the log when it was set.
+	EndOffset int64 `protobuf:"varint,2,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
+	// The id of the log.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetHoldResponse) Reset() {
+	*x = SetHoldResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetHoldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetHoldResponse) ProtoMessage() {}
+
+func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
+func (*SetHoldResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SetHoldResponse) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *SetHoldResponse) GetEndOffset() int64 {
+	if x != nil {
+		return x.EndOffset
+	}
+	return 0
+}
+
+func (x *SetHoldResponse) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+type KeepHoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// As in SetHoldRequest.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepHoldRequest) Reset() {
+	*x = KeepHoldRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepHoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepHoldRequest) ProtoMessage() {}
+
+func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepHoldRequest.ProtoReflect.Descriptor instead.
+func (*KeepHoldRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *KeepHoldRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *KeepHoldRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *KeepHoldRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+type KeepHoldResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepHoldResponse) Reset() {
+	*x = KeepHoldResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepHoldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepHoldResponse) ProtoMessage() {}
+
+func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepHoldResponse.ProtoReflect.Descriptor instead.
+func (*KeepHoldResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
+}
+
+type ReleaseHoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// As in SetHoldRequest.
+	LogId         uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseHoldRequest) Reset() {
+	*x = ReleaseHoldRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseHoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseHoldRequest) ProtoMessage() {}
+
+func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseHoldRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseHoldRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ReleaseHoldRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *ReleaseHoldRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReleaseHoldRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+type ReleaseHoldResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseHoldResponse) Reset() {
+	*x = ReleaseHoldResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseHoldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseHoldResponse) ProtoMessage() {}
+
+func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseHoldResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseHoldResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
+}
+
 // LogInfo describes one log.
 type LogInfo struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1639,14 +2083,16 @@ type LogInfo struct {
 	Replicas []*ReplicaAddress `protobuf:"bytes,15,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// The answering node holds no replica, and no node that does has answered:
 	// start_offset, end_offset and bytes_used say nothing.
-	Unknown       bool `protobuf:"varint,16,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	Unknown bool `protobuf:"varint,16,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// By name; set by GetInfo only.
+	Holds         []*Hold `protobuf:"bytes,17,rep,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +2104,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +2117,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LogInfo) GetName() string {
@@ -1786,6 +2232,13 @@ func (x *LogInfo) GetUnknown() bool {
 	return false
 }
 
+func (x *LogInfo) GetHolds() []*Hold {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
 // ReplicaAddress tells where a replica of a log can be reached.
 type ReplicaAddress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1800,7 +2253,7 @@ type ReplicaAddress struct {
 
 func (x *ReplicaAddress) Reset() {
 	*x = ReplicaAddress{}
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +2265,7 @@ func (x *ReplicaAddress) String() string {
 func (*ReplicaAddress) ProtoMessage() {}
 
 func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +2278,7 @@ func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAddress.ProtoReflect.Descriptor instead.
 func (*ReplicaAddress) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReplicaAddress) GetNode() string {
@@ -1875,7 +2328,7 @@ type LogConfig struct {
 
 func (x *LogConfig) Reset() {
 	*x = LogConfig{}
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2340,7 @@ func (x *LogConfig) String() string {
 func (*LogConfig) ProtoMessage() {}
 
 func (x *LogConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2353,7 @@ func (x *LogConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogConfig.ProtoReflect.Descriptor instead.
 func (*LogConfig) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogConfig) GetDurability() Durability {
@@ -2064,7 +2517,38 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\vwriter_term\x18\x01 \x01(\x04R\n" +
 	"writerTerm\x12\x1d\n" +
 	"\n" +
-	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\x9b\x04\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\x83\x02\n" +
+	"\x04Hold\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12/\n" +
+	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1b\n" +
+	"\tmax_bytes\x18\x05 \x01(\x03R\bmaxBytes\x122\n" +
+	"\amax_age\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\x12\x18\n" +
+	"\apointer\x18\a \x01(\fR\apointer\x12\x1d\n" +
+	"\n" +
+	"kept_bytes\x18\b \x01(\x03R\tkeptBytes\"\xad\x01\n" +
+	"\x0eSetHoldRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12'\n" +
+	"\x04hold\x18\x02 \x01(\v2\x13.strandline.v1.HoldR\x04hold\x12<\n" +
+	"\bposition\x18\x03 \x01(\x0e2\x1b.strandline.v1.ReadPositionH\x00R\bposition\x88\x01\x01\x12\x15\n" +
+	"\x06log_id\x18\x04 \x01(\x04R\x05logIdB\v\n" +
+	"\t_position\"_\n" +
+	"\x0fSetHoldResponse\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x1d\n" +
+	"\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"N\n" +
+	"\x0fKeepHoldRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"\x12\n" +
+	"\x10KeepHoldResponse\"Q\n" +
+	"\x12ReleaseHoldRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"\x15\n" +
+	"\x13ReleaseHoldResponse\"\xc6\x04\n" +
 	"\aLogInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x120\n" +
@@ -2087,7 +2571,8 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06sealed\x18\r \x01(\bR\x06sealed\x12\x18\n" +
 	"\aproblem\x18\x0e \x01(\tR\aproblem\x129\n" +
 	"\breplicas\x18\x0f \x03(\v2\x1d.strandline.v1.ReplicaAddressR\breplicas\x12\x18\n" +
-	"\aunknown\x18\x10 \x01(\bR\aunknown\"V\n" +
+	"\aunknown\x18\x10 \x01(\bR\aunknown\x12)\n" +
+	"\x05holds\x18\x11 \x03(\v2\x13.strandline.v1.HoldR\x05holds\"V\n" +
 	"\x0eReplicaAddress\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -2118,7 +2603,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"Durability\x12\x1a\n" +
 	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDURABILITY_DISK\x10\x01\x12\x15\n" +
-	"\x11DURABILITY_MEMORY\x10\x022\xd3\x03\n" +
+	"\x11DURABILITY_MEMORY\x10\x022\xc0\x05\n" +
 	"\n" +
 	"LogService\x12I\n" +
 	"\x06Append\x12\x1c.strandline.v1.AppendRequest\x1a\x1d.strandline.v1.AppendResponse(\x010\x01\x12A\n" +
@@ -2126,7 +2611,10 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x04Trim\x12\x1a.strandline.v1.TrimRequest\x1a\x1b.strandline.v1.TrimResponse\x12H\n" +
 	"\aGetInfo\x12\x1d.strandline.v1.GetInfoRequest\x1a\x1e.strandline.v1.GetInfoResponse\x12P\n" +
 	"\tWatchInfo\x12\x1f.strandline.v1.WatchInfoRequest\x1a .strandline.v1.WatchInfoResponse0\x01\x12Z\n" +
-	"\rAcquireWriter\x12#.strandline.v1.AcquireWriterRequest\x1a$.strandline.v1.AcquireWriterResponseBD\n" +
+	"\rAcquireWriter\x12#.strandline.v1.AcquireWriterRequest\x1a$.strandline.v1.AcquireWriterResponse\x12H\n" +
+	"\aSetHold\x12\x1d.strandline.v1.SetHoldRequest\x1a\x1e.strandline.v1.SetHoldResponse\x12K\n" +
+	"\bKeepHold\x12\x1e.strandline.v1.KeepHoldRequest\x1a\x1f.strandline.v1.KeepHoldResponse\x12T\n" +
+	"\vReleaseHold\x12!.strandline.v1.ReleaseHoldRequest\x1a\".strandline.v1.ReleaseHoldResponseBD\n" +
 	"\x11dev.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3"
 
 var (
@@ -2142,7 +2630,7 @@ func file_strandline_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_strandline_v1_log_proto_goTypes = []any{
 	(ReadFormat)(0),               // 0: strandline.v1.ReadFormat
 	(ReadPosition)(0),             // 1: strandline.v1.ReadPosition
@@ -2165,55 +2653,73 @@ var file_strandline_v1_log_proto_goTypes = []any{
 	(*WatchInfoResponse)(nil),     // 18: strandline.v1.WatchInfoResponse
 	(*AcquireWriterRequest)(nil),  // 19: strandline.v1.AcquireWriterRequest
 	(*AcquireWriterResponse)(nil), // 20: strandline.v1.AcquireWriterResponse
-	(*LogInfo)(nil),               // 21: strandline.v1.LogInfo
-	(*ReplicaAddress)(nil),        // 22: strandline.v1.ReplicaAddress
-	(*LogConfig)(nil),             // 23: strandline.v1.LogConfig
-	nil,                           // 24: strandline.v1.Refusal.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*Hold)(nil),                  // 21: strandline.v1.Hold
+	(*SetHoldRequest)(nil),        // 22: strandline.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),       // 23: strandline.v1.SetHoldResponse
+	(*KeepHoldRequest)(nil),       // 24: strandline.v1.KeepHoldRequest
+	(*KeepHoldResponse)(nil),      // 25: strandline.v1.KeepHoldResponse
+	(*ReleaseHoldRequest)(nil),    // 26: strandline.v1.ReleaseHoldRequest
+	(*ReleaseHoldResponse)(nil),   // 27: strandline.v1.ReleaseHoldResponse
+	(*LogInfo)(nil),               // 28: strandline.v1.LogInfo
+	(*ReplicaAddress)(nil),        // 29: strandline.v1.ReplicaAddress
+	(*LogConfig)(nil),             // 30: strandline.v1.LogConfig
+	nil,                           // 31: strandline.v1.Refusal.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
 }
 var file_strandline_v1_log_proto_depIdxs = []int32{
-	25, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
+	32, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
 	5,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
 	4,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
 	8,  // 3: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
 	9,  // 4: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
 	10, // 5: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
-	24, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
-	25, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
+	31, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
+	32, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
 	1,  // 8: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
-	25, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
+	32, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
 	0,  // 10: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
-	26, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
+	33, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
 	2,  // 12: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
-	26, // 13: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
+	33, // 13: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
 	4,  // 14: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
-	26, // 15: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
-	21, // 16: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
-	26, // 17: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
-	21, // 18: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
-	23, // 19: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
-	25, // 20: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
-	22, // 21: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
-	3,  // 22: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
-	26, // 23: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
-	6,  // 24: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
-	11, // 25: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
-	13, // 26: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
-	15, // 27: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
-	17, // 28: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
-	19, // 29: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
-	7,  // 30: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
-	12, // 31: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
-	14, // 32: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
-	16, // 33: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
-	18, // 34: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
-	20, // 35: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
-	30, // [30:36] is the sub-list for method output_type
-	24, // [24:30] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	33, // 15: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
+	28, // 16: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
+	33, // 17: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
+	28, // 18: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
+	33, // 19: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
+	33, // 20: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
+	21, // 21: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
+	1,  // 22: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
+	30, // 23: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
+	32, // 24: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
+	29, // 25: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
+	21, // 26: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
+	3,  // 27: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
+	33, // 28: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
+	6,  // 29: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
+	11, // 30: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
+	13, // 31: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
+	15, // 32: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
+	17, // 33: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
+	19, // 34: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
+	22, // 35: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
+	24, // 36: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
+	26, // 37: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
+	7,  // 38: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
+	12, // 39: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
+	14, // 40: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
+	16, // 41: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
+	18, // 42: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
+	20, // 43: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
+	23, // 44: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
+	25, // 45: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
+	27, // 46: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
+	38, // [38:47] is the sub-list for method output_type
+	29, // [29:38] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_log_proto_init() }
@@ -2236,13 +2742,14 @@ func file_strandline_v1_log_proto_init() {
 		(*ReadRequest_AtLeastOffset)(nil),
 		(*ReadRequest_MaxAge)(nil),
 	}
+	file_strandline_v1_log_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_log_proto_rawDesc), len(file_strandline_v1_log_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   21,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,9 @@ const (
 	LogService_GetInfo_FullMethodName       = "/strandline.v1.LogService/GetInfo"
 	LogService_WatchInfo_FullMethodName     = "/strandline.v1.LogService/WatchInfo"
 	LogService_AcquireWriter_FullMethodName = "/strandline.v1.LogService/AcquireWriter"
+	LogService_SetHold_FullMethodName       = "/strandline.v1.LogService/SetHold"
+	LogService_KeepHold_FullMethodName      = "/strandline.v1.LogService/KeepHold"
+	LogService_ReleaseHold_FullMethodName   = "/strandline.v1.LogService/ReleaseHold"
 )
 
 // LogServiceClient is the client API for LogService service.
@@ -60,6 +63,16 @@ type LogServiceClient interface {
 	// AcquireWriter raises the log's writer term and returns it. Appends that
 	// carry a lower term are refused with FENCED from then on.
 	AcquireWriter(ctx context.Context, in *AcquireWriterRequest, opts ...grpc.CallOption) (*AcquireWriterResponse, error)
+	// SetHold keeps every record from an offset on, or moves the hold that has the
+	// name: trims and retention stop there. A call that is made again changes
+	// nothing. It is refused with OFFSET_TRIMMED where records from the offset on
+	// are gone already: once it has succeeded, none of them is.
+	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error)
+	// KeepHold renews a hold's lease, as SetHold does, and changes nothing else.
+	// HOLD_NOT_FOUND: it has expired, or was broken or released.
+	KeepHold(ctx context.Context, in *KeepHoldRequest, opts ...grpc.CallOption) (*KeepHoldResponse, error)
+	// ReleaseHold ends a hold, whoever has set it.
+	ReleaseHold(ctx context.Context, in *ReleaseHoldRequest, opts ...grpc.CallOption) (*ReleaseHoldResponse, error)
 }
 
 type logServiceClient struct {
@@ -151,6 +164,36 @@ func (c *logServiceClient) AcquireWriter(ctx context.Context, in *AcquireWriterR
 	return out, nil
 }
 
+func (c *logServiceClient) SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetHoldResponse)
+	err := c.cc.Invoke(ctx, LogService_SetHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *logServiceClient) KeepHold(ctx context.Context, in *KeepHoldRequest, opts ...grpc.CallOption) (*KeepHoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KeepHoldResponse)
+	err := c.cc.Invoke(ctx, LogService_KeepHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *logServiceClient) ReleaseHold(ctx context.Context, in *ReleaseHoldRequest, opts ...grpc.CallOption) (*ReleaseHoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseHoldResponse)
+	err := c.cc.Invoke(ctx, LogService_ReleaseHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LogServiceServer is the server API for LogService service.
 // All implementations must embed UnimplementedLogServiceServer
 // for forward compatibility.
@@ -184,6 +227,16 @@ type LogServiceServer interface {
 	// AcquireWriter raises the log's writer term and returns it. Appends that
 	// carry a lower term are refused with FENCED from then on.
 	AcquireWriter(context.Context, *AcquireWriterRequest) (*AcquireWriterResponse, error)
+	// SetHold keeps every record from an offset on, or moves the hold that has the
+	// name: trims and retention stop there. A call that is made again changes
+	// nothing. It is refused with OFFSET_TRIMMED where records from the offset on
+	// are gone already: once it has succeeded, none of them is.
+	SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error)
+	// KeepHold renews a hold's lease, as SetHold does, and changes nothing else.
+	// HOLD_NOT_FOUND: it has expired, or was broken or released.
+	KeepHold(context.Context, *KeepHoldRequest) (*KeepHoldResponse, error)
+	// ReleaseHold ends a hold, whoever has set it.
+	ReleaseHold(context.Context, *ReleaseHoldRequest) (*ReleaseHoldResponse, error)
 	mustEmbedUnimplementedLogServiceServer()
 }
 
@@ -211,6 +264,15 @@ func (UnimplementedLogServiceServer) WatchInfo(*WatchInfoRequest, grpc.ServerStr
 }
 func (UnimplementedLogServiceServer) AcquireWriter(context.Context, *AcquireWriterRequest) (*AcquireWriterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcquireWriter not implemented")
+}
+func (UnimplementedLogServiceServer) SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetHold not implemented")
+}
+func (UnimplementedLogServiceServer) KeepHold(context.Context, *KeepHoldRequest) (*KeepHoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method KeepHold not implemented")
+}
+func (UnimplementedLogServiceServer) ReleaseHold(context.Context, *ReleaseHoldRequest) (*ReleaseHoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseHold not implemented")
 }
 func (UnimplementedLogServiceServer) mustEmbedUnimplementedLogServiceServer() {}
 func (UnimplementedLogServiceServer) testEmbeddedByValue()                    {}
@@ -316,6 +378,60 @@ func _LogService_AcquireWriter_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LogService_SetHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).SetHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_SetHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).SetHold(ctx, req.(*SetHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LogService_KeepHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KeepHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).KeepHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_KeepHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).KeepHold(ctx, req.(*KeepHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LogService_ReleaseHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).ReleaseHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_ReleaseHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).ReleaseHold(ctx, req.(*ReleaseHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LogService_ServiceDesc is the grpc.ServiceDesc for LogService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -334,6 +450,18 @@ var LogService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AcquireWriter",
 			Handler:    _LogService_AcquireWriter_Handler,
+		},
+		{
+			MethodName: "SetHold",
+			Handler:    _LogService_SetHold_Handler,
+		},
+		{
+			MethodName: "KeepHold",
+			Handler:    _LogService_KeepHold_Handler,
+		},
+		{
+			MethodName: "ReleaseHold",
+			Handler:    _LogService_ReleaseHold_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -71,6 +71,16 @@ func (c *Calls) Confirm(ctx context.Context) error {
 	return err
 }
 
+// Keep has the core renew a lease.
+func (c *Calls) Keep(ctx context.Context, renew func(state *core.Core, done func(sequence.Answer))) error {
+	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
+		if r := c.Replica.Do(func(state *core.Core) { renew(state, done) }); r != nil {
+			done(sequence.Answer{Refusal: r})
+		}
+	})
+	return err
+}
+
 // AppendAt appends one batch if the log ends at an offset.
 func (c *Calls) AppendAt(ctx context.Context, end record.Offset, batch record.Batch) error {
 	a := &sequence.Append{

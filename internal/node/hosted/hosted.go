@@ -117,9 +117,9 @@ func (h *Log) Raise(r cluster.Reserved) {
 	}
 }
 
-// roomFor refuses records that a memory log has no offsets reserved for, and
+// RoomFor refuses records that a memory log has no offsets reserved for, and
 // everything before a log that begins anew has moved on.
-func (h *Log) roomFor(records int) *record.Refusal {
+func (h *Log) RoomFor(records int) *record.Refusal {
 	if h.Config.Load().Durability != settings.Memory {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (h *Log) RoomForTerm() *record.Refusal {
 	if h.Config.Load().Durability == settings.Memory && !h.Reserved.Load().HasTerms(h.Replica.Status().WriterTerm) {
 		return record.Refuse(record.Busy, "log %q waits for writer terms to be reserved", h.Name)
 	}
-	return h.roomFor(0)
+	return h.RoomFor(0)
 }
 
 // Admit refuses what this log does not take.
@@ -147,7 +147,7 @@ func (h *Log) Admit(a *sequence.Append) *record.Refusal {
 			}
 		}
 	}
-	return h.roomFor(a.Records)
+	return h.RoomFor(a.Records)
 }
 
 // Problem is nil, or why the log cannot be served.

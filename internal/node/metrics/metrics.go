@@ -39,6 +39,7 @@ type Metrics struct {
 	Scrubbed        prometheus.Counter
 	Scrubs          prometheus.Counter
 	Forged          prometheus.Counter
+	BrokenHolds     prometheus.Counter
 
 	All   []prometheus.Collector
 	byLog sync.Map // name: *logCounts
@@ -97,6 +98,7 @@ func New(version string) *Metrics {
 	m.Scrubbed = counter("scrubbed_bytes_total", "Stored bytes that were read to find damage.")
 	m.Scrubs = counter("scrubs_total", "How often all that is stored here was read to find damage.")
 	m.Forged = counter("forged_messages_total", "Messages between replicas that were dropped: their sender is not a replica of the node that they came from.")
+	m.BrokenHolds = counter("broken_holds_total", "Holds that this node, as the leader of their logs, ended because they kept more than they may.")
 
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "strandline_build_info", Help: "1; the labels name the version and the Go release it was built with.",

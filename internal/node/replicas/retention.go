@@ -11,6 +11,7 @@ import (
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/metrics"
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
@@ -25,6 +26,7 @@ type Retention struct {
 	logs    *hosted.Logs
 	self    *peers.Self
 	tasks   *background.Tasks
+	metrics *metrics.Metrics
 	// grown asks for a look before the next second is over.
 	grown chan struct{}
 }
@@ -124,6 +126,45 @@ func (re *Retention) wroteTo(h *hosted.Log, bytes int) {
 	}
 }
 
+// youngerThan returns the first offset of a log whose record is not older than age, in ms.
+func (re *Retention) youngerThan(h *hosted.Log, age int64) (record.Offset, error) {
+	return h.Store.OffsetAtTime(re.self.Now().UnixMilli() - age)
+}
+
+// breakHolds ends the holds of a log that keep more than they may.
+func (re *Retention) breakHolds(ctx context.Context, h *hosted.Log) (err error) {
+	for _, hold := range h.Replica.Status().Holds {
+		var bytes int64
+		var byAge record.Offset
+		if hold.MaxBytes > 0 {
+			if bytes, err = h.Store.BytesFrom(hold.Offset); err != nil {
+				return err
+			}
+		}
+		if hold.MaxAge > 0 {
+			if byAge, err = re.youngerThan(h, hold.MaxAge); err != nil {
+				return err
+			}
+		}
+		if !cluster.BreakDue(hold, bytes, byAge) {
+			continue
+		}
+		// One that its owner has moved or released since is none of ours.
+		release := record.Command{Kind: record.ReleaseHold, Flags: record.FlagBroken, Offset: hold.Offset, Text: []byte(hold.Name)}
+		a, err := h.Command(ctx, release)
+		switch {
+		case errors.Is(err, &record.Refusal{Reason: record.HoldNotFound}), err == nil && a.Duplicate:
+			continue
+		case err != nil:
+			return err
+		}
+		re.metrics.BrokenHolds.Inc()
+		re.logger.Warn("broke a hold that kept more than it may", "log", h.Name, "hold", hold.Name, "owner", hold.Owner, "offset", hold.Offset,
+			"max_bytes", hold.MaxBytes, "max_age_ms", hold.MaxAge)
+	}
+	return nil
+}
+
 // retain trims what a log's retention has outlived.
 func (re *Retention) retain(ctx context.Context, h *hosted.Log) error {
 	if h.ID == cluster.CatalogID {
@@ -143,9 +184,12 @@ func (re *Retention) retain(ctx context.Context, h *hosted.Log) error {
 	if err != nil || start == end {
 		return err
 	}
+	if err := re.breakHolds(ctx, h); err != nil {
+		return err
+	}
 	var byAge, bySize record.Offset
 	if config.Retention > 0 {
-		if byAge, err = h.Store.OffsetAtTime(re.self.Now().Add(-config.Retention).UnixMilli()); err != nil {
+		if byAge, err = re.youngerThan(h, config.Retention.Milliseconds()); err != nil {
 			return err
 		}
 	}
@@ -154,10 +198,13 @@ func (re *Retention) retain(ctx context.Context, h *hosted.Log) error {
 			return err
 		}
 	}
-	target, due := cluster.TrimDue(start, end, byAge, bySize)
+	target, due := cluster.TrimDue(start, end, byAge, bySize, h.Replica.Status().Holds)
 	if !due {
 		return nil
 	}
 	_, err = h.Command(ctx, record.Command{Kind: record.Trim, Offset: target})
+	if errors.Is(err, &record.Refusal{Reason: record.Held}) {
+		return nil // by a hold that is being set
+	}
 	return err
 }

@@ -65,7 +65,7 @@ func New(p Parts) *Owners {
 		logger: p.Logger, me: p.Me, catalog: p.Catalog, logs: p.Logs, self: p.Self, files: p.Files, created: p.Created, incarnations: p.Incarnations,
 		opener: op, repairer: rp, begun: p.Begun, tasks: p.Tasks,
 	}
-	n.Retention = &Retention{logger: p.Logger, catalog: p.Catalog, logs: p.Logs, self: p.Self, tasks: p.Tasks, grown: make(chan struct{}, 1)}
+	n.Retention = &Retention{logger: p.Logger, catalog: p.Catalog, logs: p.Logs, self: p.Self, tasks: p.Tasks, metrics: p.Metrics, grown: make(chan struct{}, 1)}
 	n.News = &LeaderNews{logger: p.Logger, metrics: p.Metrics, router: p.Router}
 	start := &starter{
 		options: o, disk: p.Disk, logger: p.Logger, metrics: p.Metrics, memory: p.Memory, me: p.Me, files: p.Files, created: p.Created, router: p.Router,

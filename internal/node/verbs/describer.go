@@ -23,6 +23,7 @@ type Describer struct {
 	logs    *hosted.Logs
 	self    *peers.Self
 	finder  *finder
+	holds   *Holds
 	router  *peers.Router
 	space   *peers.Space
 }
@@ -134,7 +135,14 @@ func (d *Describer) Info(ctx context.Context, caller Caller, log string) (Info, 
 	if err := h.Confirm(ctx); err != nil {
 		return Info{}, err
 	}
-	return d.Describe(h), nil
+	return d.withHolds(h), nil
+}
+
+// withHolds is Describe with the holds, which may be large and take looks at files.
+func (d *Describer) withHolds(h *hosted.Log) Info {
+	i := d.Describe(h)
+	i.Holds = d.holds.HoldsOf(h)
+	return i
 }
 
 // KnownInfo describes a log as far as this node knows. It asks others only
@@ -144,7 +152,7 @@ func (d *Describer) KnownInfo(caller Caller, log string) (Info, error) {
 		if refusal := caller.identify(log, h.ID); refusal != nil {
 			return Info{}, refusal
 		}
-		return d.Describe(h), nil
+		return d.withHolds(h), nil
 	}
 	c := d.catalog.Load()
 	if c == nil {

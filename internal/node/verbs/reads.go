@@ -137,9 +137,7 @@ func (rd *reads) checkBegin(ctx context.Context, h *hosted.Log, o record.Offset)
 		r.Start = start
 		return 0, r
 	case o < start:
-		r := record.Refuse(record.OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", o, start)
-		r.Start = start
-		return 0, r
+		return 0, record.Trimmed(o, start, h.Replica.Status().Holds)
 	case o > end:
 		r := record.Refuse(record.OffsetBeyondEnd, "offset %d is beyond the end of the log, which is %d", o, end)
 		r.End = end

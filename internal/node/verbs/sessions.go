@@ -119,12 +119,7 @@ func (ss *Sessions) KeepSession(ctx context.Context, caller Caller, log string, 
 	if refusal != nil {
 		return refusal
 	}
-	_, err := h.Await(ctx, func(done func(sequence.Answer)) {
-		if r := h.Replica.Do(func(c *core.Core) { c.KeepSession(id, done) }); r != nil {
-			done(sequence.Answer{Refusal: r})
-		}
-	})
-	return err
+	return h.Keep(ctx, func(c *core.Core, done func(sequence.Answer)) { c.KeepSession(id, done) })
 }
 
 // CloseSession ends a session: its appends are refused from then on.

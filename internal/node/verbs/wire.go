@@ -32,6 +32,7 @@ type Verbs struct {
 	*Appends
 	*reads
 	*Sessions
+	*Holds
 	*Describer
 	*logAdmin
 	*topics
@@ -49,11 +50,13 @@ type Verbs struct {
 func New(p Parts) *Verbs {
 	o := p.Options
 	find := &finder{me: p.Me, catalog: p.Catalog, logs: p.Logs, self: p.Self, router: p.Router, peers: p.Peers}
+	holds := &Holds{finder: find}
 	v := &Verbs{
 		Appends:   &Appends{metrics: p.Metrics, Finder: find, retention: p.Retention},
 		reads:     &reads{metrics: p.Metrics, memory: p.Memory, finder: find},
 		Sessions:  &Sessions{catalog: p.Catalog, self: p.Self, finder: find, IDs: SessionIDs{Turn: make(chan struct{}, 1)}},
-		Describer: &Describer{options: o, me: p.Me, catalog: p.Catalog, logs: p.Logs, self: p.Self, finder: find, router: p.Router, space: p.Space},
+		Holds:     holds,
+		Describer: &Describer{options: o, holds: holds, me: p.Me, catalog: p.Catalog, logs: p.Logs, self: p.Self, finder: find, router: p.Router, space: p.Space},
 		Statuses: &Statuses{
 			options: o, logger: p.Logger, catalog: p.Catalog, logs: p.Logs, self: p.Self, caller: p.Caller, router: p.Router, space: p.Space, memory: p.Memory,
 		},

@@ -5,15 +5,24 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// KeepSession renews a session's lease. That it is kept rests on still being the
-// leader: one that slept while another was elected knows of no end that the other
-// decides.
+// KeepSession renews a session's lease.
 func (q *reads) KeepSession(id record.SessionID, done func(sequence.Answer)) {
+	q.keep(func() sequence.Answer { return q.sequencer.KeepSession(id, q.now.Monotonic) }, done)
+}
+
+// KeepHold renews a hold's lease.
+func (q *reads) KeepHold(name string, done func(sequence.Answer)) {
+	q.keep(func() sequence.Answer { return q.sequencer.KeepHold(name) }, done)
+}
+
+// keep renews a lease. That it is kept rests on still being the leader: one that slept
+// while another was elected knows of no end that the other decides.
+func (q *reads) keep(renew func() sequence.Answer, done func(sequence.Answer)) {
 	if r := q.notServing(); r != nil {
 		q.answer(done, sequence.Answer{Refusal: r})
 		return
 	}
-	a := q.sequencer.KeepSession(id, q.now.Monotonic)
+	a := renew()
 	if a.Refusal != nil || a.RestsOn != 0 {
 		q.deferAnswers([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Proposal{})
 		return

@@ -45,7 +45,7 @@ func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
 		return c, err
 	}
 	if r.next < start {
-		return c, trimmed(r.next, start)
+		return c, r.trimmed(start)
 	}
 	until = min(until, end)
 	if r.next >= until {
@@ -194,13 +194,11 @@ func (r *Reader) refuse(err error, start record.Offset) error {
 		if now, _, gone := r.replica.tail.Bounds(); gone == nil && now > start {
 			start = now
 		}
-		return trimmed(r.next, start)
+		return r.trimmed(start)
 	}
 	return record.Refuse(record.StorageFailed, "read at offset %d: %v", r.next, err)
 }
 
-func trimmed(asked, start record.Offset) *record.Refusal {
-	r := record.Refuse(record.OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", asked, start)
-	r.Start = start
-	return r
+func (r *Reader) trimmed(start record.Offset) *record.Refusal {
+	return record.Trimmed(r.next, start, r.replica.Status().Holds)
 }

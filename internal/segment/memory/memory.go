@@ -197,16 +197,30 @@ func (e *entries) OffsetAtTime(unixMs int64) (record.Offset, error) {
 	return e.offset(k), nil
 }
 
+// bytesBefore is the payload of all entries there have been that begin below o.
+func (e *entries) bytesBefore(o record.Offset) uint64 {
+	if k := e.find(func(k int) bool { return e.frames[k].First < o }); k < len(e.frames) {
+		return e.before[k]
+	}
+	return e.bytes
+}
+
+func (e *entries) BytesFrom(from record.Offset) (int64, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.closed {
+		return 0, segment.ErrClosed
+	}
+	return int64(e.bytes - e.bytesBefore(from)), nil
+}
+
 func (e *entries) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if e.closed {
 		return 0, segment.ErrClosed
 	}
-	total := e.bytes
-	if k := e.find(func(k int) bool { return e.frames[k].First < end }); k < len(e.frames) {
-		total = e.before[k]
-	}
+	total := e.bytesBefore(end)
 	if total < uint64(bytes) {
 		return e.start, nil
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -212,10 +213,28 @@ func (r *reader) OffsetAtTime(unixMs int64) (record.Offset, error) {
 	return place.Offset, nil
 }
 
-func (r *reader) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
-	last, err := r.find(func(p *format.Point) bool { return p.Offset < end })
+// findOffset is find for the first entry that begins at o or later.
+func (r *reader) findOffset(o record.Offset) (format.Point, error) {
+	place, err := r.find(func(p *format.Point) bool { return p.Offset < o })
 	if err != nil {
-		return 0, fmt.Errorf("look up offset %d: %w", end, err)
+		return place, fmt.Errorf("look up offset %d: %w", o, err)
+	}
+	return place, nil
+}
+
+func (r *reader) BytesFrom(from record.Offset) (int64, error) {
+	last, err := r.findOffset(math.MaxInt64)
+	if err != nil {
+		return 0, err
+	}
+	first, err := r.findOffset(from)
+	return int64(last.Bytes - min(first.Bytes, last.Bytes)), err
+}
+
+func (r *reader) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
+	last, err := r.findOffset(end)
+	if err != nil {
+		return 0, err
 	}
 	if last.Bytes < uint64(bytes) {
 		return r.StartOffset(), nil

@@ -9,6 +9,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/rpc"
 )
 
 func encodeInfo(i node.Info) *strandlinev1.LogInfo {
@@ -31,6 +32,11 @@ func encodeInfo(i node.Info) *strandlinev1.LogInfo {
 	}
 	for _, r := range i.Replicas {
 		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader})
+	}
+	for k := range i.Holds {
+		h := rpc.EncodeHold(&i.Holds[k].Hold)
+		h.KeptBytes = i.Holds[k].Kept
+		out.Holds = append(out.Holds, h)
 	}
 	return out
 }

@@ -21,6 +21,9 @@ type Node interface {
 	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (Reader, error)
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error)
+	SetHold(ctx context.Context, c node.Caller, log string, hold record.Hold, at reading.FromKind) (node.HoldPlace, error)
+	KeepHold(ctx context.Context, c node.Caller, log, name string) error
+	ReleaseHold(ctx context.Context, c node.Caller, log, name string) error
 
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)

@@ -1,7 +1,9 @@
 package grpcserver
 
 import (
+	"cmp"
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
@@ -36,8 +39,39 @@ func (v *verbNode) AcquireWriter(context.Context, node.Caller, string) (record.W
 	return 3, 4, v.refusal
 }
 
+// SetHold puts a hold at the end, which is 9, and refuses any other than sent in the tests.
+func (v *verbNode) SetHold(_ context.Context, _ node.Caller, log string, h record.Hold, at reading.FromKind) (node.HoldPlace, error) {
+	want := record.Hold{Name: "backup", Offset: 7, Owner: "ops", Lease: 2000, MaxBytes: 8, MaxAge: 3000, Pointer: []byte("here")}
+	switch {
+	case v.refusal != nil:
+		return node.HoldPlace{}, v.refusal
+	case log != "orders" || !reflect.DeepEqual(h, want):
+		return node.HoldPlace{}, record.Refuse(record.Invalid, "%v", h)
+	case at == reading.FromTail:
+		return node.HoldPlace{Log: 4, Offset: 9, End: 9}, nil
+	case at == reading.FromStart:
+		return node.HoldPlace{Log: 4, Offset: 3, End: 9}, nil
+	}
+	return node.HoldPlace{Log: 4, Offset: h.Offset, End: 9}, nil
+}
+
+func (v *verbNode) KeepHold(_ context.Context, _ node.Caller, _, name string) error {
+	return cmp.Or(v.refusal, isBackup(name))
+}
+
+func (v *verbNode) ReleaseHold(_ context.Context, _ node.Caller, _, name string) error {
+	return cmp.Or(v.refusal, isBackup(name))
+}
+
+func isBackup(name string) error {
+	if name != "backup" {
+		return record.Refuse(record.HoldNotFound, "%q", name)
+	}
+	return nil
+}
+
 func (v *verbNode) Info(_ context.Context, _ node.Caller, log string) (node.Info, error) {
-	return node.Info{Name: log, End: 1}, v.refusal
+	return node.Info{Name: log, End: 1, Holds: []node.Hold{{Hold: record.Hold{Name: "backup", Offset: 7, Pointer: []byte("here")}, Kept: 5}}}, v.refusal
 }
 
 func (v *verbNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
@@ -108,9 +142,37 @@ func TestEachCallAsksItsVerb(t *testing.T) {
 	require.EqualValues(t, 3, writer.WriterTerm)
 	require.EqualValues(t, 4, writer.EndOffset)
 
+	hold := &strandlinev1.Hold{
+		Name: "backup", Offset: 7, Owner: "ops", Lease: durationpb.New(2 * time.Second), MaxBytes: 8, MaxAge: durationpb.New(3 * time.Second), Pointer: []byte("here"),
+	}
+	for want, position := range map[int64]*strandlinev1.ReadPosition{
+		7: nil, 3: strandlinev1.ReadPosition_READ_POSITION_START.Enum(), 9: strandlinev1.ReadPosition_READ_POSITION_TAIL.Enum(),
+	} {
+		set, err := log.SetHold(ctx, &strandlinev1.SetHoldRequest{Log: "orders", Hold: hold, Position: position})
+		require.NoError(t, err)
+		require.Equal(t, want, set.Offset)
+		require.EqualValues(t, 9, set.EndOffset)
+		require.EqualValues(t, 4, set.LogId)
+	}
+	for what, wrong := range map[string]*strandlinev1.Hold{
+		"negative lease": {Lease: durationpb.New(-1)}, "lease of centuries": {Lease: &durationpb.Duration{Seconds: 1 << 35}},
+		"no duration": {MaxAge: &durationpb.Duration{Nanos: -1, Seconds: 1}}, "negative age": {MaxAge: durationpb.New(-time.Hour)},
+	} {
+		_, err := log.SetHold(ctx, &strandlinev1.SetHoldRequest{Log: "orders", Hold: wrong})
+		require.Equal(t, codes.InvalidArgument, status.Code(err), what)
+	}
+	_, err = log.SetHold(ctx, &strandlinev1.SetHoldRequest{Log: "orders", Hold: hold, Position: strandlinev1.ReadPosition(77).Enum()})
+	require.Equal(t, codes.Unimplemented, status.Code(err))
+	_, err = log.KeepHold(ctx, &strandlinev1.KeepHoldRequest{Log: "orders", Name: "backup"})
+	require.NoError(t, err)
+	_, err = log.ReleaseHold(ctx, &strandlinev1.ReleaseHoldRequest{Log: "orders", Name: "backup"})
+	require.NoError(t, err)
+
 	fresh, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: "orders"})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, fresh.Info.EndOffset)
+	require.Len(t, fresh.Info.Holds, 1)
+	require.Equal(t, (&strandlinev1.Hold{Name: "backup", Offset: 7, Pointer: []byte("here"), KeptBytes: 5}).String(), fresh.Info.Holds[0].String())
 	stale, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: "orders", AllowStale: true})
 	require.NoError(t, err)
 	require.EqualValues(t, 0, stale.Info.EndOffset)
@@ -159,6 +221,9 @@ func TestEachCallReturnsARefusal(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Trim":          func() error { _, err := log.Trim(ctx, &strandlinev1.TrimRequest{}); return err },
 		"AcquireWriter": func() error { _, err := log.AcquireWriter(ctx, &strandlinev1.AcquireWriterRequest{}); return err },
+		"SetHold":       func() error { _, err := log.SetHold(ctx, &strandlinev1.SetHoldRequest{}); return err },
+		"KeepHold":      func() error { _, err := log.KeepHold(ctx, &strandlinev1.KeepHoldRequest{}); return err },
+		"ReleaseHold":   func() error { _, err := log.ReleaseHold(ctx, &strandlinev1.ReleaseHoldRequest{}); return err },
 		"GetInfo":       func() error { _, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{}); return err },
 		"known GetInfo": func() error { _, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{AllowStale: true}); return err },
 		"WatchInfo": func() error {

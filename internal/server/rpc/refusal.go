@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/record"
@@ -80,10 +83,26 @@ func StatusOf(ctx context.Context, err error) error {
 func Status(r *record.Refusal, code codes.Code) error {
 	s := status.New(code, r.Detail)
 	info := &errdetails.ErrorInfo{Reason: r.Reason.String(), Domain: errorDomain, Metadata: facts(r)}
-	if detailed, err := s.WithDetails(info); err == nil {
+	details := []protoadapt.MessageV1{info}
+	if r.Hold != nil {
+		details = append(details, EncodeHold(r.Hold))
+	}
+	if detailed, err := s.WithDetails(details...); err == nil {
 		s = detailed
 	}
 	return s.Err()
+}
+
+// EncodeHold is a hold as clients get it.
+func EncodeHold(h *record.Hold) *strandlinev1.Hold {
+	out := &strandlinev1.Hold{Name: h.Name, Offset: int64(h.Offset), Owner: h.Owner, MaxBytes: h.MaxBytes, Pointer: h.Pointer}
+	if h.Lease > 0 {
+		out.Lease = durationpb.New(time.Duration(h.Lease) * time.Millisecond)
+	}
+	if h.MaxAge > 0 {
+		out.MaxAge = durationpb.New(time.Duration(h.MaxAge) * time.Millisecond)
+	}
+	return out
 }
 
 // InStream is a refusal as an answer in an append stream. partly says that
@@ -111,6 +130,10 @@ func facts(r *record.Refusal) map[string]string {
 	switch r.Reason {
 	case record.OffsetTrimmed, record.DataLost:
 		m["start_offset"] = strconv.FormatInt(int64(r.Start), 10)
+	case record.Held:
+		if r.Hold != nil {
+			m["hold"], m["hold_offset"] = r.Hold.Name, strconv.FormatInt(int64(r.Hold.Offset), 10)
+		}
 	case record.OffsetBeyondEnd, record.EndMismatch:
 		m["end_offset"] = strconv.FormatInt(int64(r.End), 10)
 	case record.SequenceGap:

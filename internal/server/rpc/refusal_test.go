@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/record"
 )
 
@@ -20,6 +22,20 @@ func TestEveryReasonHasACode(t *testing.T) {
 		require.NotEqual(t, codes.OK, code, reason)
 	}
 	require.Len(t, statusCodes, len(record.Reasons()))
+}
+
+func TestARefusalHasTheHoldThatItIsAboutAmongItsDetails(t *testing.T) {
+	held := record.Refuse(record.Held, "kept")
+	held.Hold = &record.Hold{Name: "backup", Offset: 7, Owner: "ops", Lease: 2000, MaxBytes: 8, MaxAge: 3000, Pointer: []byte{0xff, 0}}
+	trimmed := record.Trimmed(1, 5, []record.Hold{{Name: "bare", Offset: 9}, {Name: "gone", Offset: 4, Pointer: []byte("x")}, *held.Hold, {Name: "low", Offset: 6, Pointer: []byte("y")}})
+	for _, r := range []*record.Refusal{held, trimmed} {
+		details := status.Convert(StatusOf(t.Context(), r)).Details()
+		require.Len(t, details, 2, r)
+		h, ok := details[1].(*strandlinev1.Hold)
+		require.True(t, ok)
+		require.Equal(t, `name:"backup"  offset:7  owner:"ops"  lease:{seconds:2}  max_bytes:8  max_age:{seconds:3}  pointer:"\xff\x00"`, strings.ReplaceAll(strings.ReplaceAll(h.String(), "  ", " "), " ", "  "))
+	}
+	require.Equal(t, map[string]string{"retryable": "false", "outcome": "not_done", "hold": "backup", "hold_offset": "7"}, facts(held))
 }
 
 func infoOf(t *testing.T, err error) *errdetails.ErrorInfo {

@@ -1,0 +1,166 @@
+package node
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
+)
+
+func refusalOf(t *testing.T, err error) *record.Refusal {
+	t.Helper()
+	var r *record.Refusal
+	require.True(t, errors.As(err, &r), "%v", err)
+	return r
+}
+
+func TestAHoldKeepsRecordsFromTrimsUntilItIsReleased(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "orders", Config{})
+	for _, value := range []string{"a", "b", "c", "d"} {
+		mustAppend(t, n, "orders", value)
+	}
+	backup := record.Hold{Name: "backup", Offset: 1, Owner: "ops", Pointer: []byte("s3://1")}
+	place, err := n.SetHold(t.Context(), anyone, "orders", backup, reading.FromOffset)
+	require.NoError(t, err)
+	require.Equal(t, []record.Offset{1, 4}, []record.Offset{place.Offset, place.End})
+
+	_, _, err = n.Trim(t.Context(), anyone, "orders", 2, false)
+	held := refusalOf(t, err)
+	require.Equal(t, record.Held, held.Reason)
+	require.Equal(t, &backup, held.Hold)
+
+	require.NoError(t, n.Close(t.Context()))
+	n = open(t, dir)
+	info, err := n.Info(t.Context(), anyone, "orders")
+	require.NoError(t, err)
+	require.Len(t, info.Holds, 1)
+	require.Equal(t, backup, info.Holds[0].Hold)
+	require.Positive(t, info.Holds[0].Kept)
+
+	_, _, err = n.Trim(t.Context(), anyone, "orders", 1, false)
+	require.NoError(t, err, "up to the hold")
+	moved := record.Hold{Name: "backup", Offset: 3, Pointer: []byte("s3://3")}
+	_, err = n.SetHold(t.Context(), anyone, "orders", moved, reading.FromOffset)
+	require.NoError(t, err)
+	start, _, err := n.Trim(t.Context(), anyone, "orders", 3, false)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, start)
+
+	// Who comes too late gets the pointer, and finds what follows it.
+	_, err = n.Read(t.Context(), anyone, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 1}, Until: reading.NoOffset})
+	late := refusalOf(t, err)
+	require.Equal(t, record.OffsetTrimmed, late.Reason)
+	require.Equal(t, &moved, late.Hold)
+	require.Equal(t, []string{"3:d"}, read(t, n, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: late.Hold.Offset}, Until: reading.NoOffset}))
+	_, err = n.SetHold(t.Context(), anyone, "orders", backup, reading.FromOffset)
+	requireReason(t, record.OffsetTrimmed, err)
+
+	require.NoError(t, n.ReleaseHold(t.Context(), anyone, "orders", "backup"))
+	requireReason(t, record.HoldNotFound, n.ReleaseHold(t.Context(), anyone, "orders", "backup"))
+	_, _, err = n.Trim(t.Context(), anyone, "orders", 4, false)
+	require.NoError(t, err)
+}
+
+func TestAHoldIsRefusedThatNoLogTakes(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{})
+	for _, row := range []struct {
+		log    string
+		hold   record.Hold
+		reason record.Reason
+	}{
+		{"orders", record.Hold{}, record.Invalid},
+		{"orders", record.Hold{Name: "a", Lease: 999}, record.Invalid},
+		{"orders", record.Hold{Name: "a", Pointer: make([]byte, record.MaxHoldPointer+1)}, record.TooLarge},
+		{"orders", record.Hold{Name: "a", Offset: 1}, record.OffsetBeyondEnd},
+		{CatalogLog, record.Hold{Name: "a"}, record.Invalid},
+		{"absent", record.Hold{Name: "a"}, record.LogNotFound},
+	} {
+		_, err := n.SetHold(t.Context(), anyone, row.log, row.hold, reading.FromOffset)
+		requireReason(t, row.reason, err)
+	}
+	requireReason(t, record.HoldNotFound, n.KeepHold(t.Context(), anyone, "orders", "a"))
+}
+
+// A leader of before knows nothing that ends a hold.
+func TestHoldsSurviveAnotherLeaderAndEndWithTheirLog(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	require.NoError(t, err)
+	c.append("orders", "v")
+	c.append("orders", "w")
+	leader := c.leader("orders")
+	_, err = c.nodes[leader].SetHold(t.Context(), anyone, "orders", record.Hold{Name: "backup", Offset: 1, Pointer: []byte("p")}, reading.FromOffset)
+	require.NoError(t, err)
+	next := c.follower("orders")
+	require.NoError(t, c.nodes[leader].TransferLeader(t.Context(), anyone, "orders", next))
+	c.eventually("another one leads", func() bool { return c.leader("orders") == next })
+	_, _, err = c.nodes[next].Trim(t.Context(), anyone, "orders", 2, false)
+	requireReason(t, record.Held, err)
+
+	// A log that is created anew has none.
+	require.NoError(t, c.nodes[next].DeleteLog(t.Context(), anyone, "orders"))
+	_, err = c.nodes[next].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	require.NoError(t, err)
+	info, err := c.nodes[c.leader("orders")].Info(t.Context(), anyone, "orders")
+	require.NoError(t, err)
+	require.Empty(t, info.Holds)
+}
+
+// The least lease is a second, and a tick of the replica 50 ms.
+func TestALeaseEndsAHoldUnlessItIsKept(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "orders", Config{})
+	_, err := n.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "short", Lease: 1000}, reading.FromTail)
+	require.NoError(t, err)
+	_, err = n.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "day", Lease: 24 * 3600 * 1000}, reading.FromTail)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		info, err := n.Info(t.Context(), anyone, "orders")
+		return err == nil && len(info.Holds) == 1
+	}, time.Minute, 10*time.Millisecond)
+	requireReason(t, record.HoldNotFound, n.KeepHold(t.Context(), anyone, "orders", "short"))
+	require.NoError(t, n.KeepHold(t.Context(), anyone, "orders", "day"))
+}
+
+func TestRetentionStopsAtAHoldUntilTheHoldKeepsMoreThanItMay(t *testing.T) {
+	n := open(t, t.TempDir())
+	create(t, n, "wal", settings.Config{RetentionBytes: 1})
+	mustAppend(t, n, "wal", "a")
+	mustAppend(t, n, "wal", "b")
+	start := func() record.Offset {
+		b, err := n.Bounds(anyone, "wal")
+		require.NoError(t, err)
+		return b.Start
+	}
+	_, err := n.SetHold(t.Context(), anyone, "wal", record.Hold{Name: "bounded", MaxBytes: 20 << 10, Offset: 2}, reading.FromOffset)
+	require.NoError(t, err)
+	mustAppend(t, n, "wal", "c")
+	require.Eventually(t, func() bool { return start() == 2 }, time.Minute, 10*time.Millisecond, "retention goes as far as the hold")
+
+	collector, err := n.LogMetrics([]string{"wal"})
+	require.NoError(t, err)
+	of := gathered(t, collector)
+	require.EqualValues(t, 2, of["log_hold_offset{hold=bounded,log=wal}"])
+	require.Positive(t, of["log_hold_kept_bytes{hold=bounded,log=wal}"])
+	require.Zero(t, gathered(t, n.Metrics())["broken_holds_total"])
+
+	for range 3 {
+		mustAppend(t, n, "wal", string(make([]byte, 10<<10)))
+	}
+	require.Eventually(t, func() bool { return start() == 6 }, time.Minute, 10*time.Millisecond, "what it kept goes")
+	require.EqualValues(t, 1, gathered(t, n.Metrics())["broken_holds_total"])
+	requireReason(t, record.HoldNotFound, n.KeepHold(t.Context(), anyone, "wal", "bounded"))
+
+	_, err = n.SetHold(t.Context(), anyone, "wal", record.Hold{Name: "old", MaxAge: 1}, reading.FromTail)
+	require.NoError(t, err)
+	mustAppend(t, n, "wal", "d")
+	require.Eventually(t, func() bool { return start() == 7 }, time.Minute, 10*time.Millisecond, "so it does once it is too old")
+}

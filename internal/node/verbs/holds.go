@@ -1,0 +1,94 @@
+package verbs
+
+import (
+	"context"
+	"time"
+
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/sequence"
+)
+
+// Holds sets, keeps and releases the holds of logs.
+type Holds struct{ finder *finder }
+
+// Hold is a hold of a log as this node knows it.
+type Hold struct {
+	record.Hold
+	// Kept is how many bytes of records lie from its offset on, as far as this node has
+	// them: those of the entries that begin there or later.
+	Kept int64
+}
+
+// HoldPlace is where a hold was set.
+type HoldPlace struct {
+	Log         uint64 // id of the log
+	Offset, End record.Offset
+}
+
+// minHoldLease is the least that a client can renew in time.
+const minHoldLease = time.Second
+
+// SetHold sets a hold, or moves the one of its name, and returns where it begins and
+// where the log ends then. at other than reading.FromOffset puts it at the start or the end that
+// the log has by then. Records that the hold would keep and that are gone are
+// OffsetTrimmed.
+func (hs *Holds) SetHold(ctx context.Context, caller Caller, log string, hold record.Hold, at reading.FromKind) (HoldPlace, error) {
+	h, refusal := hs.finder.userLog(caller, log)
+	if refusal == nil {
+		refusal = hold.Check()
+	}
+	if refusal == nil {
+		refusal = h.RoomFor(0)
+	}
+	if lease := time.Duration(hold.Lease) * time.Millisecond; refusal == nil && lease > 0 && lease < minHoldLease {
+		refusal = record.Refuse(record.Invalid, "a lease of %v is below the least, %v", lease, minHoldLease)
+	}
+	if refusal != nil {
+		return HoldPlace{}, refusal
+	}
+	c := record.Command{Kind: record.SetHold, Offset: hold.Offset, Lease: hold.Lease, Text: record.AppendHold(nil, hold)}
+	switch at {
+	case reading.FromStart:
+		c.Flags = record.FlagFromStart
+	case reading.FromTail:
+		c.Flags = record.FlagFromEnd
+	}
+	a, err := h.Command(ctx, c)
+	return HoldPlace{h.ID, a.Start, a.End}, err
+}
+
+// KeepHold renews a hold's lease, as SetHold does.
+func (hs *Holds) KeepHold(ctx context.Context, caller Caller, log, name string) error {
+	h, refusal := hs.finder.userLog(caller, log)
+	if refusal != nil {
+		return refusal
+	}
+	return h.Keep(ctx, func(c *core.Core, done func(sequence.Answer)) { c.KeepHold(name, done) })
+}
+
+// ReleaseHold ends a hold, whoever has set it.
+func (hs *Holds) ReleaseHold(ctx context.Context, caller Caller, log, name string) error {
+	h, refusal := hs.finder.userLog(caller, log)
+	if refusal != nil {
+		return refusal
+	}
+	_, err := h.Command(ctx, record.Command{Kind: record.ReleaseHold, Text: []byte(name)})
+	return err
+}
+
+// HoldsOf are the holds of a log, by name, as far as this node knows.
+func (hs *Holds) HoldsOf(h *hosted.Log) (holds []Hold) {
+	if h.Replica == nil {
+		return nil
+	}
+	for _, one := range h.Replica.Status().Holds {
+		// What cannot be looked up counts as nothing kept: the reason is reported by
+		// whoever reads it.
+		kept, _ := h.Store.BytesFrom(one.Offset)
+		holds = append(holds, Hold{one, kept})
+	}
+	return holds
+}
