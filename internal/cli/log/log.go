@@ -26,6 +26,7 @@ func New(c *terminal.Terminal) *cobra.Command {
 		newLogInfo(c),
 		newLogConfigure(c),
 		newLogTrim(c),
+		newLogHold(c),
 		newLogDelete(c),
 	)
 }
@@ -51,6 +52,8 @@ type logJSON struct {
 	LeaderTerm     uint64  `json:"leader_term"`
 	Sealed         bool    `json:"sealed"`
 	Problem        string  `json:"problem,omitempty"`
+	// Holds are shown where one log is.
+	Holds []holdJSON `json:"holds,omitempty"`
 }
 
 func newLogJSON(i client.LogInfo) logJSON {
@@ -60,7 +63,7 @@ func newLogJSON(i client.LogInfo) logJSON {
 		}
 		return &n
 	}
-	return logJSON{
+	object := logJSON{
 		Log: i.Name, ID: i.ID,
 		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
 		Replicas: i.Config.Replicas, ReplicasNow: len(i.Replicas),
@@ -72,6 +75,10 @@ func newLogJSON(i client.LogInfo) logJSON {
 		Leader: i.Leader, LeaderTerm: i.LeaderTerm,
 		Sealed: i.Sealed, Problem: i.Problem,
 	}
+	for _, h := range i.Holds {
+		object.Holds = append(object.Holds, newHoldJSON(i.Name, h))
+	}
+	return object
 }
 
 // showLog prints all that is known of one log.
@@ -89,6 +96,9 @@ func showLog(c *terminal.Terminal, i client.LogInfo) error {
 			"leader", fmt.Sprintf("%s, term %d", terminal.OrUnknown(i.Leader), i.LeaderTerm),
 			"created", i.Created.Local().Format(time.RFC3339),
 		)
+		for _, h := range i.Holds {
+			terminal.Fields(out, "hold", fmt.Sprintf("%s, from %d on: %s", printable(h.Name), h.Offset, kept(h)))
+		}
 		if i.Sealed {
 			terminal.Fields(out, "sealed", "takes no more appends")
 		}

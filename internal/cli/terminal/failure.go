@@ -211,8 +211,14 @@ func hintFor(e *client.Error, about asked) string {
 		return hint
 	case client.ErrLogExists.Reason:
 		return "to see it: " + command("log info "+log)
+	case client.ErrHeld.Reason, client.ErrHoldNotFound.Reason:
+		return "to see the holds: " + command("log hold list "+log)
 	case client.ErrOffsetTrimmed.Reason:
-		return fmt.Sprintf("to read what is there: --from %d, or --from-start", e.Start)
+		hint := fmt.Sprintf("to read what is there: --from %d, or --from-start", e.Start)
+		if e.Hold != nil {
+			hint += fmt.Sprintf("\nto read on from the state that %q leads to: --from %d", e.Hold.Pointer, e.Hold.Offset)
+		}
+		return hint
 	case client.ErrOffsetBeyondEnd.Reason:
 		if about.command == "log trim" {
 			return "to let the log go on there: --fast-forward"
