@@ -89,7 +89,7 @@ type LogInfo struct {
 	// answered. Start, End and BytesUsed say nothing then.
 	Unknown bool
 
-	// Replicas tells who holds the log, by node, as far as known.
+	// Replicas reports who holds the log, by node, as far as known.
 	Replicas []ReplicaAddress
 	// Holds are by name. Only Info sets them.
 	Holds []HoldInfo

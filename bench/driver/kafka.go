@@ -307,7 +307,7 @@ func (t *kafkaTopic) Durability() string {
 	if t.configs[flushMessages] == "1" {
 		return fmt.Sprintf("fsync (flush.messages=1), %s of %d", t.configs[minInSync], t.replicas)
 	}
-	if _, told := t.configs[flushMessages]; !told {
+	if _, given := t.configs[flushMessages]; !given {
 		return "as the server decides, " + majority(t.replicas)
 	}
 	return fmt.Sprintf("no fsync (Kafka's default), at least %s of %d", t.configs[minInSync], t.replicas)

@@ -39,7 +39,7 @@ func (d Disk) String() string {
 	return d.Directory + " (" + about + ")"
 }
 
-// processor is the processor's name as Linux tells it, or its architecture.
+// processor is the processor's name as Linux names it, or its architecture.
 func processor() string {
 	data, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -20,7 +20,7 @@ broken
 	}
 }
 
-func TestTheMachineTellsItsMemoryAndItsDisk(t *testing.T) {
+func TestTheMachineReportsItsMemoryAndItsDisk(t *testing.T) {
 	require.Regexp(t, `^[0-9]+ x .+, [0-9.]+ GiB of memory, linux `, Machine())
 	disk, err := LookAtDisk(t.TempDir())
 	require.NoError(t, err)

@@ -60,7 +60,7 @@ func Start(name, output string, command *exec.Cmd) (*Process, error) {
 // Ended is closed when the process has.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Why tells how a process ended that should not have, with the last lines that
+// Why reports how a process ended that should not have, with the last lines that
 // it printed. Call it after Ended.
 func (p *Process) Why() error {
 	return fmt.Errorf("%s ended: %v; the end of %s:\n%s", p.name, p.wait, p.output, lastLines(p.output, 12))

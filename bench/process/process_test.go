@@ -35,7 +35,7 @@ func TestAProcessThatDoesNotListenIsKilled(t *testing.T) {
 	require.ErrorContains(t, p.wait, "killed")
 }
 
-func TestAProcessThatEndsByItselfTellsWhy(t *testing.T) {
+func TestAProcessThatEndsByItselfSaysWhy(t *testing.T) {
 	p, err := Start("broken", filepath.Join(t.TempDir(), "out"), exec.Command("sh", "-c", "echo no disk >&2; exit 3"))
 	require.NoError(t, err)
 	<-p.Ended()

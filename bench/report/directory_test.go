@@ -95,7 +95,7 @@ func TestAHistogramMayHaveALongName(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-func TestAMedianTellsItsSpread(t *testing.T) {
+func TestAMedianSaysItsSpread(t *testing.T) {
 	r, err := ReadDirectory(results(t))
 	require.NoError(t, err)
 	require.Len(t, r.Rows, 2)
@@ -168,7 +168,7 @@ func TestEveryChartNamesTheDurability(t *testing.T) {
 	}
 }
 
-func TestAPageTellsWhatFailedAboveEverything(t *testing.T) {
+func TestAPageShowsWhatFailedAboveEverything(t *testing.T) {
 	path := results(t)
 	d, err := OpenDirectory(path)
 	require.NoError(t, err)
@@ -178,16 +178,16 @@ func TestAPageTellsWhatFailedAboveEverything(t *testing.T) {
 	require.NoError(t, err)
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	const told = "matrix, Strandline, Go client, fsync, 1 of 1, as it is, mode=async acks=1: 3 records; are missing"
+	const line = "matrix, Strandline, Go client, fsync, 1 of 1, as it is, mode=async acks=1: 3 records; are missing"
 	above, _, found := strings.Cut(string(text), "<svg")
 	require.True(t, found)
-	require.Contains(t, above, told)
+	require.Contains(t, above, line)
 	r, err := ReadDirectory(path)
 	require.NoError(t, err)
 	var document strings.Builder
 	require.NoError(t, r.Markdown(&document, "# Measured\n", "charts"))
 	above, below, _ := strings.Cut(document.String(), "## Charts")
-	require.Contains(t, above, "- failed: "+told)
+	require.Contains(t, above, "- failed: "+line)
 	require.Contains(t, below, "### Failed")
 }
 

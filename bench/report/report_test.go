@@ -109,7 +109,7 @@ func TestBothWritersGetEverything(t *testing.T) {
 	require.Equal(t, 3, strings.Count(b.String(), "\n"))
 }
 
-func TestAFigureThatCannotBeToldIsZero(t *testing.T) {
+func TestAFigureThatCannotBeKnownIsZero(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1)} {
 		data, err := Row{{"limit", v}}.MarshalJSON()
 		require.NoError(t, err)

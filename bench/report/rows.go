@@ -197,7 +197,7 @@ type Environment struct {
 	Software  string // what is measured and by what, with versions
 }
 
-// Row is the environment as JSON tells it.
+// Row is the environment as JSON.
 func (e Environment) Row() Row {
 	return Row{
 		{"environment", e.Machine},
@@ -208,7 +208,7 @@ func (e Environment) Row() Row {
 	}
 }
 
-// String is the environment as the lines above a table tell it.
+// String is the environment as the lines above a table.
 func (e Environment) String() string {
 	var b strings.Builder
 	line := func(name, value string) {

@@ -23,7 +23,7 @@ func (s *Suite) Matrix(ctx context.Context, subject Subject, m Matrix) error {
 }
 
 // Retention is B5: the configurations on logs that keep their records for
-// different times. The rows tell how much was trimmed while they were measured.
+// different times. The rows say how much was trimmed while they were measured.
 func (s *Suite) Retention(ctx context.Context, subject Subject, m Matrix, retentions []time.Duration) error {
 	var errs []error
 	for _, r := range retentions {
@@ -93,7 +93,7 @@ func (m Matrix) measure(ctx context.Context, s *Suite, benchmark string, subject
 		if err := s.result(rows, "mb_per_s"); err != nil {
 			return err
 		}
-		// A chart of all configurations would be a tangle, and the rows tell the ends.
+		// A chart of all configurations would be a tangle, and the rows say the ends.
 		if err := s.latency(benchmark, "", described.Name()+", "+setting, all, false); err != nil {
 			return err
 		}

@@ -61,19 +61,19 @@ func (s *Output) latency(benchmark, group, name string, h *hdrhistogram.Histogra
 // one that went wrong has failed, and its error comes back. An interruption is
 // neither, and what has been told is not told again.
 func (s *Output) settle(ctx context.Context, err error, benchmark string, subject report.Subject, setting string) error {
-	told := toldError{}
+	reported := reportedError{}
 	switch {
-	case err == nil || ctx.Err() != nil || errors.As(err, &told):
+	case err == nil || ctx.Err() != nil || errors.As(err, &reported):
 		return err
 	case errors.Is(err, workload.ErrUnsupported):
 		s.Line("left out: %s, %s: %v", subject.System, setting, err)
 		return s.row(report.Skipped(benchmark, subject, setting, err))
 	}
 	s.Line("FAILED: %s, %s, %s, %s: %v", benchmark, subject.System, subject.Client, setting, err)
-	return toldError{errors.Join(err, s.row(report.Failed(benchmark, subject, setting, err)))}
+	return reportedError{errors.Join(err, s.row(report.Failed(benchmark, subject, setting, err)))}
 }
 
 // toldError is a failure that has a row.
-type toldError struct{ error }
+type reportedError struct{ error }
 
-func (e toldError) Unwrap() error { return e.error }
+func (e reportedError) Unwrap() error { return e.error }

@@ -145,7 +145,7 @@ func TestAFailureIsARowAndTheNextIsMeasured(t *testing.T) {
 	}
 }
 
-func TestEveryBenchmarkTellsItsFailures(t *testing.T) {
+func TestEveryBenchmarkReportsItsFailures(t *testing.T) {
 	lost := errors.New("the disk is gone")
 	for name, measure := range map[string]func(*Suite) error{
 		"appends": func(s *Suite) error {
@@ -173,7 +173,7 @@ func TestEveryBenchmarkTellsItsFailures(t *testing.T) {
 	}
 }
 
-func TestAReadThatFailsIsTold(t *testing.T) {
+func TestAReadThatFailsHasARow(t *testing.T) {
 	system := newMemorySystem()
 	s, kept := quiet(t, system)
 	r := Reads{Reads: workload.Reads{Records: 100, ValueBytes: 16}, Readers: []int{1, 101, 3}, Log: "r"}

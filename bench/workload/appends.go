@@ -133,7 +133,7 @@ func (a Appends) value(i int) []byte {
 	return value[:a.ValueBytes]
 }
 
-// schedule tells when a worker's next append is meant to go: worker i has every
+// schedule reports when a worker's next append is meant to go: worker i has every
 // so-manieth place of the schedule.
 func (a Appends) schedule(begin time.Time, i int) func() time.Time {
 	if a.PerSecond <= 0 {

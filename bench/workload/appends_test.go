@@ -37,7 +37,7 @@ func TestAWorkerThatFailsEndsTheRun(t *testing.T) {
 	require.Zero(t, target.open.Load())
 }
 
-func TestAnInterruptedRunTellsWhatItHas(t *testing.T) {
+func TestAnInterruptedRunReportsWhatItHas(t *testing.T) {
 	target := &memoryTarget{}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 
 // Mixed does everything at once, for a set time: workers append, tails follow
 // the end, readers that boot read everything there is, and the log is trimmed
-// behind them. Each value tells whose it is, which one, and when it was sent,
+// behind them. Each value says whose it is, which one, and when it was sent,
 // so every tail proves by a running hash for each writer that it saw all of
 // what was acknowledged, once and in order.
 type Mixed struct {

@@ -43,7 +43,7 @@ func TestAMixedRunEndsWithItsFirstFailure(t *testing.T) {
 	require.ErrorIs(t, err, refused)
 }
 
-func TestAMixedRunThatIsInterruptedTellsWhatItHas(t *testing.T) {
+func TestAMixedRunThatIsInterruptedReportsWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	w := busy

@@ -100,7 +100,7 @@ func TestTheScheduleIsKept(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 45*time.Millisecond, "the tenth is due after nine intervals of 5 ms")
 }
 
-func TestARunThatIsInterruptedTellsWhatItHas(t *testing.T) {
+func TestARunThatIsInterruptedReportsWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	w := thousand

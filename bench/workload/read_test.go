@@ -87,7 +87,7 @@ func TestALogThatEndsEarlyIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "ended at offset 999")
 }
 
-func TestAnInterruptedReadTellsWhatItHas(t *testing.T) {
+func TestAnInterruptedReadReportsWhatItHas(t *testing.T) {
 	target := filled(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -56,7 +56,7 @@ type Target interface {
 	Sender(ctx context.Context, s Sending) (Sender, error)
 	// Reader opens a connection that reads a range.
 	Reader(ctx context.Context, r Range) (Reader, error)
-	// Bounds tells which offsets of a partition, [start, end), can be read.
+	// Bounds reports which offsets of a partition, [start, end), can be read.
 	Bounds(ctx context.Context, partition int) (start, end int64, err error)
 	// Trim removes all below an offset of partition 0.
 	Trim(ctx context.Context, before int64) error

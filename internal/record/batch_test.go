@@ -15,7 +15,7 @@ import (
 )
 
 // golden reads a batch that another implementation made: hex, with a first
-// line that tells which.
+// line that says which.
 func golden(t testing.TB, name string) Batch {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".hex"))

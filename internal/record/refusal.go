@@ -125,7 +125,7 @@ type Refusal struct {
 	Epoch      Epoch    // StaleEpoch: the session's epoch
 	WriterTerm WriterTerm
 	Leader     string // NotLeader: address of the leader's gRPC port, if known
-	Limit      int64  // TooLarge: the limit, in the unit Detail tells
+	Limit      int64  // TooLarge: the limit, in the unit of Detail
 	LogID      uint64 // LogReplaced: of the log that has the name now
 	Hold       *Hold  // Held: the lowest; OffsetTrimmed: the highest that has a pointer, if any has
 }

@@ -61,7 +61,7 @@ func (l *leases) renew(id record.SessionID) {
 	}
 }
 
-// step tells how much time a call at now adds to the last tick.
+// step reports how much time a call at now adds to the last tick.
 func (l *leases) step(now int64) int64 {
 	step := max(0, now-l.last)
 	if step > 2*TickMs {

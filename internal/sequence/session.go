@@ -77,7 +77,7 @@ type span struct {
 
 func (p span) end() record.Sequence { return p.first + record.Sequence(p.count) }
 
-// at tells the offset of a sequence inside the span.
+// at returns the offset of a sequence inside the span.
 func (p span) at(sequence record.Sequence) record.Offset {
 	return p.offset + record.Offset(sequence-p.first)
 }

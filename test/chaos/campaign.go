@@ -110,7 +110,7 @@ func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, 
 		s.cluster.CreateLog(log, client.LogConfig{Replicas: replicas})
 	}
 	s.load = newLoad(t, s.cluster.Addresses(), max(o.Rate, 0))
-	t.Cleanup(func() { report.tell(s) })
+	t.Cleanup(func() { report.complete(s) })
 	finished := false
 	t.Cleanup(func() {
 		if !finished {

@@ -73,7 +73,7 @@ func (l *load) killChild() {
 func (c *child) kill() {
 	_ = c.command.Process.Signal(syscall.SIGKILL)
 	_ = c.command.Wait()
-	c.load.told.Note(history.Event{Kind: history.Crash, Client: c.name})
+	c.load.recorder.Note(history.Event{Kind: history.Crash, Client: c.name})
 }
 
 // end lets the process finish what it has begun.
@@ -117,12 +117,12 @@ func serveAsClient(text string) error {
 		cancel()
 	}()
 	l := &load{
-		told: history.NewRecorder(file), ctx: ctx, rate: 300,
+		recorder: history.NewRecorder(file), ctx: ctx, rate: 300,
 		ends: map[string]*atomic.Int64{ordersLog: {}}, errors: tally{counts: map[string]int{}},
 	}
 	l.moved(o.Addresses)
 	pipeline(&life{load: l, name: o.Name, ctx: ctx, dice: rand.New(rand.NewPCG(rand.Uint64(), 0))})
-	if err := l.told.Err(); err != nil {
+	if err := l.recorder.Err(); err != nil {
 		return err
 	}
 	return file.Close()

@@ -30,9 +30,9 @@ const (
 // answer again, in order, to one node after the other, until each has its answer;
 // and now and then appends to a session that has ended.
 func careful(v *life) {
-	v.load.told.Note(history.Event{Kind: history.Client, Client: v.name, InFlight: windowRequests})
+	v.load.recorder.Note(history.Event{Kind: history.Client, Client: v.name, InFlight: windowRequests})
 	v.with(func(c *client.Client) {
-		call := v.load.told.Invoke(history.Event{Client: v.name, Verb: history.OpenSession, Log: ordersLog, Lease: uint32(lease.Milliseconds())})
+		call := v.load.recorder.Invoke(history.Event{Client: v.name, Verb: history.OpenSession, Log: ordersLog, Lease: uint32(lease.Milliseconds())})
 		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 		opened, err := c.Admin().OpenSession(ctx, ordersLog, lease)
 		cancel()
@@ -115,9 +115,9 @@ func (s *session) burst(ctx context.Context, node *grpc.ClientConn) bool {
 	}()
 	for _, r := range s.open {
 		r.body.LowWater = s.open[0].first
-		sent = append(sent, s.load.told.Invoke(history.Event{
+		sent = append(sent, s.load.recorder.Invoke(history.Event{
 			Client: s.name, Verb: history.Append, Log: ordersLog, Hashes: r.hashes, Session: s.id, Epoch: s.epoch, Sequence: r.first,
-			LowWater: r.body.LowWater, Deadline: s.load.told.Now() + int64(attemptTime),
+			LowWater: r.body.LowWater, Deadline: s.load.recorder.Now() + int64(attemptTime),
 		}))
 		if stream.Send(r.body) != nil {
 			return false
@@ -182,7 +182,7 @@ func (s *session) end(c *client.Client) {
 	if len(s.open) > 0 {
 		s.resolve(ctx, c)
 	}
-	call := s.load.told.Invoke(history.Event{Client: s.name, Verb: history.CloseSession, Log: ordersLog, Session: s.id})
+	call := s.load.recorder.Invoke(history.Event{Client: s.name, Verb: history.CloseSession, Log: ordersLog, Session: s.id})
 	err := c.Admin().CloseSession(ctx, ordersLog, client.Session{ID: s.id})
 	s.returned(call, err, history.Event{})
 	if err == nil && len(s.open) == 0 && s.dice.IntN(2) == 0 {
@@ -192,7 +192,7 @@ func (s *session) end(c *client.Client) {
 
 func (s *session) resolve(ctx context.Context, c *client.Client) {
 	first := s.open[0].first
-	call := s.load.told.Invoke(history.Event{
+	call := s.load.recorder.Invoke(history.Event{
 		Client: s.name, Verb: history.Resolve, Log: ordersLog, Session: s.id, Epoch: s.epoch, Sequence: first,
 	})
 	found, err := c.Admin().Resolve(ctx, ordersLog, client.SessionPosition{Session: s.id, Epoch: s.epoch, Next: first}, true)
@@ -221,7 +221,7 @@ func (s *session) haunt() {
 	defer cancel()
 	r := s.open[0]
 	r.body.LowWater = r.first
-	call := s.load.told.Invoke(history.Event{
+	call := s.load.recorder.Invoke(history.Event{
 		Client: s.name, Verb: history.Append, Log: ordersLog, Hashes: r.hashes, Session: s.id, Epoch: s.epoch, Sequence: r.first,
 		LowWater: r.body.LowWater,
 	})

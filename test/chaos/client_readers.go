@@ -33,7 +33,7 @@ func readAsLibrary(v *life) {
 				opts = append(opts, client.WithAtLeast(least))
 				event.Consistency, event.Least = history.AtLeast, least
 			}
-			call := v.load.told.Invoke(event)
+			call := v.load.recorder.Invoke(event)
 			var answer history.Event
 			answer, from = v.follow(c, call, log, from, opts)
 			call.Return(answer)
@@ -99,7 +99,7 @@ func readRaw(v *life) {
 			request.Consistency = &strandlinev1.ReadRequest_AtLeastOffset{AtLeastOffset: event.Least}
 		}
 		ctx, cancel := context.WithTimeout(v.ctx, readTime)
-		call := v.load.told.Invoke(event)
+		call := v.load.recorder.Invoke(event)
 		var answer history.Event
 		answer, from, err = readOnce(ctx, connection, request, call, from)
 		cancel()

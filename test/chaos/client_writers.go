@@ -29,14 +29,14 @@ func (v *life) producing(log string, opts []client.ProducerOption, f func(*clien
 
 // pipeline sends one record after the other, and does not wait for answers.
 func pipeline(v *life) {
-	v.load.told.Note(history.Event{Kind: history.Client, Client: v.name, InFlight: pipelineDepth})
+	v.load.recorder.Note(history.Event{Kind: history.Client, Client: v.name, InFlight: pipelineDepth})
 	compression := []client.Compression{client.None, client.Zstd, client.Snappy}[v.dice.IntN(3)]
 	v.producing(ordersLog, []client.ProducerOption{client.WithCompression(compression)}, func(p *client.Producer) {
 		slots := make(chan struct{}, pipelineDepth)
 		for number := uint64(0); v.ctx.Err() == nil; number++ {
 			slots <- struct{}{}
 			records, hashes := v.records(1)
-			call := v.load.told.Invoke(history.Event{
+			call := v.load.recorder.Invoke(history.Event{
 				Client: v.name, Verb: history.Append, Log: ordersLog, Deadline: v.deadline(), Lane: v.name, Number: number, Hashes: hashes,
 			})
 			err := p.SendFunc(context.Background(), records[0], func(offset int64, err error) {
@@ -85,7 +85,7 @@ func (v *life) append(p *client.Producer, log string, event history.Event, recor
 		opts = append(opts, client.WithExpectedEnd(*event.ExpectedEnd))
 	}
 	event.Client, event.Verb, event.Log, event.Deadline, event.Hashes = v.name, history.Append, log, v.deadline(), hashes
-	call := v.load.told.Invoke(event)
+	call := v.load.recorder.Invoke(event)
 	first, err := p.AppendBatch(context.Background(), records, opts...)
 	v.returned(call, err, history.Event{First: &first})
 	if err == nil {
@@ -122,7 +122,7 @@ func claim(v *life) {
 func fenced(v *life) {
 	v.with(func(c *client.Client) {
 		for v.ctx.Err() == nil {
-			call := v.load.told.Invoke(history.Event{Client: v.name, Verb: history.Writer, Log: fencedLog})
+			call := v.load.recorder.Invoke(history.Event{Client: v.name, Verb: history.Writer, Log: fencedLog})
 			ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 			term, end, err := c.Admin().AcquireWriter(ctx, fencedLog)
 			cancel()
@@ -166,7 +166,7 @@ func trim(v *life) {
 }
 
 func (v *life) trimTo(c *client.Client, log string, before int64) {
-	call := v.load.told.Invoke(history.Event{Client: v.name, Verb: history.Trim, Log: log, Before: before})
+	call := v.load.recorder.Invoke(history.Event{Client: v.name, Verb: history.Trim, Log: log, Before: before})
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	start, end, err := c.Admin().Trim(ctx, log, before, false)

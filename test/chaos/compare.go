@@ -63,7 +63,7 @@ func (s comparison) readNode(n *cluster.Node, log string) {
 	ctx, cancel := context.WithTimeout(context.Background(), settledTime)
 	defer cancel()
 	for ; ; time.Sleep(time.Millisecond) {
-		call := s.load.told.Invoke(history.Event{Client: "verify", Node: n.Name(), Verb: history.Read, Log: log})
+		call := s.load.recorder.Invoke(history.Event{Client: "verify", Node: n.Name(), Verb: history.Read, Log: log})
 		answer, _, err := readOnce(ctx, connection, &strandlinev1.ReadRequest{
 			Log: log, From: &strandlinev1.ReadRequest_Position{Position: strandlinev1.ReadPosition_READ_POSITION_START},
 		}, call, 0)
@@ -87,14 +87,14 @@ func (s comparison) compareFiles() {
 	for _, l := range status.Logs {
 		for _, r := range l.Replicas {
 			dir := filepath.Join(s.cluster.Node(r.Node).Data(), "logs", fmt.Sprint(l.ID), fmt.Sprint(r.Replica))
-			require.NoError(s.t, s.tellReplica(l.Name, r.Node, dir), "log %s on node %s", l.Name, r.Node)
+			require.NoError(s.t, s.noteReplica(l.Name, r.Node, dir), "log %s on node %s", l.Name, r.Node)
 		}
 	}
 }
 
 // tellReplica records what one directory holds. The files are read as a node does
 // that starts.
-func (s comparison) tellReplica(log, node, dir string) error {
+func (s comparison) noteReplica(log, node, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s comparison) tellReplica(log, node, dir string) error {
 			for ; i < len(frames) && frames[i].Term == e.RaftTerm; i++ {
 				e.Hashes = append(e.Hashes, history.Hash(nil, frames[i].Payload))
 			}
-			s.load.told.Note(e)
+			s.load.recorder.Note(e)
 			s.entries += len(e.Hashes)
 		}
 		index += uint64(len(frames))

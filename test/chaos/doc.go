@@ -1,6 +1,6 @@
 // Package chaos lets a cluster of real processes live through faults that a
 // seed draws, under load from clients of all kinds, and holds what the clients
-// were told against the rules of docs/history.md:
+// were answered against the rules of docs/history.md:
 //
 //	go run ./test/chaos/run --seed 7 --faults 30
 //

@@ -45,7 +45,7 @@ const (
 // connections of its own.
 type load struct {
 	t         *stage
-	told      *history.Recorder
+	recorder  *history.Recorder
 	files     []string // of the history
 	file      *os.File
 	out       *bufio.Writer
@@ -70,7 +70,7 @@ func newLoad(t *stage, addresses []string, rate int) *load {
 	require.NoError(t, err)
 	out := bufio.NewWriterSize(file, 1<<20)
 	l := &load{
-		t: t, told: history.NewRecorder(out), files: []string{path}, file: file, out: out, rate: rate,
+		t: t, recorder: history.NewRecorder(out), files: []string{path}, file: file, out: out, rate: rate,
 		ends: map[string]*atomic.Int64{}, errors: tally{counts: map[string]int{}},
 	}
 	for _, log := range logs {
@@ -123,7 +123,7 @@ func (l *load) end() {
 
 // close ends the history: what it holds is in its files.
 func (l *load) close() {
-	require.NoError(l.t, l.told.Err())
+	require.NoError(l.t, l.recorder.Err())
 	require.NoError(l.t, l.out.Flush())
 }
 
@@ -181,7 +181,7 @@ func (v *life) records(count int) ([]client.Record, history.Hashes) {
 	return records, hashes
 }
 
-func (v *life) deadline() int64 { return v.load.told.Now() + int64(answerTime) }
+func (v *life) deadline() int64 { return v.load.recorder.Now() + int64(answerTime) }
 
 // returned ends a change: nil is OK with what answer says.
 func (v *life) returned(c *history.Call, err error, answer history.Event) {

@@ -112,7 +112,7 @@ func (r *Report) cut(after int) {
 }
 
 // tell takes what the scene knows when all is over.
-func (r *Report) tell(s *scene) {
+func (r *Report) complete(s *scene) {
 	s.load.errors.mu.Lock()
 	maps.Copy(r.Answers, s.load.errors.counts)
 	s.load.errors.mu.Unlock()

@@ -28,7 +28,7 @@ func (a *audience) run(ctx context.Context) {
 		if turn%2 == 1 {
 			options = append(options, client.WithPreferFollower())
 		}
-		call := a.load.told.Invoke(history.Event{
+		call := a.load.history.Invoke(history.Event{
 			Client: fmt.Sprint("reader ", a.number), Verb: history.Read, Log: a.load.options.Log, From: new(a.next),
 		})
 		call.Return(a.read(ctx, call, options))

@@ -157,10 +157,10 @@ func brokenRules(c *Cluster, l *Load) (rules []string) {
 			cancel()
 		}
 	}
-	require.NoError(c.t, l.told.out.Flush())
-	_, err := l.told.file.Seek(0, io.SeekStart)
+	require.NoError(c.t, l.history.out.Flush())
+	_, err := l.history.file.Seek(0, io.SeekStart)
 	require.NoError(c.t, err)
-	report, err := judge.Check(history.NewReader(history.Input{Name: "history", Reader: l.told.file}), judge.Options{Slack: late})
+	report, err := judge.Check(history.NewReader(history.Input{Name: "history", Reader: l.history.file}), judge.Options{Slack: late})
 	require.NoError(c.t, err)
 	for _, v := range report.Violations {
 		if !slices.Contains(rules, v.Rule) {

@@ -54,16 +54,16 @@ func TestAOneWayPartitionHoldsOneWayWhoeverDialled(t *testing.T) {
 	byA, byB := connectNodes(t, a, b), connectNodes(t, b, a)
 	for _, between := range []ends{{byA.a, byA.b}, {byB.b, byB.a}} {
 		c.PartitionOneWay("a", "b")
-		tell(t, between.a, "from a")
-		tell(t, between.b, "from b")
+		write(t, between.a, "from a")
+		write(t, between.b, "from b")
 		require.Equal(t, "from b", listen(t, between.a))
 		requireNothing(t, between.b)
 		c.Heal()
 		require.Equal(t, "from a", listen(t, between.b))
 
 		c.Partition("a", "b")
-		tell(t, between.a, "from a")
-		tell(t, between.b, "from b")
+		write(t, between.a, "from a")
+		write(t, between.b, "from b")
 		requireNothing(t, between.a)
 		requireNothing(t, between.b)
 		c.Heal()
@@ -94,7 +94,7 @@ func connectNodes(t *testing.T, from, to *Node) ends {
 	return ends{dialled, accepted}
 }
 
-func tell(t *testing.T, to net.Conn, what string) {
+func write(t *testing.T, to net.Conn, what string) {
 	_, err := io.WriteString(to, what)
 	require.NoError(t, err)
 }

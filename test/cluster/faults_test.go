@@ -177,7 +177,7 @@ func TestANodeStoppedAsSoonAsItServesExitsZero(t *testing.T) {
 	require.Zero(t, l.Stop().FailedCalls())
 }
 
-func TestLeadershipGoesWhereItIsTold(t *testing.T) {
+func TestLeadershipGoesWhereAnOperatorWantsIt(t *testing.T) {
 	c, l := underLoad(t)
 	for range 3 {
 		to := c.others(c.AwaitLeader("orders"))[0]

@@ -35,7 +35,7 @@ type LoadOptions struct {
 type Load struct {
 	cluster *Cluster
 	options LoadOptions
-	told    *told
+	history *loadHistory
 	writers []*writer
 	pace    Pace
 	acked   atomic.Int64
@@ -52,7 +52,7 @@ func (c *Cluster) Load(o LoadOptions) *Load {
 	o.Writers, o.InFlight = orDefault(o.Writers, 4), orDefault(o.InFlight, 16)
 	o.ValueBytes, o.Rate = max(orDefault(o.ValueBytes, 128), minValueBytes), orDefault(o.Rate, 500)
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Load{cluster: c, options: o, told: newTold(c, o.Log), stop: stop}
+	l := &Load{cluster: c, options: o, history: newHistory(c, o.Log), stop: stop}
 	l.pace.Begin(time.Now())
 	c.t.Cleanup(func() {
 		stop()

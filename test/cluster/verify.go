@@ -18,7 +18,7 @@ import (
 )
 
 // Verify stops the load, reads the log back from every node that runs, each from that
-// node alone, and holds all that writers and readers were told against the rules of
+// node alone, and holds all that writers and readers were answered against the rules of
 // docs/history.md. It returns the range that is there, which every node has to agree on.
 func (l *Load) Verify() (start, end int64) {
 	t := l.cluster.t
@@ -38,7 +38,7 @@ func (l *Load) Verify() (start, end int64) {
 			"node %s does not hold the same offsets of log %s as others", n.name, l.options.Log)
 	}
 	require.GreaterOrEqual(t, start, int64(0), "no node runs")
-	l.told.check(l.cluster)
+	l.history.check(l.cluster)
 	return start, end
 }
 
@@ -64,7 +64,7 @@ func (l *Load) readWhole(n *Node) (start, end int64, err error) {
 // until ctx ends. It speaks the protocol itself, as a client would go elsewhere when the
 // node sends it there.
 func (l *Load) readNode(ctx context.Context, n *Node, follow bool) (start, end int64, err error) {
-	call := l.told.Invoke(history.Event{Client: "verify", Node: n.name, Verb: history.Read, Log: l.options.Log})
+	call := l.history.Invoke(history.Event{Client: "verify", Node: n.name, Verb: history.Read, Log: l.options.Log})
 	connection, err := grpc.NewClient(n.grpc, grpc.WithTransportCredentials(n.cluster.credentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {

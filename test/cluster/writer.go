@@ -51,8 +51,8 @@ func (w *writer) run(ctx context.Context) {
 
 // append sends records until ctx ends or the producer does.
 func (w *writer) append(ctx context.Context, p *client.Producer) error {
-	told, name := w.load.told, fmt.Sprint("writer ", w.number)
-	told.Note(history.Event{Kind: history.Client, Client: name, InFlight: w.load.options.InFlight})
+	h, name := w.load.history, fmt.Sprint("writer ", w.number)
+	h.Note(history.Event{Kind: history.Client, Client: name, InFlight: w.load.options.InFlight})
 	slots := make(chan struct{}, w.load.options.InFlight)
 	begin, sent := time.Now(), 0
 	for {
@@ -70,8 +70,8 @@ func (w *writer) append(ctx context.Context, p *client.Producer) error {
 		w.next++
 		value := valueOf(w.number, n, w.load.options.ValueBytes)
 		w.note(func(r *Report) { r.Unanswered++ })
-		call := told.Invoke(history.Event{
-			Client: name, Verb: history.Append, Log: told.log, Deadline: told.Now() + int64(Patience),
+		call := h.Invoke(history.Event{
+			Client: name, Verb: history.Append, Log: h.log, Deadline: h.Now() + int64(Patience),
 			Lane: name, Number: uint64(n), Hashes: history.Hashes{history.Hash(nil, value)},
 		})
 		err := p.SendFunc(ctx, client.Record{Value: value}, func(offset int64, err error) {

@@ -1,4 +1,4 @@
-// Package history is a record of what the clients of a log did and were told.
+// Package history is a record of what the clients of a log did and were answered.
 // docs/history.md describes the format; package judge holds the rules against it.
 //
 // It knows nothing of the servers, and imports none of our rooms: a checker

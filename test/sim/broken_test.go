@@ -43,7 +43,7 @@ var flawed = []struct {
 	{"fence-on-arrival", 54, []string{"fence"}, ""},
 	{"condition-on-arrival", 2, []string{"condition"}, ""},
 	{"duplicate-gets-new-offset", 0, []string{"once"}, ""},
-	{"unknown-told-as-failed", 34, []string{"failed"}, ""},
+	{"unknown-reported-as-failed", 34, []string{"failed"}, ""},
 	{"recovery-trusts-the-cache", 31, []string{"lost", "one-value", "real-time", "linearizable", "commit", problem}, ""},
 	{"roll-forgets-the-directory", 13, []string{"lost", "one-value", "real-time", "linearizable", "commit", problem}, ""},
 	{"snapshot-runs-ahead", 0, []string{problem}, ""},
@@ -111,7 +111,7 @@ func runBroken(seed uint64, story string) (r *Result) {
 	}()
 	broken := &flaw{} // the rules have to notice, not the world
 	if story != "" {
-		return tell(&listener{}, seed, stories[story], broken)
+		return runStory(&listener{}, seed, stories[story], broken)
 	}
 	return Run(seed, Options{flaw: broken})
 }

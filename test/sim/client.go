@@ -69,8 +69,8 @@ func (w *world) encode(values [][]byte) record.Batch {
 	return batch
 }
 
-// told is what an answer to a change says to a client.
-func told(a sequence.Answer) history.Event {
+// eventOf is what an answer to a change says to a client.
+func eventOf(a sequence.Answer) history.Event {
 	if r := a.Refusal; r != nil {
 		e := history.Event{Outcome: history.Unknown, Reason: r.Reason.String()}
 		switch r.Reason.Outcome() {
@@ -98,7 +98,7 @@ func told(a sequence.Answer) history.Event {
 // with the answer or, after a while, without.
 func (w *world) call(e history.Event, n *node, question func(n *node, reply func(history.Event, func())), lost func()) {
 	e.Deadline = w.deadline()
-	c := w.told.Invoke(e)
+	c := w.recorder.Invoke(e)
 	done := false
 	w.network.ask(n, func(n *node, reply func(func())) {
 		question(n, func(e history.Event, then func()) {

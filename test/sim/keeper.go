@@ -61,7 +61,7 @@ func (k *keeper) keep() {
 	k.busy = true
 	w.call(history.Event{Client: k.name, Verb: history.KeepSession, Log: logName, Session: session}, k.guess.of(w),
 		func(n *node, reply func(history.Event, func())) {
-			answer := func(a sequence.Answer) { reply(told(a), func() { k.answered(a.Refusal) }) }
+			answer := func(a sequence.Answer) { reply(eventOf(a), func() { k.answered(a.Refusal) }) }
 			if n.replica == nil {
 				answer(sequence.Answer{Refusal: notHere()})
 				return
@@ -83,7 +83,7 @@ func (k *keeper) append() {
 	e, a := k.producer.append(k.session, q.first, q)
 	w.call(e, k.guess.of(w), func(n *node, reply func(history.Event, func())) {
 		n.take(&core.Request{Append: a(), Done: func(a sequence.Answer) {
-			reply(told(a), func() {
+			reply(eventOf(a), func() {
 				if a.Refusal == nil {
 					k.window, k.next = nil, q.first+1
 				}

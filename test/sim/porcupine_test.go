@@ -68,11 +68,11 @@ func (w window) trim(s logState, o operation) (bool, logState) {
 }
 
 // endsAt learns where the log ends for an operation, unless it ends elsewhere.
-func (w window) endsAt(s *logState, told int64, o operation) bool {
-	if told < o.least || told < s.end || told > max(s.end, w.most) {
+func (w window) endsAt(s *logState, answered int64, o operation) bool {
+	if answered < o.least || answered < s.end || answered > max(s.end, w.most) {
 		return false
 	}
-	s.end = told
+	s.end = answered
 	return true
 }
 
@@ -145,8 +145,8 @@ func TestPorcupineFindsEveryWindowOfARunLinearizable(t *testing.T) {
 // lies are changes of one answer in a window. Each reports whether there was one
 // that it could change so that no order explains it.
 var lies = []struct {
-	lie  string
-	tell func(all []operation) bool
+	lie   string
+	apply func(all []operation) bool
 }{
 	{"an append gets the offset of one that had been acknowledged before it began", func(all []operation) bool {
 		a, b := twoAppends(all)
@@ -221,22 +221,22 @@ func appendAndRead(all []operation, match func(a, r *operation) bool) (a, r *ope
 }
 
 func TestPorcupineNoticesOneChangedAnswerInAWindow(t *testing.T) {
-	told := make([]int, len(lies))
+	answered := make([]int, len(lies))
 	for seed := uint64(0); seed < windowSeeds; seed += sparse {
 		some, _ := windows(t, Run(seed, Options{}).History, windowLines)
 		for i, w := range some {
 			for j, l := range lies {
 				lying := w
 				lying.operations = slices.Clone(w.operations)
-				if l.tell(lying.operations) {
-					told[j]++
+				if l.apply(lying.operations) {
+					answered[j]++
 					require.False(t, lying.linearizable(), "seed %d, window %d: %s", seed, i, l.lie)
 				}
 			}
 		}
 	}
 	for j, l := range lies {
-		t.Logf("%4d times: %s", told[j], l.lie)
-		require.GreaterOrEqual(t, told[j]*sparse, windowSeeds, l.lie)
+		t.Logf("%4d times: %s", answered[j], l.lie)
+		require.GreaterOrEqual(t, answered[j]*sparse, windowSeeds, l.lie)
 	}
 }

@@ -43,7 +43,7 @@ func (r *reader) loop() {
 // was answered.
 func (r *reader) read(n *node, from int64, limit int, consistency history.Consistency, done func(*record.Refusal)) {
 	w := r.world
-	c := w.told.Invoke(history.Event{
+	c := w.recorder.Invoke(history.Event{
 		Client: r.name, Verb: history.Read, Log: logName, Node: n.name(), From: &from, Consistency: consistency, Deadline: w.deadline(),
 	})
 	over := false

@@ -175,7 +175,7 @@ func (s suite) ask(e history.Event, request func() *core.Request, right func(seq
 
 // answered is what an answer tells a history.
 func answered(q *core.Request, a sequence.Answer) history.Event {
-	e := told(a)
+	e := eventOf(a)
 	if a.Refusal != nil || q.Append != nil {
 		return e
 	}

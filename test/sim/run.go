@@ -85,14 +85,14 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 	if o.Time == 0 {
 		o.Time = 12 * time.Second
 	}
-	w.told = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
+	w.recorder = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
 	w.time = o.Time.Microseconds()
 	ending{w}.live(o, story)
 
 	result := &Result{
 		Seed: seed, Virtual: time.Duration(w.now) * time.Microsecond, Counts: w.counts, Problem: w.problem, History: w.text.Bytes(),
 	}
-	if err := w.told.Err(); err != nil && result.Problem == nil {
+	if err := w.recorder.Err(); err != nil && result.Problem == nil {
 		result.Problem = err
 	}
 	report, err := judge.Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(w.text.Bytes())}), judge.Options{Slack: -1})
@@ -149,7 +149,7 @@ func (w ending) live(o Options, story func(*world)) {
 	w.quiet = true
 	w.run(w.now + 3*second)
 	w.finish()
-	w.tell()
+	w.readAll()
 	for _, n := range w.nodes {
 		n.abandonWrite()
 	}
@@ -163,7 +163,7 @@ func (w ending) suffer() {
 
 // tell reads the whole log from every node, each time until it succeeds, and
 // what the replicas hold.
-func (w ending) tell() {
+func (w ending) readAll() {
 	if w.problem != nil {
 		return
 	}
@@ -198,7 +198,7 @@ func (w ending) tell() {
 		return true
 	})
 	for _, n := range holders {
-		w.tellReplica(n)
+		w.noteReplica(n)
 	}
 }
 
@@ -223,7 +223,7 @@ func (w ending) holders() (nodes []*node) {
 	return nil
 }
 
-func (w ending) tellReplica(n *node) {
+func (w ending) noteReplica(n *node) {
 	if w.problem != nil {
 		return
 	}
@@ -237,14 +237,14 @@ func (w ending) tellReplica(n *node) {
 		return
 	}
 	commit := n.replica.Committed()
-	w.told.Note(history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Start: new(int64(start)), End: new(int64(end))})
+	w.recorder.Note(history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Start: new(int64(start)), End: new(int64(end))})
 	err = n.eachChunk(commit+1, func(frames []segment.Entry) {
 		for i := 0; i < len(frames); {
 			e := history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Index: frames[i].Index, RaftTerm: frames[i].Term, Commit: commit}
 			for ; i < len(frames) && frames[i].Term == e.RaftTerm; i++ {
 				e.Hashes = append(e.Hashes, history.Hash(nil, frames[i].Payload))
 			}
-			w.told.Note(e)
+			w.recorder.Note(e)
 		}
 	})
 	if err != nil {

@@ -66,7 +66,7 @@ func (p *producer) reborn() {
 		limit = min(limit, kafkaInFlight)
 	}
 	*p = producer{world: w, name: w.name("producer "), limit: limit, implicit: implicit, patience: int64(w.dice(patience, patience, patience/5, 40*millisecond))}
-	p.world.told.Note(history.Event{Kind: history.Client, Client: p.name, InFlight: limit + 1})
+	p.world.recorder.Note(history.Event{Kind: history.Client, Client: p.name, InFlight: limit + 1})
 }
 
 func (p *producer) loop() {
@@ -76,7 +76,7 @@ func (p *producer) loop() {
 	case w.quiet && len(p.window) == 0:
 		return
 	case !w.faults.over && !p.busy && w.chance(1500):
-		w.told.Note(history.Event{Kind: history.Crash, Client: p.name})
+		w.recorder.Note(history.Event{Kind: history.Crash, Client: p.name})
 		*p = producer{world: w} // answers on their way find nobody
 		w.after(w.between(0, second), func() {
 			p.reborn()
@@ -135,14 +135,14 @@ func (p *producer) attempt(q *request) {
 	session := p.session
 	n := p.guess.of(w)
 	e, a := p.append(session, p.window[0].first, q)
-	c := w.told.Invoke(e)
+	c := w.recorder.Invoke(e)
 	q.call = c
 	w.network.ask(n, func(n *node, reply func(func())) {
 		n.take(&core.Request{Append: a(), Done: func(a sequence.Answer) {
 			reply(func() {
 				if q.call == c && p.session == session {
 					q.call = nil
-					c.Return(told(a))
+					c.Return(eventOf(a))
 					p.answered(q, a.Refusal)
 				}
 			})
@@ -249,7 +249,7 @@ func (p *producer) extra(session, low uint64, q *request) {
 	done := func() { p.busy = false }
 	e, a := p.append(session, low, q)
 	w.call(e, p.guess.of(w), func(n *node, reply func(history.Event, func())) {
-		n.take(&core.Request{Append: a(), Done: func(a sequence.Answer) { reply(told(a), done) }})
+		n.take(&core.Request{Append: a(), Done: func(a sequence.Answer) { reply(eventOf(a), done) }})
 	}, done)
 }
 
@@ -327,7 +327,7 @@ func (p *producer) command(e history.Event, command record.Command, done func(*r
 	e.Client, e.Log = p.name, logName
 	p.world.call(e, p.guess.of(p.world), func(n *node, reply func(history.Event, func())) {
 		n.take(&core.Request{Command: &command, Done: func(a sequence.Answer) {
-			e := told(a)
+			e := eventOf(a)
 			e.First, e.Session = nil, uint64(command.Session)
 			reply(e, func() { done(a.Refusal) })
 		}})

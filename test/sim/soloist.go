@@ -153,7 +153,7 @@ func (s *soloist) appendWritten() {
 					w.counts.Written++
 					once(history.Event{Outcome: history.Unknown, Written: new(int64(a.First.First))}, nil)
 				},
-				Done: func(a sequence.Answer) { once(told(a), a.Refusal) },
+				Done: func(a sequence.Answer) { once(eventOf(a), a.Refusal) },
 			})
 		}, lost)
 }
@@ -169,11 +169,11 @@ func (s *soloist) call(e history.Event, request func() *core.Request, done func(
 	w.call(e, s.guess.of(w), func(n *node, reply func(history.Event, func())) {
 		r := request()
 		r.Done = func(a sequence.Answer) {
-			e := told(a)
+			e := eventOf(a)
 			if a.Refusal == nil {
 				e.First = nil
 				if r.Append != nil {
-					e = told(a)
+					e = eventOf(a)
 				}
 				done(a, &e)
 			}

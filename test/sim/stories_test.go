@@ -28,7 +28,7 @@ func TestStories(t *testing.T) {
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(seedsUsually / 20) {
-				r := tell(t, seed, story, nil)
+				r := runStory(t, seed, story, nil)
 				require.NoError(t, r.Err(), "seed %d", seed)
 			}
 		})
@@ -36,7 +36,7 @@ func TestStories(t *testing.T) {
 }
 
 // tell runs a story.
-func tell(t tester, seed uint64, story func(suite), broken *flaw) *Result {
+func runStory(t tester, seed uint64, story func(suite), broken *flaw) *Result {
 	return run(seed, Options{Nodes: 3, Replicas: 3, flaw: broken}, func(w *world) {
 		w.run(w.now + w.between(2*second, 3*second))
 		story(suite{t, w, seed})

@@ -66,7 +66,7 @@ func windows(t *testing.T, text []byte, lines int) (all []window, leftOut int) {
 	return all, leftOut
 }
 
-// operations reads a history: one operation for each record that anybody was told
+// operations reads a history: one operation for each record that anybody was answered
 // the offset of, which may have been sent several times.
 func operations(t *testing.T, text []byte) (all []operation, lines int) {
 	t.Helper()
@@ -77,7 +77,7 @@ func operations(t *testing.T, text []byte) (all []operation, lines int) {
 	calls := map[name]*operation{}
 	var order []*operation
 	records := map[uint64]*operation{}
-	tell := func(hash uint64, offset int64) {
+	note := func(hash uint64, offset int64) {
 		if r := records[hash]; r != nil && r.ended == never {
 			r.ended, r.offset = lines, offset
 		}
@@ -111,7 +111,7 @@ func operations(t *testing.T, text []byte) (all []operation, lines int) {
 			}
 		case history.Frame:
 			for i, hash := range e.Hashes {
-				tell(hash, *e.First+int64(i))
+				note(hash, *e.First+int64(i))
 			}
 			c.offset, c.hashes, c.start, c.end = *e.First, e.Hashes, *e.Start, *e.End
 		case history.Return:
@@ -123,7 +123,7 @@ func operations(t *testing.T, text []byte) (all []operation, lines int) {
 				require.Empty(t, e.Ranges, "a world sends the same records again, not others")
 				for i, hash := range c.hashes {
 					if e.First != nil {
-						tell(hash, *e.First+int64(i))
+						note(hash, *e.First+int64(i))
 					}
 				}
 			case c.verb == history.Trim:
@@ -144,11 +144,11 @@ func operations(t *testing.T, text []byte) (all []operation, lines int) {
 // cut gives what happens from one line to before another, if all is known of it.
 func cut(whole []operation, from, to int) (w window, known bool) {
 	w.before = map[int64]uint64{}
-	told := map[int64]*operation{} // by offset
+	acked := map[int64]*operation{} // by offset
 	for i := range whole {
 		o := &whole[i]
 		if o.verb == history.Append {
-			told[o.offset] = o
+			acked[o.offset] = o
 		}
 		if o.ended >= from {
 			continue
@@ -163,7 +163,7 @@ func cut(whole []operation, from, to int) (w window, known bool) {
 			w.start = max(w.start, o.start)
 		}
 	}
-	for w.most = w.end; told[w.most] != nil && told[w.most].began < from; {
+	for w.most = w.end; acked[w.most] != nil && acked[w.most].began < from; {
 		w.most++
 	}
 	var early []operation
@@ -191,7 +191,7 @@ func cut(whole []operation, from, to int) (w window, known bool) {
 		}
 	}
 	for offset := w.end; offset < end; offset++ {
-		if told[offset] == nil {
+		if acked[offset] == nil {
 			return window{}, false
 		}
 	}

@@ -40,8 +40,8 @@ type world struct {
 	raised   int64             // us: when the level of the cluster was raised
 	losses   int               // replicas that were damaged since the log had all it should have
 
-	told *history.Recorder
-	text bytes.Buffer // the history
+	recorder *history.Recorder
+	text     bytes.Buffer // the history
 
 	names    int    // of clients so far
 	sessions uint64 // ids given so far; they are unique in a cluster

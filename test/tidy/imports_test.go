@@ -74,7 +74,7 @@ var rooms = map[string][]string{
 	"test/chaos": {"test", "test/disk/loopdisk", "test/history/judge", "test/history", "client", "api", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
 	// Servers that are broken on purpose, made of patched copies of the sources.
 	"test/flaws": {},
-	// What clients were told, and the rules for it: it judges the servers and
+	// What clients were answered, and the rules for it: it judges the servers and
 	// shares nothing with them.
 	"test/history":       {},
 	"test/history/judge": {"test/history"},

@@ -43,8 +43,7 @@ var retiredWords = []retired{
 	{word: "standing", now: "kept reader", names: true, in: "internal/server"},
 	{word: "keepers?", now: "clock", names: true, in: "internal/node"},
 	{word: "drafts?|flights", now: "proposal"},
-	{word: "told|tells?|telling", now: "report, return, say, know", names: true, in: "internal"},
-	{word: "told|tells?|telling", now: "report, return, say, know", names: true, in: "client"},
+	{word: "told|tells?|telling|tellers?", now: "report, return, say, know", names: true},
 	{word: "settled?", now: "unchanged, resolved", names: true, in: "internal/sequence"},
 }
 

@@ -342,7 +342,7 @@ const syncTime = 500 * time.Millisecond
 // note explains a result, to people only.
 func note(c *terminal.Terminal, format string, args ...any) { say(c, "note: "+format, args...) }
 
-// say tells how things go, to people only.
+// say reports how things go, to people only.
 func say(c *terminal.Terminal, format string, args ...any) {
 	if !c.JSON {
 		fmt.Fprintf(c.Err, format+"\n", args...)
@@ -409,7 +409,7 @@ func reachable(s suite.Subject) error {
 	system, err := driver.Open(s.Address, s.Options)
 	switch {
 	case errors.Is(err, workload.ErrUnsupported):
-		return nil // a row tells it
+		return nil // a row says it
 	case err != nil:
 		return err
 	}

@@ -127,7 +127,7 @@ func newBenchRetention(c *terminal.Terminal) *cobra.Command {
 		Short: "Does throughput depend on how long records are kept?",
 		Long: `Sample records are sent to logs that keep their records for different times, one
 by one and as fast as it goes. What a log keeps shorter than it is measured is
-trimmed meanwhile, so nothing is read back; the rows tell how much of what was
+trimmed meanwhile, so nothing is read back; the rows say how much of what was
 sent had been trimmed by the end. A retention that is not shorter than --duration
 trims nothing and measures only that it costs nothing to have.`,
 		Example: `  strandline bench retention

@@ -40,10 +40,10 @@ func newBenchPipeline(c *terminal.Terminal) *cobra.Command {
 		Long: `One producer sends as fast as it is let, or at a rate, over a proxy that makes the
 round trip longer. It may have so many requests in flight; "auto" is the client
 library's own way. The proxy counts the requests on the wire without an answer,
-and the row tells the most that there were. Then the log is read, and compared by
+and the row says the most that there were. Then the log is read, and compared by
 a running hash with what was sent.
 
-A line every 5 s tells how it goes: ingress counts values, egress the bytes on
+A line every 5 s says how it goes: ingress counts values, egress the bytes on
 the wire, latency is that of requests, as the proxy sees them. With --tls a proxy
 sees nothing: requests and bytes are then counted in this program, just before
 they are encrypted. Every measurement has a log of its own, which is deleted.`,

@@ -108,7 +108,7 @@ func showLog(c *terminal.Terminal, i client.LogInfo) error {
 	})
 }
 
-// writerTerm tells the newest term, and what becomes of appends without one.
+// writerTerm returns the newest term, and what becomes of appends without one.
 func writerTerm(i client.LogInfo) string {
 	switch {
 	case i.Config.Fenced && i.WriterTerm > 0:

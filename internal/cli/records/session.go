@@ -69,7 +69,7 @@ func newSessionResolve(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "resolve LOG SESSION --sequence N",
-		Short: "Tell what became of an append whose answer was lost",
+		Short: "Show the outcome of an append whose answer was lost",
 		Long: `Show the outcome of the record with a sequence:
 
   committed   it is in the log, at the offset shown

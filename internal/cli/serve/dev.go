@@ -74,7 +74,7 @@ is one disk and one power cord: for data that matter, see "serve".`,
 	return command
 }
 
-// announceDev tells where the nodes are, who leads, and what to try.
+// announceDev reports where the nodes are, who leads, and what to try.
 func announceDev(c *terminal.Terminal, nodes []served, status client.ClusterStatus) error {
 	object := struct {
 		Nodes   []served           `json:"nodes"`

@@ -55,7 +55,7 @@ func TestANodeListensWhereItsPeersExpectIt(t *testing.T) {
 
 	s, err = settled(t, "0.0.0.0:9001", true, node.Options{Peers: peersOf(t, "a=10.0.0.5:9001,b=10.0.0.6:9001")})
 	require.NoError(t, err)
-	require.Equal(t, "10.0.0.5:9001", s.options().Node.GRPCAddress, "a wildcard is nothing to tell others")
+	require.Equal(t, "10.0.0.5:9001", s.options().Node.GRPCAddress, "a wildcard is no address for others")
 
 	s, err = settled(t, "127.0.0.1:8000", false, node.Options{Peers: peers, GRPCAddress: "127.0.0.1:9001"})
 	require.NoError(t, err)

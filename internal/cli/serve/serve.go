@@ -206,7 +206,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	return command
 }
 
-// announce tells where the node is and what to try first.
+// announce reports where the node is and what to try first.
 func announce(c *terminal.Terminal, at served, s serveSettings) error {
 	return c.Show(at, func(out io.Writer) {
 		terminal.Fields(out, "node", at.Node, "gRPC", at.GRPC, "Kafka", at.Kafka, "HTTP", "http://"+at.HTTP+"/metrics", "data", at.Data)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// defaultData is where a node keeps its logs unless told otherwise.
+	// defaultData is where a node keeps its logs unless it is set.
 	DefaultData        = "strandline-data"
 	DefaultGRPCAddress = "127.0.0.1:7171"
 	DefaultHTTPAddress = "127.0.0.1:7271"

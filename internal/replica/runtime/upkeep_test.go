@@ -78,7 +78,7 @@ func TestAppendsDoNotWaitForUpkeep(t *testing.T) {
 	close(log.release)
 }
 
-// savedLog tells which snapshots are saved.
+// savedLog reports which snapshots are saved.
 type savedLog struct {
 	segment.Log
 	saved chan uint64

@@ -12,7 +12,7 @@ import (
 )
 
 // frameBytes is where a frame of decoded records ends. gRPC clients take
-// messages of up to 4 MiB unless told otherwise, so only a record that is
+// messages of up to 4 MiB unless it is set, so only a record that is
 // larger by itself makes a larger frame.
 const frameBytes = 1 << 20
 

@@ -47,7 +47,7 @@ type Server struct {
 	running     sync.WaitGroup
 }
 
-// Options of a Server. The zero value of each has the default told.
+// Options of a Server. The zero value of each has the default that is named.
 type Options struct {
 	MaxConnections int // default DefaultMaxConnections
 	// Memory bounds what requests and answers hold. Default: DefaultMemory.

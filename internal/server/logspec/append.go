@@ -221,7 +221,7 @@ func (c *appendCall) settle(a sequence.Answer) {
 	s.Line.Answer(&c.place)
 }
 
-// ok tells the index of each proposal; a probe has none.
+// ok returns the index of each proposal; a probe has none.
 func (c *appendCall) ok() *logspec.AppendReply_OK {
 	ok := &logspec.AppendReply_OK{Sequence: c.request.GetSequence()}
 	for run := range c.answer.Runs() {

@@ -28,7 +28,7 @@ func (d *service) Discard(ctx context.Context, q *logspec.DiscardRequest) (*logs
 	return &logspec.DiscardReply{Reply: &logspec.DiscardReply_Ok{Ok: new(logspec.DiscardReply_OK)}}, nil
 }
 
-// Info tells the first and last index.
+// Info returns the first and last index.
 func (d *service) Info(ctx context.Context, q *logspec.InfoRequest) (*logspec.InfoReply, error) {
 	info, err := d.info(ctx, q.GetAllowStale())
 	if r := redirect(err); r != nil {

@@ -77,7 +77,7 @@ func (d *service) begin(ctx context.Context, offset record.Offset, replies *repl
 		From:   reading.From{Kind: reading.FromOffset, Offset: offset},
 		Until:  reading.NoOffset,
 		Follow: true,
-		// Whoever was told of an append by another node sees it here.
+		// Whoever was answered of an append by another node sees it here.
 		Consistency: reading.ConsistencyLinearizable,
 		Metered:     true,
 	}

@@ -79,7 +79,7 @@ func (d *service) ensureLog(ctx context.Context) error {
 	return err
 }
 
-// redirect tells where to go if err says that another node leads. An empty
+// redirect reports where to go if err says that another node leads. An empty
 // host leaves the finding to the client.
 func redirect(err error) *logspec.Redirect {
 	var r *record.Refusal

@@ -39,7 +39,7 @@ type Server struct {
 	receivers sync.WaitGroup
 }
 
-// Options of a Server. The zero value of each has the default told.
+// Options of a Server. The zero value of each has the default that is named.
 type Options struct {
 	MaxConnections int // default DefaultMaxConnections
 	MaxStreams     int // on one connection; default DefaultMaxStreams

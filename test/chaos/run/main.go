@@ -20,7 +20,7 @@ import (
 )
 
 const help = `Let clusters of real strandline processes live through faults under load, and hold
-what their clients were told against the rules of docs/history.md.
+what their clients were answered against the rules of docs/history.md.
 
 A campaign is a seed: it draws a cluster of three to five nodes and a schedule of
 faults. Clients of all kinds append, read and trim meanwhile. In the end everything

@@ -40,9 +40,9 @@ type call struct {
 	landed                    history.Place // of a resolve: the record was in the log, by this line
 
 	// Of a read that goes on.
-	next               int64         // the offset that has to come; none: any
-	newest             history.Place // its frame before
-	toldStart, toldEnd int64
+	next                       int64         // the offset that has to come; none: any
+	newest                     history.Place // its frame before
+	reportedStart, reportedEnd int64
 }
 
 // none stands for an offset that is not there.
@@ -67,7 +67,7 @@ func (c *call) linearizable() bool {
 
 // tellsEnd: e shows the committed end of the log. What trims and refusals say
 // of it may count what is in flight.
-func (c *call) tellsEnd(e *history.Event) bool {
+func (c *call) hasEnd(e *history.Event) bool {
 	return e.End != nil && (c.verb == history.Read || c.verb == history.Info) && (e.Kind == history.Frame || e.Outcome == history.OK)
 }
 

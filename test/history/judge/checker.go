@@ -130,7 +130,7 @@ func (c *Checker) frame(call *call, e *history.Event, at history.Place) error {
 		return fmt.Errorf("a frame for call %d of client %s, which does not read", e.Call, e.Client)
 	}
 	for _, r := range c.rules {
-		r.told(call, e, at)
+		r.reported(call, e, at)
 		r.framed(call, e, at)
 	}
 	first := *e.First
@@ -154,7 +154,7 @@ func (c *Checker) end(call *call, e *history.Event, at history.Place) error {
 	}
 	for _, r := range c.rules {
 		if e.Start != nil || e.End != nil {
-			r.told(call, e, at)
+			r.reported(call, e, at)
 		}
 		r.returned(call, e, at)
 	}
@@ -226,7 +226,7 @@ func (c *Checker) learn(call *call, e *history.Event, at history.Place) {
 	if e.Start != nil {
 		call.book.start.raise(*e.Start, at)
 	}
-	if call.tellsEnd(e) {
+	if call.hasEnd(e) {
 		call.book.seen.raise(*e.End, at)
 	}
 }

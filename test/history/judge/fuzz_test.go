@@ -18,8 +18,8 @@ import (
 func FuzzHistory(f *testing.F) {
 	corpus.Add(f)
 	for _, s := range stories {
-		h := newTeller()
-		s.tell(h)
+		h := newHistoryWriter()
+		s.write(h)
 		f.Add(h.out.Bytes())
 	}
 	f.Add([]byte(`{"t":1,"event":"replica","log":"l","node":"n","index":9223372036854775807,"commit":18446744073709551615,"hashes":"0000000000000001"}`))
@@ -61,7 +61,7 @@ func BenchmarkCheck(b *testing.B) {
 // longHistory is of eight clients with sixteen appends open each, read by one
 // reader every thousand records and trimmed now and then.
 func longHistory(appends int) []byte {
-	h := newTeller()
+	h := newHistoryWriter()
 	type flying struct {
 		call *history.Call
 		hash uint64

@@ -27,7 +27,7 @@ func TestTheRulesAgreeWithPorcupine(t *testing.T) {
 			corrupt(random, calls)
 		}
 		second := porcupine.CheckOperations(logModel, operations(calls))
-		h := tellAll(calls)
+		h := writeAll(calls)
 		first := check(t, h)
 		require.Equal(t, second, first.Holds(), "seed %d: porcupine says %t, the rules: %v\n%s", seed, second, first.Violations, h.out.String())
 		if second {
@@ -115,7 +115,7 @@ func corrupt(random *rand.Rand, calls []plainCall) {
 }
 
 // tellAll writes the calls as a history.
-func tellAll(calls []plainCall) *teller {
+func writeAll(calls []plainCall) *historyWriter {
 	type moment struct {
 		time   float64
 		call   int
@@ -129,7 +129,7 @@ func tellAll(calls []plainCall) *teller {
 		}
 	}
 	slices.SortFunc(moments, func(a, b moment) int { return cmp.Compare(a.time, b.time) })
-	h := newTeller()
+	h := newHistoryWriter()
 	open := map[int]*history.Call{}
 	for _, m := range moments {
 		c := calls[m.call]

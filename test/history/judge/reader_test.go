@@ -100,7 +100,7 @@ func TestSeveralFilesAreOneHistoryInTheOrderOfTime(t *testing.T) {
 }
 
 func TestWhatIsNotListedIsCounted(t *testing.T) {
-	h := newTeller()
+	h := newHistoryWriter()
 	for range 25 {
 		h.acked(0, history.Event{Hashes: history.Hashes{uint64(h.now)}, Deadline: 1})
 	}

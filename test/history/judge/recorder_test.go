@@ -64,7 +64,7 @@ func (f *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestAHashTellsKeysFromValues(t *testing.T) {
+func TestAHashOfAKeyIsNotThatOfAValue(t *testing.T) {
 	require.NotEqual(t, history.Hash([]byte("ab"), []byte("c")), history.Hash([]byte("a"), []byte("bc")))
 	require.Equal(t, uint64(0xe6047a3a24901c27), history.Hash(nil, []byte("x")), "other languages rely on it")
 }

@@ -10,7 +10,7 @@ type rule interface {
 	// invoked: a call has begun.
 	invoked(c *call)
 	// told: a line of c, a frame or return, tells of the log's bounds.
-	told(c *call, e *history.Event, at history.Place)
+	reported(c *call, e *history.Event, at history.Place)
 	// framed: a read got records.
 	framed(c *call, e *history.Event, at history.Place)
 	// returned: c has ended.
@@ -33,7 +33,7 @@ type rule interface {
 type idle struct{}
 
 func (idle) invoked(*call)                                 {}
-func (idle) told(*call, *history.Event, history.Place)     {}
+func (idle) reported(*call, *history.Event, history.Place) {}
 func (idle) framed(*call, *history.Event, history.Place)   {}
 func (idle) returned(*call, *history.Event, history.Place) {}
 func (idle) placed(*placement)                             {}

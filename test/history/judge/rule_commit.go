@@ -14,8 +14,8 @@ type commit struct {
 
 func newCommit(c court, _ Options) rule { return &commit{court: c, ends: replicaEnds{}} }
 
-func (k *commit) told(c *call, e *history.Event, at history.Place) {
-	if c.linearizable() && c.tellsEnd(e) && *e.End < c.seen.value {
+func (k *commit) reported(c *call, e *history.Event, at history.Place) {
+	if c.linearizable() && c.hasEnd(e) && *e.End < c.seen.value {
 		k.accuse(c.book, []history.Place{c.seen.at, c.invoked, at}, "a reader was shown the log up to offset %d, a later one that it ends at %d", c.seen.value, *e.End)
 	}
 }

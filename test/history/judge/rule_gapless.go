@@ -12,21 +12,21 @@ type gapless struct {
 
 func newGapless(c court, _ Options) rule { return &gapless{court: c} }
 
-func (g *gapless) told(c *call, e *history.Event, at history.Place) {
+func (g *gapless) reported(c *call, e *history.Event, at history.Place) {
 	if c.verb != history.Read || e.Outcome == history.Failed || e.Outcome == history.Unknown {
 		return
 	}
 	if e.Start != nil {
-		if *e.Start < c.toldStart {
-			g.accuse(c.book, []history.Place{c.newest, at}, "the start of the log went back from %d to %d", c.toldStart, *e.Start)
+		if *e.Start < c.reportedStart {
+			g.accuse(c.book, []history.Place{c.newest, at}, "the start of the log went back from %d to %d", c.reportedStart, *e.Start)
 		}
-		c.toldStart = *e.Start
+		c.reportedStart = *e.Start
 	}
 	if e.End != nil {
-		if *e.End < c.toldEnd {
-			g.accuse(c.book, []history.Place{c.newest, at}, "the end of the log went back from %d to %d", c.toldEnd, *e.End)
+		if *e.End < c.reportedEnd {
+			g.accuse(c.book, []history.Place{c.newest, at}, "the end of the log went back from %d to %d", c.reportedEnd, *e.End)
 		}
-		c.toldEnd = *e.End
+		c.reportedEnd = *e.End
 	}
 }
 

@@ -14,8 +14,8 @@ type linearizable struct {
 
 func newLinearizable(c court, _ Options) rule { return &linearizable{court: c} }
 
-func (l *linearizable) told(c *call, e *history.Event, at history.Place) {
-	if !c.tellsEnd(e) {
+func (l *linearizable) reported(c *call, e *history.Event, at history.Place) {
+	if !c.hasEnd(e) {
 		return
 	}
 	if c.linearizable() && *e.End < c.acked.value {

@@ -51,7 +51,7 @@ func (t *trim) failed(c *call, at history.Place) {
 	}
 }
 
-func (t *trim) told(c *call, e *history.Event, at history.Place) {
+func (t *trim) reported(c *call, e *history.Event, at history.Place) {
 	if e.Start == nil {
 		return
 	}

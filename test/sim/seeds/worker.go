@@ -35,14 +35,14 @@ func work(in io.Reader, out io.Writer, o sim.Options) {
 			os.Exit(2)
 		}
 		r := sim.Run(seed, o)
-		told := outcome{Seed: seed, Virtual: r.Virtual, Counts: r.Counts}
+		done := outcome{Seed: seed, Virtual: r.Virtual, Counts: r.Counts}
 		if r.Report != nil {
-			told.Acked, told.ReadBack = r.Report.Acked, r.Report.ReadBack
+			done.Acked, done.ReadBack = r.Report.Acked, r.Report.ReadBack
 		}
 		if err := r.Err(); err != nil {
-			told.Problem = err.Error()
+			done.Problem = err.Error()
 		}
-		if encoder.Encode(told) != nil {
+		if encoder.Encode(done) != nil {
 			os.Exit(1) // nobody listens
 		}
 	}
@@ -50,7 +50,7 @@ func work(in io.Reader, out io.Writer, o sim.Options) {
 
 // run spreads the seeds of a plan over workers, until ctx ends: what has begun
 // then is left. Outcomes are given one at a time, in no order.
-func run(ctx context.Context, p plan, tell func(outcome)) {
+func run(ctx context.Context, p plan, report func(outcome)) {
 	seeds := make(chan uint64)
 	var mu sync.Mutex
 	failed := 0
@@ -83,7 +83,7 @@ func run(ctx context.Context, p plan, tell func(outcome)) {
 				if o.Problem != "" {
 					failed++
 				}
-				tell(o)
+				report(o)
 				mu.Unlock()
 			}
 		})

@@ -120,7 +120,7 @@ func (c *Coordinator) ready(ctx context.Context) (term uint64, err error) {
 }
 
 // confirm returns nil if this node still coordinates in a term, so that what it
-// knows includes all that anybody was told.
+// knows includes all that anybody was answered.
 func (c *Coordinator) confirm(ctx context.Context, term uint64) error {
 	if _, err := c.node.Info(ctx, backend.System, backend.OffsetsLog); err != nil {
 		return coordinatorError(err)

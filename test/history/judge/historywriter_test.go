@@ -10,14 +10,14 @@ import (
 )
 
 // teller writes a small history, a line each millisecond.
-type teller struct {
+type historyWriter struct {
 	*history.Recorder
 	out bytes.Buffer
 	now int64
 }
 
-func newTeller() *teller {
-	h := &teller{}
+func newHistoryWriter() *historyWriter {
+	h := &historyWriter{}
 	h.Recorder = history.NewRecorderAt(&h.out, func() int64 {
 		h.now += 1e6
 		return h.now
@@ -25,8 +25,8 @@ func newTeller() *teller {
 	return h
 }
 
-// check holds the rules against what was told.
-func check(t *testing.T, h *teller) *Report {
+// check holds the rules against what was answered.
+func check(t *testing.T, h *historyWriter) *Report {
 	t.Helper()
 	require.NoError(t, h.Err())
 	report, err := Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(h.out.Bytes())}), Options{Slack: -1})
@@ -34,48 +34,48 @@ func check(t *testing.T, h *teller) *Report {
 	return report
 }
 
-func (h *teller) append(e history.Event) *history.Call {
+func (h *historyWriter) append(e history.Event) *history.Call {
 	e.Verb, e.Log, e.Client = history.Append, "orders", or(e.Client, "a")
 	return h.Invoke(e)
 }
 
 // acked appends and gets the offset of the first record.
-func (h *teller) acked(first int64, e history.Event) { h.append(e).Return(ok(first)) }
+func (h *historyWriter) acked(first int64, e history.Event) { h.append(e).Return(ok(first)) }
 
-func (h *teller) begin(verb history.Verb, e history.Event) *history.Call {
+func (h *historyWriter) begin(verb history.Verb, e history.Event) *history.Call {
 	e.Verb, e.Log, e.Client = verb, "orders", or(e.Client, "r")
 	return h.Invoke(e)
 }
 
 // read is a whole read of one frame, and so is stale, on a node that need not
 // know everything.
-func (h *teller) read(first, end int64, hashes ...uint64) {
+func (h *historyWriter) read(first, end int64, hashes ...uint64) {
 	h.frames(history.Event{}, first, end, hashes)
 }
-func (h *teller) stale(first, end int64, hashes ...uint64) {
+func (h *historyWriter) stale(first, end int64, hashes ...uint64) {
 	h.frames(history.Event{Consistency: history.Any}, first, end, hashes)
 }
 
-func (h *teller) frames(e history.Event, first, end int64, hashes history.Hashes) {
+func (h *historyWriter) frames(e history.Event, first, end int64, hashes history.Hashes) {
 	c := h.begin(history.Read, e)
 	c.Frame(history.Event{First: &first, End: &end, Hashes: hashes})
 	c.Return(history.Event{Outcome: history.OK})
 }
 
-func (h *teller) info(start, end int64) {
+func (h *historyWriter) info(start, end int64) {
 	h.begin(history.Info, history.Event{}).Return(history.Event{Outcome: history.OK, Start: &start, End: &end})
 }
 
-func (h *teller) trim(before int64) {
+func (h *historyWriter) trim(before int64) {
 	h.begin(history.Trim, history.Event{Before: before}).Return(history.Event{Outcome: history.OK, Start: &before})
 }
 
 // open opens session 7 with a lease in ms.
-func (h *teller) open(lease uint32) {
+func (h *historyWriter) open(lease uint32) {
 	h.begin(history.OpenSession, history.Event{Lease: lease}).Return(history.Event{Outcome: history.OK, Session: 7})
 }
 
-func (h *teller) replica(node string, commit, term uint64, hashes ...uint64) {
+func (h *historyWriter) replica(node string, commit, term uint64, hashes ...uint64) {
 	h.Note(history.Event{Kind: history.Replica, Log: "orders", Node: node, Index: 1, RaftTerm: term, Commit: commit, Hashes: hashes})
 }
 

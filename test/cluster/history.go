@@ -21,7 +21,7 @@ import (
 const late = 30 * time.Second
 
 // told is the history of a load, kept in a file while it happens.
-type told struct {
+type loadHistory struct {
 	*history.Recorder
 	log  string
 	file *os.File
@@ -30,19 +30,19 @@ type told struct {
 
 // newTold begins the history of a load of one log. What else the test does to
 // the log, such as a trim, is not in it.
-func newTold(c *Cluster, log string) *told {
+func newHistory(c *Cluster, log string) *loadHistory {
 	file, err := os.Create(filepath.Join(c.t.TempDir(), "history.jsonl"))
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = file.Close() })
 	out := bufio.NewWriterSize(file, 1<<20)
-	h := &told{history.NewRecorder(out), log, file, out}
+	h := &loadHistory{history.NewRecorder(out), log, file, out}
 	h.Note(history.Event{Kind: history.Log, Log: log, Retention: true})
 	return h
 }
 
-// check holds the rules of docs/history.md against what was told up to now; no
+// check holds the rules of docs/history.md against what was answered up to now; no
 // call may be open.
-func (h *told) check(c *Cluster) {
+func (h *loadHistory) check(c *Cluster) {
 	c.t.Helper()
 	require.NoError(c.t, h.Err())
 	require.NoError(c.t, h.out.Flush())
@@ -63,7 +63,7 @@ func (h *told) check(c *Cluster) {
 }
 
 // keep saves the history from the end of the test.
-func (h *told) keep(c *Cluster) string {
+func (h *loadHistory) keep(c *Cluster) string {
 	kept, err := os.CreateTemp("", "strandline-history-*.jsonl")
 	require.NoError(c.t, err)
 	defer kept.Close()
