@@ -453,7 +453,7 @@ func TestANodeThatNeverResolvesHoldsNoTimeoutUp(t *testing.T) {
 	}
 	asked := make(chan context.Context, 100)
 	f.silent = func(ctx context.Context) { asked <- ctx; <-ctx.Done() }
-	p := f.producer(t, client.WithRequestTimeout(100*time.Millisecond))
+	p := f.producer(t, client.WithRequestTimeout(time.Second))
 	_, err := p.Append(t.Context(), []byte("v"))
 	var e *client.Error
 	require.ErrorAs(t, err, &e)
@@ -615,7 +615,7 @@ func TestBackPressureBlocksAndHonoursTheContext(t *testing.T) {
 func TestARecordWithoutAnAnswerTimesOut(t *testing.T) {
 	f := newFakeServer(t)
 	f.decide = func(n int, m *wire.AppendRequest) fate { return fate{neverAnswer: n == 0} }
-	p := f.producer(t, client.WithRequestTimeout(50*time.Millisecond), client.WithMaxInFlightRequests(1), client.WithMaxRequestBytes(1))
+	p := f.producer(t, client.WithRequestTimeout(time.Second), client.WithMaxInFlightRequests(1), client.WithMaxRequestBytes(1))
 	sent, err := p.Send(t.Context(), client.Record{Value: []byte("0")})
 	require.NoError(t, err)
 	waiting, err := p.Send(t.Context(), client.Record{Value: []byte("1")})
@@ -754,7 +754,7 @@ func TestARecordThatGetsNoSessionInTimeIsNotInTheLog(t *testing.T) {
 		f.sessions[m.SessionID].expired = true
 		return fate{refuse: record.SessionExpired}
 	}
-	p, err := dial(t, []*fakeServer{f}, client.WithRetryTime(0)).Producer(t.Context(), "orders", client.WithRequestTimeout(200*time.Millisecond))
+	p, err := dial(t, []*fakeServer{f}, client.WithRetryTime(0)).Producer(t.Context(), "orders", client.WithRequestTimeout(time.Second))
 	require.NoError(t, err)
 	f.open = func(context.Context) error { return refuse(record.Busy) }
 	_, err = p.Append(t.Context(), []byte("ends the session"))
