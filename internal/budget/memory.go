@@ -13,6 +13,8 @@ type Memory struct {
 	// Inflow is what has been received on gRPC's connections and no handler has
 	// received, where requests to append wait.
 	Inflow *Inflow
+	// Answers are those to requests whose clients have not taken them.
+	Answers *Shares
 	// Tails are the newest entries of logs.
 	Tails *Shares
 	// Sending are messages that wait to be sent to other nodes.
@@ -41,7 +43,8 @@ func New(size int64) *Memory {
 	size = max(size, Least)
 	part := func(of int64) int64 { return min(size/of, most) }
 	return &Memory{
-		size: size, Appends: NewPool(part(8)), Inflow: NewInflow(2 * part(16)), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
+		size: size, Appends: NewPool(part(8)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16),
+		Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: NewShares(size / 16), Groups: NewShares(size / 32),
 	}
 }
@@ -68,6 +71,7 @@ func (m *Memory) Use() []Use {
 	return []Use{
 		{"appends", m.Appends.Used(), m.Appends.Size()},
 		{"inflow", m.Inflow.Used(), m.Inflow.Size()},
+		{"answers", m.Answers.Used(), m.Answers.Size()},
 		{"tails", m.Tails.Used(), m.Tails.Size()},
 		{"sending", m.Sending.Used(), m.Sending.Size()},
 		{"sessions", m.Sessions.Used(), m.Sessions.Size()},

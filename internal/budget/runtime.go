@@ -15,8 +15,8 @@ const (
 	// what a load held is garbage some time after it, and nothing reports when.
 	collectAgain = 4
 	// besides is what the program's own pages take, about 30 MiB, and what is allocated
-	// while the runtime collects.
-	besides = 48 << 20
+	// while the runtime collects, which is more where cores are short.
+	besides = 96 << 20
 	// releaseMost is how much of what an idle process holds may be garbage.
 	releaseMost = 128 << 20
 )

@@ -39,25 +39,23 @@ func (p *stallingProcess) dial() *grpc.ClientConn {
 }
 
 // A thousand producers that send all they can to a log whose disk hangs stay within the
-// node's memory, on a few connections or on one each, also when the disk resumes; others
-// are answered meanwhile; and the memory is given back when they have gone.
+// node's memory, on a few connections or on one each, also when the disk resumes and they
+// get their answers; others are answered meanwhile; and the memory is given back when they
+// have gone.
 func TestAThousandProducersOnAStalledLogStayWithinTheNodesMemory(t *testing.T) {
-	tests := []struct {
-		connections, bytes int
-		resumes            bool
-	}{{1000, 100, true}, {1000, 1 << 20, true}, {1000, 64 << 10, true}, {4, 100, false}}
+	tests := []struct{ connections, bytes int }{{1000, 100}, {1000, 1 << 20}, {1000, 64 << 10}, {4, 100}}
 	if underRaceDetector {
 		tests = tests[:1] // for races one is as good as the other, and takes a minute less
 	}
 	for _, test := range tests {
 		t.Run(fmt.Sprintf("%d connections, requests of %d bytes", test.connections, test.bytes), func(t *testing.T) {
 			t.Parallel() // most of the time they wait
-			testStalledProducers(t, test.connections, test.bytes, test.resumes)
+			testStalledProducers(t, test.connections, test.bytes)
 		})
 	}
 }
 
-func testStalledProducers(t *testing.T, connections, bytes int, resumes bool) {
+func testStalledProducers(t *testing.T, connections, bytes int) {
 	const producers = 1000
 	most, atLast, patience := int64(memoryOfServer), int64(memoryOfServer/2), time.Minute
 	if underRaceDetector {
@@ -74,8 +72,10 @@ func testStalledProducers(t *testing.T, connections, bytes int, resumes bool) {
 	p.used("stall")
 
 	began := time.Now()
-	sending, stop := context.WithCancel(t.Context())
+	open, stop := context.WithCancel(t.Context())
 	defer stop()
+	sending, enough := context.WithCancel(open)
+	defer enough()
 	var sent, answered atomic.Int64
 	var dialled []*grpc.ClientConn
 	var senders sync.WaitGroup
@@ -83,10 +83,10 @@ func testStalledProducers(t *testing.T, connections, bytes int, resumes bool) {
 		conn := p.dial()
 		dialled = append(dialled, conn)
 		for range producers / connections {
-			stream, err := strandlinev1.NewLogServiceClient(conn).Append(sending)
+			stream, err := strandlinev1.NewLogServiceClient(conn).Append(open)
 			require.NoError(t, err)
 			senders.Go(func() {
-				for stream.SendMsg(&wire.AppendRequest{Log: "orders", Batches: batch}) == nil {
+				for sending.Err() == nil && stream.SendMsg(&wire.AppendRequest{Log: "orders", Batches: batch}) == nil {
 					sent.Add(1)
 				}
 			})
@@ -120,22 +120,23 @@ func testStalledProducers(t *testing.T, connections, bytes int, resumes bool) {
 	t.Logf("%v: %d requests of %d bytes sent: %d MiB resident at the most; appends %d MiB, inflow %d MiB", time.Since(began), sent.Load(), len(batch), peak>>20, appends>>20, inflow>>20)
 	require.Zero(t, answered.Load(), "the disk hangs")
 
-	if resumes {
-		p.used("resume")
-		all := sent.Load()
-		p.await("what had waited is answered", most, patience, func() bool { return answered.Load() >= all/8 })
-		_, peak = p.resident()
-		t.Logf("%v: %d requests answered: %d MiB resident at the most", time.Since(began), answered.Load(), peak>>20)
+	p.used("resume")
+	all := sent.Load()
+	if connections < producers {
+		// Over HTTP/2 the streams of a connection share a window for answers, and what
+		// widens it is behind all that they send: with no end of that it would take long.
+		p.await("answers are sent", most, patience, func() bool { return answered.Load() > 0 })
+		enough()
 	}
+	p.await("what had waited is answered", most, patience, func() bool { return answered.Load() >= all/8 })
+	_, peak = p.resident()
+	t.Logf("%v: %d requests answered: %d MiB resident at the most", time.Since(began), answered.Load(), peak>>20)
 	stop()
 	for _, conn := range dialled {
 		senders.Go(func() { _ = conn.Close() })
 	}
 	senders.Wait()
 	t.Logf("%v: all have gone", time.Since(began))
-	if !resumes {
-		p.used("resume")
-	}
 	p.await("the memory is given back", most, patience, func() bool {
 		appends, inflow, _ := p.used("look")
 		now, _ := p.resident()

@@ -35,7 +35,7 @@ type appendStream struct {
 // Append serves an append stream.
 func (d *logService) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendRequest, strandlinev1.AppendResponse]) error {
 	s := &appendStream{
-		logService: d, stream: stream, caller: guard.CallerOf(stream.Context()), AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream.Context(), maxUnanswered),
+		logService: d, stream: stream, caller: guard.CallerOf(stream.Context()), AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream, maxUnanswered),
 	}
 	s.in.s = s
 	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.AppendRequest, strandlinev1.AppendResponse]); ok {
@@ -79,7 +79,7 @@ func (s *appendStream) Append(c *appendCall) {
 func (s *appendStream) Answer(c *appendCall) error {
 	c.encode(&s.response)
 	c.recycle()
-	return s.stream.SendMsg(&s.response)
+	return s.Send(&s.response)
 }
 
 // tryAnswer is Answer where that needs no waiting.

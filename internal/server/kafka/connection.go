@@ -56,6 +56,7 @@ func newConnection(s *Server, conn net.Conn) *connection {
 	c := &connection{
 		sending: sending{conn: conn, metrics: s.metrics}, server: s, line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer),
 	}
+	c.line.Within(s.options.Memory.Answers)
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
 	c.identify()
 	c.sendFile, c.direct = rpc.FileSender(conn)

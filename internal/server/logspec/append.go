@@ -65,7 +65,7 @@ type appendCall struct {
 func (d *service) Append(stream grpc.BidiStreamingServer[logspec.AppendRequest, logspec.AppendReply]) error {
 	s := &appendStream{
 		service: d, ctx: stream.Context(), caller: guard.CallerOf(stream.Context()), stream: stream,
-		AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream.Context(), maxUnanswered),
+		AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream, maxUnanswered),
 	}
 	if err := d.ensureLog(s.ctx); err != nil {
 		return s.end(err)
@@ -81,17 +81,17 @@ func (s *appendStream) Answer(c *appendCall) error {
 		}
 		return io.EOF
 	}
-	return s.stream.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Ok{Ok: c.ok()}})
+	return s.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Ok{Ok: c.ok()}})
 }
 
 // end finishes the stream for good: with a last reply, where there is one that
 // says what happened, or with a status.
 func (s *appendStream) end(err error) error {
 	if r := redirect(err); r != nil {
-		return s.stream.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Redirect{Redirect: r}})
+		return s.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Redirect{Redirect: r}})
 	}
 	if is(err, record.Full) {
-		return s.stream.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Full{Full: true}})
+		return s.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Full{Full: true}})
 	}
 	return statusOf(s.ctx, err)
 }

@@ -1,9 +1,12 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+
+	"google.golang.org/grpc"
 )
 
 // AppendStream is a stream of requests to append. They are received by a goroutine of
@@ -21,8 +24,10 @@ type AppendStream[T any] struct {
 	Line *Line[T]
 
 	server *Server
+	stream grpc.ServerStream
 	ctx    context.Context
 	inflow *inflow
+	outbox *outbox // nil where what is sent has left this process when SendMsg returns
 }
 
 // AppendCalls is what a service does with the requests of a stream.
@@ -34,15 +39,19 @@ type AppendCalls[T any] interface {
 	Drop(T)
 	// Append hands a request to the log. Whoever has the answer gives it to the line.
 	Append(T)
-	// Answer sends the answer of a request. The error ends the stream, io.EOF without
-	// a failure.
+	// Answer sends the answer of a request, by Send. The error ends the stream, io.EOF
+	// without a failure.
 	Answer(T) error
 }
 
-// NewAppendStream makes the stream of a handler's context, with at most so many
-// requests that have been received and not answered. At the bound it is not read.
-func NewAppendStream[T any](s *Server, ctx context.Context, limit int) AppendStream[T] {
-	return AppendStream[T]{Line: NewLine[T](limit), server: s, ctx: ctx, inflow: inflowOf(ctx)}
+// NewAppendStream makes one of a handler's stream, with at most so many requests that have
+// been received and whose answers have not been sent. At the bound it is not read.
+func NewAppendStream[T any](s *Server, stream grpc.ServerStream, limit int) AppendStream[T] {
+	ctx := stream.Context()
+	a := AppendStream[T]{Line: NewLine[T](limit), server: s, stream: stream, ctx: ctx, inflow: inflowOf(ctx)}
+	a.Line.Within(s.options.Answers)
+	a.outbox = newOutbox(stream, s.options.Answers, a.inflow)
+	return a
 }
 
 // trySender is a stream that sends without waiting, see lean.
@@ -64,8 +73,35 @@ func (a *AppendStream[T]) SendBy(stream any, try func(send func(m any) bool, val
 func (a *AppendStream[T]) Run(calls AppendCalls[T]) error {
 	a.inflow.serve(1)
 	defer a.inflow.serve(-1)
-	defer context.AfterFunc(a.ctx, a.Line.Break)()
+	defer a.Line.Break()
+	defer context.AfterFunc(a.ctx, a.gone)()
 	defer context.AfterFunc(a.server.stopping, a.Line.Close)()
+	err := a.answer(calls)
+	if a.outbox == nil {
+		return err
+	}
+	return cmp.Or(err, a.outbox.close())
+}
+
+func (a *AppendStream[T]) gone() {
+	a.Line.Break()
+	if a.outbox != nil {
+		a.outbox.end(a.ctx.Err())
+	}
+}
+
+// Send sends an answer. Over gRPC it may be on its way for long after that.
+func (a *AppendStream[T]) Send(answer any) error {
+	if a.outbox != nil {
+		return a.outbox.send(answer)
+	}
+	a.inflow.send(1)
+	defer a.inflow.send(-1)
+	return a.stream.SendMsg(answer)
+}
+
+// answer sends answers until the last one.
+func (a *AppendStream[T]) answer(calls AppendCalls[T]) error {
 	received := make(chan error, 1)
 	a.server.receivers.Go(func() {
 		received <- a.receive(calls)
@@ -76,10 +112,7 @@ func (a *AppendStream[T]) Run(calls AppendCalls[T]) error {
 		if !ok {
 			break
 		}
-		a.inflow.send(1)
-		err := calls.Answer(call)
-		a.inflow.send(-1)
-		if err != nil {
+		if err := calls.Answer(call); err != nil {
 			a.Line.Break()
 			if errors.Is(err, io.EOF) {
 				return nil

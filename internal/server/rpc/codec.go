@@ -23,6 +23,13 @@ var serverCodec encoding.CodecV2 = codec{wire.Codec}
 
 type codec struct{ encoding.CodecV2 }
 
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if s, ok := v.(*sending); ok {
+		return s.encode(c)
+	}
+	return c.CodecV2.Marshal(v)
+}
+
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	a, ok := v.(Admission)
 	if !ok {

@@ -36,7 +36,7 @@ type inflow struct {
 	largest int   // request that was handed over, since the connection was quiet
 	// turnAwaited gives up waiting for a turn; nil while nobody does.
 	turnAwaited context.CancelFunc
-	// sending are answers that gRPC has not taken, since takenAt at the latest.
+	// sending are answers that have not been written, the last one at takenAt at the latest.
 	sending int
 	takenAt time.Time
 	closed  bool
@@ -285,9 +285,9 @@ func (f *inflow) check() {
 	}
 }
 
-// send counts answers that are being sent, 1 or -1 at a time.
+// send counts answers that are being sent.
 func (f *inflow) send(change int) {
-	if f == nil {
+	if f == nil || change == 0 {
 		return
 	}
 	f.mu.Lock()

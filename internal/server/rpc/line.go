@@ -1,6 +1,10 @@
 package rpc
 
-import "sync"
+import (
+	"sync"
+
+	"strandline.dev/internal/budget"
+)
 
 // Line brings the answers of a stream into the order of its requests. The
 // receiving goroutine, of which there is one, joins a place for each request;
@@ -11,7 +15,8 @@ import "sync"
 // With SendBy a Flusher sends the answers that need no waiting, and the sending goroutine
 // only the others.
 type Line[T any] struct {
-	limit int
+	limit   int
+	answers *budget.Shares // nil: as many as limit
 
 	mu    sync.Mutex
 	ready sync.Cond // the sender waits for an answer of the first
@@ -21,6 +26,8 @@ type Line[T any] struct {
 	// length counts the places from first to last; it is at most limit because
 	// the receiver awaits room before it joins one.
 	length int
+	// counted is how many places were taken of answers, in steps.
+	counted int
 	// closed: nobody joins any more. broken: nobody takes answers any more.
 	closed, broken bool
 
@@ -42,6 +49,16 @@ type Place[T any] struct {
 	answered bool
 }
 
+const (
+	// placeBytes is what a place takes with its request, once that has its answer. Until
+	// then it is part of what a request costs.
+	placeBytes = 192
+	// freePlaces of a line are not counted, and always there: a client that keeps up
+	// needs no more. Others are counted so many at a time.
+	freePlaces = 32
+	placesStep = 64
+)
+
 // NewLine makes a line of at most so many requests without an answer.
 func NewLine[T any](limit int) *Line[T] {
 	l := &Line[T]{limit: limit}
@@ -53,13 +70,31 @@ func NewLine[T any](limit int) *Line[T] {
 // that was not comes out of Next. It is called before the first Join.
 func (l *Line[T]) SendBy(f *Flusher, try func(T) bool) { l.flusher, l.try = f, try }
 
+// Within has the line share the memory for answers with others: where that is used up, it
+// takes no more requests than its share. It is called before the first Join.
+func (l *Line[T]) Within(answers *budget.Shares) { l.answers = answers }
+
+// full reports whether nobody may join for want of room. The caller holds mu.
+func (l *Line[T]) full() bool {
+	if l.closed || l.length < min(freePlaces, l.limit) {
+		return false
+	}
+	return l.length >= l.limit || l.answers != nil && l.length >= int(l.answers.Share(int64(l.limit)*placeBytes)/placeBytes)
+}
+
+// count takes places of answers, or gives them back. The caller holds mu.
+func (l *Line[T]) count(places int) {
+	l.answers.Changed(int64(l.counted)*placeBytes, int64(places)*placeBytes)
+	l.counted = places
+}
+
 // AwaitRoom waits until one more request may join. It reports false if the line
 // was closed instead. A receiver waits here before it receives, so that what it
 // receives is never held up by answers which the client does not fetch.
 func (l *Line[T]) AwaitRoom() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.length >= l.limit && !l.closed {
+	for l.full() {
 		l.room.Wait()
 	}
 	return !l.closed
@@ -69,7 +104,7 @@ func (l *Line[T]) AwaitRoom() bool {
 func (l *Line[T]) Full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.length >= l.limit && !l.closed
+	return l.full()
 }
 
 // Join puts p at the end of the line. It reports false if the line is closed.
@@ -87,6 +122,9 @@ func (l *Line[T]) Join(p *Place[T]) bool {
 	}
 	l.last = p
 	l.length++
+	if l.length > freePlaces+l.counted && l.answers != nil {
+		l.count(l.counted + placesStep)
+	}
 	return true
 }
 
@@ -130,6 +168,13 @@ func (l *Line[T]) flush() {
 func (l *Line[T]) takeFirst() {
 	l.first = l.first.next
 	l.length--
+	switch {
+	case l.counted == 0:
+	case l.length == 0:
+		l.count(0)
+	case l.length+2*placesStep <= freePlaces+l.counted:
+		l.count(l.counted - placesStep)
+	}
 	l.room.Signal()
 }
 
@@ -179,6 +224,9 @@ func (l *Line[T]) Close() {
 func (l *Line[T]) Break() {
 	l.mu.Lock()
 	l.broken, l.closed = true, true
+	if l.counted > 0 {
+		l.count(0)
+	}
 	l.ready.Signal()
 	l.room.Signal()
 	l.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/budget"
 )
 
 func joined(t *testing.T, l *Line[int], values ...int) []*Place[int] {
@@ -138,4 +140,36 @@ func TestALineIsReadyWhenItsFirstHasAnAnswer(t *testing.T) {
 	require.True(t, l.Ready())
 	l.Break()
 	require.False(t, l.Ready())
+}
+
+// A line whose client takes no answers keeps its share of the memory, and others may join.
+func TestLinesShareTheMemoryForAnswers(t *testing.T) {
+	all := budget.NewShares(8 * placesStep * placeBytes)
+	const limit = 1 << 10
+	full := func(l *Line[int]) (joined int) {
+		for ; !l.Full(); joined++ {
+			require.True(t, l.Join(&Place[int]{Value: joined}))
+		}
+		return joined
+	}
+	lines := make([]*Line[int], 3)
+	for i := range lines {
+		lines[i] = NewLine[int](limit)
+		lines[i].Within(all)
+	}
+	first := full(lines[0])
+	require.Less(t, first, limit)
+	require.GreaterOrEqual(t, first, 6*placesStep)
+	require.Less(t, full(lines[1]), first, "it has to share")
+	require.GreaterOrEqual(t, full(lines[2]), freePlaces, "these are always there")
+	require.LessOrEqual(t, all.Used(), all.Size()*2)
+
+	for lines[0].length > 0 {
+		lines[0].Answer(lines[0].first)
+		_, ok := lines[0].Next()
+		require.True(t, ok)
+	}
+	lines[1].Break()
+	lines[2].Break()
+	require.Zero(t, all.Used())
 }

@@ -50,6 +50,8 @@ type Options struct {
 	// Inflow is what connections may send ahead while their requests wait. Default:
 	// as much.
 	Inflow *budget.Inflow
+	// Answers are those that clients have not taken. Default: an eighth of that.
+	Answers *budget.Shares
 	// Callers finds out who calls. nil: nobody does.
 	Callers Callers
 }
@@ -67,6 +69,9 @@ func New(o Options) *Server {
 	}
 	if o.Inflow == nil {
 		o.Inflow = budget.NewInflow(DefaultInFlightBytes)
+	}
+	if o.Answers == nil {
+		o.Answers = budget.NewShares(DefaultInFlightBytes / 8)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
