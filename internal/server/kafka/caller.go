@@ -31,18 +31,20 @@ type login struct {
 
 var errLoginFailed = errors.New("its client has not proved who it is")
 
-// identify finds out who is at the other side by the certificate.
-func (c *connection) identify() {
+// identify finds out who is at the other side by the certificate. The connection is closed
+// later if that is nobody who may go on, unless forget is called.
+func (c *connection) identify() (forget func() bool) {
 	remote := c.conn.RemoteAddr()
 	h, _ := c.server.node.Identify(secure.PrincipalAt(remote), remote, "") // without a token nothing can be refused
 	c.holder.Store(h)
-	if c.mustProve() {
-		time.AfterFunc(proveTime, func() {
-			if c.mustProve() {
-				_ = c.conn.Close()
-			}
-		})
+	if !c.mustProve() {
+		return func() bool { return false }
 	}
+	return time.AfterFunc(proveTime, func() {
+		if c.mustProve() {
+			_ = c.conn.Close()
+		}
+	}).Stop
 }
 
 // caller is who asks.
@@ -67,7 +69,7 @@ func admits(c *connection, key int16, size int) error {
 	}
 	switch key {
 	case apiVersionsKey, kmsg.SASLHandshake.Int16(), kmsg.SASLAuthenticate.Int16():
-		if c.unproved += size; c.unproved <= proveBytes {
+		if c.unproved += 4 + size; c.unproved <= proveBytes {
 			return nil
 		}
 		return errors.New("its client has sent more than it may before it has proved who it is")

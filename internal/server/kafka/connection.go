@@ -58,7 +58,6 @@ func newConnection(s *Server, conn net.Conn) *connection {
 	}
 	c.line.Within(s.options.Memory.Answers)
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
-	c.identify()
 	c.sendFile, c.direct = rpc.FileSender(conn)
 	if c.try = rpc.TryWriter(conn); c.try != nil {
 		c.line.SendBy(&s.answers, c.tryAnswer)
@@ -69,6 +68,7 @@ func newConnection(s *Server, conn net.Conn) *connection {
 // serve runs until the client leaves or misbehaves, or the server stops.
 func (c *connection) serve() {
 	defer c.conn.Close()
+	defer c.identify()()
 	defer c.cancel()
 	received := make(chan struct{})
 	go func() {

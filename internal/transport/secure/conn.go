@@ -26,6 +26,8 @@ type conn struct {
 	principal identity.Principal
 	// unproved: the client has shown no certificate, and no token or password yet.
 	unproved atomic.Bool
+	// late closes it while unproved. nil: the client has shown a certificate.
+	late atomic.Pointer[time.Timer]
 }
 
 // await gives a client that has shown no certificate as much time and as many bytes as
@@ -33,11 +35,19 @@ type conn struct {
 func (c *conn) await() {
 	c.left = handshakeBytes
 	c.unproved.Store(true)
-	time.AfterFunc(handshakeTime, func() {
+	c.late.Store(time.AfterFunc(handshakeTime, func() {
 		if c.unproved.Load() {
 			_ = c.Conn.Close()
 		}
-	})
+	}))
+}
+
+// Close also lets go of what would close it later: a timer keeps a connection in memory.
+func (c *conn) Close() error {
+	if late := c.late.Load(); late != nil {
+		late.Stop()
+	}
+	return c.Conn.Close()
 }
 
 // Proved says that the client at the other side of a connection has proved who it is, in
