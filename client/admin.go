@@ -65,6 +65,9 @@ type LogConfig struct {
 	// two changes at once do not undo each other; 0: whichever it has. CreateLog ignores
 	// it.
 	Revision uint64
+	// Rule is the log's own. In a change nil leaves it as it is, and an empty one takes it
+	// away, so that the one of the longest prefix of the log's name holds.
+	Rule *PlacementRule
 }
 
 // LogInfo describes a log as the node that answered knows it.
@@ -262,6 +265,7 @@ func (c LogConfig) toWire() *strandlinev1.LogConfig {
 		Replicas:       int32(c.Replicas),
 		Fenced:         c.Fenced,
 		Revision:       c.Revision,
+		Rule:           c.Rule.toWire(),
 	}
 	if c.Durability == Memory {
 		w.Durability = strandlinev1.Durability_DURABILITY_MEMORY
@@ -287,6 +291,7 @@ func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
 			Replicas:       int(w.GetConfig().GetReplicas()),
 			Fenced:         w.GetConfig().GetFenced(),
 			Revision:       w.GetConfig().GetRevision(),
+			Rule:           fromRule(w.GetConfig().GetRule()),
 		},
 	}
 	if w.GetConfig().GetDurability() == strandlinev1.Durability_DURABILITY_MEMORY {

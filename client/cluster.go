@@ -18,6 +18,8 @@ type ClusterStatus struct {
 	Level     int          // the feature level, see FinalizeCluster; 0: unknown
 	Nodes     []NodeStatus // by id
 	Logs      []LogStatus  // by name, the catalog among them
+	// DefaultRules are those of logs without a rule of their own, by prefix.
+	DefaultRules []DefaultRule
 }
 
 // Healthy reports whether there are logs and every one of them is healthy. A node
@@ -46,6 +48,7 @@ type NodeStatus struct {
 	// MemoryUsed are bytes that its clients' work takes of MemoryTotal.
 	MemoryUsed  int64
 	MemoryTotal int64
+	Labels      []string // KEY=VALUE, as it was started with
 }
 
 // LogStatus is one log with all its replicas.
@@ -55,9 +58,11 @@ type LogStatus struct {
 	Leader     string // name of a node; empty: none is known
 	Term       uint64
 	Start, End int64 // offsets in [Start, End) can be read, as the leader knows
-	// Healthy: there is a leader, and every replica votes and keeps up.
+	// Healthy: there is a leader, every replica votes and keeps up, and the rule is kept.
 	Healthy  bool
 	Replicas []ReplicaStatus
+	Rule     *PlacementRule // its own, or that of a prefix of its name; nil: none
+	Unmet    []string       // what the rule demands and the voters do not keep
 }
 
 // ReplicaStatus is one replica of a log.
@@ -231,12 +236,13 @@ func fromClusterStatus(w *strandlinev1.GetClusterStatusResponse) ClusterStatus {
 		s.Nodes = append(s.Nodes, NodeStatus{
 			ID: n.Id, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 			BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
-			OldestLevel: int(n.OldestLevel), NewestLevel: int(n.NewestLevel),
+			OldestLevel: int(n.OldestLevel), NewestLevel: int(n.NewestLevel), Labels: n.Labels,
 		})
 	}
 	for _, l := range w.GetLogs() {
 		log := LogStatus{
 			Name: l.Name, ID: l.Id, Leader: l.Leader, Term: l.Term, Start: l.StartOffset, End: l.EndOffset, Healthy: l.Healthy,
+			Rule: fromRule(l.Rule), Unmet: l.Unmet,
 		}
 		for _, r := range l.Replicas {
 			log.Replicas = append(log.Replicas, ReplicaStatus{
@@ -245,6 +251,9 @@ func fromClusterStatus(w *strandlinev1.GetClusterStatusResponse) ClusterStatus {
 			})
 		}
 		s.Logs = append(s.Logs, log)
+	}
+	for _, d := range w.GetDefaultRules() {
+		s.DefaultRules = append(s.DefaultRules, DefaultRule{Prefix: d.Prefix, Rule: *fromRule(d.GetRule())})
 	}
 	return s
 }

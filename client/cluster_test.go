@@ -22,9 +22,13 @@ func (f *fakeServer) InitCluster(context.Context, *strandlinev1.InitClusterReque
 func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
 	return &strandlinev1.GetClusterStatusResponse{
 		ClusterId: "c1",
-		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
+		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}}},
+		DefaultRules: []*strandlinev1.DefaultRule{{Prefix: "eu.", Rule: &strandlinev1.PlacementRule{
+			Spread: "dc", VotersIn: []string{"dc=a"}, VotersNotIn: []string{"dc=b"}, LeaderHomes: []string{"dc=c", "dc=d"},
+		}}},
 		Logs: []*strandlinev1.LogStatus{{
 			Name: "orders", Id: 3, Leader: "a", Term: 5, StartOffset: 10, EndOffset: 100, Healthy: true,
+			Rule: &strandlinev1.PlacementRule{Spread: "rack"}, Unmet: []string{"a rack"},
 			Replicas: []*strandlinev1.ReplicaStatus{
 				{Replica: 7, Node: "a", Role: strandlinev1.ReplicaRole_REPLICA_ROLE_VOTER, EndOffset: 100, State: strandlinev1.ReplicaState_REPLICA_STATE_LEADER},
 				{Replica: 8, Node: "b", Role: 77, EndOffset: 90, Lag: 10, State: 77, Problem: "of tomorrow"},
@@ -54,6 +58,10 @@ func (f *fakeServer) ReplaceNode(_ context.Context, q *strandlinev1.ReplaceNodeR
 
 func (f *fakeServer) TransferLeader(_ context.Context, q *strandlinev1.TransferLeaderRequest) (*strandlinev1.TransferLeaderResponse, error) {
 	return &strandlinev1.TransferLeaderResponse{}, f.changeCluster("transfer", q.Log, q.To)
+}
+
+func (f *fakeServer) SetDefaultRule(_ context.Context, q *strandlinev1.SetDefaultRuleRequest) (*strandlinev1.SetDefaultRuleResponse, error) {
+	return &strandlinev1.SetDefaultRuleResponse{}, f.changeCluster("default-rule", q.Prefix, q.Rule.Spread)
 }
 
 // changeCluster remembers a change, or names the node that takes it.
@@ -124,7 +132,10 @@ func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
 	require.NoError(t, admin.RemoveNode(t.Context(), "c"))
 	require.NoError(t, admin.ReplaceNode(t.Context(), "a", "d"))
 	require.NoError(t, admin.TransferLeader(t.Context(), "orders", "b"))
-	require.Equal(t, [][]string{{"add", "d", "127.0.0.4:7171"}, {"remove", "c"}, {"replace", "a", "d"}, {"transfer", "orders", "b"}}, leader.changes)
+	require.NoError(t, admin.SetDefaultRule(t.Context(), "eu.", client.PlacementRule{Spread: "dc"}))
+	require.Equal(t, [][]string{
+		{"add", "d", "127.0.0.4:7171"}, {"remove", "c"}, {"replace", "a", "d"}, {"transfer", "orders", "b"}, {"default-rule", "eu.", "dc"},
+	}, leader.changes)
 	asked.leader = ""
 	formed, err := admin.InitCluster(t.Context())
 	require.NoError(t, err)
@@ -138,9 +149,13 @@ func TestAClusterIsShownAsTheServerKnowsIt(t *testing.T) {
 	require.True(t, got.Healthy())
 	require.Equal(t, client.ClusterStatus{
 		ClusterID: "c1",
-		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5}},
+		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}}},
+		DefaultRules: []client.DefaultRule{{Prefix: "eu.", Rule: client.PlacementRule{
+			Spread: "dc", VotersIn: []string{"dc=a"}, VotersNotIn: []string{"dc=b"}, LeaderHomes: []string{"dc=c", "dc=d"},
+		}}},
 		Logs: []client.LogStatus{{
 			Name: "orders", ID: 3, Leader: "a", Term: 5, Start: 10, End: 100, Healthy: true,
+			Rule: &client.PlacementRule{Spread: "rack"}, Unmet: []string{"a rack"},
 			Replicas: []client.ReplicaStatus{
 				{Replica: 7, Node: "a", Role: client.Voter, End: 100, State: client.Leads},
 				{Replica: 8, Node: "b", Role: client.UnknownRole, End: 90, Lag: 10, State: client.UnknownState, Problem: "of tomorrow"},

@@ -100,13 +100,20 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	return added, change, nil
 }
 
-// Introduce enters a node in the catalog that is not there, or under an address that
-// it had before. With the first node all else begins: peers are announced, rights are
-// enforced if administrator names who may administer, and the feature level is that one, or
-// as high as this needs. The change is empty if nothing differs, or the node was removed.
+// Introduce enters a node in the catalog that is not there, or under an address or with
+// labels that it had before; labels wait for the level that allows them. With the first node
+// all else begins: peers are announced, rights are enforced if administrator names who may
+// administer, and the feature level is that one, or as high as this needs. The change is
+// empty if nothing differs, or the node was removed.
 func Introduce(s *State, me Node, peers []string, level int, administrator string) (c Change, refusal *record.Refusal) {
 	n, member := s.Nodes[me.ID]
-	if _, gone := s.Gone[me.ID]; gone || member && n.Address == me.Address && n.Kafka == me.Kafka {
+	if len(s.Nodes) > 0 {
+		level = s.FeatureLevel()
+	}
+	if allow(neededLevel(me), level) != nil {
+		me.Labels = n.Labels
+	}
+	if _, gone := s.Gone[me.ID]; gone || member && n.Address == me.Address && n.Kafka == me.Kafka && slices.Equal(n.Labels, me.Labels) {
 		return c, nil
 	}
 	if len(s.Nodes) == 0 {
@@ -125,7 +132,7 @@ func Introduce(s *State, me Node, peers []string, level int, administrator strin
 			c.Announce = append(c.Announce, Announced{Name: name})
 		}
 	}
-	n.ID, n.Name, n.Catalog, n.Address, n.Kafka = me.ID, me.Name, me.Catalog, me.Address, me.Kafka
+	n.ID, n.Name, n.Catalog, n.Address, n.Kafka, n.Labels = me.ID, me.Name, me.Catalog, me.Address, me.Kafka, me.Labels
 	c.Node = []Node{n}
 	return c, nil
 }

@@ -37,13 +37,24 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 	}
 	l := Log{ID: s.NextLog, Name: q.Name, Config: q.Config, Created: q.Created, Request: q.Request}
 	l.Config.Revision = 1
+	if l.Config.Rule.Empty() {
+		l.Config.Rule = nil
+	}
 	nodes := q.Nodes
 	if nodes == nil {
+		if refusal := refuseRule(s, &l); refusal != nil && len(s.Nodes) > 0 {
+			return Log{}, refusal
+		}
 		nodes = Place(s, &l, alive)
 	} else if refusal := checkNodes(s, nodes); refusal != nil {
 		return Log{}, refusal
 	} else {
 		l.Config.Replicas = len(nodes)
+		if p := newPlacer(s, &l); !p.rule.Empty() {
+			if refusal := refuseUnmet(p.rule, l.Name, p.unmet(nodes)); refusal != nil {
+				return Log{}, refusal
+			}
+		}
 	}
 	if len(nodes) == 0 {
 		// As for the moment between a cluster's formation and its first node.
@@ -77,8 +88,8 @@ func checkNodes(s *State, nodes []uint64) *record.Refusal {
 }
 
 // ReconfigureLog changes the settings of a log. Zero values of MaxBatchBytes and
-// Replicas and nil Settings leave them as they are; the durability and the topic of
-// a log cannot change. id is that of the log that the caller means; 0: any. The
+// Replicas, nil Settings and a nil Rule leave them as they are; an empty Rule takes the log's
+// own away. The durability and the topic of a log cannot change. id is that of the log that the caller means; 0: any. The
 // revision is that of the configuration which the caller has changed; 0: whichever there
 // is. A request that has been carried out and is sent again changes nothing.
 func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *record.Refusal) {
@@ -100,6 +111,13 @@ func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *recor
 	if to.Replicas == 0 || to.Replicas == WantedReplicas(s, &l) {
 		to.Replicas = l.Config.Replicas
 	}
+	was := s.RuleOf(&l)
+	switch {
+	case to.Rule == nil:
+		to.Rule = l.Config.Rule
+	case to.Rule.Empty():
+		to.Rule = nil
+	}
 	changed := to.Revision
 	to.Revision = l.Config.Revision + 1
 	if changed != 0 && changed != l.Config.Revision {
@@ -109,7 +127,14 @@ func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *recor
 		return Change{}, record.Refuse(record.Precondition,
 			"log %q has revision %d of its configuration, the change is of revision %d: read it and change it again", name, l.Config.Revision, changed)
 	}
+	asked := to.Replicas != l.Config.Replicas
 	l.Config = to
+	// Else a rule that is not met any more would be in the way of all other changes.
+	if asked || !reflect.DeepEqual(was, s.RuleOf(&l)) {
+		if refusal := refuseRule(s, &l); refusal != nil {
+			return Change{}, refusal
+		}
+	}
 	return Change{Put: []Log{l}}, nil
 }
 

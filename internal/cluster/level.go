@@ -31,9 +31,9 @@ const firstLevel = 1
 // Understood are the levels of this release:
 //
 //	1  everything before there were levels
-//	2  users, tokens and rights in the catalog, holds
+//	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
 //
-// A change that only a higher level allows is marked in Change with the tag since; for
+// What only a higher level allows is marked in Change, Node and Config with the tag since; for
 // commands of logs see AllowCommand.
 var Understood = Levels{Min: firstLevel, Max: 2}
 
@@ -124,7 +124,16 @@ func allow(needed, level int) *record.Refusal {
 }
 
 // needs is the level that allows everything in the change.
-func (c *Change) needs() int { return neededLevel(*c) }
+func (c *Change) needs() int {
+	needed := neededLevel(*c)
+	for _, n := range c.Node {
+		needed = max(needed, neededLevel(n))
+	}
+	for _, l := range c.Put {
+		needed = max(needed, neededLevel(l.Config))
+	}
+	return needed
+}
 
 // neededLevel is the highest tag since of the fields that are set.
 func neededLevel(of any) int {

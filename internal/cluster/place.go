@@ -36,8 +36,9 @@ func wantedOf(s *State, l *Log, members int) int {
 }
 
 // Place chooses the nodes of a new log, as many as it wants or as there are: those
-// that answer, then those with the fewest replicas. The first, which is to lead,
-// changes from log to log. None are returned if there is no node.
+// that keep its rule, then those that answer, then those with the fewest replicas. The
+// first, which is to lead, is at home, or changes from log to log. None are returned if
+// there is no node.
 func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	load := s.load()
 	var nodes []uint64
@@ -58,12 +59,19 @@ func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	slices.SortStableFunc(nodes, func(a, b uint64) int {
 		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(load[a], load[b]))
 	})
-	nodes = nodes[:min(len(nodes), WantedReplicas(s, l))]
+	p := newPlacer(s, l)
+	if p.rule.Empty() {
+		nodes = nodes[:min(len(nodes), p.want)]
+	} else if nodes = p.choose(nil, nodes); len(nodes) == 0 {
+		return nil
+	}
 	slices.Sort(nodes)
 	first := int(l.ID % uint64(len(nodes)))
 	nodes = slices.Concat(nodes[first:], nodes[:first])
 	// A log is not begun by a node that does not answer.
-	slices.SortStableFunc(nodes, func(a, b uint64) int { return cmp.Compare(down(a), down(b)) })
+	slices.SortStableFunc(nodes, func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(p.homeRank(a), p.homeRank(b)))
+	})
 	return nodes
 }
 

@@ -33,8 +33,9 @@ func RemoveNode(s *State, name string) (Change, *record.Refusal) {
 }
 
 // ReplaceNode moves all replicas of a node to another one, and takes it out of the
-// cluster once they are there. Of a log that the other one holds already the replica
-// moves to a third node, or goes if the log wants no more than it has without it.
+// cluster once they are there. Of a log that the other one holds already, or must not hold by
+// the log's rule, the replica moves to a third node, or goes if the log wants no more than it
+// has without it.
 func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Change, *record.Refusal) {
 	from, ok := s.Named(name)
 	if !ok {
@@ -47,14 +48,17 @@ func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Cha
 	again := from.Leaving
 	from.Leaving = true
 	change, load, next := Change{Node: []Node{from}}, s.load(), s.NextReplica
+	then := s.Clone() // without the node, a rule may be met otherwise
+	then.Nodes[from.ID] = from
 	for _, log := range slices.Sorted(maps.Keys(s.Logs)) {
 		l := s.Logs[log]
 		if !slices.ContainsFunc(l.Replicas, func(r Replica) bool { return r.Node == from.ID }) {
 			continue
 		}
-		target := to.ID
-		if _, taken := l.On(to.ID); taken {
-			target = leastLoaded(s, &l, load, View{Alive: alive})
+		_, taken := l.On(to.ID)
+		target := leastLoaded(&then, &l, from.ID, load, View{Alive: func(node uint64) bool { return node == to.ID }})
+		if target == 0 {
+			target = leastLoaded(&then, &l, from.ID, load, View{Alive: alive})
 		}
 		switch {
 		case target != 0:
@@ -63,6 +67,9 @@ func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Cha
 			next++
 		case len(l.Replicas) > wantedOf(s, &l, s.staying(from.ID)):
 			l.Remove(from.ID)
+		case !taken:
+			return Change{}, record.Refuse(record.Precondition,
+				"no node that can be reached may take the replica of log %q that node %q holds (%v): add a node, or change the rule with `strandline log configure %s`", log, name, s.RuleOf(&l), log)
 		default:
 			return Change{}, record.Refuse(record.Precondition,
 				"node %q holds a replica of log %q already, no other node can take the one of %q, and the log wants as many as it has: add a node, or lower the number with `strandline log configure %s --replicas`", with, log, name, log)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -27,15 +28,22 @@ func replicasDue(s *State, v View) (due []Action) {
 		have, want := len(l.Replicas), WantedReplicas(s, &l)
 		switch {
 		case have < want && free > 0:
-			if to := leastLoaded(s, &l, load, v); to != 0 {
+			if to := leastLoaded(s, &l, 0, load, v); to != 0 {
 				due = append(due, Action{Kind: AddReplica, Log: name, To: to})
 				load[to]++
 				free--
 			}
 		case have > want:
-			from := mostLoaded(&l, load, v)
+			from := superfluous(s, &l, load, v)
 			due = append(due, Action{Kind: RemoveReplica, Log: name, Node: from})
 			load[from]--
+		case free > 0:
+			if from, to := misplaced(s, &l, load, v); to != 0 {
+				due = append(due, Action{Kind: MoveReplica, Log: name, Node: from, To: to})
+				load[from]--
+				load[to]++
+				free--
+			}
 		}
 	}
 	if s.Spreading && len(due) == 0 {
@@ -49,7 +57,7 @@ func replicasDue(s *State, v View) (due []Action) {
 }
 
 // SpreadReplicas are the moves after which every node that can be reached holds as many
-// replicas as the others, or one more.
+// replicas as the others, or one more, as far as the rules of the logs allow.
 func SpreadReplicas(s *State, v View) (moves []Action) {
 	load := s.load()
 	names := slices.Sorted(maps.Keys(s.Logs))
@@ -61,31 +69,81 @@ func SpreadReplicas(s *State, v View) (moves []Action) {
 			if moved[name] || !l.Settled() {
 				continue
 			}
-			from, to := mostLoaded(&l, load, View{Alive: func(uint64) bool { return true }}), leastLoaded(s, &l, load, v)
-			if to == 0 || !v.Alive(from) || load[from]-load[to] < 2 {
-				continue
+			holders := nodesOf(l.Replicas)
+			slices.SortStableFunc(holders, func(a, b uint64) int { return cmp.Compare(load[b], load[a]) })
+			if s.RuleOf(&l).Empty() {
+				holders = holders[:min(len(holders), 1)] // whoever may take that of another may take that of the first
 			}
-			moves = append(moves, Action{Kind: MoveReplica, Log: name, Node: from, To: to})
-			load[from]--
-			load[to]++
-			moved[name], again = true, true
+			for _, from := range holders {
+				to := leastLoaded(s, &l, from, load, v)
+				if to == 0 || !v.Alive(from) || load[from]-load[to] < 2 {
+					continue
+				}
+				moves = append(moves, Action{Kind: MoveReplica, Log: name, Node: from, To: to})
+				load[from]--
+				load[to]++
+				moved[name], again = true, true
+				break
+			}
 		}
 	}
 	return moves
 }
 
-// leastLoaded is the node that can be reached, has no replica of a log, and holds
-// the fewest; 0: there is none.
-func leastLoaded(s *State, l *Log, load map[uint64]int, v View) (best uint64) {
+// leastLoaded is the node that can be reached, has no replica of a log, may take one in the
+// place of that on a node (0: of none) by the log's rule, and holds the fewest; 0: there is
+// none.
+func leastLoaded(s *State, l *Log, from uint64, load map[uint64]int, v View) uint64 {
+	var able []uint64
 	for _, n := range s.Members() {
-		if _, here := l.On(n.ID); here || n.Leaving || !v.Alive(n.ID) {
-			continue
-		}
-		if best == 0 || load[n.ID] < load[best] {
-			best = n.ID
+		if _, here := l.On(n.ID); !here && !n.Leaving && v.Alive(n.ID) {
+			able = append(able, n.ID)
 		}
 	}
-	return best
+	slices.SortStableFunc(able, func(a, b uint64) int { return cmp.Compare(load[a], load[b]) })
+	p, now := newPlacer(s, l), nodesOf(l.Replicas)
+	return p.best(without(now, from), able, p.cost(now))
+}
+
+func without(nodes []uint64, node uint64) []uint64 {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n uint64) bool { return n == node })
+}
+
+// misplaced is a replica that does not keep its log's rule, and a node on which it would
+// do so better; 0, 0: there is none.
+func misplaced(s *State, l *Log, load map[uint64]int, v View) (from, to uint64) {
+	p, now := newPlacer(s, l), nodesOf(l.Replicas)
+	lowest := p.cost(now)
+	if lowest == 0 {
+		return 0, 0
+	}
+	for _, node := range now {
+		other := leastLoaded(s, l, node, load, v)
+		if other == 0 {
+			continue
+		}
+		if cost := p.cost(append(without(now, node), other)); cost < lowest {
+			from, to, lowest = node, other, cost
+		}
+	}
+	return from, to
+}
+
+// superfluous is the node whose replica a log with too many can do without: the others keep
+// its rule best, then it cannot be reached, then it holds the most.
+func superfluous(s *State, l *Log, load map[uint64]int, v View) uint64 {
+	p, now := newPlacer(s, l), nodesOf(l.Replicas)
+	costs := make([]int, len(now))
+	for i, node := range now {
+		costs[i] = p.cost(without(now, node))
+	}
+	var able Log
+	for i, cost := range costs {
+		if cost == slices.Min(costs) {
+			able.Replicas = append(able.Replicas, l.Replicas[i])
+		}
+	}
+	return mostLoaded(&able, load, v)
 }
 
 // mostLoaded is the node with a replica of a log that cannot be reached, or else

@@ -22,6 +22,9 @@ type State struct {
 	Gone      map[uint64]string    `json:"gone"`                // names of nodes that were removed, by id
 	Announced map[string]Announced `json:"announced,omitempty"` // by name, who may join
 	Tokens    map[string]Token     `json:"tokens,omitempty"`    // by hash, with which others may
+	// Rules say where the voters and leaders are of logs without a rule of their own, by the
+	// prefix of their names.
+	Rules map[string]Rule `json:"rules,omitempty"`
 	// Access is who may do what.
 	Access access.List `json:"access,omitzero"`
 	// Spreading: replicas are being spread evenly over the nodes.
@@ -54,7 +57,9 @@ type Node struct {
 	// Votes: that replica votes.
 	Votes bool `json:"votes,omitempty"`
 	// Leaving: its replicas are being moved elsewhere.
-	Leaving bool            `json:"leaving,omitempty"`
+	Leaving bool `json:"leaving,omitempty"`
+	// Labels say where the node is; one for each key. Never changed in place.
+	Labels  []Label         `json:"labels,omitempty" since:"2"`
 	Unknown unknown.Members `json:"-"`
 }
 
@@ -87,7 +92,9 @@ type Config struct {
 	Revision uint64 `json:"revision,omitempty"`
 	// Settings of another protocol, kept as they were set. Never changed in place.
 	Settings map[string]string `json:"settings,omitempty"`
-	Unknown  unknown.Members   `json:"-"`
+	// Rule is the log's own; nil: see State.RuleOf.
+	Rule    *Rule           `json:"rule,omitempty" since:"2"`
+	Unknown unknown.Members `json:"-"`
 }
 
 // memoryDurability is Config.Durability of a log that nothing on disk is kept of.
@@ -110,6 +117,7 @@ type Change struct {
 	Tokens     []Token          `json:"tokens,omitempty"`           // new ones
 	Revoke     []string         `json:"revoke,omitempty"`           // hashes of tokens that are of no use any more
 	Access     *access.Change   `json:"access,omitempty" since:"2"` // who may do what
+	Rules      map[string]Rule  `json:"rules,omitempty" since:"2"`  // default rules that are new, different or, if empty, gone
 	Spread     *bool            `json:"spread,omitempty"`           // whether replicas are to be spread
 	Sessions   record.SessionID `json:"sessions,omitempty"`         // all ids below are taken
 	Level      int              `json:"level,omitempty"`            // the feature level from now on
@@ -121,7 +129,7 @@ type Change struct {
 
 // Empty reports whether the change has no effect and need not be recorded.
 func (c *Change) Empty() bool {
-	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone)+len(c.Announce)+len(c.Withdraw)+len(c.Tokens)+len(c.Revoke) == 0 &&
+	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone)+len(c.Announce)+len(c.Withdraw)+len(c.Tokens)+len(c.Revoke)+len(c.Rules) == 0 &&
 		c.Sessions == 0 && c.Spread == nil && c.Level == 0 && c.Checkpoint == nil && c.Access.Empty()
 }
 
@@ -130,7 +138,7 @@ func (c *Change) Empty() bool {
 func NewState() State {
 	return State{
 		Logs: map[string]Log{}, Nodes: map[uint64]Node{}, Gone: map[uint64]string{},
-		Announced: map[string]Announced{}, Tokens: map[string]Token{},
+		Announced: map[string]Announced{}, Tokens: map[string]Token{}, Rules: map[string]Rule{},
 		NextLog: 1, NextNode: 2, NextReplica: 2, NextSession: 1,
 	}
 }
@@ -174,6 +182,7 @@ func (s *State) Fold(c Change) error {
 		s.Gone[id] = s.Nodes[id].Name
 		delete(s.Nodes, id)
 	}
+	setRules(s.Rules, c.Rules)
 	s.Access = s.Access.With(c.Access)
 	if c.Spread != nil {
 		s.Spreading = *c.Spread
@@ -199,7 +208,8 @@ func (s *State) Clone() State {
 	maps.Copy(fresh.Gone, s.Gone)
 	maps.Copy(fresh.Announced, s.Announced)
 	maps.Copy(fresh.Tokens, s.Tokens)
-	out.Logs, out.Nodes, out.Gone, out.Announced, out.Tokens = fresh.Logs, fresh.Nodes, fresh.Gone, fresh.Announced, fresh.Tokens
+	maps.Copy(fresh.Rules, s.Rules)
+	out.Logs, out.Nodes, out.Gone, out.Announced, out.Tokens, out.Rules = fresh.Logs, fresh.Nodes, fresh.Gone, fresh.Announced, fresh.Tokens, fresh.Rules
 	return out
 }
 

@@ -49,6 +49,17 @@ func (c *Config) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
+func (r Rule) MarshalJSON() ([]byte, error) {
+	type known Rule
+	return unknown.Marshal(known(r), r.Unknown)
+}
+
+func (r *Rule) UnmarshalJSON(data []byte) (err error) {
+	type known Rule
+	r.Unknown, err = unknown.Unmarshal(data, (*known)(r))
+	return err
+}
+
 func (r Replica) MarshalJSON() ([]byte, error) {
 	type known Replica
 	return unknown.Marshal(known(r), r.Unknown)

@@ -1,6 +1,9 @@
 package node
 
 import (
+	"errors"
+
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/membership"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
@@ -44,6 +47,8 @@ type (
 	ReplicaState = verbs.ReplicaState
 	// Member is that of package membership.
 	Member = membership.Member
+	// Label is that of package cluster.
+	Label = cluster.Label
 	// Formation is that of package membership.
 	Formation = membership.Formation
 )
@@ -76,6 +81,14 @@ const (
 	Lost        = verbs.Lost
 	Unknown     = verbs.Unknown
 )
+
+// CheckLabels returns why labels cannot be those of a node, or nil.
+func CheckLabels(labels []Label) error {
+	if refusal := cluster.CheckLabels(labels); refusal != nil {
+		return errors.New(refusal.Detail)
+	}
+	return nil
+}
 
 // MaxOwner is the largest Caller.Owner.
 const MaxOwner = verbs.MaxOwner

@@ -296,7 +296,9 @@ type GetClusterStatusResponse struct {
 	Logs []*LogStatus `protobuf:"bytes,3,rep,name=logs,proto3" json:"logs,omitempty"`
 	// The feature level: what nodes write that older releases would not understand.
 	// 0: the node is of before there were levels.
-	Level         int32 `protobuf:"varint,4,opt,name=level,proto3" json:"level,omitempty"`
+	Level int32 `protobuf:"varint,4,opt,name=level,proto3" json:"level,omitempty"`
+	// Rules of logs that have none of their own, by prefix.
+	DefaultRules  []*DefaultRule `protobuf:"bytes,5,rep,name=default_rules,json=defaultRules,proto3" json:"default_rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,6 +361,67 @@ func (x *GetClusterStatusResponse) GetLevel() int32 {
 	return 0
 }
 
+func (x *GetClusterStatusResponse) GetDefaultRules() []*DefaultRule {
+	if x != nil {
+		return x.DefaultRules
+	}
+	return nil
+}
+
+// DefaultRule is the rule of logs without one of their own whose names begin with a prefix.
+// Of several prefixes the longest counts.
+type DefaultRule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Prefix        string                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Rule          *PlacementRule         `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DefaultRule) Reset() {
+	*x = DefaultRule{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DefaultRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DefaultRule) ProtoMessage() {}
+
+func (x *DefaultRule) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DefaultRule.ProtoReflect.Descriptor instead.
+func (*DefaultRule) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DefaultRule) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *DefaultRule) GetRule() *PlacementRule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
 // NodeStatus is one node of the cluster.
 type NodeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -377,15 +440,17 @@ type NodeStatus struct {
 	MemoryUsed  int64 `protobuf:"varint,8,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
 	MemoryTotal int64 `protobuf:"varint,9,opt,name=memory_total,json=memoryTotal,proto3" json:"memory_total,omitempty"`
 	// The feature levels that it understands, both and those between; 0: unknown.
-	OldestLevel   int32 `protobuf:"varint,10,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
-	NewestLevel   int32 `protobuf:"varint,11,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
+	OldestLevel int32 `protobuf:"varint,10,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
+	NewestLevel int32 `protobuf:"varint,11,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
+	// KEY=VALUE, as it was started with.
+	Labels        []string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[4]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +462,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[4]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +475,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeStatus) GetId() uint64 {
@@ -490,6 +555,13 @@ func (x *NodeStatus) GetNewestLevel() int32 {
 	return 0
 }
 
+func (x *NodeStatus) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // LogStatus is one log with all its replicas.
 type LogStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -502,16 +574,20 @@ type LogStatus struct {
 	// one they say nothing.
 	StartOffset int64 `protobuf:"varint,5,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
 	EndOffset   int64 `protobuf:"varint,6,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
-	// There is a leader, and every replica votes and keeps up.
-	Healthy       bool             `protobuf:"varint,7,opt,name=healthy,proto3" json:"healthy,omitempty"`
-	Replicas      []*ReplicaStatus `protobuf:"bytes,8,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// There is a leader, every replica votes and keeps up, and the rule is kept.
+	Healthy  bool             `protobuf:"varint,7,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	Replicas []*ReplicaStatus `protobuf:"bytes,8,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// Its own, or that of a prefix of its name; unset: none.
+	Rule *PlacementRule `protobuf:"bytes,9,opt,name=rule,proto3" json:"rule,omitempty"`
+	// What the rule demands and the voters do not keep.
+	Unmet         []string `protobuf:"bytes,10,rep,name=unmet,proto3" json:"unmet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogStatus) Reset() {
 	*x = LogStatus{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[5]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +599,7 @@ func (x *LogStatus) String() string {
 func (*LogStatus) ProtoMessage() {}
 
 func (x *LogStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[5]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +612,7 @@ func (x *LogStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogStatus.ProtoReflect.Descriptor instead.
 func (*LogStatus) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LogStatus) GetName() string {
@@ -595,6 +671,20 @@ func (x *LogStatus) GetReplicas() []*ReplicaStatus {
 	return nil
 }
 
+func (x *LogStatus) GetRule() *PlacementRule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
+func (x *LogStatus) GetUnmet() []string {
+	if x != nil {
+		return x.Unmet
+	}
+	return nil
+}
+
 // ReplicaStatus is one replica of a log.
 type ReplicaStatus struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -615,7 +705,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[6]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +717,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[6]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +730,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReplicaStatus) GetReplica() uint64 {
@@ -704,7 +794,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[7]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +806,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[7]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +819,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AddNodeRequest) GetName() string {
@@ -756,7 +846,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[8]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +858,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[8]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +871,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AddNodeResponse) GetExisted() bool {
@@ -803,7 +893,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[9]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +905,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[9]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +918,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreateTokenRequest) GetLifetime() *durationpb.Duration {
@@ -856,7 +946,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[10]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +958,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[10]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +971,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreateTokenResponse) GetToken() string {
@@ -907,7 +997,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[11]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1009,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[11]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1022,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RemoveNodeRequest) GetName() string {
@@ -950,7 +1040,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[12]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1052,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[12]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1065,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 type ReplaceNodeRequest struct {
@@ -991,7 +1081,7 @@ type ReplaceNodeRequest struct {
 
 func (x *ReplaceNodeRequest) Reset() {
 	*x = ReplaceNodeRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[13]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1093,7 @@ func (x *ReplaceNodeRequest) String() string {
 func (*ReplaceNodeRequest) ProtoMessage() {}
 
 func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[13]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1106,7 @@ func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceNodeRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceNodeRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReplaceNodeRequest) GetName() string {
@@ -1041,7 +1131,7 @@ type ReplaceNodeResponse struct {
 
 func (x *ReplaceNodeResponse) Reset() {
 	*x = ReplaceNodeResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[14]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1143,7 @@ func (x *ReplaceNodeResponse) String() string {
 func (*ReplaceNodeResponse) ProtoMessage() {}
 
 func (x *ReplaceNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[14]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1156,7 @@ func (x *ReplaceNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceNodeResponse.ProtoReflect.Descriptor instead.
 func (*ReplaceNodeResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 type RebalanceRequest struct {
@@ -1077,7 +1167,7 @@ type RebalanceRequest struct {
 
 func (x *RebalanceRequest) Reset() {
 	*x = RebalanceRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1179,7 @@ func (x *RebalanceRequest) String() string {
 func (*RebalanceRequest) ProtoMessage() {}
 
 func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[15]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1192,7 @@ func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 type RebalanceResponse struct {
@@ -1115,7 +1205,7 @@ type RebalanceResponse struct {
 
 func (x *RebalanceResponse) Reset() {
 	*x = RebalanceResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1217,7 @@ func (x *RebalanceResponse) String() string {
 func (*RebalanceResponse) ProtoMessage() {}
 
 func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[16]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1230,7 @@ func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceResponse.ProtoReflect.Descriptor instead.
 func (*RebalanceResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RebalanceResponse) GetLeft() int32 {
@@ -1161,7 +1251,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[17]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1263,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[17]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1276,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TransferLeaderRequest) GetLog() string {
@@ -1211,7 +1301,7 @@ type TransferLeaderResponse struct {
 
 func (x *TransferLeaderResponse) Reset() {
 	*x = TransferLeaderResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[18]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1313,7 @@ func (x *TransferLeaderResponse) String() string {
 func (*TransferLeaderResponse) ProtoMessage() {}
 
 func (x *TransferLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[18]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1326,96 @@ func (x *TransferLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{19}
+}
+
+type SetDefaultRuleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of names of logs; empty: of all.
+	Prefix        string         `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Rule          *PlacementRule `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetDefaultRuleRequest) Reset() {
+	*x = SetDefaultRuleRequest{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetDefaultRuleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetDefaultRuleRequest) ProtoMessage() {}
+
+func (x *SetDefaultRuleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetDefaultRuleRequest.ProtoReflect.Descriptor instead.
+func (*SetDefaultRuleRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SetDefaultRuleRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *SetDefaultRuleRequest) GetRule() *PlacementRule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
+type SetDefaultRuleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetDefaultRuleResponse) Reset() {
+	*x = SetDefaultRuleResponse{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetDefaultRuleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetDefaultRuleResponse) ProtoMessage() {}
+
+func (x *SetDefaultRuleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetDefaultRuleResponse.ProtoReflect.Descriptor instead.
+func (*SetDefaultRuleResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 type FinalizeClusterRequest struct {
@@ -1247,7 +1426,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[19]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1438,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[19]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1451,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 type FinalizeClusterResponse struct {
@@ -1285,7 +1464,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1476,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1489,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FinalizeClusterResponse) GetLevel() int32 {
@@ -1324,20 +1503,24 @@ var File_strandline_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1bstrandline/v1/cluster.proto\x12\rstrandline.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n" +
+	"\x1bstrandline/v1/cluster.proto\x12\rstrandline.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17strandline/v1/log.proto\"\x14\n" +
 	"\x12InitClusterRequest\"h\n" +
 	"\x13InitClusterResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
 	"\aexisted\x18\x02 \x01(\bR\aexisted\x12\x18\n" +
 	"\amissing\x18\x03 \x03(\tR\amissing\"\x19\n" +
-	"\x17GetClusterStatusRequest\"\xae\x01\n" +
+	"\x17GetClusterStatusRequest\"\xef\x01\n" +
 	"\x18GetClusterStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12/\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x19.strandline.v1.NodeStatusR\x05nodes\x12,\n" +
 	"\x04logs\x18\x03 \x03(\v2\x18.strandline.v1.LogStatusR\x04logs\x12\x14\n" +
-	"\x05level\x18\x04 \x01(\x05R\x05level\"\xc4\x02\n" +
+	"\x05level\x18\x04 \x01(\x05R\x05level\x12?\n" +
+	"\rdefault_rules\x18\x05 \x03(\v2\x1a.strandline.v1.DefaultRuleR\fdefaultRules\"W\n" +
+	"\vDefaultRule\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x120\n" +
+	"\x04rule\x18\x02 \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\xdc\x02\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
@@ -1354,7 +1537,8 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\fmemory_total\x18\t \x01(\x03R\vmemoryTotal\x12!\n" +
 	"\foldest_level\x18\n" +
 	" \x01(\x05R\voldestLevel\x12!\n" +
-	"\fnewest_level\x18\v \x01(\x05R\vnewestLevel\"\xf1\x01\n" +
+	"\fnewest_level\x18\v \x01(\x05R\vnewestLevel\x12\x16\n" +
+	"\x06labels\x18\f \x03(\tR\x06labels\"\xb9\x02\n" +
 	"\tLogStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x16\n" +
@@ -1364,7 +1548,10 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"end_offset\x18\x06 \x01(\x03R\tendOffset\x12\x18\n" +
 	"\ahealthy\x18\a \x01(\bR\ahealthy\x128\n" +
-	"\breplicas\x18\b \x03(\v2\x1c.strandline.v1.ReplicaStatusR\breplicas\"\xeb\x01\n" +
+	"\breplicas\x18\b \x03(\v2\x1c.strandline.v1.ReplicaStatusR\breplicas\x120\n" +
+	"\x04rule\x18\t \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\x12\x14\n" +
+	"\x05unmet\x18\n" +
+	" \x03(\tR\x05unmet\"\xeb\x01\n" +
 	"\rReplicaStatus\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\x04R\areplica\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12.\n" +
@@ -1398,7 +1585,11 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x15TransferLeaderRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x18\n" +
-	"\x16TransferLeaderResponse\"\x18\n" +
+	"\x16TransferLeaderResponse\"a\n" +
+	"\x15SetDefaultRuleRequest\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x120\n" +
+	"\x04rule\x18\x02 \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\x18\n" +
+	"\x16SetDefaultRuleResponse\"\x18\n" +
 	"\x16FinalizeClusterRequest\"/\n" +
 	"\x17FinalizeClusterResponse\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\x05R\x05level*\x91\x01\n" +
@@ -1416,7 +1607,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x16REPLICA_STATE_SNAPSHOT\x10\x04\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x1b\n" +
 	"\x17REPLICA_STATE_REPAIRING\x10\x06\x12\x16\n" +
-	"\x12REPLICA_STATE_LOST\x10\a2\xa5\x06\n" +
+	"\x12REPLICA_STATE_LOST\x10\a2\x84\a\n" +
 	"\x0eClusterService\x12T\n" +
 	"\vInitCluster\x12!.strandline.v1.InitClusterRequest\x1a\".strandline.v1.InitClusterResponse\x12c\n" +
 	"\x10GetClusterStatus\x12&.strandline.v1.GetClusterStatusRequest\x1a'.strandline.v1.GetClusterStatusResponse\x12H\n" +
@@ -1426,7 +1617,8 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"RemoveNode\x12 .strandline.v1.RemoveNodeRequest\x1a!.strandline.v1.RemoveNodeResponse\x12T\n" +
 	"\vReplaceNode\x12!.strandline.v1.ReplaceNodeRequest\x1a\".strandline.v1.ReplaceNodeResponse\x12N\n" +
 	"\tRebalance\x12\x1f.strandline.v1.RebalanceRequest\x1a .strandline.v1.RebalanceResponse\x12]\n" +
-	"\x0eTransferLeader\x12$.strandline.v1.TransferLeaderRequest\x1a%.strandline.v1.TransferLeaderResponse\x12`\n" +
+	"\x0eTransferLeader\x12$.strandline.v1.TransferLeaderRequest\x1a%.strandline.v1.TransferLeaderResponse\x12]\n" +
+	"\x0eSetDefaultRule\x12$.strandline.v1.SetDefaultRuleRequest\x1a%.strandline.v1.SetDefaultRuleResponse\x12`\n" +
 	"\x0fFinalizeCluster\x12%.strandline.v1.FinalizeClusterRequest\x1a&.strandline.v1.FinalizeClusterResponseBD\n" +
 	"\x11dev.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3"
 
@@ -1443,7 +1635,7 @@ func file_strandline_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_strandline_v1_cluster_proto_goTypes = []any{
 	(ReplicaRole)(0),                 // 0: strandline.v1.ReplicaRole
 	(ReplicaState)(0),                // 1: strandline.v1.ReplicaState
@@ -1451,57 +1643,67 @@ var file_strandline_v1_cluster_proto_goTypes = []any{
 	(*InitClusterResponse)(nil),      // 3: strandline.v1.InitClusterResponse
 	(*GetClusterStatusRequest)(nil),  // 4: strandline.v1.GetClusterStatusRequest
 	(*GetClusterStatusResponse)(nil), // 5: strandline.v1.GetClusterStatusResponse
-	(*NodeStatus)(nil),               // 6: strandline.v1.NodeStatus
-	(*LogStatus)(nil),                // 7: strandline.v1.LogStatus
-	(*ReplicaStatus)(nil),            // 8: strandline.v1.ReplicaStatus
-	(*AddNodeRequest)(nil),           // 9: strandline.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),          // 10: strandline.v1.AddNodeResponse
-	(*CreateTokenRequest)(nil),       // 11: strandline.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),      // 12: strandline.v1.CreateTokenResponse
-	(*RemoveNodeRequest)(nil),        // 13: strandline.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),       // 14: strandline.v1.RemoveNodeResponse
-	(*ReplaceNodeRequest)(nil),       // 15: strandline.v1.ReplaceNodeRequest
-	(*ReplaceNodeResponse)(nil),      // 16: strandline.v1.ReplaceNodeResponse
-	(*RebalanceRequest)(nil),         // 17: strandline.v1.RebalanceRequest
-	(*RebalanceResponse)(nil),        // 18: strandline.v1.RebalanceResponse
-	(*TransferLeaderRequest)(nil),    // 19: strandline.v1.TransferLeaderRequest
-	(*TransferLeaderResponse)(nil),   // 20: strandline.v1.TransferLeaderResponse
-	(*FinalizeClusterRequest)(nil),   // 21: strandline.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),  // 22: strandline.v1.FinalizeClusterResponse
-	(*durationpb.Duration)(nil),      // 23: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 24: google.protobuf.Timestamp
+	(*DefaultRule)(nil),              // 6: strandline.v1.DefaultRule
+	(*NodeStatus)(nil),               // 7: strandline.v1.NodeStatus
+	(*LogStatus)(nil),                // 8: strandline.v1.LogStatus
+	(*ReplicaStatus)(nil),            // 9: strandline.v1.ReplicaStatus
+	(*AddNodeRequest)(nil),           // 10: strandline.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),          // 11: strandline.v1.AddNodeResponse
+	(*CreateTokenRequest)(nil),       // 12: strandline.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),      // 13: strandline.v1.CreateTokenResponse
+	(*RemoveNodeRequest)(nil),        // 14: strandline.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),       // 15: strandline.v1.RemoveNodeResponse
+	(*ReplaceNodeRequest)(nil),       // 16: strandline.v1.ReplaceNodeRequest
+	(*ReplaceNodeResponse)(nil),      // 17: strandline.v1.ReplaceNodeResponse
+	(*RebalanceRequest)(nil),         // 18: strandline.v1.RebalanceRequest
+	(*RebalanceResponse)(nil),        // 19: strandline.v1.RebalanceResponse
+	(*TransferLeaderRequest)(nil),    // 20: strandline.v1.TransferLeaderRequest
+	(*TransferLeaderResponse)(nil),   // 21: strandline.v1.TransferLeaderResponse
+	(*SetDefaultRuleRequest)(nil),    // 22: strandline.v1.SetDefaultRuleRequest
+	(*SetDefaultRuleResponse)(nil),   // 23: strandline.v1.SetDefaultRuleResponse
+	(*FinalizeClusterRequest)(nil),   // 24: strandline.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),  // 25: strandline.v1.FinalizeClusterResponse
+	(*PlacementRule)(nil),            // 26: strandline.v1.PlacementRule
+	(*durationpb.Duration)(nil),      // 27: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 28: google.protobuf.Timestamp
 }
 var file_strandline_v1_cluster_proto_depIdxs = []int32{
-	6,  // 0: strandline.v1.GetClusterStatusResponse.nodes:type_name -> strandline.v1.NodeStatus
-	7,  // 1: strandline.v1.GetClusterStatusResponse.logs:type_name -> strandline.v1.LogStatus
-	8,  // 2: strandline.v1.LogStatus.replicas:type_name -> strandline.v1.ReplicaStatus
-	0,  // 3: strandline.v1.ReplicaStatus.role:type_name -> strandline.v1.ReplicaRole
-	1,  // 4: strandline.v1.ReplicaStatus.state:type_name -> strandline.v1.ReplicaState
-	23, // 5: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	24, // 6: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
-	2,  // 7: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
-	4,  // 8: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
-	9,  // 9: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
-	11, // 10: strandline.v1.ClusterService.CreateToken:input_type -> strandline.v1.CreateTokenRequest
-	13, // 11: strandline.v1.ClusterService.RemoveNode:input_type -> strandline.v1.RemoveNodeRequest
-	15, // 12: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
-	17, // 13: strandline.v1.ClusterService.Rebalance:input_type -> strandline.v1.RebalanceRequest
-	19, // 14: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
-	21, // 15: strandline.v1.ClusterService.FinalizeCluster:input_type -> strandline.v1.FinalizeClusterRequest
-	3,  // 16: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
-	5,  // 17: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
-	10, // 18: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
-	12, // 19: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
-	14, // 20: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
-	16, // 21: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
-	18, // 22: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
-	20, // 23: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
-	22, // 24: strandline.v1.ClusterService.FinalizeCluster:output_type -> strandline.v1.FinalizeClusterResponse
-	16, // [16:25] is the sub-list for method output_type
-	7,  // [7:16] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	7,  // 0: strandline.v1.GetClusterStatusResponse.nodes:type_name -> strandline.v1.NodeStatus
+	8,  // 1: strandline.v1.GetClusterStatusResponse.logs:type_name -> strandline.v1.LogStatus
+	6,  // 2: strandline.v1.GetClusterStatusResponse.default_rules:type_name -> strandline.v1.DefaultRule
+	26, // 3: strandline.v1.DefaultRule.rule:type_name -> strandline.v1.PlacementRule
+	9,  // 4: strandline.v1.LogStatus.replicas:type_name -> strandline.v1.ReplicaStatus
+	26, // 5: strandline.v1.LogStatus.rule:type_name -> strandline.v1.PlacementRule
+	0,  // 6: strandline.v1.ReplicaStatus.role:type_name -> strandline.v1.ReplicaRole
+	1,  // 7: strandline.v1.ReplicaStatus.state:type_name -> strandline.v1.ReplicaState
+	27, // 8: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	28, // 9: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
+	26, // 10: strandline.v1.SetDefaultRuleRequest.rule:type_name -> strandline.v1.PlacementRule
+	2,  // 11: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
+	4,  // 12: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
+	10, // 13: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
+	12, // 14: strandline.v1.ClusterService.CreateToken:input_type -> strandline.v1.CreateTokenRequest
+	14, // 15: strandline.v1.ClusterService.RemoveNode:input_type -> strandline.v1.RemoveNodeRequest
+	16, // 16: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
+	18, // 17: strandline.v1.ClusterService.Rebalance:input_type -> strandline.v1.RebalanceRequest
+	20, // 18: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
+	22, // 19: strandline.v1.ClusterService.SetDefaultRule:input_type -> strandline.v1.SetDefaultRuleRequest
+	24, // 20: strandline.v1.ClusterService.FinalizeCluster:input_type -> strandline.v1.FinalizeClusterRequest
+	3,  // 21: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
+	5,  // 22: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
+	11, // 23: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
+	13, // 24: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
+	15, // 25: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
+	17, // 26: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
+	19, // 27: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
+	21, // 28: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
+	23, // 29: strandline.v1.ClusterService.SetDefaultRule:output_type -> strandline.v1.SetDefaultRuleResponse
+	25, // 30: strandline.v1.ClusterService.FinalizeCluster:output_type -> strandline.v1.FinalizeClusterResponse
+	21, // [21:31] is the sub-list for method output_type
+	11, // [11:21] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_cluster_proto_init() }
@@ -1509,13 +1711,14 @@ func file_strandline_v1_cluster_proto_init() {
 	if File_strandline_v1_cluster_proto != nil {
 		return
 	}
+	file_strandline_v1_log_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_cluster_proto_rawDesc), len(file_strandline_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

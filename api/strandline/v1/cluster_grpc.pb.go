@@ -27,6 +27,7 @@ const (
 	ClusterService_ReplaceNode_FullMethodName      = "/strandline.v1.ClusterService/ReplaceNode"
 	ClusterService_Rebalance_FullMethodName        = "/strandline.v1.ClusterService/Rebalance"
 	ClusterService_TransferLeader_FullMethodName   = "/strandline.v1.ClusterService/TransferLeader"
+	ClusterService_SetDefaultRule_FullMethodName   = "/strandline.v1.ClusterService/SetDefaultRule"
 	ClusterService_FinalizeCluster_FullMethodName  = "/strandline.v1.ClusterService/FinalizeCluster"
 )
 
@@ -63,6 +64,10 @@ type ClusterServiceClient interface {
 	// TransferLeader hands the leadership of a log to the replica on a node, and
 	// answers when that one leads.
 	TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*TransferLeaderResponse, error)
+	// SetDefaultRule gives all logs without a rule of their own, and whose names begin with a
+	// prefix, a rule; one without any member takes it away. It is refused with PRECONDITION
+	// if one of those logs, or a new one, could not keep it. Replicas move afterwards.
+	SetDefaultRule(ctx context.Context, in *SetDefaultRuleRequest, opts ...grpc.CallOption) (*SetDefaultRuleResponse, error)
 	// FinalizeCluster raises the feature level of the cluster to the newest that its
 	// nodes understand. It is refused, and names the nodes, while one of them does not
 	// answer or runs a release that is too old. There is no way back.
@@ -157,6 +162,16 @@ func (c *clusterServiceClient) TransferLeader(ctx context.Context, in *TransferL
 	return out, nil
 }
 
+func (c *clusterServiceClient) SetDefaultRule(ctx context.Context, in *SetDefaultRuleRequest, opts ...grpc.CallOption) (*SetDefaultRuleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetDefaultRuleResponse)
+	err := c.cc.Invoke(ctx, ClusterService_SetDefaultRule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *clusterServiceClient) FinalizeCluster(ctx context.Context, in *FinalizeClusterRequest, opts ...grpc.CallOption) (*FinalizeClusterResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FinalizeClusterResponse)
@@ -200,6 +215,10 @@ type ClusterServiceServer interface {
 	// TransferLeader hands the leadership of a log to the replica on a node, and
 	// answers when that one leads.
 	TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error)
+	// SetDefaultRule gives all logs without a rule of their own, and whose names begin with a
+	// prefix, a rule; one without any member takes it away. It is refused with PRECONDITION
+	// if one of those logs, or a new one, could not keep it. Replicas move afterwards.
+	SetDefaultRule(context.Context, *SetDefaultRuleRequest) (*SetDefaultRuleResponse, error)
 	// FinalizeCluster raises the feature level of the cluster to the newest that its
 	// nodes understand. It is refused, and names the nodes, while one of them does not
 	// answer or runs a release that is too old. There is no way back.
@@ -237,6 +256,9 @@ func (UnimplementedClusterServiceServer) Rebalance(context.Context, *RebalanceRe
 }
 func (UnimplementedClusterServiceServer) TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeader not implemented")
+}
+func (UnimplementedClusterServiceServer) SetDefaultRule(context.Context, *SetDefaultRuleRequest) (*SetDefaultRuleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetDefaultRule not implemented")
 }
 func (UnimplementedClusterServiceServer) FinalizeCluster(context.Context, *FinalizeClusterRequest) (*FinalizeClusterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FinalizeCluster not implemented")
@@ -406,6 +428,24 @@ func _ClusterService_TransferLeader_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_SetDefaultRule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetDefaultRuleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).SetDefaultRule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_SetDefaultRule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).SetDefaultRule(ctx, req.(*SetDefaultRuleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_FinalizeCluster_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FinalizeClusterRequest)
 	if err := dec(in); err != nil {
@@ -462,6 +502,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TransferLeader",
 			Handler:    _ClusterService_TransferLeader_Handler,
+		},
+		{
+			MethodName: "SetDefaultRule",
+			Handler:    _ClusterService_SetDefaultRule_Handler,
 		},
 		{
 			MethodName: "FinalizeCluster",

@@ -2321,7 +2321,10 @@ type LogConfig struct {
 	// refuses a configuration of another revision than the log has with
 	// PRECONDITION, so that two changes at once do not undo each other; 0:
 	// whichever it has. CreateLog ignores it.
-	Revision      uint64 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The log's own rule. Unset in ConfigureLog: as it is; without any member, as in
+	// CreateLog if unset: the one of the longest prefix of its name that has one.
+	Rule          *PlacementRule `protobuf:"bytes,7,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2396,6 +2399,89 @@ func (x *LogConfig) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *LogConfig) GetRule() *PlacementRule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
+// PlacementRule says where the voters of a log are to be and where its leader, by the labels
+// of nodes (KEY=VALUE, such as dc=fra). What the nodes there are cannot keep is refused with
+// PRECONDITION.
+type PlacementRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key of a label: of three values or more none has more than half of the voters, of
+	// two both have one. Empty: voters need not be spread.
+	Spread string `protobuf:"bytes,1,opt,name=spread,proto3" json:"spread,omitempty"`
+	// Voters are on nodes with one of these labels only; none: on any.
+	VotersIn []string `protobuf:"bytes,2,rep,name=voters_in,json=votersIn,proto3" json:"voters_in,omitempty"`
+	// Voters are on no node with one of these labels.
+	VotersNotIn []string `protobuf:"bytes,3,rep,name=voters_not_in,json=votersNotIn,proto3" json:"voters_not_in,omitempty"`
+	// Where the leader is to be, the best first. One voter at least is in the first.
+	LeaderHomes   []string `protobuf:"bytes,4,rep,name=leader_homes,json=leaderHomes,proto3" json:"leader_homes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacementRule) Reset() {
+	*x = PlacementRule{}
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacementRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacementRule) ProtoMessage() {}
+
+func (x *PlacementRule) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacementRule.ProtoReflect.Descriptor instead.
+func (*PlacementRule) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PlacementRule) GetSpread() string {
+	if x != nil {
+		return x.Spread
+	}
+	return ""
+}
+
+func (x *PlacementRule) GetVotersIn() []string {
+	if x != nil {
+		return x.VotersIn
+	}
+	return nil
+}
+
+func (x *PlacementRule) GetVotersNotIn() []string {
+	if x != nil {
+		return x.VotersNotIn
+	}
+	return nil
+}
+
+func (x *PlacementRule) GetLeaderHomes() []string {
+	if x != nil {
+		return x.LeaderHomes
+	}
+	return nil
 }
 
 var File_strandline_v1_log_proto protoreflect.FileDescriptor
@@ -2576,7 +2662,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x0eReplicaAddress\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\bR\x06leader\"\xf8\x01\n" +
+	"\x06leader\x18\x03 \x01(\bR\x06leader\"\xaa\x02\n" +
 	"\tLogConfig\x129\n" +
 	"\n" +
 	"durability\x18\x01 \x01(\x0e2\x19.strandline.v1.DurabilityR\n" +
@@ -2585,7 +2671,13 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x0fretention_bytes\x18\x03 \x01(\x03R\x0eretentionBytes\x12\x1a\n" +
 	"\breplicas\x18\x04 \x01(\x05R\breplicas\x12\x16\n" +
 	"\x06fenced\x18\x05 \x01(\bR\x06fenced\x12\x1a\n" +
-	"\brevision\x18\x06 \x01(\x04R\brevision*[\n" +
+	"\brevision\x18\x06 \x01(\x04R\brevision\x120\n" +
+	"\x04rule\x18\a \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\x8b\x01\n" +
+	"\rPlacementRule\x12\x16\n" +
+	"\x06spread\x18\x01 \x01(\tR\x06spread\x12\x1b\n" +
+	"\tvoters_in\x18\x02 \x03(\tR\bvotersIn\x12\"\n" +
+	"\rvoters_not_in\x18\x03 \x03(\tR\vvotersNotIn\x12!\n" +
+	"\fleader_homes\x18\x04 \x03(\tR\vleaderHomes*[\n" +
 	"\n" +
 	"ReadFormat\x12\x1b\n" +
 	"\x17READ_FORMAT_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -2630,7 +2722,7 @@ func file_strandline_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_strandline_v1_log_proto_goTypes = []any{
 	(ReadFormat)(0),               // 0: strandline.v1.ReadFormat
 	(ReadPosition)(0),             // 1: strandline.v1.ReadPosition
@@ -2663,63 +2755,65 @@ var file_strandline_v1_log_proto_goTypes = []any{
 	(*LogInfo)(nil),               // 28: strandline.v1.LogInfo
 	(*ReplicaAddress)(nil),        // 29: strandline.v1.ReplicaAddress
 	(*LogConfig)(nil),             // 30: strandline.v1.LogConfig
-	nil,                           // 31: strandline.v1.Refusal.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*PlacementRule)(nil),         // 31: strandline.v1.PlacementRule
+	nil,                           // 32: strandline.v1.Refusal.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
 }
 var file_strandline_v1_log_proto_depIdxs = []int32{
-	32, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
+	33, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
 	5,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
 	4,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
 	8,  // 3: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
 	9,  // 4: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
 	10, // 5: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
-	31, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
-	32, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
+	32, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
+	33, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
 	1,  // 8: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
-	32, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
+	33, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
 	0,  // 10: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
-	33, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
+	34, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
 	2,  // 12: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
-	33, // 13: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
+	34, // 13: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
 	4,  // 14: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
-	33, // 15: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
+	34, // 15: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
 	28, // 16: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
-	33, // 17: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
+	34, // 17: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
 	28, // 18: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
-	33, // 19: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
-	33, // 20: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
+	34, // 19: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
+	34, // 20: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
 	21, // 21: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
 	1,  // 22: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
 	30, // 23: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
-	32, // 24: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
+	33, // 24: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
 	29, // 25: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
 	21, // 26: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
 	3,  // 27: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
-	33, // 28: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
-	6,  // 29: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
-	11, // 30: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
-	13, // 31: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
-	15, // 32: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
-	17, // 33: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
-	19, // 34: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
-	22, // 35: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
-	24, // 36: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
-	26, // 37: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
-	7,  // 38: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
-	12, // 39: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
-	14, // 40: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
-	16, // 41: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
-	18, // 42: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
-	20, // 43: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
-	23, // 44: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
-	25, // 45: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
-	27, // 46: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
-	38, // [38:47] is the sub-list for method output_type
-	29, // [29:38] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	34, // 28: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
+	31, // 29: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
+	6,  // 30: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
+	11, // 31: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
+	13, // 32: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
+	15, // 33: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
+	17, // 34: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
+	19, // 35: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
+	22, // 36: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
+	24, // 37: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
+	26, // 38: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
+	7,  // 39: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
+	12, // 40: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
+	14, // 41: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
+	16, // 42: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
+	18, // 43: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
+	20, // 44: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
+	23, // 45: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
+	25, // 46: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
+	27, // 47: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
+	39, // [39:48] is the sub-list for method output_type
+	30, // [30:39] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_log_proto_init() }
@@ -2749,7 +2843,7 @@ func file_strandline_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_log_proto_rawDesc), len(file_strandline_v1_log_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

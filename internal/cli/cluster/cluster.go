@@ -30,6 +30,7 @@ docs/operations.md goes through it step by step.`,
 		newClusterReplaceNode(c),
 		newClusterRebalance(c),
 		newClusterTransferLeader(c),
+		newClusterDefaultRule(c),
 		newClusterFinalize(c),
 	)
 }

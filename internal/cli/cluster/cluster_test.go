@@ -16,12 +16,13 @@ func someCluster() client.ClusterStatus {
 		ClusterID: "K7", Level: 1, Nodes: []client.NodeStatus{
 			{
 				ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 1 << 30, BytesTotal: 2 << 30, MemoryUsed: 3 << 20, MemoryTotal: 512 << 20,
-				OldestLevel: 1, NewestLevel: 2,
+				OldestLevel: 1, NewestLevel: 2, Labels: []string{"dc=fra", "rack=r1"},
 			},
 			{ID: 2, Name: "b", Address: "127.0.0.1:7172"},
 		},
 		Logs: []client.LogStatus{{
 			Name: "orders", ID: 3, Leader: "a", Term: 5, End: 100,
+			Rule: &client.PlacementRule{Spread: "dc", LeaderHomes: []string{"dc=fra"}}, Unmet: []string{"a datacenter", "a home"},
 			Replicas: []client.ReplicaStatus{
 				{Replica: 7, Node: "a", Role: client.Voter, End: 100, State: client.Leads},
 				{Replica: 8, Node: "b", Role: client.Learner, End: 40, Lag: 60, State: client.Unreachable, Problem: "the disk failed"},
@@ -34,6 +35,7 @@ func someCluster() client.ClusterStatus {
 				{Role: client.Missing, State: client.UnknownState},
 			},
 		}},
+		DefaultRules: []client.DefaultRule{{Prefix: "eu.", Rule: client.PlacementRule{VotersIn: []string{"dc=fra", "dc=ams"}, VotersNotIn: []string{"rack=r1"}}}},
 	}
 }
 
@@ -43,18 +45,20 @@ func TestAClusterAsJSON(t *testing.T) {
 	c := &terminal.Terminal{Out: &out, JSON: true}
 	require.NoError(t, showCluster(c, someCluster()))
 	require.Equal(t, `{"cluster":"K7","level":1,`+
-		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648,"memory_used":3145728,"memory_total":536870912,"oldest_level":1,"newest_level":2},`+
-		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null,"memory_used":null,"memory_total":null,"oldest_level":null,"newest_level":null}],`+
+		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648,"memory_used":3145728,"memory_total":536870912,"oldest_level":1,"newest_level":2,"labels":["dc=fra","rack=r1"]},`+
+		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null,"memory_used":null,"memory_total":null,"oldest_level":null,"newest_level":null,"labels":[]}],`+
 		`"logs":[{"name":"orders","id":3,"leader":"a","term":5,"start":0,"end":100,"healthy":false,"replicas":[`+
 		`{"replica":7,"node":"a","role":"voter","end":100,"lag":0,"state":"leader","problem":""},`+
-		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}]},`+
+		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}],`+
+		`"rule":{"spread":"dc","voters_in":[],"voters_not_in":[],"leader_homes":["dc=fra"]},"unmet":["a datacenter","a home"]},`+
 		`{"name":"young","id":4,"leader":"","term":0,"start":null,"end":null,"healthy":false,"replicas":[`+
 		`{"replica":9,"node":"a","role":"voter","end":5,"lag":null,"state":"unknown","problem":""},`+
 		`{"replica":10,"node":"b","role":"voter","end":null,"lag":null,"state":"unreachable","problem":"the node does not answer"},`+
-		`{"replica":0,"node":"","role":"missing","end":null,"lag":null,"state":"unknown","problem":""}]}]}`+"\n", out.String())
+		`{"replica":0,"node":"","role":"missing","end":null,"lag":null,"state":"unknown","problem":""}],"rule":null,"unmet":[]}],`+
+		`"default_rules":[{"prefix":"eu.","rule":{"spread":"","voters_in":["dc=fra","dc=ams"],"voters_not_in":["rack=r1"],"leader_homes":[]}}]}`+"\n", out.String())
 	out.Reset()
 	require.NoError(t, showCluster(c, client.ClusterStatus{}))
-	require.JSONEq(t, `{"cluster":"","level":null,"nodes":[],"logs":[]}`, out.String(), "lists are never null")
+	require.JSONEq(t, `{"cluster":"","level":null,"nodes":[],"logs":[],"default_rules":[]}`, out.String(), "lists are never null")
 }
 
 func TestAClusterAsATable(t *testing.T) {
@@ -63,9 +67,9 @@ func TestAClusterAsATable(t *testing.T) {
 	require.NoError(t, showCluster(c, someCluster()))
 	require.Equal(t, `cluster K7, feature level 1
 
-NODE  ADDRESS         ALIVE  FREE     OF       MEMORY   OF       LEVELS   VERSION
-a     127.0.0.1:7171  yes    1GiB     2GiB     3MiB     512MiB   1-2      v1
-b     127.0.0.1:7172  no     unknown  unknown  unknown  unknown  unknown  unknown
+NODE  ADDRESS         ALIVE  FREE     OF       MEMORY   OF       LEVELS   VERSION  LABELS
+a     127.0.0.1:7171  yes    1GiB     2GiB     3MiB     512MiB   1-2      v1       dc=fra,rack=r1
+b     127.0.0.1:7172  no     unknown  unknown  unknown  unknown  unknown  unknown  
 
 LOG     HEALTHY  LEADER   TERM     START    END      REPLICA ON  ROLE     END      LAG      STATE        PROBLEM
 orders  no       a        5        0        100      a           voter    100      0        leader       
@@ -73,6 +77,10 @@ orders  no       a        5        0        100      a           voter    100   
 young   no       unknown  unknown  unknown  unknown  a           voter    5        unknown  unknown      
                                                      b           voter    unknown  unknown  unreachable  the node does not answer
                                                                  missing  unknown  unknown  unknown      
+
+RULE OF  RULE                                            MISSING
+eu.*     voters in dc=fra,dc=ams; voters not in rack=r1  
+orders   spread dc; leader home dc=fra                   a datacenter; a home
 `, out.String())
 }
 

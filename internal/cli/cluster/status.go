@@ -26,8 +26,9 @@ func newClusterStatus(c *terminal.Terminal) *cobra.Command {
 		Use:   "status",
 		Short: "Show all nodes, and of every log its leader and replicas",
 		Long: `Show all nodes, and of every log its leader, term and range, and each replica's
-role, end, lag and state. A log is healthy when it has a leader, and every
-replica votes and keeps up.
+role, end, lag and state. A log is healthy when it has a leader, every replica votes
+and keeps up, and its placement rule is kept. Rules are shown where there are any, with
+what is missing to keep them.
 
 --wait-healthy waits until every log is healthy, and ends with exit code 1 if
 that is not so in time.`,
@@ -116,6 +117,13 @@ type StatusJSON struct {
 	Level   *int             `json:"level"` // nil: unknown
 	Nodes   []nodeJSON       `json:"nodes"`
 	Logs    []clusterLogJSON `json:"logs"`
+	// DefaultRules are those of logs without one of their own, by prefix.
+	DefaultRules []defaultRuleJSON `json:"default_rules"`
+}
+
+type defaultRuleJSON struct {
+	Prefix string             `json:"prefix"`
+	Rule   *terminal.RuleJSON `json:"rule"`
 }
 
 type nodeJSON struct {
@@ -130,6 +138,8 @@ type nodeJSON struct {
 	MemoryTotal *int64 `json:"memory_total"`
 	OldestLevel *int   `json:"oldest_level"` // feature levels that it understands
 	NewestLevel *int   `json:"newest_level"`
+
+	Labels []string `json:"labels"`
 }
 
 type clusterLogJSON struct {
@@ -141,6 +151,9 @@ type clusterLogJSON struct {
 	End      *int64        `json:"end"`
 	Healthy  bool          `json:"healthy"`
 	Replicas []replicaJSON `json:"replicas"`
+
+	Rule  *terminal.RuleJSON `json:"rule"`  // nil: none
+	Unmet []string           `json:"unmet"` // what the rule demands and is not kept
 }
 
 type replicaJSON struct {
@@ -155,12 +168,12 @@ type replicaJSON struct {
 
 // NewStatusJSON returns the status of a cluster as --json shows it.
 func NewStatusJSON(s client.ClusterStatus) StatusJSON {
-	object := StatusJSON{Cluster: s.ClusterID, Nodes: []nodeJSON{}, Logs: []clusterLogJSON{}}
+	object := StatusJSON{Cluster: s.ClusterID, Nodes: []nodeJSON{}, Logs: []clusterLogJSON{}, DefaultRules: []defaultRuleJSON{}}
 	if s.Level > 0 {
 		object.Level = &s.Level
 	}
 	for _, n := range s.Nodes {
-		node := nodeJSON{ID: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version}
+		node := nodeJSON{ID: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version, Labels: append([]string{}, n.Labels...)}
 		if n.Alive {
 			node.BytesFree, node.BytesTotal = &n.BytesFree, &n.BytesTotal
 			node.MemoryUsed, node.MemoryTotal = &n.MemoryUsed, &n.MemoryTotal
@@ -173,7 +186,7 @@ func NewStatusJSON(s client.ClusterStatus) StatusJSON {
 	for _, l := range s.Logs {
 		log := clusterLogJSON{
 			Name: l.Name, ID: l.ID, Leader: l.Leader, Term: l.Term,
-			Healthy: l.Healthy, Replicas: []replicaJSON{},
+			Healthy: l.Healthy, Replicas: []replicaJSON{}, Rule: terminal.NewRuleJSON(l.Rule), Unmet: append([]string{}, l.Unmet...),
 		}
 		if l.Leader != "" {
 			log.Start, log.End = &l.Start, &l.End
@@ -189,6 +202,9 @@ func NewStatusJSON(s client.ClusterStatus) StatusJSON {
 			log.Replicas = append(log.Replicas, replica)
 		}
 		object.Logs = append(object.Logs, log)
+	}
+	for _, d := range s.DefaultRules {
+		object.DefaultRules = append(object.DefaultRules, defaultRuleJSON{d.Prefix, terminal.NewRuleJSON(&d.Rule)})
 	}
 	return object
 }
@@ -208,19 +224,39 @@ func showCluster(c *terminal.Terminal, s client.ClusterStatus) error {
 	return c.Show(NewStatusJSON(s), func(out io.Writer) {
 		fmt.Fprintf(out, "cluster %s, feature level %s\n\n", s.ClusterID, levels(s.Level, s.Level))
 		nodes := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tMEMORY\tOF\tLEVELS\tVERSION")
+		fmt.Fprintln(nodes, "NODE\tADDRESS\tALIVE\tFREE\tOF\tMEMORY\tOF\tLEVELS\tVERSION\tLABELS")
 		for _, n := range s.Nodes {
 			space := "unknown\tunknown\tunknown\tunknown"
 			if n.Alive {
 				space = fmt.Sprintf("%v\t%v\t%v\t%v", terminal.Size(n.BytesFree), terminal.Size(n.BytesTotal), terminal.Size(n.MemoryUsed), terminal.Size(n.MemoryTotal))
 			}
-			fmt.Fprintf(nodes, "%s\t%s\t%s\t%s\t%s\t%s\n",
-				n.Name, n.Address, yesNo(n.Alive), space, levels(n.OldestLevel, n.NewestLevel), terminal.OrUnknown(n.Version))
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+				n.Name, n.Address, yesNo(n.Alive), space, levels(n.OldestLevel, n.NewestLevel), terminal.OrUnknown(n.Version), strings.Join(n.Labels, ","))
 		}
 		nodes.Flush()
 		fmt.Fprintln(out)
 		showReplicas(out, s.Logs)
+		showRules(out, s)
 	})
+}
+
+// showRules prints the rules that there are, and what is missing to keep them.
+func showRules(out io.Writer, s client.ClusterStatus) {
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	head := "\nRULE OF\tRULE\tMISSING\n"
+	row := func(of string, rule *client.PlacementRule, missing string) {
+		fmt.Fprintf(columns, "%s%s\t%v\t%s\n", head, of, rule, missing)
+		head = ""
+	}
+	for _, d := range s.DefaultRules {
+		row(beginning(d.Prefix), &d.Rule, "")
+	}
+	for _, l := range s.Logs {
+		if !l.Rule.Empty() {
+			row(l.Name, l.Rule, strings.Join(l.Unmet, "; "))
+		}
+	}
+	columns.Flush()
 }
 
 // showReplicas prints a line for each replica; what is the log's stands in the

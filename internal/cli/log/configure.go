@@ -3,6 +3,7 @@ package log
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,22 +19,28 @@ func newLogConfigure(c *terminal.Terminal) *cobra.Command {
 		bytes  terminal.Size
 		fenced bool
 		copies int
+		rule   client.PlacementRule
 	)
 	command := c.OneLog(&cobra.Command{
 		Use:   "configure LOG",
-		Short: "Change how long a log keeps its records, how many nodes hold it, and who may append",
-		Long: `Change how long a log keeps its records, how many nodes hold it, and who may
-append. What is not given stays as it is; 0 removes a limit. What the new limits
+		Short: "Change how long a log keeps its records, how many and which nodes hold it, and who may append",
+		Long: `Change how long a log keeps its records, how many and which nodes hold it, and who
+may append. What is not given stays as it is; 0 removes a limit. What the new limits
 do not cover is trimmed within seconds.
 
 With --replicas, replicas come and go while the log takes appends; "cluster status"
 shows how far they are. Those that there is no node for come when there is one.
+
+--spread, --voters-in, --voters-not-in and --leader-home change the log's own placement
+rule, as "log create" explains, and replicas move; '' takes a part away. A log without any
+part follows "cluster default-rule".
 
 With --fenced, appends without a writer term are refused once a term has been
 acquired: "strandline writer acquire". --fenced=false accepts them again.`,
 		Example: `  strandline log configure orders --retention 7d
   strandline log configure orders --retention 0s --retention-bytes 100GiB
   strandline log configure orders --replicas 3
+  strandline log configure orders --spread dc --leader-home ''
   strandline log configure orders --fenced`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("replicas") && copies < 1 {
@@ -53,6 +60,9 @@ acquired: "strandline writer acquire". --fenced=false accepts them again.`,
 					if command.Flags().Changed("fenced") {
 						config.Fenced = fenced
 					}
+					if terminal.RuleChanged(command.Flags()) {
+						config.Rule = terminal.WithFlags(config.Rule, command.Flags(), rule)
+					}
 				})
 				if err != nil {
 					return err
@@ -64,7 +74,8 @@ acquired: "strandline writer acquire". --fenced=false accepts them again.`,
 	retentionFlags(command.Flags(), &age, &bytes)
 	command.Flags().IntVar(&copies, "replicas", 0, "how many `nodes` hold the log")
 	command.Flags().BoolVar(&fenced, "fenced", false, fencedHelp)
-	command.MarkFlagsOneRequired("retention", "retention-bytes", "replicas", "fenced")
+	terminal.AddRuleFlags(command.Flags(), &rule)
+	command.MarkFlagsOneRequired(append(slices.Clone(terminal.RuleFlags), "retention", "retention-bytes", "replicas", "fenced")...)
 	return command
 }
 

@@ -18,6 +18,7 @@ func newLogCreate(c *terminal.Terminal) *cobra.Command {
 		stored terminal.Durability
 		copies int
 		fenced bool
+		rule   client.PlacementRule
 	)
 	command := &cobra.Command{
 		Use:   "create LOG",
@@ -28,10 +29,16 @@ that begin with "_strandline" are the system's, as are "_catalog", "_offsets",
 acknowledgement rests on: "disk" means fsynced on a majority of replicas, "memory" means in the memory of a majority;
 it cannot be changed later. With 3 replicas a log survives the loss of one node,
 with 5 that of two. Replicas that there is no node for yet come when there is one:
-until then "cluster status" shows them as missing.`,
+until then "cluster status" shows them as missing.
+
+--spread, --voters-in, --voters-not-in and --leader-home say where the replicas and the
+leader are to be, by the labels of nodes (serve --label); a log without them follows
+"cluster default-rule". With --spread dc no datacenter of three has a majority of the
+replicas, and of two both have one. What the nodes cannot keep is refused.`,
 		Example: `  strandline log create orders
   strandline log create orders --retention 1m --retention-bytes 10GiB
   strandline log create orders --replicas 3
+  strandline log create orders --spread dc --leader-home dc=fra,dc=ams
   strandline log create scratch --durability memory`,
 		Args:              terminal.Named("LOG"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -45,6 +52,9 @@ until then "cluster status" shows them as missing.`,
 				RetentionBytes: int64(bytes),
 				Replicas:       copies,
 				Fenced:         fenced,
+			}
+			if !rule.Empty() {
+				config.Rule = &rule
 			}
 			return c.WithChange(func(admin *client.Admin) error {
 				info, err := admin.CreateLog(command.Context(), args[0], config)
@@ -65,6 +75,7 @@ until then "cluster status" shows them as missing.`,
 	flags.IntVar(&copies, "replicas", 0, "how many `nodes` hold the log (default: 3, or as many as there are nodes)")
 	retentionFlags(flags, &age, &bytes)
 	flags.BoolVar(&fenced, "fenced", false, fencedHelp)
+	terminal.AddRuleFlags(flags, &rule)
 	terminal.CompleteWords(command, "durability", "disk", "memory")
 	return command
 }

@@ -54,6 +54,8 @@ type logJSON struct {
 	Problem        string  `json:"problem,omitempty"`
 	// Holds are shown where one log is.
 	Holds []holdJSON `json:"holds,omitempty"`
+	// Rule is its own; nil: none.
+	Rule *terminal.RuleJSON `json:"rule"`
 }
 
 func newLogJSON(i client.LogInfo) logJSON {
@@ -68,6 +70,7 @@ func newLogJSON(i client.LogInfo) logJSON {
 		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
 		Replicas: i.Config.Replicas, ReplicasNow: len(i.Replicas),
 		Fenced:      i.Config.Fenced,
+		Rule:        terminal.NewRuleJSON(i.Config.Rule),
 		Created:     i.Created.UTC().Format(time.RFC3339),
 		StartOffset: known(i.Start), EndOffset: known(i.End),
 		BytesUsed: known(i.BytesUsed), BytesFree: i.BytesFree,
@@ -98,6 +101,9 @@ func showLog(c *terminal.Terminal, i client.LogInfo) error {
 		)
 		for _, h := range i.Holds {
 			terminal.Fields(out, "hold", fmt.Sprintf("%s, from %d on: %s", printable(h.Name), h.Offset, kept(h)))
+		}
+		if !i.Config.Rule.Empty() {
+			terminal.Fields(out, "rule", i.Config.Rule.String())
 		}
 		if i.Sealed {
 			terminal.Fields(out, "sealed", "takes no more appends")

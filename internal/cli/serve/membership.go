@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/transport"
 )
 
@@ -133,3 +134,28 @@ func (p peerFlag) String() string {
 }
 
 func (*peerFlag) Type() string { return "nodes" }
+
+// labelFlag is a list of labels, KEY=VALUE, given one or several at a time.
+type labelFlag []node.Label
+
+func (l *labelFlag) Set(text string) error {
+	found := *l
+	for label := range strings.SplitSeq(text, ",") {
+		found = append(found, node.Label(label))
+	}
+	if err := node.CheckLabels(found); err != nil {
+		return err
+	}
+	*l = found
+	return nil
+}
+
+func (l labelFlag) String() string {
+	texts := make([]string, len(l))
+	for i, label := range l {
+		texts[i] = string(label)
+	}
+	return strings.Join(texts, ",")
+}
+
+func (*labelFlag) Type() string { return "label" }

@@ -173,6 +173,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.StringVar(&s.Node.DataDir, "data", terminal.DefaultData, "data `directory`")
 	flags.StringVar(&s.Node.Name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique, and for ever")
 	flags.Var((*peerFlag)(&s.Node.Peers), "peers", "the nodes that form the cluster, this one among them: a=HOST:PORT,b=...")
+	flags.Var((*labelFlag)(&s.Node.Labels), "label", "a `label` that says where the node is, such as dc=fra; given again for another key")
 	flags.StringSliceVar(&s.Node.Join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
 	flags.StringVar(&s.Node.JoinToken, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN")
 	flags.StringVar(&s.Node.GRPCAddress, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -68,7 +68,7 @@ func (c *Catalog) show() {
 	if rules := c.Rules.Load(); rules == nil || rules.List().Revision != state.Access.Revision {
 		c.Rules.Store(access.Compile(state.Access))
 	}
-	if before := c.Shown.Swap(&state); before == nil || !maps.Equal(before.Nodes, state.Nodes) {
+	if before := c.Shown.Swap(&state); before == nil || !reflect.DeepEqual(before.Nodes, state.Nodes) {
 		c.due.Ring()
 	}
 }

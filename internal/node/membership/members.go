@@ -81,7 +81,7 @@ func (m *members) TakeIn(ctx context.Context, q cluster.JoinRequest) (cluster.Jo
 func (m *members) Introduce(ctx context.Context) error {
 	me := m.me.Load()
 	c := m.catalog.Load()
-	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
+	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress, Labels: m.options.Labels}
 	peers := slices.DeleteFunc(m.self.Candidate().Peers, func(name string) bool { return name == me.Name })
 	introduce := func(s *cluster.State) (cluster.Change, error) {
 		return catalog.Refusable(cluster.Introduce(s, node, peers, m.former.firstLevel(), m.options.Administrator))
@@ -203,6 +203,12 @@ func (m *members) changeMembers(ctx context.Context, decide func(*cluster.State)
 		return m.self.NotMember()
 	}
 	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) { return catalog.Refusable(decide(s)) })
+}
+
+// SetDefaultRule gives the logs whose names begin with a prefix, and that have no rule of
+// their own, a rule; an empty one takes it away.
+func (m *members) SetDefaultRule(ctx context.Context, _ verbs.Caller, prefix string, rule cluster.Rule) error {
+	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.SetRule(s, prefix, rule) })
 }
 
 // Rebalance spreads the replicas of all logs evenly over the nodes that can be

@@ -44,6 +44,9 @@ type Config struct {
 	// Settings are those of another protocol, as they were set there: its server
 	// reads them, and the node only keeps them. nil in a change: as they are.
 	Settings map[string]string
+	// Rule says where voters and leader are to be; nil in a change: as it is, empty: that of
+	// the longest prefix of the log's name that has one.
+	Rule *cluster.Rule
 	// Topic and Partition are set for a partition of a Kafka topic other than
 	// its first, see PartitionLog. They cannot be changed.
 	Topic     string
@@ -55,7 +58,7 @@ func EncodeConfig(c Config) cluster.Config {
 	return cluster.Config{
 		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),
 		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Fenced: c.Fenced, Topic: c.Topic, Partition: c.Partition,
-		Revision: c.Revision, Settings: c.Settings,
+		Revision: c.Revision, Settings: c.Settings, Rule: c.Rule,
 	}
 }
 
@@ -64,7 +67,7 @@ func DecodeConfig(c cluster.Config) Config {
 	out := Config{
 		Retention:      time.Duration(c.RetentionMs) * time.Millisecond,
 		RetentionBytes: c.RetentionBytes, MaxBatchBytes: c.MaxBatchBytes, Replicas: c.Replicas, Fenced: c.Fenced, Topic: c.Topic, Partition: c.Partition,
-		Revision: c.Revision, Settings: c.Settings,
+		Revision: c.Revision, Settings: c.Settings, Rule: c.Rule,
 	}
 	if c.Durability == Memory.String() {
 		out.Durability = Memory

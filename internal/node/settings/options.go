@@ -29,6 +29,9 @@ type Options struct {
 	// Peers are the nodes to form a cluster with, this one among them: names,
 	// and the addresses at which THIS node reaches them.
 	Peers map[string]string
+	// Labels say where the node is: KEY=VALUE, one of each key. A node that is started with
+	// others than before has those from then on.
+	Labels []cluster.Label
 	// Join are addresses of nodes of a running cluster, to be taken in by.
 	Join []string
 	// JoinToken is a token of that cluster, of CreateToken; empty: an operator

@@ -1,6 +1,9 @@
 package verbs
 
-import "strandline.dev/internal/record"
+import (
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/record"
+)
 
 // ClusterStatus is what the cluster looks like from here. Where a node does
 // not answer, what was known last or nothing is reported.
@@ -9,6 +12,8 @@ type ClusterStatus struct {
 	Level     int          // the feature level
 	Nodes     []NodeStatus // by id
 	Logs      []LogStatus  // by name, the catalog among them
+	// Rules are those of logs without one of their own, by prefix of their names.
+	Rules map[string]cluster.Rule
 }
 
 // NodeStatus is one node of the cluster.
@@ -26,6 +31,7 @@ type NodeStatus struct {
 	// MemoryUsed is what the parts of its memory hold, MemoryTotal all of it.
 	MemoryUsed  int64
 	MemoryTotal int64
+	Labels      []cluster.Label
 }
 
 // LogStatus is one log with all its replicas.
@@ -36,8 +42,10 @@ type LogStatus struct {
 	Term       uint64
 	Start, End record.Offset // as the leader knows them
 	Replicas   []ReplicaStatus
-	// Healthy: there is a leader, and every replica votes and keeps up.
+	// Healthy: there is a leader, every replica votes and keeps up, and the rule is kept.
 	Healthy bool
+	Rule    *cluster.Rule // its own or that of a prefix of its name; nil: none
+	Unmet   []string      // what the rule demands and the voters do not keep
 }
 
 // ReplicaStatus is one replica of a log.

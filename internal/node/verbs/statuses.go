@@ -90,7 +90,7 @@ func (st *Statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 	}
 	state := c.Shown.Load()
 	reports := AskAll(ctx, st.caller, state)
-	out := ClusterStatus{ClusterID: st.self.ClusterID(), Level: state.FeatureLevel()}
+	out := ClusterStatus{ClusterID: st.self.ClusterID(), Level: state.FeatureLevel(), Rules: state.Rules}
 	for _, node := range state.Members() {
 		r, alive := reports[node.ID]
 		var levels cluster.Levels
@@ -100,6 +100,7 @@ func (st *Statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 		out.Nodes = append(out.Nodes, NodeStatus{
 			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive, OldestLevel: levels.Min, NewestLevel: levels.Max,
 			Version: r.Version, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal, MemoryUsed: r.MemoryUsed, MemoryTotal: r.MemoryTotal,
+			Labels: node.Labels,
 		})
 	}
 	out.Logs = append(out.Logs, st.logStatus(st.catalogAsLog(state), state, reports))
@@ -165,9 +166,15 @@ func (st *Statuses) logStatus(l cluster.Log, state *cluster.State, reports map[u
 	}
 	slices.SortFunc(out.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.Replica, b.Replica) })
 	if l.ID != cluster.CatalogID {
+		missing := "there is no node for it yet: it comes with the next one"
+		if out.Rule = state.RuleOf(&l); !out.Rule.Empty() {
+			missing = "there is no node for it yet that its rule allows: it comes with the next one"
+			out.Unmet = cluster.Unmet(state, &l)
+			out.Healthy = out.Healthy && len(out.Unmet) == 0
+		}
 		for range cluster.WantedReplicas(state, &l) - len(l.Replicas) {
 			out.Replicas = append(out.Replicas, ReplicaStatus{
-				Role: Missing, State: Unknown, Problem: "there is no node for it yet: it comes with the next one",
+				Role: Missing, State: Unknown, Problem: missing,
 			})
 			out.Healthy = false
 		}

@@ -2,10 +2,13 @@ package grpcserver
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
@@ -35,6 +38,10 @@ func (d *clusterService) GetClusterStatus(ctx context.Context, _ *strandlinev1.G
 	}
 	for _, l := range status.Logs {
 		out.Logs = append(out.Logs, encodeLogStatus(l))
+	}
+	for _, prefix := range slices.Sorted(maps.Keys(status.Rules)) {
+		rule := status.Rules[prefix]
+		out.DefaultRules = append(out.DefaultRules, &strandlinev1.DefaultRule{Prefix: prefix, Rule: encodeRule(&rule)})
 	}
 	return out, nil
 }
@@ -84,6 +91,17 @@ func (d *clusterService) FinalizeCluster(ctx context.Context, _ *strandlinev1.Fi
 	return &strandlinev1.FinalizeClusterResponse{Level: int32(level)}, nil
 }
 
+func (d *clusterService) SetDefaultRule(ctx context.Context, q *strandlinev1.SetDefaultRuleRequest) (*strandlinev1.SetDefaultRuleResponse, error) {
+	rule := decodeRule(q.GetRule())
+	if rule == nil {
+		rule = new(cluster.Rule)
+	}
+	if err := d.node.SetDefaultRule(ctx, guard.CallerOf(ctx), q.GetPrefix(), *rule); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.SetDefaultRuleResponse), nil
+}
+
 func (d *clusterService) Rebalance(ctx context.Context, _ *strandlinev1.RebalanceRequest) (*strandlinev1.RebalanceResponse, error) {
 	left, err := d.node.Rebalance(ctx, guard.CallerOf(ctx))
 	if err != nil {
@@ -96,7 +114,7 @@ func encodeNodeStatus(n node.NodeStatus) *strandlinev1.NodeStatus {
 	return &strandlinev1.NodeStatus{
 		Id: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 		BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
-		OldestLevel: int32(n.OldestLevel), NewestLevel: int32(n.NewestLevel),
+		OldestLevel: int32(n.OldestLevel), NewestLevel: int32(n.NewestLevel), Labels: texts(n.Labels),
 	}
 }
 
@@ -104,6 +122,7 @@ func encodeLogStatus(l node.LogStatus) *strandlinev1.LogStatus {
 	out := &strandlinev1.LogStatus{
 		Name: l.Name, Id: l.ID, Leader: l.Leader, Term: l.Term,
 		StartOffset: int64(l.Start), EndOffset: int64(l.End), Healthy: l.Healthy,
+		Rule: encodeRule(l.Rule), Unmet: l.Unmet,
 	}
 	for _, r := range l.Replicas {
 		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaStatus{

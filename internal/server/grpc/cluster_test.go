@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
@@ -68,6 +69,10 @@ func (c *clusterNode) TransferLeader(_ context.Context, _ node.Caller, log, to s
 	return c.ask("transfer", log, to)
 }
 
+func (c *clusterNode) SetDefaultRule(_ context.Context, _ node.Caller, prefix string, rule cluster.Rule) error {
+	return c.ask("default-rule", prefix, rule.String())
+}
+
 // clusterCalls are all calls of the service, by what the node must be asked.
 func clusterCalls(d *testServer) map[string]struct {
 	call func(context.Context) error
@@ -102,6 +107,12 @@ func clusterCalls(d *testServer) map[string]struct {
 			}
 			return err
 		}, []string{"finalize"}},
+		"SetDefaultRule": {func(ctx context.Context) error {
+			_, err := c.SetDefaultRule(ctx, &strandlinev1.SetDefaultRuleRequest{Prefix: "eu.", Rule: &strandlinev1.PlacementRule{
+				Spread: "dc", VotersIn: []string{"dc=a"}, VotersNotIn: []string{"dc=b"}, LeaderHomes: []string{"dc=c", "dc=d"},
+			}})
+			return err
+		}, []string{"default-rule", "eu.", "spread dc; voters in dc=a; voters not in dc=b; leader home dc=c,dc=d"}},
 		"AddNode": {func(ctx context.Context) error {
 			_, err := c.AddNode(ctx, &strandlinev1.AddNodeRequest{Name: "d", Address: "127.0.0.4:7171"})
 			return err

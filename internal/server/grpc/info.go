@@ -48,6 +48,7 @@ func encodeConfig(c node.Config) *strandlinev1.LogConfig {
 		Replicas:       int32(c.Replicas),
 		Fenced:         c.Fenced,
 		Revision:       c.Revision,
+		Rule:           encodeRule(c.Rule),
 	}
 	if c.Durability == node.Memory {
 		out.Durability = strandlinev1.Durability_DURABILITY_MEMORY
@@ -67,6 +68,7 @@ func decodeConfig(c *strandlinev1.LogConfig) (node.Config, *record.Refusal) {
 		Replicas:       int(c.GetReplicas()),
 		Fenced:         c.GetFenced(),
 		Revision:       c.GetRevision(),
+		Rule:           decodeRule(c.GetRule()),
 	}
 	if r := c.GetRetention(); r != nil && r.CheckValid() != nil {
 		return out, record.Refuse(record.Invalid, "retention: %v", r.CheckValid())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
@@ -47,6 +48,7 @@ type Node interface {
 	Rebalance(ctx context.Context, c node.Caller) (left int, err error)
 	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
 	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
+	SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error
 	FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error)
 
 	WhoAmI(c node.Caller) (principal, token string, enforced bool)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
@@ -217,6 +218,10 @@ func (g *clusterVerbs) Rebalance(ctx context.Context, c node.Caller) (left int, 
 		return err
 	})
 	return left, err
+}
+
+func (g *clusterVerbs) SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error {
+	return g.change(&c, "set-default-rule", access.Administer, access.OfCluster, func() error { return g.node.SetDefaultRule(ctx, c, prefix, rule) })
 }
 
 func (g *clusterVerbs) FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error) {

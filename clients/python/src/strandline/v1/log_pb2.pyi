@@ -143,7 +143,7 @@ class OffsetRange(_message.Message):
     def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("log", "offset", "time", "position", "max_records", "max_bytes", "until_offset", "until_time", "follow", "format", "log_id", "heartbeat", "level", "at_least_offset", "max_age")
+    __slots__ = ("log", "offset", "time", "position", "max_records", "max_bytes", "until_offset", "until_time", "follow", "format", "log_id", "heartbeat", "verify", "level", "at_least_offset", "max_age")
     LOG_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +156,7 @@ class ReadRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     LOG_ID_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     AT_LEAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_AGE_FIELD_NUMBER: _ClassVar[int]
@@ -171,10 +172,11 @@ class ReadRequest(_message.Message):
     format: ReadFormat
     log_id: int
     heartbeat: _duration_pb2.Duration
+    verify: bool
     level: ReadConsistency
     at_least_offset: int
     max_age: _duration_pb2.Duration
-    def __init__(self, log: _Optional[str] = ..., offset: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[_Union[ReadPosition, str]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., until_offset: _Optional[int] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., follow: _Optional[bool] = ..., format: _Optional[_Union[ReadFormat, str]] = ..., log_id: _Optional[int] = ..., heartbeat: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., level: _Optional[_Union[ReadConsistency, str]] = ..., at_least_offset: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, log: _Optional[str] = ..., offset: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[_Union[ReadPosition, str]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., until_offset: _Optional[int] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., follow: _Optional[bool] = ..., format: _Optional[_Union[ReadFormat, str]] = ..., log_id: _Optional[int] = ..., heartbeat: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., verify: _Optional[bool] = ..., level: _Optional[_Union[ReadConsistency, str]] = ..., at_least_offset: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
     __slots__ = ("first_offset", "record_count", "end_offset", "start_offset", "records", "batches", "age", "log_id")
@@ -264,8 +266,78 @@ class AcquireWriterResponse(_message.Message):
     end_offset: int
     def __init__(self, writer_term: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
+class Hold(_message.Message):
+    __slots__ = ("name", "offset", "owner", "lease", "max_bytes", "max_age", "pointer", "kept_bytes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_AGE_FIELD_NUMBER: _ClassVar[int]
+    POINTER_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    offset: int
+    owner: str
+    lease: _duration_pb2.Duration
+    max_bytes: int
+    max_age: _duration_pb2.Duration
+    pointer: bytes
+    kept_bytes: int
+    def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_bytes: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pointer: _Optional[bytes] = ..., kept_bytes: _Optional[int] = ...) -> None: ...
+
+class SetHoldRequest(_message.Message):
+    __slots__ = ("log", "hold", "position", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    hold: Hold
+    position: ReadPosition
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., position: _Optional[_Union[ReadPosition, str]] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class SetHoldResponse(_message.Message):
+    __slots__ = ("offset", "end_offset", "log_id")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    end_offset: int
+    log_id: int
+    def __init__(self, offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class KeepHoldRequest(_message.Message):
+    __slots__ = ("log", "name", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    name: str
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., name: _Optional[str] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class KeepHoldResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReleaseHoldRequest(_message.Message):
+    __slots__ = ("log", "name", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    name: str
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., name: _Optional[str] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class ReleaseHoldResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class LogInfo(_message.Message):
-    __slots__ = ("name", "id", "config", "created", "start_offset", "end_offset", "bytes_used", "bytes_free", "writer_term", "open_sessions", "leader_term", "leader", "sealed", "problem", "replicas", "unknown")
+    __slots__ = ("name", "id", "config", "created", "start_offset", "end_offset", "bytes_used", "bytes_free", "writer_term", "open_sessions", "leader_term", "leader", "sealed", "problem", "replicas", "unknown", "holds")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
@@ -282,6 +354,7 @@ class LogInfo(_message.Message):
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     id: int
     config: LogConfig
@@ -298,7 +371,8 @@ class LogInfo(_message.Message):
     problem: str
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaAddress]
     unknown: bool
-    def __init__(self, name: _Optional[str] = ..., id: _Optional[int] = ..., config: _Optional[_Union[LogConfig, _Mapping]] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., bytes_used: _Optional[int] = ..., bytes_free: _Optional[int] = ..., writer_term: _Optional[int] = ..., open_sessions: _Optional[int] = ..., leader_term: _Optional[int] = ..., leader: _Optional[str] = ..., sealed: _Optional[bool] = ..., problem: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaAddress, _Mapping]]] = ..., unknown: _Optional[bool] = ...) -> None: ...
+    holds: _containers.RepeatedCompositeFieldContainer[Hold]
+    def __init__(self, name: _Optional[str] = ..., id: _Optional[int] = ..., config: _Optional[_Union[LogConfig, _Mapping]] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., bytes_used: _Optional[int] = ..., bytes_free: _Optional[int] = ..., writer_term: _Optional[int] = ..., open_sessions: _Optional[int] = ..., leader_term: _Optional[int] = ..., leader: _Optional[str] = ..., sealed: _Optional[bool] = ..., problem: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaAddress, _Mapping]]] = ..., unknown: _Optional[bool] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ...) -> None: ...
 
 class ReplicaAddress(_message.Message):
     __slots__ = ("node", "address", "leader")
@@ -311,17 +385,31 @@ class ReplicaAddress(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., leader: _Optional[bool] = ...) -> None: ...
 
 class LogConfig(_message.Message):
-    __slots__ = ("durability", "retention", "retention_bytes", "replicas", "fenced", "revision")
+    __slots__ = ("durability", "retention", "retention_bytes", "replicas", "fenced", "revision", "rule")
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     RETENTION_FIELD_NUMBER: _ClassVar[int]
     RETENTION_BYTES_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
     durability: Durability
     retention: _duration_pb2.Duration
     retention_bytes: int
     replicas: int
     fenced: bool
     revision: int
-    def __init__(self, durability: _Optional[_Union[Durability, str]] = ..., retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retention_bytes: _Optional[int] = ..., replicas: _Optional[int] = ..., fenced: _Optional[bool] = ..., revision: _Optional[int] = ...) -> None: ...
+    rule: PlacementRule
+    def __init__(self, durability: _Optional[_Union[Durability, str]] = ..., retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retention_bytes: _Optional[int] = ..., replicas: _Optional[int] = ..., fenced: _Optional[bool] = ..., revision: _Optional[int] = ..., rule: _Optional[_Union[PlacementRule, _Mapping]] = ...) -> None: ...
+
+class PlacementRule(_message.Message):
+    __slots__ = ("spread", "voters_in", "voters_not_in", "leader_homes")
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
+    VOTERS_IN_FIELD_NUMBER: _ClassVar[int]
+    VOTERS_NOT_IN_FIELD_NUMBER: _ClassVar[int]
+    LEADER_HOMES_FIELD_NUMBER: _ClassVar[int]
+    spread: str
+    voters_in: _containers.RepeatedScalarFieldContainer[str]
+    voters_not_in: _containers.RepeatedScalarFieldContainer[str]
+    leader_homes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, spread: _Optional[str] = ..., voters_in: _Optional[_Iterable[str]] = ..., voters_not_in: _Optional[_Iterable[str]] = ..., leader_homes: _Optional[_Iterable[str]] = ...) -> None: ...

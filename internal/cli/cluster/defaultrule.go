@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func newClusterDefaultRule(c *terminal.Terminal) *cobra.Command {
+	var rule client.PlacementRule
+	none := false
+	command := nodeArguments(&cobra.Command{
+		Use:   "default-rule PREFIX",
+		Short: "Say where the logs whose names begin with a prefix have their replicas and leaders",
+		Long: `Say where the logs have their replicas and leaders whose names begin with a prefix, ''
+for all, and that have no rule of their own ("log create --spread" and the like). The
+rule replaces the one that the prefix had; of several prefixes the longest counts. It is
+refused if one of the logs, or a new one, could not keep it with the nodes that there are.
+Replicas move afterwards, while the logs take appends: "cluster status" shows what is not
+kept yet, and which rules there are. --none takes the rule of the prefix away.`,
+		Example: `  strandline cluster default-rule '' --spread dc
+  strandline cluster default-rule eu. --spread dc --voters-not-in dc=nyc --leader-home dc=fra,dc=ams
+  strandline cluster default-rule eu. --none`,
+		RunE: func(command *cobra.Command, args []string) error {
+			if none == terminal.RuleChanged(command.Flags()) {
+				return terminal.Misused(command, "a rule or --none: give one of them")
+			}
+			return c.WithChange(func(admin *client.Admin) error {
+				if err := admin.SetDefaultRule(command.Context(), args[0], rule); err != nil {
+					return terminal.Changing(err)
+				}
+				object := struct {
+					Prefix string             `json:"prefix"`
+					Rule   *terminal.RuleJSON `json:"rule"`
+				}{args[0], terminal.NewRuleJSON(&rule)}
+				if rule.Empty() {
+					return showChange(c, object, "logs %s have no default rule", beginning(args[0]))
+				}
+				return showChange(c, object, "logs %s: %v\nto see how far they are: %s", beginning(args[0]), &rule, c.Suggest("cluster status"))
+			})
+		},
+	}, "PREFIX")
+	terminal.AddRuleFlags(command.Flags(), &rule)
+	command.Flags().BoolVar(&none, "none", false, "take the rule of the prefix away")
+	return command
+}
+
+// beginning names the logs whose names begin with a prefix.
+func beginning(prefix string) string { return prefix + "*" }
