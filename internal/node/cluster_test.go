@@ -29,6 +29,7 @@ import (
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/peer"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/disk/syncdisk"
 )
 
 // testCluster is nodes of one process that talk over loopback.
@@ -664,11 +665,11 @@ func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
 }
 
 func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
-	disk := &heldDisk{FS: vfs.OS()}
+	disk := &syncdisk.Disk{FS: vfs.OS()}
 	n := newClusterWith(t, func(o *settings.Options) { o.Disk = disk }, "a").nodes["a"]
 	var release func()
 	err := n.catalog.Load().Change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
-		release = disk.hold() // what is proposed now cannot commit
+		release = disk.Hold() // what is proposed now cannot commit
 		n.StopDeciding()
 		return cluster.Change{Sessions: s.NextSession + 1}, nil
 	})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +18,7 @@ import (
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/disk/syncdisk"
 )
 
 // The leader of a log is who brings it to other nodes, and has to know that it
@@ -57,12 +57,12 @@ func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
 }
 
 func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
-	disk, said := &catalogDisk{FS: vfs.OS()}, &lines{}
+	disk, said := catalogDisk(), &lines{}
 	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: said.logger()})
 	require.NoError(t, err)
 	defer func() { require.ErrorIs(t, n.Close(context.Background()), errBroken) }()
 	create(t, n, "orders", settings.Config{})
-	disk.broken.Store(true)
+	disk.Break(errBroken)
 	_, err = n.CreateLog(t.Context(), anyone, "more", settings.Config{})
 	requireReason(t, record.StorageFailed, err)
 	catalog := n.catalog.Load().Host()
@@ -76,7 +76,7 @@ func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
 // replica of the catalog on c has ended while c led a log.
 func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 	t.Parallel()
-	disk, said := &catalogDisk{FS: vfs.OS()}, &lines{}
+	disk, said := catalogDisk(), &lines{}
 	c := newClusterWith(t, func(o *settings.Options) {
 		if o.Name == "c" {
 			o.Disk, o.Logger = disk, said.logger()
@@ -90,7 +90,7 @@ func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 	c.healthy()
 	c.transfer(cluster.CatalogName, "a")
 	c.transfer("orders", "c")
-	disk.broken.Store(true)
+	disk.Break(errBroken)
 	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "more", settings.Config{})
 	require.NoError(t, err)
 	c.eventually("the catalog on c ends", func() bool { return c.nodes["c"].catalog.Load().Host().Ended() != nil })
@@ -100,40 +100,9 @@ func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 // errBroken is what a disk says that a test has broken.
 var errBroken = errors.New("this disk is broken")
 
-// catalogDisk fails what is written to the catalog once it is broken, and nothing
-// else.
-type catalogDisk struct {
-	vfs.FS
-	broken atomic.Bool
-}
-
-func (d *catalogDisk) Open(name string) (vfs.File, error) {
-	f, err := d.FS.Open(name)
-	return d.wrap(name, f), err
-}
-
-func (d *catalogDisk) Create(name string) (vfs.File, error) {
-	f, err := d.FS.Create(name)
-	return d.wrap(name, f), err
-}
-
-func (d *catalogDisk) wrap(name string, f vfs.File) vfs.File {
-	if !strings.Contains(filepath.ToSlash(name), "/logs/0/") {
-		return f
-	}
-	return &catalogFile{f, d}
-}
-
-type catalogFile struct {
-	vfs.File
-	disk *catalogDisk
-}
-
-func (f *catalogFile) Datasync() error {
-	if f.disk.broken.Load() {
-		return errBroken
-	}
-	return f.File.Datasync()
+// catalogDisk is about what is written to the catalog, and nothing else.
+func catalogDisk() *syncdisk.Disk {
+	return &syncdisk.Disk{FS: vfs.OS(), Only: func(name string) bool { return strings.Contains(filepath.ToSlash(name), "/logs/0/") }}
 }
 
 // lines are what a node says.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,44 +12,17 @@ import (
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/disk/syncdisk"
 )
 
-// stallingDisk is a disk whose syncs hang while hang is locked.
-type stallingDisk struct {
-	vfs.FS
-	hang sync.RWMutex // held while they do
-}
-
-func (d *stallingDisk) Create(name string) (vfs.File, error) {
-	f, err := d.FS.Create(name)
-	return stallingFile{f, d}, err
-}
-
-func (d *stallingDisk) Open(name string) (vfs.File, error) {
-	f, err := d.FS.Open(name)
-	return stallingFile{f, d}, err
-}
-
-type stallingFile struct {
-	vfs.File
-	disk *stallingDisk
-}
-
-func (f stallingFile) Datasync() error {
-	f.disk.hang.RLock()
-	defer f.disk.hang.RUnlock()
-	return f.File.Datasync()
-}
-
 func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
-	disks := map[string]*stallingDisk{}
+	disks := map[string]*syncdisk.Disk{}
 	c := several(t, 10, func(o *settings.Options) {
-		disks[o.Name] = &stallingDisk{FS: vfs.OS()}
+		disks[o.Name] = &syncdisk.Disk{FS: vfs.OS()}
 		o.Disk, o.DiskStall = disks[o.Name], 300*time.Millisecond
 	})
 	stalled := c.leader("orders")
-	disks[stalled].hang.Lock()
-	works := sync.OnceFunc(disks[stalled].hang.Unlock)
+	works := disks[stalled].Hold()
 	defer works()                       // a test that fails must not wait for the disk
 	c.append("orders", long(10, 11)...) // on the disks of the others, whoever leads
 	c.eventually("another leads", func() bool { return c.leader("orders", stalled) != "" })
@@ -86,9 +58,9 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 
 // A follower's disk takes nothing away from the log, and is reported all the same.
 func TestAFollowerWhoseDiskHangsSaysSo(t *testing.T) {
-	disks := map[string]*stallingDisk{}
+	disks := map[string]*syncdisk.Disk{}
 	c := several(t, 10, func(o *settings.Options) {
-		disks[o.Name] = &stallingDisk{FS: vfs.OS()}
+		disks[o.Name] = &syncdisk.Disk{FS: vfs.OS()}
 		o.Disk, o.DiskStall = disks[o.Name], 300*time.Millisecond
 	})
 	leader := c.leader("orders")
@@ -96,8 +68,7 @@ func TestAFollowerWhoseDiskHangsSaysSo(t *testing.T) {
 	if leader == follower {
 		follower = "b"
 	}
-	disks[follower].hang.Lock()
-	works := sync.OnceFunc(disks[follower].hang.Unlock)
+	works := disks[follower].Hold()
 	defer works()
 	c.append("orders", long(10, 11)...)
 	c.eventually("the node says so", func() bool {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/disk/syncdisk"
 )
 
 func TestATopicComesAndGoesAsAWhole(t *testing.T) {
@@ -134,9 +134,9 @@ func TestNewPartitionsWantAsManyReplicasAsTheFirst(t *testing.T) {
 }
 
 func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
-	disks := map[string]*heldDisk{}
+	disks := map[string]*syncdisk.Disk{}
 	c := newClusterWith(t, func(o *settings.Options) {
-		disks[o.Name] = &heldDisk{FS: vfs.OS()}
+		disks[o.Name] = &syncdisk.Disk{FS: vfs.OS()}
 		o.Disk = disks[o.Name]
 	}, "a", "b", "c")
 	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
@@ -157,7 +157,7 @@ func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
 
 	// The followers' disks are a majority: the trim is decided without the
 	// leader's own.
-	release := disks[leader].hold()
+	release := disks[leader].Hold()
 	shown := make(chan record.Offset, 1)
 	go func() {
 		_, _, err := c.nodes[leader].Trim(t.Context(), anyone, "orders", 2, false)
@@ -169,37 +169,4 @@ func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
 	c.eventually("the followers trim", func() bool { return start(c.follower("orders")) == 2 })
 	release()
 	require.EqualValues(t, 2, <-shown)
-}
-
-// heldDisk lets no sync end while it is held.
-type heldDisk struct {
-	vfs.FS
-	held sync.RWMutex
-}
-
-// hold waits for the syncs under way. The disk is held until release.
-func (d *heldDisk) hold() (release func()) {
-	d.held.Lock()
-	return d.held.Unlock
-}
-
-func (d *heldDisk) Open(name string) (vfs.File, error) {
-	f, err := d.FS.Open(name)
-	return &heldFile{f, d}, err
-}
-
-func (d *heldDisk) Create(name string) (vfs.File, error) {
-	f, err := d.FS.Create(name)
-	return &heldFile{f, d}, err
-}
-
-type heldFile struct {
-	vfs.File
-	disk *heldDisk
-}
-
-func (f *heldFile) Datasync() error {
-	f.disk.held.RLock()
-	defer f.disk.held.RUnlock()
-	return f.File.Datasync()
 }

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/disk/syncdisk"
 	"strandline.dev/test/resident"
 )
 
@@ -40,7 +40,8 @@ func serveStalling(directory string) error {
 	debug.SetGCPercent(300)
 	runtime.GOMAXPROCS(runtime.NumCPU() + 1)
 	go budget.Release(context.Background(), memoryOfServer, budget.LookEvery/10)
-	disk := &stallingDisk{FS: vfs.OS()}
+	disk := &syncdisk.Disk{FS: vfs.OS(), Only: func(name string) bool { return !strings.Contains(filepath.ToSlash(name), "/logs/0/") }}
+	resume := func() {}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -59,50 +60,13 @@ func serveStalling(directory string) error {
 		}
 		switch command {
 		case "stall\n":
-			disk.stall()
+			resume = disk.Hold()
 		case "resume\n":
-			disk.resume()
+			resume()
 		}
 		parts := s.node.Memory()
 		fmt.Println(parts.Appends.Used(), parts.Inflow.Used(), parts.Used())
 	}
-}
-
-// stallingDisk is one that can stall: a sync of it waits.
-type stallingDisk struct {
-	vfs.FS
-	stalled sync.RWMutex // locked while it does
-}
-
-func (d *stallingDisk) stall()  { d.stalled.Lock() }
-func (d *stallingDisk) resume() { d.stalled.Unlock() }
-
-func (d *stallingDisk) Open(name string) (vfs.File, error) {
-	f, err := d.FS.Open(name)
-	return d.wrap(name, f), err
-}
-
-func (d *stallingDisk) Create(name string) (vfs.File, error) {
-	f, err := d.FS.Create(name)
-	return d.wrap(name, f), err
-}
-
-func (d *stallingDisk) wrap(name string, f vfs.File) vfs.File {
-	if f == nil || strings.Contains(filepath.ToSlash(name), "/logs/0/") {
-		return f
-	}
-	return stallingFile{f, d}
-}
-
-type stallingFile struct {
-	vfs.File
-	disk *stallingDisk
-}
-
-func (f stallingFile) Datasync() error {
-	f.disk.stalled.RLock()
-	defer f.disk.stalled.RUnlock()
-	return f.File.Datasync()
 }
 
 // stallingProcess runs serveStalling.

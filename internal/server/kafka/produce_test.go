@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +15,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/topics"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/disk/syncdisk"
 )
 
 func TestWhatAClientProducesItConsumes(t *testing.T) {
@@ -253,41 +253,13 @@ func TestProduceIsAnnouncedFromVersionZeroAndRefusedBelowThree(t *testing.T) {
 	}
 }
 
-// gatedDisk is a disk whose syncs wait while its gate is shut.
-type gatedDisk struct {
-	vfs.FS
-	gate sync.RWMutex
-}
-
-func (d *gatedDisk) Create(name string) (vfs.File, error) {
-	f, err := d.FS.Create(name)
-	return gatedFile{f, d}, err
-}
-
-func (d *gatedDisk) Open(name string) (vfs.File, error) {
-	f, err := d.FS.Open(name)
-	return gatedFile{f, d}, err
-}
-
-type gatedFile struct {
-	vfs.File
-	disk *gatedDisk
-}
-
-func (f gatedFile) Datasync() error {
-	f.disk.gate.RLock()
-	defer f.disk.gate.RUnlock()
-	return f.File.Datasync()
-}
-
 func TestAcksOfTheLeaderComeBeforeTheSyncAndShowNothingToReaders(t *testing.T) {
-	disk := &gatedDisk{FS: vfs.OS()}
+	disk := &syncdisk.Disk{FS: vfs.OS()}
 	d := openOn(t, t.TempDir(), Options{}, disk)
 	d.create("orders", 1)
 	c := d.raw()
 
-	disk.gate.Lock()
-	open := sync.OnceFunc(disk.gate.Unlock)
+	open := disk.Hold()
 	defer open() // or a failed test could not close its node
 	p := c.produce("orders", acksLeader, batchOf(t, record.None, "a", "b"))
 	require.Zero(t, p.ErrorCode)
