@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,29 @@ type golden struct {
 	// Session has sent Session.Next records, the last of which is at Last.
 	Session client.SessionPosition
 	Last    int64
+	// Rights are enforced; nil: they are not, and nothing is encrypted.
+	Rights *goldenRights `json:",omitempty"`
+}
+
+// goldenRights are who may do what. user/tester, who opens the data, may administer.
+type goldenRights struct {
+	Grants []client.Grant
+	Users  []client.User
+	Tokens []client.AccessToken
+}
+
+func rightsOf(t *testing.T, a *client.Access) (r goldenRights) {
+	t.Helper()
+	var enforced bool
+	var err error
+	r.Grants, enforced, err = a.ListGrants(t.Context())
+	require.NoError(t, err)
+	require.True(t, enforced)
+	r.Users, err = a.ListUsers(t.Context())
+	require.NoError(t, err)
+	r.Tokens, err = a.ListAccessTokens(t.Context())
+	require.NoError(t, err)
+	return r
 }
 
 type goldenLog struct {
@@ -48,7 +73,8 @@ type goldenLog struct {
 	Config     client.LogConfig
 	Start, End int64
 	WriterTerm uint64
-	Digest     string // of all records
+	Holds      []client.HoldInfo `json:",omitempty"`
+	Digest     string            // of all records
 }
 
 const goldenData = "testdata/golden"
@@ -82,8 +108,22 @@ func readGoldenData(t *testing.T, directory string) {
 	data := t.TempDir()
 	unpack(t, filepath.Join(directory, "data.tar.gz"), data)
 
-	c := cluster.Start(t, cluster.Options{Nodes: 1, Data: func(string) string { return data }})
+	c := cluster.Start(t, cluster.Options{Nodes: 1, Encrypted: want.Rights != nil, Data: func(string) string { return data }})
 	admin := c.Client().Admin()
+	if want.Rights != nil {
+		// A token that has expired by now is not shown.
+		want.Rights.Tokens = slices.DeleteFunc(want.Rights.Tokens, func(k client.AccessToken) bool { return time.Until(k.Expires) < time.Minute })
+		found := rightsOf(t, admin.Access())
+		require.Equal(t, len(want.Rights.Tokens), len(found.Tokens))
+		if len(found.Tokens) == 0 {
+			found.Tokens = want.Rights.Tokens
+		}
+		wanted, err := json.Marshal(want.Rights)
+		require.NoError(t, err)
+		got, err := json.Marshal(found)
+		require.NoError(t, err)
+		require.JSONEq(t, string(wanted), string(got))
+	}
 	status, err := admin.ClusterStatus(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, want.Level, status.Level)
@@ -114,12 +154,26 @@ func readGoldenData(t *testing.T, directory string) {
 // writeGoldenData lets a node write all kinds of files and settings.
 func writeGoldenData(t *testing.T, directory string) {
 	data := t.TempDir()
-	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: []string{"--segment-size", "64KiB"}, Data: func(string) string { return data }})
+	c := cluster.Start(t, cluster.Options{Nodes: 1, Encrypted: true, Flags: []string{"--segment-size", "64KiB"}, Data: func(string) string { return data }})
 	admin := c.Client().Admin()
 	must := func(_ any, err error) {
 		t.Helper()
 		require.NoError(t, err)
 	}
+	require.NoError(t, admin.Access().AddGrants(t.Context(),
+		client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append", "read"}},
+		client.Grant{Principal: "*", Object: "log/news-*", Rights: []string{"read"}},
+		client.Grant{Principal: "user/bob", Object: "group/billing", Rights: []string{"read"}},
+		client.Grant{Principal: "user/gone", Object: "cluster", Rights: []string{"observe"}},
+	))
+	for _, user := range []string{"bob", "gone"} {
+		_, _, err := admin.Access().PutUser(t.Context(), user, "")
+		require.NoError(t, err)
+		_, _, err = admin.Access().CreateAccessToken(t.Context(), user, 366*24*time.Hour, client.Scope{Object: "log/*", Rights: []string{"read"}})
+		require.NoError(t, err)
+	}
+	require.NoError(t, admin.Access().RemoveUser(t.Context(), "gone"))
+	require.NoError(t, admin.Access().EnforceRights(t.Context(), true, "user/tester"))
 	must(admin.CreateLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 40, Replicas: 1}))
 	must(admin.CreateLog(t.Context(), "fenced", client.LogConfig{Fenced: true, Retention: 10000 * time.Hour * 24}))
 	must(admin.CreateLog(t.Context(), "memory", client.LogConfig{Durability: client.Memory}))
@@ -138,6 +192,11 @@ func writeGoldenData(t *testing.T, directory string) {
 		require.NoError(t, err)
 	}
 	want.Session = p.Position()
+	for i, hold := range []string{"nightly", "released"} {
+		_, _, err = admin.SetHold(t.Context(), "orders", client.HoldInfo{Name: hold, Offset: 30 + int64(i), Owner: "a person", Pointer: []byte("there")})
+		require.NoError(t, err)
+	}
+	require.NoError(t, admin.ReleaseHold(t.Context(), "orders", "released"))
 	_, _, err = admin.Trim(t.Context(), "orders", 25, false)
 	require.NoError(t, err)
 	term, _, err := admin.AcquireWriter(t.Context(), "fenced")
@@ -161,10 +220,15 @@ func writeGoldenData(t *testing.T, directory string) {
 	status, err := admin.ClusterStatus(t.Context())
 	require.NoError(t, err)
 	want.Level = status.Level
+	rights := rightsOf(t, admin.Access())
+	want.Rights = &rights
 	for _, name := range []string{"orders", "fenced"} {
 		want.Logs = append(want.Logs, lookAt(t, c, name))
 	}
 	c.Node("a").Kill() // the producer still has its session
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = p.Close(gone)
 	text, err := json.MarshalIndent(want, "", "  ")
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(directory, 0o755))
@@ -178,7 +242,10 @@ func lookAt(t *testing.T, c *cluster.Cluster, name string) goldenLog {
 	all := c.Client()
 	info, err := all.Admin().Info(t.Context(), name)
 	require.NoError(t, err)
-	log := goldenLog{Name: name, ID: info.ID, Config: info.Config, Start: info.Start, End: info.End, WriterTerm: info.WriterTerm}
+	log := goldenLog{Name: name, ID: info.ID, Config: info.Config, Start: info.Start, End: info.End, WriterTerm: info.WriterTerm, Holds: info.Holds}
+	for i := range log.Holds {
+		log.Holds[i].Kept = 0 // is the node's
+	}
 	reader, err := all.Reader(t.Context(), name)
 	require.NoError(t, err)
 	defer reader.Close()
