@@ -25,6 +25,9 @@ type Counts struct {
 	Epochs   int `about:"clients"` // that were ended
 	Kept     int `about:"clients"` // sessions, by a sign of life without an append
 
+	HoldsSeen   int `about:"holds"` // looks at a node whether it has what is kept
+	HoldsBroken int `about:"holds"` // in vain, as they were moved meanwhile
+
 	// What the replicas went through.
 	NoRecords int `about:"rounds"` // looks of a leader at disks that had no room for records
 	OnlyTrims int `about:"rounds"` // nor for other commands than trims
@@ -91,6 +94,10 @@ func (c *Counts) Lines() (lines []string) {
 }
 
 // Again is the command that repeats a seed.
-func Again(seed uint64) string {
-	return fmt.Sprintf("go test ./test/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
+func Again(seed uint64, holds bool) string {
+	again := fmt.Sprintf("go test ./test/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
+	if holds {
+		again += " -sim.holds"
+	}
+	return again
 }

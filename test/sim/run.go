@@ -31,6 +31,10 @@ type Options struct {
 	// and cannot know, as it would. That may break the rules, see damage.go.
 	Silent bool
 
+	// Holds has somebody set, move and release holds beside all others. The histories of
+	// seeds are others with it than without.
+	Holds bool
+
 	// Trace gets what happens to the nodes; nil: nothing does.
 	Trace io.Writer
 
@@ -141,6 +145,10 @@ func (w ending) live(o Options, story func(*world)) {
 	}
 	for range 1 + w.random.IntN(3) {
 		startReader(w.world)
+	}
+	if o.Holds {
+		startHolder(w.world)
+		startSoloist(w.world) // which trims
 	}
 	w.network.cut = map[way]bool{}
 	story(w.world)

@@ -15,6 +15,7 @@ import (
 var (
 	oneSeed  = flag.Int64("sim.seed", -1, "run just this seed and keep its history")
 	seeds    = flag.Uint64("sim.seeds", seedsUsually, "how many seeds TestNoSeedBreaksARule runs")
+	holds    = flag.Bool("sim.holds", false, "have holds set, moved and released as well")
 	fromSeed = flag.Uint64("sim.from", 0, "the first of them")
 )
 
@@ -27,7 +28,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 	var virtual time.Duration
 	acked, readBack := 0, 0
 	for seed := from; seed < from+count; seed++ {
-		options := Options{}
+		options := Options{Holds: *holds}
 		if *oneSeed >= 0 {
 			options.Trace = os.Stderr
 		}
@@ -38,7 +39,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, r.History, 0o600))
 			t.Logf("%s\nhistory: strandline check %s", r, path)
 		}
-		require.NoError(t, r.Err(), "again: %s", Again(seed))
+		require.NoError(t, r.Err(), "again: %s", Again(seed, *holds))
 		acked += r.Report.Acked
 		readBack += r.Report.ReadBack
 		if done := seed - from + 1; done%500 == 0 {
@@ -47,6 +48,18 @@ func TestNoSeedBreaksARule(t *testing.T) {
 	}
 	t.Logf("%d seeds, %d records acknowledged, %d read back; %s of virtual time, %.0f times as fast as real",
 		count, acked, readBack, virtual, virtual.Seconds()/time.Since(begun).Seconds())
+}
+
+// What a hold keeps is on every node for as long as it does, whatever is trimmed, and
+// whoever leads, crashes or comes back. The seeds are others than those without holds.
+func TestNothingGoesThatAHoldKeeps(t *testing.T) {
+	var all Counts
+	for seed := uint64(0); seed < 24; seed += sparse {
+		r := Run(seed, Options{Holds: true})
+		require.NoError(t, r.Err(), "again: %s", Again(seed, true))
+		all.Add(r.Counts)
+	}
+	require.NotZero(t, all.HoldsSeen, "holds have kept something")
 }
 
 func TestASeedGivesTheSameRunAgain(t *testing.T) {

@@ -45,6 +45,7 @@ type world struct {
 
 	names    int    // of clients so far
 	sessions uint64 // ids given so far; they are unique in a cluster
+	holds    int    // set so far
 	quiet    bool   // clients begin nothing new, and end
 	resting  bool   // clients begin nothing new for a while
 	clients  []client

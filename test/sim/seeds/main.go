@@ -30,6 +30,7 @@ type plan struct {
 	limit       time.Duration // real time that a seed may take
 	failures    int           // after so many nothing new is begun
 	silent      bool
+	holds       bool
 }
 
 func main() {
@@ -42,9 +43,10 @@ func main() {
 	flag.DurationVar(&p.limit, "limit", 2*time.Minute, "real time that one seed may take")
 	flag.IntVar(&p.failures, "failures", 10, "stop after so many")
 	flag.BoolVar(&p.silent, "silent", false, "put old copies of newest segments back, lose the durable watermark with them, and let those replicas go on; some seeds fail")
+	flag.BoolVar(&p.holds, "holds", false, "have holds set, moved and released as well; what a seed does otherwise changes with it")
 	flag.Parse()
 	if *worker {
-		work(os.Stdin, os.Stdout, sim.Options{Time: p.time, Silent: p.silent})
+		work(os.Stdin, os.Stdout, sim.Options{Time: p.time, Silent: p.silent, Holds: p.holds})
 		return
 	}
 	if err := p.check(); err != nil {

@@ -135,7 +135,7 @@ func (w *worker) begin() error {
 	if err != nil {
 		return err
 	}
-	c := exec.Command(program, "-worker", "-time", w.plan.time.String(), fmt.Sprintf("-silent=%v", w.plan.silent))
+	c := exec.Command(program, "-worker", "-time", w.plan.time.String(), fmt.Sprintf("-silent=%v", w.plan.silent), fmt.Sprintf("-holds=%v", w.plan.holds))
 	w.said.Reset()
 	c.Stderr = &w.said
 	if w.seeds, err = c.StdinPipe(); err != nil {
