@@ -50,7 +50,7 @@ func (a *activity) woken() { a.busy, a.released = a.now.Monotonic, false }
 // release gives back the memory of a log, leader or follower, that has had no new
 // entry for a while and has nothing under way: what it kept serves a busy log only.
 func (a *activity) release() {
-	if a.storage.tail.Tight() {
+	if a.storage.tail.Budget.Tight() {
 		a.storage.tail.Evict(min(a.storage.applied, a.storage.durable)+1, a.storage.tail.Limit())
 		a.sequencer.Release()
 	}

@@ -106,10 +106,10 @@ func (c *Core) Append(r *Request) {
 	}
 }
 
-// Step takes a message of a peer, except the entries that the disk has no room
-// for.
+// Step takes a message of a peer, except the entries that the disk or the memory has no
+// room for.
 func (c *Core) Step(m *raftpb.Message) (err error) {
-	if c.failed != nil || !c.space.admit(m) {
+	if c.failed != nil || !c.space.admit(m) || c.crowded(m) {
 		return nil
 	}
 	if m.GetFrom() == c.leader {

@@ -31,7 +31,11 @@ type bench struct {
 }
 
 func newCore(id uint64, log segment.Log, hard segment.HardState) (*Core, error) {
-	return New(Config{ID: id, Log: log, HardState: hard, Memory: budget.New(budget.Least), Logger: slog.New(slog.DiscardHandler)})
+	return newCoreWithin(1<<30, id, log, hard)
+}
+
+func newCoreWithin(memory int64, id uint64, log segment.Log, hard segment.HardState) (*Core, error) {
+	return New(Config{ID: id, Log: log, HardState: hard, Memory: budget.New(memory), Logger: slog.New(slog.DiscardHandler)})
 }
 
 // inMemory returns the oldest index in memory, and how many bytes are there.

@@ -21,6 +21,20 @@ type storer struct {
 	jump uint64
 }
 
+// crowded reports whether the memory has no room for the entries of a message, as many
+// before them wait for the disk or for a majority; the leader sends them again. What
+// replaces entries is always taken: no others may come before.
+func (s *storer) crowded(m *raftpb.Message) bool {
+	if m.GetType() != raftpb.MsgApp || len(m.Entries) == 0 || m.GetIndex() < s.storage.last {
+		return false
+	}
+	bytes := 0
+	for _, e := range m.Entries {
+		bytes += len(e.Data)
+	}
+	return !s.storage.tail.HasRoom(bytes, min(s.storage.applied, s.storage.durable)+1)
+}
+
 // store turns Raft's wish to append into frames for the writer.
 func (s *storer) store(m *raftpb.Message) {
 	w := Write{responses: m.GetResponses()}

@@ -85,6 +85,7 @@ type loop struct {
 	tail    *tail.Tail
 	disk    *diskWriter
 	upkeep  upkeep
+	arrived arrivals
 	stepped bool // its owner does the upkeep, see Stepped
 	logger  *slog.Logger
 	started time.Time
@@ -97,7 +98,7 @@ type loop struct {
 func newLoop(o Options, c *core.Core) *loop {
 	l := &loop{
 		inbox: inbox{wake: make(chan struct{}, 1)}, options: o, log: o.Log, tail: c.Tail(), logger: o.Logger,
-		disk: newDiskWriter(o.Log), upkeep: upkeep{log: o.Log, tail: c.Tail()},
+		disk: newDiskWriter(o.Log), arrived: arrivals{all: o.Memory.Received}, upkeep: upkeep{log: o.Log, tail: c.Tail()},
 	}
 	l.status.Store(&core.Status{})
 	l.publish(c)
@@ -148,6 +149,7 @@ func (l *loop) take(c *core.Core, in *input) {
 	case in.do != nil:
 		in.do(c)
 	case in.message != nil:
+		l.arrived.taken(in.message)
 		if err := c.Step(in.message); err != nil {
 			l.logger.Debug("raft refused a message", "type", in.message.GetType(), "error", err)
 		}

@@ -38,7 +38,8 @@ type Options struct {
 	Log       segment.Log
 	HardState segment.HardState
 	Logger    *slog.Logger
-	// Memory is the node's, which the log shares with others. Default: its own.
+	// Memory is the node's, which the log shares with others. Default: its own, and
+	// ample.
 	Memory *budget.Memory
 	// FirstLeader lets this replica of a new log start an election without waiting for an
 	// election timeout.
@@ -72,6 +73,9 @@ type Options struct {
 	Damaged func(error)
 }
 
+// ample is more memory than one log uses.
+const ample = 4 << 30
+
 // Start recovers a core from the log and runs it.
 func Start(o Options) (*Replica, error) {
 	r, c, err := recovered(o)
@@ -96,7 +100,7 @@ func Start(o Options) (*Replica, error) {
 // recovered makes a replica whose core stands where its log ends. Nothing runs.
 func recovered(o Options) (*Replica, *core.Core, error) {
 	if o.Memory == nil {
-		o.Memory = budget.New(budget.Least)
+		o.Memory = budget.New(ample)
 	}
 	c, err := core.New(core.Config{
 		ID: o.ID, Log: o.Log, HardState: o.HardState, Memory: o.Memory, Logger: o.Logger,
@@ -153,7 +157,8 @@ type room struct{ own, majority sequence.Room }
 
 // Step takes a message from another replica, which it may keep, if isSenders
 // says that the replica it is of is one of the node that it came from. A message
-// with an error is dropped.
+// with an error is dropped, and so is one with entries where others wait already and
+// memory is short: Raft sends them again.
 func (r *Replica) Step(message []byte, isSenders func(replica uint64) bool) error {
 	m, err := core.DecodeMessage(message)
 	if err != nil {
@@ -168,7 +173,9 @@ func (r *Replica) Step(message []byte, isSenders func(replica uint64) bool) erro
 	if err := core.CheckMessage(m); err != nil {
 		return err
 	}
-	r.post(input{message: m})
+	if r.arrived.admit(m) && r.post(input{message: m}) != nil {
+		r.arrived.taken(m)
+	}
 	return nil
 }
 

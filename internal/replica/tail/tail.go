@@ -18,6 +18,10 @@ import (
 // node has as much for each.
 const busyBytes = 16 << 20
 
+// mostBytes is what a log may keep in memory of entries that wait for the disk or for a
+// majority, where the node has as much for each. A leader has less in flight.
+const mostBytes = 128 << 20
+
 // Tail is the newest part of the log in memory, with the bounds that readers
 // may see. Raft takes entries from it that it hands out again; tailing readers
 // share its bytes without copying. The core is its only writer.
@@ -27,7 +31,7 @@ const busyBytes = 16 << 20
 //	disk only ........ | entries in memory ........ |
 //	                first                 commit  last
 type Tail struct {
-	budget *budget.Shares // of the node
+	Budget *budget.Shares // of the node
 
 	mu      sync.RWMutex
 	entries []Entry // consecutive by index
@@ -43,14 +47,11 @@ type Tail struct {
 
 // New returns the tail of a log that is readable in [start, end).
 func New(b *budget.Shares, start, end record.Offset) *Tail {
-	return &Tail{budget: b, start: start, end: end}
+	return &Tail{Budget: b, start: start, end: end}
 }
 
 // Limit is how many bytes of payload to keep, once they can be evicted.
-func (t *Tail) Limit() int { return int(t.budget.Share(busyBytes)) }
-
-// Tight reports whether the node has little memory left for tails.
-func (t *Tail) Tight() bool { return t.budget.Tight() }
+func (t *Tail) Limit() int { return int(t.Budget.Share(busyBytes)) }
 
 // Append adds entries; those at or above the first one's index are replaced.
 func (t *Tail) Append(entries []Entry) {
@@ -90,6 +91,17 @@ func (t *Tail) Evict(below uint64, limit int) {
 	}
 }
 
+// HasRoom reports whether the log's share of the memory has room for so many bytes more,
+// if need be after entries below index have been dropped. An empty tail has room for
+// anything.
+func (t *Tail) HasRoom(bytes int, below uint64) bool {
+	most := int(t.Budget.Share(mostBytes))
+	if t.bytes+bytes > most { // nobody else writes it
+		t.Evict(below, max(most-bytes, 0))
+	}
+	return t.bytes == 0 || t.bytes+bytes <= most
+}
+
 // Reset forgets all entries: the log goes on at an offset, which nobody has
 // Read beyond.
 func (t *Tail) Reset(at record.Offset) {
@@ -113,7 +125,7 @@ func (t *Tail) Release() {
 // count tells the budget how the tail has changed. The caller holds mu.
 func (t *Tail) count(before int) {
 	if t.bytes != before {
-		t.budget.Changed(int64(before), int64(t.bytes))
+		t.Budget.Changed(int64(before), int64(t.bytes))
 	}
 }
 
