@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -121,9 +122,12 @@ func (s *Server) failure(err error) error {
 	}
 	made := status.New(from.Code(), from.Message())
 	for _, detail := range from.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+		whole, ok := detail.(protoadapt.MessageV1)
+		if info, is := detail.(*errdetails.ErrorInfo); is {
 			s.change(info.ProtoReflect(), false)
-			if with, err := made.WithDetails(info); err == nil {
+		}
+		if ok {
+			if with, err := made.WithDetails(whole); err == nil {
 				made = with
 			}
 		}

@@ -68,6 +68,11 @@ type command struct {
 	Revision       uint64    `json:"revision"`
 	Before         int64     `json:"before"`
 	FastForward    bool      `json:"fast_forward"`
+	Hold           string    `json:"hold"`
+	Owner          string    `json:"owner"`
+	FromStart      bool      `json:"from_start"`
+	HoldMaxAge     int64     `json:"max_age_ms"`
+	Pointer        string    `json:"pointer"`
 	At             *position `json:"at"`
 	Final          bool      `json:"final"`
 }
@@ -286,6 +291,13 @@ func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
 	case "trim":
 		start, end, err := a.Trim(ctx, c.Log, c.Before, c.FastForward)
 		return map[string]any{"start": start, "end": end}, err
+	case "set-hold":
+		offset, end, err := a.SetHold(ctx, c.Log, c.hold())
+		return map[string]any{"offset": offset, "end": end}, err
+	case "keep-hold":
+		return nil, a.KeepHold(ctx, c.Log, c.Hold)
+	case "release-hold":
+		return nil, a.ReleaseHold(ctx, c.Log, c.Hold)
 	case "acquire-writer":
 		term, end, err := a.AcquireWriter(ctx, c.Log)
 		return map[string]any{"writer_term": term, "end": end}, err
@@ -309,10 +321,36 @@ func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
 	return nil, fmt.Errorf("unknown command %q", c.Do)
 }
 
+func (c command) hold() client.HoldInfo {
+	h := client.HoldInfo{
+		Name: c.Hold, Owner: c.Owner, Lease: ms(c.Lease), MaxBytes: c.MaxBytes, MaxAge: ms(c.HoldMaxAge), Pointer: []byte(c.Pointer),
+	}
+	switch {
+	case c.FromStart:
+		h.Offset = client.HoldFromStart
+	case c.Tail:
+		h.Offset = client.HoldFromEnd
+	case c.Offset != nil:
+		h.Offset = *c.Offset
+	}
+	return h
+}
+
+func holding(h client.HoldInfo) map[string]any {
+	return map[string]any{
+		"name": h.Name, "offset": h.Offset, "owner": h.Owner, "lease_ms": h.Lease.Milliseconds(), "max_bytes": h.MaxBytes,
+		"max_age_ms": h.MaxAge.Milliseconds(), "pointer": string(h.Pointer),
+	}
+}
+
 func described(i client.LogInfo) map[string]any {
+	holds := map[string]any{}
+	for _, h := range i.Holds {
+		holds[h.Name] = holding(h)
+	}
 	return map[string]any{
 		"name": i.Name, "id": i.ID, "start": i.Start, "end": i.End, "writer_term": i.WriterTerm, "leader": i.Leader,
 		"sessions": i.OpenSessions, "replicas": len(i.Replicas), "retention_ms": i.Config.Retention.Milliseconds(),
-		"retention_bytes": i.Config.RetentionBytes, "fenced": i.Config.Fenced, "revision": i.Config.Revision,
+		"retention_bytes": i.Config.RetentionBytes, "fenced": i.Config.Fenced, "revision": i.Config.Revision, "holds": holds,
 	}
 }

@@ -49,6 +49,7 @@ type failure struct {
 	LogID      uint64 `json:"log_id"`
 	WriterTerm uint64 `json:"writer_term"`
 	Leader     string `json:"leader"`
+	Hold       any    `json:"hold"`
 }
 
 func failed(err error) *failure {
@@ -56,9 +57,13 @@ func failed(err error) *failure {
 	if !errors.As(err, &e) {
 		return &failure{Reason: "NOT_AN_ERROR_OF_THE_CLIENT", Message: err.Error()}
 	}
+	var hold any
+	if e.Hold != nil {
+		hold = holding(*e.Hold)
+	}
 	return &failure{
 		Reason: e.Reason, Message: e.Message, Retryable: e.Retryable, Outcome: e.Outcome.String(), Start: e.Start, End: e.End,
-		Epoch: e.Epoch, Session: e.SessionID, Sequence: e.Sequence, LogID: e.LogID, WriterTerm: e.WriterTerm, Leader: e.Leader,
+		Epoch: e.Epoch, Session: e.SessionID, Sequence: e.Sequence, LogID: e.LogID, WriterTerm: e.WriterTerm, Leader: e.Leader, Hold: hold,
 	}
 }
 

@@ -35,7 +35,33 @@ def failed(error: BaseException) -> dict[str, Any]:
         "log_id": at.log_id or error.log_id,
         "writer_term": error.writer_term,
         "leader": error.leader,
+        "hold": holding(error.hold) if error.hold else None,
     }
+
+
+def holding(hold: strandline.Hold) -> dict[str, Any]:
+    return {
+        "name": hold.name,
+        "offset": hold.offset,
+        "owner": hold.owner,
+        "lease_ms": hold.lease / timedelta(milliseconds=1) if hold.lease else 0,
+        "max_bytes": hold.max_bytes,
+        "max_age_ms": hold.max_age / timedelta(milliseconds=1) if hold.max_age else 0,
+        "pointer": hold.pointer.decode(),
+    }
+
+
+def hold_of(c: Command) -> strandline.Hold:
+    lease, age = c.get("lease_ms"), c.get("max_age_ms")
+    return strandline.Hold(
+        c["hold"],
+        c.get("offset", 0),
+        owner=c.get("owner", ""),
+        lease=timedelta(milliseconds=lease) if lease else None,
+        max_bytes=c.get("max_bytes", 0),
+        max_age=timedelta(milliseconds=age) if age else None,
+        pointer=c.get("pointer", "").encode(),
+    )
 
 
 def seconds(c: Command, name: str) -> float | None:
@@ -73,6 +99,7 @@ def described(info: strandline.LogInfo) -> dict[str, Any]:
         "retention_bytes": info.config.retention_bytes,
         "fenced": info.config.fenced,
         "revision": info.config.revision,
+        "holds": {hold.name: holding(hold) for hold in info.holds},
     }
 
 
@@ -222,6 +249,15 @@ class Runner:
                 admin.trim, log, c["before"], fast_forward=c.get("fast_forward", False), timeout=timeout
             )
             return {"start": start, "end": end}
+        if do == "set-hold":
+            start, tail = c.get("from_start", False), c.get("tail", False)
+            offset, end = await self.call(
+                admin.set_hold, log, hold_of(c), from_start=start, from_end=tail, timeout=timeout
+            )
+            return {"offset": offset, "end": end}
+        if do in ("keep-hold", "release-hold"):
+            await self.call(getattr(admin, do.replace("-", "_")), log, c["hold"], timeout=timeout)
+            return None
         if do == "acquire-writer":
             term, end = await self.call(admin.acquire_writer, log, timeout=timeout)
             return {"writer_term": term, "end": end}

@@ -27,6 +27,8 @@ from strandline.errors import (
     Error,
     Fenced,
     Full,
+    Held,
+    HoldNotFound,
     Invalid,
     LogExists,
     LogNotFound,
@@ -46,6 +48,7 @@ from strandline.errors import (
     TooLarge,
     Unreachable,
 )
+from strandline.holds import Hold
 from strandline.producer import Producer
 from strandline.reader import Reader
 from strandline.records import (
@@ -76,6 +79,9 @@ __all__ = [
     "Error",
     "Fenced",
     "Full",
+    "Held",
+    "Hold",
+    "HoldNotFound",
     "Invalid",
     "LogConfig",
     "LogExists",

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from google.protobuf import duration_pb2
 
 from strandline.calls import PATHS, Calls, ToLeader, within
-from strandline.errors import Error, Outcome, Position, from_rpc
+from strandline.errors import Error, HoldNotFound, Outcome, Position, from_rpc
+from strandline.holds import Hold
 from strandline.records import LogConfig, LogInfo, Resolution, ResolveState, Session
 from strandline.v1 import catalog_pb2, log_pb2, session_pb2
 
@@ -115,6 +116,43 @@ class Admin:
         request = log_pb2.TrimRequest(log=log, before=before, fast_forward=fast_forward)
         answer = await within(timeout, self._calls.to_leader(log, "Trim", request, log_pb2.TrimResponse))
         return answer.start_offset, answer.end_offset
+
+    async def set_hold(
+        self,
+        log: str,
+        hold: Hold,
+        *,
+        from_start: bool = False,
+        from_end: bool = False,
+        timeout: float | None = None,
+    ) -> tuple[int, int]:
+        """Sets a hold, or moves the one of its name with all that belongs to it, and returns where it
+        begins and where the log ends. With from_start or from_end it is put where the log starts, or
+        ends, by then. OffsetTrimmed: records from the offset on are gone; once it has succeeded, all
+        are there."""
+        request = log_pb2.SetHoldRequest(log=log, hold=hold._wire())
+        if from_start or from_end:
+            request.position = log_pb2.READ_POSITION_START if from_start else log_pb2.READ_POSITION_TAIL
+        answer = await within(
+            timeout, self._calls.to_leader(log, "SetHold", request, log_pb2.SetHoldResponse)
+        )
+        return answer.offset, answer.end_offset
+
+    async def keep_hold(self, log: str, name: str, *, timeout: float | None = None) -> None:
+        """Renews a hold's lease, as set_hold does. HoldNotFound: it has expired, or was released or
+        broken."""
+        request = log_pb2.KeepHoldRequest(log=log, name=name)
+        await within(timeout, self._calls.to_leader(log, "KeepHold", request, log_pb2.KeepHoldResponse))
+
+    async def release_hold(self, log: str, name: str, *, timeout: float | None = None) -> None:
+        """Ends a hold, whoever has set it."""
+        request = log_pb2.ReleaseHoldRequest(log=log, name=name)
+        made = self._calls.to_leader(log, "ReleaseHold", request, log_pb2.ReleaseHoldResponse)
+        try:
+            await within(timeout, made)
+        except HoldNotFound as error:
+            if error.outcome == Outcome.NOT_DONE:
+                raise  # or else an earlier try has released it
 
     async def acquire_writer(self, log: str, *, timeout: float | None = None) -> tuple[int, int]:
         """Raises the log's writer term, and returns it with the end of the log then. Appends with an

@@ -21,7 +21,10 @@ T = TypeVar("T")
 METHODS = {
     "CatalogService": ("CreateLog", "ListLogs", "ConfigureLog", "DeleteLog"),
     "SessionService": ("OpenSession", "KeepSession", "CloseSession", "Resolve"),
-    "LogService": ("Append", "Read", "Trim", "GetInfo", "WatchInfo", "AcquireWriter"),
+    "LogService": (
+        *("Append", "Read", "Trim", "GetInfo", "WatchInfo", "AcquireWriter"),
+        *("SetHold", "KeepHold", "ReleaseHold"),
+    ),
 }
 PATHS = {name: f"/strandline.v1.{service}/{name}" for service, names in METHODS.items() for name in names}
 

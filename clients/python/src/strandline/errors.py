@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import grpc
+from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
+from strandline.holds import Hold
 from strandline.v1 import log_pb2
 
 
@@ -74,6 +76,9 @@ class Error(Exception):
     """LOG_REPLACED: the id of the log that has the name now."""
     limit: int
     """TOO_LARGE: the limit."""
+    hold: Hold | None
+    """HELD: the lowest hold, which keeps what was to be trimmed. OFFSET_TRIMMED: the highest that has a
+    pointer, if any: who has loaded what the pointer leads to can go on at its offset."""
 
     def __init_subclass__(cls) -> None:
         Error.kinds[cls.REASON] = cls
@@ -90,10 +95,11 @@ class Error(Exception):
         outcome: Outcome = Outcome.NOT_DONE,
         facts: Mapping[str, str] | None = None,
         position: Position | None = None,
+        hold: Hold | None = None,
     ) -> None:
         super().__init__(f"{reason}: {message}")
         self.reason, self.message, self.retryable, self.outcome = reason, message, retryable, outcome
-        self.position = position
+        self.position, self.hold = position, hold
         self.facts = dict(facts or {})
         self.start_offset = self._number("start_offset")
         self.end_offset = self._number("end_offset")
@@ -119,6 +125,7 @@ class Error(Exception):
             outcome=self.outcome if outcome is None else outcome,
             facts=self.facts,
             position=position or self.position,
+            hold=self.hold,
         )
         made.__cause__ = self.__cause__
         return made
@@ -258,6 +265,18 @@ class Precondition(Error):
     REASON = "PRECONDITION"
 
 
+class Held(Error):
+    """A hold keeps what was to be trimmed: hold."""
+
+    REASON = "HELD"
+
+
+class HoldNotFound(Error):
+    """There is no hold of that name: it was released, expired, broken or never set."""
+
+    REASON = "HOLD_NOT_FOUND"
+
+
 class Unreachable(Error):
     """No node answered, or the connection broke."""
 
@@ -313,7 +332,7 @@ def from_refusal(refusal: log_pb2.Refusal) -> Error:
     return _from_facts(refusal.reason, refusal.message, refusal.metadata)
 
 
-def _from_facts(reason: str, message: str, facts: Mapping[str, str]) -> Error:
+def _from_facts(reason: str, message: str, facts: Mapping[str, str], hold: Hold | None = None) -> Error:
     """An error from the words of a server. What is missing is assumed to be bad."""
     return Error(
         reason,
@@ -321,7 +340,20 @@ def _from_facts(reason: str, message: str, facts: Mapping[str, str]) -> Error:
         retryable=facts.get("retryable") == "true",
         outcome=_OUTCOMES.get(facts.get("outcome", ""), Outcome.MAYBE_DONE),
         facts=facts,
+        hold=hold,
     )
+
+
+def _from_details(message: str, details: Iterable[any_pb2.Any]) -> Error | None:
+    """The error that the details of a status describe; None if none of them is of a log."""
+    info, wire, hold = error_details_pb2.ErrorInfo(), log_pb2.Hold(), None
+    for detail in details:
+        if detail.Is(wire.DESCRIPTOR) and detail.Unpack(wire):
+            hold = Hold._read(wire)
+    for detail in details:
+        if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.domain == "strandline.dev":
+            return _from_facts(info.reason, message, info.metadata, hold)
+    return None
 
 
 def from_rpc(error: BaseException) -> Error:
@@ -340,10 +372,8 @@ def from_rpc(error: BaseException) -> Error:
             status.ParseFromString(value)
         except Exception:  # bytes of somebody else
             continue
-        for detail in status.details:
-            info = error_details_pb2.ErrorInfo()
-            if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.domain == "strandline.dev":
-                return _from_facts(info.reason, message, info.metadata)
+        if found := _from_details(message, status.details):
+            return found
     code = error.code()
     if code == grpc.StatusCode.DEADLINE_EXCEEDED or code == grpc.StatusCode.CANCELLED:
         return Error("CANCELLED", message, outcome=Outcome.MAYBE_DONE)

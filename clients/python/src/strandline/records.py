@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
+from strandline.holds import Hold
 from strandline.v1 import log_pb2
 
 OVERHEAD = 24  # about what a record takes beside its key and value
@@ -127,6 +128,8 @@ class LogInfo:
     problem: str
     unknown: bool
     replicas: Sequence[ReplicaAddress] = field(default=())
+    holds: Sequence[Hold] = field(default=())
+    """By name. Only Admin.info sets them."""
 
     @staticmethod
     def _read(w: log_pb2.LogInfo) -> LogInfo:
@@ -155,6 +158,7 @@ class LogInfo:
             problem=w.problem,
             unknown=w.unknown,
             replicas=tuple(ReplicaAddress(r.node, r.address, r.leader) for r in w.replicas),
+            holds=tuple(Hold._read(h) for h in w.holds),
         )
 
 

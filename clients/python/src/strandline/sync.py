@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import strandline
 from strandline.errors import Position
+from strandline.holds import Hold
 from strandline.records import LogConfig, LogInfo, Record, Resolution, Session
 
 T = TypeVar("T")
@@ -224,6 +225,24 @@ class Admin:
         self, log: str, before: int, *, fast_forward: bool = False, timeout: float | None = None
     ) -> tuple[int, int]:
         return self._loop.run(self._admin.trim(log, before, fast_forward=fast_forward, timeout=timeout))
+
+    def set_hold(
+        self,
+        log: str,
+        hold: Hold,
+        *,
+        from_start: bool = False,
+        from_end: bool = False,
+        timeout: float | None = None,
+    ) -> tuple[int, int]:
+        made = self._admin.set_hold(log, hold, from_start=from_start, from_end=from_end, timeout=timeout)
+        return self._loop.run(made)
+
+    def keep_hold(self, log: str, name: str, *, timeout: float | None = None) -> None:
+        self._loop.run(self._admin.keep_hold(log, name, timeout=timeout))
+
+    def release_hold(self, log: str, name: str, *, timeout: float | None = None) -> None:
+        self._loop.run(self._admin.release_hold(log, name, timeout=timeout))
 
     def acquire_writer(self, log: str, *, timeout: float | None = None) -> tuple[int, int]:
         return self._loop.run(self._admin.acquire_writer(log, timeout=timeout))
