@@ -150,22 +150,22 @@ func (f *http2Frames) end() error {
 
 // unpadded takes padding and priority off the payload of a frame.
 func unpadded(b []byte, flags byte) ([]byte, error) {
-	errShort := errors.New("a frame of HTTP/2 is shorter than its padding")
+	errPadding := errors.New("a frame of HTTP/2 is shorter than its padding")
 	padding := 0
 	if flags&flagPadded != 0 {
 		if len(b) < 1 {
-			return nil, errShort
+			return nil, errPadding
 		}
 		padding, b = int(b[0]), b[1:]
 	}
 	if flags&flagPriority != 0 {
 		if len(b) < 5 {
-			return nil, errShort
+			return nil, errPadding
 		}
 		b = b[5:]
 	}
 	if padding > len(b) {
-		return nil, errShort
+		return nil, errPadding
 	}
 	return b[:len(b)-padding], nil
 }

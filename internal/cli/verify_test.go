@@ -39,7 +39,7 @@ func storedReplica(t *testing.T) (data, dir string, segments []string) {
 		payload := []byte(strings.Repeat("x", 1000))
 		frame := segment.Entry{Index: i, Term: 1, First: record.Offset(3 * (i - 2)), Count: 3, CRC: record.Checksum(payload), Payload: payload}
 		_, err := log.Write([]segment.Write{{
-			Frames: []segment.Entry{frame}, HardState: &segment.HardState{Term: 1, Commit: i - 1}, MustSync: true,
+			Entries: []segment.Entry{frame}, HardState: &segment.HardState{Term: 1, Commit: i - 1}, MustSync: true,
 		}})
 		require.NoError(t, err)
 	}

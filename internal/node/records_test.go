@@ -45,7 +45,7 @@ func TestAnEntryThatIsNotWhatItSaysIsNotTaken(t *testing.T) {
 	good := replicas.StoredEntry{Index: 7, Count: 2, Payload: batch}
 	require.Error(t, good.Check(), "a batch is no entry")
 	a := replicas.EntriesAnswer{Entries: []replicas.StoredEntry{{Index: 5}, {Index: 6}, good, {Index: 8}}}
-	require.Len(t, a.Frames(), 2)
+	require.Len(t, a.Valid(), 2)
 }
 
 // The machine may be so busy that leaders come and go while the largest entry is on its
@@ -113,7 +113,7 @@ func splice(t *testing.T, dir string) {
 	const chain = 16 // position in an entry
 	frames[0].Payload[chain] ^= 1
 	frames[0].CRC = record.Checksum(frames[0].Payload)
-	_, err = log.Write([]segment.Write{{Frames: frames, MustSync: true}})
+	_, err = log.Write([]segment.Write{{Entries: frames, MustSync: true}})
 	require.NoError(t, err)
 	require.NoError(t, log.Close())
 }

@@ -175,7 +175,7 @@ func TestFilesThatTakeForEverToSetAsideHoldNothingElseUp(t *testing.T) {
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
-	c.nodes["c"].logs.Named("orders").Found(core.ErrForgot)
+	c.nodes["c"].logs.Named("orders").Found(core.ErrEndMissing)
 	disk.requireUpkeep(c)
 	works()
 	c.renewed("c", "orders", before)

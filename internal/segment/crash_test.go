@@ -46,7 +46,7 @@ func (m *model) now() state {
 func (m *model) begin(ws []segment.Write) {
 	hard := m.now().hard
 	for _, w := range ws {
-		for _, f := range w.Frames {
+		for _, f := range w.Entries {
 			next := m.now()
 			if cut := int(f.Index) - 2; cut < len(next.frames) {
 				// A segment that begins at f hides what it truncates, even
@@ -137,7 +137,7 @@ func (w *walk) step(s *store.Store) error {
 			w.term = max(w.term, 1)
 			write.HardState = &segment.HardState{Term: w.term, Vote: w.term, Commit: 1}
 		}
-		write.Frames = entries(from, from+count, w.term, w.random.IntN(1500))
+		write.Entries = entries(from, from+count, w.term, w.random.IntN(1500))
 		if count > 0 {
 			last = from + count - 1
 		}
@@ -344,7 +344,7 @@ func TestATornTailOnAFullDiskIsFollowedByTheSpare(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)
 	write(t, s, synced(entries(2, 5, 1, 100)...))
-	write(t, s, []segment.Write{{Frames: entries(5, 7, 1, 100)}})
+	write(t, s, []segment.Write{{Entries: entries(5, 7, 1, 100)}})
 	disk.Capacity(disk.Used())
 	disk.Restart()
 	disk.Capacity(disk.Used())

@@ -58,7 +58,7 @@ func owned(t *testing.T, disk *faultdisk.Disk, dir string, owner segment.Owner) 
 	older = map[string][]byte{}
 	for i := uint64(2); i < exchangeEntries; i++ {
 		saveStarts(t, s, write(t, s, []segment.Write{{
-			Frames: []segment.Entry{ownedEntry(i, owner)}, HardState: &segment.HardState{Term: 1, Vote: i % 3, Commit: i - 1}, MustSync: true,
+			Entries: []segment.Entry{ownedEntry(i, owner)}, HardState: &segment.HardState{Term: 1, Vote: i % 3, Commit: i - 1}, MustSync: true,
 		}}))
 		if i == exchangeEntries/2 || i == exchangeEntries-2 {
 			for _, name := range disk.Names() {

@@ -81,7 +81,7 @@ func entries(lo, hi, term uint64, size int) []segment.Entry {
 
 // synced is a durable write.
 func synced(frames ...segment.Entry) []segment.Write {
-	return []segment.Write{{Frames: frames, MustSync: true}}
+	return []segment.Write{{Entries: frames, MustSync: true}}
 }
 
 func write(t *testing.T, log segment.Log, ws []segment.Write) segment.Result {

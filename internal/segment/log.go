@@ -146,11 +146,11 @@ type Bootstrap struct {
 	Snapshot    []byte
 }
 
-// Write is one thing to append. The indexes of Frames are consecutive. The
+// Write is one thing to append. The indexes of Entries are consecutive. The
 // first is at most LastIndex+1; it truncates the log from its index on.
 // HardState, if any, counts once the frames are there.
 type Write struct {
-	Frames    []Entry
+	Entries   []Entry
 	HardState *HardState
 	MustSync  bool
 	// Written, if not nil, is called when the bytes are written, before they
@@ -171,8 +171,8 @@ func CallWritten(ws []Write) {
 // [first, next).
 func CheckWrites(ws []Write, first, next uint64) error {
 	for i := range ws {
-		for k := range ws[i].Frames {
-			f := &ws[i].Frames[k]
+		for k := range ws[i].Entries {
+			f := &ws[i].Entries[k]
 			if k > 0 && f.Index != next || f.Index < first || f.Index > next {
 				return fmt.Errorf("entry %d does not follow a log of [%d, %d): %w", f.Index, first, next, ErrNotNext)
 			}

@@ -96,9 +96,9 @@ func writtenIsRead(t *testing.T, log segment.Log) {
 func severalWrites(t *testing.T, log segment.Log) {
 	want := entries(2, 90, 1, 500)
 	write(t, log, []segment.Write{
-		{Frames: want[:40], HardState: &segment.HardState{Term: 1, Commit: 20}},
+		{Entries: want[:40], HardState: &segment.HardState{Term: 1, Commit: 20}},
 		{HardState: &segment.HardState{Term: 2, Vote: 3, Commit: 30}},
-		{Frames: want[40:], MustSync: true},
+		{Entries: want[40:], MustSync: true},
 	})
 	requireEntries(t, log, want)
 	require.Equal(t, segment.HardState{Term: 2, Vote: 3, Commit: 30}, log.HardState())
@@ -124,7 +124,7 @@ func truncatesSuffix(t *testing.T, log segment.Log) {
 	requireEntries(t, log, want)
 	// Within one call, and from the first entry on.
 	write(t, log, []segment.Write{
-		{Frames: entries(10, 12, 2, 10)}, {Frames: entries(9, 14, 3, 10)}, {Frames: entries(11, 13, 4, 10), MustSync: true},
+		{Entries: entries(10, 12, 2, 10)}, {Entries: entries(9, 14, 3, 10)}, {Entries: entries(11, 13, 4, 10), MustSync: true},
 	})
 	want = append(want[:7], append(entries(9, 11, 3, 10), entries(11, 13, 4, 10)...)...)
 	requireEntries(t, log, want)
@@ -155,7 +155,7 @@ func gapRefused(t *testing.T, log segment.Log) {
 		"gap within": synced(entry(5, 1, 10), entry(7, 1, 10)),
 		"too low":    synced(entry(1, 1, 10)),
 		"too large":  synced(segment.Entry{Index: 5, Term: 1, Payload: make([]byte, record.MaxEntryBytes+1)}),
-		"later gap":  {{Frames: entries(5, 8, 1, 10)}, {Frames: entries(9, 10, 1, 10)}},
+		"later gap":  {{Entries: entries(5, 8, 1, 10)}, {Entries: entries(9, 10, 1, 10)}},
 	} {
 		_, err := log.Write(ws)
 		require.Error(t, err, name)

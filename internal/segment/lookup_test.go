@@ -23,7 +23,7 @@ func TestALookupPassesOverOtherFramesBehindALargeEntry(t *testing.T) {
 	for i := uint64(2); i < 9; i++ {
 		large := entry(i, 1, 200<<10)
 		hard := segment.HardState{Term: 1, Commit: i}
-		write(t, s, []segment.Write{{Frames: []segment.Entry{large}, HardState: &hard, MustSync: true}})
+		write(t, s, []segment.Write{{Entries: []segment.Entry{large}, HardState: &hard, MustSync: true}})
 		write(t, s, []segment.Write{{HardState: &hard, MustSync: true}})
 		require.NoError(t, s.Mark())
 	}

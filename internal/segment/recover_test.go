@@ -82,14 +82,14 @@ func TestRecovery(t *testing.T) {
 			name: "what was not synced may be gone",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
-				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
+				write(t, s, []segment.Write{{Entries: entries(10, 12, 1, 100)}})
 				disk.PowerCut(faultdisk.Nothing)
 			},
 			last: 9,
 		}, {
 			name: "what was not synced may be there",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
-				write(t, s, []segment.Write{{Frames: entries(2, 12, 1, 100)}})
+				write(t, s, []segment.Write{{Entries: entries(2, 12, 1, 100)}})
 				disk.PowerCut(faultdisk.Everything)
 			},
 			last: 11,
@@ -97,7 +97,7 @@ func TestRecovery(t *testing.T) {
 			name: "the last frame of the last write is torn",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
-				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
+				write(t, s, []segment.Write{{Entries: entries(10, 12, 1, 100)}})
 				disk.Restart()
 				flipPayload(t, disk, "entry", 11)
 			},
@@ -106,7 +106,7 @@ func TestRecovery(t *testing.T) {
 			name: "two frames of one write, the first torn",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
-				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
+				write(t, s, []segment.Write{{Entries: entries(10, 12, 1, 100)}})
 				disk.Restart()
 				flipPayload(t, disk, "entry", 10)
 			},
@@ -115,7 +115,7 @@ func TestRecovery(t *testing.T) {
 			name: "two frames of one write, the header of the first torn",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
-				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
+				write(t, s, []segment.Write{{Entries: entries(10, 12, 1, 100)}})
 				disk.Restart()
 				flipHeader(t, disk, "entry", 10)
 			},
@@ -124,8 +124,8 @@ func TestRecovery(t *testing.T) {
 			name: "two writes without a sync, the first torn",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 10, 1, 100)...))
-				write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
-				write(t, s, []segment.Write{{Frames: entries(12, 14, 1, 100)}})
+				write(t, s, []segment.Write{{Entries: entries(10, 12, 1, 100)}})
+				write(t, s, []segment.Write{{Entries: entries(12, 14, 1, 100)}})
 				disk.Restart()
 				flipPayload(t, disk, "entry", 10)
 			},
@@ -228,7 +228,7 @@ func TestRecovery(t *testing.T) {
 			name: "torn across a roll: the new segment has a name and no frame",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
-				write(t, s, []segment.Write{{Frames: entries(12, 16, 1, 1000)}})
+				write(t, s, []segment.Write{{Entries: entries(12, 16, 1, 1000)}})
 				require.Len(t, segmentsOn(disk), 2)
 				disk.PowerCut(faultdisk.Nothing)
 			},
@@ -247,7 +247,7 @@ func TestRecovery(t *testing.T) {
 			name: "torn across a roll: the first frame of the new segment",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, synced(entries(2, 12, 1, 1000)...))
-				write(t, s, []segment.Write{{Frames: entries(12, 16, 1, 1000)}})
+				write(t, s, []segment.Write{{Entries: entries(12, 16, 1, 1000)}})
 				disk.Restart()
 				flipPayload(t, disk, "entry", 13)
 			},
@@ -385,7 +385,7 @@ func TestATornTailIsCutAndWritingGoesOnInANewSegment(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)
 	write(t, s, synced(entries(2, 10, 1, 100)...))
-	write(t, s, []segment.Write{{Frames: entries(10, 12, 1, 100)}})
+	write(t, s, []segment.Write{{Entries: entries(10, 12, 1, 100)}})
 	disk.Restart()
 	flipPayload(t, disk, "entry", 10)
 	torn := disk.Content(segmentsOn(disk)[0])
@@ -411,7 +411,7 @@ func TestATornHeaderAloneIsATornTailToo(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)
 	write(t, s, synced(entries(2, 10, 1, 100)...))
-	write(t, s, []segment.Write{{Frames: entries(10, 11, 1, 100)}})
+	write(t, s, []segment.Write{{Entries: entries(10, 11, 1, 100)}})
 	disk.Restart()
 	flipHeader(t, disk, "entry", 10)
 	s = open(t, disk)
@@ -455,7 +455,7 @@ func TestANameThatWasNotSyncedIsNotTrustedByTheNextStart(t *testing.T) {
 func TestTwoSegmentsMayBeginWithTheSameIndex(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)
-	write(t, s, []segment.Write{{Frames: entries(2, 4, 1, 100)}})
+	write(t, s, []segment.Write{{Entries: entries(2, 4, 1, 100)}})
 	disk.Restart()
 	flipPayload(t, disk, "entry", 2)
 	s = open(t, disk)
@@ -531,7 +531,7 @@ func TestTheNewestHardStateCounts(t *testing.T) {
 	hard := func(term, vote, commit uint64) *segment.HardState {
 		return &segment.HardState{Term: term, Vote: vote, Commit: commit}
 	}
-	write(t, s, []segment.Write{{Frames: entries(2, 10, 1, 100), HardState: hard(1, 1, 3), MustSync: true}})
+	write(t, s, []segment.Write{{Entries: entries(2, 10, 1, 100), HardState: hard(1, 1, 3), MustSync: true}})
 	write(t, s, []segment.Write{{HardState: hard(2, 3, 5), MustSync: true}})
 	disk.PowerCut(faultdisk.Nothing)
 	s = open(t, disk)
@@ -556,7 +556,7 @@ func TestTheNewestHardStateCounts(t *testing.T) {
 func TestTheCommitIndexIsKeptWithinTheLog(t *testing.T) {
 	disk := faultdisk.New(1)
 	s := create(t, disk)
-	write(t, s, []segment.Write{{Frames: entries(2, 10, 1, 100), HardState: &segment.HardState{Term: 1, Commit: 1}, MustSync: true}})
+	write(t, s, []segment.Write{{Entries: entries(2, 10, 1, 100), HardState: &segment.HardState{Term: 1, Commit: 1}, MustSync: true}})
 	write(t, s, []segment.Write{{HardState: &segment.HardState{Term: 1, Commit: 77}, MustSync: true}})
 	disk.Restart()
 	s = open(t, disk)

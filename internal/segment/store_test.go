@@ -178,8 +178,8 @@ func TestOneWriteIsOneCallAndAtMostOneSync(t *testing.T) {
 	calls := func() (int, int) { return disk.Calls(faultdisk.Write), disk.Calls(faultdisk.Datasync) }
 	writes, syncs := calls()
 	many := []segment.Write{
-		{Frames: entries(2, 8, 1, 100), MustSync: true, HardState: &segment.HardState{Term: 1, Commit: 2}},
-		{Frames: entries(8, 12, 1, 300), MustSync: true, HardState: &segment.HardState{Term: 1, Commit: 3}},
+		{Entries: entries(2, 8, 1, 100), MustSync: true, HardState: &segment.HardState{Term: 1, Commit: 2}},
+		{Entries: entries(8, 12, 1, 300), MustSync: true, HardState: &segment.HardState{Term: 1, Commit: 3}},
 	}
 	write(t, s, many)
 	moreWrites, moreSyncs := calls()

@@ -107,7 +107,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 			name: "an older copy, by less, since a clean stop",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				old := disk.Content(newestOn(disk))
-				write(t, s, []segment.Write{{Frames: entries(16, 17, 1, 10)}})
+				write(t, s, []segment.Write{{Entries: entries(16, 17, 1, 10)}})
 				require.NoError(t, s.Close())
 				disk.Replace(newestOn(disk), old)
 			},

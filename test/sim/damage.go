@@ -290,10 +290,10 @@ func (n *media) promise() {
 	n.promised.newest = newest(n.files(), "")
 }
 
-// errForgot is what a replica cannot find out itself: that it has lost
+// errLost is what a replica cannot find out itself: that it has lost
 // entries of its newest segment and term, less than its durable watermark lets pass, or
 // that its durable watermark was damaged as well.
-var errForgot = errors.New("this replica has forgotten what it promised")
+var errLost = errors.New("this replica has forgotten what it promised")
 
 // remembers reports whether the replica that was opened still knows what it
 // promised. Only damage makes one forget, and its durable watermark has to notice a lost

@@ -66,7 +66,7 @@ func (n *hosting) host(id uint64, fresh bool) {
 	case err == nil:
 		n.replicaID = id
 		if !n.remembers() && !n.world.silent {
-			n.takeOut(errForgot)
+			n.takeOut(errLost)
 			return
 		}
 		if n.suspect || n.world.faults.over {
@@ -79,7 +79,7 @@ func (n *hosting) host(id uint64, fresh bool) {
 		}
 		n.replicaID = id
 		if errors.Is(err, segment.ErrNoLog) || errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w: %w", errForgot, err)
+			err = fmt.Errorf("%w: %w", errLost, err)
 		}
 		n.judge(err)
 	}
@@ -91,8 +91,8 @@ func (n *hosting) damageOf(cause error) cluster.Damage {
 	_, full := store.DamagedSegment(cause)
 	p := n.placed()
 	return cluster.Damage{
-		Lost:    errors.Is(cause, errForgot) || errors.Is(cause, core.ErrForgot),
-		Corrupt: damaged(cause) || errors.Is(cause, core.ErrShort) || errors.Is(cause, core.ErrSpliced),
+		Lost:    errors.Is(cause, errLost) || errors.Is(cause, core.ErrEndMissing),
+		Corrupt: damaged(cause) || errors.Is(cause, core.ErrStartMissing) || errors.Is(cause, core.ErrSpliced),
 		Full:    full && !errors.Is(cause, core.ErrEnded),
 		Shared:  len(p.Replicas)+len(p.Leaving) > 1,
 	}
@@ -107,7 +107,7 @@ func damaged(err error) bool {
 // foundDamage notes that stored bytes of the replica here are not what was
 // written; it ends when it has done what it is doing.
 func (n *hosting) foundDamage(why error) {
-	if n.found == nil || errors.Is(why, core.ErrEnded) || errors.Is(why, core.ErrForgot) {
+	if n.found == nil || errors.Is(why, core.ErrEnded) || errors.Is(why, core.ErrEndMissing) {
 		n.found = why
 	}
 }

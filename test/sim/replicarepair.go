@@ -29,13 +29,13 @@ const repairBytes = 8 << 10
 func (n *hosting) startRepair() {
 	repairer, err := repair.Begin(context.Background(), n.disk, n.dir(n.replicaID), n.segmentOptions(n.replicaID))
 	switch {
-	case err == nil && len(repairer.Wants(1)) == 0 && (errors.Is(n.distrusted, core.ErrShort) || errors.Is(n.distrusted, core.ErrSpliced)):
+	case err == nil && len(repairer.Wants(1)) == 0 && (errors.Is(n.distrusted, core.ErrStartMissing) || errors.Is(n.distrusted, core.ErrSpliced)):
 		_ = repairer.Close()
-		n.judge(fmt.Errorf("%w: %w", errForgot, n.distrusted)) // the files do not show what is wrong with them
+		n.judge(fmt.Errorf("%w: %w", errLost, n.distrusted)) // the files do not show what is wrong with them
 	case err == nil:
 		n.replicaRepair = &replicaRepair{node: n.node, life: n.life, repairer: repairer, begins: map[uint64]cluster.Beginning{}}
 	case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNoLog):
-		n.judge(fmt.Errorf("%w: %w", errForgot, err))
+		n.judge(fmt.Errorf("%w: %w", errLost, err))
 	default:
 		n.die(n.disk.Stopped()) // and tries again
 	}
@@ -80,7 +80,7 @@ func (m *replicaRepair) finish() {
 	n.world.trace("node %d: replica %d is repaired", n.id, id)
 	n.host(id, false)
 	// What is missing of a log without showing in its files is found once more.
-	if n.serves() && !errors.Is(why, core.ErrShort) && !errors.Is(why, core.ErrSpliced) {
+	if n.serves() && !errors.Is(why, core.ErrStartMissing) && !errors.Is(why, core.ErrSpliced) {
 		n.harm = harm{}
 	}
 }
@@ -94,7 +94,7 @@ func (m *replicaRepair) skip(first uint64) (skipped bool) {
 	}
 	if !m.repairer.Skip(lowest.Index, lowest.Term) {
 		_ = m.repairer.Close()
-		n.judge(fmt.Errorf("%w: nothing is known of the state behind what all others have trimmed", errForgot))
+		n.judge(fmt.Errorf("%w: nothing is known of the state behind what all others have trimmed", errLost))
 	}
 	return true
 }
@@ -160,7 +160,7 @@ func (m *replicaRepair) take(from *node, frames []segment.Entry, settled uint64,
 		n.takeOut(n.repairing.cause)
 	case errors.Is(err, repair.ErrNotRepairable):
 		_ = m.repairer.Close()
-		n.judge(fmt.Errorf("%w: %w", errForgot, err))
+		n.judge(fmt.Errorf("%w: %w", errLost, err))
 	case err != nil:
 		n.die(n.disk.Stopped())
 	}

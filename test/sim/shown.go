@@ -31,7 +31,7 @@ func (n *node) read(from int64, limit int) (shown, *record.Refusal) {
 		}
 		return s, refusal
 	}
-	for _, f := range chunk.Frames {
+	for _, f := range chunk.Entries {
 		entry, err := record.ParseEntry(f.Payload)
 		if err != nil {
 			return s, record.Refuse(record.Corrupt, "%v", err)

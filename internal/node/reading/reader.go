@@ -137,8 +137,8 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 		}
 		start, end := entries.Start, entries.End
 		r.paced, r.given = entries.Stored() && r.closed != nil && r.log.Appending(), 0
-		if len(entries.Frames) > 0 {
-			c, err := r.cut(entries.Frames)
+		if len(entries.Entries) > 0 {
+			c, err := r.cut(entries.Entries)
 			if err != nil {
 				r.slow.give()
 				return Chunk{}, err

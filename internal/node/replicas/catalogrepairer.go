@@ -116,7 +116,7 @@ func (cr *catalogRepairer) Run(ctx context.Context, damage error, begin func() e
 
 func (cr *catalogRepairer) repairOrRenew(ctx context.Context, m *replicaRepair, damage error) error {
 	err := damage
-	if !errors.Is(err, errLost) && !errors.Is(err, core.ErrForgot) {
+	if !errors.Is(err, errLost) && !errors.Is(err, core.ErrEndMissing) {
 		_, err = m.repair(ctx)
 		close(m.done)
 	}
@@ -133,7 +133,7 @@ func (cr *catalogRepairer) attend(ctx context.Context, h *hosted.Log, cause erro
 	cr.opener.AwaitCatalogShown()
 	cr.repairer.stepDown(ctx, h)
 	if h.Forgetful.Load() {
-		cause = fmt.Errorf("%w: %w", core.ErrForgot, cause)
+		cause = fmt.Errorf("%w: %w", core.ErrEndMissing, cause)
 	}
 	cr.opener.Changing.Lock()
 	if cr.opener.Closed || cr.catalog.Load().Host() != h {

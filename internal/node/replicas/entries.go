@@ -45,8 +45,8 @@ type StoredEntry struct {
 	Payload []byte        `json:"p,omitempty"`
 }
 
-// Frames are the entries up to the first that is not what it says.
-func (a *EntriesAnswer) Frames() []segment.Entry {
+// Valid are the entries up to the first that is not what it says.
+func (a *EntriesAnswer) Valid() []segment.Entry {
 	var frames []segment.Entry
 	for i := range a.Entries {
 		e := &a.Entries[i]

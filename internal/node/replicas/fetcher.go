@@ -98,7 +98,7 @@ func (f *fetcher) fetchFrom(ctx context.Context, o other, w repair.Want, heard *
 			return false, nil
 		}
 		heard.note(o, heardOf{answers: true, begins: cluster.Beginning{Index: a.Begins, Term: a.BeginsTerm}})
-		frames := a.Frames()
+		frames := a.Valid()
 		count, err := f.rebuild.Give(frames, a.Settled)
 		if err != nil || count > 0 || len(frames) == 0 {
 			return count > 0, err

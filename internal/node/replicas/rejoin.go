@@ -83,7 +83,7 @@ func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
 	for !j.begun.Load() && ctx.Err() == nil {
 		background.Pause(ctx, catalog.ChangePause)
 	}
-	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", core.ErrForgot, other)
+	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", core.ErrEndMissing, other)
 	j.logger.Error("this node has come back with an older copy of its data; its replicas are replaced", "error", cause)
 	if err := j.forgetAll(cause); err != nil {
 		j.logger.Error("a node that has forgotten cannot note so; it stays apart", "error", err)

@@ -216,7 +216,7 @@ func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error)
 
 // unseen: what is wrong with the files need not show in any one of them.
 func (m *replicaRepair) unseen() bool {
-	return errors.Is(m.cause, core.ErrShort) || errors.Is(m.cause, core.ErrSpliced)
+	return errors.Is(m.cause, core.ErrStartMissing) || errors.Is(m.cause, core.ErrSpliced)
 }
 
 // Times of repair.

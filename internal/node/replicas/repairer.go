@@ -95,9 +95,9 @@ const shutTime = 2 * time.Second
 func damageOf(cause error, shared bool) cluster.Damage {
 	_, full := store.DamagedSegment(cause)
 	return cluster.Damage{
-		Lost: errors.Is(cause, errLost) || errors.Is(cause, core.ErrForgot),
+		Lost: errors.Is(cause, errLost) || errors.Is(cause, core.ErrEndMissing),
 		Corrupt: errors.As(cause, new(*segment.CorruptError)) || errors.Is(cause, fs.ErrNotExist) ||
-			errors.Is(cause, core.ErrShort) || errors.Is(cause, core.ErrSpliced),
+			errors.Is(cause, core.ErrStartMissing) || errors.Is(cause, core.ErrSpliced),
 		Full:   full && !errors.Is(cause, core.ErrEnded),
 		Shared: shared,
 	}
@@ -106,7 +106,7 @@ func damageOf(cause error, shared bool) cluster.Damage {
 // FoundDamage is called when stored bytes of a log that runs here are not what
 // was written. It may be called from anywhere, and does not block.
 func (rp *repairer) FoundDamage(h *hosted.Log, cause error) {
-	if errors.Is(cause, core.ErrForgot) {
+	if errors.Is(cause, core.ErrEndMissing) {
 		h.Forgetful.Store(true) // which counts for more than what was found before
 	}
 	d := damageOf(cause, rp.othersHold(h))
@@ -175,7 +175,7 @@ func (rp *repairer) attend(ctx context.Context, h *hosted.Log, l cluster.Log, ca
 	}
 	if h.Forgetful.Load() {
 		rp.rememberForgetful(h, cause)
-		cause = fmt.Errorf("%w: %w", core.ErrForgot, cause)
+		cause = fmt.Errorf("%w: %w", core.ErrEndMissing, cause)
 	}
 	rp.opener.judge(after, l, cause)
 	rp.logs.Add(after)

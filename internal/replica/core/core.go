@@ -120,7 +120,7 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	}
 	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.storage.last && !c.has(m.GetCommit()) {
 		c.out.Damaged = fmt.Errorf("entries up to %d that this replica has acknowledged are gone, it ends at %d: %w",
-			m.GetCommit(), c.storage.last, ErrForgot)
+			m.GetCommit(), c.storage.last, ErrEndMissing)
 		c.Fail(record.Refuse(record.Corrupt, "%v", c.out.Damaged))
 		return nil
 	}

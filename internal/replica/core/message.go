@@ -58,18 +58,18 @@ func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) ([][]
 	return parts, nil
 }
 
-var errMessageShort = errors.New("message is cut short")
+var errCutShort = errors.New("message is cut short")
 
 // DecodeMessage reads a message; its entries alias b. What an entry holds is
 // checked against the checksum that the leader gave it.
 func DecodeMessage(b []byte) (*raftpb.Message, error) {
 	if len(b) < messageHead {
-		return nil, errMessageShort
+		return nil, errCutShort
 	}
 	length, count := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
 	b = b[messageHead:]
 	if uint64(length) > uint64(len(b)) {
-		return nil, errMessageShort
+		return nil, errCutShort
 	}
 	m := &raftpb.Message{}
 	if err := proto.Unmarshal(b[:length], m); err != nil {
@@ -80,14 +80,14 @@ func DecodeMessage(b []byte) (*raftpb.Message, error) {
 	}
 	b = b[length:]
 	if uint64(count)*messageEntryHead > uint64(len(b)) {
-		return nil, errMessageShort
+		return nil, errCutShort
 	}
 	heads, data := b[:count*messageEntryHead], b[count*messageEntryHead:]
 	m.Entries = make([]*raftpb.Entry, 0, count)
 	for ; len(heads) > 0; heads = heads[messageEntryHead:] {
 		size := binary.LittleEndian.Uint32(heads[16:])
 		if uint64(size) > uint64(len(data)) {
-			return nil, errMessageShort
+			return nil, errCutShort
 		}
 		e := &raftpb.Entry{
 			Term: new(binary.LittleEndian.Uint64(heads)), Index: new(binary.LittleEndian.Uint64(heads[8:])),

@@ -27,7 +27,7 @@ func TestAnEntryIsDurableWhenItsOwnWriteIs(t *testing.T) {
 		_, err := b.log.Write([]segment.Write{b.pending[i].Write})
 		require.NoError(t, err)
 	}
-	for len(b.pending[0].Frames) == 0 || b.pending[0].Frames[0].Index != first {
+	for len(b.pending[0].Entries) == 0 || b.pending[0].Entries[0].Index != first {
 		b.core.Written(b.pending[0], nil)
 		b.pending = b.pending[1:]
 	}
@@ -47,7 +47,7 @@ func TestAReplacedEntryIsNotDurable(t *testing.T) {
 	follower := leader%3 + 1
 	m := c.all[follower]
 	durable := m.core.storage.durable
-	old := Write{Write: segment.Write{Frames: []segment.Entry{{Index: durable + 1, Term: 1}, {Index: durable + 2, Term: 1}}}}
+	old := Write{Write: segment.Write{Entries: []segment.Entry{{Index: durable + 1, Term: 1}, {Index: durable + 2, Term: 1}}}}
 	m.core.madeDurable(&old)
 	require.Equal(t, durable, m.core.storage.durable)
 }

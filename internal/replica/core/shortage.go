@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	// ErrForgot: the stored log ends before what this replica has acknowledged,
+	// ErrEndMissing: the stored log ends before what this replica has acknowledged,
 	// so what it voted for may be forgotten too. It has stopped, and must not
 	// come back under its id.
-	ErrForgot = errors.New("this replica has forgotten what it promised")
-	// ErrShort: the oldest records of the log, which nobody has trimmed, are
+	ErrEndMissing = errors.New("this replica has forgotten what it promised")
+	// ErrStartMissing: the oldest records of the log, which nobody has trimmed, are
 	// not stored here.
-	ErrShort = errors.New("the oldest records are not stored here")
+	ErrStartMissing = errors.New("the oldest records are not stored here")
 	// ErrSpliced: a committed entry does not follow those in front of it, so
 	// what is stored here is not one history. It has stopped. If its files are
 	// whole, it must not come back under its id.
@@ -79,7 +79,7 @@ func (s *shortage) applied() {
 func (s *shortage) report() {
 	s.state = reported
 	s.out.Damaged = fmt.Errorf("records %d to %d are gone with the oldest files of this log: %w",
-		s.storage.table.Start(), s.storage.log.StartOffset()-1, ErrShort)
+		s.storage.table.Start(), s.storage.log.StartOffset()-1, ErrStartMissing)
 	if s.soleVoter() {
 		s.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", s.out.Damaged))
 	}

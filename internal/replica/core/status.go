@@ -23,7 +23,7 @@ type Status struct {
 	SoleVoter bool // the only voter; true only once the log has been replayed
 	// Short: what is stored here begins behind the start of the log as far as
 	// that is known. After a trim that is so until it has been applied again;
-	// or else the oldest records are gone from here, see ErrShort. Readers must
+	// or else the oldest records are gone from here, see ErrStartMissing. Readers must
 	// not be told that those are trimmed.
 	Short bool
 	// Members are never changed in place.

@@ -67,9 +67,9 @@ func (s *storer) store(m *raftpb.Message) {
 		s.storage.tail.Append(entries)
 		s.storage.durable = min(s.storage.durable, entries[0].GetIndex()-1)
 		s.activity.woken()
-		w.Frames = make([]segment.Entry, len(entries))
+		w.Entries = make([]segment.Entry, len(entries))
 		for i := range entries {
-			w.Frames[i] = entries[i].Frame()
+			w.Entries[i] = entries[i].Frame()
 		}
 		last := m.GetEntries()[len(entries)-1]
 		s.storage.last, s.storage.lastTerm = last.GetIndex(), last.GetTerm()
@@ -84,8 +84,8 @@ func (s *storer) madeDurable(w *Write) {
 	if w.Install != nil {
 		s.storage.durable = max(s.storage.durable, w.Install.Index)
 	}
-	for i := len(w.Frames) - 1; i >= 0; i-- {
-		f := &w.Frames[i]
+	for i := len(w.Entries) - 1; i >= 0; i-- {
+		f := &w.Entries[i]
 		if e, ok := s.storage.tail.At(f.Index); ok && e.GetTerm() == f.Term {
 			s.storage.durable = max(s.storage.durable, f.Index)
 			break

@@ -10,7 +10,7 @@ import (
 // Chunk is a run of committed entries. The frames are valid until the next
 // call of the reader that gave them; their payloads stay, until Release.
 type Chunk struct {
-	Frames     []segment.Entry
+	Entries    []segment.Entry
 	Start, End record.Offset // the readable range when the chunk was read
 
 	memory *[]byte

@@ -28,7 +28,7 @@ func (l *loop) damaged(err error) {
 	var corrupt *segment.CorruptError
 	// A file of the log that is not there is damage too: one that was given back
 	// is known to be.
-	known := errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, core.ErrForgot) || errors.Is(err, core.ErrShort) || errors.Is(err, core.ErrSpliced)
+	known := errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, core.ErrEndMissing) || errors.Is(err, core.ErrStartMissing) || errors.Is(err, core.ErrSpliced)
 	if known && l.options.Damaged != nil {
 		l.options.Damaged(err)
 	}

@@ -234,9 +234,9 @@ func (l *loop) wrote(group []core.Write, rolled []uint64, took time.Duration) {
 	if l.options.Wrote != nil {
 		bytes, entries := 0, 0
 		for i := range group {
-			entries += len(group[i].Frames)
-			for j := range group[i].Frames {
-				bytes += len(group[i].Frames[j].Payload)
+			entries += len(group[i].Entries)
+			for j := range group[i].Entries {
+				bytes += len(group[i].Entries[j].Payload)
 			}
 		}
 		l.options.Wrote(bytes, entries, took)

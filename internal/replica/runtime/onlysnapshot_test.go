@@ -87,8 +87,8 @@ func (l *rotting) requireRecords(count int) {
 	for seen := 0; seen < count; {
 		chunk, err := reader.Next(record.Offset(count), 1<<20)
 		require.NoError(l.t, err)
-		for i := range chunk.Frames {
-			if f := &chunk.Frames[i]; f.Count > 0 {
+		for i := range chunk.Entries {
+			if f := &chunk.Entries[i]; f.Count > 0 {
 				require.Equal(l.t, seen, int(f.First))
 				require.Contains(l.t, string(f.Payload), fmt.Sprint("record ", seen))
 				seen++

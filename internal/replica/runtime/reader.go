@@ -55,8 +55,8 @@ func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
 	if got.err != nil {
 		return c, r.refuse(got.err, start)
 	}
-	c.Frames, c.memory = got.frames, got.memory
-	last := &c.Frames[len(c.Frames)-1]
+	c.Entries, c.memory = got.frames, got.memory
+	last := &c.Entries[len(c.Entries)-1]
 	r.next = last.First + record.Offset(last.Count)
 	if r.cursor != nil && r.next < end {
 		r.readAhead(end, maxBytes)
@@ -140,7 +140,7 @@ func (r *Reader) readCursor(until record.Offset, maxBytes int) fetched {
 		r.cursor.Lend(*memory)
 		frames, err := r.cursor.Next(until, maxBytes)
 		if err == nil && len(frames) == 0 {
-			err = errShort
+			err = errCommittedMissing
 		}
 		if err != nil {
 			return fetched{err: err}
@@ -157,8 +157,8 @@ func (r *Reader) readCursor(until record.Offset, maxBytes int) fetched {
 	}
 }
 
-// errShort is a log that ends before its committed end.
-var errShort = errors.New("the segments end before the committed end")
+// errCommittedMissing is a log that ends before its committed end.
+var errCommittedMissing = errors.New("the segments end before the committed end")
 
 func (r *Reader) readAhead(until record.Offset, maxBytes int) {
 	if stored, ok := r.cursor.(segment.StoredCursor); ok && r.wantsStored && stored.Verified() {

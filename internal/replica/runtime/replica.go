@@ -67,7 +67,7 @@ type Options struct {
 	// what it was. It must not block. May be nil.
 	LeaderChanged func(before, now core.Status)
 	// Damaged is called when stored bytes turn out not to be what was written
-	// (*segment.CorruptError), or not all of it (core.ErrForgot, core.ErrShort), or not
+	// (*segment.CorruptError), or not all of it (core.ErrEndMissing, core.ErrStartMissing), or not
 	// of one history (core.ErrSpliced); core.ErrEnded if the replica has ended for it. It may be
 	// called again and again, by any goroutine, and must not block. May be nil.
 	Damaged func(error)

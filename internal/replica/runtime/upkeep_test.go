@@ -124,7 +124,7 @@ type rottenLog struct{ segment.Log }
 
 func (l rottenLog) Write(ws []segment.Write) (segment.Result, error) {
 	for i := range ws {
-		if len(ws[i].Frames) > 0 && ws[i].Frames[0].Count > 0 {
+		if len(ws[i].Entries) > 0 && ws[i].Entries[0].Count > 0 {
 			return segment.Result{}, &segment.CorruptError{File: "some.seg"}
 		}
 	}

@@ -70,7 +70,7 @@ func (m *Log) Write(ws []segment.Write) (segment.Result, error) {
 	}
 	var result segment.Result
 	for i := range ws {
-		for _, f := range ws[i].Frames {
+		for _, f := range ws[i].Entries {
 			m.cut(f.Index)
 			if m.bytes-m.step+(f.Index-m.stepFirst)*frameCost >= stepBytes {
 				m.step, m.stepFirst = m.bytes, f.Index

@@ -32,7 +32,7 @@ func BenchmarkWrite(b *testing.B) {
 			b.ReportAllocs()
 			for i := uint64(2); b.Loop(); i++ {
 				frames[0].Index, frames[0].First = i, record.Offset(i)
-				if _, err := s.Write([]segment.Write{{Frames: frames, MustSync: true}}); err != nil {
+				if _, err := s.Write([]segment.Write{{Entries: frames, MustSync: true}}); err != nil {
 					b.Fatal(err)
 				}
 				if i%512 == 0 {
@@ -86,7 +86,7 @@ func BenchmarkWriteMany(b *testing.B) {
 		for k := range frames {
 			frames[k] = segment.Entry{Index: i + uint64(k), Term: 1, First: record.Offset(i) + record.Offset(k), Count: 1, Payload: payload, CRC: 1}
 		}
-		if _, err := s.Write([]segment.Write{{Frames: frames, MustSync: true}}); err != nil {
+		if _, err := s.Write([]segment.Write{{Entries: frames, MustSync: true}}); err != nil {
 			b.Fatal(err)
 		}
 		if i%(512*128) == 2 {
@@ -139,7 +139,7 @@ func BenchmarkCursor(b *testing.B) {
 	const count = 4096
 	for i := uint64(2); i < count+2; i++ {
 		f := segment.Entry{Index: i, Term: 1, First: record.Offset(i - 2), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
-		_, err := s.Write([]segment.Write{{Frames: []segment.Entry{f}}})
+		_, err := s.Write([]segment.Write{{Entries: []segment.Entry{f}}})
 		require.NoError(b, err)
 	}
 	b.SetBytes(count * int64(len(payload)))
@@ -178,7 +178,7 @@ func fill(b *testing.B, s *Store, bytes, size int) {
 	payload := make([]byte, size)
 	for i := range uint64(bytes / size) {
 		f := segment.Entry{Index: i + 2, Term: 1, First: record.Offset(i), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
-		_, err := s.Write([]segment.Write{{Frames: []segment.Entry{f}}})
+		_, err := s.Write([]segment.Write{{Entries: []segment.Entry{f}}})
 		require.NoError(b, err)
 	}
 }

@@ -22,7 +22,7 @@ func trimmed(t *testing.T) *Store {
 	for i := uint64(2); i < 22; i++ {
 		f := segment.Entry{Index: i, Term: 1 + i/8, First: record.Offset(i - 2), Count: 1, Payload: payload, CRC: record.Checksum(payload)}
 		hard := segment.HardState{Term: f.Term, Commit: i - 1}
-		result, err := s.Write([]segment.Write{{Frames: []segment.Entry{f}, HardState: &hard, MustSync: true}})
+		result, err := s.Write([]segment.Write{{Entries: []segment.Entry{f}, HardState: &hard, MustSync: true}})
 		require.NoError(t, err)
 		for _, first := range result.Rolled {
 			require.NoError(t, s.SaveSnapshot(first-1, 1+(first-1)/8, nil))

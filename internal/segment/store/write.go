@@ -44,8 +44,8 @@ func (w *writer) write(ws []segment.Write, result *segment.Result) error {
 	w.stagedNext = w.active.index.Next
 	hard, mustSync := w.hard, false
 	for i := range ws {
-		for k := range ws[i].Frames {
-			if err := w.stageEntry(&ws[i].Frames[k], result); err != nil {
+		for k := range ws[i].Entries {
+			if err := w.stageEntry(&ws[i].Entries[k], result); err != nil {
 				return err
 			}
 		}
