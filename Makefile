@@ -40,8 +40,8 @@ fuzz: ## fuzz each target for TIME
 bench: ## run the short benchmark suite and write its page to OUT (15 minutes: strandline bench all)
 	go run ./cmd/strandline bench all --quick --out $(OUT)
 
-vulncheck: ## look for known vulnerabilities in what is used; asks the network
-	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
+vulncheck: ## look for known vulnerabilities in what is used; asks the network, or VULNDB (a URL, also file://)
+	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 $(if $(VULNDB),-db $(VULNDB)) ./...
 
 fix: ## do what `make check` asks for: format, tidy the go.mod files, generate api/
 	$(SOURCES) | xargs gofmt -w

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -35,7 +36,8 @@ func TestNoSecretIsInLogsErrorsResultsOrMetrics(t *testing.T) {
 			}
 		}
 	}
-	first := startNode(t, t.TempDir(), append(shown(dir, "node-node1"), "--client-ca", ca)...)
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	first := startNode(t, t.TempDir(), append(shown(dir, "node-node1"), "--client-ca", ca, "--audit-log", audit)...)
 	say := func(args ...string) {
 		t.Helper()
 		o := first.run(strings.NewReader("record\n"), append(args, "--json")...)
@@ -60,6 +62,32 @@ func TestNoSecretIsInLogsErrorsResultsOrMetrics(t *testing.T) {
 		{"log", "create", "orders"}, {"append", "orders"}, {"read", "orders", "--from-start"}, {"log", "list"}, {"cluster", "status"}, {"version"},
 		{"doctor"}, {"log", "info", "none"},
 	} {
+		say(append(args, alice...)...)
+	}
+	// Users, passwords and tokens, that are good and that are not.
+	write := func(name, secret string) string {
+		secrets = append(secrets, secret)
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, []byte(secret), 0o600))
+		return path
+	}
+	say(append([]string{"user", "add", "bob", "--password-file", write("password", "the-password-of-bob")}, alice...)...)
+	made := first.must("", append([]string{"user", "add", "carol", "--json"}, alice...)...)
+	var shownOnce struct{ Password, Token string }
+	require.NoError(t, json.Unmarshal([]byte(made), &shownOnce))
+	require.NotEmpty(t, shownOnce.Password)
+	secrets = append(secrets, shownOnce.Password)
+	say(append([]string{"grant", "add", "user/bob", "read", "log/orders"}, alice...)...)
+	access := strings.TrimSpace(first.must("", append([]string{"token", "create", "bob"}, alice...)...))
+	file, forged := write("token", access), write("forged", access[:len(access)-3]+"AAA")
+	secrets = append(secrets, access[strings.LastIndex(access, "_")+1:])
+	say(append([]string{"grant", "enforce", "--administrator", "user/alice"}, alice...)...)
+	for _, args := range [][]string{{"log", "list"}, {"log", "trim", "orders", "--before", "0"}, {"append", "orders"}, {"token", "list"}} {
+		for _, token := range []string{file, forged, filepath.Join(dir, "none")} {
+			say(append(args, "--tls-ca", ca, "--token-file", token)...)
+		}
+	}
+	for _, args := range [][]string{{"user", "list"}, {"token", "list"}, {"grant", "list"}, {"user", "add", "dora", "--password-file", write("bad", "a\x00password")}, {"user", "remove", "bob"}} {
 		say(append(args, alice...)...)
 	}
 	say("log", "list")
@@ -91,7 +119,10 @@ func TestNoSecretIsInLogsErrorsResultsOrMetrics(t *testing.T) {
 		said.WriteString(p.stderr.String())
 	}
 	said.WriteString(wrong.stderr.String())
-	for _, expected := range []string{"orders", "strandline_certificate_expiry_timestamp_seconds", "msg=serving"} {
+	audited, err := os.ReadFile(audit)
+	require.NoError(t, err)
+	said.Write(audited)
+	for _, expected := range []string{"orders", "strandline_certificate_expiry_timestamp_seconds", "msg=serving", `"verb":"create-token"`, `"outcome":"refused"`, "UNAUTHENTICATED", "user/bob"} {
 		require.Contains(t, said.String(), expected, "the run is a full one")
 	}
 	for _, secret := range secrets {

@@ -26,7 +26,7 @@ import (
 )
 
 // withToken is a client that shows a token and no certificate.
-func (a *authority) withToken(t *testing.T, token string, addresses ...string) *client.Client {
+func (a *authority) withToken(t testing.TB, token string, addresses ...string) *client.Client {
 	t.Helper()
 	c, err := client.Dial(addresses, client.WithCertificates(filepath.Join(a.dir, "ca.crt"), "", ""), client.WithToken(token), client.WithRetryTime(time.Minute))
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func (a *authority) withToken(t *testing.T, token string, addresses ...string) *
 }
 
 // enforced has alice's client enforce rights, with herself as the administrator.
-func enforced(t *testing.T, c *client.Client, grants ...client.Grant) *client.Admin {
+func enforced(t testing.TB, c *client.Client, grants ...client.Grant) *client.Admin {
 	t.Helper()
 	admin := c.Admin()
 	if len(grants) > 0 {
@@ -46,7 +46,7 @@ func enforced(t *testing.T, c *client.Client, grants ...client.Grant) *client.Ad
 }
 
 // heard waits until a node has heard that rights are enforced.
-func heard(t *testing.T, nodes ...*Server) {
+func heard(t testing.TB, nodes ...*Server) {
 	t.Helper()
 	for _, n := range nodes {
 		require.Eventually(t, n.enforced, time.Minute, time.Millisecond)

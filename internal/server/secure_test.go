@@ -115,7 +115,7 @@ func (a *authority) refusals(t *testing.T, n *Server) (all int) {
 	return all
 }
 
-func secured(t *testing.T, a *authority, directory string, names ...string) []Options {
+func secured(t testing.TB, a *authority, directory string, names ...string) []Options {
 	t.Helper()
 	nodes := trio(t, directory, names...)
 	for i := range nodes {
@@ -300,7 +300,7 @@ func ready(t *testing.T, nodes []*Server) {
 
 // appending appends all the time until the function that it returns is called, which
 // fails the test if an append did.
-func appending(t *testing.T, c *client.Client) (stop func()) {
+func appending(t testing.TB, c *client.Client) (stop func()) {
 	t.Helper()
 	p, err := c.Producer(t.Context(), "orders")
 	require.NoError(t, err)

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +69,29 @@ func TestANodeThatBeginsSecuredAloneIsItsAdministrators(t *testing.T) {
 	_, err = a.as(t, "root", n.GRPC()).Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
 	require.NoError(t, err)
 	require.NoError(t, n.Close())
+}
+
+func TestANodeOfAnOpenClusterThatOthersReachSaysSo(t *testing.T) {
+	a := newAuthority(t)
+	directory := t.TempDir()
+	for round, administrator := range []string{"", "user/root"} { // it was formed on loopback, and moves
+		o := alone(t, directory)
+		logged := &written{}
+		o.Node.Name, o.Credentials, o.Node.Administrator, o.Node.Logger = "a", a.credentials("a"), administrator, slog.New(slog.NewTextHandler(logged, nil))
+		n, err := Start(o)
+		require.NoError(t, err)
+		require.False(t, n.enforced(), "what runs is changed by nobody")
+		says := func() bool {
+			logged.mu.Lock()
+			defer logged.mu.Unlock()
+			return strings.Contains(logged.String(), "strandline grant enforce")
+		}
+		if round == 1 {
+			require.Eventually(t, says, time.Minute, time.Millisecond)
+		}
+		require.NoError(t, n.Close())
+		require.Equal(t, round == 1, says())
+	}
 }
 
 func TestANodeThatHasNotHeardWhoMayDoWhatSaysSoAndRefuses(t *testing.T) {

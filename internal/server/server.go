@@ -135,7 +135,7 @@ func (s *Server) start(o Options) (err error) {
 		collectors = append(collectors, s.audit.Metrics()...)
 	}
 	guarded := guard.New(s.node, guard.Options{
-		Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure, Administrator: o.Node.Administrator,
+		Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure, Administrator: o.Node.Administrator, Logger: s.logger,
 	})
 	s.guard.Store(guarded)
 	guarded.Start()

@@ -81,7 +81,7 @@ type failing struct{ net.Listener }
 
 func (failing) Accept() (net.Conn, error) { return nil, net.UnknownNetworkError("no more connections") }
 
-func trio(t *testing.T, directory string, names ...string) []Options {
+func trio(t testing.TB, directory string, names ...string) []Options {
 	t.Helper()
 	var nodes []Options
 	peers := map[string]string{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"net"
 	"runtime"
 	"strings"
@@ -53,6 +54,8 @@ type Options struct {
 	Careful bool
 	// Administrator is node.Options.Administrator: who may form a cluster.
 	Administrator string
+	// Logger is told once if an Administrator is named and the cluster enforces no rights.
+	Logger *slog.Logger
 }
 
 // stream is a call that lasts, and ends when its holder loses a right that it relies on.
@@ -80,15 +83,27 @@ func (g *core) Start() {
 	g.tasks.Go(func() {
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
+		warned := g.o.Administrator == ""
 		for {
 			select {
 			case <-ticker.C:
 				g.endLost()
+				warned = warned || g.warnOpen()
 			case <-g.stopping.Done():
 				return
 			}
 		}
 	})
+}
+
+// warnOpen says that this node could be reached by others and nothing is refused. It returns
+// false as long as that is not known.
+func (g *core) warnOpen() (known bool) {
+	rules, known := g.node.Rules()
+	if known = known && g.node.ClusterID() != ""; known && !rules.Enforced {
+		g.o.Logger.Warn("rights are not enforced in this cluster: whoever has a certificate can read and change everything, until `strandline grant enforce`")
+	}
+	return known
 }
 
 // Stop ends what Start began.
