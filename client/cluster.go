@@ -49,6 +49,10 @@ type NodeStatus struct {
 	MemoryUsed  int64
 	MemoryTotal int64
 	Labels      []string // KEY=VALUE, as it was started with
+	Drained     bool     // it is to lead nothing, see DrainNode
+	// Waits are why a drained node must not be stopped yet: what it leads, and logs of which
+	// no majority would be left. Empty: it may be.
+	Waits []string
 }
 
 // LogStatus is one log with all its replicas.
@@ -204,6 +208,19 @@ func (a *Admin) FinalizeCluster(ctx context.Context) (level int, err error) {
 	return int(answer.GetLevel()), err
 }
 
+// DrainNode has a node hand over the leadership of all that it leads, and be given none until
+// UndrainNode. It returns when that has been decided; NodeStatus.Waits says when the node may
+// be stopped.
+func (a *Admin) DrainNode(ctx context.Context, name string) error { return drain(ctx, a, name, false) }
+
+// UndrainNode lets a node lead again.
+func (a *Admin) UndrainNode(ctx context.Context, name string) error { return drain(ctx, a, name, true) }
+
+func drain(ctx context.Context, a *Admin, name string, undo bool) error {
+	_, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.DrainNode, &strandlinev1.DrainNodeRequest{Name: name, Undo: undo})
+	return err
+}
+
 // TransferLeader hands the leadership of a log to the replica on a node, and
 // returns when that one leads.
 func (a *Admin) TransferLeader(ctx context.Context, log, to string) error {
@@ -237,6 +254,7 @@ func fromClusterStatus(w *strandlinev1.GetClusterStatusResponse) ClusterStatus {
 			ID: n.Id, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 			BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
 			OldestLevel: int(n.OldestLevel), NewestLevel: int(n.NewestLevel), Labels: n.Labels,
+			Drained: n.Drained, Waits: n.Waits,
 		})
 	}
 	for _, l := range w.GetLogs() {

@@ -22,7 +22,7 @@ func (f *fakeServer) InitCluster(context.Context, *strandlinev1.InitClusterReque
 func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
 	return &strandlinev1.GetClusterStatusResponse{
 		ClusterId: "c1",
-		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}}},
+		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}, Drained: true, Waits: []string{"it leads"}}},
 		DefaultRules: []*strandlinev1.DefaultRule{{Prefix: "eu.", Rule: &strandlinev1.PlacementRule{
 			Spread: "dc", VotersIn: []string{"dc=a"}, VotersNotIn: []string{"dc=b"}, LeaderHomes: []string{"dc=c", "dc=d"},
 		}}},
@@ -62,6 +62,10 @@ func (f *fakeServer) TransferLeader(_ context.Context, q *strandlinev1.TransferL
 
 func (f *fakeServer) SetDefaultRule(_ context.Context, q *strandlinev1.SetDefaultRuleRequest) (*strandlinev1.SetDefaultRuleResponse, error) {
 	return &strandlinev1.SetDefaultRuleResponse{}, f.changeCluster("default-rule", q.Prefix, q.Rule.Spread)
+}
+
+func (f *fakeServer) DrainNode(_ context.Context, q *strandlinev1.DrainNodeRequest) (*strandlinev1.DrainNodeResponse, error) {
+	return &strandlinev1.DrainNodeResponse{}, f.changeCluster("drain", q.Name, fmt.Sprint(q.Undo))
 }
 
 // changeCluster remembers a change, or names the node that takes it.
@@ -133,8 +137,11 @@ func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
 	require.NoError(t, admin.ReplaceNode(t.Context(), "a", "d"))
 	require.NoError(t, admin.TransferLeader(t.Context(), "orders", "b"))
 	require.NoError(t, admin.SetDefaultRule(t.Context(), "eu.", client.PlacementRule{Spread: "dc"}))
+	require.NoError(t, admin.DrainNode(t.Context(), "a"))
+	require.NoError(t, admin.UndrainNode(t.Context(), "a"))
 	require.Equal(t, [][]string{
 		{"add", "d", "127.0.0.4:7171"}, {"remove", "c"}, {"replace", "a", "d"}, {"transfer", "orders", "b"}, {"default-rule", "eu.", "dc"},
+		{"drain", "a", "false"}, {"drain", "a", "true"},
 	}, leader.changes)
 	asked.leader = ""
 	formed, err := admin.InitCluster(t.Context())
@@ -149,7 +156,7 @@ func TestAClusterIsShownAsTheServerKnowsIt(t *testing.T) {
 	require.True(t, got.Healthy())
 	require.Equal(t, client.ClusterStatus{
 		ClusterID: "c1",
-		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}}},
+		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}, Drained: true, Waits: []string{"it leads"}}},
 		DefaultRules: []client.DefaultRule{{Prefix: "eu.", Rule: client.PlacementRule{
 			Spread: "dc", VotersIn: []string{"dc=a"}, VotersNotIn: []string{"dc=b"}, LeaderHomes: []string{"dc=c", "dc=d"},
 		}}},

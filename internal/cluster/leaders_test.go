@@ -132,7 +132,7 @@ const minute = 60_000 // ms
 
 // six logs on three nodes, the leaders of which are given.
 func survey(up int64, leaders ...uint64) Survey {
-	v := Survey{Nodes: map[uint64]Surveyed{}, Logs: map[string]Log{}}
+	v := Survey{Nodes: map[uint64]Surveyed{}, State: members(3)}
 	for node := uint64(1); node <= 3; node++ {
 		v.Nodes[node] = Surveyed{Up: up, Leads: map[uint64][]uint64{}, Follows: map[uint64]bool{}}
 	}
@@ -146,7 +146,7 @@ func survey(up int64, leaders ...uint64) Survey {
 				v.Nodes[node].Follows[l.ID] = true
 			}
 		}
-		v.Logs[l.Name] = l
+		v.State.Logs[l.Name] = l
 	}
 	return v
 }

@@ -41,6 +41,12 @@ func wantedOf(s *State, l *Log, members int) int {
 // there is no node.
 func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	load := s.load()
+	drained := func(id uint64) int {
+		if s.Nodes[id].Drained {
+			return 1
+		}
+		return 0
+	}
 	var nodes []uint64
 	for _, n := range s.Members() {
 		if !n.Leaving {
@@ -70,7 +76,7 @@ func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	nodes = slices.Concat(nodes[first:], nodes[:first])
 	// A log is not begun by a node that does not answer.
 	slices.SortStableFunc(nodes, func(a, b uint64) int {
-		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(p.homeRank(a), p.homeRank(b)))
+		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(drained(a), drained(b)), cmp.Compare(p.homeRank(a), p.homeRank(b)))
 	})
 	return nodes
 }

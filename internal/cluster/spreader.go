@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -8,7 +9,7 @@ import (
 // Survey is what the nodes of a cluster say of the logs they lead and follow.
 type Survey struct {
 	Nodes map[uint64]Surveyed // those that answered, by id
-	Logs  map[string]Log      // as the catalog has them
+	State *State              // of the catalog
 }
 
 // Surveyed is what one node says.
@@ -24,13 +25,16 @@ type Surveyed struct {
 	Follows map[uint64]bool
 }
 
-// Spreader decides which leaders move to other nodes. One node of a cluster runs
+// Spreader decides which leaders move to other nodes: away from nodes that are drained,
+// home, and so that all lead as many. One node of a cluster runs
 // it, so that no two plans contradict each other. It gives a log to a node that did
 // not keep it only after a long time: what took the log away, a slow disk or an
-// operator, would do so again.
+// operator, would do so again. That time begins short where the node is the log's home,
+// and doubles. So does the time for which a node has to be well that was not again and again.
 type Spreader struct {
 	given   map[uint64]given // by log: what was handed over and is kept so far
 	strikes []strike
+	health  map[uint64]health // by node
 }
 
 type given struct {
@@ -40,13 +44,27 @@ type given struct {
 
 type strike struct {
 	log, node uint64
-	until     int64
+	until     int64 // the node is not given the log
+	forgotten int64
+	times     int // a home did not keep the log in a row; 0: the node is not its home
+}
+
+// health is how a node was at the looks so far.
+type health struct {
+	down     bool
+	answered bool
+	life     int64 // when it began to serve, if it has answered
+	since    int64 // for so long it has been well
+	falls    int   // how often it was not, before
 }
 
 const (
-	// SettleMillis is for how long a node serves before it is given leaders: one that
-	// comes and goes would interrupt them each time.
-	SettleMillis = 5_000
+	// SettleMillis is for how long a node is well before it is given leaders: one that
+	// comes and goes would interrupt them each time. It doubles with each time that the node
+	// was not, to longestSettleMillis, until it was well for forgetMillis.
+	SettleMillis        = 5_000
+	longestSettleMillis = 300_000
+	forgetMillis        = 600_000
 	// strikeMillis is for how long a node is not given a log that it did not keep.
 	strikeMillis = 600_000
 	// maxStrikes at once, and a node is given no log at all.
@@ -61,8 +79,15 @@ const (
 func (s *Spreader) Plan(now int64, v Survey) []Handover {
 	leader := v.leaders()
 	s.look(now, v, leader)
+	s.feel(now, v)
+	leads := map[uint64]int{}
+	for _, node := range leader {
+		leads[node]++
+	}
 	var logs []Led
-	for _, l := range v.Logs {
+	moved := map[uint64]uint64{} // by log: the node that leads it and should not
+	for _, name := range slices.Sorted(maps.Keys(v.State.Logs)) {
+		l := v.State.Logs[name]
 		node, led := leader[l.ID]
 		if !led {
 			continue
@@ -71,13 +96,24 @@ func (s *Spreader) Plan(now int64, v Survey) []Handover {
 		for _, voter := range v.Nodes[node].Leads[l.ID] {
 			to := l.NodeOf(voter)
 			other, answers := v.Nodes[to]
-			if to != node && answers && !other.Unfit && other.Up >= SettleMillis && other.Follows[l.ID] && !s.struck(l.ID, to) {
+			if to != node && answers && !other.Unfit && !v.State.Nodes[to].Drained && s.settled(now, to) && other.Follows[l.ID] && !s.struck(now, l.ID, to) {
 				one.Able = append(one.Able, to)
 			}
+		}
+		if to := homeOf(v.State, &l, &one, leads); to != node {
+			moved[l.ID] = node
+			leads[node]--
+			leads[to]++
 		}
 		logs = append(logs, one)
 	}
 	plan := SpreadLeaders(logs)
+	plan = slices.DeleteFunc(plan, func(h Handover) bool { return moved[h.Log] != 0 })
+	for _, l := range logs {
+		if from := moved[l.Log]; from != 0 {
+			plan = append(plan, Handover{l.Log, from, l.Leader})
+		}
+	}
 	for _, h := range plan {
 		if s.given == nil {
 			s.given = map[uint64]given{}
@@ -90,12 +126,81 @@ func (s *Spreader) Plan(now int64, v Survey) []Handover {
 // Refused takes back a handover that its leader refused at once: nothing happened.
 func (s *Spreader) Refused(h Handover) { delete(s.given, h.Log) }
 
+// homeOf makes the best of the nodes that could lead a log its leader, the one that leads the
+// fewest, if the leader is not as good, and leaves as able those that are as good. It returns
+// the leader. One that is drained is worse than any other.
+func homeOf(s *State, l *Log, led *Led, leads map[uint64]int) uint64 {
+	rule, best := s.RuleOf(l), 0
+	rank := func(node uint64) int {
+		n := s.Nodes[node]
+		switch {
+		case n.Drained:
+			return MaxLabels + 1
+		case rule.Empty():
+			return 0
+		}
+		return n.rank(rule.Homes)
+	}
+	best = rank(led.Leader)
+	for _, node := range led.Able {
+		best = min(best, rank(node))
+	}
+	led.Able = slices.DeleteFunc(led.Able, func(node uint64) bool { return rank(node) != best })
+	if rank(led.Leader) == best {
+		return led.Leader
+	}
+	led.Leader = slices.MinFunc(led.Able, func(a, b uint64) int { return cmp.Or(cmp.Compare(leads[a], leads[b]), cmp.Compare(a, b)) })
+	led.Able = nil // the next plan spreads it further
+	return led.Leader
+}
+
+// feel notes which nodes are well.
+func (s *Spreader) feel(now int64, v Survey) {
+	if s.health == nil {
+		s.health = map[uint64]health{}
+	}
+	maps.DeleteFunc(s.health, func(id uint64, _ health) bool { return v.State.Nodes[id].ID == 0 })
+	for id := range v.State.Nodes {
+		node, answers := v.Nodes[id]
+		h, known := s.health[id]
+		well, began := answers && !node.Unfit, now-node.Up
+		restarted := answers && known && h.answered && max(began-h.life, h.life-began) > sameLifeMillis
+		if known && !h.down && (!well || restarted) {
+			h.falls++
+		}
+		switch {
+		case !known, restarted:
+			h.since = began
+		case h.down:
+			h.since = now
+		case now-h.since >= forgetMillis:
+			h.falls = 0
+		}
+		if h.down = !well; answers {
+			h.life, h.answered = began, true
+		}
+		s.health[id] = h
+	}
+}
+
+// settled reports whether a node has been well for long enough to be given leaders.
+func (s *Spreader) settled(now int64, node uint64) bool {
+	h := s.health[node]
+	needed := min(SettleMillis<<min(max(h.falls-1, 0), 10), longestSettleMillis)
+	return !h.down && now-h.since >= int64(needed)
+}
+
 // look finds handovers that did not last, and forgets what is long ago.
 func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
-	s.strikes = slices.DeleteFunc(s.strikes, func(k strike) bool { return now >= k.until })
-	there := make(map[uint64]bool, len(v.Logs))
-	for _, l := range v.Logs {
+	s.strikes = slices.DeleteFunc(s.strikes, func(k strike) bool { return now >= k.forgotten })
+	there := make(map[uint64]bool, len(v.State.Logs))
+	atHome := map[uint64]bool{} // the logs whose home is the node that they were given to
+	for _, l := range v.State.Logs {
 		there[l.ID] = true
+		if rule, g := v.State.RuleOf(&l), s.given[l.ID]; !rule.Empty() {
+			to := v.State.Nodes[g.handover.To]
+			atHome[l.ID] = to.rank(rule.Homes) == 0 && len(rule.Homes) > 0
+		}
 	}
 	maps.DeleteFunc(s.given, func(log uint64, _ given) bool { return !there[log] })
 	for log, g := range s.given {
@@ -106,19 +211,38 @@ func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
 		}
 		if at, led := leader[log]; led && at != g.handover.To {
 			delete(s.given, log)
-			s.strikes = append(s.strikes, strike{log, g.handover.To, now + strikeMillis})
+			s.strike(now, log, g.handover.To, atHome[log])
 		}
 	}
 }
 
+// strike notes that a node did not keep a log.
+func (s *Spreader) strike(now int64, log, node uint64, home bool) {
+	k := strike{log: log, node: node, until: now + strikeMillis, forgotten: now + strikeMillis}
+	if home {
+		k.times = 1
+		for _, before := range s.strikes {
+			if before.log == log && before.node == node {
+				k.times = max(k.times, before.times+1)
+			}
+		}
+		k.until = now + int64(min(SettleMillis<<min(k.times-1, 10), strikeMillis))
+		k.forgotten = k.until + strikeMillis
+	}
+	s.strikes = append(slices.DeleteFunc(s.strikes, func(before strike) bool { return home && before.log == log && before.node == node }), k)
+}
+
 // struck reports whether a node is not to be given a log.
-func (s *Spreader) struck(log, node uint64) bool {
+func (s *Spreader) struck(now int64, log, node uint64) bool {
 	count := 0
 	for _, k := range s.strikes {
-		if k.node != node {
+		if k.node != node || now >= k.until {
 			continue
 		}
-		if count++; k.log == log || count >= maxStrikes {
+		if k.times == 0 {
+			count++
+		}
+		if k.log == log || count >= maxStrikes {
 			return true
 		}
 	}

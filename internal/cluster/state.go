@@ -58,6 +58,8 @@ type Node struct {
 	Votes bool `json:"votes,omitempty"`
 	// Leaving: its replicas are being moved elsewhere.
 	Leaving bool `json:"leaving,omitempty"`
+	// Drained: it is to lead nothing, as it will be stopped.
+	Drained bool `json:"drained,omitempty" since:"2"`
 	// Labels say where the node is; one for each key. Never changed in place.
 	Labels  []Label         `json:"labels,omitempty" since:"2"`
 	Unknown unknown.Members `json:"-"`

@@ -57,6 +57,7 @@ var calls = map[string]string{
 	"strandline.v1.ClusterService/Rebalance":        "administer",
 	"strandline.v1.ClusterService/TransferLeader":   "administer",
 	"strandline.v1.ClusterService/SetDefaultRule":   "administer",
+	"strandline.v1.ClusterService/DrainNode":        "administer",
 	"strandline.v1.ClusterService/FinalizeCluster":  "administer",
 
 	"strandline.v1.AccessService/WhoAmI":            "anybody",

@@ -443,7 +443,12 @@ type NodeStatus struct {
 	OldestLevel int32 `protobuf:"varint,10,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
 	NewestLevel int32 `protobuf:"varint,11,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
 	// KEY=VALUE, as it was started with.
-	Labels        []string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty"`
+	Labels []string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty"`
+	// It is to lead nothing, see DrainNode.
+	Drained bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
+	// Why a drained node must not be stopped yet: what it leads, and logs of which no majority
+	// would be left. None: it may be.
+	Waits         []string `protobuf:"bytes,14,rep,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +563,20 @@ func (x *NodeStatus) GetNewestLevel() int32 {
 func (x *NodeStatus) GetLabels() []string {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
+}
+
+func (x *NodeStatus) GetWaits() []string {
+	if x != nil {
+		return x.Waits
 	}
 	return nil
 }
@@ -1329,6 +1348,95 @@ func (*TransferLeaderResponse) Descriptor() ([]byte, []int) {
 	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
+type DrainNodeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The node leads again.
+	Undo          bool `protobuf:"varint,2,opt,name=undo,proto3" json:"undo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeRequest) Reset() {
+	*x = DrainNodeRequest{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeRequest) ProtoMessage() {}
+
+func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
+func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DrainNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DrainNodeRequest) GetUndo() bool {
+	if x != nil {
+		return x.Undo
+	}
+	return false
+}
+
+type DrainNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeResponse) Reset() {
+	*x = DrainNodeResponse{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeResponse) ProtoMessage() {}
+
+func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
+func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{21}
+}
+
 type SetDefaultRuleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of names of logs; empty: of all.
@@ -1340,7 +1448,7 @@ type SetDefaultRuleRequest struct {
 
 func (x *SetDefaultRuleRequest) Reset() {
 	*x = SetDefaultRuleRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1460,7 @@ func (x *SetDefaultRuleRequest) String() string {
 func (*SetDefaultRuleRequest) ProtoMessage() {}
 
 func (x *SetDefaultRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[20]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1473,7 @@ func (x *SetDefaultRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultRuleRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultRuleRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetDefaultRuleRequest) GetPrefix() string {
@@ -1390,7 +1498,7 @@ type SetDefaultRuleResponse struct {
 
 func (x *SetDefaultRuleResponse) Reset() {
 	*x = SetDefaultRuleResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[21]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1510,7 @@ func (x *SetDefaultRuleResponse) String() string {
 func (*SetDefaultRuleResponse) ProtoMessage() {}
 
 func (x *SetDefaultRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[21]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1523,7 @@ func (x *SetDefaultRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultRuleResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultRuleResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 type FinalizeClusterRequest struct {
@@ -1426,7 +1534,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[22]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1546,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[22]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1559,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 type FinalizeClusterResponse struct {
@@ -1464,7 +1572,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_strandline_v1_cluster_proto_msgTypes[23]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1584,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_cluster_proto_msgTypes[23]
+	mi := &file_strandline_v1_cluster_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1597,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FinalizeClusterResponse) GetLevel() int32 {
@@ -1520,7 +1628,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\rdefault_rules\x18\x05 \x03(\v2\x1a.strandline.v1.DefaultRuleR\fdefaultRules\"W\n" +
 	"\vDefaultRule\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x120\n" +
-	"\x04rule\x18\x02 \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\xdc\x02\n" +
+	"\x04rule\x18\x02 \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\x8c\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
@@ -1538,7 +1646,9 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\foldest_level\x18\n" +
 	" \x01(\x05R\voldestLevel\x12!\n" +
 	"\fnewest_level\x18\v \x01(\x05R\vnewestLevel\x12\x16\n" +
-	"\x06labels\x18\f \x03(\tR\x06labels\"\xb9\x02\n" +
+	"\x06labels\x18\f \x03(\tR\x06labels\x12\x18\n" +
+	"\adrained\x18\r \x01(\bR\adrained\x12\x14\n" +
+	"\x05waits\x18\x0e \x03(\tR\x05waits\"\xb9\x02\n" +
 	"\tLogStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x16\n" +
@@ -1585,7 +1695,11 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x15TransferLeaderRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x18\n" +
-	"\x16TransferLeaderResponse\"a\n" +
+	"\x16TransferLeaderResponse\":\n" +
+	"\x10DrainNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04undo\x18\x02 \x01(\bR\x04undo\"\x13\n" +
+	"\x11DrainNodeResponse\"a\n" +
 	"\x15SetDefaultRuleRequest\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x120\n" +
 	"\x04rule\x18\x02 \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\x18\n" +
@@ -1607,7 +1721,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x16REPLICA_STATE_SNAPSHOT\x10\x04\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x1b\n" +
 	"\x17REPLICA_STATE_REPAIRING\x10\x06\x12\x16\n" +
-	"\x12REPLICA_STATE_LOST\x10\a2\x84\a\n" +
+	"\x12REPLICA_STATE_LOST\x10\a2\xd4\a\n" +
 	"\x0eClusterService\x12T\n" +
 	"\vInitCluster\x12!.strandline.v1.InitClusterRequest\x1a\".strandline.v1.InitClusterResponse\x12c\n" +
 	"\x10GetClusterStatus\x12&.strandline.v1.GetClusterStatusRequest\x1a'.strandline.v1.GetClusterStatusResponse\x12H\n" +
@@ -1617,7 +1731,8 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"RemoveNode\x12 .strandline.v1.RemoveNodeRequest\x1a!.strandline.v1.RemoveNodeResponse\x12T\n" +
 	"\vReplaceNode\x12!.strandline.v1.ReplaceNodeRequest\x1a\".strandline.v1.ReplaceNodeResponse\x12N\n" +
 	"\tRebalance\x12\x1f.strandline.v1.RebalanceRequest\x1a .strandline.v1.RebalanceResponse\x12]\n" +
-	"\x0eTransferLeader\x12$.strandline.v1.TransferLeaderRequest\x1a%.strandline.v1.TransferLeaderResponse\x12]\n" +
+	"\x0eTransferLeader\x12$.strandline.v1.TransferLeaderRequest\x1a%.strandline.v1.TransferLeaderResponse\x12N\n" +
+	"\tDrainNode\x12\x1f.strandline.v1.DrainNodeRequest\x1a .strandline.v1.DrainNodeResponse\x12]\n" +
 	"\x0eSetDefaultRule\x12$.strandline.v1.SetDefaultRuleRequest\x1a%.strandline.v1.SetDefaultRuleResponse\x12`\n" +
 	"\x0fFinalizeCluster\x12%.strandline.v1.FinalizeClusterRequest\x1a&.strandline.v1.FinalizeClusterResponseBD\n" +
 	"\x11dev.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3"
@@ -1635,7 +1750,7 @@ func file_strandline_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_strandline_v1_cluster_proto_goTypes = []any{
 	(ReplicaRole)(0),                 // 0: strandline.v1.ReplicaRole
 	(ReplicaState)(0),                // 1: strandline.v1.ReplicaState
@@ -1659,26 +1774,28 @@ var file_strandline_v1_cluster_proto_goTypes = []any{
 	(*RebalanceResponse)(nil),        // 19: strandline.v1.RebalanceResponse
 	(*TransferLeaderRequest)(nil),    // 20: strandline.v1.TransferLeaderRequest
 	(*TransferLeaderResponse)(nil),   // 21: strandline.v1.TransferLeaderResponse
-	(*SetDefaultRuleRequest)(nil),    // 22: strandline.v1.SetDefaultRuleRequest
-	(*SetDefaultRuleResponse)(nil),   // 23: strandline.v1.SetDefaultRuleResponse
-	(*FinalizeClusterRequest)(nil),   // 24: strandline.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),  // 25: strandline.v1.FinalizeClusterResponse
-	(*PlacementRule)(nil),            // 26: strandline.v1.PlacementRule
-	(*durationpb.Duration)(nil),      // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 28: google.protobuf.Timestamp
+	(*DrainNodeRequest)(nil),         // 22: strandline.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),        // 23: strandline.v1.DrainNodeResponse
+	(*SetDefaultRuleRequest)(nil),    // 24: strandline.v1.SetDefaultRuleRequest
+	(*SetDefaultRuleResponse)(nil),   // 25: strandline.v1.SetDefaultRuleResponse
+	(*FinalizeClusterRequest)(nil),   // 26: strandline.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),  // 27: strandline.v1.FinalizeClusterResponse
+	(*PlacementRule)(nil),            // 28: strandline.v1.PlacementRule
+	(*durationpb.Duration)(nil),      // 29: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 30: google.protobuf.Timestamp
 }
 var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	7,  // 0: strandline.v1.GetClusterStatusResponse.nodes:type_name -> strandline.v1.NodeStatus
 	8,  // 1: strandline.v1.GetClusterStatusResponse.logs:type_name -> strandline.v1.LogStatus
 	6,  // 2: strandline.v1.GetClusterStatusResponse.default_rules:type_name -> strandline.v1.DefaultRule
-	26, // 3: strandline.v1.DefaultRule.rule:type_name -> strandline.v1.PlacementRule
+	28, // 3: strandline.v1.DefaultRule.rule:type_name -> strandline.v1.PlacementRule
 	9,  // 4: strandline.v1.LogStatus.replicas:type_name -> strandline.v1.ReplicaStatus
-	26, // 5: strandline.v1.LogStatus.rule:type_name -> strandline.v1.PlacementRule
+	28, // 5: strandline.v1.LogStatus.rule:type_name -> strandline.v1.PlacementRule
 	0,  // 6: strandline.v1.ReplicaStatus.role:type_name -> strandline.v1.ReplicaRole
 	1,  // 7: strandline.v1.ReplicaStatus.state:type_name -> strandline.v1.ReplicaState
-	27, // 8: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	28, // 9: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
-	26, // 10: strandline.v1.SetDefaultRuleRequest.rule:type_name -> strandline.v1.PlacementRule
+	29, // 8: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	30, // 9: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
+	28, // 10: strandline.v1.SetDefaultRuleRequest.rule:type_name -> strandline.v1.PlacementRule
 	2,  // 11: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
 	4,  // 12: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
 	10, // 13: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
@@ -1687,20 +1804,22 @@ var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	16, // 16: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
 	18, // 17: strandline.v1.ClusterService.Rebalance:input_type -> strandline.v1.RebalanceRequest
 	20, // 18: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
-	22, // 19: strandline.v1.ClusterService.SetDefaultRule:input_type -> strandline.v1.SetDefaultRuleRequest
-	24, // 20: strandline.v1.ClusterService.FinalizeCluster:input_type -> strandline.v1.FinalizeClusterRequest
-	3,  // 21: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
-	5,  // 22: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
-	11, // 23: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
-	13, // 24: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
-	15, // 25: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
-	17, // 26: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
-	19, // 27: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
-	21, // 28: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
-	23, // 29: strandline.v1.ClusterService.SetDefaultRule:output_type -> strandline.v1.SetDefaultRuleResponse
-	25, // 30: strandline.v1.ClusterService.FinalizeCluster:output_type -> strandline.v1.FinalizeClusterResponse
-	21, // [21:31] is the sub-list for method output_type
-	11, // [11:21] is the sub-list for method input_type
+	22, // 19: strandline.v1.ClusterService.DrainNode:input_type -> strandline.v1.DrainNodeRequest
+	24, // 20: strandline.v1.ClusterService.SetDefaultRule:input_type -> strandline.v1.SetDefaultRuleRequest
+	26, // 21: strandline.v1.ClusterService.FinalizeCluster:input_type -> strandline.v1.FinalizeClusterRequest
+	3,  // 22: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
+	5,  // 23: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
+	11, // 24: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
+	13, // 25: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
+	15, // 26: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
+	17, // 27: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
+	19, // 28: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
+	21, // 29: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
+	23, // 30: strandline.v1.ClusterService.DrainNode:output_type -> strandline.v1.DrainNodeResponse
+	25, // 31: strandline.v1.ClusterService.SetDefaultRule:output_type -> strandline.v1.SetDefaultRuleResponse
+	27, // 32: strandline.v1.ClusterService.FinalizeCluster:output_type -> strandline.v1.FinalizeClusterResponse
+	22, // [22:33] is the sub-list for method output_type
+	11, // [11:22] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -1718,7 +1837,7 @@ func file_strandline_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_cluster_proto_rawDesc), len(file_strandline_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	ClusterService_ReplaceNode_FullMethodName      = "/strandline.v1.ClusterService/ReplaceNode"
 	ClusterService_Rebalance_FullMethodName        = "/strandline.v1.ClusterService/Rebalance"
 	ClusterService_TransferLeader_FullMethodName   = "/strandline.v1.ClusterService/TransferLeader"
+	ClusterService_DrainNode_FullMethodName        = "/strandline.v1.ClusterService/DrainNode"
 	ClusterService_SetDefaultRule_FullMethodName   = "/strandline.v1.ClusterService/SetDefaultRule"
 	ClusterService_FinalizeCluster_FullMethodName  = "/strandline.v1.ClusterService/FinalizeCluster"
 )
@@ -64,6 +65,10 @@ type ClusterServiceClient interface {
 	// TransferLeader hands the leadership of a log to the replica on a node, and
 	// answers when that one leads.
 	TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*TransferLeaderResponse, error)
+	// DrainNode has a node hand over the leadership of all that it leads, and be given none
+	// until that is undone. It answers when that has been decided; NodeStatus says when the
+	// node may be stopped.
+	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
 	// SetDefaultRule gives all logs without a rule of their own, and whose names begin with a
 	// prefix, a rule; one without any member takes it away. It is refused with PRECONDITION
 	// if one of those logs, or a new one, could not keep it. Replicas move afterwards.
@@ -162,6 +167,16 @@ func (c *clusterServiceClient) TransferLeader(ctx context.Context, in *TransferL
 	return out, nil
 }
 
+func (c *clusterServiceClient) DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainNodeResponse)
+	err := c.cc.Invoke(ctx, ClusterService_DrainNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *clusterServiceClient) SetDefaultRule(ctx context.Context, in *SetDefaultRuleRequest, opts ...grpc.CallOption) (*SetDefaultRuleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetDefaultRuleResponse)
@@ -215,6 +230,10 @@ type ClusterServiceServer interface {
 	// TransferLeader hands the leadership of a log to the replica on a node, and
 	// answers when that one leads.
 	TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error)
+	// DrainNode has a node hand over the leadership of all that it leads, and be given none
+	// until that is undone. It answers when that has been decided; NodeStatus says when the
+	// node may be stopped.
+	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
 	// SetDefaultRule gives all logs without a rule of their own, and whose names begin with a
 	// prefix, a rule; one without any member takes it away. It is refused with PRECONDITION
 	// if one of those logs, or a new one, could not keep it. Replicas move afterwards.
@@ -256,6 +275,9 @@ func (UnimplementedClusterServiceServer) Rebalance(context.Context, *RebalanceRe
 }
 func (UnimplementedClusterServiceServer) TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeader not implemented")
+}
+func (UnimplementedClusterServiceServer) DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DrainNode not implemented")
 }
 func (UnimplementedClusterServiceServer) SetDefaultRule(context.Context, *SetDefaultRuleRequest) (*SetDefaultRuleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetDefaultRule not implemented")
@@ -428,6 +450,24 @@ func _ClusterService_TransferLeader_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_DrainNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).DrainNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_DrainNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).DrainNode(ctx, req.(*DrainNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_SetDefaultRule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetDefaultRuleRequest)
 	if err := dec(in); err != nil {
@@ -502,6 +542,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TransferLeader",
 			Handler:    _ClusterService_TransferLeader_Handler,
+		},
+		{
+			MethodName: "DrainNode",
+			Handler:    _ClusterService_DrainNode_Handler,
 		},
 		{
 			MethodName: "SetDefaultRule",

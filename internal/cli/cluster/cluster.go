@@ -30,6 +30,8 @@ docs/operations.md goes through it step by step.`,
 		newClusterReplaceNode(c),
 		newClusterRebalance(c),
 		newClusterTransferLeader(c),
+		newClusterDrain(c),
+		newClusterUndrain(c),
 		newClusterDefaultRule(c),
 		newClusterFinalize(c),
 	)

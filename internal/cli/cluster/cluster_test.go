@@ -18,7 +18,7 @@ func someCluster() client.ClusterStatus {
 				ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 1 << 30, BytesTotal: 2 << 30, MemoryUsed: 3 << 20, MemoryTotal: 512 << 20,
 				OldestLevel: 1, NewestLevel: 2, Labels: []string{"dc=fra", "rack=r1"},
 			},
-			{ID: 2, Name: "b", Address: "127.0.0.1:7172"},
+			{ID: 2, Name: "b", Address: "127.0.0.1:7172", Drained: true, Waits: []string{"it leads 2 logs"}},
 		},
 		Logs: []client.LogStatus{{
 			Name: "orders", ID: 3, Leader: "a", Term: 5, End: 100,
@@ -45,8 +45,8 @@ func TestAClusterAsJSON(t *testing.T) {
 	c := &terminal.Terminal{Out: &out, JSON: true}
 	require.NoError(t, showCluster(c, someCluster()))
 	require.Equal(t, `{"cluster":"K7","level":1,`+
-		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648,"memory_used":3145728,"memory_total":536870912,"oldest_level":1,"newest_level":2,"labels":["dc=fra","rack=r1"]},`+
-		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null,"memory_used":null,"memory_total":null,"oldest_level":null,"newest_level":null,"labels":[]}],`+
+		`"nodes":[{"id":1,"name":"a","address":"127.0.0.1:7171","alive":true,"version":"v1","bytes_free":1073741824,"bytes_total":2147483648,"memory_used":3145728,"memory_total":536870912,"oldest_level":1,"newest_level":2,"labels":["dc=fra","rack=r1"],"drained":false,"waits":[]},`+
+		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null,"memory_used":null,"memory_total":null,"oldest_level":null,"newest_level":null,"labels":[],"drained":true,"waits":["it leads 2 logs"]}],`+
 		`"logs":[{"name":"orders","id":3,"leader":"a","term":5,"start":0,"end":100,"healthy":false,"replicas":[`+
 		`{"replica":7,"node":"a","role":"voter","end":100,"lag":0,"state":"leader","problem":""},`+
 		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}],`+
@@ -70,6 +70,8 @@ func TestAClusterAsATable(t *testing.T) {
 NODE  ADDRESS         ALIVE  FREE     OF       MEMORY   OF       LEVELS   VERSION  LABELS
 a     127.0.0.1:7171  yes    1GiB     2GiB     3MiB     512MiB   1-2      v1       dc=fra,rack=r1
 b     127.0.0.1:7172  no     unknown  unknown  unknown  unknown  unknown  unknown  
+
+node b is drained: it leads 2 logs
 
 LOG     HEALTHY  LEADER   TERM     START    END      REPLICA ON  ROLE     END      LAG      STATE        PROBLEM
 orders  no       a        5        0        100      a           voter    100      0        leader       

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,7 +140,9 @@ type nodeJSON struct {
 	OldestLevel *int   `json:"oldest_level"` // feature levels that it understands
 	NewestLevel *int   `json:"newest_level"`
 
-	Labels []string `json:"labels"`
+	Labels  []string `json:"labels"`
+	Drained bool     `json:"drained"`
+	Waits   []string `json:"waits"` // why it must not be stopped yet, if it is drained
 }
 
 type clusterLogJSON struct {
@@ -173,7 +176,7 @@ func NewStatusJSON(s client.ClusterStatus) StatusJSON {
 		object.Level = &s.Level
 	}
 	for _, n := range s.Nodes {
-		node := nodeJSON{ID: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version, Labels: append([]string{}, n.Labels...)}
+		node := nodeJSON{ID: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version, Labels: append([]string{}, n.Labels...), Drained: n.Drained, Waits: append([]string{}, n.Waits...)}
 		if n.Alive {
 			node.BytesFree, node.BytesTotal = &n.BytesFree, &n.BytesTotal
 			node.MemoryUsed, node.MemoryTotal = &n.MemoryUsed, &n.MemoryTotal
@@ -234,6 +237,11 @@ func showCluster(c *terminal.Terminal, s client.ClusterStatus) error {
 				n.Name, n.Address, yesNo(n.Alive), space, levels(n.OldestLevel, n.NewestLevel), terminal.OrUnknown(n.Version), strings.Join(n.Labels, ","))
 		}
 		nodes.Flush()
+		for _, n := range s.Nodes {
+			if n.Drained {
+				fmt.Fprintf(out, "\nnode %s is drained: %s\n", n.Name, cmp.Or(reasons(n.Waits), "it may be stopped"))
+			}
+		}
 		fmt.Fprintln(out)
 		showReplicas(out, s.Logs)
 		showRules(out, s)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/replicas"
@@ -45,6 +46,33 @@ func (ho *Handovers) handOver(ctx context.Context, led []*hosted.Log, level slog
 		handing.Go(func() {
 			if err := h.Replica.HandOver(ctx, 0); err != nil {
 				ho.logger.Log(ctx, level, "could not hand a log over", "log", h.Name, "error", err)
+			}
+		})
+	}
+	handing.Wait()
+}
+
+// Drain lets other nodes lead the logs that this one leads, because it is drained. It is
+// called again as long as it leads any that others vote on.
+func (ho *Handovers) Drain(ctx context.Context, state *cluster.State) {
+	ctx, cancel := context.WithTimeout(ctx, replicas.HandOverTime)
+	defer cancel()
+	var handing sync.WaitGroup
+	free := make(chan struct{}, spreadAtOnce)
+	for _, h := range ho.ledAmongOthers() {
+		l := state.Logs[h.Name]
+		if h.ID == cluster.CatalogID {
+			l = cluster.Log{Placement: state.Catalog()}
+		}
+		free <- struct{}{}
+		handing.Go(func() {
+			defer func() { <-free }()
+			for _, heir := range cluster.Heirs(state, &l, h.Replica.Status().Voters) {
+				err := h.Replica.HandOver(ctx, heir)
+				if err == nil || ctx.Err() != nil {
+					return
+				}
+				ho.logger.Debug("a log of a drained node was not handed over", "log", h.Name, "error", err)
 			}
 		})
 	}

@@ -205,6 +205,12 @@ func (m *members) changeMembers(ctx context.Context, decide func(*cluster.State)
 	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) { return catalog.Refusable(decide(s)) })
 }
 
+// DrainNode has a node hand over all that it leads and be given nothing, or, with undo, takes
+// that back. It returns when that has been decided; ClusterStatus shows when it may stop.
+func (m *members) DrainNode(ctx context.Context, _ verbs.Caller, name string, undo bool) error {
+	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.Drain(s, name, undo) })
+}
+
 // SetDefaultRule gives the logs whose names begin with a prefix, and that have no rule of
 // their own, a rule; an empty one takes it away.
 func (m *members) SetDefaultRule(ctx context.Context, _ verbs.Caller, prefix string, rule cluster.Rule) error {

@@ -33,6 +33,9 @@ func (rs *reshaper) Run(ctx context.Context) {
 			continue
 		}
 		state := c.Shown.Load()
+		if state.Nodes[rs.members.me.Load().NodeID].Drained {
+			rs.handovers.Drain(ctx, state)
+		}
 		for _, h := range rs.logs.All() {
 			if h.Replica == nil {
 				continue

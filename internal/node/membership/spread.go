@@ -18,7 +18,7 @@ import (
 
 const (
 	// spreadEvery lies between two looks at who leads what.
-	spreadEvery = 3 * time.Second
+	spreadEvery = 2 * time.Second
 	// spreadTime bounds the handovers of one plan.
 	spreadTime = 30 * time.Second
 	// spreadAtOnce is how many logs change their leader at the same time: each one
@@ -78,7 +78,7 @@ func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
 	state := l.catalog.Load().Shown.Load()
 	ctx, cancel := context.WithTimeout(ctx, verbs.StatusTime)
 	defer cancel()
-	v := cluster.Survey{Nodes: map[uint64]cluster.Surveyed{}, Logs: state.Logs}
+	v := cluster.Survey{Nodes: map[uint64]cluster.Surveyed{}, State: state}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for id, node := range state.Nodes {
@@ -108,8 +108,8 @@ func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v 
 	if len(plan) == 0 {
 		return
 	}
-	names := make(map[uint64]string, len(v.Logs))
-	for name, log := range v.Logs {
+	names := make(map[uint64]string, len(v.State.Logs))
+	for name, log := range v.State.Logs {
 		names[log.ID] = name
 	}
 	ctx, cancel := context.WithTimeout(ctx, spreadTime)
@@ -138,7 +138,7 @@ func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v 
 	handing.Wait()
 	// A node that has yet to catch up refuses with every plan, which is no news.
 	if moved > 0 {
-		l.logger.Info("leaders were not evenly spread over the nodes: some have handed over", "logs", moved)
+		l.logger.Info("leaders were not at home or not evenly spread over the nodes: some have handed over", "logs", moved)
 	}
 }
 

@@ -32,6 +32,8 @@ type NodeStatus struct {
 	MemoryUsed  int64
 	MemoryTotal int64
 	Labels      []cluster.Label
+	Drained     bool     // it is to lead nothing
+	Waits       []string // why it must not be stopped yet, if it is drained
 }
 
 // LogStatus is one log with all its replicas.

@@ -100,14 +100,40 @@ func (st *Statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 		out.Nodes = append(out.Nodes, NodeStatus{
 			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive, OldestLevel: levels.Min, NewestLevel: levels.Max,
 			Version: r.Version, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal, MemoryUsed: r.MemoryUsed, MemoryTotal: r.MemoryTotal,
-			Labels: node.Labels,
+			Labels: node.Labels, Drained: node.Drained,
 		})
 	}
 	out.Logs = append(out.Logs, st.logStatus(st.catalogAsLog(state), state, reports))
 	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
 		out.Logs = append(out.Logs, st.logStatus(state.Logs[name], state, reports))
 	}
+	for i := range out.Nodes {
+		if n := &out.Nodes[i]; n.Drained {
+			n.Waits = cluster.Waits(n.ID, logVoters(state, out.Logs))
+		}
+	}
 	return out, nil
+}
+
+// logVoters are what Waits needs to know of logs.
+func logVoters(state *cluster.State, logs []LogStatus) (all []cluster.LogVoters) {
+	ids := map[string]uint64{}
+	for id, node := range state.Nodes {
+		ids[node.Name] = id
+	}
+	for _, l := range logs {
+		one := cluster.LogVoters{Log: l.Name, Leader: ids[l.Leader]}
+		for _, r := range l.Replicas {
+			if r.Role == Voter || r.Role == Leaving {
+				one.Voters = append(one.Voters, ids[r.Node])
+				if r.State == Leads || r.State == Replicating {
+					one.Current = append(one.Current, ids[r.Node])
+				}
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // AskAll asks all nodes how they are. Those that do not answer are missing.

@@ -91,6 +91,13 @@ func (d *clusterService) FinalizeCluster(ctx context.Context, _ *strandlinev1.Fi
 	return &strandlinev1.FinalizeClusterResponse{Level: int32(level)}, nil
 }
 
+func (d *clusterService) DrainNode(ctx context.Context, q *strandlinev1.DrainNodeRequest) (*strandlinev1.DrainNodeResponse, error) {
+	if err := d.node.DrainNode(ctx, guard.CallerOf(ctx), q.GetName(), q.GetUndo()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.DrainNodeResponse), nil
+}
+
 func (d *clusterService) SetDefaultRule(ctx context.Context, q *strandlinev1.SetDefaultRuleRequest) (*strandlinev1.SetDefaultRuleResponse, error) {
 	rule := decodeRule(q.GetRule())
 	if rule == nil {
@@ -115,6 +122,7 @@ func encodeNodeStatus(n node.NodeStatus) *strandlinev1.NodeStatus {
 		Id: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 		BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
 		OldestLevel: int32(n.OldestLevel), NewestLevel: int32(n.NewestLevel), Labels: texts(n.Labels),
+		Drained: n.Drained, Waits: n.Waits,
 	}
 }
 

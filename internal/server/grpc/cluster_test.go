@@ -73,6 +73,10 @@ func (c *clusterNode) SetDefaultRule(_ context.Context, _ node.Caller, prefix st
 	return c.ask("default-rule", prefix, rule.String())
 }
 
+func (c *clusterNode) DrainNode(_ context.Context, _ node.Caller, name string, undo bool) error {
+	return c.ask("drain", name, fmt.Sprint(undo))
+}
+
 // clusterCalls are all calls of the service, by what the node must be asked.
 func clusterCalls(d *testServer) map[string]struct {
 	call func(context.Context) error
@@ -107,6 +111,10 @@ func clusterCalls(d *testServer) map[string]struct {
 			}
 			return err
 		}, []string{"finalize"}},
+		"DrainNode": {func(ctx context.Context) error {
+			_, err := c.DrainNode(ctx, &strandlinev1.DrainNodeRequest{Name: "a", Undo: true})
+			return err
+		}, []string{"drain", "a", "true"}},
 		"SetDefaultRule": {func(ctx context.Context) error {
 			_, err := c.SetDefaultRule(ctx, &strandlinev1.SetDefaultRuleRequest{Prefix: "eu.", Rule: &strandlinev1.PlacementRule{
 				Spread: "dc", VotersIn: []string{"dc=a"}, VotersNotIn: []string{"dc=b"}, LeaderHomes: []string{"dc=c", "dc=d"},

@@ -48,6 +48,7 @@ type Node interface {
 	Rebalance(ctx context.Context, c node.Caller) (left int, err error)
 	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
 	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
+	DrainNode(ctx context.Context, c node.Caller, name string, undo bool) error
 	SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error
 	FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error)
 

@@ -220,6 +220,10 @@ func (g *clusterVerbs) Rebalance(ctx context.Context, c node.Caller) (left int, 
 	return left, err
 }
 
+func (g *clusterVerbs) DrainNode(ctx context.Context, c node.Caller, name string, undo bool) error {
+	return g.change(&c, "drain-node", access.Administer, access.OfCluster, func() error { return g.node.DrainNode(ctx, c, name, undo) })
+}
+
 func (g *clusterVerbs) SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error {
 	return g.change(&c, "set-default-rule", access.Administer, access.OfCluster, func() error { return g.node.SetDefaultRule(ctx, c, prefix, rule) })
 }

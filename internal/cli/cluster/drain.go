@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+// drainJSON is a node that was drained, or not any more, as --json shows it.
+type drainJSON struct {
+	Node    string `json:"node"`
+	Drained bool   `json:"drained"`
+}
+
+func newClusterDrain(c *terminal.Terminal) *cobra.Command {
+	timeout := terminal.Duration(time.Minute)
+	command := nodeArguments(&cobra.Command{
+		Use:   "drain NODE",
+		Short: "Hand all that a node leads to others, and say when it may be stopped",
+		Long: `Have a node hand the leadership of all its logs to other nodes, and be given none until
+"cluster undrain", also when it is started again. No append fails. The command ends when
+the node leads nothing and every log would keep a majority without it: it may be stopped
+then. It ends with exit code 1 and says why if that is not so in time; the node stays
+drained, and the command may be run again.`,
+		Example: `  strandline cluster drain b
+  strandline cluster undrain b`,
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.WithChange(func(admin *client.Admin) error {
+				if err := admin.DrainNode(command.Context(), args[0]); err != nil {
+					return terminal.Changing(err)
+				}
+				if err := awaitDrained(command.Context(), admin, args[0], time.Duration(timeout)); err != nil {
+					return err
+				}
+				return showChange(c, drainJSON{args[0], true}, "node %s leads nothing and may be stopped\nto let it lead again: %s", args[0], c.Suggest("cluster undrain "+args[0]))
+			})
+		},
+	}, "NODE")
+	command.Flags().Var(&timeout, "timeout", "how long to wait")
+	command.ValidArgsFunction = terminal.CompleteFirst(c.CompleteNode)
+	return command
+}
+
+func newClusterUndrain(c *terminal.Terminal) *cobra.Command {
+	command := nodeArguments(&cobra.Command{
+		Use:     "undrain NODE",
+		Short:   "Let a node lead logs again after \"cluster drain\"",
+		Long:    `Let a node lead logs again after "cluster drain". It is given its share within seconds.`,
+		Example: "  strandline cluster undrain b",
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.WithChange(func(admin *client.Admin) error {
+				if err := admin.UndrainNode(command.Context(), args[0]); err != nil {
+					return terminal.Changing(err)
+				}
+				return showChange(c, drainJSON{args[0], false}, "node %s leads again", args[0])
+			})
+		},
+	}, "NODE")
+	command.ValidArgsFunction = terminal.CompleteFirst(c.CompleteNode)
+	return command
+}
+
+// awaitDrained looks until a node may be stopped.
+func awaitDrained(ctx context.Context, admin *client.Admin, name string, timeout time.Duration) error {
+	late, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	why := "no node has said how it is"
+	for {
+		status, err := admin.ClusterStatus(late)
+		if at := slices.IndexFunc(status.Nodes, func(n client.NodeStatus) bool { return n.Name == name }); err == nil && at >= 0 {
+			n := status.Nodes[at]
+			if n.Drained && len(n.Waits) == 0 {
+				return nil
+			}
+			why = reasons(n.Waits)
+		}
+		pause := time.NewTimer(statusPause)
+		select {
+		case <-pause.C:
+			continue
+		case <-late.Done():
+			pause.Stop()
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("node %s is drained, but must not be stopped yet after %v: %s", name, terminal.Duration(timeout), why)
+	}
+}
+
+// reasons are the first of some, of one line.
+func reasons(why []string) string {
+	const most = 3
+	if len(why) > most {
+		why = append(slices.Clone(why[:most]), fmt.Sprintf("and %d more", len(why)-most))
+	}
+	return strings.Join(why, "; ")
+}

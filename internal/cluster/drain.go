@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+// Drain marks a node as one that is to lead nothing, or undoes that. The change is empty if
+// it is so already.
+func Drain(s *State, name string, undo bool) (Change, *record.Refusal) {
+	n, member := s.Named(name)
+	if !member {
+		return Change{}, s.NoNode(name)
+	}
+	if n.Drained == !undo {
+		return Change{}, nil
+	}
+	n.Drained = !undo
+	return Change{Node: []Node{n}}, nil
+}
+
+// Heirs are those of the voters of a log that a node which is drained lets lead, the best
+// first: none on such a node, and at home rather than elsewhere. They differ from log to log.
+func Heirs(s *State, l *Log, voters []uint64) (heirs []uint64) {
+	for _, voter := range voters {
+		if n := s.Nodes[l.NodeOf(voter)]; n.ID != 0 && !n.Drained && !n.Leaving {
+			heirs = append(heirs, voter)
+		}
+	}
+	slices.Sort(heirs)
+	if len(heirs) > 0 {
+		first := int(l.ID % uint64(len(heirs)))
+		heirs = slices.Concat(heirs[first:], heirs[:first])
+	}
+	p := newPlacer(s, l)
+	slices.SortStableFunc(heirs, func(a, b uint64) int { return cmp.Compare(p.homeRank(l.NodeOf(a)), p.homeRank(l.NodeOf(b))) })
+	return heirs
+}
+
+// LogVoters are those of a log at the moment, for Waits.
+type LogVoters struct {
+	Log    string
+	Leader uint64   // node; 0: none is known
+	Voters []uint64 // nodes
+	// Current are those of the voters that answer and keep up with the leader.
+	Current []uint64
+}
+
+// Waits are the reasons for which a node must not be stopped yet: what it leads, and logs of
+// which no majority would be left. Empty: it may be.
+func Waits(node uint64, logs []LogVoters) (why []string) {
+	for _, l := range logs {
+		if !slices.Contains(l.Voters, node) {
+			continue
+		}
+		if len(l.Voters) == 1 {
+			why = append(why, fmt.Sprintf("log %s is on this node alone", l.Log))
+			continue
+		}
+		if l.Leader == node {
+			why = append(why, fmt.Sprintf("it leads log %s", l.Log))
+		}
+		left := len(slices.DeleteFunc(slices.Clone(l.Current), func(n uint64) bool { return n == node }))
+		if needed := len(l.Voters)/2 + 1; left < needed {
+			why = append(why, fmt.Sprintf("log %s would have %d of the %d voters that it needs", l.Log, left, needed))
+		}
+	}
+	return why
+}

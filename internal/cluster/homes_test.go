@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// homes are the datacenters of three nodes, and the rule of all logs of a survey.
+func homes(v Survey, rule Rule) Survey {
+	for id, value := range map[uint64]Label{1: "dc=a", 2: "dc=b", 3: "dc=c"} {
+		n := v.State.Nodes[id]
+		n.Labels = []Label{value, "region=eu"}
+		v.State.Nodes[id] = n
+	}
+	setRules(v.State.Rules, map[string]Rule{"": rule})
+	return v
+}
+
+func drained(v Survey, nodes ...uint64) Survey {
+	for _, id := range nodes {
+		n := v.State.Nodes[id]
+		n.Drained = true
+		v.State.Nodes[id] = n
+	}
+	return v
+}
+
+// given counts the logs that a plan gives to each node.
+func givenTo(plan []Handover) map[uint64]int {
+	to := map[uint64]int{}
+	for _, h := range plan {
+		to[h.To]++
+	}
+	return to
+}
+
+func TestLeadersGoHomeAndAwayFromDrainedNodes(t *testing.T) {
+	type to = map[uint64]int
+	atB := Rule{Homes: []Label{"dc=b", "dc=c"}}
+	anywhere := []uint64{1, 1, 1, 2, 2, 3}
+	for _, row := range []struct {
+		what   string
+		survey Survey
+		to     to
+	}{
+		{"all go home", homes(survey(minute, anywhere...), atB), to{2: 4}},
+		{"all are at home", homes(survey(minute, 2, 2, 2, 2, 2, 2), atB), to{}},
+		{"to the second choice", homes(withoutNode(survey(minute, 1, 1, 1, 1, 1, 3), 2), atB), to{3: 5}},
+		{"not to a third", homes(withoutNode(survey(minute, 1, 1, 1, 3, 3, 3), 2), Rule{Homes: []Label{"dc=b"}}), to{}},
+		{"two homes of the same label share", homes(survey(minute, 1, 1, 1, 1, 1, 1), Rule{Homes: []Label{"region=eu"}}), to{2: 2, 3: 2}},
+		{"the home has just begun", homes(change(survey(minute, 3, 3, 3, 3, 3, 3), 2, func(n *Surveyed) { n.Up = SettleMillis - 1 }), atB), to{}},
+		{"the home is unfit", homes(change(survey(minute, 3, 3, 3, 3, 3, 3), 2, func(n *Surveyed) { n.Unfit = true }), atB), to{}},
+		{"a node is drained", drained(survey(minute, anywhere...), 1), to{2: 1, 3: 2}},
+		{"two are", drained(survey(minute, anywhere...), 1, 3), to{2: 4}},
+		{"all are", drained(survey(minute, anywhere...), 1, 2, 3), to{}},
+		{"the home is drained", drained(homes(survey(minute, 2, 2, 2, 2, 2, 2), atB), 2), to{3: 6}},
+		{"a drained one gets nothing", drained(survey(minute, 1, 1, 1, 2, 2, 2), 3), to{}},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			require.Equal(t, row.to, givenTo(new(Spreader).Plan(0, row.survey)))
+		})
+	}
+}
+
+// A home that comes back is given its logs within a look and SettleMillis; one that goes again and
+// again has to be well for twice as long each time.
+func TestAHomeThatComesAndGoesWaitsLonger(t *testing.T) {
+	const look = 2_000
+	s, now := new(Spreader), int64(minute)
+	away, there := []uint64{1, 1, 1, 1, 1, 1}, []uint64{2, 2, 2, 2, 2, 2}
+	rule := Rule{Homes: []Label{"dc=b", "dc=a"}}
+	began := int64(-minute)
+	require.Empty(t, s.Plan(now, homes(survey(now-began, there...), rule)))
+	for _, needed := range []int64{5_000, 10_000, 20_000, 40_000} {
+		now += look
+		require.Empty(t, s.Plan(now, withoutNode(homes(survey(now-began, away...), rule), 2)), "it is cut off")
+		back := now + look
+		for now = back; ; now += look {
+			plan := s.Plan(now, homes(survey(now-began, away...), rule))
+			if len(plan) > 0 {
+				require.Equal(t, map[uint64]int{2: 6}, givenTo(plan))
+				break
+			}
+			require.LessOrEqual(t, now-back, needed)
+		}
+		require.InDelta(t, needed, now-back, look)
+		now += look
+		require.Empty(t, s.Plan(now, homes(survey(now-began, there...), rule)))
+	}
+	now += forgetMillis
+	require.Empty(t, s.Plan(now, homes(survey(now-began, there...), rule)))
+	require.Empty(t, s.Plan(now+look, withoutNode(homes(survey(now+look-began, away...), rule), 2)))
+	require.Empty(t, s.Plan(now+2*look, homes(survey(now+2*look-began, away...), rule)))
+	require.NotEmpty(t, s.Plan(now+5*look, homes(survey(now+5*look-began, away...), rule)), "all that is forgotten")
+}
+
+// What takes a log away from its home, a disk that is slow or an operator, does so again.
+func TestAHomeThatDoesNotKeepItsLogsIsGivenThemLessAndLessOften(t *testing.T) {
+	s, gaps, last := new(Spreader), []int64{}, int64(0)
+	for now := int64(1_000); now < 400_000; now += 1_000 {
+		// It hands the log back before the next look.
+		if plan := s.Plan(now, homes(survey(minute+now, 1), Rule{Homes: []Label{"dc=b"}})); len(plan) > 0 {
+			if last > 0 {
+				gaps = append(gaps, (now-last)/1_000)
+			}
+			last = now
+		}
+	}
+	require.Equal(t, []int64{6, 11, 21, 41, 81, 161}, gaps)
+}
+
+func TestADrainedNodeMayStopWhenNobodyMissesIt(t *testing.T) {
+	type ids = []uint64
+	for _, row := range []struct {
+		what string
+		logs []LogVoters
+		want []string
+	}{
+		{"nothing", nil, nil},
+		{"others lead, and keep up", []LogVoters{{"orders", 2, ids{1, 2, 3}, ids{1, 2, 3}}}, nil},
+		{"it leads", []LogVoters{{"orders", 1, ids{1, 2, 3}, ids{1, 2, 3}}, {"more", 1, ids{1, 2, 3}, ids{1, 2, 3}}}, []string{"it leads log orders", "it leads log more"}},
+		{"another is down", []LogVoters{{"orders", 2, ids{1, 2, 3}, ids{1, 2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
+		{"this one lags, and another is down", []LogVoters{{"orders", 2, ids{1, 2, 3}, ids{2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
+		{"it does not vote", []LogVoters{{"orders", 2, ids{2, 3}, ids{2}}}, nil},
+		{"of two voters", []LogVoters{{"orders", 2, ids{1, 2}, ids{1, 2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
+		{"the only one", []LogVoters{{"orders", 1, ids{1}, ids{1}}}, []string{"log orders is on this node alone"}},
+	} {
+		require.Equal(t, row.want, Waits(1, row.logs), row.what)
+	}
+}
+
+func TestHeirsOfADrainedNode(t *testing.T) {
+	s := places("a", "b", "c", "b")
+	s.placed("orders", 4, 1, 2, 3, 4)
+	l := s.Logs["orders"]
+	voters := nodesOf(nil)
+	for _, r := range l.Replicas {
+		voters = append(voters, r.ID)
+	}
+	l.Config.Rule = &Rule{Homes: []Label{"dc=c", "dc=b"}}
+	change, refusal := Drain(s, "node1", false)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(change))
+	heirs := Heirs(s, &l, voters)
+	require.Len(t, heirs, 3)
+	require.Equal(t, uint64(3), l.NodeOf(heirs[0]), "the home first")
+	change, refusal = Drain(s, "node1", false)
+	require.Nil(t, refusal)
+	require.True(t, change.Empty(), "it is drained already")
+	change, _ = Drain(s, "node1", true)
+	require.NoError(t, s.Fold(change))
+	require.Len(t, Heirs(s, &l, voters), 4)
+	_, refusal = Drain(s, "node9", false)
+	require.ErrorContains(t, refusal, "there is no other node")
+	s.Level = 1
+	require.ErrorContains(t, Allow(s, Change{Node: []Node{{ID: 1, Drained: true}}}), "this needs feature level 2")
+}
