@@ -2,6 +2,7 @@ package node
 
 import (
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,7 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/node/metrics"
 	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/segment/memory"
 	"strandline.dev/internal/sequence"
 )
 
@@ -36,6 +41,58 @@ func BenchmarkAppend(b *testing.B) {
 			b.Fatal(answer.Refusal)
 		}
 	}
+}
+
+// BenchmarkMetrics is an append of one record to a replica in memory, which is an entry of
+// its own: with nothing counted, and with all that a node counts of it.
+//
+//	go test -run - -bench Metrics -count 6 ./internal/node
+func BenchmarkMetrics(b *testing.B) {
+	for _, counted := range []bool{false, true} {
+		b.Run(fmt.Sprint("counted=", counted), func(b *testing.B) {
+			m := metrics.New("")
+			o := runtime.Options{ID: 1, Logger: slog.New(slog.DiscardHandler)}
+			if counted {
+				o.Committed = m.Committed
+				o.Wrote = func(bytes, entries int, took time.Duration) { m.Wrote("orders", bytes, entries, took) }
+			}
+			begin, err := core.Bootstrap([]uint64{o.ID})
+			require.NoError(b, err)
+			o.Log, o.HardState = memory.New(begin), begin.HardState
+			r, err := runtime.Start(o)
+			require.NoError(b, err)
+			defer func() { require.NoError(b, r.Close(b.Context())) }()
+			require.NoError(b, r.AwaitLeaderReady(b.Context()))
+			a := request(b, "a record")
+			answers := make(chan sequence.Answer, 1)
+			answered := func(a sequence.Answer) { answers <- a }
+			for b.Loop() {
+				done := answered
+				if counted {
+					done = m.MeasuredAppend("orders", a, answered)
+				}
+				r.Append(&core.Request{Append: a, Done: done})
+				if answer := <-answers; answer.Refusal != nil {
+					b.Fatal(answer.Refusal)
+				}
+			}
+		})
+	}
+	b.Run("counting alone", func(b *testing.B) {
+		m, a := metrics.New(""), request(b, "a record")
+		for b.Loop() {
+			done := m.MeasuredAppend("orders", a, func(sequence.Answer) {})
+			m.Committed(time.Microsecond, time.Millisecond)
+			m.Wrote("orders", 100, 1, time.Millisecond)
+			done(sequence.Answer{})
+		}
+	})
+	b.Run("stages alone", func(b *testing.B) {
+		m := metrics.New("")
+		for b.Loop() {
+			m.Committed(time.Microsecond, time.Millisecond)
+		}
+	})
 }
 
 var repairGiB = flag.Int("repair.gib", 1, "size of the log in BenchmarkRepair; the disk needs three times as much")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // A thousand logs that all take appends stay within the node's memory, which each uses a
-// part of for as long as it is busy.
+// part of for as long as it is busy and gives back when it is idle.
 func TestAThousandBusyLogsStayWithinAProcessesMemory(t *testing.T) {
 	logs, records := 1000, 12
 	if cluster.RaceEnabled {
@@ -52,9 +53,19 @@ func TestAThousandBusyLogsStayWithinAProcessesMemory(t *testing.T) {
 	}
 	crowd.sent.Wait()
 	require.NoError(t, crowd.failure)
+	tails := c.Metric(n, `strandline_memory_size_bytes{part="tails"}`)
+	require.Less(t, c.Metric(n, `strandline_memory_used_bytes{part="tails"}`), tails*3/2)
 	requireMemoryWithin(t, memoryOfNode, n)
 	for _, p := range producers {
 		require.NoError(t, p.Close(ctx))
 	}
 	requireMemoryBelow(t, n, allowed(memoryOfNode/2))
+	require.Eventually(t, func() bool {
+		for _, part := range []string{"appends", "answers", "inflow", "tails"} {
+			if c.Metric(n, fmt.Sprintf("strandline_memory_used_bytes{part=%q}", part)) > 0 {
+				return false
+			}
+		}
+		return true
+	}, time.Minute, 100*time.Millisecond, "the node holds nothing for idle logs")
 }
