@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -178,6 +179,11 @@ func TestDeleteRecordsTrims(t *testing.T) {
 	require.EqualValues(t, 3, trim(3).LowWatermark)
 	require.Equal(t, kerr.OffsetOutOfRange.Code, trim(11).ErrorCode, "never beyond the end")
 	require.EqualValues(t, 3, d.listOffset("orders", topics.TimeEarliest).Offset)
+	_, err := d.node.SetHold(t.Context(), node.Caller{}, "orders", record.Hold{Name: "backup", Offset: 6}, reading.FromOffset)
+	require.NoError(t, err)
+	require.Equal(t, kerr.PolicyViolation.Code, trim(-1).ErrorCode, "a hold keeps the rest")
+	require.EqualValues(t, 6, trim(6).LowWatermark)
+	require.NoError(t, d.node.ReleaseHold(t.Context(), node.Caller{}, "orders", "backup"))
 	require.EqualValues(t, 10, trim(-1).LowWatermark)
 }
 
