@@ -10,6 +10,9 @@ const (
 	// gigabit for half a second.
 	windowBytes = 64 << 20
 
+	// inFlightBytes bounds what is on its way to one follower.
+	inFlightBytes = 64 << 20
+
 	// highLatencyMillis between a write here and its commit make a link slow: a
 	// follower's disk alone seldom takes so long.
 	highLatencyMillis = 5

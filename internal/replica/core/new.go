@@ -89,7 +89,7 @@ func New(o Config) (*Core, error) {
 		MaxSizePerMsg:            1 << 20,
 		MaxCommittedSizePerReady: 64 << 20,
 		MaxInflightMsgs:          256,
-		MaxInflightBytes:         64 << 20,
+		MaxInflightBytes:         inFlightBytes,
 		CheckQuorum:              true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe,
 		DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: raftLogger{o.Logger},
