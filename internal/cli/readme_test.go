@@ -21,7 +21,6 @@ import (
 func TestTheREADMEsCommandsWork(t *testing.T) {
 	blocks := shellBlocks(t, "../../README.md")
 	require.Equal(t, "go run ./cmd/strandline dev\n", blocks[0], "the first command starts a cluster")
-	require.Equal(t, "go test ./...\n", blocks[len(blocks)-1], "the last one is what CI runs, and this test is part of it")
 
 	tree := copyTree(t, "../..")
 	address, web := freeAddress(t), freeAddress(t)
@@ -41,7 +40,7 @@ func TestTheREADMEsCommandsWork(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(said.String(), "Ctrl-C ends all three.") },
 		2*time.Minute, 50*time.Millisecond, "the cluster did not form")
 
-	for _, block := range blocks[1 : len(blocks)-1] {
+	for _, block := range blocks[1:] {
 		out, err := shell(tree, environ, block).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", block, out)
 		t.Logf("%s\n%s", block, out)
@@ -78,7 +77,7 @@ func shellBlocks(t *testing.T, readme string) []string {
 	for _, found := range shellBlock.FindAllSubmatch(text, -1) {
 		blocks = append(blocks, string(found[1]))
 	}
-	require.Greater(t, len(blocks), 3)
+	require.Greater(t, len(blocks), 1)
 	return blocks
 }
 
