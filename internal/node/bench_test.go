@@ -82,7 +82,7 @@ func BenchmarkMetrics(b *testing.B) {
 		m, a := metrics.New(""), request(b, "a record")
 		for b.Loop() {
 			done := m.MeasuredAppend("orders", a, func(sequence.Answer) {})
-			m.Committed(time.Microsecond, time.Millisecond)
+			m.Committed(time.Microsecond, time.Millisecond, time.Millisecond)
 			m.Wrote("orders", 100, 1, time.Millisecond)
 			done(sequence.Answer{})
 		}
@@ -90,7 +90,7 @@ func BenchmarkMetrics(b *testing.B) {
 	b.Run("stages alone", func(b *testing.B) {
 		m := metrics.New("")
 		for b.Loop() {
-			m.Committed(time.Microsecond, time.Millisecond)
+			m.Committed(time.Microsecond, time.Millisecond, time.Millisecond)
 		}
 	})
 }

@@ -18,8 +18,9 @@ import (
 type Metrics struct {
 	appends prometheus.Histogram
 	stages  *prometheus.HistogramVec
-	queued  prometheus.Observer // of stages
-	commit  prometheus.Observer
+	// Of stages.
+	queued, onDisk, onOthers prometheus.Observer
+
 	records prometheus.Counter
 	bytes   prometheus.Counter
 
@@ -74,9 +75,9 @@ func New(version string) *Metrics {
 	})
 	m.stages = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "strandline_append_stage_seconds", Buckets: appendBuckets,
-		Help: "Time of an entry, which holds all appends that waited, in a stage: queue, until it is proposed; commit, from there until it is on the disks of a majority.",
+		Help: "Time of an entry, which holds all appends that waited, in a stage: queue, until it is proposed; disk, from there until it is on the leader's disk, 0 if a majority has it before; replicas, from there until a majority has it. They add up.",
 	}, []string{"stage"})
-	m.queued, m.commit = m.stages.WithLabelValues("queue"), m.stages.WithLabelValues("commit")
+	m.queued, m.onDisk, m.onOthers = m.stages.WithLabelValues("queue"), m.stages.WithLabelValues("disk"), m.stages.WithLabelValues("replicas")
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "strandline_refusals_total", Help: "Appends and reads that this node refused, by verb and reason.",
 	}, []string{"verb", "reason"})
@@ -131,9 +132,11 @@ func (m *Metrics) Wrote(log string, bytes, entries int, took time.Duration) {
 	c.WrittenBytes.Add(int64(bytes))
 }
 
-func (m *Metrics) Committed(queued, took time.Duration) {
-	m.queued.Observe(queued.Seconds())
-	m.commit.Observe(took.Seconds())
+// Committed counts an entry that was proposed on this node and has committed.
+func (m *Metrics) Committed(queue, disk, replicas time.Duration) {
+	m.queued.Observe(queue.Seconds())
+	m.onDisk.Observe(disk.Seconds())
+	m.onOthers.Observe(replicas.Seconds())
 }
 
 // Elected counts the beginning and the end of leadership on this node.

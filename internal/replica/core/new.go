@@ -26,10 +26,11 @@ type Config struct {
 	FirstLeader bool
 	// Address returns where the clients of a replica's node go. May be nil.
 	Address func(replica uint64) string
-	// Committed is called for each entry proposed here that has committed: for how
-	// long its oldest request had waited, and how long it took from there. It must
-	// not block. May be nil.
-	Committed func(queued, took time.Duration)
+	// Committed is called for each entry proposed here that has committed: for how long its
+	// oldest request waited until it was proposed; from there until it was on this disk, 0 if
+	// a majority had it before; from there until a majority had it. It must not block. May
+	// be nil.
+	Committed func(queue, disk, replicas time.Duration)
 }
 
 // New opens a core on a recovered log.

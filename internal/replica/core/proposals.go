@@ -17,7 +17,7 @@ type proposals struct {
 	// highLatency: entries take much longer to their commit than to this disk, so the
 	// time between is the network's. See mayAdd.
 	highLatency bool
-	committed   func(queued, took time.Duration) // Config.Committed
+	committed   func(queue, disk, replicas time.Duration) // Config.Committed
 }
 
 // proposal is an entry that Raft was given and that has not committed.
@@ -41,9 +41,21 @@ type progress struct {
 	newest   int // of those in the newest drain
 }
 
-// timing is when the oldest request of a proposal arrived, and when it was
-// proposed; see Now.Nano.
-type timing struct{ oldest, proposed int64 }
+// timing is when the oldest request of a proposal arrived, when it was proposed and when
+// it was on this disk; see Now.Nano. 0: not yet, or nobody measures.
+type timing struct{ oldest, proposed, durable int64 }
+
+// stages are where the time went until a proposal had committed, see Config.Committed: they
+// follow each other, and add up to all of it.
+func (t timing) stages(committed int64) (queue, disk, replicas time.Duration) {
+	proposed := max(t.proposed, t.oldest)
+	committed = max(committed, proposed)
+	durable := proposed
+	if t.durable != 0 && t.durable <= committed {
+		durable = max(t.durable, proposed)
+	}
+	return time.Duration(proposed - t.oldest), time.Duration(durable - proposed), time.Duration(committed - durable)
+}
 
 func (ps *proposals) progress() (p progress) {
 	for i := range ps.list {
@@ -127,7 +139,7 @@ func (ps *proposals) noticed() func() {
 // measured reports how long a proposal that has committed took.
 func (ps *proposals) measured(t timing, now Now) {
 	if ps.committed != nil && t.oldest != 0 {
-		ps.committed(time.Duration(max(t.proposed-t.oldest, 0)), time.Duration(now.Nano-t.proposed))
+		ps.committed(t.stages(now.Nano))
 	}
 }
 
@@ -144,10 +156,10 @@ func (ps *proposals) wait(number uint64, a Answered) bool {
 }
 
 // markDurable notes which proposals are on this disk.
-func (ps *proposals) markDurable(index uint64, now int64) {
+func (ps *proposals) markDurable(index uint64, now Now) {
 	for i := range ps.list {
 		if f := &ps.list[i]; f.durable == 0 && f.index != 0 && f.index <= index {
-			f.durable = max(now, 1)
+			f.durable, f.timing.durable = max(now.Monotonic, 1), now.Nano
 		}
 	}
 }

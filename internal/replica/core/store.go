@@ -91,7 +91,7 @@ func (s *storer) madeDurable(w *Write) {
 			break
 		}
 	}
-	s.proposals.markDurable(s.storage.durable, s.now.Monotonic)
+	s.proposals.markDurable(s.storage.durable, s.now)
 }
 
 // commitTo answers the proposals that have committed and shows readers their

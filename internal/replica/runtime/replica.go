@@ -59,10 +59,11 @@ type Options struct {
 	// Wrote gets each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
-	// Committed is called for each entry proposed here that has committed: for how
-	// long its oldest request had waited, and how long it took from there. It must
-	// not block. May be nil.
-	Committed func(queued, took time.Duration)
+	// Committed is called for each entry proposed here that has committed: for how long its
+	// oldest request waited until it was proposed; from there until it was on this disk, 0 if
+	// a majority had it before; from there until a majority had it. It must not block. May
+	// be nil.
+	Committed func(queue, disk, replicas time.Duration)
 	// LeaderChanged is called when what this replica knows of the log's leader is not
 	// what it was. It must not block. May be nil.
 	LeaderChanged func(before, now core.Status)
