@@ -12,6 +12,8 @@ import (
 type catalog struct {
 	versions []version // the last is the newest
 	trace    func(format string, args ...any)
+	// misplaced are versions in which the rule of the log was not kept.
+	misplaced int
 }
 
 // version is the state that the changes so far add up to, and the log in it.
@@ -23,9 +25,13 @@ type version struct {
 // logID is that of the one log.
 const logID = 1
 
-// found puts a log on the first count of some nodes.
-func (c *catalog) found(nodes []*node, count int) {
+// found puts a log on the first count of some nodes, which, with places, are in three
+// datacenters: the first is in one, the next in another, and so on.
+func (c *catalog) found(nodes []*node, count int, places bool) {
 	l := cluster.Log{ID: logID, Name: logName, Config: cluster.Config{Replicas: count}}
+	if places {
+		l.Config.Rule = &cluster.Rule{Spread: "dc"}
+	}
 	var members []cluster.Node
 	for i, n := range nodes {
 		if i < count {
@@ -34,6 +40,9 @@ func (c *catalog) found(nodes []*node, count int) {
 		}
 		// The catalog is no log here, but its votes are decided as if it were.
 		members = append(members, cluster.Node{ID: n.id, Name: n.name(), Catalog: uint64(len(nodes)) + n.id, Votes: i == 0})
+		if places {
+			members[i].Labels = []cluster.Label{[]cluster.Label{"dc=a", "dc=b", "dc=c"}[i%3]}
+		}
 	}
 	c.versions = []version{{State: cluster.NewState()}}
 	c.change(func(*cluster.State) cluster.Change { return cluster.Change{Put: []cluster.Log{l}, Node: members} })
@@ -41,6 +50,9 @@ func (c *catalog) found(nodes []*node, count int) {
 }
 
 func (c *catalog) newest() *version { return &c.versions[len(c.versions)-1] }
+
+// unmet is what the rule of the log demands in a version, and is not kept.
+func (c *catalog) unmet(v *version) []string { return cluster.Unmet(&v.State, &v.log) }
 
 // settled is how many replicas the log had when it last had those that it should
 // have.
@@ -65,6 +77,9 @@ func (c *catalog) change(decide func(s *cluster.State) cluster.Change) bool {
 		panic(err) // it is none of an unknown kind
 	}
 	c.versions = append(c.versions, version{s, s.Logs[logName]})
+	if len(c.unmet(c.newest())) > 0 {
+		c.misplaced++
+	}
 	c.trace("the log is to have %+v of %d, leaving %+v", c.newest().log.Replicas, c.newest().log.Config.Replicas, c.newest().log.Leaving)
 	return true
 }

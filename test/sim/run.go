@@ -35,6 +35,10 @@ type Options struct {
 	// seeds are others with it than without.
 	Holds bool
 
+	// Places puts the nodes into three datacenters, over which a rule spreads the replicas of
+	// the log. The histories of seeds are others with it than without.
+	Places bool
+
 	// Trace gets what happens to the nodes; nil: nothing does.
 	Trace io.Writer
 
@@ -129,7 +133,7 @@ func (w ending) live(o Options, story func(*world)) {
 	if o.Replicas == 0 {
 		o.Replicas = min(w.dice(3, 3, 3, 2, 1, o.Nodes), 5)
 	}
-	w.catalog.found(w.nodes, o.Replicas)
+	w.catalog.found(w.nodes, o.Replicas, o.Places)
 	w.gather = int64(w.dice(0, 500, 3000))
 	for _, n := range w.nodes {
 		n.start()
@@ -222,6 +226,9 @@ func (w ending) holders() (nodes []*node) {
 			}
 		}
 		if p.Settled() && len(nodes) == len(p.Replicas) && len(cluster.Due(&w.catalog.newest().State, nodes[0].view())) == 0 {
+			if missing := w.catalog.unmet(w.catalog.newest()); len(missing) > 0 {
+				w.fail("healed, and the log has not got the replicas that its rule demands: %v", missing)
+			}
 			return nodes
 		}
 		if w.now > deadline {

@@ -62,6 +62,20 @@ func TestNothingGoesThatAHoldKeeps(t *testing.T) {
 	require.NotZero(t, all.HoldsSeen, "holds have kept something")
 }
 
+// Whatever an operator moves, and whoever is down or cut off meanwhile, replicas come back to
+// where the rule of the log wants them, and no record is lost on the way.
+func TestReplicasComeBackToWhereTheRuleWantsThem(t *testing.T) {
+	misplaced := 0
+	for seed := uint64(0); seed < 24; seed += 2 * sparse {
+		r := run(seed, Options{Nodes: 6, Replicas: 3, Places: true}, func(w *world) {
+			ending{w}.suffer()
+			misplaced += w.catalog.misplaced
+		})
+		require.NoError(t, r.Err(), "seed %d with places", seed)
+	}
+	require.NotZero(t, misplaced, "an operator has moved replicas against the rule")
+}
+
 func TestASeedGivesTheSameRunAgain(t *testing.T) {
 	var all Counts
 	for seed := uint64(0); seed < 16; seed += sparse {
