@@ -21,12 +21,15 @@ type Surveyed struct {
 	Unfit bool
 	// Leads are the logs that it leads, by id, with the replicas that vote.
 	Leads map[uint64][]uint64
+	// Load are the bytes a second that logs it leads take now; those that take none may be
+	// missing.
+	Load map[uint64]int64
 	// Follows are the logs whose leader it hears.
 	Follows map[uint64]bool
 }
 
 // Spreader decides which leaders move to other nodes: away from nodes that are drained,
-// home, and so that all lead as many. One node of a cluster runs
+// home, and so that all lead as many and then take as much. One node of a cluster runs
 // it, so that no two plans contradict each other. It gives a log to a node that did
 // not keep it only after a long time: what took the log away, a slow disk or an
 // operator, would do so again. That time begins short where the node is the log's home,
@@ -35,6 +38,10 @@ type Spreader struct {
 	given   map[uint64]given // by log: what was handed over and is kept so far
 	strikes []strike
 	health  map[uint64]health // by node
+	// load are bytes a second of each log, averaged over some looks; swapped is until when a
+	// log stays where it was led to because of that.
+	load    map[uint64]int64
+	swapped map[uint64]int64
 }
 
 type given struct {
@@ -114,6 +121,12 @@ func (s *Spreader) Plan(now int64, v Survey) []Handover {
 			plan = append(plan, Handover{l.Log, from, l.Leader})
 		}
 	}
+	if loaded := s.loads(now, v, leader); len(plan) == 0 && loaded {
+		plan = SwapLeaders(logs, s.load, func(log uint64) bool { return now < s.swapped[log] })
+		for _, h := range plan {
+			s.swapped[h.Log] = now + swapMillis
+		}
+	}
 	for _, h := range plan {
 		if s.given == nil {
 			s.given = map[uint64]given{}
@@ -125,6 +138,21 @@ func (s *Spreader) Plan(now int64, v Survey) []Handover {
 
 // Refused takes back a handover that its leader refused at once: nothing happened.
 func (s *Spreader) Refused(h Handover) { delete(s.given, h.Log) }
+
+// loads averages the loads of the logs, and reports whether there is any.
+func (s *Spreader) loads(now int64, v Survey, leader map[uint64]uint64) bool {
+	load, swapped := map[uint64]int64{}, map[uint64]int64{}
+	for log, node := range leader {
+		if average := (3*s.load[log] + v.Nodes[node].Load[log]) / 4; average > 0 {
+			load[log] = average
+		}
+		if until := s.swapped[log]; now < until {
+			swapped[log] = until
+		}
+	}
+	s.load, s.swapped = load, swapped
+	return len(load) > 0
+}
 
 // homeOf makes the best of the nodes that could lead a log its leader, the one that leads the
 // fewest, if the leader is not as good, and leaves as able those that are as good. It returns

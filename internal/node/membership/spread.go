@@ -48,6 +48,7 @@ type ledLogs struct {
 	Unfit    bool                `json:"unfit,omitempty"`
 	Leads    map[uint64][]uint64 `json:"leads"` // by log: the replicas that vote
 	Follows  []uint64            `json:"follows"`
+	Load     map[uint64]int64    `json:"load,omitempty"` // by log that it leads: bytes a second
 }
 
 // Run spreads leaders until the node stops.
@@ -89,7 +90,7 @@ func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
 			}
 			n := cluster.Surveyed{
 				Up: own.UpMillis, Unfit: own.Unfit || node.Leaving,
-				Leads: own.Leads, Follows: make(map[uint64]bool, len(own.Follows)),
+				Leads: own.Leads, Load: own.Load, Follows: make(map[uint64]bool, len(own.Follows)),
 			}
 			for _, log := range own.Follows {
 				n.Follows[log] = true
@@ -149,7 +150,9 @@ func (l *leaderSpread) Own() ledLogs {
 		UpMillis: time.Since(c.Opened).Milliseconds(),
 		Unfit:    l.stopping.Load() || c.Ended() != nil || l.space.Full(),
 		Leads:    map[uint64][]uint64{},
+		Load:     map[uint64]int64{},
 	}
+	now := time.Now()
 	for _, h := range l.logs.All() {
 		// One write that hangs is a disk that hangs; logs without a write to wait
 		// for look well.
@@ -160,6 +163,9 @@ func (l *leaderSpread) Own() ledLogs {
 		switch s := h.Replica.Status(); {
 		case s.Leading:
 			out.Leads[h.ID] = s.Voters
+			if rate := h.Intake.Rate(now); rate > 0 {
+				out.Load[h.ID] = rate
+			}
 		case s.Leader != 0:
 			out.Follows = append(out.Follows, h.ID)
 		}

@@ -28,9 +28,9 @@ func (i *Intake) Took(bytes int, now time.Time) {
 	i.bytes.Add(int64(bytes))
 }
 
-// rate is bytes a second: those of the last whole second, or what this one has
+// Rate is bytes a second: those of the last whole second, or what this one has
 // brought if that is more. A look beside a write may be a write off.
-func (i *Intake) rate(now time.Time) int64 {
+func (i *Intake) Rate(now time.Time) int64 {
 	switch now.Unix() - i.second.Load() {
 	case 0:
 		return max(i.bytes.Load(), i.bytesBefore.Load())

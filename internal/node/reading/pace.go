@@ -67,7 +67,7 @@ func (p *pacer) hold(ctx context.Context, bytes int) error {
 // longest is the longest pause for each MiB with which this reader does not fall
 // behind its log.
 func (p *pacer) longest(now time.Time) time.Duration {
-	rate := float64(p.intake.rate(now)) * catchUp
+	rate := float64(p.intake.Rate(now)) * catchUp
 	if rate <= float64(1<<20)/longestPause.Seconds() {
 		return longestPause
 	}

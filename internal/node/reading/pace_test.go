@@ -54,16 +54,16 @@ func TestAReaderIsNotHeldBackSoThatItFallsBehindItsLog(t *testing.T) {
 func TestALogKnowsWhatItTakesASecond(t *testing.T) {
 	var i Intake
 	at := time.Unix(1000, 0)
-	require.Zero(t, i.rate(at))
+	require.Zero(t, i.Rate(at))
 	i.Took(30, at)
-	require.EqualValues(t, 30, i.rate(at), "a reader who has just come knows it")
+	require.EqualValues(t, 30, i.Rate(at), "a reader who has just come knows it")
 	i.Took(20, at.Add(999*time.Millisecond))
-	require.EqualValues(t, 50, i.rate(at.Add(time.Second)), "nothing yet in this second")
+	require.EqualValues(t, 50, i.Rate(at.Add(time.Second)), "nothing yet in this second")
 	i.Took(10, at.Add(time.Second))
-	require.EqualValues(t, 50, i.rate(at.Add(time.Second)), "which has only begun")
+	require.EqualValues(t, 50, i.Rate(at.Add(time.Second)), "which has only begun")
 	i.Took(60, at.Add(time.Second))
-	require.EqualValues(t, 70, i.rate(at.Add(time.Second)))
-	require.Zero(t, i.rate(at.Add(3*time.Second)), "it takes nothing any more")
+	require.EqualValues(t, 70, i.Rate(at.Add(time.Second)))
+	require.Zero(t, i.Rate(at.Add(3*time.Second)), "it takes nothing any more")
 	i.Took(5, at.Add(9*time.Second))
-	require.EqualValues(t, 5, i.rate(at.Add(9*time.Second)), "what was long ago does not count")
+	require.EqualValues(t, 5, i.Rate(at.Add(9*time.Second)), "what was long ago does not count")
 }
