@@ -32,7 +32,7 @@ func BenchmarkHandshakeBesideAFlood(b *testing.B) {
 				if silent[i] != nil {
 					_ = silent[i].Close()
 				}
-				silent[i], err = net.Dial("tcp", s.Kafka())
+				silent[i], err = from(i).Dial("tcp", s.Kafka())
 				require.NoError(b, err)
 			}
 			for i := range silent {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -17,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -117,18 +115,9 @@ func (j intrusion) start(b *testing.B) {
 	require.NoError(b, err)
 	command := exec.Command("nice", "-n", "19", os.Args[0])
 	command.Env = append(os.Environ(), intrudeVariable+"="+string(job))
-	// In a session of their own, they do not use up the share of the processors that
-	// Linux gives to that of the node.
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	var out bytes.Buffer
-	command.Stdout, command.Stderr = &out, &out
-	err = command.Start()
-	if err == nil {
-		_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", command.Process.Pid), []byte("19"), 0) // where there are autogroups
-		err = command.Wait()
-	}
+	out, err := command.CombinedOutput()
 	if err != nil {
-		b.Errorf("intruders: %v: %s", err, &out)
+		b.Errorf("intruders: %v: %s", err, out)
 	}
 }
 
@@ -205,7 +194,7 @@ func intrude(unbelieved *secure.Credentials, addresses []string, count int) erro
 	var sent atomic.Int64
 	var wrong atomic.Pointer[error]
 	var all sync.WaitGroup
-	for worker := range 8 {
+	for worker := range 16 {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(worker), 7))
 			for i := sent.Add(1); i <= int64(count); i = sent.Add(1) {

@@ -39,8 +39,16 @@ func (a *addresses) enter(from netip.Prefix) (leave func(), entered bool) {
 // prefixOf returns what a remote address counts as. One of this machine, and one that is
 // not of TCP, count as none, which is not valid.
 func prefixOf(remote net.Addr) netip.Prefix {
+	if tcp, ok := remote.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {
+		return netip.Prefix{}
+	}
+	return wherever(remote)
+}
+
+// wherever is prefixOf for addresses of this machine, too.
+func wherever(remote net.Addr) netip.Prefix {
 	tcp, ok := remote.(*net.TCPAddr)
-	if !ok || tcp.IP.IsLoopback() {
+	if !ok {
 		return netip.Prefix{}
 	}
 	ip := tcp.AddrPort().Addr().Unmap().WithZone("")

@@ -88,7 +88,12 @@ func (l *encryptedListener) accept() {
 // receive begins the handshake of a connection.
 func (l *encryptedListener) receive(socket net.Conn) {
 	c := &conn{Conn: socket, handshaking: true, left: handshakeBytes}
-	place := l.begun.enter(c, prefixOf(socket.RemoteAddr()))
+	from := wherever(socket.RemoteAddr())
+	wait, ok := l.gate.failing.delay(from)
+	var place *list.Element
+	if ok {
+		place = l.begun.enter(c, prefixOf(socket.RemoteAddr()))
+	}
 	if place == nil {
 		l.gate.metrics.refused.WithLabelValues(l.port.Name, tooManyHandshakes).Inc()
 		_ = socket.Close()
@@ -96,8 +101,10 @@ func (l *encryptedListener) receive(socket net.Conn) {
 	}
 	l.tasks.Go(func() {
 		defer l.begun.leave(place)
+		l.pause(wait)
 		done, err := l.shakeHands(c, place)
 		if err != nil {
+			l.gate.failing.failed(from)
 			l.logFailure(socket, err)
 			farewell(c)
 			return
@@ -109,6 +116,15 @@ func (l *encryptedListener) receive(socket net.Conn) {
 			_ = done.Close()
 		}
 	})
+}
+
+// pause waits so long, or until the port closes.
+func (l *encryptedListener) pause(wait time.Duration) {
+	if wait > 0 {
+		ctx, cancel := context.WithTimeout(l.closing, wait)
+		defer cancel()
+		<-ctx.Done()
+	}
 }
 
 // shakeHands returns the connection to talk over.

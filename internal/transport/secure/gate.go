@@ -16,6 +16,7 @@ type Gate struct {
 	o       GateOptions
 	logger  *slog.Logger
 	begin   *rate.Limiter // of handshakes
+	failing failing
 	metrics *metrics
 }
 
@@ -50,7 +51,8 @@ type Port struct {
 func NewGate(o GateOptions) *Gate {
 	perSecond := handshakesPerCore * runtime.GOMAXPROCS(0)
 	return &Gate{
-		o: o, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		failing: failing{ofEach: map[netip.Prefix]*rate.Limiter{}},
+		o:       o, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		begin: rate.NewLimiter(rate.Limit(perSecond), perSecond), metrics: newMetrics(o.Credentials),
 	}
 }
