@@ -22,8 +22,9 @@ type Memory struct {
 	Sending, Received *Shares
 	// Sessions are what logs remember of their sessions.
 	Sessions *Shares
-	// Reads are chunks on their way to readers.
-	Reads *Pool
+	// Reads are chunks on their way to clients that have taken the chunk before in time,
+	// and those read ahead; SlowReads are those on their way to all other clients.
+	Reads, SlowReads *Pool
 	// Fetches are answers to Kafka's Fetch beyond the first chunk of each.
 	Fetches *Pool
 	// Calls and Polls are Kafka's requests other than Produce; Polls those that wait.
@@ -45,7 +46,7 @@ func New(size int64) *Memory {
 	part := func(of int64) int64 { return min(size/of, most) }
 	return &Memory{
 		size: size, Appends: NewPool(part(8)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
-		Reads: NewPool(size / 4), Fetches: NewPool(part(16)),
+		Reads: NewPool(size / 8), SlowReads: NewPool(size / 8), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: NewShares(size / 16), Groups: NewShares(size / 32),
 	}
 }
@@ -78,6 +79,7 @@ func (m *Memory) Use() []Use {
 		{"received", m.Received.Used(), m.Received.Size()},
 		{"sessions", m.Sessions.Used(), m.Sessions.Size()},
 		{"reads", m.Reads.Used(), m.Reads.Size()},
+		{"slow reads", m.SlowReads.Used(), m.SlowReads.Size()},
 		{"kafka fetches", m.Fetches.Used(), m.Fetches.Size()},
 		{"kafka calls", m.Calls.Used(), m.Calls.Size()},
 		{"kafka polls", m.Polls.Used(), m.Polls.Size()},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,15 +85,18 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 	for i := range records {
 		mustAppend(t, n, "orders", fmt.Sprintf("%0*d", 10_000, i))
 	}
-	reads := n.memory.Reads
+	reads, slow := n.memory.Reads, n.memory.SlowReads
+	used := func() int64 { return reads.Used() + slow.Used() }
 	for _, short := range []bool{false, true} {
 		t.Run(fmt.Sprint("short of memory ", short), func(t *testing.T) {
 			if short {
-				others := reads.Size() - 2*runtime.ChunkRoom
-				require.True(t, reads.TryAcquire(others))
-				defer reads.Release(others)
+				for _, pool := range []*budget.Pool{reads, slow} {
+					others := pool.Size() - 2*runtime.ChunkRoom
+					require.True(t, pool.TryAcquire(others))
+					defer pool.Release(others)
+				}
 			}
-			before := reads.Used()
+			before := used()
 			r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Until: reading.NoOffset, Metered: true})
 			require.NoError(t, err)
 			next := record.Offset(0)
@@ -115,12 +119,12 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 				c.Release()
 				if i%3 == 0 {
 					r.Drop()
-					require.Equal(t, before, reads.Used(), "nothing is held")
+					require.Equal(t, before, used(), "nothing is held")
 				}
 			}
 			require.Equal(t, record.Offset(records), next)
 			r.Close()
-			require.Equal(t, before, reads.Used())
+			require.Equal(t, before, used())
 		})
 	}
 }
@@ -134,7 +138,56 @@ func TestAReaderThatIsClosedHoldsNothing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Next(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, runtime.ChunkRoom, n.memory.Reads.Used())
+	require.EqualValues(t, runtime.ChunkRoom, n.memory.SlowReads.Used())
 	r.Close()
-	require.Zero(t, n.memory.Reads.Used())
+	require.Zero(t, n.memory.SlowReads.Used())
+}
+
+// Readers that take nothing of what they are given are many, because each holds one batch,
+// and do not keep one waiting that takes what it is given.
+func TestAReaderThatKeepsUpDoesNotWaitForThoseThatDoNot(t *testing.T) {
+	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Memory: budget.Least, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
+	create(t, n, "orders", settings.Config{})
+	const records, size, stalled = 100, 64 << 10, 300
+	for range records {
+		mustAppend(t, n, "orders", strings.Repeat("x", size))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	request := reading.Request{Until: reading.NoOffset, Metered: true}
+	keepsUp, err := n.Read(ctx, anyone, "orders", request)
+	require.NoError(t, err)
+	c, err := keepsUp.Next(ctx)
+	require.NoError(t, err)
+	next := c.First + record.Offset(c.Count)
+	c.Release()
+
+	var served atomic.Int64
+	var waiting sync.WaitGroup
+	for range stalled {
+		r, err := n.Read(ctx, anyone, "orders", request)
+		require.NoError(t, err)
+		waiting.Go(func() {
+			defer r.Close()
+			if _, err := r.Next(ctx); err == nil {
+				served.Add(1)
+				<-ctx.Done()
+			}
+		})
+	}
+	require.Eventually(t, func() bool {
+		return n.memory.SlowReads.Waiting() && served.Load() >= 50 // of whole chunks there is room for 6
+	}, time.Minute, 10*time.Millisecond, "they hold a batch each")
+	for next < records {
+		c, err := keepsUp.Next(ctx)
+		require.NoError(t, err)
+		require.Equal(t, next, c.First)
+		next += record.Offset(c.Count)
+		c.Release()
+	}
+	keepsUp.Close()
+	cancel()
+	waiting.Wait()
+	require.Zero(t, n.memory.Reads.Used()+n.memory.SlowReads.Used())
 }

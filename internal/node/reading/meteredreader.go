@@ -15,11 +15,16 @@ import (
 // no such client may hold much when memory is short: it is given copies of slices of
 // a chunk, one at a time, and if it does not take the next one soon (Reader.Drop)
 // the chunk is given up and read again later.
+//
+// Clients that have taken their last chunk in time have a part of the memory of their
+// own: in one line with thousands that take nothing they would wait as long as those.
 type metered struct {
-	reads *budget.Pool
+	keeping, slow *budget.Pool // of clients that keep up, and of all others
 
-	mu    sync.Mutex // Next against Drop
-	taken bool       // a chunk's part, for the chunk being read or in rest
+	mu sync.Mutex // Next against Drop
+	// keepsUp: a chunk was given out, and Drop has not been called since.
+	keepsUp bool
+	taken   *budget.Pool // of which a chunk's part was taken, for the chunk being read or in rest; nil: none
 	// rest is the part of a chunk that was not given out yet; its parts lie in the
 	// memory of whole.
 	rest, whole Chunk
@@ -33,28 +38,42 @@ const sliceBytes = 32 << 10
 
 // take waits for the memory of a chunk if there is something to read.
 func (f *metered) take(ctx context.Context, r *Reader) error {
-	if f == nil || f.taken {
+	if f == nil || f.taken != nil {
 		return nil
 	}
 	if _, end, err := r.tail.Bounds(); err != nil || r.next >= end {
 		return nil // it will wait for more, and hold nothing meanwhile
 	}
-	if err := f.reads.Acquire(ctx, runtime.ChunkRoom); err != nil {
+	if err := f.reads().Acquire(ctx, runtime.ChunkRoom); err != nil {
 		return err
 	}
-	f.taken = true
+	f.taken = f.reads()
 	return nil
 }
 
 func (f *metered) give() {
-	if f != nil && f.taken {
-		f.taken = false
-		f.reads.Release(runtime.ChunkRoom)
+	if f != nil && f.taken != nil {
+		f.taken.Release(runtime.ChunkRoom)
+		f.taken = nil
 	}
 }
 
-// short reports whether memory is: chunks that leave for clients may take half.
-func (f *metered) short() bool { return f.reads.Used() > f.reads.Size()/2 }
+// reads is the part of the memory that the client has.
+func (f *metered) reads() *budget.Pool {
+	if f.keepsUp {
+		return f.keeping
+	}
+	return f.slow
+}
+
+// short reports whether memory is: whole chunks may take half of it, and those of clients
+// that have not shown that they keep up an eighth.
+func (f *metered) short() bool {
+	if f.taken == f.slow {
+		return f.taken.Used() > f.taken.Size()/8
+	}
+	return f.taken.Used() > f.taken.Size()/2
+}
 
 // nextMetered returns a whole chunk, which has its part of the memory until it is
 // released, or a copy of a slice of one.
@@ -71,25 +90,26 @@ func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 		f.give()
 		return c, nil // nothing of it is in memory
 	}
-	if !f.taken {
+	if f.taken == nil {
 		// It came while nothing was there to be read; it is counted all the same.
-		if !f.reads.TryAcquire(runtime.ChunkRoom) {
+		if !f.reads().TryAcquire(runtime.ChunkRoom) {
 			return copied(c), nil
 		}
-		f.taken = true
+		f.taken = f.reads()
 	}
 	if !f.short() {
-		c.Release = r.charged(c.Release)
+		c.Release = f.charged(c.Release, runtime.ChunkRoom)
 		return c, nil
 	}
 	f.whole, f.rest = c, c
 	return r.slice()
 }
 
-// charged makes the part of the memory that the reader has taken that of a chunk.
-func (r *Reader) charged(release func()) func() {
-	settle := sync.OnceFunc(func() { r.slow.reads.Release(runtime.ChunkRoom) })
-	r.slow.taken, r.slow.settle = false, settle
+// charged makes so much of the memory that the reader has taken that of a chunk.
+func (f *metered) charged(release func(), bytes int64) func() {
+	reads := f.taken
+	settle := sync.OnceFunc(func() { reads.Release(bytes) })
+	f.taken, f.settle = nil, settle
 	return func() {
 		release()
 		settle()
@@ -97,19 +117,25 @@ func (r *Reader) charged(release func()) func() {
 }
 
 // Wanted reports whether others wait for memory that the reader may hold.
-func (r *Reader) Wanted() bool { return r.slow != nil && r.slow.reads.Waiting() }
+func (r *Reader) Wanted() bool { return r.slow != nil && r.slow.reads().Waiting() }
 
-// slice takes the next batches from rest. Where one is larger than a slice, the client
-// gets all of rest, which keeps its part of the memory: only so are large batches
-// bounded.
+// slice takes the next batches from rest. One that is larger than a slice is counted until
+// the client has taken it: only so are large batches bounded. A client that keeps up gets
+// all of rest then, and keeps the memory of a chunk; others get a copy of the batch and
+// keep no more than that, so that they can be many.
 func (r *Reader) slice() (Chunk, error) {
 	f := r.slow
-	if first, _, err := record.Split(f.rest.Parts[0]); err == nil && len(first) > sliceBytes {
-		c := f.whole
-		rest := f.rest
-		rest.Release = r.charged(c.Release)
-		f.whole, f.rest = Chunk{}, Chunk{}
-		return rest, nil
+	first, behind, err := record.Split(f.rest.Parts[0])
+	if err == nil && len(first) > sliceBytes {
+		c := f.rest
+		if f.keepsUp || len(first) > runtime.ChunkRoom/4 {
+			c.Release = f.charged(f.whole.Release, runtime.ChunkRoom)
+			f.whole, f.rest = Chunk{}, Chunk{}
+			return c, nil
+		}
+		c = f.batch(first, behind)
+		r.giveUpRest()
+		return c, nil
 	}
 	c := f.rest
 	c.Parts, c.Bytes, c.Count = nil, 0, 0
@@ -142,6 +168,21 @@ func (r *Reader) slice() (Chunk, error) {
 	return c, nil
 }
 
+// batch takes a copy of the first batch out of rest, and keeps no more memory than for it.
+func (f *metered) batch(first record.Batch, behind []byte) Chunk {
+	c := f.rest
+	next := min(first.BaseOffset()+record.Offset(first.Count()), c.First+record.Offset(c.Count))
+	c.Parts, c.Bytes, c.Count = [][]byte{first}, len(first), int(next-c.First)
+	f.rest.First, f.rest.Count = next, f.rest.Count-c.Count
+	if f.rest.Parts[0] = behind; len(behind) == 0 {
+		f.rest.Parts = f.rest.Parts[1:]
+	}
+	f.taken.Release(runtime.ChunkRoom - int64(len(first)))
+	c = copied(c)
+	c.Release = f.charged(c.Release, int64(len(first)))
+	return c
+}
+
 // copied is a chunk in memory of its own.
 func copied(c Chunk) Chunk {
 	c.Parts = [][]byte{slices.Concat(c.Parts...)}
@@ -155,20 +196,30 @@ func copied(c Chunk) Chunk {
 func (r *Reader) Drop() {
 	if r.slow != nil && r.slow.mu.TryLock() {
 		defer r.slow.mu.Unlock()
+		r.slow.keepsUp = false
 		r.drop()
 	}
 }
 
 func (r *Reader) drop() {
+	r.giveUpRest()
+	r.slow.give()
+	r.reader.Seek(r.next)
+}
+
+// giveUpRest has what was not given out of a chunk read again.
+func (r *Reader) giveUpRest() {
 	f := r.slow
+	if len(f.whole.Parts) == 0 {
+		return
+	}
 	if len(f.rest.Parts) > 0 {
 		r.bytes -= int64(remaining(f.rest.Parts))
 		r.next, r.done = f.rest.First, false
-		f.whole.Release()
-		f.whole, f.rest = Chunk{}, Chunk{}
+		r.reader.Seek(r.next)
 	}
-	f.give()
-	r.reader.Seek(r.next)
+	f.whole.Release()
+	f.whole, f.rest = Chunk{}, Chunk{}
 }
 
 func remaining(parts [][]byte) (bytes int) {

@@ -61,9 +61,10 @@ type Source struct {
 	Log     Log
 	ID      uint64
 	Replica *runtime.Replica
-	Intake  *Intake      // of the log
-	Pace    *Pace        // of the node
-	Reads   *budget.Pool // what metered chunks are counted in
+	Intake  *Intake // of the log
+	Pace    *Pace   // of the node
+	// Reads and SlowReads are what metered chunks are counted in, see budget.Memory.
+	Reads, SlowReads *budget.Pool
 }
 
 // New begins a read at first. closed is called when it is closed.
@@ -79,7 +80,7 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 		r.until = first + record.Offset(q.MaxRecords)
 	}
 	if q.Metered {
-		r.slow = &metered{reads: s.Reads}
+		r.slow = &metered{keeping: s.Reads, slow: s.SlowReads}
 	}
 	return r
 }
@@ -104,7 +105,9 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	}
 	r.slow.mu.Lock()
 	defer r.slow.mu.Unlock()
-	return r.nextMetered(ctx)
+	c, err := r.nextMetered(ctx)
+	r.slow.keepsUp = r.slow.keepsUp || err == nil
+	return c, err
 }
 
 func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
