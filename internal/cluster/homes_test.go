@@ -73,8 +73,10 @@ func TestAHomeThatComesAndGoesWaitsLonger(t *testing.T) {
 	began := int64(-minute)
 	require.Empty(t, s.Plan(now, homes(survey(now-began, there...), rule)))
 	for _, needed := range []int64{5_000, 10_000, 20_000, 40_000} {
-		now += look
-		require.Empty(t, s.Plan(now, withoutNode(homes(survey(now-began, away...), rule), 2)), "it is cut off")
+		for range 2 {
+			now += look
+			require.Empty(t, s.Plan(now, withoutNode(homes(survey(now-began, away...), rule), 2)), "it is cut off")
+		}
 		back := now + look
 		for now = back; ; now += look {
 			plan := s.Plan(now, homes(survey(now-began, away...), rule))
@@ -90,9 +92,48 @@ func TestAHomeThatComesAndGoesWaitsLonger(t *testing.T) {
 	}
 	now += forgetMillis
 	require.Empty(t, s.Plan(now, homes(survey(now-began, there...), rule)))
-	require.Empty(t, s.Plan(now+look, withoutNode(homes(survey(now+look-began, away...), rule), 2)))
-	require.Empty(t, s.Plan(now+2*look, homes(survey(now+2*look-began, away...), rule)))
-	require.NotEmpty(t, s.Plan(now+5*look, homes(survey(now+5*look-began, away...), rule)), "all that is forgotten")
+	for range 2 {
+		now += look
+		require.Empty(t, s.Plan(now, withoutNode(homes(survey(now-began, away...), rule), 2)))
+	}
+	require.Empty(t, s.Plan(now+look, homes(survey(now+look-began, away...), rule)))
+	require.NotEmpty(t, s.Plan(now+4*look, homes(survey(now+4*look-began, away...), rule)), "all that is forgotten")
+}
+
+// A restart is a fall, and one late answer is none.
+func TestAHomeThatRestartsAgainAndAgainWaitsLonger(t *testing.T) {
+	for _, row := range []struct {
+		what    string
+		fall    func(Survey) Survey
+		settled int64 // after three falls
+	}{
+		{"a restart", func(v Survey) Survey { return change(v, 2, func(n *Surveyed) { n.Up = 0 }) }, 20_000},
+		{"a late answer", func(v Survey) Survey { return withoutNode(v, 2) }, 0},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			s, now, began := new(Spreader), int64(minute), int64(0)
+			look := func() []Handover {
+				v := homes(survey(minute+now, 1), Rule{Homes: []Label{"dc=b", "dc=a"}})
+				return s.Plan(now, change(v, 2, func(n *Surveyed) { n.Up = now - began }))
+			}
+			look()
+			for range 3 {
+				now += 1_000
+				if s.Plan(now, row.fall(homes(survey(minute+now, 1), Rule{Homes: []Label{"dc=b", "dc=a"}}))); row.settled > 0 {
+					began = now
+				}
+				now += 1_000
+				look()
+			}
+			s.given, s.strikes = nil, nil
+			at := now
+			for len(look()) == 0 {
+				now += 1_000
+				require.Less(t, now-at, int64(minute))
+			}
+			require.InDelta(t, row.settled, now-at, 2_000)
+		})
+	}
 }
 
 // What takes a log away from its home, a disk that is slow or an operator, does so again.

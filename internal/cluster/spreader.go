@@ -56,13 +56,13 @@ type strike struct {
 	times     int // a home did not keep the log in a row; 0: the node is not its home
 }
 
-// health is how a node was at the looks so far.
+// health is how a node was at the looks so far. One look that found it unwell says little: on
+// a machine that has much to do an answer may be late.
 type health struct {
-	down     bool
-	answered bool
-	life     int64 // when it began to serve, if it has answered
-	since    int64 // for so long it has been well
-	falls    int   // how often it was not, before
+	missed int   // looks in a row that found it unwell
+	up     int64 // for how long it had been serving when it answered last
+	since  int64 // for so long it has been well
+	falls  int   // how often it was not, before
 }
 
 const (
@@ -192,20 +192,24 @@ func (s *Spreader) feel(now int64, v Survey) {
 		node, answers := v.Nodes[id]
 		h, known := s.health[id]
 		well, began := answers && !node.Unfit, now-node.Up
-		restarted := answers && known && h.answered && max(began-h.life, h.life-began) > sameLifeMillis
-		if known && !h.down && (!well || restarted) {
+		restarted := answers && node.Up < h.up
+		if known && (restarted && h.missed <= 1 || !well && h.missed == 1) {
 			h.falls++
 		}
 		switch {
-		case !known, restarted:
-			h.since = began
-		case h.down:
+		case !known, well && h.missed > 1:
 			h.since = now
 		case now-h.since >= forgetMillis:
 			h.falls = 0
 		}
-		if h.down = !well; answers {
-			h.life, h.answered = began, true
+		if answers {
+			h.up = node.Up
+		}
+		if !known || restarted {
+			h.since = began
+		}
+		if h.missed++; well {
+			h.missed = 0
 		}
 		s.health[id] = h
 	}
@@ -215,7 +219,7 @@ func (s *Spreader) feel(now int64, v Survey) {
 func (s *Spreader) settled(now int64, node uint64) bool {
 	h := s.health[node]
 	needed := min(SettleMillis<<min(max(h.falls-1, 0), 10), longestSettleMillis)
-	return !h.down && now-h.since >= int64(needed)
+	return h.missed == 0 && now-h.since >= int64(needed)
 }
 
 // look finds handovers that did not last, and forgets what is long ago.
