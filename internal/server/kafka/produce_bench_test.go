@@ -13,9 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 )
 
@@ -47,6 +49,12 @@ func (n answeringNode) Append(_ node.Caller, _ string, a *sequence.Append, done 
 func (n answeringNode) ConfigOf(string) *node.Config { return nil }
 
 func (n answeringNode) Bounds(node.Caller, string) (node.Bounds, error) { return node.Bounds{}, nil }
+
+func (n answeringNode) Identify(identity.Principal, net.Addr, string) (*guard.Holder, *record.Refusal) {
+	return nil, nil
+}
+
+func (n answeringNode) Enforced() bool { return false }
 
 func benchmarkProduce(b *testing.B, connections, inFlight int) {
 	n := answeringNode{answers: make(chan func(), 1024)}
