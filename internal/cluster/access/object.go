@@ -1,6 +1,7 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -68,7 +69,7 @@ func (o Object) Check() error {
 	case onKind[o.Kind] == None:
 		return fmt.Errorf("there is no kind of object %q; there are cluster, log and group", o.Kind)
 	case o.Kind == Cluster && (o.Name != "" || o.Prefix):
-		return fmt.Errorf("the cluster has no name in a grant")
+		return errors.New("the cluster has no name in a grant")
 	case o.Kind != Cluster && o.Name == "" && !o.Prefix:
 		return fmt.Errorf("a %s without a name; all of them are %s/*", o.Kind, o.Kind)
 	case len(o.Name) > maxObjectName:

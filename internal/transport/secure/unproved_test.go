@@ -57,7 +57,7 @@ func TestAClientThatHasProvedNothingHasTenSecondsAnd64KiB(t *testing.T) {
 		time.Sleep(handshakeTime - 1)
 		_, err = c.Read(make([]byte, 1))
 		require.NoError(t, err)
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		synctest.Wait()
 		_, err = c.Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.ErrClosedPipe)
