@@ -19,7 +19,7 @@ import (
 
 // Address names a system under test and the library that talks to it:
 //
-//	strandline://HOST:PORT[,HOST:PORT...][?client=go|grpc|python]
+//	strandline://HOST:PORT[,HOST:PORT...][?client=go|grpc|python|...]
 //	kafka://HOST:PORT[,HOST:PORT...][?client=franz|sarama|fetch]
 //
 // Both take name=... and disk=..., which tables show, and data=..., the directory
@@ -75,8 +75,8 @@ func ParseAddress(text string) (Address, error) {
 		a.Client = ClientFranz
 	case a.Scheme == Strandline && a.Client == "":
 		a.Client = ClientGo
-	case a.Scheme == Strandline && !slices.Contains([]string{ClientGo, ClientGRPC, ClientPython}, a.Client):
-		return a, fmt.Errorf("%q: client %q is not one of strandline://: %s, %s and %s are", text, a.Client, ClientGo, ClientGRPC, ClientPython)
+	case a.Scheme == Strandline && !slices.Contains(clientNames(), a.Client):
+		return a, fmt.Errorf("%q: client %q is not one of strandline://: %s are", text, a.Client, strings.Join(clientNames(), ", "))
 	}
 	return a, nil
 }

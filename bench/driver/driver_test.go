@@ -36,7 +36,7 @@ func TestAnAddressThatMakesNoSenseIsRefused(t *testing.T) {
 		"kafka://127.0.0.1":                   "not HOST:PORT",
 		"kafka://127.0.0.1:1,":                "not HOST:PORT",
 		"kafka://127.0.0.1:1?driver=sarama":   `"driver" is unknown`,
-		"strandline://127.0.0.1:1?client=any": "go, grpc and python are",
+		"strandline://127.0.0.1:1?client=any": "go, grpc, python",
 		"kafka://127.0.0.1:1?client=%zz":      "invalid URL escape",
 	} {
 		_, err := ParseAddress(text)

@@ -18,12 +18,13 @@ type strandline struct {
 	addresses []string
 	options   []client.Option
 	shared    *client.Client // for what is not measured
-	python    bool           // what is measured is the Python client
+	language  language       // of the client that is measured; of none: Go
 }
 
 func newStrandline(a Address, o Options) (*strandline, error) {
-	if a.Client == ClientPython && o.Dial != nil {
-		return nil, fmt.Errorf("links in between: %w by the Python client's driver", workload.ErrUnsupported)
+	of := languages[a.Client]
+	if of.name != "" && o.Dial != nil {
+		return nil, fmt.Errorf("links in between: %w by the %s client's driver", workload.ErrUnsupported, of.name)
 	}
 	options := slices.Clone(o.Strandline)
 	if a.Client == ClientGRPC {
@@ -41,7 +42,7 @@ func newStrandline(a Address, o Options) (*strandline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &strandline{a.Nodes, options, shared, a.Client == ClientPython}, nil
+	return &strandline{a.Nodes, options, shared, of}, nil
 }
 
 func (s *strandline) Close() error { return s.shared.Close() }
@@ -130,8 +131,8 @@ func (l *strandlineLog) Trim(ctx context.Context, before int64) error {
 
 // Sender makes a client of its own, with a producer for each partition.
 func (l *strandlineLog) Sender(ctx context.Context, s workload.Sending) (workload.Sender, error) {
-	if l.python {
-		return l.pythonSender(ctx, s)
+	if l.language.name != "" {
+		return l.processSender(ctx, s)
 	}
 	options, err := producerOptions(s)
 	if err != nil {
@@ -211,8 +212,8 @@ func (s *strandlineSender) Close() error {
 
 // Reader makes a client of its own that reads batches as they are stored.
 func (l *strandlineLog) Reader(ctx context.Context, r workload.Range) (workload.Reader, error) {
-	if l.python {
-		return nil, fmt.Errorf("reads: %w by the Python client's driver", workload.ErrUnsupported)
+	if l.language.name != "" {
+		return l.processReader(r)
 	}
 	c, err := client.Dial(l.addresses, l.options...)
 	if err != nil {

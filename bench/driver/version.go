@@ -9,14 +9,15 @@ func Describe(a Address) string {
 		return "Go client"
 	case ClientGRPC:
 		return "Go client over gRPC"
-	case ClientPython:
-		return "Python client"
 	case ClientFranz:
 		return "franz-go " + moduleVersion("github.com/twmb/franz-go")
 	case ClientSarama:
 		return "Sarama " + moduleVersion("github.com/IBM/sarama")
 	case ClientFetch:
 		return "bare fetch requests"
+	}
+	if of, known := languages[a.Client]; known {
+		return of.name + " client"
 	}
 	return registered[a.Client]
 }

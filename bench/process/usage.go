@@ -2,6 +2,7 @@ package process
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,18 +35,30 @@ func Usage(addresses []string) func() (own, servers time.Duration) {
 	}
 }
 
-// helpers are the processes that do a part of the client's work, by their ids.
-var helpers sync.Map
+// helpers are the processes that do a part of the client's work, by their ids, and
+// helped what those took that are no helpers any more, in nanoseconds.
+var (
+	helpers sync.Map
+	helped  atomic.Int64
+)
 
 // Helper counts a process of this machine as a part of the client from now on; the function
 // that it returns ends that. Call it before the process has been waited for.
 func Helper(id int) (end func()) {
 	helpers.Store(id, nil)
-	return func() { helpers.Delete(id) }
+	return func() {
+		if taken, ok := timeOf(id); ok {
+			helped.Add(int64(taken))
+		}
+		helpers.Delete(id)
+	}
 }
 
 func clientTime() time.Duration {
 	all := ownTime()
+	if all != Unknown {
+		all += time.Duration(helped.Load())
+	}
 	helpers.Range(func(id, _ any) bool {
 		taken, ok := timeOf(id.(int))
 		if all == Unknown || !ok {

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 var (
 	update = flag.Bool("clients.update", false, "write the report into docs/clients.md")
 	only   = flag.String("clients.scenario", "", "play scenarios whose name matches a regular expression")
+	player = flag.String("clients.client", "", "play scenarios with the clients whose name matches a regular expression")
 	needed = flag.String("clients.needed", "", "languages, separated by commas, whose tools must be here")
 )
 
@@ -32,6 +34,7 @@ var runners = []struct {
 	{"Go", "go", func(*testing.T) *scenarios.Runner { return scenarios.StartGo() }},
 	{"Python", "python", func(t *testing.T) *scenarios.Runner { return startPython(t) }},
 	{"Python, synchronous", "python", func(t *testing.T) *scenarios.Runner { return startPython(t, "--synchronous") }},
+	{"TypeScript", "typescript", startTypeScript},
 }
 
 // atOnce is how many scenarios are played at the same time: they wait more than they work.
@@ -49,8 +52,11 @@ func TestEveryClientDoesWhatTheScenariosSay(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 
-	names, passed, complete := []string{}, map[string]map[string]bool{}, *only == ""
+	names, passed, complete := []string{}, map[string]map[string]bool{}, *only == "" && *player == ""
 	for _, client := range runners {
+		if !regexp.MustCompile(*player).MatchString(client.name) {
+			continue
+		}
 		names = append(names, client.name)
 		passed[client.name] = map[string]bool{}
 		complete = t.Run(client.name, func(t *testing.T) {
@@ -119,6 +125,17 @@ func tool(t *testing.T, language, name string) string {
 		missing(t, language, name+" is not installed")
 	}
 	return path
+}
+
+// built returns the folder of a client, in which `make clients` makes a file.
+func built(t *testing.T, language, file string) (directory string) {
+	t.Helper()
+	directory, err := filepath.Abs("../" + language)
+	require.NoError(t, err)
+	if _, err := os.Stat(filepath.Join(directory, file)); err != nil {
+		missing(t, language, "the client has not been built: there is no clients/"+language+"/"+file)
+	}
+	return directory
 }
 
 // missing ends a test that lacks what it needs of a language.

@@ -44,8 +44,8 @@ What is measured is a --target, or several; without one it is the log at
   strandline://HOST:PORT[,HOST:PORT]              by the Go client
   strandline://HOST:PORT[,HOST:PORT]?client=grpc  the same, its streams over gRPC
   strandline://HOST:PORT[,HOST:PORT]?client=python
-                                                  appends by the Python client, in a
-                                                  checkout after "make clients"
+                                                  by the Python client, in a checkout
+                                                  after "make clients"; so typescript
   kafka://HOST:PORT[,HOST:PORT]?client=franz      by franz-go: the default
   kafka://HOST:PORT[,HOST:PORT]?client=sarama     by Sarama
   kafka://HOST:PORT[,HOST:PORT]?client=fetch      reads only, without a library

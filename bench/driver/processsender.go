@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -17,15 +15,11 @@ import (
 	"strandline.dev/bench/workload"
 )
 
-// ClientPython is the Python client, in a process of its own for each connection. It is run
-// from a checkout in which `make clients` has been.
-const ClientPython = "python"
-
-var pythonAppender = []string{"clients/python/.venv/bin/python", "clients/python/tests/appender.py"}
-
-// pythonSender appends by a client in another process: values go to its standard input,
-// and for each, in order, a byte comes back.
-type pythonSender struct {
+// processSender appends by a client in another process: values go to its standard input,
+// each behind four bytes of length, and for each, in order, a byte comes back: 0, appended;
+// 1, it failed, and standard error says why.
+type processSender struct {
+	of      language
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Writer // over in
@@ -41,34 +35,24 @@ type pythonSender struct {
 	ended   error
 }
 
-// pythonSender starts the process for one log. ctx bounds the opening only.
-func (l *strandlineLog) pythonSender(ctx context.Context, s workload.Sending) (workload.Sender, error) {
-	switch {
-	case s.Acks != workload.AcksAll, s.Partitions > 1, s.Compression != "" && s.Compression != "none":
-		return nil, fmt.Errorf("other acks, partitions or compression: %w by the Python client's driver", workload.ErrUnsupported)
+// processSender starts the process for one log. ctx bounds the opening only.
+func (l *strandlineLog) processSender(ctx context.Context, s workload.Sending) (workload.Sender, error) {
+	if s.Acks != workload.AcksAll || s.Partitions > 1 || orNone(s.Compression) != "none" {
+		return nil, fmt.Errorf("other acks, partitions or compression: %w by the %s client's driver", workload.ErrUnsupported, l.language.name)
 	}
-	options := map[string]any{"session": s.Once != workload.OnceNo, "linger": s.Linger.Seconds()}
-	if s.InFlight > 0 {
-		options["max_in_flight"] = s.InFlight
+	requestBytes := s.RequestBytes
+	if s.RequestRecords == 1 {
+		requestBytes = 1
 	}
-	if s.BufferBytes > 0 {
-		options["buffer_bytes"] = s.BufferBytes
-	}
-	switch {
-	case s.RequestRecords == 1:
-		options["max_request_bytes"] = 1
-	case s.RequestBytes > 0:
-		options["max_request_bytes"] = s.RequestBytes
-	}
-	encoded, err := json.Marshal(options)
+	p := &processSender{of: l.language, said: new(strings.Builder), flush: make(chan struct{}, 1), done: make(chan struct{})}
+	var err error
+	p.command, err = l.program("append", l.name, map[string]any{
+		"no_session": s.Once == workload.OnceNo, "linger_ms": s.Linger.Milliseconds(),
+		"in_flight": s.InFlight, "buffer_bytes": s.BufferBytes, "request_bytes": requestBytes,
+	})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(pythonAppender[0]); err != nil {
-		return nil, fmt.Errorf("the Python client is not here: run `make clients`, and this in the same folder: %w", err)
-	}
-	p := &pythonSender{said: new(strings.Builder), flush: make(chan struct{}, 1), done: make(chan struct{})}
-	p.command = exec.Command(pythonAppender[0], pythonAppender[1], strings.Join(l.addresses, ","), l.name, string(encoded))
 	p.command.Stderr = p.said
 	if p.in, err = p.command.StdinPipe(); err != nil {
 		return nil, err
@@ -84,7 +68,7 @@ func (l *strandlineLog) pythonSender(ctx context.Context, s workload.Sending) (w
 	ready := context.AfterFunc(ctx, func() { _ = p.command.Process.Kill() })
 	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil || !ready() {
 		err = errors.Join(p.in.Close(), p.command.Wait())
-		return nil, fmt.Errorf("the Python client did not begin: %w: %s", err, p.said)
+		return nil, fmt.Errorf("the %s client did not begin: %w: %s", p.of.name, err, p.said)
 	}
 	p.counted = process.Helper(p.command.Process.Pid)
 	p.workers.Go(func() { p.answer(from) })
@@ -93,7 +77,7 @@ func (l *strandlineLog) pythonSender(ctx context.Context, s workload.Sending) (w
 }
 
 // answer hands the outcomes to those who wait for them.
-func (p *pythonSender) answer(from io.Reader) {
+func (p *processSender) answer(from io.Reader) {
 	defer close(p.done)
 	buffer := make([]byte, 64<<10)
 	for {
@@ -103,7 +87,7 @@ func (p *pythonSender) answer(from io.Reader) {
 		p.waiting = p.waiting[len(settled):]
 		var left []func(error)
 		if err != nil {
-			p.ended = errors.New("the process of the Python client has ended")
+			p.ended = fmt.Errorf("the process of the %s client has ended", p.of.name)
 			left, p.waiting = p.waiting, nil
 		}
 		p.mu.Unlock()
@@ -111,7 +95,7 @@ func (p *pythonSender) answer(from io.Reader) {
 			if buffer[i] == 0 {
 				done(nil)
 			} else {
-				done(errors.New("the Python client could not append"))
+				done(fmt.Errorf("the %s client could not append", p.of.name))
 			}
 		}
 		for _, done := range left {
@@ -124,7 +108,7 @@ func (p *pythonSender) answer(from io.Reader) {
 }
 
 // write flushes what was sent since it looked last.
-func (p *pythonSender) write() {
+func (p *processSender) write() {
 	for {
 		select {
 		case <-p.flush:
@@ -137,11 +121,11 @@ func (p *pythonSender) write() {
 	}
 }
 
-func (p *pythonSender) Append(ctx context.Context, value []byte) error {
+func (p *processSender) Append(ctx context.Context, value []byte) error {
 	return workload.AppendBySend(ctx, p, value)
 }
 
-func (p *pythonSender) Send(_ context.Context, _ int, value []byte, done func(error)) error {
+func (p *processSender) Send(_ context.Context, _ int, value []byte, done func(error)) error {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	p.mu.Lock()
@@ -164,14 +148,14 @@ func (p *pythonSender) Send(_ context.Context, _ int, value []byte, done func(er
 }
 
 // Close waits for the answers that are missing.
-func (p *pythonSender) Close() error {
+func (p *processSender) Close() error {
 	p.sending.Lock()
 	err := errors.Join(p.out.Flush(), p.in.Close())
 	p.sending.Unlock()
 	p.workers.Wait()
 	p.counted()
 	if ended := p.command.Wait(); ended != nil {
-		err = errors.Join(err, fmt.Errorf("the Python client: %w: %s", ended, p.said))
+		err = errors.Join(err, fmt.Errorf("the %s client: %w: %s", p.of.name, ended, p.said))
 	}
 	return err
 }

@@ -1,0 +1,232 @@
+import { randomUUID } from "node:crypto";
+import { type Bound, type Calls, methods, ToLeader } from "./calls.js";
+import type { Position, StrandlineError } from "./errors.js";
+import {
+  ConfigureLogRequest,
+  CreateLogRequest,
+  DeleteLogRequest,
+  ListLogsRequest,
+} from "./generated/strandline/v1/catalog.js";
+import {
+  AcquireWriterRequest,
+  GetInfoRequest,
+  KeepHoldRequest,
+  ReadPosition,
+  ReleaseHoldRequest,
+  SetHoldRequest,
+  TrimRequest,
+  WatchInfoRequest,
+} from "./generated/strandline/v1/log.js";
+import {
+  CloseSessionRequest,
+  KeepSessionRequest,
+  OpenSessionRequest,
+  ResolveRequest,
+} from "./generated/strandline/v1/session.js";
+import {
+  configToWire,
+  duration,
+  type Hold,
+  holdToWire,
+  infoFromWire,
+  type LogConfig,
+  type LogInfo,
+  milliseconds,
+  type Resolution,
+  type ResolveState,
+  type Session,
+} from "./records.js";
+
+const catalog = ""; // stands for the log of logs where a call names none
+
+const states: (ResolveState | undefined)[] = [undefined, "committed", "pending", "not now", "never", "forgotten"];
+
+/**
+ * Creates, describes and trims logs, and keeps sessions and writer terms for those who do without a
+ * producer. Its methods go on trying for the client's retryTimeMs while no node can answer.
+ */
+export class Admin {
+  /** @internal */
+  constructor(private readonly calls: Calls) {}
+
+  /** Creates a log. Where an answer was lost, the log that an earlier try created is returned. */
+  async createLog(name: string, config: Partial<LogConfig> = {}, { signal }: Bound = {}): Promise<LogInfo> {
+    const request = CreateLogRequest.fromPartial({ name, config: configToWire(config), requestId: randomUUID() });
+    return infoFromWire((await this.calls.toLeader(catalog, methods.createLog, request, signal)).info);
+  }
+
+  /** Lists all logs by name, with the system's own if internal is set. */
+  async listLogs({ internal = false, signal }: Bound & { internal?: boolean } = {}): Promise<LogInfo[]> {
+    const request = ListLogsRequest.fromPartial({ includeInternal: internal });
+    return (await this.calls.toLeader(catalog, methods.listLogs, request, signal)).logs.map(infoFromWire);
+  }
+
+  /**
+   * Gives a log a whole new configuration. To change a part of it, replace that in what info returns:
+   * somebody else's change in between is PRECONDITION then.
+   */
+  async configureLog(name: string, config: Partial<LogConfig>, { signal }: Bound = {}): Promise<LogInfo> {
+    const request = ConfigureLogRequest.fromPartial({ name, config: configToWire(config) });
+    return infoFromWire((await this.calls.toLeader(catalog, methods.configureLog, request, signal)).info);
+  }
+
+  /**
+   * Removes a log with all its records. It never removes another log that got the name while an answer
+   * was lost.
+   */
+  async deleteLog(name: string, { signal }: Bound = {}): Promise<void> {
+    const request = GetInfoRequest.fromPartial({ log: name, allowStale: true });
+    const question = this.calls.toLeader(catalog, methods.getInfo, request, signal);
+    const { info } = await question.catch((error: StrandlineError) => {
+      throw error.but({ outcome: "not_done" });
+    });
+    const remove = async (logId: number) => {
+      try {
+        await this.calls.toLeader(catalog, methods.deleteLog, DeleteLogRequest.fromPartial({ name, logId }), signal);
+      } catch (error) {
+        // An earlier try has deleted it: the refusal is about its own effect.
+        const { outcome, reason } = error as StrandlineError;
+        if (outcome === "not_done" || !["LOG_NOT_FOUND", "LOG_REPLACED"].includes(reason)) throw error;
+      }
+    };
+    try {
+      await remove(info?.id ?? 0);
+    } catch (error) {
+      // The node that gave the id may not have heard of the newest log.
+      const { outcome, reason, logId } = error as StrandlineError;
+      if (reason !== "LOG_REPLACED" || outcome !== "not_done") throw error;
+      await remove(logId);
+    }
+  }
+
+  /** Describes a log. */
+  async info(log: string, { logId = 0, signal }: Bound & { logId?: number } = {}): Promise<LogInfo> {
+    const request = GetInfoRequest.fromPartial({ log, logId });
+    return infoFromWire((await this.calls.toLeader(log, methods.getInfo, request, signal)).info);
+  }
+
+  /**
+   * Yields the log's description now and after changes, at most once per interval (1 s). A broken
+   * connection ends it with an error.
+   */
+  async *watchInfo(log: string, { intervalMs, signal }: Bound & { intervalMs?: number } = {}): AsyncGenerator<LogInfo> {
+    const request = WatchInfoRequest.fromPartial({ log, minInterval: duration(intervalMs) });
+    const { client } = await new ToLeader(this.calls, log).connect(signal);
+    const { path, write, read } = methods.watchInfo;
+    const call = client.makeServerStreamRequest(path, write, read, request, this.calls.metadata);
+    const cancel = () => call.cancel();
+    signal?.addEventListener("abort", cancel);
+    try {
+      for await (const { info } of call) yield infoFromWire(info);
+    } catch (error) {
+      throw this.calls.failure(error);
+    } finally {
+      signal?.removeEventListener("abort", cancel);
+      call.cancel();
+    }
+  }
+
+  /**
+   * Removes every record below an offset, and returns the start and the end of the log. With fastForward
+   * the offset may lie beyond the end: the log continues there.
+   */
+  async trim(
+    log: string,
+    before: number,
+    { fastForward = false, signal }: Bound & { fastForward?: boolean } = {},
+  ): Promise<{ start: number; end: number }> {
+    const request = TrimRequest.fromPartial({ log, before, fastForward });
+    const answer = await this.calls.toLeader(log, methods.trim, request, signal);
+    return { start: answer.startOffset, end: answer.endOffset };
+  }
+
+  /**
+   * Sets a hold, or moves the one of its name with all that belongs to it, and returns where it begins and
+   * where the log ends. With at it is put where the log starts, or ends, by then. OFFSET_TRIMMED: records
+   * from the offset on are gone; once it has succeeded, all are there.
+   */
+  async setHold(
+    log: string,
+    hold: Partial<Hold> & { name: string },
+    { at, signal }: Bound & { at?: "start" | "end" | undefined } = {},
+  ): Promise<{ offset: number; end: number }> {
+    const place = at === "start" ? ReadPosition.READ_POSITION_START : ReadPosition.READ_POSITION_TAIL;
+    const request = SetHoldRequest.fromPartial({ log, hold: holdToWire(hold), position: at && place });
+    const answer = await this.calls.toLeader(log, methods.setHold, request, signal);
+    return { offset: answer.offset, end: answer.endOffset };
+  }
+
+  /** Renews a hold's lease, as setHold does. HOLD_NOT_FOUND: it has expired, or was released or broken. */
+  async keepHold(log: string, name: string, { signal }: Bound = {}): Promise<void> {
+    await this.calls.toLeader(log, methods.keepHold, KeepHoldRequest.fromPartial({ log, name }), signal);
+  }
+
+  /** Ends a hold, whoever has set it. */
+  async releaseHold(log: string, name: string, { signal }: Bound = {}): Promise<void> {
+    try {
+      await this.calls.toLeader(log, methods.releaseHold, ReleaseHoldRequest.fromPartial({ log, name }), signal);
+    } catch (error) {
+      // Or else an earlier try has released it.
+      const { outcome, reason } = error as StrandlineError;
+      if (outcome === "not_done" || reason !== "HOLD_NOT_FOUND") throw error;
+    }
+  }
+
+  /**
+   * Raises the log's writer term, and returns it with the end of the log then. Appends with an older term
+   * are refused with FENCED from then on; every one that got in lies below that end.
+   */
+  async acquireWriter(log: string, { signal }: Bound = {}): Promise<{ writerTerm: number; end: number }> {
+    const request = AcquireWriterRequest.fromPartial({ log });
+    const answer = await this.calls.toLeader(log, methods.acquireWriter, request, signal);
+    return { writerTerm: answer.writerTerm, end: answer.endOffset };
+  }
+
+  /** Begins a session at epoch 0, sequence 0. The lease is 60 s if it is left out. */
+  async openSession(
+    log: string,
+    { leaseMs, logId = 0, signal }: Bound & { leaseMs?: number | undefined; logId?: number } = {},
+  ): Promise<Session> {
+    const request = OpenSessionRequest.fromPartial({ log, logId, lease: duration(leaseMs) });
+    const answer = await this.calls.toLeader(log, methods.openSession, request, signal);
+    const { sessionId: id, epoch, lease } = answer;
+    return { id, epoch, leaseMs: milliseconds(lease) ?? 0, logId: answer.logId };
+  }
+
+  /** Renews the lease of a session. Every append does so too. */
+  async keepSession(log: string, session: { id: number; logId?: number }, { signal }: Bound = {}): Promise<void> {
+    const request = KeepSessionRequest.fromPartial({ log, sessionId: session.id, logId: session.logId ?? 0 });
+    await this.calls.toLeader(log, methods.keepSession, request, signal);
+  }
+
+  /** Ends a session: its appends are refused from then on. */
+  async closeSession(log: string, session: { id: number; logId?: number }, { signal }: Bound = {}): Promise<void> {
+    const request = CloseSessionRequest.fromPartial({ log, sessionId: session.id, logId: session.logId ?? 0 });
+    await this.calls.toLeader(log, methods.closeSession, request, signal);
+  }
+
+  /**
+   * Returns what became of a record whose answer was lost: see {@link StrandlineError.position}. With
+   * final, a record that is not in the log never will be: the session's epoch ends.
+   */
+  async resolve(
+    log: string,
+    at: Position,
+    { final = false, signal }: Bound & { final?: boolean } = {},
+  ): Promise<Resolution> {
+    const { logId, session: sessionId, epoch, next: sequence } = at;
+    const request = ResolveRequest.fromPartial({ log, logId, sessionId, epoch, sequence, final });
+    const answer = await this.calls.toLeader(log, methods.resolve, request, signal);
+    // Of a state of a later version nothing is known.
+    const state = states[answer.state] ?? "forgotten";
+    return { state, offset: answer.offset, epoch: answer.epoch, next: answer.nextSequence };
+  }
+
+  /**
+   * Ends the epoch of a position for good. The answer's next is how many records of it are in the log,
+   * and no other ever will be: so a program that was restarted finds out where to go on.
+   */
+  endEpoch(log: string, at: Position, options: Bound = {}): Promise<Resolution> {
+    return this.resolve(log, { ...at, next: Number.MAX_SAFE_INTEGER }, { ...options, final: true });
+  }
+}

@@ -1,0 +1,283 @@
+import { behind, closed, invalid, type Position, StrandlineError } from "./errors.js";
+import type { Record as WireRecord } from "./generated/strandline/v1/log.js";
+import { maxRecordBytes, payload, type Session, sizeOf } from "./records.js";
+import { Request, type Waiter, Window } from "./window.js";
+
+/** How a producer sends. */
+export interface ProducerOptions {
+  /**
+   * Requests that wait for their answers, counted before the bytes leave; records that come while all are
+   * out leave together. The default: up to 4 of any size, and up to 64 of at least 64 KiB.
+   */
+  maxInFlight?: number | undefined;
+  /** The same in bytes (16 MiB); a larger request goes alone. */
+  maxInFlightBytes?: number | undefined;
+  /** Closes a request when the next record would make it larger (1 MiB). */
+  maxRequestBytes?: number | undefined;
+  /** Records that have been accepted and have no answer (64 MiB); beyond, appends wait. */
+  bufferBytes?: number | undefined;
+  /** Holds a request that is not full back for so long, for more records to join it (0). */
+  lingerMs?: number | undefined;
+  /** How long the session outlives the last request (60 s). An idle producer renews it. */
+  leaseMs?: number | undefined;
+  /** From {@link Admin.acquireWriter}: appends fail with FENCED once there is a newer one. */
+  writerTerm?: number | undefined;
+  /** false: every request is sent once; a lost answer is in doubt, and a refusal stands alone. */
+  session?: boolean | undefined;
+  /** Continues the session of an earlier producer where its position was. */
+  resume?: Position | undefined;
+  /** The first record that fails ends the producer, so that each record has the sequence that its position said. */
+  endOnFailure?: boolean | undefined;
+  /** How long a record may be without an answer, re-sends included (30 s; 0: for ever). */
+  recordTimeoutMs?: number | undefined;
+}
+
+export type Options = ReturnType<typeof complete>;
+
+/** Fills in what was left out. */
+export function complete(given: ProducerOptions) {
+  const o = {
+    maxInFlight: given.maxInFlight,
+    maxInFlightBytes: given.maxInFlightBytes,
+    maxRequestBytes: given.maxRequestBytes ?? 1 << 20,
+    bufferBytes: given.bufferBytes ?? 64 << 20,
+    lingerMs: given.lingerMs ?? 0,
+    leaseMs: given.leaseMs ?? 60_000,
+    writerTerm: given.writerTerm ?? 0,
+    session: given.session ?? true,
+    resume: given.resume,
+    endOnFailure: given.endOnFailure ?? false,
+    recordTimeoutMs: given.recordTimeoutMs ?? 30_000,
+  };
+  const positive = [o.maxInFlight ?? 1, o.maxInFlightBytes ?? 1, o.maxRequestBytes, o.bufferBytes, o.leaseMs];
+  if (!(Math.min(...positive) > 0 && o.lingerMs >= 0 && o.recordTimeoutMs >= 0)) {
+    throw invalid("a limit of the producer is not positive");
+  }
+  if (!o.session && o.resume) throw invalid("a producer without a session resumes none");
+  return o;
+}
+
+/** Why a stream ended or must end. */
+export interface Interruption {
+  error: StrandlineError;
+  /** Whose answer it was. */
+  refused?: Request;
+}
+
+/** Where a record is: in which request, and its index there. */
+export type Placed = [request: Request, index: number];
+
+/** Requests from the one that is forming to those in flight, and the session that numbers them. */
+export class Backlog {
+  readonly window: Window;
+  /** Takes records. */
+  forming: Request | undefined;
+  /** Full, not sent yet; oldest first. */
+  readonly queue: Request[] = [];
+  /** Why nothing is accepted any more. */
+  ended: StrandlineError | undefined;
+  session: Session | undefined;
+  /** Sequence of the next record to be sealed. */
+  next = 0;
+  logId = 0;
+  /** When the log last answered. */
+  lastSign = performance.now();
+  /** Told when there is something to look at for who sends. */
+  onChange = () => {};
+  #buffered = 0;
+  /** Those who wait for room: first come, first served. */
+  readonly #waiting: { size: number; end: (error?: StrandlineError) => void; signal: AbortSignal | undefined }[] = [];
+  readonly #requestBytes: number;
+
+  constructor(readonly options: Options) {
+    this.window = new Window(options.maxInFlight, options.maxInFlightBytes);
+    this.#requestBytes = Math.min(options.maxRequestBytes, options.bufferBytes, maxRecordBytes);
+  }
+
+  /** Puts a record into a request, once there is room. */
+  add(record: WireRecord, waiter: Waiter, placed?: (at: Placed) => void, signal?: AbortSignal): void {
+    const size = sizeOf(record);
+    const large = tooLarge(payload(size, 1));
+    if (large) return waiter.reject(large);
+    this.#whenRoom(size, signal, (refused) => {
+      if (refused) return waiter.reject(refused);
+      if (this.forming && this.forming.size + size > this.#requestBytes) this.#enqueueForming();
+      this.forming ??= new Request();
+      const r = this.forming;
+      r.size += size;
+      r.waiters.push(waiter);
+      r.records.push(record);
+      placed?.([r, r.count - 1]);
+      this.#accepted(size);
+    });
+  }
+
+  /** Puts a request of its own behind what was accepted before, once there is room. */
+  addRequest(r: Request, placed?: (at: Placed) => void, signal?: AbortSignal): void {
+    r.size = r.records.reduce((sum, record) => sum + sizeOf(record), 0);
+    const reject = (error: StrandlineError) => {
+      for (const waiter of r.waiters) waiter.reject(error);
+    };
+    const large = tooLarge(payload(r.size, r.count));
+    if (large) return reject(large);
+    this.#whenRoom(r.size, signal, (refused) => {
+      if (refused) return reject(refused);
+      this.#enqueueForming();
+      this.queue.push(r);
+      placed?.([r, 0]);
+      this.#accepted(r.size);
+    });
+  }
+
+  /** Resolves when a record would be accepted at once. */
+  ready(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#whenRoom(1, undefined, (refused) => (refused ? reject(refused) : resolve()));
+    });
+  }
+
+  #enqueueForming(): void {
+    if (this.forming) this.queue.push(this.forming);
+    this.forming = undefined;
+  }
+
+  #accepted(size: number): void {
+    this.#buffered += size;
+    this.onChange();
+  }
+
+  #hasRoom(size: number): boolean {
+    return this.#buffered === 0 || this.#buffered + size <= this.options.bufferBytes;
+  }
+
+  #whenRoom(size: number, signal: AbortSignal | undefined, end: (error?: StrandlineError) => void): void {
+    if (this.ended) end(this.ended.but({}));
+    else if (this.#waiting.length === 0 && this.#hasRoom(size)) end();
+    else this.#waiting.push({ size, end, signal });
+  }
+
+  #admit(): void {
+    for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
+      const gaveUp = first.signal?.aborted;
+      if (!gaveUp && !this.ended && !this.#hasRoom(first.size)) return;
+      this.#waiting.shift();
+      if (!gaveUp) first.end(this.ended?.but({}));
+    }
+  }
+
+  #release(r: Request): void {
+    this.#buffered -= r.size;
+    this.#admit();
+  }
+
+  /** The oldest request that is not in the window. */
+  candidate(): Request | undefined {
+    return this.queue[0] ?? this.forming;
+  }
+
+  /** The request that was accepted last. */
+  newest(): Request | undefined {
+    return this.forming ?? this.queue.at(-1) ?? this.window.flight.at(-1);
+  }
+
+  /** The request that has waited longest for its answer. */
+  oldest(): Request | undefined {
+    return this.window.waiting()[0] ?? this.candidate();
+  }
+
+  /** Moves the candidate into the window and numbers its records. */
+  seal(): Request {
+    const r = this.queue.shift() ?? (this.forming as Request);
+    if (r === this.forming) this.forming = undefined;
+    r.state = "in flight";
+    if (this.session) {
+      Object.assign(r, { session: this.session.id, epoch: this.session.epoch, first: this.next });
+      this.next += r.count;
+    }
+    this.window.push(r);
+    return r;
+  }
+
+  /** Takes the oldest request in flight out of the window. */
+  leave(): void {
+    const r = this.window.pop();
+    this.lastSign = performance.now();
+    if (r.state !== "failed") this.#release(r);
+    this.onChange();
+  }
+
+  /** Gives the records of a request their offsets. */
+  settle(r: Request, offsets: number[]): void {
+    for (const [i, waiter] of r.waiters.entries()) waiter.resolve(offsets[i] as number);
+    for (const done of r.settled) done();
+  }
+
+  /** Gives the records of a request an error. One in doubt gets its place for Admin.resolve. */
+  settleError(r: Request, error: StrandlineError): void {
+    for (const [i, waiter] of r.waiters.entries()) waiter.reject(this.inDoubt([r, i], error));
+    for (const done of r.settled) done();
+  }
+
+  /** An error of one record, with its place if it is in doubt. */
+  inDoubt(at: Placed, error: StrandlineError): StrandlineError {
+    return error.but(error.outcome === "maybe_done" ? { position: this.place(at) } : {});
+  }
+
+  /** Where a record stands in its session. */
+  place([r, index]: Placed): Position | undefined {
+    const { logId } = this;
+    const at = r.state === "accepted" ? this.position(r) : { logId, session: r.session, epoch: r.epoch, next: r.first };
+    return at.session ? { ...at, next: at.next + index } : undefined;
+  }
+
+  /** Where the next record stands that will be accepted, or the first one of a request that has not been sealed. */
+  position(before?: Request): Position {
+    let next = this.next;
+    for (const r of this.#unsealed()) {
+      if (r === before) break;
+      next += r.count;
+    }
+    return { logId: this.logId, session: this.session?.id ?? 0, epoch: this.session?.epoch ?? 0, next };
+  }
+
+  #unsealed(): Request[] {
+    return this.forming ? [...this.queue, this.forming] : this.queue;
+  }
+
+  /**
+   * Settles everything without a result: the request that the interruption is about, or else the oldest,
+   * with its error, and the others as behind it. The epoch ends, so that later records are not taken for
+   * those that failed.
+   */
+  fail({ error, refused }: Interruption): void {
+    const failed = [...this.window.fail(), ...this.#unsealed()];
+    this.queue.length = 0;
+    this.forming = undefined;
+    if (this.options.endOnFailure || error.reason === "LOG_REPLACED" || error.reason === "CLOSED") this.stop(error);
+    if (this.session) {
+      this.session = { ...this.session, epoch: Math.max(this.session.epoch, error.epoch) + 1 };
+      this.next = 0;
+    }
+    failed.forEach((r, n) => {
+      const first = refused ? r === refused : n === 0;
+      this.settleError(r, first ? error.but({ outcome: r.outcome }) : behind(error, r.outcome));
+    });
+    for (const r of failed) this.#release(r);
+  }
+
+  /** Lets the producer accept nothing more. */
+  stop(error: StrandlineError): void {
+    this.ended ??= error.but({ outcome: "not_done" });
+    this.#admit();
+  }
+
+  close(): void {
+    this.stop(closed("producer"));
+  }
+}
+
+function tooLarge(bytes: number): StrandlineError | undefined {
+  if (bytes <= maxRecordBytes) return undefined;
+  const message = `${bytes} bytes; at most ${maxRecordBytes} are possible`;
+  return new StrandlineError("TOO_LARGE", message, { facts: { limit: String(maxRecordBytes) } });
+}

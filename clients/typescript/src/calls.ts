@@ -1,0 +1,285 @@
+import { type CallOptions, Metadata, type ServiceError } from "@grpc/grpc-js";
+import { cancelled, closed, fromRpc, type Outcome, type StrandlineError, unreachable, worst } from "./errors.js";
+import * as catalog from "./generated/strandline/v1/catalog.js";
+import * as log from "./generated/strandline/v1/log.js";
+import * as session from "./generated/strandline/v1/session.js";
+import { connectPatience, Pauses, type Peer, type Peers, wrongAddress } from "./peers.js";
+
+/** Bounds a call: `{ signal: AbortSignal.timeout(1000) }`. */
+export interface Bound {
+  /** Ends the call when it is aborted. The error says what is known of the effect. */
+  signal?: AbortSignal | undefined;
+}
+
+interface Codec<M> {
+  encode(message: M): { finish(): Uint8Array };
+  decode(bytes: Uint8Array): M;
+  fromPartial(some: never): M;
+}
+
+/** One verb of the servers. */
+export interface Method<Q, A> {
+  path: string;
+  write: (message: Q) => Buffer;
+  read: (bytes: Buffer) => A;
+}
+
+function method<Q, A>(path: string, request: Codec<Q>, answer: Codec<A>): Method<Q, A> {
+  return {
+    path: `/strandline.v1.${path}`,
+    write: (message) => {
+      const bytes = request.encode(message).finish();
+      return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    },
+    read: (bytes) => answer.decode(bytes),
+  };
+}
+
+export const methods = {
+  createLog: method("CatalogService/CreateLog", catalog.CreateLogRequest, catalog.CreateLogResponse),
+  listLogs: method("CatalogService/ListLogs", catalog.ListLogsRequest, catalog.ListLogsResponse),
+  configureLog: method("CatalogService/ConfigureLog", catalog.ConfigureLogRequest, catalog.ConfigureLogResponse),
+  deleteLog: method("CatalogService/DeleteLog", catalog.DeleteLogRequest, catalog.DeleteLogResponse),
+  openSession: method("SessionService/OpenSession", session.OpenSessionRequest, session.OpenSessionResponse),
+  keepSession: method("SessionService/KeepSession", session.KeepSessionRequest, session.KeepSessionResponse),
+  closeSession: method("SessionService/CloseSession", session.CloseSessionRequest, session.CloseSessionResponse),
+  resolve: method("SessionService/Resolve", session.ResolveRequest, session.ResolveResponse),
+  append: method("LogService/Append", log.AppendRequest, log.AppendResponse),
+  read: method("LogService/Read", log.ReadRequest, log.ReadResponse),
+  trim: method("LogService/Trim", log.TrimRequest, log.TrimResponse),
+  getInfo: method("LogService/GetInfo", log.GetInfoRequest, log.GetInfoResponse),
+  watchInfo: method("LogService/WatchInfo", log.WatchInfoRequest, log.WatchInfoResponse),
+  setHold: method("LogService/SetHold", log.SetHoldRequest, log.SetHoldResponse),
+  keepHold: method("LogService/KeepHold", log.KeepHoldRequest, log.KeepHoldResponse),
+  releaseHold: method("LogService/ReleaseHold", log.ReleaseHoldRequest, log.ReleaseHoldResponse),
+  acquireWriter: method("LogService/AcquireWriter", log.AcquireWriterRequest, log.AcquireWriterResponse),
+};
+
+/** Finds the node to ask. */
+export interface Route {
+  /** The node that connect tried last. */
+  readonly tried: Peer | undefined;
+  /** The node whose turn it is, with a connection that is up. With an error nothing has been sent. */
+  connect(signal?: AbortSignal): Promise<Peer>;
+  /** Notes that the node tried does not serve, and moves on. */
+  elsewhere(failure: StrandlineError): void;
+  /** How many nodes may be tried, after a failure, before it is time to pause. */
+  width(failure: StrandlineError): number;
+}
+
+/**
+ * The way to the node that leads a log. All who use it share what is known. A read has to ask first: it
+ * is not turned away by a node that does not lead.
+ */
+export class ToLeader implements Route {
+  tried: Peer | undefined;
+
+  constructor(
+    private readonly calls: Calls,
+    private readonly log: string,
+    private readonly ask = false,
+  ) {}
+
+  async connect(signal?: AbortSignal): Promise<Peer> {
+    const { peers } = this.calls;
+    const peer = await this.#toLeader(signal);
+    if (!this.ask || peers.named(this.log)) return peer;
+    try {
+      peers.prefer(this.log, (await this.calls.knownInfo(peer, this.log, signal)).leader);
+    } catch {
+      return peer; // which answers the read, or says why it does not
+    }
+    return this.#toLeader(signal);
+  }
+
+  #toLeader(signal?: AbortSignal): Promise<Peer> {
+    const { peers } = this.calls;
+    const address = peers.leader(this.log);
+    this.tried = peers.at(address);
+    return peers.connect(address, signal);
+  }
+
+  elsewhere(failure: StrandlineError): void {
+    this.calls.peers.lookElsewhere(this.log, this.tried?.address, failure.leader);
+  }
+
+  width(failure: StrandlineError): number {
+    return this.calls.peers.addresses.length + (failure.leader ? 1 : 0);
+  }
+}
+
+/** Stays with one of the dialled addresses as long as it serves, and follows no hint. */
+export class ToDialled implements Route {
+  tried: Peer | undefined;
+  #turn = 0;
+
+  constructor(private readonly peers: Peers) {}
+
+  connect(signal?: AbortSignal): Promise<Peer> {
+    const address = this.peers.addresses[this.#turn] as string;
+    this.tried = this.peers.at(address);
+    return this.peers.connect(address, signal);
+  }
+
+  elsewhere(): void {
+    this.#turn = (this.#turn + 1) % this.peers.addresses.length;
+  }
+
+  width(): number {
+    return this.peers.addresses.length;
+  }
+}
+
+/**
+ * The way to a replica that does not lead: to one of them at random, then to the others, and to the
+ * leader last. Who they are is asked again when all have been tried.
+ */
+export class ToFollower implements Route {
+  readonly #ask: ToDialled;
+  #holders: string[] = [];
+  #found = 0;
+  #tried: Peer | undefined;
+
+  constructor(
+    private readonly calls: Calls,
+    private readonly log: string,
+  ) {
+    this.#ask = new ToDialled(calls.peers);
+  }
+
+  get tried(): Peer | undefined {
+    return this.#tried ?? this.#ask.tried;
+  }
+
+  async connect(signal?: AbortSignal): Promise<Peer> {
+    const { peers } = this.calls;
+    if (this.#holders.length === 0) {
+      this.#tried = undefined;
+      await this.#find(signal);
+    }
+    this.#tried = peers.at(this.#holders[0] as string);
+    return peers.connect(this.#tried.address, signal);
+  }
+
+  async #find(signal?: AbortSignal): Promise<void> {
+    const peer = await this.#ask.connect(signal);
+    const { replicas } = await this.calls.knownInfo(peer, this.log, signal);
+    const usable = replicas.filter((r) => !wrongAddress(r.address, this.calls.peers.anywhere));
+    const order = new Map(usable.map((r) => [r, r.leader ? 1 : Math.random()]));
+    usable.sort((a, b) => (order.get(a) as number) - (order.get(b) as number));
+    this.#holders = usable.length > 0 ? usable.map((r) => r.address) : [peer.address];
+    this.#found = this.#holders.length;
+  }
+
+  elsewhere(): void {
+    if (this.#tried && this.#tried.address === this.#holders[0]) this.#holders.shift();
+    if (this.#holders.length === 0) this.#ask.elsewhere();
+  }
+
+  width(): number {
+    return Math.max(this.#found, this.calls.peers.addresses.length);
+  }
+}
+
+/** What is known of one call over all tries of it, on whatever nodes. */
+export class Tries {
+  #outcome: Outcome = "not_done";
+  #answered: StrandlineError | undefined;
+
+  /** Adds a try that failed, and returns its error with the outcome of all tries. */
+  failed(newest: StrandlineError): StrandlineError {
+    this.#outcome = worst(this.#outcome, newest.outcome);
+    const failure = newest.but({ outcome: this.#outcome });
+    if (failure.reason !== "UNREACHABLE") this.#answered = failure;
+    return failure;
+  }
+
+  /**
+   * The error of the call when the newest try was the last: what a node has answered says more than
+   * that another one cannot be reached.
+   */
+  verdict(failure: StrandlineError): StrandlineError {
+    const last = failure.reason === "UNREACHABLE" ? (this.#answered ?? failure) : failure;
+    return last.but({ outcome: this.#outcome });
+  }
+}
+
+/** Makes the calls of a client. */
+export class Calls {
+  readonly metadata = new Metadata();
+
+  constructor(
+    readonly peers: Peers,
+    /** How long, in milliseconds, calls go on looking for a node that can answer. */
+    readonly retryTime: number,
+    token?: string,
+  ) {
+    if (token) this.metadata.set("authorization", `Bearer ${token}`);
+  }
+
+  /** What an error means to a user. A call that ends because the client was closed says so. */
+  failure(error: unknown): StrandlineError {
+    const failure = fromRpc(error);
+    return this.peers.closed ? closed("client", failure.outcome) : failure;
+  }
+
+  /** Makes a call once, on one node. */
+  on<Q, A>(peer: Peer, m: Method<Q, A>, request: Q, signal?: AbortSignal, options: CallOptions = {}): Promise<A> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(cancelled("maybe_done"));
+      const cancel = () => call.cancel();
+      const answered = (error: ServiceError | null, answer?: A) => {
+        signal?.removeEventListener("abort", cancel);
+        if (error) reject(error);
+        else resolve(answer as A);
+      };
+      const call = peer.client.makeUnaryRequest(m.path, m.write, m.read, request, this.metadata, options, answered);
+      signal?.addEventListener("abort", cancel);
+    });
+  }
+
+  /** Asks a node what it knows of a log, without its asking others. */
+  async knownInfo(peer: Peer, name: string, signal?: AbortSignal): Promise<log.LogInfo> {
+    const request = log.GetInfoRequest.fromPartial({ log: name, allowStale: true });
+    const deadline = Date.now() + connectPatience;
+    try {
+      const { info } = await this.on(peer, methods.getInfo, request, signal, { deadline });
+      return log.LogInfo.fromPartial(info ?? {});
+    } catch (error) {
+      const failure = fromRpc(error);
+      if (failure.reason !== "CANCELLED" || signal?.aborted) throw failure;
+      throw unreachable("not_done", `${peer.address} does not answer for now`);
+    }
+  }
+
+  /**
+   * Makes a call to the node that leads a log, as often as retryTime allows. The call does no harm when
+   * it is made twice, or the node recognises it.
+   */
+  toLeader<Q, A>(name: string, m: Method<Q, A>, request: Q, signal?: AbortSignal): Promise<A> {
+    return this.by(new ToLeader(this, name), (peer) => this.on(peer, m, request, signal), signal);
+  }
+
+  async by<T>(route: Route, act: (peer: Peer) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const until = performance.now() + this.retryTime;
+    const pauses = new Pauses();
+    const tries = new Tries();
+    for (let count = 1; ; count++) {
+      let failure: StrandlineError;
+      try {
+        return await act(await route.connect(signal));
+      } catch (error) {
+        failure = tries.failed(this.failure(error));
+      }
+      if (!failure.again) throw tries.verdict(failure);
+      let width = 1;
+      if (failure.elsewhere) {
+        route.elsewhere(failure);
+        width = route.width(failure);
+      }
+      if (count >= width && performance.now() + pauses.delay > until) throw tries.verdict(failure);
+      await pauses.between(route.tried, width, signal);
+      if (signal?.aborted) throw tries.failed(cancelled("maybe_done"));
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import { credentials } from "@grpc/grpc-js";
+import { Admin } from "./admin.js";
+import type { ProducerOptions } from "./backlog.js";
+import { type Bound, Calls } from "./calls.js";
+import { invalid } from "./errors.js";
+import { Peers, wrongAddress } from "./peers.js";
+import { Producer } from "./producer.js";
+import { Reader, type ReaderOptions } from "./reader.js";
+
+/** Encrypts every connection. The values are what PEM files hold, as in node:tls. */
+export interface TLS {
+  /** The authorities by whose certificates nodes are believed; the default: those of the system. */
+  ca?: Buffer;
+  /** With key: shows who the client is. */
+  cert?: Buffer;
+  key?: Buffer;
+}
+
+/** How to connect. */
+export interface ClientOptions {
+  tls?: TLS | undefined;
+  /** Allows addresses other than loopback without tls. */
+  insecure?: boolean | undefined;
+  /** Is sent with every call, as `authorization: Bearer`. */
+  token?: string | undefined;
+  /**
+   * How long calls of admin, and the opening of a producer or reader, go on looking for a node that can
+   * answer (5 s); 0 tries every address once.
+   */
+  retryTimeMs?: number | undefined;
+}
+
+/**
+ * Holds the connections to a cluster, one to each node that it needs.
+ *
+ * The addresses (HOST:PORT, one or several) are those of nodes, of which one that is up is enough; the
+ * leader of each log is found. Nothing is connected before something is asked for.
+ */
+export class Client {
+  /** The verbs beside append and read. */
+  readonly admin: Admin;
+  readonly #peers: Peers;
+  readonly #calls: Calls;
+
+  constructor(addresses: string | readonly string[], { tls, insecure, token, retryTimeMs }: ClientOptions = {}) {
+    const all = typeof addresses === "string" ? [addresses] : [...addresses];
+    if (all.length === 0) throw invalid("a client without an address");
+    const anywhere = insecure || tls !== undefined;
+    for (const address of all) {
+      const wrong = wrongAddress(address, anywhere);
+      if (wrong) throw wrong;
+    }
+    const { ca, key, cert } = tls ?? {};
+    const shown = tls ? credentials.createSsl(ca ?? null, key ?? null, cert ?? null) : credentials.createInsecure();
+    this.#peers = new Peers(all, shown, anywhere);
+    this.#calls = new Calls(this.#peers, retryTimeMs ?? 5000, token);
+    this.admin = new Admin(this.#calls);
+  }
+
+  /** Begins to append to a log that exists. Of an error nothing is in the log. */
+  producer(log: string, { signal, ...options }: ProducerOptions & Bound = {}): Promise<Producer> {
+    return new Producer(this.#calls, log, options).open(signal);
+  }
+
+  /** Reads a log: `for await (const record of client.read(...))`. It asks nobody yet. */
+  read(log: string, options: ReaderOptions = {}): Reader {
+    return new Reader(this.#calls, log, options);
+  }
+
+  /** Ends every connection. Close producers first: what they have in flight is in doubt otherwise. */
+  close(): void {
+    this.#peers.close();
+  }
+
+  /** Closes the client at the end of a `using`. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

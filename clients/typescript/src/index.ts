@@ -1,0 +1,28 @@
+/**
+ * Client of Strandline, a replicated write-ahead log. Begin with {@link Client}. Every error is a
+ * {@link StrandlineError}.
+ *
+ * @packageDocumentation
+ */
+export { Admin } from "./admin.js";
+export type { ProducerOptions } from "./backlog.js";
+export type { Bound } from "./calls.js";
+export { Client, type ClientOptions, type TLS } from "./client.js";
+export { type Outcome, type Position, type Reason, StrandlineError } from "./errors.js";
+export { Producer } from "./producer.js";
+export { Reader, type ReaderOptions } from "./reader.js";
+export {
+  type Appendable,
+  type Durability,
+  type Header,
+  type Hold,
+  type LogConfig,
+  type LogInfo,
+  maxRecordBytes,
+  type NewRecord,
+  type Record,
+  type ReplicaAddress,
+  type Resolution,
+  type ResolveState,
+  type Session,
+} from "./records.js";

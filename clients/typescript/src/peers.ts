@@ -1,0 +1,218 @@
+import { BlockList, isIPv6, SocketAddress } from "node:net";
+import { type ChannelCredentials, type ChannelOptions, Client, connectivityState } from "@grpc/grpc-js";
+import { cancelled, closed, invalid, type StrandlineError, unreachable } from "./errors.js";
+import { sleep } from "./wait.js";
+
+const channelOptions: ChannelOptions = {
+  "grpc.max_receive_message_length": 64 << 20,
+  "grpc.max_send_message_length": -1,
+  "grpc.keepalive_time_ms": 10_000,
+  "grpc.keepalive_timeout_ms": 5_000,
+  "grpc.initial_reconnect_backoff_ms": 100,
+  "grpc.max_reconnect_backoff_ms": 250,
+  "grpc.enable_retries": 0,
+  "grpc.enable_http_proxy": 0,
+  "grpc.use_local_subchannel_pool": 1,
+  "grpc-node.flow_control_window": 4 << 20,
+};
+
+/** How long, in milliseconds, a node may take to take a connection while there are others to try. */
+export const connectPatience = 1000;
+
+/** One node. */
+export class Peer {
+  readonly client: Client;
+
+  constructor(
+    readonly address: string,
+    credentials: ChannelCredentials,
+  ) {
+    this.client = new Client(address, credentials, channelOptions);
+  }
+
+  get failing(): boolean {
+    return this.client.getChannel().getConnectivityState(false) === connectivityState.TRANSIENT_FAILURE;
+  }
+
+  /** Waits until the connection is up. With an error nothing has been sent. */
+  async connect(patience: number, signal?: AbortSignal): Promise<void> {
+    const until = performance.now() + patience;
+    for (;;) {
+      if (signal?.aborted) throw cancelled("maybe_done");
+      const state = this.client.getChannel().getConnectivityState(true);
+      if (state === connectivityState.READY) return;
+      if (state === connectivityState.SHUTDOWN) throw closed("client");
+      if (state === connectivityState.TRANSIENT_FAILURE) {
+        throw unreachable("not_done", `no connection to ${this.address}`);
+      }
+      const left = until - performance.now();
+      if (left <= 0) throw unreachable("not_done", `${this.address} takes no connection for now`);
+      await this.change(state, left, signal);
+    }
+  }
+
+  /** Waits, so long and a second at most, for the state of the connection to change. */
+  change(from: connectivityState, ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", end);
+        resolve();
+      };
+      const patience = Math.min(ms, 1000);
+      // It also keeps the process alive, which a channel without calls does not.
+      const timer = setTimeout(end, patience);
+      signal?.addEventListener("abort", end);
+      this.client.getChannel().watchConnectivityState(from, Date.now() + patience, end);
+    });
+  }
+}
+
+/** Who is believed to lead a log. */
+interface Lead {
+  address: string;
+  named: boolean; // by a node; else it is only the next to be asked
+  turn: number; // of the dialled addresses
+  hops: number; // hints followed in a row
+  moved: number;
+}
+
+const maxHops = 2; // nodes that know too little can point at each other
+const hopsForgotten = 1000;
+
+/** All nodes that a client knows. */
+export class Peers {
+  closed = false;
+  readonly #known = new Map<string, Peer>();
+  readonly #leads = new Map<string, Lead>();
+
+  constructor(
+    readonly addresses: readonly string[],
+    private readonly credentials: ChannelCredentials,
+    /** Addresses other than loopback are allowed. */
+    readonly anywhere: boolean,
+  ) {}
+
+  close(): void {
+    this.closed = true;
+    for (const peer of this.#known.values()) peer.client.close();
+  }
+
+  #lead(log: string): Lead {
+    let lead = this.#leads.get(log);
+    if (!lead) {
+      lead = { address: this.addresses[0] as string, named: false, turn: 0, hops: 0, moved: 0 };
+      this.#leads.set(log, lead);
+    }
+    return lead;
+  }
+
+  leader(log: string): string {
+    return this.#lead(log).address;
+  }
+
+  /** Whether a node has said who leads the log, and nothing has spoken against it since. */
+  named(log: string): boolean {
+    return this.#lead(log).named;
+  }
+
+  /** The node at an address, with a connection that is up. */
+  async connect(address: string, signal?: AbortSignal): Promise<Peer> {
+    const peer = this.at(address);
+    await peer.connect(this.addresses.length > 1 ? connectPatience : Number.POSITIVE_INFINITY, signal);
+    return peer;
+  }
+
+  at(address: string): Peer {
+    if (this.closed) throw closed("client");
+    let peer = this.#known.get(address);
+    if (!peer) {
+      peer = new Peer(address, this.credentials);
+      this.#known.set(address, peer);
+    }
+    return peer;
+  }
+
+  /** Remembers who is said to lead a log. */
+  prefer(log: string, address: string): void {
+    if (this.usable(address)) Object.assign(this.#lead(log), { address, named: true });
+  }
+
+  /** Whether a hint is worth following. */
+  usable(hint: string): boolean {
+    if (wrongAddress(hint, this.anywhere)) return false;
+    const host = split(hint)[0];
+    if (host === "" || host === "0.0.0.0" || host === "::") return false;
+    return !this.closed && !this.#known.get(hint)?.failing;
+  }
+
+  /**
+   * Notes that the node tried last does not serve the log: the next one is whom it named, or the next
+   * dialled address. Of callers that tried the same node in vain only the first moves on.
+   */
+  lookElsewhere(log: string, tried: string | undefined, hint: string): void {
+    const lead = this.#lead(log);
+    if (lead.address !== tried) return;
+    const now = performance.now();
+    if (now - lead.moved > hopsForgotten) lead.hops = 0;
+    lead.moved = now;
+    if (hint !== tried && lead.hops < maxHops && this.usable(hint)) {
+      Object.assign(lead, { address: hint, named: true, hops: lead.hops + 1 });
+      return;
+    }
+    Object.assign(lead, { named: false, hops: 0 });
+    for (let n = 0; n < this.addresses.length && lead.address === tried; n++) {
+      lead.turn = (lead.turn + 1) % this.addresses.length;
+      lead.address = this.addresses[lead.turn] as string;
+    }
+  }
+}
+
+function split(address: string): [host: string, port: string] {
+  const colon = address.lastIndexOf(":");
+  return [address.slice(0, Math.max(colon, 0)).replace(/^\[(.*)\]$/, "$1"), address.slice(colon + 1)];
+}
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8);
+loopback.addAddress("::1", "ipv6");
+
+/** What is wrong with an address, if anything. */
+export function wrongAddress(address: string, anywhere: boolean): StrandlineError | undefined {
+  const [host, port] = split(address);
+  if (!address.includes(":") || !/^\d+$/.test(port)) return invalid(`address "${address}" is not HOST:PORT`);
+  if (anywhere || host === "localhost") return undefined;
+  try {
+    if (loopback.check(new SocketAddress({ address: host, family: isIPv6(host) ? "ipv6" : "ipv4" }))) return undefined;
+  } catch {
+    // It is a name.
+  }
+  return invalid(`address ${address} is not loopback: it needs tls, or insecure: true`);
+}
+
+const firstDelay = 10;
+const lastDelay = 100;
+
+/**
+ * Lie between tries. The longest that one can be doubles, and each is between half and all of that, so
+ * that clients which lost the same node do not come back together.
+ */
+export class Pauses {
+  delay = firstDelay;
+  #tries = 0; // since the last pause, each at another node
+
+  /** Pauses only when so many nodes have been tried since the last pause. */
+  async between(tried: Peer | undefined, width: number, signal?: AbortSignal): Promise<void> {
+    this.#tries++;
+    if (this.#tries >= width) await this.wait(tried, signal);
+  }
+
+  /** Pauses, or less if the connection to a node that could not be reached changes before. */
+  async wait(tried?: Peer, signal?: AbortSignal): Promise<void> {
+    const delay = this.delay * (0.5 + 0.5 * Math.random());
+    this.delay = Math.min(2 * this.delay, lastDelay);
+    if (tried?.failing) await tried.change(connectivityState.TRANSIENT_FAILURE, delay, signal);
+    else await sleep(delay, signal);
+    this.#tries = 0;
+  }
+}

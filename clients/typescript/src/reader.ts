@@ -1,0 +1,360 @@
+import type { ClientReadableStream } from "@grpc/grpc-js";
+import { type Bound, type Calls, methods, type Route, ToDialled, ToFollower, ToLeader } from "./calls.js";
+import { cancelled, closed, fromRpc, invalid, StrandlineError, unreachable } from "./errors.js";
+import {
+  GetInfoRequest,
+  ReadConsistency,
+  ReadFormat,
+  ReadPosition,
+  ReadRequest,
+  type ReadResponse,
+} from "./generated/strandline/v1/log.js";
+import { Pauses } from "./peers.js";
+import { duration, type Record, sizeOf } from "./records.js";
+import { abortable } from "./wait.js";
+
+/**
+ * What a reader reads. It begins at the offset, at the first record appended at or after the time (by the
+ * leader's clock), at the tail as it is when the reader is opened, or else at the oldest record. It ends at
+ * the end of the log, unless it is to follow, or at the first limit.
+ *
+ * It reads from the leader, everything that was acknowledged before it began, unless anyReplica, atLeast
+ * or maxStalenessMs says otherwise: these ask only the addresses given to the client.
+ */
+export interface ReaderOptions {
+  offset?: number | undefined;
+  time?: Date | undefined;
+  tail?: boolean | undefined;
+  /** The id of the log in which a kept offset has its meaning. */
+  logId?: number | undefined;
+  follow?: boolean | undefined;
+  maxRecords?: number | undefined;
+  /** About as they are stored; at least one batch. */
+  maxBytes?: number | undefined;
+  /** The first offset that is not read. */
+  untilOffset?: number | undefined;
+  untilTime?: Date | undefined;
+  /** Reads what the answering node knows. */
+  anyReplica?: boolean | undefined;
+  /** Waits until the answering node knows the log up to this offset. */
+  atLeast?: number | undefined;
+  /** Bounds the age of what the answering node knows. */
+  maxStalenessMs?: number | undefined;
+  /** Reads from a replica that does not lead, while there is one. */
+  preferFollower?: boolean | undefined;
+  /**
+   * How often a server with nothing to send says so (5 s); after three times as long without a frame
+   * another connection is opened.
+   */
+  heartbeatMs?: number | undefined;
+}
+
+/**
+ * How often in a row servers that can be reached may break a stream before its first frame, without saying
+ * that another try may help.
+ */
+const maxBrokenStreams = 10;
+
+/** What a reader has had since its last frame. */
+class Trouble {
+  count = 0;
+  readonly pauses = new Pauses();
+  #broken = 0;
+  readonly #began = performance.now();
+
+  /**
+   * Whether to open another stream: on each of width nodes, and then again. A reader that has had a frame
+   * waits for its servers for ever; one that has not, or whose bound no replica keeps, for the retry time.
+   */
+  worthAnother(failure: StrandlineError, reached: boolean, placed: boolean, width: number, retryTime: number): boolean {
+    this.count++;
+    if (reached && !(failure.retryable && failure.reason !== "UNREACHABLE")) this.#broken++;
+    const patient = placed && failure.reason !== "STALE";
+    const inTime = performance.now() - this.#began < retryTime;
+    return this.#broken <= maxBrokenStreams && (patient || this.count < width || inTime);
+  }
+}
+
+/**
+ * Reads one log. When the connection breaks, or the node can no longer serve it, it goes on at the next
+ * offset on another. Made by {@link Client.read}.
+ *
+ *     for await (const record of client.read("orders", { follow: true })) ...
+ */
+export class Reader implements AsyncIterableIterator<Record> {
+  /**
+   * The id of the log that is read; 0 before the first frame. An offset has a meaning only in the log with
+   * its id: who keeps one keeps the other, too.
+   */
+  logId: number;
+  /** The committed end of the log as far as servers have said. */
+  end = 0;
+  readonly #route: Route;
+  #next: number | undefined; // undefined: known with the first frame
+  #placed = false; // a frame has come
+  #given = 0; // records
+  #took = 0; // about how many bytes
+  #records: Record[] = []; // of the newest frame, from #at on
+  #at = 0;
+  #stream: ClientReadableStream<ReadResponse> | undefined;
+  #frames: AsyncIterator<ReadResponse> | undefined; // of the stream
+  #trouble = new Trouble();
+  #failure: StrandlineError | undefined; // final
+  #ended = false;
+
+  /** @internal */
+  constructor(
+    private readonly calls: Calls,
+    readonly log: string,
+    private readonly options: ReaderOptions,
+  ) {
+    const { offset, time, tail, atLeast, maxStalenessMs, anyReplica, preferFollower } = options;
+    if (Number(offset !== undefined) + Number(time !== undefined) + Number(tail ?? false) > 1) {
+      throw invalid("a read begins at an offset, a time or the tail: at one of them");
+    }
+    if ((offset ?? 0) < 0 || (atLeast ?? 0) < 0 || (maxStalenessMs ?? 1) <= 0) {
+      throw invalid("an offset or a bound of the read is negative, or no staleness at all is allowed");
+    }
+    this.logId = options.logId ?? 0;
+    this.#next = offset;
+    const linearizable = !anyReplica && atLeast === undefined && maxStalenessMs === undefined;
+    if (preferFollower) this.#route = new ToFollower(calls, log);
+    else if (linearizable) this.#route = new ToLeader(calls, log, true);
+    else this.#route = new ToDialled(calls.peers);
+  }
+
+  /** That of the next record; undefined before the first has been found. */
+  get offset(): number | undefined {
+    return this.#next;
+  }
+
+  /**
+   * Finds the tail, where the read begins there; otherwise it asks nobody. Asking first gives the tail a
+   * fixed place, which a broken connection cannot move. Reading does it, too.
+   */
+  async open({ signal }: Bound = {}): Promise<this> {
+    if (!this.options.tail || this.#next !== undefined) return this;
+    const { calls, log, logId } = this;
+    const allowStale = this.options.anyReplica ?? false;
+    const request = GetInfoRequest.fromPartial({ log, logId, allowStale });
+    try {
+      const { info } = allowStale
+        ? await calls.by(this.#route, (peer) => calls.on(peer, methods.getInfo, request, signal), signal)
+        : await calls.toLeader(log, methods.getInfo, request, signal);
+      this.logId = info?.id ?? 0;
+      this.#next = this.end = info?.endOffset ?? 0;
+    } catch (error) {
+      throw fromRpc(error).but({ outcome: "not_done" });
+    }
+    return this;
+  }
+
+  /** The iterator is the reader itself. */
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Ends the read where a loop is left. */
+  async return(): Promise<IteratorReturnResult<undefined>> {
+    this.close();
+    return { done: true, value: undefined };
+  }
+
+  /**
+   * Gives the next record, or `done` at the end of what was asked for; a read that follows waits there.
+   * After a signal was aborted it may be called again.
+   */
+  async next({ signal }: Bound = {}): Promise<IteratorResult<Record, undefined>> {
+    if (this.#at === this.#records.length && !(await this.#fill(signal))) return { done: true, value: undefined };
+    const record = this.#records[this.#at++] as Record;
+    this.#given++;
+    this.#next = record.offset + 1;
+    return { done: false, value: record };
+  }
+
+  /** Gives what is left of a frame: faster than next, and otherwise the same. It is empty at the end. */
+  async nextBatch({ signal }: Bound = {}): Promise<Record[]> {
+    if (this.#at === this.#records.length && !(await this.#fill(signal))) return [];
+    const batch = this.#records.slice(this.#at);
+    this.#at = this.#records.length;
+    this.#given += batch.length;
+    this.#next = (batch.at(-1) as Record).offset + 1;
+    return batch;
+  }
+
+  /** Ends the read. */
+  close(): void {
+    this.#failure = closed("reader");
+    this.#records = [];
+    this.#at = 0;
+    this.#hangUp();
+  }
+
+  /** Gets records. false: there are no more. */
+  async #fill(signal?: AbortSignal): Promise<boolean> {
+    await this.open({ signal });
+    while (this.#at === this.#records.length) {
+      if (this.#failure) throw this.#failure.but({});
+      if (this.#ended || this.#done()) {
+        this.#ended = true;
+        this.#hangUp();
+        return false;
+      }
+      await this.#fetch(signal);
+    }
+    return true;
+  }
+
+  /** Whether a limit has been reached, of which a stream that is opened now would know nothing. */
+  #done(): boolean {
+    const { maxRecords, maxBytes, untilOffset } = this.options;
+    const none = Number.POSITIVE_INFINITY;
+    return (
+      this.#given >= (maxRecords ?? none) ||
+      this.#took >= (maxBytes ?? none) ||
+      (this.#next ?? 0) >= (untilOffset ?? none)
+    );
+  }
+
+  /** Receives one frame, or repairs the stream so that the next call can. */
+  async #fetch(signal?: AbortSignal): Promise<void> {
+    let reached = this.#frames !== undefined;
+    let frame: ReadResponse | undefined;
+    try {
+      if (!this.#frames) {
+        const { client } = await this.#route.connect(signal);
+        if (this.#failure) return; // closed meanwhile
+        reached = true;
+        const { path, write, read } = methods.read;
+        this.#stream = client.makeServerStreamRequest(path, write, read, this.#request(), this.calls.metadata);
+        this.#stream.on("error", () => {}); // the iterator has it, unless nobody asks any more
+        this.#frames = this.#stream[Symbol.asyncIterator]();
+      }
+      frame = await this.#receive(this.#frames, signal);
+    } catch (error) {
+      if (signal?.aborted) {
+        this.#hangUp();
+        throw cancelled("not_done");
+      }
+      if (!this.#failure) await this.#recover(this.calls.failure(error), reached, signal);
+      return;
+    }
+    const { follow, maxRecords, maxBytes, untilOffset, untilTime } = this.options;
+    const limited = [maxRecords, maxBytes, untilOffset, untilTime].some((limit) => limit !== undefined);
+    if (frame) {
+      this.#trouble = new Trouble();
+      this.#take(frame);
+    } else if (!follow || limited) {
+      this.#ended = true;
+    } else {
+      await this.#recover(unreachable("not_done", "the server ended the stream"), true, signal);
+    }
+  }
+
+  /**
+   * A frame; undefined at the end of the stream. One that follows may not be silent for long; one that does
+   * not relies on the keep-alive of the connection.
+   */
+  async #receive(frames: AsyncIterator<ReadResponse>, signal?: AbortSignal): Promise<ReadResponse | undefined> {
+    const silence = this.options.follow ? 3 * (this.options.heartbeatMs ?? 5000) : undefined;
+    const late = new AbortController();
+    const timer = silence && setTimeout(() => late.abort(), silence);
+    const frame = abortable(frames.next(), signal, () => cancelled("not_done"));
+    try {
+      const silent = () => unreachable("not_done", `the server was silent for ${silence} ms`);
+      const { done, value } = await abortable(frame, silence ? late.signal : undefined, silent);
+      return done ? undefined : value;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Decides, after a stream could not be opened or broke, whether to try another, and pauses. */
+  async #recover(failure: StrandlineError, reached: boolean, signal?: AbortSignal): Promise<void> {
+    this.#hangUp();
+    const move = failure.elsewhere || this.#onlyHere(failure);
+    if (move) this.#route.elsewhere(failure);
+    const width = move ? this.#route.width(failure) : 1;
+    const trouble = this.#trouble;
+    if (
+      !(move || failure.again) ||
+      !trouble.worthAnother(failure, reached, this.#placed, width, this.calls.retryTime)
+    ) {
+      this.#failure = failure;
+    } else if (trouble.count > 1) {
+      await trouble.pauses.between(this.#route.tried, width, signal);
+    }
+  }
+
+  /**
+   * Whether another replica may do better than the one whose refusal is final there: one that lags behind
+   * what this reader has seen, or whose copy is damaged.
+   */
+  #onlyHere(failure: StrandlineError): boolean {
+    if (failure.reason === "OFFSET_BEYOND_END") return this.#next !== undefined && this.#next <= this.end;
+    return failure.reason === "CORRUPT" && this.#route.width(failure) > 1;
+  }
+
+  #fail(failure: StrandlineError): void {
+    this.#failure = failure;
+    this.#hangUp();
+  }
+
+  /** Accepts a frame. */
+  #take(frame: ReadResponse): void {
+    const { firstOffset, recordCount, logId } = frame;
+    this.logId ||= logId;
+    if (logId !== this.logId) {
+      const message = `log ${this.log} with id ${this.logId} was deleted; another one has its name`;
+      return this.#fail(new StrandlineError("LOG_REPLACED", message, { facts: { log_id: String(logId) } }));
+    }
+    this.#next ??= firstOffset;
+    const next = this.#next;
+    if (firstOffset > next || recordCount !== frame.records.length) {
+      return this.#fail(new StrandlineError("CORRUPT", "received a frame that does not follow the one before"));
+    }
+    // Another replica may know less: what was committed once stays so.
+    this.end = Math.max(this.end, frame.endOffset);
+    this.#placed = true;
+    const { untilOffset, maxRecords, maxBytes } = this.options;
+    let until = Math.min(firstOffset + recordCount, untilOffset ?? Number.POSITIVE_INFINITY);
+    if (maxRecords !== undefined) until = Math.min(until, next + maxRecords - this.#given);
+    const records = frame.records as Record[];
+    const whole = next === firstOffset && until === firstOffset + recordCount;
+    this.#records = whole ? records : records.filter(({ offset }) => next <= offset && offset < until);
+    this.#at = 0;
+    if (maxBytes !== undefined) {
+      for (const record of this.#records) this.#took += sizeOf({ ...record, key: record.key, value: record.value });
+    }
+  }
+
+  /** Asks for what has not been given yet. */
+  #request(): ReadRequest {
+    const { follow, time, maxRecords, maxBytes, untilOffset, untilTime, atLeast, maxStalenessMs } = this.options;
+    const level = this.options.anyReplica
+      ? ReadConsistency.READ_CONSISTENCY_ANY
+      : ReadConsistency.READ_CONSISTENCY_LINEARIZABLE;
+    return ReadRequest.fromPartial({
+      log: this.log,
+      logId: this.logId,
+      follow: follow ?? false,
+      format: ReadFormat.READ_FORMAT_RECORDS,
+      heartbeat: duration(this.options.heartbeatMs),
+      offset: this.#next,
+      time: this.#next === undefined ? time : undefined,
+      position: this.#next === undefined && !time ? ReadPosition.READ_POSITION_START : undefined,
+      atLeastOffset: atLeast,
+      maxAge: atLeast === undefined ? duration(maxStalenessMs) : undefined,
+      level: atLeast === undefined && maxStalenessMs === undefined ? level : undefined,
+      maxRecords: maxRecords === undefined ? 0 : maxRecords - this.#given,
+      maxBytes: maxBytes === undefined ? 0 : maxBytes - this.#took,
+      untilOffset,
+      untilTime,
+    });
+  }
+
+  #hangUp(): void {
+    this.#stream?.cancel();
+    this.#stream = this.#frames = undefined;
+  }
+}

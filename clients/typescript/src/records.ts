@@ -1,0 +1,215 @@
+import type { Duration } from "./generated/google/protobuf/duration.js";
+import {
+  LogConfig as WireConfig,
+  Durability as WireDurability,
+  Hold as WireHold,
+  LogInfo as WireInfo,
+  type Record as WireRecord,
+} from "./generated/strandline/v1/log.js";
+
+/** About what a record takes beside its key and value. */
+const overhead = 24;
+
+/** Bounds one record: its key, value and headers together. It also bounds what appendBatch takes. */
+export const maxRecordBytes = 16 << 20;
+
+/** A named value beside a record. */
+export interface Header {
+  key: string;
+  value?: Uint8Array | undefined;
+}
+
+/** What is appended. A key or value that is left out is Kafka's null, which differs from an empty one. */
+export interface NewRecord {
+  value?: Uint8Array | undefined;
+  key?: Uint8Array | undefined;
+  headers?: Header[];
+  /** The producer's time; the server's where it is left out. */
+  timestamp?: Date;
+}
+
+/** One record of a log. */
+export interface Record extends NewRecord {
+  /** Where it is in its log. */
+  offset: number;
+  value?: Buffer | undefined;
+  key?: Buffer | undefined;
+  headers: { key: string; value?: Buffer | undefined }[];
+  timestamp: Date;
+}
+
+/** What an append takes: a record, or only its value. */
+export type Appendable = NewRecord | Uint8Array | string;
+
+function buffer(bytes: Uint8Array | undefined): Buffer | undefined {
+  return bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+export function toWire(record: Appendable): WireRecord {
+  if (typeof record === "string") record = { value: Buffer.from(record) };
+  else if (record instanceof Uint8Array) record = { value: record };
+  const { key, value, headers = [], timestamp } = record;
+  const named = headers.length > 0 ? headers.map((h) => ({ key: h.key, value: buffer(h.value) })) : [];
+  return { offset: 0, key: buffer(key), value: buffer(value), headers: named, timestamp };
+}
+
+/** About how many bytes a record takes on the wire. */
+export function sizeOf(record: WireRecord): number {
+  let size = overhead + (record.value?.length ?? 0) + (record.key?.length ?? 0);
+  for (const { key, value } of record.headers) size += 12 + 3 * key.length + (value?.length ?? 0);
+  return size;
+}
+
+/** The part of a size that limits are about. */
+export function payload(size: number, records: number): number {
+  return size - overhead * records;
+}
+
+/** What an acknowledgement rests on: fsync, or memory, of a majority of replicas. */
+export type Durability = "disk" | "memory";
+
+/** What a log is created with, and can be changed to. */
+export interface LogConfig {
+  durability: Durability;
+  /** Records older than this are trimmed; undefined: never. */
+  retentionMs: number | undefined;
+  /** The oldest records beyond this are trimmed; 0: never. */
+  retentionBytes: number;
+  /** How many nodes are to hold it; 0: three, or as many as there are. */
+  replicas: number;
+  /** Once a writer term has been acquired, appends without one are refused. */
+  fenced: boolean;
+  /** Of the configuration that was read; configureLog refuses another one. 0: whichever there is. */
+  revision: number;
+}
+
+/** Where one replica of a log can be reached. */
+export interface ReplicaAddress {
+  node: string;
+  address: string;
+  leader: boolean;
+}
+
+/** While it is there, nothing trims the records of its log from offset on. */
+export interface Hold {
+  /** Names it within its log: 1 to 128 bytes of text. */
+  name: string;
+  offset: number;
+  /** For people: who to ask before it is released. At most 256 bytes. */
+  owner: string;
+  /** How long it stays without being set or kept, 1 s to 30 days; undefined: until it is released. */
+  leaseMs: number | undefined;
+  /** Once what it keeps takes more, the log's leader breaks it; 0: no bound. */
+  maxBytes: number;
+  /** Once the oldest record that it keeps is older, the log's leader breaks it. */
+  maxAgeMs: number | undefined;
+  /**
+   * Where the state lies that the records below offset have made, for readers that come too late: up to
+   * 4 KiB that the log does not look at.
+   */
+  pointer: Uint8Array;
+  /** What the records from offset on take, on the node that answered {@link Admin.info}. */
+  keptBytes: number;
+}
+
+export function holdToWire({ leaseMs, maxAgeMs, pointer, ...same }: Partial<Hold>): WireHold {
+  const bytes = buffer(pointer) ?? Buffer.alloc(0);
+  return WireHold.fromPartial({ ...same, pointer: bytes, lease: duration(leaseMs), maxAge: duration(maxAgeMs) });
+}
+
+export function holdFromWire({ lease, maxAge, ...same }: WireHold): Hold {
+  return { ...same, leaseMs: milliseconds(lease), maxAgeMs: milliseconds(maxAge) };
+}
+
+/** A log as the node that answered knows it. Offsets in [start, end) can be read. */
+export interface LogInfo {
+  name: string;
+  id: number;
+  config: LogConfig;
+  created: Date | undefined;
+  start: number;
+  end: number;
+  bytesUsed: number;
+  bytesFree: number;
+  writerTerm: number;
+  openSessions: number;
+  /** The address of the leader; empty: not known. */
+  leader: string;
+  /** It takes no more appends. */
+  sealed: boolean;
+  /** Empty, or why the log cannot be served there. */
+  problem: string;
+  /** No node that holds the log has answered: offsets and sizes say nothing. */
+  unknown: boolean;
+  replicas: ReplicaAddress[];
+  /** By name. Only {@link Admin.info} sets them. */
+  holds: Hold[];
+}
+
+export function duration(ms: number | undefined): Duration | undefined {
+  if (ms === undefined) return undefined;
+  const seconds = Math.floor(ms / 1000);
+  return { seconds, nanos: Math.floor((ms - seconds * 1000) * 1e6) };
+}
+
+export function milliseconds(d: Duration | undefined): number | undefined {
+  return d && d.seconds * 1000 + d.nanos / 1e6;
+}
+
+export function configToWire(config: Partial<LogConfig>): WireConfig {
+  const { durability, retentionMs, ...same } = config;
+  return WireConfig.fromPartial({
+    ...same,
+    durability: durability === "memory" ? WireDurability.DURABILITY_MEMORY : WireDurability.DURABILITY_DISK,
+    retention: duration(retentionMs),
+  });
+}
+
+export function infoFromWire(wire: WireInfo | undefined): LogInfo {
+  const { startOffset, endOffset, config, leaderTerm: _, ...same } = WireInfo.fromPartial(wire ?? {});
+  const { durability, retention, ...rest } = WireConfig.fromPartial(config ?? {});
+  const memory = durability === WireDurability.DURABILITY_MEMORY;
+  return {
+    ...same,
+    config: { ...rest, durability: memory ? "memory" : "disk", retentionMs: milliseconds(retention) },
+    start: startOffset,
+    end: endOffset,
+    created: same.created,
+    holds: same.holds.map(holdFromWire),
+  };
+}
+
+/** Makes appends at most once and in order. A producer opens and keeps its own. */
+export interface Session {
+  id: number;
+  epoch: number;
+  leaseMs: number;
+  logId: number;
+}
+
+/** What became of one record. */
+export type ResolveState =
+  /** in the log */
+  | "committed"
+  /** on its way; ask again */
+  | "pending"
+  /** not in the log, but a request still under way may bring it */
+  | "not now"
+  /** not in the log, and it never will be */
+  | "never"
+  /** below the low-water mark or too old; the log no longer knows */
+  | "forgotten";
+
+/** The outcome of one record of a session. */
+export interface Resolution {
+  state: ResolveState;
+  /** Where the record is, if committed. */
+  offset: number;
+  /** The session's, now. */
+  epoch: number;
+  /**
+   * The first sequence of the epoch asked for that is not in the log; all below are in it. undefined: the
+   * log does not know the epoch any more.
+   */
+  next: number | undefined;
+}

@@ -1,0 +1,383 @@
+import type { ClientDuplexStream } from "@grpc/grpc-js";
+import { Admin } from "./admin.js";
+import type { Backlog, Interruption } from "./backlog.js";
+import { type Calls, methods, ToLeader } from "./calls.js";
+import { closed, fromRefusal, type Position, StrandlineError, unreachable, worst } from "./errors.js";
+import { type Appended, AppendRequest, type AppendResponse, type LogInfo } from "./generated/strandline/v1/log.js";
+import { Pauses, type Peer } from "./peers.js";
+import type { Resolution } from "./records.js";
+import type { ProducerSession } from "./session.js";
+import { aborted } from "./wait.js";
+import type { Request } from "./window.js";
+
+/**
+ * How long, in milliseconds, requests may be without any answer before others are asked who leads: a
+ * leader that was paused, or cut off one way, keeps its connections.
+ */
+const suspectAfter = 1000;
+
+/** The log is asked for so long, in milliseconds, even if the oldest record has hardly any time left. */
+const resolveAtLeast = 1000;
+
+type Stream = ClientDuplexStream<AppendRequest, AppendResponse>;
+
+/**
+ * Sends what a backlog holds. A round begins with a stream and ends with an interruption, which says why;
+ * between two of them repair decides what becomes of what has no answer.
+ */
+export class Rounds {
+  readonly #route: ToLeader;
+  readonly #admin: Admin;
+  readonly #end = new AbortController(); // of the producer
+  #over = new AbortController(); // of the round
+  #interruption: Interruption | undefined;
+  #stream: Stream | undefined;
+  #named = false; // the stream has been told its log
+  #appended = 0; // requests
+  #scheduled = false; // a look at what can be sent
+  #lingering: NodeJS.Timeout | undefined;
+  #woken = () => {}; // from idling
+  readonly #clocks: NodeJS.Timeout[] = [];
+
+  constructor(
+    private readonly calls: Calls,
+    private readonly log: string,
+    private readonly backlog: Backlog,
+    private readonly session: ProducerSession,
+  ) {
+    this.#route = new ToLeader(calls, log);
+    this.#admin = new Admin(calls);
+    backlog.onChange = () => this.#wake();
+  }
+
+  /** Sends until the producer ends. */
+  async run(): Promise<void> {
+    const { session, leaseMs, recordTimeoutMs } = this.backlog.options;
+    this.#clock(Math.min(1000, recordTimeoutMs / 4 || 1000, session ? leaseMs / 12 : 1000), () => this.#watch());
+    if (session) this.#clock(Math.min(1000, leaseMs / 12), () => this.#keep());
+    let pauses: Pauses | undefined;
+    let width = 1;
+    while (!this.#end.signal.aborted) {
+      if (!this.backlog.newest() && !this.#interruption) {
+        pauses = undefined;
+        await new Promise<void>((resolve) => {
+          this.#woken = resolve;
+        });
+        continue;
+      }
+      const before = this.#appended;
+      await this.#round(pauses, width);
+      pauses = this.#appended !== before ? undefined : (pauses ?? new Pauses());
+      const i = this.#interruption ?? { error: closed("producer") };
+      this.#interruption = undefined;
+      this.#over = new AbortController();
+      width = i.error.elsewhere ? this.#route.width(i.error) : 1;
+      await this.#repair(i);
+    }
+    for (const clock of this.#clocks) clearInterval(clock);
+    this.backlog.fail({ error: closed("producer") });
+  }
+
+  /** Ends the producer: what has no answer fails. */
+  end(): void {
+    this.#end.abort();
+    this.#interrupt({ error: closed("producer") });
+  }
+
+  /** Ends the round, or the next one if there is none now. Of several reasons the first counts. */
+  #interrupt(i: Interruption): void {
+    this.#interruption ??= i;
+    this.#over.abort();
+    this.#woken();
+  }
+
+  /** Does something again and again, but not while the last time goes on. */
+  #clock(ms: number, work: () => Promise<void>): void {
+    let working = false;
+    const beat = async () => {
+      if (working) return;
+      working = true;
+      await work();
+      working = false;
+    };
+    this.#clocks.push(setInterval(beat, ms));
+  }
+
+  /** Looks at what can be sent, after all who run now have had their turn: their records meet in one request. */
+  #wake(): void {
+    this.#woken();
+    if (this.#scheduled || !this.#stream) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#send();
+    });
+  }
+
+  /** Runs a round until it is interrupted. */
+  async #round(pauses: Pauses | undefined, width: number): Promise<void> {
+    const { signal } = this.#over;
+    try {
+      await pauses?.between(this.#route.tried, width, signal);
+      const peer = await this.#route.connect(signal);
+      await this.session.reopen(signal);
+      if (!signal.aborted) this.#open(peer);
+    } catch (error) {
+      this.#interrupt({ error: this.calls.failure(error) });
+    }
+    await aborted(signal);
+    clearTimeout(this.#lingering);
+    this.#stream?.cancel();
+    this.#stream = undefined;
+  }
+
+  #open(peer: Peer): void {
+    const { path, write, read } = methods.append;
+    const stream: Stream = peer.client.makeBidiStreamRequest(path, write, read, this.calls.metadata);
+    const broken = (error: unknown) => {
+      if (this.#stream === stream) this.#interrupt({ error: this.calls.failure(error) });
+    };
+    stream.on("error", broken);
+    stream.on("end", () => broken(unreachable("maybe_done", "the server ended the stream")));
+    stream.on("data", (answer: AppendResponse) => {
+      if (this.#stream === stream && !this.#over.signal.aborted) this.#take(answer);
+    });
+    this.#stream = stream;
+    this.#named = false;
+    this.#wake();
+  }
+
+  /** Puts requests on the stream, in order. */
+  #send(): void {
+    const { window, options, logId } = this.backlog;
+    while (this.#stream && !this.#over.signal.aborted) {
+      const r = window.unsent() ?? this.#seal();
+      if (!r) return;
+      r.sent ||= performance.now();
+      const message: AppendRequest = {
+        ...AppendRequest.fromPartial({}),
+        log: this.#named ? "" : this.log,
+        logId,
+        sessionId: r.session,
+        epoch: r.epoch,
+        firstSequence: r.first,
+        lowWater: r.session ? window.lowWater() : 0,
+        writerTerm: options.writerTerm,
+        expectedEnd: r.expectedEnd,
+        atomic: r.atomic,
+        records: r.records,
+      };
+      window.sent++;
+      this.#named = true;
+      this.#stream.write(message);
+    }
+  }
+
+  /** The next request, if the window has room for it and it does not linger. */
+  #seal(): Request | undefined {
+    const { backlog } = this;
+    const r = backlog.candidate();
+    if (!r || !backlog.window.admits(r.size)) return undefined;
+    if (r === backlog.forming && !r.urgent) {
+      const left = backlog.options.lingerMs - (performance.now() - r.accepted);
+      if (backlog.options.lingerMs > 0 && left > 0) {
+        clearTimeout(this.#lingering);
+        this.#lingering = setTimeout(() => this.#send(), left);
+        return undefined;
+      }
+    }
+    return backlog.seal();
+  }
+
+  /** Takes an answer. They come in the order of the requests. */
+  #take({ appended, refused }: AppendResponse): void {
+    const r = this.backlog.window.oldest();
+    if (!r) {
+      this.#interrupt({ error: unreachable("maybe_done", "an answer without a request") });
+    } else if (r.state === "failed") {
+      this.backlog.leave();
+    } else if (appended) {
+      this.#takeOffsets(r, appended);
+    } else {
+      const i = this.#refused(r, fromRefusal(refused ?? { code: 0, reason: "", message: "", metadata: {} }));
+      if (i) this.#interrupt(i);
+    }
+  }
+
+  #takeOffsets(
+    r: Request,
+    { firstOffset, endOffset, ranges }: Pick<Appended, "firstOffset" | "endOffset" | "ranges">,
+  ): void {
+    const offsets: number[] = [];
+    for (const { first, end } of ranges.length > 0 ? ranges : [{ first: firstOffset, end: endOffset }]) {
+      for (let at = first; at < end && offsets.length <= r.count; at++) offsets.push(at);
+    }
+    if (offsets.length !== r.count) {
+      const message = "the answer does not fit the request";
+      return this.#settleError(r, new StrandlineError("OUTCOME_FORGOTTEN", message, { outcome: "done" }));
+    }
+    this.#appended++;
+    this.backlog.settle(r, offsets);
+    this.backlog.leave();
+  }
+
+  #settleError(r: Request, error: StrandlineError): void {
+    this.backlog.settleError(r, error);
+    this.backlog.leave();
+  }
+
+  /** Deals with a refusal of the oldest request. What takes more than failing requests ends the round. */
+  #refused(r: Request, error: StrandlineError): Interruption | undefined {
+    if (!this.backlog.options.session) {
+      this.#settleError(r, error);
+      return error.elsewhere ? { error, refused: r } : undefined;
+    }
+    if (error.outcome === "done") {
+      // It is in the log, so nothing slips ahead of it: those behind go on.
+      this.#settleError(r, error);
+      return undefined;
+    }
+    const settled = error.outcome === "not_done" && !this.backlog.window.doubtful();
+    if (error.again || error.endsSession || !settled) return { error, refused: r };
+    this.backlog.fail({ error, refused: r });
+    this.backlog.leave();
+    return undefined;
+  }
+
+  /**
+   * Decides what becomes of the requests that a round left without an answer:
+   *
+   *     producer or client closed     all fail
+   *     no session                    what was sent fails: sending again could append twice
+   *     another try may help          all stay and are sent again, in order
+   *     no answer for too long        all fail, what was sent as in doubt
+   *     the session is gone, or
+   *     the log refused for good      what is in doubt is resolved, the rest fails
+   */
+  async #repair(i: Interruption): Promise<void> {
+    const { backlog } = this;
+    if (this.#end.signal.aborted) i = { error: closed("producer") };
+    const { error } = i;
+    this.#endStream(i);
+    if (error.elsewhere) this.#route.elsewhere(error);
+    if (this.#end.signal.aborted || error.reason === "TIMED_OUT" || error.reason === "CLOSED") {
+      backlog.fail(i);
+    } else if (!backlog.options.session) {
+      for (let r = backlog.window.flight[0]; r && r.outcome !== "not_done"; r = backlog.window.flight[0]) {
+        this.#settleError(r, error.but({ outcome: "maybe_done" }));
+      }
+      if (!error.again) backlog.fail(i);
+    } else if (error.endsSession) {
+      await this.#resolve(false);
+      const doubtful = backlog.window.doubtful();
+      backlog.fail(i);
+      if (doubtful) backlog.stop(error);
+      else this.session.forget();
+    } else if (!error.again) {
+      await this.#resolve(true);
+      backlog.fail(i);
+    }
+  }
+
+  /**
+   * Takes note of what the stream that ended has sent: it may be in the log, unless an answer says more.
+   * Of the request that was refused the refusal does, and in a session that has ended nothing sent behind
+   * it can be in the log.
+   */
+  #endStream({ error, refused }: Interruption): void {
+    const { window } = this.backlog;
+    for (const r of window.flight.slice(0, window.sent)) {
+      if (r === refused) r.outcome = worst(r.outcome, error.outcome);
+      else if (!refused || !error.endsSession) r.outcome = worst(r.outcome, "maybe_done");
+    }
+    window.reset();
+  }
+
+  /**
+   * Asks the log what became of the requests in doubt. Those that are in it get their offsets. The first
+   * that never will be clears those behind it too, as a session has no gaps. What is not resolved in time,
+   * or before a close, stays in doubt.
+   */
+  async #resolve(final: boolean): Promise<void> {
+    const { recordTimeoutMs } = this.backlog.options;
+    const waited = performance.now() - (this.backlog.oldest()?.accepted ?? performance.now());
+    const late = recordTimeoutMs
+      ? [AbortSignal.timeout(Math.max(Math.ceil(recordTimeoutMs - waited), resolveAtLeast))]
+      : [];
+    const signal = AbortSignal.any([this.#over.signal, ...late]);
+    await this.#resolveAll(final, signal).catch(() => {});
+  }
+
+  async #resolveAll(final: boolean, signal: AbortSignal): Promise<void> {
+    const { backlog } = this;
+    for (let r = backlog.window.flight[0]; r && r.outcome !== "not_done"; r = backlog.window.flight[0]) {
+      const position = { logId: backlog.logId, session: r.session, epoch: r.epoch, next: r.first };
+      const found = await this.#resolveOne(position, final, signal);
+      if (backlog.session) backlog.session.epoch = Math.max(backlog.session.epoch, found.epoch);
+      if (found.state === "never") {
+        for (const other of backlog.window.flight) other.outcome = "not_done"; // of all sendings together
+      }
+      if (found.state !== "committed") return;
+      // A large request may be in the log in pieces: the last record says whether it is in one.
+      let last = found;
+      if (r.count > 1) {
+        last = await this.#resolveOne({ ...position, next: r.first + r.count - 1 }, final, signal);
+      }
+      if (last.state !== "committed") return;
+      this.#takeOffsets(r, { firstOffset: found.offset, endOffset: last.offset + 1, ranges: [] });
+    }
+  }
+
+  /** Asks until the answer is not "on its way". */
+  async #resolveOne(at: Position, final: boolean, signal: AbortSignal): Promise<Resolution> {
+    for (const pauses = new Pauses(); ; await pauses.wait(undefined, signal)) {
+      const found = await this.#admin.resolve(this.log, at, { final, signal });
+      if (found.state !== "pending") return found;
+    }
+  }
+
+  /** Ends rounds that take too long, and leaves a leader that has fallen silent. */
+  async #watch(): Promise<void> {
+    const { window, options, lastSign } = this.backlog;
+    const now = performance.now();
+    const oldest = this.backlog.oldest();
+    if (options.recordTimeoutMs && oldest && now - oldest.accepted > options.recordTimeoutMs) {
+      const message = `no answer within ${options.recordTimeoutMs} ms`;
+      this.#interrupt({ error: new StrandlineError("TIMED_OUT", message, { retryable: true }) });
+    }
+    const first = window.oldest();
+    if (first && now - Math.max(lastSign, first.sent) > suspectAfter) await this.#suspect();
+  }
+
+  /**
+   * Ends the round if the node that has our requests is silent and another leads by now. Should the others
+   * be wrong, that one says so, and what was sent again is recognised.
+   */
+  async #suspect(): Promise<void> {
+    const { peers } = this.calls;
+    const { signal } = this.#over;
+    const believed = peers.leader(this.log);
+    const others = peers.addresses.filter((address) => address !== believed);
+    const ask = async (address: string) => this.calls.knownInfo(await peers.connect(address, signal), this.log, signal);
+    let newest: LogInfo | undefined;
+    for (const answer of await Promise.allSettled(others.map(ask))) {
+      if (answer.status === "rejected" || !answer.value.leader) continue;
+      if (!newest || answer.value.leaderTerm > newest.leaderTerm) newest = answer.value;
+    }
+    if (!newest || newest.leader === believed) return;
+    const { leader } = newest;
+    const message = `the leader is silent, and ${leader} leads now`;
+    const error = new StrandlineError("NOT_LEADER", message, {
+      retryable: true,
+      outcome: "maybe_done",
+      facts: { leader },
+    });
+    if (!signal.aborted) this.#interrupt({ error });
+  }
+
+  /** Keeps the lease of a session that is idle. */
+  async #keep(): Promise<void> {
+    const error = await this.session.keep(this.#end.signal);
+    if (error?.endsSession) this.#interrupt({ error });
+  }
+}

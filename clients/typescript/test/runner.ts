@@ -1,0 +1,288 @@
+// Drives the TypeScript client as the scenarios say: one JSON object in each line, as the page
+// clients/scenarios/README.md describes.
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  type Admin,
+  Client,
+  type Hold,
+  type LogConfig,
+  type LogInfo,
+  type Record as LogRecord,
+  type Position,
+  type Producer,
+  type Reader,
+  StrandlineError,
+} from "../src/index.js";
+
+interface Command {
+  id: number;
+  do: string;
+  client: string;
+  producer: string;
+  reader: string;
+  log: string;
+  addresses: string[];
+  values: string[];
+  authority?: string;
+  token?: string;
+  at?: object;
+  resume?: object;
+  [name: string]: unknown;
+}
+
+function failed(error: unknown) {
+  if (!(error instanceof StrandlineError)) {
+    return { reason: "NOT_AN_ERROR_OF_THE_CLIENT", message: error instanceof Error ? error.stack : String(error) };
+  }
+  const { reason, message, retryable, outcome, position, startOffset, endOffset, writerTerm, leader, hold } = error;
+  return {
+    reason,
+    message,
+    retryable,
+    outcome,
+    start: startOffset,
+    end: endOffset,
+    epoch: position?.epoch ?? error.epoch,
+    session: position?.session ?? 0,
+    sequence: position?.next ?? 0,
+    log_id: position?.logId ?? error.logId,
+    writer_term: writerTerm,
+    leader,
+    hold: hold && holding(hold),
+  };
+}
+
+function holding({ name, offset, owner, leaseMs = 0, maxBytes, maxAgeMs = 0, pointer }: Hold) {
+  const bounds = { lease_ms: leaseMs, max_bytes: maxBytes, max_age_ms: maxAgeMs };
+  return { name, offset, owner, ...bounds, pointer: Buffer.from(pointer).toString() };
+}
+
+function number(c: Command, name: string): number | undefined {
+  return c[name] as number | undefined;
+}
+
+function moment(c: Command, name: string): Date | undefined {
+  return c[name] ? new Date(c[name] as number) : undefined;
+}
+
+function position(at: object | undefined): Position {
+  const { log_id = 0, session = 0, epoch = 0, next = 0 } = (at ?? {}) as { [name: string]: number };
+  return { logId: log_id, session, epoch, next };
+}
+
+function shown({ logId, session, epoch, next }: Position) {
+  return { log_id: logId, session, epoch, next };
+}
+
+function described({ name, id, start, end, writerTerm, leader, openSessions, replicas, config, holds }: LogInfo) {
+  return {
+    name,
+    id,
+    start,
+    end,
+    writer_term: writerTerm,
+    leader,
+    sessions: openSessions,
+    replicas: replicas.length,
+    retention_ms: config.retentionMs ?? 0,
+    retention_bytes: config.retentionBytes,
+    fenced: config.fenced,
+    revision: config.revision,
+    holds: Object.fromEntries(holds.map((hold) => [hold.name, holding(hold)])),
+  };
+}
+
+const clients = new Map<string, Client>();
+const producers = new Map<string, Producer>();
+const readers = new Map<string, Reader>();
+
+async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<object | undefined> {
+  if (c.do === "leaks") return leaks();
+  if (c.do === "dial") {
+    const tls = c.authority ? { ca: readFileSync(c.authority) } : undefined;
+    clients.set(c.client, new Client(c.addresses, { tls, token: c.token, retryTimeMs: number(c, "retry_ms") }));
+    return undefined;
+  }
+  const client = clients.get(c.client) as Client;
+  const producer = producers.get(c.producer) as Producer;
+  const reader = readers.get(c.reader) as Reader;
+  switch (c.do) {
+    case "hang-up":
+      return void client.close();
+    case "producer": {
+      const made = await client.producer(c.log, {
+        maxInFlight: number(c, "in_flight"),
+        maxInFlightBytes: number(c, "in_flight_bytes"),
+        maxRequestBytes: number(c, "request_bytes"),
+        bufferBytes: number(c, "buffer_bytes"),
+        lingerMs: number(c, "linger_ms"),
+        leaseMs: number(c, "lease_ms"),
+        writerTerm: number(c, "writer_term"),
+        session: !c.no_session,
+        resume: c.resume && position(c.resume),
+        endOnFailure: c.end_on_failure as boolean | undefined,
+        recordTimeoutMs: number(c, "record_timeout_ms"),
+        signal,
+      });
+      producers.set(c.producer, made);
+      return shown(made.position);
+    }
+    case "append": {
+      const begun = c.values.map((value) =>
+        producer.append(value, { signal }).then(
+          (offset) => ({ offset }),
+          (error) => ({ error: failed(error) }),
+        ),
+      );
+      return { records: await Promise.all(begun) };
+    }
+    case "batch": {
+      const options = { expectedEnd: number(c, "expected_end"), atomic: c.atomic === true, signal };
+      return { offset: (await producer.appendBatch(c.values, options))[0] };
+    }
+    case "flush":
+      return void (await producer.flush({ signal }));
+    case "close":
+      return void (await producer.close({ signal }));
+    case "position":
+      return shown(producer.position);
+    case "reader": {
+      const made = client.read(c.log, {
+        offset: number(c, "offset"),
+        time: moment(c, "time_ms"),
+        tail: c.tail === true,
+        logId: number(c, "log_id"),
+        follow: c.follow === true,
+        maxRecords: number(c, "max_records"),
+        maxBytes: number(c, "max_bytes"),
+        untilOffset: number(c, "until_offset"),
+        untilTime: moment(c, "until_time_ms"),
+        anyReplica: c.any_replica === true,
+        atLeast: number(c, "at_least"),
+        maxStalenessMs: number(c, "max_staleness_ms"),
+        preferFollower: c.prefer_follower === true,
+        heartbeatMs: number(c, "heartbeat_ms"),
+      });
+      readers.set(c.reader, made);
+      await made.open({ signal });
+      return undefined;
+    }
+    case "read":
+      return read(reader, number(c, "count") ?? 0, signal);
+    case "close-reader":
+      return void reader.close();
+  }
+  return administer(client.admin, c, signal);
+}
+
+async function read(reader: Reader, count: number, signal: AbortSignal | undefined) {
+  const got: LogRecord[] = [];
+  let ended = false;
+  let then: object | undefined;
+  while (got.length < count && !ended && !then) {
+    try {
+      const { done, value } = await reader.next({ signal });
+      if (done) ended = true;
+      else got.push(value);
+    } catch (error) {
+      if (got.length === 0) throw error;
+      then = failed(error);
+    }
+  }
+  return {
+    ended,
+    offsets: got.map((r) => r.offset),
+    values: got.map((r) => r.value?.toString() ?? ""),
+    times: got.map((r) => r.timestamp.getTime()),
+    log_id: reader.logId,
+    ...(then && { then }),
+  };
+}
+
+async function administer(admin: Admin, c: Command, signal: AbortSignal | undefined): Promise<object | undefined> {
+  const { log } = c;
+  const at = position(c.at);
+  const session = { id: at.session, logId: at.logId };
+  const config: Partial<LogConfig> = {
+    retentionMs: number(c, "retention_ms"),
+    retentionBytes: number(c, "retention_bytes") ?? 0,
+    replicas: number(c, "replicas") ?? 0,
+    fenced: c.fenced === true,
+    revision: number(c, "revision") ?? 0,
+  };
+  switch (c.do) {
+    case "create":
+      return described(await admin.createLog(log, config, { signal }));
+    case "configure":
+      return described(await admin.configureLog(log, config, { signal }));
+    case "info":
+      return described(await admin.info(log, { signal }));
+    case "list": {
+      const all = await admin.listLogs({ signal });
+      return { logs: Object.fromEntries(all.map((info) => [info.name, described(info)])) };
+    }
+    case "delete":
+      return void (await admin.deleteLog(log, { signal }));
+    case "trim":
+      return admin.trim(log, number(c, "before") ?? 0, { fastForward: c.fast_forward === true, signal });
+    case "set-hold": {
+      const hold = {
+        name: c.hold as string,
+        offset: number(c, "offset") ?? 0,
+        owner: (c.owner as string | undefined) ?? "",
+        leaseMs: number(c, "lease_ms"),
+        maxBytes: number(c, "max_bytes") ?? 0,
+        maxAgeMs: number(c, "max_age_ms"),
+        pointer: Buffer.from((c.pointer as string | undefined) ?? ""),
+      };
+      return admin.setHold(log, hold, { at: c.from_start ? "start" : c.tail ? "end" : undefined, signal });
+    }
+    case "keep-hold":
+      return void (await admin.keepHold(log, c.hold as string, { signal }));
+    case "release-hold":
+      return void (await admin.releaseHold(log, c.hold as string, { signal }));
+    case "acquire-writer": {
+      const { writerTerm, end } = await admin.acquireWriter(log, { signal });
+      return { writer_term: writerTerm, end };
+    }
+    case "resolve":
+    case "end-epoch": {
+      const found =
+        c.do === "resolve"
+          ? await admin.resolve(log, at, { final: c.final === true, signal })
+          : await admin.endEpoch(log, at, { signal });
+      return { ...found, known: found.next !== undefined };
+    }
+    case "open-session": {
+      const { id, epoch, logId, leaseMs } = await admin.openSession(log, { leaseMs: number(c, "lease_ms"), signal });
+      return { session: id, epoch, log_id: logId, lease_ms: leaseMs };
+    }
+    case "keep-session":
+      return void (await admin.keepSession(log, session, { signal }));
+    case "close-session":
+      return void (await admin.closeSession(log, session, { signal }));
+  }
+  throw new Error(`unknown command ${c.do}`);
+}
+
+/** What keeps the program alive once all is closed, beside its standard input; it may take a moment to end. */
+async function leaks() {
+  let where: string[] = [];
+  for (let n = 0; n < 100; n++) {
+    where = process.getActiveResourcesInfo().filter((name) => !/^(Pipe|File|TTY|FSReq)/.test(name));
+    if (where.length === 0) break;
+    await sleep(20, undefined, { ref: false });
+  }
+  return { leaks: where.length, where };
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const c = JSON.parse(line) as Command;
+  const signal = c.timeout_ms ? AbortSignal.timeout(c.timeout_ms as number) : undefined;
+  carryOut(c, signal).then(
+    (value) => process.stdout.write(`${JSON.stringify({ id: c.id, value })}\n`),
+    (error) => process.stdout.write(`${JSON.stringify({ id: c.id, error: failed(error) })}\n`),
+  );
+}
