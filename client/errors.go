@@ -50,7 +50,9 @@ type Error struct {
 	// Hold is with HELD the lowest hold of the log, which keeps what was to be trimmed; with
 	// OFFSET_TRIMMED the highest that has a pointer, at whose offset a reader can begin that has
 	// loaded what the pointer leads to, or nil if there is none.
-	Hold *HoldInfo
+	Hold         *HoldInfo
+	Offset       int64 // FILTER_FAILED: of the record
+	Line, Column int   // FILTER_INVALID: the place in the expression, both from 1, in characters
 
 	cause error
 }
@@ -122,6 +124,8 @@ var (
 	ErrHoldNotFound     = reason(record.HoldNotFound)
 	ErrUnauthenticated  = reason(record.Unauthenticated)
 	ErrPermissionDenied = reason(record.Denied)
+	ErrFilterInvalid    = reason(record.FilterInvalid)
+	ErrFilterFailed     = reason(record.FilterFailed)
 )
 
 // The reasons that this package gives itself.
@@ -264,6 +268,9 @@ func fromFacts(reason, message string, facts map[string]string) *Error {
 	e.ExpectedSequence, _ = strconv.ParseUint(facts["expected_sequence"], 10, 64)
 	e.LogID, _ = strconv.ParseUint(facts["log_id"], 10, 64)
 	e.WriterTerm, _ = strconv.ParseUint(facts["writer_term"], 10, 64)
+	e.Offset, _ = strconv.ParseInt(facts["offset"], 10, 64)
+	e.Line, _ = strconv.Atoi(facts["line"])
+	e.Column, _ = strconv.Atoi(facts["column"])
 	epoch, _ := strconv.ParseUint(facts["epoch"], 10, 32)
 	e.Epoch = uint32(epoch)
 	return e

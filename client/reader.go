@@ -43,6 +43,7 @@ type Reader struct {
 	rest    []byte         // batches of the frame that have not been decoded
 	follows int64          // offset that rest begins at; unplaced: at or below next
 	limit   int64          // end of the frame's records
+	looked  int64          // with a filter: where the next frame begins
 	records []Record       // of the batch decoded last, not given yet
 	memory  []Record       // of records
 
@@ -68,7 +69,7 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 	if o.freshness == atLeast && o.atLeast < 0 || o.freshness == bounded && o.maxAge <= 0 {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a bound of a read's freshness is negative, or no staleness at all is allowed"}
 	}
-	r := &Reader{client: c, log: log, options: o, route: o.route(c.peers, log), id: o.log, next: unplaced, trouble: noTrouble()}
+	r := &Reader{client: c, log: log, options: o, route: o.route(c.peers, log), id: o.log, next: unplaced, looked: unplaced, trouble: noTrouble()}
 	switch o.from {
 	case fromOffset:
 		if o.offset < 0 {
@@ -167,6 +168,10 @@ func (r *Reader) advance(ctx context.Context) error {
 	if r.failure == nil && ctx.Err() != nil {
 		return cancelled(ctx, NotDone)
 	}
+	if len(r.rest) == 0 && r.next < r.looked {
+		r.next = r.looked
+		r.options.onProgress(r.next, r.end)
+	}
 	switch {
 	case r.failure != nil:
 	case len(r.rest) > 0:
@@ -195,7 +200,7 @@ func (r *Reader) done() bool {
 func (r *Reader) decode() error {
 	batch, rest, err := record.Split(r.rest)
 	if err == nil {
-		err = batch.Verify()
+		err = batch.VerifyAs(r.options.selects())
 	}
 	if err == nil {
 		err = r.inPlace(batch)
@@ -204,7 +209,7 @@ func (r *Reader) decode() error {
 		// A server may send what it verified a while ago: it shall look again.
 		r.verify = true
 		r.took -= int64(len(r.rest))
-		r.rest = nil
+		r.rest, r.looked = nil, r.next
 		r.hangUp()
 		return nil
 	}
@@ -212,7 +217,7 @@ func (r *Reader) decode() error {
 		return &Error{Reason: ErrCorrupt.Reason, Message: "received " + err.Error()}
 	}
 	r.rest, r.memory, r.follows = rest, r.memory[:0], int64(batch.BaseOffset())+int64(batch.Count())
-	for rec, err := range batch.Records {
+	for rec, err := range batch.RecordsAs(r.options.selects()) {
 		if err != nil {
 			return fromRecord(err)
 		}
@@ -232,9 +237,13 @@ func (r *Reader) decode() error {
 	return nil
 }
 
-// inPlace checks the offset of a batch, which is not in its checksum: a log has no gaps.
+// inPlace checks the offset of a batch, which is not in its checksum: a log has no gaps, and
+// what was selected of it is in its order and in its frame.
 func (r *Reader) inPlace(batch record.Batch) error {
 	first := int64(batch.BaseOffset())
+	if r.options.selects() && first >= r.follows && first < r.limit {
+		return nil
+	}
 	if first == r.follows || r.follows == unplaced && first <= r.next {
 		return nil
 	}
@@ -254,7 +263,7 @@ func (r *Reader) fetch(ctx context.Context) error {
 	case ctx.Err() != nil:
 		r.hangUp()
 		return cancelled(ctx, NotDone)
-	case err == io.EOF && (!r.options.follow || r.limited()):
+	case err == io.EOF && (!r.options.follow || r.options.limited()):
 		r.failure = io.EOF
 	case err == io.EOF:
 		return r.recover(ctx, peer, unreachable(NotDone, "the server ended the stream"))
@@ -310,7 +319,7 @@ func (r *Reader) receive(ctx context.Context) (*peer, error) {
 		if err != nil {
 			return peer, err
 		}
-		if r.stream, err = openReadStream(ctx, peer, r.request(), r.silence()); err != nil {
+		if r.stream, err = openReadStream(ctx, peer, r.request(), r.options.silence()); err != nil {
 			return peer, err
 		}
 	}
@@ -337,9 +346,15 @@ func (r *Reader) take() error {
 	if f.First > r.next || f.First < 0 || f.Count < 0 || f.First > math.MaxInt64-int64(f.Count) {
 		return &Error{Reason: ErrCorrupt.Reason, Message: "received a frame that does not follow the one before"}
 	}
+	if r.options.selects() && !f.HasNext {
+		return &Error{Reason: ErrUnsupported.Reason, Message: "the server does not know filters and projections: it needs a later version"}
+	}
 	// Another replica may know less: what was committed once stays so.
 	r.end, r.placed = max(r.end, f.End), true
 	r.age, r.hasAge = f.Age, f.HasAge
+	if f.HasNext {
+		return r.takeSelected()
+	}
 	if f.Count == 0 {
 		return nil
 	}
@@ -351,6 +366,18 @@ func (r *Reader) take() error {
 	if o := &r.options; o.maxRecords > 0 {
 		r.limit = min(r.limit, r.next+o.maxRecords-r.read)
 	}
+	return nil
+}
+
+// takeSelected accepts the frame of a read with a filter, which the server has cut.
+func (r *Reader) takeSelected() error {
+	f := &r.frame
+	if f.Next < f.First || f.Count > 0 && len(f.Batches) == 0 {
+		return &Error{Reason: ErrCorrupt.Reason, Message: "received a frame that ends before it begins, or lacks its records"}
+	}
+	r.rest, r.follows, r.limit, r.looked = f.Batches, unplaced, f.Next, f.Next
+	r.took += int64(len(f.Batches))
+	r.options.report(f.Failed, r.next)
 	return nil
 }
 
@@ -370,35 +397,9 @@ func (r *Reader) request() *strandlinev1.ReadRequest {
 		q.From = &strandlinev1.ReadRequest_Position{Position: strandlinev1.ReadPosition_READ_POSITION_START}
 	}
 	o.askFor(q)
-	if o.maxRecords > 0 {
-		q.MaxRecords = o.maxRecords - r.read
-	}
-	if o.maxBytes > 0 {
-		q.MaxBytes = o.maxBytes - r.took
-	}
-	if o.hasUntil {
-		q.UntilOffset = &o.until
-	}
-	if !o.untilTime.IsZero() {
-		q.UntilTime = timestamppb.New(o.untilTime)
-	}
+	o.choose(q)
+	o.bound(q, r.read, r.took)
 	return q
-}
-
-// limited reports whether the server may end a read that follows.
-func (r *Reader) limited() bool {
-	o := &r.options
-	return o.maxRecords > 0 || o.maxBytes > 0 || o.hasUntil || !o.untilTime.IsZero()
-}
-
-// silence bounds how long a stream that follows may be without a frame. One
-// that does not relies on the keep-alive of the connection: the server may need
-// its time to find where to begin.
-func (r *Reader) silence() time.Duration {
-	if !r.options.follow {
-		return 0
-	}
-	return 3 * r.options.heartbeat
 }
 
 func (r *Reader) hangUp() {

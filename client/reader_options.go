@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
@@ -27,6 +28,9 @@ type readerOptions struct {
 	maxAge     time.Duration
 	follower   bool
 	log        uint64
+	filter     *Filter
+	projection *Projection
+	onProgress func(offset, end int64)
 }
 
 type readFrom uint8
@@ -39,7 +43,7 @@ const (
 )
 
 func defaultReaderOptions() readerOptions {
-	return readerOptions{heartbeat: 5 * time.Second}
+	return readerOptions{heartbeat: 5 * time.Second, onProgress: func(int64, int64) {}}
 }
 
 // WithStartOffset begins at offset. Without an option of where to begin, a read begins
@@ -157,4 +161,35 @@ func (o *readerOptions) askFor(q *strandlinev1.ReadRequest) {
 	default:
 		q.Consistency = &strandlinev1.ReadRequest_Level{Level: strandlinev1.ReadConsistency_READ_CONSISTENCY_LINEARIZABLE}
 	}
+}
+
+// bound puts what is left of the limits into a request.
+func (o *readerOptions) bound(q *strandlinev1.ReadRequest, read, took int64) {
+	if o.maxRecords > 0 {
+		q.MaxRecords = o.maxRecords - read
+	}
+	if o.maxBytes > 0 {
+		q.MaxBytes = o.maxBytes - took
+	}
+	if o.hasUntil {
+		q.UntilOffset = &o.until
+	}
+	if !o.untilTime.IsZero() {
+		q.UntilTime = timestamppb.New(o.untilTime)
+	}
+}
+
+// limited reports whether the server may end a read that follows.
+func (o *readerOptions) limited() bool {
+	return o.maxRecords > 0 || o.maxBytes > 0 || o.hasUntil || !o.untilTime.IsZero()
+}
+
+// silence bounds how long a stream that follows may be without a frame. One
+// that does not relies on the keep-alive of the connection: the server may need
+// its time to find where to begin.
+func (o *readerOptions) silence() time.Duration {
+	if !o.follow {
+		return 0
+	}
+	return 3 * o.heartbeat
 }

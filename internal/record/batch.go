@@ -123,10 +123,7 @@ func Split(run []byte) (first Batch, rest []byte, err error) {
 // disk or a server: one pass of CRC, no allocation. The error is a *Refusal
 // with reason Corrupt.
 func (b Batch) Verify() error {
-	if detail := b.faultOfHeader(); detail != "" {
-		return Refuse(Corrupt, "batch %s", detail)
-	}
-	return nil
+	return b.VerifyAs(false)
 }
 
 // Check proves everything that a server must know of a batch from the wire
@@ -147,7 +144,7 @@ func (b Batch) Check() error {
 	if len(b) > MaxBatchBytes {
 		return tooLarge(MaxBatchBytes, "batch of %d bytes", len(b))
 	}
-	if detail := b.faultOfHeader(); detail != "" {
+	if detail := b.faultOfHeader(false); detail != "" {
 		return Refuse(Invalid, "batch %s", detail)
 	}
 	if n := b.Count(); n > MaxBatchRecords {
@@ -168,7 +165,7 @@ func (b Batch) Check() error {
 
 // faultOfHeader names the first thing wrong with the header or the CRC, or
 // nothing.
-func (b Batch) faultOfHeader() string {
+func (b Batch) faultOfHeader(selected bool) string {
 	if len(b) < BatchHeaderSize {
 		return fmt.Sprintf("of %d bytes, the header alone has %d", len(b), BatchHeaderSize)
 	}
@@ -184,10 +181,7 @@ func (b Batch) faultOfHeader() string {
 	if c := b.Compression(); !c.known() {
 		return fmt.Sprintf("with unknown codec %d", uint8(c))
 	}
-	if n, d := b.Count(), b.lastOffsetDelta(); n < 1 || d != n-1 {
-		return fmt.Sprintf("of %d records, with last offset delta %d", n, d)
-	}
-	return ""
+	return b.faultOfCount(selected)
 }
 
 // Damaged reports whether a batch, as Split returns it, has another checksum than

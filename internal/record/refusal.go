@@ -42,6 +42,8 @@ const (
 	HoldNotFound                       // no hold of that name: released, expired, broken or never set
 	Unauthenticated                    // the caller has not proved who it is, or not validly
 	Denied                             // the caller has no right to do that
+	FilterInvalid                      // the expression of a filter is not valid; Line and Column say where
+	FilterFailed                       // the expression fails on a record; At is its offset
 	reasonEnd
 )
 
@@ -84,6 +86,8 @@ var facts = [reasonEnd]struct {
 	HoldNotFound:     {"HOLD_NOT_FOUND", false, NotDone},
 	Unauthenticated:  {"UNAUTHENTICATED", false, NotDone},
 	Denied:           {"PERMISSION_DENIED", false, NotDone},
+	FilterInvalid:    {"FILTER_INVALID", false, NotDone},
+	FilterFailed:     {"FILTER_FAILED", false, NotDone},
 }
 
 // Reasons lists every reason, for tables that must be complete.
@@ -127,7 +131,10 @@ type Refusal struct {
 	Leader     string // NotLeader: address of the leader's gRPC port, if known
 	Limit      int64  // TooLarge: the limit, in the unit of Detail
 	LogID      uint64 // LogReplaced: of the log that has the name now
-	Hold       *Hold  // Held: the lowest; OffsetTrimmed: the highest that has a pointer, if any has
+	At         Offset // FilterFailed
+	Line       int    // FilterInvalid: the place in the expression, both from 1, in characters
+	Column     int
+	Hold       *Hold // Held: the lowest; OffsetTrimmed: the highest that has a pointer, if any has
 }
 
 // Refuse builds a refusal with a detail for people.

@@ -801,9 +801,11 @@ type ReadRequest struct {
 	//	*ReadRequest_Time
 	//	*ReadRequest_Position
 	From isReadRequest_From `protobuf_oneof:"from"`
-	// Limits; 0 or unset: none. Reading stops at the first one reached.
+	// Limits; 0 or unset: none. Reading stops at the first one reached. With a
+	// filter or a projection, max_records counts the records that are sent.
 	MaxRecords int64 `protobuf:"varint,5,opt,name=max_records,json=maxRecords,proto3" json:"max_records,omitempty"`
-	// Bytes of batches as stored; at least one batch is sent.
+	// Bytes of batches as stored, or with a filter or a projection as sent; at
+	// least one batch is sent.
 	MaxBytes int64 `protobuf:"varint,6,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	// The first offset that is not read any more.
 	UntilOffset *int64 `protobuf:"varint,7,opt,name=until_offset,json=untilOffset,proto3,oneof" json:"until_offset,omitempty"`
@@ -833,7 +835,12 @@ type ReadRequest struct {
 	//	*ReadRequest_Level
 	//	*ReadRequest_AtLeastOffset
 	//	*ReadRequest_MaxAge
-	Consistency   isReadRequest_Consistency `protobuf_oneof:"consistency"`
+	Consistency isReadRequest_Consistency `protobuf_oneof:"consistency"`
+	// Which records are sent, and what of them; unset: all of all. See
+	// docs/filters.md. A server that does not know these fields sends frames
+	// without next_offset: a client refuses them.
+	Filter        *Filter     `protobuf:"bytes,20,opt,name=filter,proto3" json:"filter,omitempty"`
+	Projection    *Projection `protobuf:"bytes,21,opt,name=projection,proto3" json:"projection,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1006,6 +1013,20 @@ func (x *ReadRequest) GetMaxAge() *durationpb.Duration {
 	return nil
 }
 
+func (x *ReadRequest) GetFilter() *Filter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ReadRequest) GetProjection() *Projection {
+	if x != nil {
+		return x.Projection
+	}
+	return nil
+}
+
 type isReadRequest_From interface {
 	isReadRequest_From()
 }
@@ -1054,6 +1075,173 @@ func (*ReadRequest_AtLeastOffset) isReadRequest_Consistency() {}
 
 func (*ReadRequest_MaxAge) isReadRequest_Consistency() {}
 
+// Filter selects records. All conditions that are set have to hold; an empty
+// filter selects every record.
+type Filter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key is one of these. A record without a key has none of them.
+	Keys [][]byte `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The key begins with one of these.
+	KeyPrefixes [][]byte `protobuf:"bytes,2,rep,name=key_prefixes,json=keyPrefixes,proto3" json:"key_prefixes,omitempty"`
+	// For each of these, a header of that name has that value.
+	Headers []*Header `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
+	// An expression in CEL that is true. It is checked when the read begins: a
+	// fault is FILTER_INVALID.
+	Where string `protobuf:"bytes,4,opt,name=where,proto3" json:"where,omitempty"`
+	// A record that makes the expression fail is left out and named in
+	// ReadResponse.failed. Otherwise it ends the read with FILTER_FAILED, after
+	// the records before it.
+	SkipFailed    bool `protobuf:"varint,5,opt,name=skip_failed,json=skipFailed,proto3" json:"skip_failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Filter) Reset() {
+	*x = Filter{}
+	mi := &file_strandline_v1_log_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Filter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Filter) ProtoMessage() {}
+
+func (x *Filter) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Filter.ProtoReflect.Descriptor instead.
+func (*Filter) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Filter) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Filter) GetKeyPrefixes() [][]byte {
+	if x != nil {
+		return x.KeyPrefixes
+	}
+	return nil
+}
+
+func (x *Filter) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Filter) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
+}
+
+func (x *Filter) GetSkipFailed() bool {
+	if x != nil {
+		return x.SkipFailed
+	}
+	return false
+}
+
+// Projection says what of a record is not sent: it looks as if it had been
+// appended without. Offset and timestamp always are.
+type Projection struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	DropKey     bool                   `protobuf:"varint,1,opt,name=drop_key,json=dropKey,proto3" json:"drop_key,omitempty"`
+	DropValue   bool                   `protobuf:"varint,2,opt,name=drop_value,json=dropValue,proto3" json:"drop_value,omitempty"`
+	DropHeaders bool                   `protobuf:"varint,3,opt,name=drop_headers,json=dropHeaders,proto3" json:"drop_headers,omitempty"`
+	// So many bytes of the value at most; 0: all.
+	ValueBytes int64 `protobuf:"varint,4,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"`
+	// Of a value that is a JSON object, only these fields: of an object in it,
+	// a.b is the field b of a. Any other value becomes null.
+	JsonFields    []string `protobuf:"bytes,5,rep,name=json_fields,json=jsonFields,proto3" json:"json_fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Projection) Reset() {
+	*x = Projection{}
+	mi := &file_strandline_v1_log_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Projection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Projection) ProtoMessage() {}
+
+func (x *Projection) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Projection.ProtoReflect.Descriptor instead.
+func (*Projection) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Projection) GetDropKey() bool {
+	if x != nil {
+		return x.DropKey
+	}
+	return false
+}
+
+func (x *Projection) GetDropValue() bool {
+	if x != nil {
+		return x.DropValue
+	}
+	return false
+}
+
+func (x *Projection) GetDropHeaders() bool {
+	if x != nil {
+		return x.DropHeaders
+	}
+	return false
+}
+
+func (x *Projection) GetValueBytes() int64 {
+	if x != nil {
+		return x.ValueBytes
+	}
+	return 0
+}
+
+func (x *Projection) GetJsonFields() []string {
+	if x != nil {
+		return x.JsonFields
+	}
+	return nil
+}
+
 // ReadResponse is one frame of a read.
 type ReadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1068,21 +1256,30 @@ type ReadResponse struct {
 	StartOffset int64 `protobuf:"varint,4,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
 	// READ_FORMAT_RECORDS.
 	Records []*Record `protobuf:"bytes,5,rep,name=records,proto3" json:"records,omitempty"`
-	// READ_FORMAT_BATCHES: whole batches, one after the other.
+	// READ_FORMAT_BATCHES: whole batches, one after the other. With a filter or a
+	// projection they may have gaps: docs/filters.md.
 	Batches []byte `protobuf:"bytes,6,opt,name=batches,proto3" json:"batches,omitempty"`
 	// How old the knowledge of the end may be: 0 on the leader; unset: unknown,
 	// as the answering replica has not heard from a leader yet.
 	Age *durationpb.Duration `protobuf:"bytes,10,opt,name=age,proto3" json:"age,omitempty"`
 	// The id of the log that the records are of, the same in every frame of a
 	// read.
-	LogId         uint64 `protobuf:"varint,7,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	LogId uint64 `protobuf:"varint,7,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	// With a filter or a projection, in every frame: the frame holds what was
+	// selected of [first_offset, next_offset), perhaps nothing; the next frame
+	// begins here. Such a frame comes at least once a second while records are
+	// scanned, and every 4 MiB of them. Without a filter it is never set.
+	NextOffset *int64 `protobuf:"varint,20,opt,name=next_offset,json=nextOffset,proto3,oneof" json:"next_offset,omitempty"`
+	// Records of [first_offset, next_offset) that the expression failed on and
+	// that were left out, if skip_failed is set.
+	Failed        []*FailedRecord `protobuf:"bytes,21,rep,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[8]
+	mi := &file_strandline_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1291,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[8]
+	mi := &file_strandline_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1304,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadResponse) GetFirstOffset() int64 {
@@ -1166,6 +1363,74 @@ func (x *ReadResponse) GetLogId() uint64 {
 	return 0
 }
 
+func (x *ReadResponse) GetNextOffset() int64 {
+	if x != nil && x.NextOffset != nil {
+		return *x.NextOffset
+	}
+	return 0
+}
+
+func (x *ReadResponse) GetFailed() []*FailedRecord {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+// FailedRecord is one that an expression could not be evaluated on.
+type FailedRecord struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Offset int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	// For people.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailedRecord) Reset() {
+	*x = FailedRecord{}
+	mi := &file_strandline_v1_log_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailedRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailedRecord) ProtoMessage() {}
+
+func (x *FailedRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailedRecord.ProtoReflect.Descriptor instead.
+func (*FailedRecord) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *FailedRecord) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *FailedRecord) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type TrimRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
@@ -1182,7 +1447,7 @@ type TrimRequest struct {
 
 func (x *TrimRequest) Reset() {
 	*x = TrimRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[9]
+	mi := &file_strandline_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1459,7 @@ func (x *TrimRequest) String() string {
 func (*TrimRequest) ProtoMessage() {}
 
 func (x *TrimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[9]
+	mi := &file_strandline_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1472,7 @@ func (x *TrimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimRequest.ProtoReflect.Descriptor instead.
 func (*TrimRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TrimRequest) GetLog() string {
@@ -1248,7 +1513,7 @@ type TrimResponse struct {
 
 func (x *TrimResponse) Reset() {
 	*x = TrimResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[10]
+	mi := &file_strandline_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1525,7 @@ func (x *TrimResponse) String() string {
 func (*TrimResponse) ProtoMessage() {}
 
 func (x *TrimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[10]
+	mi := &file_strandline_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1538,7 @@ func (x *TrimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimResponse.ProtoReflect.Descriptor instead.
 func (*TrimResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TrimResponse) GetStartOffset() int64 {
@@ -1304,7 +1569,7 @@ type GetInfoRequest struct {
 
 func (x *GetInfoRequest) Reset() {
 	*x = GetInfoRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[11]
+	mi := &file_strandline_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1581,7 @@ func (x *GetInfoRequest) String() string {
 func (*GetInfoRequest) ProtoMessage() {}
 
 func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[11]
+	mi := &file_strandline_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1594,7 @@ func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetInfoRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetInfoRequest) GetLog() string {
@@ -1362,7 +1627,7 @@ type GetInfoResponse struct {
 
 func (x *GetInfoResponse) Reset() {
 	*x = GetInfoResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[12]
+	mi := &file_strandline_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1639,7 @@ func (x *GetInfoResponse) String() string {
 func (*GetInfoResponse) ProtoMessage() {}
 
 func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[12]
+	mi := &file_strandline_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1652,7 @@ func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetInfoResponse) GetInfo() *LogInfo {
@@ -1411,7 +1676,7 @@ type WatchInfoRequest struct {
 
 func (x *WatchInfoRequest) Reset() {
 	*x = WatchInfoRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[13]
+	mi := &file_strandline_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1688,7 @@ func (x *WatchInfoRequest) String() string {
 func (*WatchInfoRequest) ProtoMessage() {}
 
 func (x *WatchInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[13]
+	mi := &file_strandline_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1701,7 @@ func (x *WatchInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInfoRequest.ProtoReflect.Descriptor instead.
 func (*WatchInfoRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchInfoRequest) GetLog() string {
@@ -1469,7 +1734,7 @@ type WatchInfoResponse struct {
 
 func (x *WatchInfoResponse) Reset() {
 	*x = WatchInfoResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[14]
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1746,7 @@ func (x *WatchInfoResponse) String() string {
 func (*WatchInfoResponse) ProtoMessage() {}
 
 func (x *WatchInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[14]
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1759,7 @@ func (x *WatchInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInfoResponse.ProtoReflect.Descriptor instead.
 func (*WatchInfoResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchInfoResponse) GetInfo() *LogInfo {
@@ -1516,7 +1781,7 @@ type AcquireWriterRequest struct {
 
 func (x *AcquireWriterRequest) Reset() {
 	*x = AcquireWriterRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[15]
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1793,7 @@ func (x *AcquireWriterRequest) String() string {
 func (*AcquireWriterRequest) ProtoMessage() {}
 
 func (x *AcquireWriterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[15]
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1806,7 @@ func (x *AcquireWriterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWriterRequest.ProtoReflect.Descriptor instead.
 func (*AcquireWriterRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AcquireWriterRequest) GetLog() string {
@@ -1570,7 +1835,7 @@ type AcquireWriterResponse struct {
 
 func (x *AcquireWriterResponse) Reset() {
 	*x = AcquireWriterResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[16]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1847,7 @@ func (x *AcquireWriterResponse) String() string {
 func (*AcquireWriterResponse) ProtoMessage() {}
 
 func (x *AcquireWriterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[16]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1860,7 @@ func (x *AcquireWriterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWriterResponse.ProtoReflect.Descriptor instead.
 func (*AcquireWriterResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{16}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AcquireWriterResponse) GetWriterTerm() uint64 {
@@ -1643,7 +1908,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1920,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1933,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Hold) GetName() string {
@@ -1743,7 +2008,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +2020,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +2033,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetHoldRequest) GetLog() string {
@@ -1813,7 +2078,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +2090,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +2103,7 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetHoldResponse) GetOffset() int64 {
@@ -1874,7 +2139,7 @@ type KeepHoldRequest struct {
 
 func (x *KeepHoldRequest) Reset() {
 	*x = KeepHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2151,7 @@ func (x *KeepHoldRequest) String() string {
 func (*KeepHoldRequest) ProtoMessage() {}
 
 func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2164,7 @@ func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldRequest.ProtoReflect.Descriptor instead.
 func (*KeepHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KeepHoldRequest) GetLog() string {
@@ -1931,7 +2196,7 @@ type KeepHoldResponse struct {
 
 func (x *KeepHoldResponse) Reset() {
 	*x = KeepHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2208,7 @@ func (x *KeepHoldResponse) String() string {
 func (*KeepHoldResponse) ProtoMessage() {}
 
 func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2221,7 @@ func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldResponse.ProtoReflect.Descriptor instead.
 func (*KeepHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
 }
 
 type ReleaseHoldRequest struct {
@@ -1971,7 +2236,7 @@ type ReleaseHoldRequest struct {
 
 func (x *ReleaseHoldRequest) Reset() {
 	*x = ReleaseHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2248,7 @@ func (x *ReleaseHoldRequest) String() string {
 func (*ReleaseHoldRequest) ProtoMessage() {}
 
 func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2261,7 @@ func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseHoldRequest) GetLog() string {
@@ -2028,7 +2293,7 @@ type ReleaseHoldResponse struct {
 
 func (x *ReleaseHoldResponse) Reset() {
 	*x = ReleaseHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2305,7 @@ func (x *ReleaseHoldResponse) String() string {
 func (*ReleaseHoldResponse) ProtoMessage() {}
 
 func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2318,7 @@ func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
 }
 
 // LogInfo describes one log.
@@ -2092,7 +2357,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_strandline_v1_log_proto_msgTypes[24]
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2369,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[24]
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2382,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LogInfo) GetName() string {
@@ -2253,7 +2518,7 @@ type ReplicaAddress struct {
 
 func (x *ReplicaAddress) Reset() {
 	*x = ReplicaAddress{}
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2530,7 @@ func (x *ReplicaAddress) String() string {
 func (*ReplicaAddress) ProtoMessage() {}
 
 func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2543,7 @@ func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAddress.ProtoReflect.Descriptor instead.
 func (*ReplicaAddress) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReplicaAddress) GetNode() string {
@@ -2331,7 +2596,7 @@ type LogConfig struct {
 
 func (x *LogConfig) Reset() {
 	*x = LogConfig{}
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2608,7 @@ func (x *LogConfig) String() string {
 func (*LogConfig) ProtoMessage() {}
 
 func (x *LogConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2621,7 @@ func (x *LogConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogConfig.ProtoReflect.Descriptor instead.
 func (*LogConfig) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LogConfig) GetDurability() Durability {
@@ -2428,7 +2693,7 @@ type PlacementRule struct {
 
 func (x *PlacementRule) Reset() {
 	*x = PlacementRule{}
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2705,7 @@ func (x *PlacementRule) String() string {
 func (*PlacementRule) ProtoMessage() {}
 
 func (x *PlacementRule) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2718,7 @@ func (x *PlacementRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRule.ProtoReflect.Descriptor instead.
 func (*PlacementRule) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PlacementRule) GetSpread() string {
@@ -2538,7 +2803,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"5\n" +
 	"\vOffsetRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x03R\x03end\"\xc6\x05\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\"\xb0\x06\n" +
 	"\vReadRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x18\n" +
 	"\x06offset\x18\x02 \x01(\x03H\x00R\x06offset\x120\n" +
@@ -2558,10 +2823,31 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06verify\x18\r \x01(\bR\x06verify\x126\n" +
 	"\x05level\x18( \x01(\x0e2\x1e.strandline.v1.ReadConsistencyH\x01R\x05level\x12(\n" +
 	"\x0fat_least_offset\x18) \x01(\x03H\x01R\ratLeastOffset\x124\n" +
-	"\amax_age\x18* \x01(\v2\x19.google.protobuf.DurationH\x01R\x06maxAgeB\x06\n" +
+	"\amax_age\x18* \x01(\v2\x19.google.protobuf.DurationH\x01R\x06maxAge\x12-\n" +
+	"\x06filter\x18\x14 \x01(\v2\x15.strandline.v1.FilterR\x06filter\x129\n" +
+	"\n" +
+	"projection\x18\x15 \x01(\v2\x19.strandline.v1.ProjectionR\n" +
+	"projectionB\x06\n" +
 	"\x04fromB\r\n" +
 	"\vconsistencyB\x0f\n" +
-	"\r_until_offsetJ\x04\b\x14\x10(J\x04\b+\x10<\"\xab\x02\n" +
+	"\r_until_offsetJ\x04\b\x16\x10(J\x04\b+\x10<\"\xa7\x01\n" +
+	"\x06Filter\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\x12!\n" +
+	"\fkey_prefixes\x18\x02 \x03(\fR\vkeyPrefixes\x12/\n" +
+	"\aheaders\x18\x03 \x03(\v2\x15.strandline.v1.HeaderR\aheaders\x12\x14\n" +
+	"\x05where\x18\x04 \x01(\tR\x05where\x12\x1f\n" +
+	"\vskip_failed\x18\x05 \x01(\bR\n" +
+	"skipFailed\"\xab\x01\n" +
+	"\n" +
+	"Projection\x12\x19\n" +
+	"\bdrop_key\x18\x01 \x01(\bR\adropKey\x12\x1d\n" +
+	"\n" +
+	"drop_value\x18\x02 \x01(\bR\tdropValue\x12!\n" +
+	"\fdrop_headers\x18\x03 \x01(\bR\vdropHeaders\x12\x1f\n" +
+	"\vvalue_bytes\x18\x04 \x01(\x03R\n" +
+	"valueBytes\x12\x1f\n" +
+	"\vjson_fields\x18\x05 \x03(\tR\n" +
+	"jsonFields\"\x9c\x03\n" +
 	"\fReadResponse\x12!\n" +
 	"\ffirst_offset\x18\x01 \x01(\x03R\vfirstOffset\x12!\n" +
 	"\frecord_count\x18\x02 \x01(\x05R\vrecordCount\x12\x1d\n" +
@@ -2572,7 +2858,14 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\abatches\x18\x06 \x01(\fR\abatches\x12+\n" +
 	"\x03age\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x15\n" +
-	"\x06log_id\x18\a \x01(\x04R\x05logIdJ\x04\b\v\x10(\"w\n" +
+	"\x06log_id\x18\a \x01(\x04R\x05logId\x12$\n" +
+	"\vnext_offset\x18\x14 \x01(\x03H\x00R\n" +
+	"nextOffset\x88\x01\x01\x123\n" +
+	"\x06failed\x18\x15 \x03(\v2\x1b.strandline.v1.FailedRecordR\x06failedB\x0e\n" +
+	"\f_next_offsetJ\x04\b\v\x10\x14J\x04\b\x16\x10(\"@\n" +
+	"\fFailedRecord\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"w\n" +
 	"\vTrimRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x03R\x06before\x12!\n" +
@@ -2722,7 +3015,7 @@ func file_strandline_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_strandline_v1_log_proto_goTypes = []any{
 	(ReadFormat)(0),               // 0: strandline.v1.ReadFormat
 	(ReadPosition)(0),             // 1: strandline.v1.ReadPosition
@@ -2736,84 +3029,91 @@ var file_strandline_v1_log_proto_goTypes = []any{
 	(*Refusal)(nil),               // 9: strandline.v1.Refusal
 	(*OffsetRange)(nil),           // 10: strandline.v1.OffsetRange
 	(*ReadRequest)(nil),           // 11: strandline.v1.ReadRequest
-	(*ReadResponse)(nil),          // 12: strandline.v1.ReadResponse
-	(*TrimRequest)(nil),           // 13: strandline.v1.TrimRequest
-	(*TrimResponse)(nil),          // 14: strandline.v1.TrimResponse
-	(*GetInfoRequest)(nil),        // 15: strandline.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),       // 16: strandline.v1.GetInfoResponse
-	(*WatchInfoRequest)(nil),      // 17: strandline.v1.WatchInfoRequest
-	(*WatchInfoResponse)(nil),     // 18: strandline.v1.WatchInfoResponse
-	(*AcquireWriterRequest)(nil),  // 19: strandline.v1.AcquireWriterRequest
-	(*AcquireWriterResponse)(nil), // 20: strandline.v1.AcquireWriterResponse
-	(*Hold)(nil),                  // 21: strandline.v1.Hold
-	(*SetHoldRequest)(nil),        // 22: strandline.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),       // 23: strandline.v1.SetHoldResponse
-	(*KeepHoldRequest)(nil),       // 24: strandline.v1.KeepHoldRequest
-	(*KeepHoldResponse)(nil),      // 25: strandline.v1.KeepHoldResponse
-	(*ReleaseHoldRequest)(nil),    // 26: strandline.v1.ReleaseHoldRequest
-	(*ReleaseHoldResponse)(nil),   // 27: strandline.v1.ReleaseHoldResponse
-	(*LogInfo)(nil),               // 28: strandline.v1.LogInfo
-	(*ReplicaAddress)(nil),        // 29: strandline.v1.ReplicaAddress
-	(*LogConfig)(nil),             // 30: strandline.v1.LogConfig
-	(*PlacementRule)(nil),         // 31: strandline.v1.PlacementRule
-	nil,                           // 32: strandline.v1.Refusal.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*Filter)(nil),                // 12: strandline.v1.Filter
+	(*Projection)(nil),            // 13: strandline.v1.Projection
+	(*ReadResponse)(nil),          // 14: strandline.v1.ReadResponse
+	(*FailedRecord)(nil),          // 15: strandline.v1.FailedRecord
+	(*TrimRequest)(nil),           // 16: strandline.v1.TrimRequest
+	(*TrimResponse)(nil),          // 17: strandline.v1.TrimResponse
+	(*GetInfoRequest)(nil),        // 18: strandline.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),       // 19: strandline.v1.GetInfoResponse
+	(*WatchInfoRequest)(nil),      // 20: strandline.v1.WatchInfoRequest
+	(*WatchInfoResponse)(nil),     // 21: strandline.v1.WatchInfoResponse
+	(*AcquireWriterRequest)(nil),  // 22: strandline.v1.AcquireWriterRequest
+	(*AcquireWriterResponse)(nil), // 23: strandline.v1.AcquireWriterResponse
+	(*Hold)(nil),                  // 24: strandline.v1.Hold
+	(*SetHoldRequest)(nil),        // 25: strandline.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),       // 26: strandline.v1.SetHoldResponse
+	(*KeepHoldRequest)(nil),       // 27: strandline.v1.KeepHoldRequest
+	(*KeepHoldResponse)(nil),      // 28: strandline.v1.KeepHoldResponse
+	(*ReleaseHoldRequest)(nil),    // 29: strandline.v1.ReleaseHoldRequest
+	(*ReleaseHoldResponse)(nil),   // 30: strandline.v1.ReleaseHoldResponse
+	(*LogInfo)(nil),               // 31: strandline.v1.LogInfo
+	(*ReplicaAddress)(nil),        // 32: strandline.v1.ReplicaAddress
+	(*LogConfig)(nil),             // 33: strandline.v1.LogConfig
+	(*PlacementRule)(nil),         // 34: strandline.v1.PlacementRule
+	nil,                           // 35: strandline.v1.Refusal.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
 }
 var file_strandline_v1_log_proto_depIdxs = []int32{
-	33, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
+	36, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
 	5,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
 	4,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
 	8,  // 3: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
 	9,  // 4: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
 	10, // 5: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
-	32, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
-	33, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
+	35, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
+	36, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
 	1,  // 8: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
-	33, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
+	36, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
 	0,  // 10: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
-	34, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
+	37, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
 	2,  // 12: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
-	34, // 13: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
-	4,  // 14: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
-	34, // 15: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
-	28, // 16: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
-	34, // 17: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
-	28, // 18: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
-	34, // 19: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
-	34, // 20: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
-	21, // 21: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
-	1,  // 22: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
-	30, // 23: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
-	33, // 24: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
-	29, // 25: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
-	21, // 26: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
-	3,  // 27: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
-	34, // 28: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
-	31, // 29: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
-	6,  // 30: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
-	11, // 31: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
-	13, // 32: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
-	15, // 33: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
-	17, // 34: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
-	19, // 35: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
-	22, // 36: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
-	24, // 37: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
-	26, // 38: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
-	7,  // 39: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
-	12, // 40: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
-	14, // 41: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
-	16, // 42: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
-	18, // 43: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
-	20, // 44: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
-	23, // 45: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
-	25, // 46: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
-	27, // 47: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
-	39, // [39:48] is the sub-list for method output_type
-	30, // [30:39] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	37, // 13: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
+	12, // 14: strandline.v1.ReadRequest.filter:type_name -> strandline.v1.Filter
+	13, // 15: strandline.v1.ReadRequest.projection:type_name -> strandline.v1.Projection
+	5,  // 16: strandline.v1.Filter.headers:type_name -> strandline.v1.Header
+	4,  // 17: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
+	37, // 18: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
+	15, // 19: strandline.v1.ReadResponse.failed:type_name -> strandline.v1.FailedRecord
+	31, // 20: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
+	37, // 21: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
+	31, // 22: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
+	37, // 23: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
+	37, // 24: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
+	24, // 25: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
+	1,  // 26: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
+	33, // 27: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
+	36, // 28: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
+	32, // 29: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
+	24, // 30: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
+	3,  // 31: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
+	37, // 32: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
+	34, // 33: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
+	6,  // 34: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
+	11, // 35: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
+	16, // 36: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
+	18, // 37: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
+	20, // 38: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
+	22, // 39: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
+	25, // 40: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
+	27, // 41: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
+	29, // 42: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
+	7,  // 43: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
+	14, // 44: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
+	17, // 45: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
+	19, // 46: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
+	21, // 47: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
+	23, // 48: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
+	26, // 49: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
+	28, // 50: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
+	30, // 51: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
+	43, // [43:52] is the sub-list for method output_type
+	34, // [34:43] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_log_proto_init() }
@@ -2836,14 +3136,15 @@ func file_strandline_v1_log_proto_init() {
 		(*ReadRequest_AtLeastOffset)(nil),
 		(*ReadRequest_MaxAge)(nil),
 	}
-	file_strandline_v1_log_proto_msgTypes[18].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[10].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_log_proto_rawDesc), len(file_strandline_v1_log_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,11 +36,20 @@ serves is read from, whether it leads or not:
 
   any             what that node knows to be committed; needs no leader
   at-least=N      at least up to offset N: waits until the node has heard of it
-  max-age=500ms   what is served was the whole log at most that long ago`,
+  max-age=500ms   what is served was the whole log at most that long ago
+
+The server can select records, so that only those are sent: by --key, --key-prefix,
+--header, or --where with an expression in CEL over key, headers, timestamp, offset,
+size and the fields of a value that is JSON, such as value.customer.id. All that are
+given have to hold. --count and --max-bytes then count what is selected. With --only,
+no more than the parts named is sent; as text they are printed with tabs between them.
+value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that field.`,
 		Example: `  strandline read orders --from 0 --count 10
   strandline read orders --tail --follow
   strandline read orders --since 5m -o json | jq .value
   strandline read orders --follow --from-follower --consistency max-age=1s
+  strandline read orders --where 'key.startsWith("eu/")' --only key,offset
+  strandline read orders --key customer-17 --since 24h -o json
   strandline read orders -o raw | strandline append copy -i raw`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := terminal.NotNegative(command, "from", "until", "count"); err != nil {
@@ -53,7 +62,11 @@ serves is read from, whether it leads or not:
 				want.output = terminal.FormatJSON
 			}
 			ctx := command.Context()
-			err := readTo(c, ctx, args[0], want.options(command), want)
+			selected, err := want.filter.options(c, command)
+			if err != nil {
+				return err
+			}
+			err = want.filter.explain(readTo(c, ctx, args[0], append(want.options(command), selected...), want))
 			if want.follow && ctx.Err() != nil && errors.Is(err, client.ErrCancelled) {
 				return nil
 			}
@@ -78,6 +91,7 @@ type readFlags struct {
 	output    terminal.Format
 	fresh     consistency
 	follower  bool
+	filter    filterFlags
 }
 
 func (f *readFlags) register(command *cobra.Command) {
@@ -95,6 +109,8 @@ func (f *readFlags) register(command *cobra.Command) {
 	flags.VarP(&f.output, "output", "o", "text, json or raw")
 	flags.Var(&f.fresh, "consistency", "linearizable, any, at-least=OFFSET or max-age=500ms (default linearizable)")
 	flags.BoolVar(&f.follower, "from-follower", false, "read from a replica that does not lead, as long as there is one")
+	f.filter.register(flags)
+	terminal.CompleteWords(command, "only", "key", "value", "headers", "offset", "timestamp")
 	terminal.CompleteWords(command, "consistency", "linearizable", "any", "at-least=", "max-age=")
 	command.MarkFlagsMutuallyExclusive("from", "from-start", "tail", "since")
 	terminal.CompleteWords(command, "output", "text", "json", "raw")
@@ -151,7 +167,7 @@ func readTo(c *terminal.Terminal, ctx context.Context, log string, options []cli
 	}
 	defer reader.Close()
 
-	sink := newSink(want.output, bufio.NewWriterSize(c.Out, 256<<10))
+	sink := newSink(want.output, want.filter.only.names, bufio.NewWriterSize(c.Out, 256<<10))
 	var p *terminal.Progress
 	defer func() { p.Close() }()
 	for {
@@ -173,7 +189,7 @@ func readTo(c *terminal.Terminal, ctx context.Context, log string, options []cli
 		}
 		// Whoever follows wants to see a record when it comes, not when the
 		// buffer is full.
-		if reader.Offset() >= reader.End() {
+		if want.follow && want.filter.given() || reader.Offset() >= reader.End() {
 			if err := sink.flush(); err != nil {
 				return err
 			}

@@ -15,13 +15,16 @@ type sink interface {
 	flush() error
 }
 
-func newSink(f terminal.Format, out *bufio.Writer) sink {
+func newSink(f terminal.Format, parts []string, out *bufio.Writer) sink {
 	switch f {
 	case terminal.FormatJSON:
 		return jsonSink{out, json.NewEncoder(out)}
 	case terminal.FormatRaw:
 		return &rawSink{out: out}
 	default:
+		if parts != nil {
+			return columnSink{textSink{out}, parts}
+		}
 		return textSink{out}
 	}
 }

@@ -36,7 +36,7 @@ func writeAll(t *testing.T, f terminal.Format, records []client.Record) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	out := bufio.NewWriter(&b)
-	s := newSink(f, out)
+	s := newSink(f, nil, out)
 	// Two calls, as a reader that gets two batches makes them.
 	require.NoError(t, s.records(records[:3]))
 	require.NoError(t, s.records(records[3:]))
@@ -93,10 +93,10 @@ func TestRawIsRecordBatchesAtTheirOffsets(t *testing.T) {
 
 func TestRawDoesNotShowHowTheLogIsCutIntoBatches(t *testing.T) {
 	var one, other bytes.Buffer
-	s := newSink(terminal.FormatRaw, bufio.NewWriter(&one))
+	s := newSink(terminal.FormatRaw, nil, bufio.NewWriter(&one))
 	require.NoError(t, s.records(oddRecords()))
 	require.NoError(t, s.flush())
-	s = newSink(terminal.FormatRaw, bufio.NewWriter(&other))
+	s = newSink(terminal.FormatRaw, nil, bufio.NewWriter(&other))
 	for _, r := range oddRecords() {
 		require.NoError(t, s.records([]client.Record{r}))
 	}

@@ -167,6 +167,8 @@ func (f *failure) describeRemote(e *client.Error, change bool, about asked) {
 	case client.ErrUnreachable.Reason, client.ErrTimedOut.Reason, client.ErrCancelled.Reason,
 		client.ErrShuttingDown.Reason, client.ErrNotLeader.Reason, client.ErrNotMember.Reason, client.ErrBusy.Reason:
 		f.code = ExitUnreachable
+	case client.ErrFilterInvalid.Reason:
+		f.code = ExitUsage
 	}
 	if e.Reason == client.ErrUnreachable.Reason {
 		f.message = "no server answers: " + e.Message

@@ -25,6 +25,12 @@ type Chunk struct {
 	Stored Stored
 	// The log's committed bounds when the chunk was made.
 	Start, End record.Offset
+	// Selected: the read has a filter. Of [First, Next) the chunk has the Count records
+	// that were selected, perhaps none, in batches with gaps, and names those that the
+	// expression failed on and that were left out.
+	Selected bool
+	Next     record.Offset
+	Failed   []Failed
 	// Age is how old the knowledge of End may be: 0 on the leader, UnknownAge
 	// where nothing has been confirmed yet.
 	Age time.Duration
@@ -41,6 +47,9 @@ type Stored = segment.Stored
 // iter.Seq2. Their bytes alias the parts, unless their batch is compressed.
 func (c *Chunk) Records(yield func(record.Record, error) bool) {
 	end := c.First + record.Offset(c.Count)
+	if c.Selected {
+		end = c.Next
+	}
 	for _, run := range c.Parts {
 		for len(run) > 0 {
 			batch, rest, err := record.Split(run)
@@ -49,7 +58,7 @@ func (c *Chunk) Records(yield func(record.Record, error) bool) {
 				return
 			}
 			run = rest
-			for r, err := range batch.Records {
+			for r, err := range batch.RecordsAs(c.Selected) {
 				switch {
 				case err != nil:
 					yield(r, err)

@@ -28,14 +28,15 @@ type Reader struct {
 	pacer  pacer
 	// paced: the newest chunk, of so many bytes, was of old records in a log
 	// that takes appends.
-	paced   bool
-	given   int
-	request Request
-	first   record.Offset
-	next    record.Offset
-	until   record.Offset // exclusive; math.MaxInt64: none
-	bytes   int64         // given so far
-	done    bool
+	paced     bool
+	given     int
+	request   Request
+	first     record.Offset
+	next      record.Offset
+	until     record.Offset // exclusive; math.MaxInt64: none
+	bytes     int64         // given so far
+	done      bool
+	selecting *selecting // the work of the filter; nil: there is none
 	// slow is what a metered reader holds; nil: it is not metered.
 	slow *metered
 	// closed is called when the reader is closed; nil: it is the node's own, which is
@@ -63,6 +64,7 @@ type Source struct {
 	Replica *runtime.Replica
 	Intake  *Intake // of the log
 	Pace    *Pace   // of the node
+	Turns   *Turns  // of the node
 	// Reads and SlowReads are what metered chunks are counted in, see budget.Memory.
 	Reads, SlowReads *budget.Pool
 }
@@ -76,7 +78,10 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 	if q.Until >= 0 {
 		r.until = q.Until
 	}
-	if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
+	if q.Filter != nil {
+		r.selecting = newSelecting(r, &q, s.Turns, first)
+		r.request.MaxRecords, r.request.MaxBytes = 0, 0
+	} else if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
 		r.until = first + record.Offset(q.MaxRecords)
 	}
 	if q.Metered {
@@ -100,6 +105,14 @@ func (r *Reader) First() record.Offset { return r.first }
 // end of the log it waits if the read follows, until ctx ends. It returns io.EOF at
 // the first limit.
 func (r *Reader) Next(ctx context.Context) (Chunk, error) {
+	if r.selecting != nil {
+		return r.selecting.next(ctx)
+	}
+	return r.nextWhole(ctx)
+}
+
+// nextWhole is Next of chunks as they are stored.
+func (r *Reader) nextWhole(ctx context.Context) (Chunk, error) {
 	if r.slow == nil {
 		return r.nextChunk(ctx)
 	}
@@ -164,7 +177,7 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 		}
 		select {
 		case <-changed:
-		case <-r.tooOld():
+		case <-r.request.tooOld():
 		case <-ctx.Done():
 			return Chunk{}, ctx.Err()
 		}
@@ -188,15 +201,6 @@ func (r *Reader) nextStored(size int) (Chunk, bool) {
 	c.Count = int(r.next - c.First)
 	r.paced, r.given = r.closed != nil && r.log.Appending(), c.Bytes
 	return c, true
-}
-
-// tooOld is readable when a read that waits at the tail had better look at its
-// bound.
-func (r *Reader) tooOld() <-chan time.Time {
-	if r.request.Consistency != ConsistencyBounded {
-		return nil
-	}
-	return time.After(r.request.MaxAge / 2)
 }
 
 // Close releases what the reader holds, but for chunks that it has given out.

@@ -3,6 +3,7 @@ package reading
 import (
 	"time"
 
+	"strandline.dev/internal/filter"
 	"strandline.dev/internal/record"
 )
 
@@ -35,6 +36,10 @@ type Request struct {
 	UntilTime  int64         // exclusive, unix ms; 0: no limit
 	Follow     bool          // wait at the tail
 
+	// Filter selects records, and parts of them; nil: all. MaxRecords and MaxBytes then
+	// count what is selected. It belongs to this read.
+	Filter *filter.Filter
+
 	// Metered: the chunks count against the node's memory for reads until they are
 	// released, so the caller releases each, and closes the reader.
 	Metered bool
@@ -65,3 +70,12 @@ const (
 	// bound cannot be kept.
 	ConsistencyBounded
 )
+
+// tooOld is readable when a read that waits at the tail had better look at its
+// bound.
+func (q *Request) tooOld() <-chan time.Time {
+	if q.Consistency != ConsistencyBounded {
+		return nil
+	}
+	return time.After(q.MaxAge / 2)
+}

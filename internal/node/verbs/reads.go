@@ -17,6 +17,7 @@ type reads struct {
 	memory  *budget.Memory
 	finder  *finder
 	pace    reading.Pace
+	turns   *reading.Turns
 }
 
 // Read begins a read. ctx bounds finding the place to begin; the Reader's own
@@ -42,7 +43,7 @@ func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q reading.
 		return nil, err
 	}
 	h.Readers.Add(1)
-	return reading.New(reading.Source{Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Reads: rd.memory.Reads, SlowReads: rd.memory.SlowReads}, q, first, func() { h.Readers.Add(-1) }), nil
+	return reading.New(reading.Source{Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Turns: rd.turns, Reads: rd.memory.Reads, SlowReads: rd.memory.SlowReads}, q, first, func() { h.Readers.Add(-1) }), nil
 }
 
 // makeSure waits until this replica knows what the read asks for.

@@ -10,6 +10,7 @@ import (
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/metrics"
 	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
 )
@@ -53,7 +54,7 @@ func New(p Parts) *Verbs {
 	holds := &Holds{finder: find}
 	v := &Verbs{
 		Appends:   &Appends{metrics: p.Metrics, Finder: find, retention: p.Retention},
-		reads:     &reads{metrics: p.Metrics, memory: p.Memory, finder: find},
+		reads:     &reads{metrics: p.Metrics, memory: p.Memory, finder: find, turns: reading.NewTurns()},
 		Sessions:  &Sessions{catalog: p.Catalog, self: p.Self, finder: find, IDs: SessionIDs{Turn: make(chan struct{}, 1)}},
 		Holds:     holds,
 		Describer: &Describer{options: o, holds: holds, me: p.Me, catalog: p.Catalog, logs: p.Logs, self: p.Self, finder: find, router: p.Router, space: p.Space},

@@ -34,6 +34,7 @@ type readStream struct {
 	id        uint64 // of the log
 	reader    Reader
 	next      record.Offset // of the next record to send
+	selected  bool          // the read has a filter or a projection
 	follow    bool
 	heartbeat time.Duration
 	send      func(reading.Chunk) error
@@ -71,7 +72,7 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 		files, _ = g.ServerStream.(rpc.FileStream)
 	}
 	request.Stored = !q.GetVerify() && files != nil && files.SendsFiles() && q.GetFormat() == strandlinev1.ReadFormat_READ_FORMAT_BATCHES &&
-		request.MaxRecords == 0 && request.MaxBytes == 0 && request.UntilTime == 0
+		request.MaxRecords == 0 && request.MaxBytes == 0 && request.UntilTime == 0 && request.Filter == nil
 	reader, err := d.node.Read(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), request)
 	if err != nil {
 		return rpc.StatusOf(ctx, err)
@@ -79,7 +80,7 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 	defer reader.Close()
 	s := &readStream{
 		logService: d, stream: stream, files: files, log: q.GetLog(), id: reader.Log(), reader: reader, next: reader.First(),
-		follow: request.Follow, heartbeat: defaultHeartbeat, sent: make(chan struct{}, 1),
+		selected: request.Filter != nil, follow: request.Follow, heartbeat: defaultHeartbeat, sent: make(chan struct{}, 1),
 	}
 	if q.GetHeartbeat() != nil {
 		s.heartbeat = max(q.GetHeartbeat().AsDuration(), minHeartbeat)
@@ -106,7 +107,9 @@ func (s *readStream) run(ctx context.Context) error {
 			err = s.send(chunk)
 			stop()
 			s.server.SentToReader(bytes)
-			s.next = chunk.First + record.Offset(chunk.Count)
+			if s.next = chunk.First + record.Offset(chunk.Count); chunk.Selected {
+				s.next = chunk.Next
+			}
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, errIdle):
@@ -166,6 +169,7 @@ func (s *readStream) frameOf(c reading.Chunk) *wire.ReadFrame {
 	return &wire.ReadFrame{
 		LogID: s.id, First: int64(c.First), Count: int32(c.Count), Start: int64(c.Start), End: int64(c.End),
 		Age: c.Age, HasAge: c.Age != reading.UnknownAge,
+		Next: int64(c.Next), HasNext: c.Selected, Failed: failedRecords(c.Failed),
 	}
 }
 
@@ -205,6 +209,7 @@ func (s *readStream) sendHeartbeat() error {
 	}
 	return s.stream.SendMsg(&wire.ReadFrame{
 		LogID: s.id, First: int64(s.next), Start: int64(info.Start), End: int64(info.End), Age: info.Age, HasAge: info.Age != reading.UnknownAge,
+		Next: int64(s.next), HasNext: s.selected,
 	})
 }
 
@@ -242,6 +247,10 @@ func decodeRead(q *strandlinev1.ReadRequest) (reading.Request, *record.Refusal) 
 		}
 	}
 	if refusal := decodeConsistency(q, &r); refusal != nil {
+		return r, refusal
+	}
+	var refusal *record.Refusal
+	if r.Filter, refusal = decodeFilter(q); refusal != nil {
 		return r, refusal
 	}
 	h := q.GetHeartbeat()

@@ -1,6 +1,7 @@
 package grpcserver
 
 import (
+	"sort"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -21,6 +22,10 @@ type recordFrames struct {
 	stream *readStream
 	frame  strandlinev1.ReadResponse
 	size   int
+	// With a filter: what the next frame begins at, and failed records it has to name.
+	selected bool
+	first    record.Offset
+	failed   []reading.Failed
 	// spare are messages of frames that were sent, to be filled again.
 	spare []*strandlinev1.Record
 }
@@ -33,6 +38,7 @@ func (f *recordFrames) send(c reading.Chunk) error {
 	if c.Age != reading.UnknownAge {
 		f.frame.Age = durationpb.New(c.Age)
 	}
+	f.selected, f.first, f.failed = c.Selected, c.First, c.Failed
 	for r, err := range c.Records {
 		if err != nil {
 			return err
@@ -41,13 +47,13 @@ func (f *recordFrames) send(c reading.Chunk) error {
 			return err
 		}
 	}
-	return f.flush()
+	return f.flush(c.Next)
 }
 
 func (f *recordFrames) add(r record.Record) error {
 	size := record.MaxEncodedSize(r.Key, r.Value, r.Headers)
 	if f.size > 0 && f.size+size > frameBytes {
-		if err := f.flush(); err != nil {
+		if err := f.flush(r.Offset); err != nil {
 			return err
 		}
 	}
@@ -75,12 +81,20 @@ func (f *recordFrames) message() *strandlinev1.Record {
 	return &strandlinev1.Record{Timestamp: new(timestamppb.Timestamp)}
 }
 
-func (f *recordFrames) flush() error {
+// flush sends the records so far. With a filter the frame is of what was selected below next.
+func (f *recordFrames) flush(next record.Offset) error {
 	records := f.frame.Records
-	if len(records) == 0 {
+	switch {
+	case f.selected:
+		n := sort.Search(len(f.failed), func(i int) bool { return f.failed[i].Offset >= next })
+		f.frame.FirstOffset, f.frame.NextOffset, f.frame.Failed = int64(f.first), new(int64(next)), failedRecords(f.failed[:n])
+		f.first, f.failed = next, f.failed[n:]
+	case len(records) == 0:
 		return nil
+	default:
+		f.frame.FirstOffset = records[0].Offset
 	}
-	f.frame.FirstOffset, f.frame.RecordCount = records[0].Offset, int32(len(records))
+	f.frame.RecordCount = int32(len(records))
 	err := f.stream.stream.SendMsg(&f.frame)
 	for _, m := range records {
 		m.Key, m.Value = nil, nil // chunks are not kept for a slow stream's sake

@@ -57,6 +57,8 @@ var statusCodes = map[record.Reason]codes.Code{
 	record.HoldNotFound:     codes.NotFound,
 	record.Unauthenticated:  codes.Unauthenticated,
 	record.Denied:           codes.PermissionDenied,
+	record.FilterInvalid:    codes.InvalidArgument,
+	record.FilterFailed:     codes.FailedPrecondition,
 }
 
 // StatusOf turns the error of a verb called with ctx into the error of a handler,
@@ -146,6 +148,10 @@ func facts(r *record.Refusal) map[string]string {
 		m["limit"] = strconv.FormatInt(r.Limit, 10)
 	case record.LogReplaced:
 		m["log_id"] = strconv.FormatUint(r.LogID, 10)
+	case record.FilterInvalid:
+		m["line"], m["column"] = strconv.Itoa(r.Line), strconv.Itoa(r.Column)
+	case record.FilterFailed:
+		m["offset"] = strconv.FormatInt(int64(r.At), 10)
 	case record.NotLeader:
 		if r.Leader != "" {
 			m["leader"] = r.Leader

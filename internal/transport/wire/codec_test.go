@@ -77,6 +77,16 @@ func pairs() []pair {
 				Refused: &strandlinev1.Refusal{Code: 9, Reason: "FENCED", Metadata: map[string]string{"writer_term": "4"}},
 			}},
 		},
+		{
+			"a frame of a filtered read",
+			&wire.ReadFrame{First: 7, Count: 1, End: 90, Batches: long, Next: 60, HasNext: true, Parts: [][]byte{long}},
+			&strandlinev1.ReadResponse{FirstOffset: 7, RecordCount: 1, EndOffset: 90, Batches: long, NextOffset: new(int64(60))},
+		},
+		{
+			"a frame of a filtered read with failed records",
+			&wire.ReadFrame{First: 7, Next: 9, HasNext: true, Failed: []*strandlinev1.FailedRecord{{Offset: 8, Message: "no such key"}}},
+			&strandlinev1.ReadResponse{FirstOffset: 7, NextOffset: new(int64(9)), Failed: []*strandlinev1.FailedRecord{{Offset: 8, Message: "no such key"}}},
+		},
 		{"a heartbeat", &wire.ReadFrame{LogID: 300, First: 9, End: 9, Start: 2}, &strandlinev1.ReadResponse{LogId: 300, FirstOffset: 9, EndOffset: 9, StartOffset: 2}},
 		{
 			"a heartbeat of a leader",
@@ -273,6 +283,9 @@ func toGenerated(ours any) proto.Message {
 		}
 		if m2.HasAge {
 			g.Age = durationpb.New(m2.Age)
+		}
+		if g.Failed = m2.Failed; m2.HasNext {
+			g.NextOffset = &m2.Next
 		}
 		return g
 	}

@@ -25,6 +25,11 @@ type ReadFrame struct {
 	// where that is unknown.
 	Age    time.Duration
 	HasAge bool
+	// Next is where the next frame begins, of a read with a filter or a projection; HasNext
+	// is false of any other. Failed are records that its expression failed on.
+	Next    int64
+	HasNext bool
+	Failed  []*strandlinev1.FailedRecord
 
 	// Parts are runs of whole batches to send. SendMsg references them, even
 	// after it has returned: they must not change before Sent is called.
@@ -44,21 +49,21 @@ func (m *ReadFrame) encode() (mem.BufferSlice, error) {
 	for _, part := range m.Parts {
 		size += len(part)
 	}
-	head, age := m.Around(size)
+	head, rest := m.Around(size)
 	out := make(mem.BufferSlice, 0, 2+len(m.Parts))
 	out = append(out, mem.SliceBuffer(head))
 	if m.Sent == nil || slices.ContainsFunc(m.Parts, uncounted) {
 		for _, part := range m.Parts {
 			out = append(out, mem.SliceBuffer(part))
 		}
-		return appendPart(out, age), nil
+		return appendPart(out, rest), nil
 	}
 	uses := &uses{sent: m.Sent}
 	uses.left.Store(int32(len(m.Parts)))
 	for i := range m.Parts {
 		out = append(out, mem.NewBuffer(&m.Parts[i], uses))
 	}
-	return appendPart(out, age), nil
+	return appendPart(out, rest), nil
 }
 
 // Around encodes what stands before and behind so many bytes of batches.
@@ -74,20 +79,33 @@ func (m *ReadFrame) Around(size int) (head, tail []byte) {
 		head = protowire.AppendVarint(head, uint64(size))
 	}
 	n := len(head)
-	head = m.appendAge(head)
+	head = m.appendRest(head)
 	return head[:n:n], head[n:]
 }
 
-// appendAge appends field 10, which stands behind the batches.
-func (m *ReadFrame) appendAge(b []byte) []byte {
-	if !m.HasAge {
-		return b
+// appendRest appends the fields that stand behind the batches.
+func (m *ReadFrame) appendRest(b []byte) []byte {
+	if m.HasAge {
+		var age [maxDuration]byte
+		inner := appendVarint(age[:0], 1, uint64(m.Age/time.Second))
+		inner = appendVarint(inner, 2, uint64(m.Age%time.Second))
+		b = protowire.AppendTag(b, 10, protowire.BytesType)
+		b = protowire.AppendBytes(b, inner)
 	}
-	var age [maxDuration]byte
-	inner := appendVarint(age[:0], 1, uint64(m.Age/time.Second))
-	inner = appendVarint(inner, 2, uint64(m.Age%time.Second))
-	b = protowire.AppendTag(b, 10, protowire.BytesType)
-	return protowire.AppendBytes(b, inner)
+	if m.HasNext {
+		b = protowire.AppendTag(b, 20, protowire.VarintType)
+		b = protowire.AppendVarint(b, uint64(m.Next))
+	}
+	for _, f := range m.Failed {
+		inner := appendVarint(nil, 1, uint64(f.Offset))
+		if f.Message != "" {
+			inner = protowire.AppendTag(inner, 2, protowire.BytesType)
+			inner = protowire.AppendString(inner, f.Message)
+		}
+		b = protowire.AppendTag(b, 21, protowire.BytesType)
+		b = protowire.AppendBytes(b, inner)
+	}
+	return b
 }
 
 func appendPart(out mem.BufferSlice, part []byte) mem.BufferSlice {
@@ -137,6 +155,10 @@ func (m *ReadFrame) decode(c *cursor) error {
 		case number == 10 && kind == protowire.BytesType && !m.HasAge:
 			m.Age, err = c.duration()
 			m.HasAge = true
+		case number == 20 && kind == protowire.VarintType:
+			var v uint64
+			v, err = c.varint()
+			m.Next, m.HasNext = int64(v), true
 		default:
 			err = errUnusual
 		}
@@ -212,6 +234,7 @@ func (m *ReadFrame) take(from proto.Message) {
 	*m = ReadFrame{
 		LogID: g.LogId, First: g.FirstOffset, Count: g.RecordCount, End: g.EndOffset, Start: g.StartOffset,
 		Age: max(g.Age.AsDuration(), 0), HasAge: g.Age != nil,
+		Next: g.GetNextOffset(), HasNext: g.NextOffset != nil, Failed: g.Failed,
 		Batches: append(m.Batches[:0], g.Batches...),
 	}
 }

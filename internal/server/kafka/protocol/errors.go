@@ -47,6 +47,8 @@ var errorCodes = map[record.Reason]*kerr.Error{
 	record.Held:             kerr.PolicyViolation,
 	record.HoldNotFound:     kerr.InvalidRequest,
 	record.Unauthenticated:  kerr.SaslAuthenticationFailed,
+	record.FilterInvalid:    kerr.InvalidRequest, // reads of Kafka's consumers have no filter
+	record.FilterFailed:     kerr.InvalidRequest,
 	record.Denied:           kerr.TopicAuthorizationFailed, // of a topic: see DeniedOn
 }
 

@@ -143,7 +143,7 @@ class OffsetRange(_message.Message):
     def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("log", "offset", "time", "position", "max_records", "max_bytes", "until_offset", "until_time", "follow", "format", "log_id", "heartbeat", "verify", "level", "at_least_offset", "max_age")
+    __slots__ = ("log", "offset", "time", "position", "max_records", "max_bytes", "until_offset", "until_time", "follow", "format", "log_id", "heartbeat", "verify", "level", "at_least_offset", "max_age", "filter", "projection")
     LOG_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +160,8 @@ class ReadRequest(_message.Message):
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     AT_LEAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_AGE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    PROJECTION_FIELD_NUMBER: _ClassVar[int]
     log: str
     offset: int
     time: _timestamp_pb2.Timestamp
@@ -176,10 +178,40 @@ class ReadRequest(_message.Message):
     level: ReadConsistency
     at_least_offset: int
     max_age: _duration_pb2.Duration
-    def __init__(self, log: _Optional[str] = ..., offset: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[_Union[ReadPosition, str]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., until_offset: _Optional[int] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., follow: _Optional[bool] = ..., format: _Optional[_Union[ReadFormat, str]] = ..., log_id: _Optional[int] = ..., heartbeat: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., verify: _Optional[bool] = ..., level: _Optional[_Union[ReadConsistency, str]] = ..., at_least_offset: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    filter: Filter
+    projection: Projection
+    def __init__(self, log: _Optional[str] = ..., offset: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[_Union[ReadPosition, str]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., until_offset: _Optional[int] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., follow: _Optional[bool] = ..., format: _Optional[_Union[ReadFormat, str]] = ..., log_id: _Optional[int] = ..., heartbeat: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., verify: _Optional[bool] = ..., level: _Optional[_Union[ReadConsistency, str]] = ..., at_least_offset: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., projection: _Optional[_Union[Projection, _Mapping]] = ...) -> None: ...
+
+class Filter(_message.Message):
+    __slots__ = ("keys", "key_prefixes", "headers", "where", "skip_failed")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    KEY_PREFIXES_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FAILED_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    key_prefixes: _containers.RepeatedScalarFieldContainer[bytes]
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    where: str
+    skip_failed: bool
+    def __init__(self, keys: _Optional[_Iterable[bytes]] = ..., key_prefixes: _Optional[_Iterable[bytes]] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., where: _Optional[str] = ..., skip_failed: _Optional[bool] = ...) -> None: ...
+
+class Projection(_message.Message):
+    __slots__ = ("drop_key", "drop_value", "drop_headers", "value_bytes", "json_fields")
+    DROP_KEY_FIELD_NUMBER: _ClassVar[int]
+    DROP_VALUE_FIELD_NUMBER: _ClassVar[int]
+    DROP_HEADERS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    drop_key: bool
+    drop_value: bool
+    drop_headers: bool
+    value_bytes: int
+    json_fields: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, drop_key: _Optional[bool] = ..., drop_value: _Optional[bool] = ..., drop_headers: _Optional[bool] = ..., value_bytes: _Optional[int] = ..., json_fields: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
-    __slots__ = ("first_offset", "record_count", "end_offset", "start_offset", "records", "batches", "age", "log_id")
+    __slots__ = ("first_offset", "record_count", "end_offset", "start_offset", "records", "batches", "age", "log_id", "next_offset", "failed")
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     RECORD_COUNT_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +220,8 @@ class ReadResponse(_message.Message):
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
     first_offset: int
     record_count: int
     end_offset: int
@@ -196,7 +230,17 @@ class ReadResponse(_message.Message):
     batches: bytes
     age: _duration_pb2.Duration
     log_id: int
-    def __init__(self, first_offset: _Optional[int] = ..., record_count: _Optional[int] = ..., end_offset: _Optional[int] = ..., start_offset: _Optional[int] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., batches: _Optional[bytes] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., log_id: _Optional[int] = ...) -> None: ...
+    next_offset: int
+    failed: _containers.RepeatedCompositeFieldContainer[FailedRecord]
+    def __init__(self, first_offset: _Optional[int] = ..., record_count: _Optional[int] = ..., end_offset: _Optional[int] = ..., start_offset: _Optional[int] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., batches: _Optional[bytes] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., log_id: _Optional[int] = ..., next_offset: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[FailedRecord, _Mapping]]] = ...) -> None: ...
+
+class FailedRecord(_message.Message):
+    __slots__ = ("offset", "message")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    message: str
+    def __init__(self, offset: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class TrimRequest(_message.Message):
     __slots__ = ("log", "before", "fast_forward", "log_id")

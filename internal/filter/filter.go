@@ -1,0 +1,173 @@
+// Package filter decides which records a reader gets, and what of each: a Spec says so, New
+// checks it, and a Filter is asked of one record after the other where it lies. Conditions
+// on keys and headers look at the bytes; an expression (expression.go) is in CEL.
+package filter
+
+import (
+	"bytes"
+	"fmt"
+
+	"strandline.dev/internal/record"
+)
+
+// Spec is what a reader asks for. All conditions that are set have to hold.
+type Spec struct {
+	Keys       [][]byte        // the key is one of these
+	Prefixes   [][]byte        // the key begins with one of these
+	Headers    []record.Header // a header of that name has that value, for each
+	Where      string          // an expression that is true
+	SkipFailed bool            // a record that the expression fails on is left out
+	Projection Projection
+}
+
+// Projection is what of a record is not sent.
+type Projection struct {
+	DropKey, DropValue, DropHeaders bool
+	ValueBytes                      int64    // at most; 0: all
+	JSONFields                      []string // of a value that is an object
+}
+
+// Limits of a Spec.
+const (
+	MaxConditions      = 10_000
+	MaxExpressionBytes = 16 << 10
+	MaxJSONFields      = 100
+	maxFieldDepth      = 10
+)
+
+// Filter answers for one read. It is for one goroutine.
+type Filter struct {
+	spec    Spec
+	keys    map[string]struct{} // nil: any
+	where   *expression         // nil: none
+	project bool
+	fields  fieldTree // of JSONFields
+}
+
+// New checks a spec. The error is a *record.Refusal: FilterInvalid, with the place in
+// the expression if it is about that, or Invalid.
+func New(s Spec) (*Filter, error) {
+	if n := len(s.Keys) + len(s.Prefixes) + len(s.Headers); n > MaxConditions {
+		return nil, record.Refuse(record.Invalid, "a filter of %d keys, prefixes and headers, the limit is %d", n, MaxConditions)
+	}
+	p := s.Projection
+	switch {
+	case p.ValueBytes < 0:
+		return nil, record.Refuse(record.Invalid, "a projection to %d bytes of the value", p.ValueBytes)
+	case p.DropValue && (p.ValueBytes > 0 || len(p.JSONFields) > 0), p.ValueBytes > 0 && len(p.JSONFields) > 0:
+		return nil, record.Refuse(record.Invalid, "a projection takes no value, its first bytes or some of its fields: one of them")
+	case len(p.JSONFields) > MaxJSONFields:
+		return nil, record.Refuse(record.Invalid, "a projection to %d fields, the limit is %d", len(p.JSONFields), MaxJSONFields)
+	}
+	f := &Filter{spec: s, project: p.DropKey || p.DropValue || p.DropHeaders || p.ValueBytes > 0 || len(p.JSONFields) > 0}
+	var err error
+	if f.fields, err = newFieldTree(p.JSONFields); err != nil {
+		return nil, err
+	}
+	if len(s.Keys) > 0 {
+		f.keys = make(map[string]struct{}, len(s.Keys))
+		for _, k := range s.Keys {
+			f.keys[string(k)] = struct{}{}
+		}
+	}
+	if s.Where != "" {
+		if f.where, err = compile(s.Where); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Keys are the only ones that a record may have; none: any.
+func (f *Filter) Keys() [][]byte { return f.spec.Keys }
+
+// Costly reports whether a record may take long: there is an expression, or JSON to read.
+func (f *Filter) Costly() bool { return f.where != nil || f.fields != nil }
+
+// SkipFailed reports whether a record that the expression fails on is left out.
+func (f *Filter) SkipFailed() bool { return f.spec.SkipFailed }
+
+// Whole reports whether records that are kept are sent as they are.
+func (f *Filter) Whole() bool { return !f.project }
+
+// Keep reports whether the newest record of a walk is wanted. The error is of the
+// expression: it says what failed, not where.
+func (f *Filter) Keep(w *record.Walk) (bool, error) {
+	if f.keys != nil {
+		if key := w.Key(); key == nil {
+			return false, nil
+		} else if _, ok := f.keys[string(key)]; !ok {
+			return false, nil
+		}
+	}
+	if len(f.spec.Prefixes) > 0 && !hasPrefix(w.Key(), f.spec.Prefixes) {
+		return false, nil
+	}
+	for i := range f.spec.Headers {
+		if !hasHeader(w, &f.spec.Headers[i]) {
+			return false, nil
+		}
+	}
+	if f.where == nil {
+		return true, nil
+	}
+	return f.where.holds(w)
+}
+
+func hasPrefix(key []byte, prefixes [][]byte) bool {
+	if key == nil {
+		return false
+	}
+	for _, p := range prefixes {
+		if bytes.HasPrefix(key, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasHeader reports whether one of the headers has the name and the value; null is equal to
+// null only.
+func hasHeader(w *record.Walk, h *record.Header) bool {
+	for name, value := range w.Headers {
+		if string(name) == h.Key && bytes.Equal(value, h.Value) && (value == nil) == (h.Value == nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// Add takes the newest record of the walk into a selection, as the projection wants it.
+func (f *Filter) Add(s *record.Selection, w *record.Walk) {
+	if !f.project {
+		s.Add(w)
+		return
+	}
+	p := &f.spec.Projection
+	key, value := w.Key(), w.Value()
+	if p.DropKey {
+		key = nil
+	}
+	switch {
+	case p.DropValue:
+		value = nil
+	case p.ValueBytes > 0 && int64(len(value)) > p.ValueBytes:
+		value = value[:p.ValueBytes]
+	case f.fields != nil:
+		value = f.fields.project(value)
+	}
+	s.AddWith(w, key, value, !p.DropHeaders)
+}
+
+// Failed is the error that ends a read at a record which the expression fails on.
+func Failed(o record.Offset, err error) *record.Refusal {
+	r := record.Refuse(record.FilterFailed, "the expression fails on the record at offset %d: %v", o, err)
+	r.At = o
+	return r
+}
+
+func invalid(line, column int, format string, args ...any) *record.Refusal {
+	r := record.Refuse(record.FilterInvalid, "line %d, column %d of the expression: %s", line, column, fmt.Sprintf(format, args...))
+	r.Line, r.Column = line, column
+	return r
+}

@@ -1,0 +1,91 @@
+package filter
+
+import (
+	"fmt"
+	"reflect"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+
+	"strandline.dev/internal/record"
+)
+
+// headers is CEL's map of a record's headers by name, read where they lie. Of several of a
+// name the last counts, as in Kafka's clients.
+type headers struct{ walk *record.Walk }
+
+// Find implements traits.Mapper.
+func (h headers) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key), false
+	}
+	var found []byte
+	has := false
+	for n, value := range h.walk.Headers {
+		if string(n) == string(name) {
+			found, has = value, true
+		}
+	}
+	if !has {
+		return nil, false
+	}
+	return types.String(found), true
+}
+
+// Get implements traits.Indexer.
+func (h headers) Get(key ref.Val) ref.Val {
+	found, ok := h.Find(key)
+	switch {
+	case ok:
+		return found
+	case found != nil:
+		return found // an error
+	}
+	return types.NewErr("no such header: %v", key)
+}
+
+// Contains implements traits.Container.
+func (h headers) Contains(key ref.Val) ref.Val {
+	_, ok := h.Find(key)
+	return types.Bool(ok)
+}
+
+// Size implements traits.Sizer.
+func (h headers) Size() ref.Val { return h.copied().Size() }
+
+// Iterator implements traits.Iterable.
+func (h headers) Iterator() traits.Iterator { return h.copied().Iterator() }
+
+// Equal implements ref.Val.
+func (h headers) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(headers); ok {
+		other = o.copied()
+	}
+	return h.copied().Equal(other)
+}
+
+// ConvertToNative implements ref.Val.
+func (h headers) ConvertToNative(t reflect.Type) (any, error) { return h.copied().ConvertToNative(t) }
+
+// ConvertToType implements ref.Val.
+func (h headers) ConvertToType(t ref.Type) ref.Val { return h.copied().ConvertToType(t) }
+
+// Type implements ref.Val.
+func (h headers) Type() ref.Type { return types.MapType }
+
+// Value implements ref.Val.
+func (h headers) Value() any { return h.copied().Value() }
+
+// String keeps the record out of messages.
+func (h headers) String() string { return fmt.Sprintf("headers of offset %d", h.walk.Offset()) }
+
+// copied is the map that Go's own is.
+func (h headers) copied() traits.Mapper {
+	all := map[string]string{}
+	for name, value := range h.walk.Headers {
+		all[string(name)] = string(value)
+	}
+	return types.NewStringStringMap(types.DefaultTypeAdapter, all)
+}

@@ -1,0 +1,124 @@
+package filter
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"strandline.dev/internal/record"
+)
+
+// maxJSONBytes is the longest value that is read as JSON: decoded, it may take twenty times
+// as much.
+const maxJSONBytes = 1 << 20
+
+var errMore = errors.New("something follows it")
+
+// decodeJSON is the value as CEL sees it, or CEL's error.
+func decodeJSON(value []byte) ref.Val {
+	if len(value) > maxJSONBytes {
+		return types.NewErr("the value has %d bytes, JSON is read up to %d", len(value), maxJSONBytes)
+	}
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	var v any
+	err := d.Decode(&v)
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = errMore
+		}
+	}
+	if err != nil {
+		return types.NewErr("the value is not JSON: %v", err)
+	}
+	return types.DefaultTypeAdapter.NativeToValue(numbers(v))
+}
+
+// numbers makes integers of those JSON numbers that are.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		f, _ := v.Float64() // beyond the range it is infinite
+		return f
+	case map[string]any:
+		for name, inner := range v {
+			v[name] = numbers(inner)
+		}
+	case []any:
+		for i, inner := range v {
+			v[i] = numbers(inner)
+		}
+	}
+	return v
+}
+
+// fieldTree is the fields of an object that are wanted, by name; nil: all of a field.
+type fieldTree map[string]fieldTree
+
+// newFieldTree reads paths such as a.b; nil for none.
+func newFieldTree(paths []string) (fieldTree, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	root := fieldTree{}
+	for _, path := range paths {
+		names := strings.Split(path, ".")
+		if len(names) > maxFieldDepth || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || path == "" || strings.Contains(path, "..") {
+			return nil, record.Refuse(record.Invalid, "%q names no field of a JSON value: names, at most %d, with dots between them", path, maxFieldDepth)
+		}
+		at := root
+		for i, name := range names {
+			below, there := at[name]
+			if there && below == nil {
+				break // all of it is wanted already
+			}
+			if i == len(names)-1 {
+				at[name] = nil
+				break
+			}
+			if below == nil {
+				below = fieldTree{}
+				at[name] = below
+			}
+			at = below
+		}
+	}
+	return root, nil
+}
+
+// project is an object with the wanted fields only; nil of what is none.
+func (t fieldTree) project(value []byte) []byte {
+	if len(value) > maxJSONBytes {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(value, &all) != nil || all == nil {
+		return nil
+	}
+	for name, field := range all {
+		below, wanted := t[name]
+		switch {
+		case !wanted:
+			delete(all, name)
+		case below != nil:
+			if inner := below.project(field); inner != nil {
+				all[name] = inner
+			} else {
+				delete(all, name)
+			}
+		}
+	}
+	out, err := json.Marshal(all)
+	if err != nil {
+		return nil
+	}
+	return out
+}

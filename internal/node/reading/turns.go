@@ -1,0 +1,45 @@
+package reading
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// Turns bound how many readers of a node evaluate expressions, or inflate batches to look
+// into them, at a time: half its cores at most, so that however slow an expression is,
+// appends and other reads have the others.
+type Turns struct{ free chan struct{} }
+
+// turnTime is how long a turn is if others may want it; one record may make it longer.
+const turnTime = time.Millisecond
+
+// NewTurns makes the turns of a node.
+func NewTurns() *Turns {
+	return &Turns{free: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+}
+
+// turn is one reader's. The zero value is that of a reader without one.
+type turn struct {
+	turns *Turns
+	held  bool
+	begun time.Time
+}
+
+// begin waits for a turn.
+func (t *turn) begin(ctx context.Context, all *Turns) error {
+	select {
+	case all.free <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	t.turns, t.held, t.begun = all, true, time.Now()
+	return nil
+}
+
+func (t *turn) end() {
+	if t.held {
+		t.held = false
+		<-t.turns.free
+	}
+}
