@@ -17,7 +17,8 @@ type Memory struct {
 	Answers *Shares
 	// Tails are the newest entries of logs.
 	Tails *Shares
-	// Sending are messages that wait to be sent to other nodes, and Received entries of
+	// Sending are messages that wait to be sent to other nodes, and entries read for
+	// followers that lag; Received are entries of
 	// other nodes that their logs have not taken.
 	Sending, Received *Shares
 	// Sessions are what logs remember of their sessions.

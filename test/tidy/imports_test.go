@@ -38,7 +38,7 @@ var rooms = map[string][]string{
 	"internal/cluster":          {"internal/unknown", "internal/sequence", "internal/record"},
 	"internal/replica/tail":     {"internal/budget", "internal/segment", "internal/record"},
 	"internal/replica/core":     {"internal/replica/core/lagging", "internal/budget", "internal/replica/tail", "internal/sequence", "internal/segment", "internal/record"},
-	"internal/replica/runtime":  {"internal/replica/core/lagging", "internal/budget", "internal/replica/core", "internal/replica/tail", "internal/sequence", "internal/segment", "internal/record"},
+	"internal/replica/runtime":  {"internal/budget", "internal/replica/core", "internal/replica/tail", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/node/datadir":     {"internal/unknown", "internal/transport/peer", "internal/cluster", "internal/replica/core", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
 	"internal/node/reading":     {"internal/filter", "internal/budget", "internal/replica/runtime", "internal/replica/tail", "internal/segment", "internal/record"},
 	"internal/node/background":  {},
@@ -64,7 +64,7 @@ var rooms = map[string][]string{
 	"clients":                   {"client", "api", "embed", "test/proxy", "internal/identity", "internal/record"},
 
 	// Data structures of the core, for followers who lag.
-	"internal/replica/core/lagging": {},
+	"internal/replica/core/lagging": {"internal/budget"},
 	// A link between processes, which the harness and the benchmarks share.
 	"test/proxy": {},
 	// Kept inputs of fuzz targets.

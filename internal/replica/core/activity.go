@@ -93,5 +93,6 @@ func (m *sessionMemory) left() sequence.MemoryLeft {
 // ended.
 func (c *Core) Release() {
 	c.storage.tail.Release()
+	c.storage.feed.Release()
 	c.sessions.count(0)
 }

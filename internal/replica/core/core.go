@@ -160,8 +160,8 @@ func (c *Core) Advance() *Output {
 		c.sessions.count(c.storage.table.Bytes())
 		c.failBroken(c.checkBounds())
 	}
-	for _, lo := range c.storage.feed.Wanted {
-		c.out.Feeds = append(c.out.Feeds, Feed{lo, c.storage.applied + 1})
+	for _, w := range c.storage.feed.Wanted {
+		c.out.Feeds = append(c.out.Feeds, Feed{w.Lo, c.storage.applied + 1, w.Bytes})
 	}
 	c.storage.feed.Wanted = c.storage.feed.Wanted[:0]
 	c.out.Base = c.storage.base.Begin()

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/replica/core/lagging"
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
@@ -58,7 +59,7 @@ func New(o Config) (*Core, error) {
 	t := tail.New(o.Memory.Tails, max(table.Start(), log.StartOffset()), table.End())
 	g := &group{id: o.ID, logger: o.Logger, term: hard.Term, address: o.Address, storage: &storage{
 		tail: t, log: log, table: table, last: last, lastTerm: lastTerm, hard: hard, conf: conf, logger: o.Logger,
-		applied: index, appliedTerm: term, commit: hard.Commit, durable: last,
+		feed: lagging.Feed{Memory: o.Memory.Sending}, applied: index, appliedTerm: term, commit: hard.Commit, durable: last,
 	}}
 	ps := &proposals{committed: o.Committed}
 	h := &handover{group: g, proposals: ps}

@@ -26,7 +26,10 @@ type Output struct {
 }
 
 // Feed is a range of entries [Lo, Hi) that a follower who lags needs.
-type Feed struct{ Lo, Hi uint64 }
+type Feed struct {
+	Lo, Hi uint64
+	Bytes  int // at the most, but for one entry
+}
 
 // Write is bytes to make durable. The core must be told with Written.
 type Write struct {

@@ -10,7 +10,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/record"
-	"strandline.dev/internal/replica/core/lagging"
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/memory"
@@ -169,7 +168,7 @@ func (c *trio) feed(id uint64) {
 		if m.reading != nil {
 			m.reading(true)
 		}
-		frames, err := m.log.Entries(f.Lo, f.Hi, lagging.FeedBytes)
+		frames, err := m.log.Entries(f.Lo, f.Hi, f.Bytes)
 		if m.reading != nil {
 			m.reading(false)
 		}

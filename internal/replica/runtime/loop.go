@@ -14,7 +14,6 @@ import (
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
-	"strandline.dev/internal/replica/core/lagging"
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 )
@@ -214,7 +213,7 @@ func (l *loop) checksum(e *raftpb.Entry) uint32 {
 // feed reads a range for a follower who lags.
 func (l *loop) feed(f core.Feed) {
 	l.running.Go(func() {
-		frames, err := l.log.Entries(f.Lo, f.Hi, lagging.FeedBytes)
+		frames, err := l.log.Entries(f.Lo, f.Hi, f.Bytes)
 		if err != nil {
 			l.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
 			l.damaged(err)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"strandline.dev/internal/replica/core"
-	"strandline.dev/internal/replica/core/lagging"
 	"strandline.dev/internal/replica/tail"
 )
 
@@ -102,7 +101,7 @@ func (s *Stepped) Feed() {
 		s.loadBase()
 	}
 	for _, f := range feeds {
-		frames, err := s.log.Entries(f.Lo, f.Hi, lagging.FeedBytes)
+		frames, err := s.log.Entries(f.Lo, f.Hi, f.Bytes)
 		if err != nil {
 			s.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
 			s.damaged(err)

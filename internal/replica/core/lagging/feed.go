@@ -1,19 +1,27 @@
 package lagging
 
-import "go.etcd.io/raft/v3/raftpb"
+import (
+	"go.etcd.io/raft/v3/raftpb"
+
+	"strandline.dev/internal/budget"
+)
 
 // Feed brings entries that have left memory to followers who lag. Raft asks
 // for them on the loop, where a disk must not be read; so it hears that there
 // are none, which makes it wait, and the range is read aside. When it has
 // come, Raft is nudged to ask again.
 type Feed struct {
+	// Memory is the part of the node's for what is sent, which ranges count in.
+	Memory *budget.Shares
+	bytes  int64 // counted there: of ranges, and those that are being read may have
+
 	// ranges that were read, at most feedRanges; the one asked for longest ago
 	// goes first.
 	ranges []feedRange
-	// reading are the first indexes of ranges under way.
-	reading map[uint64]bool
+	// reading are ranges under way: how many bytes they may have, by their first index.
+	reading map[uint64]int64
 	// Wanted goes out with the next Output.
-	Wanted []uint64
+	Wanted []Wanted
 	// Missed: Raft has just been told that a range is not there, and asks for a
 	// snapshot instead.
 	Missed bool
@@ -23,11 +31,25 @@ type Feed struct {
 
 type feedRange struct {
 	entries []*raftpb.Entry
+	bytes   int64
+}
+
+func (r *feedRange) has(index uint64) bool {
+	first := r.entries[0].GetIndex()
+	return index >= first && index < first+uint64(len(r.entries))
+}
+
+// Wanted is a range to read: some Bytes of entries, and one at least.
+type Wanted struct {
+	Lo    uint64
+	Bytes int
 }
 
 const (
-	// FeedBytes are read at once: enough for the disk to run at full speed.
+	// FeedBytes are read at once: enough for the disk to run at full speed. Where memory is
+	// short it is less, and leastFeed at least.
 	FeedBytes = 4 << 20
+	leastFeed = 64 << 10
 	// feedRanges bounds what feeding keeps in memory, by two ranges for each
 	// of a good many followers.
 	feedRanges = 8
@@ -40,10 +62,10 @@ const (
 func (f *Feed) Take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 	f.unused = 0
 	for i, r := range f.ranges {
-		first := r.entries[0].GetIndex()
-		if lo < first || lo >= first+uint64(len(r.entries)) {
+		if !r.has(lo) {
 			continue
 		}
+		first := r.entries[0].GetIndex()
 		f.ranges = append(append(f.ranges[:i:i], f.ranges[i+1:]...), r)
 		from := r.entries[lo-first:]
 		n, size := 0, uint64(0)
@@ -54,12 +76,12 @@ func (f *Feed) Take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 			n++
 		}
 		if behind := first + uint64(len(r.entries)); behind < hi && (lo-first)*2 >= uint64(len(r.entries)) {
-			f.want(behind)
+			f.want(behind, false)
 		}
 		f.Missed = false
 		return from[:n:n], true
 	}
-	f.want(lo)
+	f.want(lo, true)
 	f.Missed = true
 	return nil, false
 }
@@ -69,47 +91,86 @@ func (f *Feed) Take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 func (f *Feed) Term(index uint64) (term uint64, ok bool) {
 	f.unused = 0
 	for _, r := range f.ranges {
-		if first := r.entries[0].GetIndex(); index >= first && index < first+uint64(len(r.entries)) {
-			return r.entries[index-first].GetTerm(), true
+		if r.has(index) {
+			return r.entries[index-r.entries[0].GetIndex()].GetTerm(), true
 		}
 	}
-	f.want(index)
+	f.want(index, true)
 	f.Missed = true
 	return 0, false
 }
 
-func (f *Feed) want(lo uint64) {
-	if f.reading[lo] || len(f.reading) >= feedRanges {
+// want has the range from lo on read. One that is needed now takes the place of others
+// where memory is short; one that may be needed next is read where there is room.
+func (f *Feed) want(lo uint64, now bool) {
+	if f.reading[lo] > 0 || len(f.reading) >= feedRanges {
 		return
 	}
 	for _, r := range f.ranges {
-		if first := r.entries[0].GetIndex(); lo >= first && lo < first+uint64(len(r.entries)) {
+		if r.has(lo) {
 			return
 		}
 	}
-	if f.reading == nil {
-		f.reading = map[uint64]bool{}
+	share := f.Memory.Share(feedRanges * FeedBytes)
+	bytes := min(max(min(share/2, (f.Memory.Size()-f.Memory.Used())/4), leastFeed), FeedBytes)
+	for now && f.bytes+bytes > share && len(f.ranges) > 0 {
+		f.drop()
 	}
-	f.reading[lo] = true
-	f.Wanted = append(f.Wanted, lo)
+	if f.bytes+bytes > share && f.bytes > 0 {
+		return // Raft asks again
+	}
+	if f.reading == nil {
+		f.reading = map[uint64]int64{}
+	}
+	f.reading[lo] = bytes
+	f.count(bytes)
+	f.Wanted = append(f.Wanted, Wanted{lo, int(bytes)})
 }
 
+// Add takes a range that was wanted; without entries it could not be read.
 func (f *Feed) Add(lo uint64, entries []*raftpb.Entry) {
+	f.count(-f.reading[lo])
 	delete(f.reading, lo)
 	if len(entries) == 0 {
 		return
 	}
-	f.ranges = append(f.ranges, feedRange{entries})
+	r := feedRange{entries: entries}
+	for _, e := range entries {
+		r.bytes += int64(len(e.Data))
+	}
+	f.ranges = append(f.ranges, r)
+	f.count(r.bytes)
 	if len(f.ranges) > feedRanges {
-		f.ranges = append(f.ranges[:0], f.ranges[1:]...)
+		f.drop()
 	}
 }
 
-func (f *Feed) Clear() { f.ranges = nil }
+// drop lets the range go that was asked for longest ago.
+func (f *Feed) drop() {
+	f.count(-f.ranges[0].bytes)
+	f.ranges = append(f.ranges[:0], f.ranges[1:]...)
+}
+
+func (f *Feed) count(bytes int64) {
+	before := f.bytes
+	f.bytes += bytes
+	f.Memory.Changed(before, f.bytes)
+}
+
+// Clear lets all ranges go that were read.
+func (f *Feed) Clear() {
+	for len(f.ranges) > 0 {
+		f.drop()
+	}
+	f.ranges = nil
+}
+
+// Release gives back its part of the memory. Nothing is read any more.
+func (f *Feed) Release() { f.count(-f.bytes) }
 
 // Tick releases what nobody takes any more.
 func (f *Feed) Tick() {
 	if f.unused++; f.unused > FeedTicks {
-		f.ranges = nil
+		f.Clear()
 	}
 }
