@@ -10,12 +10,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	kafkaserver "strandline.dev/internal/server/kafka"
 	"strandline.dev/internal/server/kafka/backend"
@@ -97,6 +100,12 @@ func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	_, err = n.Read(t.Context(), node.Caller{}, "none", reading.Request{}) // a refusal
 	require.Error(t, err)
+	_, err = n.CreateLog(t.Context(), node.Caller{}, "orders", settings.Config{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err = n.SetHold(t.Context(), node.Caller{}, "orders", record.Hold{Name: "backup"}, reading.FromOffset)
+		return err == nil
+	}, 10*time.Second, time.Millisecond, "its leader takes a hold")
 	ofLogs, err := n.LogMetrics([]string{"*"})
 	require.NoError(t, err)
 	var names, given []string
