@@ -230,3 +230,54 @@ func TestAnExpressionThatFailsEndsTheReadOrIsSkipped(t *testing.T) {
 	require.Equal(t, client.ErrFilterInvalid.Reason, e.Reason)
 	require.Equal(t, [2]int{1, 15}, [2]int{e.Line, e.Column})
 }
+
+// A filter is looked at by its reader's goroutine, under no lock that anybody else takes.
+func TestAppendsAndOtherReadersDoNotWaitForASlowFilter(t *testing.T) {
+	cluster := open(t, t.TempDir(), embed.WithNodes(1))
+	defer cluster.Close()
+	c := clientOf(t, cluster)
+	defer c.Close()
+	_, err := c.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
+	p, err := c.Producer(t.Context(), "orders")
+	require.NoError(t, err)
+	list := "[" + strings.Repeat("1,", 300) + "1]"
+	for range 100 {
+		var batch []client.Record
+		for range 100 {
+			batch = append(batch, client.Record{Value: []byte(`{"all": ` + list + `}`)})
+		}
+		_, err := p.AppendBatch(t.Context(), batch)
+		require.NoError(t, err)
+	}
+	const slow = 10_000
+	looked := make(chan int64, 10_000)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		r, err := c.Reader(ctx, "orders", client.WithFilter(client.Filter{
+			Where: "value.all.exists(n, value.all.exists(m, m + n > 2))", OnFailed: func(int64, string) {}, // it costs too much for each record
+		}),
+			client.WithProgressHandler(func(offset, _ int64) { looked <- offset }))
+		if err == nil {
+			_, err = r.Next(ctx)
+			_ = r.Close()
+		}
+		ended <- err
+	}()
+	require.Less(t, <-looked, int64(slow), "it has begun")
+	for i := range 20 {
+		offset, err := p.Append(t.Context(), []byte("{}"))
+		require.NoError(t, err)
+		require.EqualValues(t, slow+i, offset)
+	}
+	require.Len(t, readAll(t, c, "orders", client.WithStartOffset(slow)), 20)
+	select {
+	case err := <-ended:
+		t.Fatalf("the slow filter was done before all of that: %v", err)
+	default:
+	}
+	stop()
+	require.Error(t, <-ended)
+	require.NoError(t, p.Close(t.Context()))
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cli/terminal"
+)
+
+func TestReadPrintsWhatIsSelectedAndOnlyThePartsThatAreNamed(t *testing.T) {
+	p := startNode(t, t.TempDir())
+	p.must("", "log", "create", "orders")
+	p.must(`{"key":"eu/1","value":"{\"amount\":5,\"x\":1}","headers":[{"key":"region","value":"eu"}]}
+{"key":"us/1","value":"text"}
+{"key":"eu/2","value":"{\"amount\":50}"}
+`, "append", "orders", "-i", "json")
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--where", `key.startsWith("eu/")`, "--only", "key,offset"}, "eu/1\t0\neu/2\t2\n"},
+		{[]string{"--key", "us/1", "--key", "eu/2", "--only", "offset"}, "1\n2\n"},
+		{[]string{"--key-prefix", "us/"}, "text\n"},
+		{[]string{"--header", "region=eu", "--only", "value.amount,value.other.id"}, "{\"amount\":5}\n"},
+		{[]string{"--only", "value:3"}, "{\"a\ntex\n{\"a\n"},
+		{[]string{"--where", "value.amount > 10", "--skip-failed", "--only", "offset"}, "2\n"},
+	} {
+		require.Equal(t, row.want, p.must("", append([]string{"read", "orders", "--from-start"}, row.args...)...), "%q", row.args)
+	}
+
+	o := p.run(nil, "read", "orders", "--from-start", "--where", "key.startsWith(3)")
+	require.Equal(t, terminal.ExitUsage, o.code)
+	require.Contains(t, o.err, "line 1, column 15 of the expression")
+	require.Contains(t, o.err, "  key.startsWith(3)\n                ^\n", "it shows where")
+	o = p.run(nil, "read", "orders", "--from-start", "--where", "value.amount > 10")
+	require.Equal(t, terminal.ExitRefused, o.code)
+	require.Contains(t, o.err, "offset 1")
+	require.Contains(t, o.err, "FILTER_FAILED")
+	o = p.run(nil, "read", "orders", "--from-start", "--header", "region")
+	require.Equal(t, terminal.ExitUsage, o.code)
+}
