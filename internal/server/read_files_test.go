@@ -59,12 +59,12 @@ func TestRecordsThatWereVerifiedAreSentFromTheirFiles(t *testing.T) {
 				require.NoError(t, r.Close())
 			}
 			read()
-			before := sentFromFiles(t, s)
+			before := metricOf(t, s, "strandline_grpc_read_from_files_bytes_total")
 			read()
-			require.Greater(t, sentFromFiles(t, s)-before, float64(5<<20))
-			before = sentFromFiles(t, s)
+			require.Greater(t, metricOf(t, s, "strandline_grpc_read_from_files_bytes_total")-before, float64(5<<20))
+			before = metricOf(t, s, "strandline_grpc_read_from_files_bytes_total")
 			read(client.WithMaxRecords(records))
-			require.Equal(t, before, sentFromFiles(t, s), "a limit is within a file's batches")
+			require.Equal(t, before, metricOf(t, s, "strandline_grpc_read_from_files_bytes_total"), "a limit is within a file's batches")
 			if name == system {
 				return
 			}
@@ -90,16 +90,16 @@ func TestRecordsThatWereVerifiedAreSentFromTheirFiles(t *testing.T) {
 	}
 }
 
-func sentFromFiles(t *testing.T, s *Server) float64 {
+func metricOf(t testing.TB, s *Server, name string) float64 {
 	t.Helper()
 	answer, err := http.Get("http://" + s.HTTP() + "/metrics")
 	require.NoError(t, err)
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	found := regexp.MustCompile(`(?m)^strandline_grpc_read_from_files_bytes_total (\S+)$`).FindSubmatch(text)
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindSubmatch(text)
 	require.NotNil(t, found)
-	bytes, err := strconv.ParseFloat(string(found[1]), 64)
+	value, err := strconv.ParseFloat(string(found[1]), 64)
 	require.NoError(t, err)
-	return bytes
+	return value
 }
