@@ -131,12 +131,23 @@ func (c leanConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method s
 	return c.Client.NewStream(ctx, method)
 }
 
+// closedAsOthers gives the error that others do when it is closed.
+type closedAsOthers struct{ net.Listener }
+
+func (l closedAsOthers) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		err = net.ErrClosed
+	}
+	return conn, err
+}
+
 func serve(t *testing.T, n Node, o rpc.Options) *testServer {
 	t.Helper()
 	d := &testServer{server: rpc.New(o)}
 	Register(d.server, n)
 	l := bufconn.Listen(1 << 20)
-	sorted, others := transport.Split(l, lean.Magic)
+	sorted, others := transport.Split(closedAsOthers{l}, lean.Magic)
 	served := make(chan error, 2)
 	go func() { served <- d.server.Serve(others) }()
 	go func() { served <- d.server.ServeStreams(sorted[0]) }()
@@ -155,7 +166,7 @@ func serve(t *testing.T, n Node, o rpc.Options) *testServer {
 		defer cancel()
 		d.server.Stop(ctx)
 		for range 2 {
-			if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // before it came to look
+			if err := <-served; !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) { // before it came to look
 				require.NoError(t, err)
 			}
 		}
