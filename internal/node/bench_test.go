@@ -98,9 +98,9 @@ func BenchmarkMetrics(b *testing.B) {
 var repairGiB = flag.Int("repair.gib", 1, "size of the log in BenchmarkRepair; the disk needs three times as much")
 
 // BenchmarkRepair flips a bit in a full segment of a log's leader, one of three in
-// one process, while 8 callers append 2 KiB each, and tells how long it took from
-// when the damage was found until the segment was whole, and the longest time
-// without an acknowledged append, then and in as much time without damage.
+// one process, while 8 callers append 2 KiB each. It reports the time from when the
+// damage was found until the segment was whole, and the longest time without an
+// acknowledged append, both then and in as much time without damage.
 //
 //	go test -run - -bench Repair -benchtime 3x ./internal/node -repair.gib 20
 func BenchmarkRepair(b *testing.B) {

@@ -46,7 +46,7 @@ func (h *history) acked() (count int) {
 
 // One after the other, each write and each sync of a run fails once. The log that
 // met it acknowledges nothing more; what it had acknowledged is there after a
-// power cut, and it goes on. go test ./internal/node -run EveryFailed
+// power cut, and it continues. go test ./internal/node -run EveryFailed
 // -node.everyfault -v takes all of them.
 func TestEveryFailedWriteAndSyncStopsTheLogAndARestartGoesOn(t *testing.T) {
 	for _, op := range []faultdisk.Op{faultdisk.Create, faultdisk.Write, faultdisk.Datasync, faultdisk.SyncDir} {
@@ -77,8 +77,8 @@ func TestEveryFailedWriteAndSyncStopsTheLogAndARestartGoesOn(t *testing.T) {
 type fateOfFaults struct {
 	NotOpened int // the node did not start
 	Stopped   int // the log stopped, and says so
-	Harmless  int // it went on, as it could: the failure met a spare, or another log
-	NotCome   int // the run was over before: it is not the same every time
+	Harmless  int // it continued, as it could: the failure met a spare, or another log
+	NotCome   int // the run had ended before: it is not the same every time
 }
 
 func (f *fateOfFaults) add(o fateOfFaults) {

@@ -355,7 +355,7 @@ func TestANodeDoesNotBeginWithWhatBelongsToAnother(t *testing.T) {
 	e.requireRepaired()
 }
 
-// The whole data directory of a node is an older copy. Nothing in it tells; the
+// The whole data directory of a node is an older copy. Nothing in it shows that; the
 // other nodes have heard from it since. It replaces all its replicas, also those of
 // logs that it has never heard of.
 func TestANodeThatComesBackWithAnOlderCopyOfAllItsDataReplacesItsReplicas(t *testing.T) {

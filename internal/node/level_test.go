@@ -129,7 +129,7 @@ func TestAnUnknownChangeStopsTheCatalogOfANode(t *testing.T) {
 	require.ErrorContains(t, n.Ready(), "rename: no such kind of change is known")
 	_, err := n.CreateLog(t.Context(), anyone, "more", settings.Config{})
 	require.ErrorContains(t, err, "install that version on this node")
-	mustAppend(t, n, "orders", "a") // its logs go on
+	mustAppend(t, n, "orders", "a") // its logs continue
 	require.NoError(t, n.Close(t.Context()))
 	_, err = Open(settings.Options{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
 	require.ErrorIs(t, err, cluster.ErrNewer)

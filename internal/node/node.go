@@ -154,7 +154,7 @@ const openTimeout = time.Minute
 
 // begin lets a member take part. A node that is alone serves its logs when
 // begin returns; one among others does so as soon as it finds them. It may be
-// called again: until it has succeeded it goes on from where it failed.
+// called again: until it has succeeded it continues from where it failed.
 func (n *Node) begin() (err error) {
 	n.beginning.Lock()
 	defer n.beginning.Unlock()

@@ -20,8 +20,8 @@ import (
 	"strandline.dev/test/disk/faultdisk"
 )
 
-// client appends through a session as a careful producer does, and keeps what
-// it was told. After a lost answer it sends the same record again.
+// client appends through a session as a careful producer does, and keeps the
+// answers. After a lost answer it sends the same record again.
 type client struct {
 	log      string
 	session  record.SessionID
@@ -166,7 +166,7 @@ func crashAt(t *testing.T, seed uint64, stop int, remains faultdisk.Remains) {
 	n, err := openOn(disk)
 	require.NoError(t, err, "stopped at operation %d", stop)
 	h.check(t, n)
-	h.short(t, n, 2) // clients go on where they were
+	h.short(t, n, 2) // clients continue where they were
 	h.check(t, n)
 	require.NoError(t, n.Close(t.Context()))
 }

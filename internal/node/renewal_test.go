@@ -172,7 +172,7 @@ func (c *testCluster) acknowledged(name, log string) {
 }
 
 // startOldCopy starts a node with an old copy of a log, and waits until it has a
-// new replica of it. Only the leader that it acknowledged to can tell that it
+// new replica of it. Only the leader that it acknowledged to can detect that it
 // needs one: if that has been replaced, the old replica just catches up.
 func (c *testCluster) startOldCopy(name, log string, before uint64) {
 	c.t.Helper()

@@ -156,7 +156,7 @@ func TestARunningFollowerThatReadsDamageIsRepaired(t *testing.T) {
 	c.readUntilRepaired(follower, 10)
 }
 
-// A leader goes on leading while a sealed segment of its own is repaired.
+// A leader continues to lead while a sealed segment of its own is repaired.
 func TestARunningLeaderThatReadsDamageLeadsOnAndIsRepaired(t *testing.T) {
 	c := several(t, 100, nil)
 	leader := c.follower("orders")

@@ -265,7 +265,7 @@ func TestAQuestionAboutAMissingLogThatFailedAnswersTheNext(t *testing.T) {
 	c := n.catalog.Load()
 	_, refusal := c.Unknown.Confirm(c, "none")
 	requireReason(t, record.LogNotFound, refusal)
-	now := time.Now().Add(time.Hour) // as if it went on failing
+	now := time.Now().Add(time.Hour) // as if it continued to fail
 	c.Unknown.Failed.Store(&now)
 	_, refusal = c.Unknown.Confirm(c, "none")
 	requireReason(t, record.NotLeader, refusal)

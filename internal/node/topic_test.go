@@ -119,8 +119,8 @@ func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
 	require.NotNil(t, (<-refused).Refusal)
 }
 
-// What nobody has told a number of replicas gets more as nodes come, all partitions
-// alike.
+// A topic that was created without a number of replicas gets more as nodes come, the same
+// for all partitions.
 func TestNewPartitionsWantAsManyReplicasAsTheFirst(t *testing.T) {
 	n := open(t, t.TempDir())
 	for topic, wanted := range map[string]int{"any": 0, "one": 1} {

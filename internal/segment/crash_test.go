@@ -313,7 +313,7 @@ func TestAFullDiskTakesCommandsAndVotes(t *testing.T) {
 	require.NoError(t, err)
 
 	// The disk fills up; appends are refused by the owner of the log from now
-	// on, but trims and votes go on for a good while.
+	// on, but trims and votes continue for a good while.
 	disk.Capacity(disk.Used() + 1000)
 	i := uint64(2)
 	for range 3000 {

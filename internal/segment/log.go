@@ -74,7 +74,7 @@ type Log interface {
 	// SaveSnapshot keeps data as the state after the entry (index, term). It
 	// is durable when it returns; the entry has to be before. Kept are the two
 	// newest, and all that belong to the start of a segment which is still
-	// there. One from which the log does not go on any more is not kept.
+	// there. One from which the log does not continue any more is not kept.
 	SaveSnapshot(index, term uint64, data []byte) error
 
 	// LoadSnapshot returns the newest valid snapshot. ErrNoSnapshot: there is none, and

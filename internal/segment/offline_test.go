@@ -147,7 +147,7 @@ func repairWith(m *repair.Repairer, giver segment.Log, committed uint64, maxByte
 		case taken > 0:
 			vain = 0
 		case committed < giver.LastIndex():
-			committed = giver.LastIndex() // the cluster goes on
+			committed = giver.LastIndex() // the cluster continues
 		case vain > 2: // what is committed there may have been learned in the first
 			return r, fmt.Errorf("%w: %v", errStuck, wants)
 		}
@@ -170,7 +170,7 @@ func (c *copies) requireWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, size, firstOf(s.LastIndex()-4))
 
-	// It goes on, over a crash.
+	// It continues, over a crash.
 	more := entry(s.LastIndex()+1, c.hard.Term, 100)
 	write(t, s, synced(more))
 	want := append(c.want[:len(c.want):len(c.want)], more)
@@ -260,7 +260,7 @@ func TestASurveyNamesEachPlace(t *testing.T) {
 		damage(segments[0], at(9), 1072, 9, 9),
 		damage(path.Join(dir, "00000000000000000003-*.seg"), 0, 0, 22, 31),
 	}
-	// What is whole between the two is a hard state, which tells no offset.
+	// What is whole between the two is a hard state, which holds no offset.
 	want[2].End, want[3].Start = firstOf(10), firstOf(8)
 	require.Equal(t, uint64(38-4-10), report.Entries)
 	for i := range report.Damage {

@@ -14,7 +14,7 @@ import (
 )
 
 // intruded is a disk on which something happens between the moment a segment
-// is opened and the moment the caller goes on: what other goroutines do while
+// is opened and the moment the caller continues: what other goroutines do while
 // an open takes long. It happens once.
 type intruded struct {
 	*faultdisk.Disk

@@ -351,7 +351,7 @@ func TestRecovery(t *testing.T) {
 			}
 			requireEntries(t, s, want)
 
-			// Whatever was found, writing goes on, and survives.
+			// Whatever was found, writing continues, and what is written survives.
 			for i := row.last + 1; i < row.last+30; i++ {
 				want = append(want, entry(i, 1, 700))
 				write(t, s, synced(want[len(want)-1]))

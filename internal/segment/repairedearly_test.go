@@ -20,7 +20,7 @@ func TestARepairedSegmentThatEndsTooEarlyIsDamaged(t *testing.T) {
 	require.NoError(t, err)
 	repaired := disk.Content(name)
 	disk.Restart()
-	require.NoError(t, disk.Remove(watermarkFile)) // the log goes on in the old file
+	require.NoError(t, disk.Remove(watermarkFile)) // the log continues in the old file
 	disk.Replace(name, whole)
 
 	s := open(t, disk)

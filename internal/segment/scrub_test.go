@@ -157,7 +157,7 @@ func TestAScrubGoesOnBehindDamage(t *testing.T) {
 			}
 		}
 	}
-	disk.Lose(segments[3]) // with its header, which tells where segments[2] ends
+	disk.Lose(segments[3]) // with its header, which states where segments[2] ends
 	snapshot := namesIn(disk, dir, ".snap")[0]
 	disk.FlipStored(snapshot, 100)
 

@@ -169,7 +169,7 @@ func TestASnapshotBehindTheEndShowsThatEntriesAreMissing(t *testing.T) {
 	for _, name := range names[len(names)-2:] {
 		require.NoError(t, disk.Remove(name))
 	}
-	require.NoError(t, disk.Remove(watermarkFile)) // it would have told so first
+	require.NoError(t, disk.Remove(watermarkFile)) // it would have reported that first
 	disk.Restart()
 	_, err := repair.Open(disk, dir, options(disk))
 	var corrupt *segment.CorruptError

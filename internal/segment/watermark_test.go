@@ -29,8 +29,8 @@ func promise(term, vote uint64) []segment.Write {
 }
 
 // The table of what a log has forgotten. Each row writes a log and takes
-// something back that was durable. Where the durable watermark tells, Open, Survey and
-// Begin say so, each in its way; where it cannot, the row says what the log
+// something back that was durable. Where the durable watermark shows that, Open, Survey
+// and Begin say so, each in its way; where it cannot, the row says what the log
 // becomes.
 func TestWhatALogHasForgotten(t *testing.T) {
 	const (
@@ -43,7 +43,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 		name   string
 		damage func(t *testing.T, disk *faultdisk.Disk, s *store.Store)
 		result string
-		detail string // of the error, or of what the logger was told
+		detail string // of the error, or of the logged message
 	}{
 		{
 			name: "an older copy of the newest segment, of an earlier term",
@@ -276,7 +276,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 					require.Equal(t, watermarkFile, d.File)
 				}
 				require.Contains(t, logged.String(), row.detail)
-				// It goes on, and from the next clean stop on the durable watermark knows.
+				// It continues, and from the next clean stop on the durable watermark knows.
 				last := s.LastIndex()
 				write(t, s, synced(entry(last+1, 9, 10)))
 				old := disk.Content(newestOn(disk))

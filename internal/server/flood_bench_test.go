@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/transport/secure"
 )
 
-// halfOpen is how many handshakes a flood begins and does not go on with.
+// halfOpen is how many handshakes a flood begins and does not continue.
 const halfOpen = 2000
 
 // BenchmarkHandshakeBesideAFlood is the time of an honest client's connection, while

@@ -216,7 +216,7 @@ func (s *Server) endGuard() {
 	}
 }
 
-// Failed receives the error of each port that cannot go on.
+// Failed receives the error of each port that cannot continue.
 func (s *Server) Failed() <-chan error { return s.failed }
 
 // Name is what the cluster calls the node, or will.

@@ -32,8 +32,8 @@ func (s *SlowWork) Behind(work func()) {
 	})
 }
 
-// Await does work. It returns nil once that is done; otherwise work goes on, and the
-// channel is closed when it ends.
+// Await runs work. It returns nil if work ends while it waits; otherwise work continues,
+// and the channel is closed when it ends.
 func (s *SlowWork) Await(work func()) (late <-chan struct{}) {
 	done := make(chan struct{})
 	s.Running.Go(func() {

@@ -219,8 +219,8 @@ const (
 	// take longer with its age.
 	CheckpointEvery = 1000
 
-	// ChangeTimeout bounds a change of the catalog, which goes on when its
-	// caller has left: half a change would be seen by nobody.
+	// ChangeTimeout bounds a change of the catalog, which continues when its
+	// caller has left: nobody would notice half a change.
 	ChangeTimeout = 30 * time.Second
 
 	// ChangePause lies between two tries while the catalog has no leader.

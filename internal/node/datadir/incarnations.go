@@ -110,8 +110,8 @@ func LoadIncarnations(disk vfs.FS, dir string, me *atomic.Pointer[Identity]) (*I
 	return l, nil
 }
 
-// Begin is the start of another run. Where that cannot be noted, on a full disk, the
-// node goes on as the run before: it must come back to make room.
+// Begin starts another run. Where that cannot be recorded, on a full disk, the node
+// continues as the run before: it must start, so that room can be made.
 func (l *Incarnations) Begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

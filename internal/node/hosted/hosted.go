@@ -306,8 +306,8 @@ func (h *Log) Appending() bool {
 // disk needs that works.
 const closeGrace = 5 * time.Second
 
-// AwaitClosed returns what comes out of closed, or runtime.ErrStalled if ctx has
-// ended and nothing comes for closeGrace.
+// AwaitClosed returns the error received from closed, or runtime.ErrStalled if ctx has
+// ended and nothing is received for closeGrace.
 func AwaitClosed(ctx context.Context, closed <-chan error) error {
 	select {
 	case err := <-closed:

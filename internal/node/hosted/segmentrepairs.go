@@ -10,7 +10,7 @@ import (
 )
 
 // Damage in sealed segments, whose entries are all committed, endangers no vote
-// and no acknowledgement. So the replica goes on: it votes, leads, appends and
+// and no acknowledgement. So the replica continues: it votes, leads, appends and
 // serves what is whole, while the damaged segments are laid out anew with entries
 // of other replicas, one after the other. Only reads of what is damaged are sent
 // elsewhere meanwhile. All other damage takes the replica out of service, see

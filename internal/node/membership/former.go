@@ -51,7 +51,7 @@ func (f *former) firstLevel() int {
 	return cluster.FirstLevel(f.understood)
 }
 
-// Formation is what became of InitCluster.
+// Formation is the outcome of InitCluster.
 type Formation struct {
 	ClusterID string `json:"cluster_id"`
 	// Existed: the cluster was there before.

@@ -18,7 +18,7 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Who is admitted is decided by cluster.Admit; here is who asks and answers.
+// cluster.Admit decides who is admitted; the code here calls it and answers.
 
 // members decides, for operators and for nodes that ask, who is in the cluster.
 type members struct {

@@ -64,7 +64,7 @@ func newSelecting(r *Reader, q *Request, turns *Turns, first record.Offset) *sel
 	return s
 }
 
-// next is Reader.Next with a filter. Its chunks may have no records: they tell how far the
+// next is Reader.Next with a filter. Its chunks may have no records: these show how far the
 // reader has come.
 func (s *selecting) next(ctx context.Context) (Chunk, error) {
 	first, looked, begun := s.at, 0, time.Now()

@@ -27,7 +27,7 @@ type fetcher struct {
 	ask    func(context.Context, other, EntriesRequest) (EntriesAnswer, error)
 	// say is how things go for whoever asks for the log.
 	say func(text string)
-	// running: the replica goes on meanwhile, see repairs.
+	// running: the replica continues to run meanwhile, see repairs.
 	running bool
 
 	mu      sync.Mutex

@@ -39,7 +39,7 @@ type rejoin struct {
 // incarnationEvery bounds how much a node can forget without noticing.
 const incarnationEvery = time.Minute
 
-// keepLives lets this node's life go on while there are others to hear of it.
+// Run advances this node's incarnation while there are other nodes to hear of it.
 func (j *rejoin) Run(ctx context.Context) {
 	for background.Pause(ctx, incarnationEvery); ctx.Err() == nil; background.Pause(ctx, incarnationEvery) {
 		if len(j.catalog.Load().Shown.Load().Nodes) < 2 {

@@ -27,7 +27,7 @@ type Retention struct {
 	self    *peers.Self
 	tasks   *background.Tasks
 	metrics *metrics.Metrics
-	// grown asks for a look before the next second is over.
+	// grown asks for a look before the next second has passed.
 	grown chan struct{}
 }
 

@@ -90,7 +90,7 @@ func (s *scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
 		h.Found(err)
 	default:
 		// Not known to be wrong: the newest segment cannot be read, or no file can.
-		// The replica goes on: it may hold what another one has lost.
+		// The replica continues: it may hold what another one has lost.
 		s.metrics.Unreadable(h.Name)
 		s.logger.Error("a stored log cannot be read everywhere; look at the disk, and replace this node if it fails", "log", h.Name, "error", err)
 	}

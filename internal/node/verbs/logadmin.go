@@ -272,8 +272,8 @@ func (a *logAdmin) ConfigureLog(ctx context.Context, caller Caller, name string,
 	return a.describer.describeElsewhere(state.Logs[name], state), nil
 }
 
-// DeleteLog removes a log with all its records. Its files go on each node as
-// that hears of it. A call that names the log's id may be made again: that the
+// DeleteLog removes a log with all its records. Each node removes its files when
+// it hears of that. A call that names the log's id may be made again: that the
 // log is not found, or replaced, then means that it is gone.
 func (a *logAdmin) DeleteLog(ctx context.Context, caller Caller, name string) error {
 	c := a.catalog.Load()

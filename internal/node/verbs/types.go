@@ -9,10 +9,10 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Caller is who asks. The node believes it: who may do what is checked before, by
-// internal/server/guard.
+// Caller is the caller of a verb. The node believes it: internal/server/guard has checked
+// its rights before.
 type Caller struct {
-	// By is what the servers know of who asks; nil: nothing.
+	// By is what the servers know of the caller; nil: nothing.
 	By fmt.Stringer
 	// System is set where a part of the server asks for itself: it may use the
 	// logs that belong to the system, all but the catalog.

@@ -19,7 +19,7 @@ import (
 // the indexes.
 type Core struct {
 	*group      // who the replicas are, who leads, how far they follow
-	*round      // the time, and what comes out
+	*round      // the time, and the output
 	*handover   // leadership given to another replica on purpose
 	*membership // changes of the configuration
 	election    // what to do without a leader
@@ -79,15 +79,15 @@ func (c *Core) Tick() {
 }
 
 // has handles what Raft has taken in this round and reports whether the log
-// reaches index. A leader tells no follower of commits beyond what that one has
-// acknowledged.
+// reaches index. A leader reports to no follower commits beyond what that follower
+// has acknowledged.
 func (c *Core) has(index uint64) bool {
 	c.guard(c.advance)
 	return c.failed != nil || index <= c.storage.last
 }
 
-// Append takes a request to append or to run a command. Its answer comes out
-// of Advance once what it rests on has committed.
+// Append takes a request to append or to run a command. Advance returns its answer
+// once what the answer depends on has committed.
 func (c *Core) Append(r *Request) {
 	switch {
 	case c.failed != nil:

@@ -338,7 +338,7 @@ func TestATickChangesNothingForAnIdleLog(t *testing.T) {
 	require.Equal(t, []string{"0:a"}, b.stored())
 }
 
-// Raft tells a broken invariant by a panic of its logger.
+// Raft reports a broken invariant by a panic of its logger.
 func TestAReplicaThatRaftFindsContradictedEndsAndNotTheProcess(t *testing.T) {
 	b := newBench(t)
 	b.settle()

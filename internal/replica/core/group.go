@@ -49,7 +49,7 @@ type group struct {
 // Leads reports whether this replica is the leader, ready or not.
 func (g *group) Leads() bool { return g.role != follower }
 
-// Members are the replicas of a log as its Raft configuration tells. The lists
+// Members are the replicas of a log according to its Raft configuration. The lists
 // are shared and never changed.
 type Members struct {
 	Voters, Learners []uint64
@@ -206,8 +206,8 @@ func (g *group) Peers() []Peer {
 	return peers
 }
 
-// Producers returns Kafka's producers that the committed entries tell of, most at
-// the most.
+// Producers returns Kafka's producers that the committed entries name; most bounds
+// their number.
 func (g *group) Producers(most int) []sequence.Producer {
 	return sequence.Producers(g.storage.table, most)
 }

@@ -13,7 +13,7 @@ type handover struct {
 	proposals *proposals
 
 	to    uint64 // replica id; 0: none under way
-	asked bool   // Raft has been told
+	asked bool   // Raft has been asked for it
 	ticks int    // since it began
 
 	slowness slowness
@@ -38,7 +38,7 @@ func (h *handover) HandOver(to uint64) bool {
 	return true
 }
 
-// ask tells Raft once nothing is in flight.
+// ask asks Raft for the transfer once no proposal is in progress.
 func (h *handover) ask() {
 	if h.to != 0 && !h.asked && len(h.proposals.list) == 0 {
 		h.asked = true
@@ -91,8 +91,8 @@ func (h *handover) leaveSlowDisk(now int64) {
 func (h *handover) endTerm() { h.to, h.asked, h.ticks, h.slowness = 0, false, 0, slowness{} }
 
 // A leader whose disk is much slower than those of its followers commits by
-// their acknowledgements, long before its own write is done. It goes on so for
-// slowTicks of the last slowWindow and then hands over.
+// their acknowledgements, long before its own write is done. It hands over once that
+// was so in slowTicks of the last slowWindow ticks.
 const (
 	slowTicks  = 40
 	slowWindow = 80 // 4 s

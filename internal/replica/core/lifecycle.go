@@ -57,8 +57,8 @@ func (e *lifecycle) Failed() *record.Refusal { return e.failed }
 
 // guard runs f, which calls Raft. Raft panics when its log cannot be read: a
 // disk that fails ends this replica, and not the process with all the others.
-// So does a message that contradicts what has committed here, which Raft will
-// not go on with. No other panic is held up. Raft is not called again after a
+// So does a message that contradicts what has committed here, after which Raft
+// does not continue. No other panic is held up. Raft is not called again after a
 // failure.
 func (e *lifecycle) guard(f func()) {
 	if e.failed != nil {

@@ -141,7 +141,7 @@ func (m *membership) proposeChange(change *raftpb.ConfChangeV2) {
 		m.logger.Debug("raft dropped a change of the configuration", "error", err)
 		return
 	}
-	// Raft gives it the next index. It is not matched with what comes out: a
+	// Raft gives it the next index. It is not matched with Raft's output: a
 	// bound below which not to try again is all that is needed.
 	m.reshaping = m.proposals.nextIndex(m.storage.last)
 	m.stir()

@@ -31,7 +31,7 @@ type Feed struct {
 	Bytes  int // at the most, but for one entry
 }
 
-// Write is bytes to make durable. The core must be told with Written.
+// Write is bytes to make durable. The caller must report that to the core with Written.
 type Write struct {
 	segment.Write
 	// Install, if any, comes before the rest.
@@ -73,7 +73,7 @@ func (o *Output) Clear() {
 // round is what the owner gives to a core, and what it gets.
 type round struct {
 	now Now
-	out Output // gathers what comes out
+	out Output // gathers the output
 }
 
 // Now is the time as the owner of a core sees it.

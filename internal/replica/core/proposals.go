@@ -177,6 +177,6 @@ func (ps *proposals) place(index uint64) (crc uint32, ok bool) {
 	return f.crc, true
 }
 
-// nextIndex is the index that Raft has just given to an entry, which comes out of it
-// with the next Ready; last is that of the newest entry that has.
+// nextIndex returns the index that Raft has just given to an entry, which the next Ready
+// will contain; last is the index of the newest entry that a Ready has contained.
 func (ps *proposals) nextIndex(last uint64) uint64 { return last + uint64(ps.unplaced) + 1 }

@@ -29,7 +29,7 @@ type confirmations struct {
 	known int64
 }
 
-// questionBytes is the length of what tells questions apart.
+// questionBytes is the length of the bytes that identify a question.
 const questionBytes = 16
 
 // question is somebody who waits.
@@ -77,7 +77,7 @@ func (q *reads) askConfirmation() {
 	q.confirm.number++
 	q.confirm.ticks = 0
 	q.confirm.sent = q.now.Monotonic
-	// The leader tells questions apart by nothing else than these bytes.
+	// The leader distinguishes questions by these bytes only.
 	q.raft.ReadIndex(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, q.confirm.number), q.id))
 }
 

@@ -19,8 +19,8 @@ var (
 	// what is stored here is not one history. It has stopped. If its files are
 	// whole, it must not come back under its id.
 	ErrSpliced = errors.New("the entries stored here do not follow each other")
-	// ErrEnded: the replica has ended for the damage that the error names. Else
-	// it goes on.
+	// ErrEnded: the replica has ended because of the damage that the error names.
+	// Without ErrEnded it continues.
 	ErrEnded = errors.New("this replica has ended")
 )
 

@@ -39,7 +39,7 @@ func (c *Core) SetRoom(own, majority sequence.Room) {
 	c.sequencer.SetRoom(c.space.accepts)
 }
 
-// markEnding writes into a message what this leader has room for, which tells a
+// markEnding writes into a message what this leader has room for, which shows a
 // follower which of the entries end: those that the leader accepts no more of. A
 // leader that is not ready accepts nothing, and in front of a trim everything ends.
 func (s *space) markEnding(m *raftpb.Message) {

@@ -24,7 +24,7 @@ type Status struct {
 	// Short: what is stored here begins behind the start of the log as far as
 	// that is known. After a trim that is so until it has been applied again;
 	// or else the oldest records are gone from here, see ErrStartMissing. Readers must
-	// not be told that those are trimmed.
+	// not get the answer that those are trimmed.
 	Short bool
 	// Members are never changed in place.
 	Members

@@ -77,8 +77,8 @@ func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 	return tail.EntriesOf(frames), nil
 }
 
-// Term is asked for where a follower who lags goes on; what is not in memory is read
-// aside with the entries behind it.
+// Term returns the term of the entry at index. Raft needs it where a lagging follower
+// continues; what is not in memory is read aside with the entries behind it.
 func (s *storage) Term(index uint64) (uint64, error) {
 	term, err := s.term(index)
 	if errors.Is(err, segment.ErrNotInMemory) {

@@ -629,8 +629,8 @@ func TestALinearizableQuestionToAFollowerWaitsForWhatTheLeaderCommitted(t *testi
 	require.Positive(t, c.all[f].core.confirm.known)
 }
 
-// A paused process that goes on as leader for a moment would else say that a
-// session is kept which the new leader ends.
+// A paused process that resumes as leader for a moment would otherwise answer that
+// a session is kept which the new leader ends.
 func TestALeaderThatWasReplacedWhileItSleptKeepsNoSession(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)
 	former := c.leader()

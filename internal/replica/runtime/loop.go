@@ -76,7 +76,7 @@ func (b *inbox) stop(reason *record.Refusal) []input {
 	return left
 }
 
-// loop owns a core, gives it what is in the inbox, and performs what comes out.
+// loop owns a core, gives it what is in the inbox, and performs its output.
 type loop struct {
 	inbox
 	options Options
@@ -194,7 +194,7 @@ func (l *loop) send(m *raftpb.Message) {
 		return
 	}
 	if !l.options.Send(to, core.Urgent(m), parts) {
-		// Told in the next round: the core is busy with this one.
+		// Reported in the next round: the core is busy with this one.
 		l.post(input{do: func(c *core.Core) { c.Unreachable(to) }})
 		if snapshot {
 			l.post(input{do: func(c *core.Core) { c.SnapshotLost(to) }})

@@ -30,7 +30,7 @@ func (r *Replica) Peers(done func([]core.Peer)) *record.Refusal {
 	})
 }
 
-// endOf reads the end of the log as of an entry; 0 if it cannot be told.
+// endOf reads the end of the log as of an entry; 0 if that cannot be read.
 func (l *loop) endOf(index uint64) record.Offset {
 	frames, err := l.log.Entries(index, index+1, 0)
 	if err != nil || len(frames) == 0 {

@@ -17,7 +17,7 @@ type Entry struct {
 	CRC        uint32
 }
 
-// Describe completes an entry with the bounds its payload tells; one without
+// Describe completes an entry with the bounds that its payload states; one without
 // records lies at the end of the log, at the time of the entry before.
 func Describe(e *raftpb.Entry, crc uint32, end record.Offset, time int64) (Entry, error) {
 	t := Entry{Entry: e, First: end, End: end, Time: time, CRC: crc}

@@ -102,7 +102,7 @@ func (t *Tail) HasRoom(bytes int, below uint64) bool {
 	return t.bytes == 0 || t.bytes+bytes <= most
 }
 
-// Reset forgets all entries: the log goes on at an offset, which nobody has
+// Reset forgets all entries: the log continues at an offset, which nobody has
 // Read beyond.
 func (t *Tail) Reset(at record.Offset) {
 	t.mu.Lock()
@@ -122,7 +122,7 @@ func (t *Tail) Release() {
 	t.entries, t.bytes = nil, 0
 }
 
-// count tells the budget how the tail has changed. The caller holds mu.
+// count reports to the budget how the tail has changed. The caller holds mu.
 func (t *Tail) count(before int) {
 	if t.bytes != before {
 		t.Budget.Changed(int64(before), int64(t.bytes))

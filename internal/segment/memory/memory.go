@@ -266,7 +266,7 @@ func (m *Log) SaveSnapshot(index, term uint64, data []byte) error {
 		return segment.ErrClosed
 	}
 	if index+1 < m.first {
-		return nil // nobody can go on from there any more
+		return nil // nobody can continue from there any more
 	}
 	saved := memorySnapshot{index, term, slices.Clone(data)}
 	at, found := slices.BinarySearchFunc(m.snapshots, index, func(s memorySnapshot, i uint64) int { return cmp.Compare(s.index, i) })

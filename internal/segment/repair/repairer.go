@@ -182,8 +182,8 @@ type skipped struct{ term uint64 }
 
 // Skip gives up everything below an index, which all others have trimmed, and of
 // which something is missing here. term is that of the entry before the index.
-// It answers false if the log cannot begin there: it has no entries up to it,
-// or no valid snapshot from which to go on. With one, the entry before the index
+// It reports false if the log cannot begin there: it has no entries up to it,
+// or no valid snapshot from which to continue. With one, the entry before the index
 // is committed here too, so it is the one that others had.
 func (m *Repairer) Skip(below, term uint64) bool {
 	m.mu.Lock()

@@ -39,7 +39,7 @@ type Damage struct {
 	File           string        // path; the name of a missing file ends in * if its first index is not known
 	Position, Size int64         // bytes; Size 0: the whole file
 	First, Last    uint64        // the entries that are lost with it; 0: none
-	Start, End     record.Offset // their records are in [Start, End), as far as entries beside them tell
+	Start, End     record.Offset // their records are in [Start, End), as far as adjacent entries show
 	Detail         string
 	// Renew: entries from other replicas cannot repair it, see ErrNotRepairable.
 	Renew bool

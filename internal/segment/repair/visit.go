@@ -85,7 +85,7 @@ func (v *surveyor) unsure() {
 	}
 }
 
-// found ends what was lost: the log goes on at the entry next, which begins at
+// found ends what was lost: the log continues at the entry next, which begins at
 // offset, if that is known.
 func (v *surveyor) found(next uint64, offset record.Offset) {
 	for _, k := range v.open {

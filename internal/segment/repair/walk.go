@@ -90,8 +90,8 @@ func (w *walk) frames(v *visit) (end int64, torn bool, err error) {
 	return w.Position, false, nil
 }
 
-// vouchedFor is the position in front of which everything was durable once, as
-// far as the frames of a segment tell whose end is not known.
+// vouchedFor returns the position in front of which everything was durable once. In a
+// segment whose end is not known, that is as far as its frames show.
 func (w *walk) vouchedFor() (int64, error) {
 	if !w.EndUnknown {
 		return w.End, nil

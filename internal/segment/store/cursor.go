@@ -97,7 +97,7 @@ func (c *cursor) Next(limit record.Offset, maxBytes int) ([]segment.Entry, error
 		c.index, c.position = b.next, b.position
 		if len(frames) > 0 {
 			b.segment.verified.add(b.verified, b.position)
-			return frames, nil // damage behind them is for the next call to tell
+			return frames, nil // damage behind them is for the next call to report
 		}
 		if err != nil || b.ended {
 			return nil, err

@@ -9,7 +9,7 @@ import (
 )
 
 // DamagedSegment returns the segment that an error of reading a log names, if a
-// replica may go on while that one is repaired.
+// replica may continue while that one is repaired.
 func DamagedSegment(cause error) (file string, ok bool) {
 	var corrupt *segment.CorruptError
 	var missing *fs.PathError

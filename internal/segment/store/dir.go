@@ -23,7 +23,7 @@ type Dir struct {
 	Begin   *BeginMark
 
 	// held is open for as long as the log is, so that a process which has run out
-	// of descriptors can go on writing. Without it each sync opens the directory.
+	// of descriptors can continue to write. Without it each sync opens the directory.
 	held struct {
 		sync.Mutex
 		directory vfs.Directory

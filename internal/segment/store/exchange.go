@@ -106,9 +106,9 @@ type Rebuilt struct {
 	Index  *format.Index
 }
 
-// Exchange puts segments that were made anew in the place of those in use. Who
-// reads the old files goes on with them; who comes now reads the new ones, by
-// handles that were opened before the names change. A crash leaves the names in a
+// Exchange puts segments that were made anew in the place of those in use. Readers of
+// the old files continue with them; new readers read the new ones, by handles
+// that were opened before the names change. A crash leaves the names in a
 // state that the next Open finishes, see swapRepairs.
 func (s *Store) Exchange(made []Rebuilt) error {
 	s.upkeep.Lock()

@@ -133,7 +133,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// repairChecksums makes every frame that can be told as one valid again.
+// repairChecksums makes every frame that can be recognized as one valid again.
 func repairChecksums(content []byte, h *format.Header) {
 	before := h.Crc
 	for at := int64(format.HeaderSize); at+format.FrameHeaderSize <= int64(len(content)); {
@@ -223,7 +223,7 @@ func FuzzFooter(f *testing.F) {
 	})
 }
 
-// FuzzWatermark proves that what is accepted is what tell writes.
+// FuzzWatermark proves that what ParseWatermark accepts is what Encode writes.
 func FuzzWatermark(f *testing.F) {
 	corpus.Add(f)
 	first := format.Watermark{Counter: 7, Ordinal: 3, Salt: 5, Position: format.HeaderSize, Term: 2, Vote: 1, Last: 9, Owner: segment.Owner{Cluster: "c", Log: 3, Replica: 7}}

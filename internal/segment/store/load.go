@@ -127,8 +127,8 @@ func (l *loader) load(seg *Segment) error {
 }
 
 // loadIndex reads the index of a segment that is not active. The next segment
-// knows where its footer is, unless it was repaired. If that is damaged, the
-// frames tell the same.
+// knows where its footer is, unless it was repaired. If the footer is damaged, the
+// index is rebuilt from the frames.
 func (l *loader) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFooter bool, err error) {
 	h, err := l.loadHeader(seg, file)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 //
 // A lookup asks for the first entry that is not before something: an index,
 // an offset, a time, an amount of payload. All of these rise along the log.
-// The headers tell the segment, the points of its index the stretch of 64 KiB,
+// The headers identify the segment, the points of its index the stretch of 64 KiB,
 // and the frame headers in there the entry.
 type reader struct{ *loader }
 

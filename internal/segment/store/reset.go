@@ -21,7 +21,7 @@ const resetSuffix = ".reset"
 //     old log may have another entry at its index, and must not take it for
 //     its own.
 //  2. The new first segment is made under a name of its own. If that name is
-//     found after a crash, recovery goes on from here.
+//     found after a crash, recovery continues from here.
 //  3. The snapshot gets its name. From here on readers see the new log only:
 //     they must not look for a file that is about to go.
 //  4. The old segments and snapshots are removed, and the log is said to begin
@@ -118,7 +118,7 @@ func (d *Dir) replaceBy(unnamed string, begun *Segment, segments []*Segment, sna
 	return d.SyncDir()
 }
 
-// finishReset goes on where a crash interrupted Reset.
+// finishReset resumes where a crash interrupted Reset.
 func (f *Files) finishReset() error {
 	begun := f.resets[0]
 	unnamed := begun.Path

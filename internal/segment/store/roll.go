@@ -74,7 +74,7 @@ func (w *writer) rollTo(place format.Point, result *segment.Result) error {
 //
 // If it lies in an earlier segment, it gets a segment of its own. So no frame
 // has an index below the first of its segment, and the names of the files
-// alone tell which entries of which segment count.
+// alone show which entries of which segment count.
 func (w *writer) truncateSuffix(i uint64, result *segment.Result) error {
 	if err := w.flush(); err != nil {
 		return err

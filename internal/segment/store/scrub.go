@@ -19,8 +19,9 @@ import (
 // Check and Scrub may run beside everything else, one at a time. They call damaged
 // for each segment of which what is stored is not what was written, with a
 // *CorruptError, or whose file is gone, with fs.ErrNotExist; for some of them twice.
-// Then they go on behind it. A segment whose end is not known, since the next one's
-// header is lost, is not looked at: a repair lays out both anew. Their error is why they could not go on.
+// Then they continue behind it. A segment whose end is not known, since the next one's
+// header is lost, is not looked at: a repair lays out both anew. The error that they
+// return is why they could not continue.
 func (s *Store) Check(damaged func(error)) error {
 	return (&scrubber{s, nil, damaged}).eachSegment(func(*Segment) error { return nil })
 }
@@ -31,7 +32,7 @@ func (s *Store) Check(damaged func(error)) error {
 // It reads what the disk has, not what the page cache remembers, see FS.OpenStored.
 //
 // Damage of segments is left to the caller. A damaged snapshot is set aside, a damaged
-// watermark or begin mark is written anew: the log goes on without. Where no snapshot
+// watermark or begin mark is written anew: the log continues without. Where no snapshot
 // is valid any more, damaged gets ErrNoSnapshot: the next SaveSnapshot sets those
 // aside that are damaged.
 //

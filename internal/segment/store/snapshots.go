@@ -76,7 +76,7 @@ func (n *snapshots) setAside(snapshots []uint64) error {
 	return n.SyncDir()
 }
 
-// beginsAbove reports whether nobody can go on from index, since the log begins
+// beginsAbove reports whether nobody can continue from index, since the log begins
 // further up: a snapshot that was taken before a Reset may be saved after it.
 func (n *snapshots) beginsAbove(index uint64) bool {
 	n.mu.RLock()
@@ -148,7 +148,7 @@ func (n *snapshots) LoadSnapshot() (index, term uint64, data []byte, err error) 
 		return 0, 0, nil, err
 	}
 	n.mu.RLock()
-	// From one below the first entry the log does not go on.
+	// Below that, the entry after a snapshot is not in the log any more.
 	reached, _ := slices.BinarySearch(n.kept, n.live[0].First-1)
 	snapshots := slices.Clone(n.kept[reached:])
 	n.mu.RUnlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Outcome is what became of a call.
+// Outcome is the outcome of a call.
 type Outcome string
 
 const (

@@ -57,8 +57,8 @@ func (s *readStream) Wanted() bool {
 
 // Read serves a read until a limit, the end of the log or, if it follows, until
 // the client leaves, the log can no longer be read or the server stops. A read
-// that follows gets a frame without records at once, which tells where it
-// begins.
+// that follows gets a frame without records at once, which shows the offset at
+// which it begins.
 func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {
 	ctx, cancel := d.server.UntilStop(stream.Context())
 	defer cancel()

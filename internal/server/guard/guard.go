@@ -54,7 +54,7 @@ type Options struct {
 	Careful bool
 	// Administrator is node.Options.Administrator: who may form a cluster.
 	Administrator string
-	// Logger is told once if an Administrator is named and the cluster enforces no rights.
+	// Logger gets one message if an Administrator is named and the cluster enforces no rights.
 	Logger *slog.Logger
 }
 

@@ -14,7 +14,7 @@ import (
 	"strandline.dev/internal/transport/secure"
 )
 
-// Callers finds out who asks, and what they may. See guard.Guard.
+// Callers identifies the caller and checks its rights. See guard.Guard.
 type Callers interface {
 	Identify(certified identity.Principal, from net.Addr, authorization string) (*guard.Holder, *record.Refusal)
 	May(c node.Caller, verb string, need access.Rights, o access.Object) error
@@ -52,7 +52,8 @@ func (o Options) needing(need access.Rights, verb string, next http.Handler) htt
 	})
 }
 
-// sees reports whether somebody who asks for what everybody may is shown more than others.
+// sees reports whether the caller of a page that is open to everybody is shown more than
+// others are.
 func (o Options) sees(q *http.Request) bool {
 	if o.Callers == nil {
 		return true

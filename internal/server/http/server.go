@@ -37,7 +37,7 @@ type Options struct {
 	// Identified keeps what it shows from clients without a certificate, but for /livez
 	// and whether /readyz is well.
 	Identified bool
-	// Callers finds out who asks. nil: everybody may see everything.
+	// Callers identifies the caller. nil: everybody may see everything.
 	Callers Callers
 	Logger  *slog.Logger // default slog.Default
 }

@@ -77,7 +77,7 @@ func serve(key kmsg.Key, first, last int16, layout string, handle func(*call) km
 	return &api{key: key.Int16(), name: key.Name(), min: first, max: last, layout: protocol.ParseLayout(layout), handle: handle}
 }
 
-// large is for requests that carry what members of groups tell each other.
+// large is for requests that carry what members of groups send each other.
 func large(a *api) *api {
 	a.large = true
 	return a

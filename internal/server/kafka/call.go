@@ -90,8 +90,8 @@ func (q *call) decode() error {
 	data := q.buffer.bytes
 	q.correlation = int32(binary.BigEndian.Uint32(data[4:]))
 	if q.api == unserved || q.key == apiVersionsKey {
-		// Whatever follows the header of ApiVersions tells nothing that counts,
-		// and a version from the future may not be looked into at all.
+		// Nothing that follows the header of ApiVersions is needed, and a version
+		// from the future must not be decoded at all.
 		return nil
 	}
 	request := kmsg.RequestForKey(q.key)

@@ -31,8 +31,8 @@ type login struct {
 
 var errLoginFailed = errors.New("its client has not proved who it is")
 
-// identify finds out who is at the other side by the certificate. The connection is closed
-// later if that is nobody who may go on, unless forget is called.
+// identify identifies the client by its certificate. If that does not suffice to continue,
+// the connection is closed later, unless forget is called.
 func (c *connection) identify() (forget func() bool) {
 	remote := c.conn.RemoteAddr()
 	h, _ := c.server.node.Identify(secure.PrincipalAt(remote), remote, "") // without a token nothing can be refused
@@ -47,7 +47,7 @@ func (c *connection) identify() (forget func() bool) {
 	}).Stop
 }
 
-// caller is who asks.
+// caller returns the client as the caller of the node.
 func (c *connection) caller() node.Caller {
 	if h := c.holder.Load(); h != nil {
 		return node.Caller{By: h}

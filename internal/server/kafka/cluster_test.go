@@ -22,7 +22,7 @@ import (
 )
 
 // testServers are the nodes of a cluster in this process, by name, each with a Kafka
-// port. Nodes that are hidden tell others no address of theirs.
+// port. Hidden nodes announce no address to others.
 type testServers map[string]*testServer
 
 var nodeNames = []string{"a", "b", "c"}

@@ -57,7 +57,7 @@ func (q *call) answerFetch() error {
 		return fmt.Errorf("a Fetch of %d partitions, the limit is %d", n, maxFetchPartitions)
 	}
 	if f.request.SessionID != 0 {
-		// No sessions are handed out: every request tells all that it wants.
+		// No sessions are handed out: every request lists all that it wants.
 		r := kmsg.NewPtrFetchResponse()
 		r.Version, r.ErrorCode = q.version, kerr.FetchSessionIDNotFound.Code
 		q.connection.respond(q, r)
@@ -192,10 +192,10 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	return nil
 }
 
-// nearer is the broker in the client's rack, if that holds the log and is not
-// this one: what a leader tells those who would rather read elsewhere. A client that
-// is at the end of what that broker has, and not of the log, is better served here:
-// the broker may be behind for long.
+// nearer returns the broker in the client's rack, if that broker holds the log and is
+// not this one: a leader names it to clients that prefer to read elsewhere. A client
+// that is at the end of what that broker has, and not of the log, is better served
+// here: the broker may be behind for long.
 func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record.Offset) int32 {
 	if f.request.Rack == "" || !b.Leading {
 		return backend.NoBroker

@@ -285,8 +285,8 @@ func TestHeartbeatsDoNotWaitForFetches(t *testing.T) {
 	require.Equal(t, kerr.NotCoordinator.Code, r.(*kmsg.HeartbeatResponse).ErrorCode)
 }
 
-// Where the node's memory for groups is used up, those that are there go on and new
-// ones are refused.
+// Where the node's memory for groups is used up, existing groups continue and new ones
+// are refused.
 func TestGroupsAreRefusedWhereTheNodesMemoryIsUsedUp(t *testing.T) {
 	memory := budget.New(budget.Least)
 	d := open(t, t.TempDir(), Options{Memory: memory})
@@ -407,8 +407,8 @@ func (n created) CreateLog(ctx context.Context, c node.Caller, name string, conf
 	return n.Node.CreateLog(ctx, c, name, config)
 }
 
-// A log that is not told how many replicas it wants gets them as nodes come; one that
-// is told has as many for ever as the cluster had nodes when a group first committed.
+// A log that is created without a number of replicas gets them as nodes come; one with a
+// number would for ever have as many as the cluster had nodes when a group first committed.
 func TestTheLogOfOffsetsHasNoNumberOfReplicas(t *testing.T) {
 	d := openNew(t)
 	n := created{backend.Verbs(guard.New(d.node, guard.Options{})), make(chan node.Config, 1)}

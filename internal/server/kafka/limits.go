@@ -17,8 +17,8 @@ const (
 	DefaultMemory = 2 << 30
 
 	// MaxProduceBytes bounds a Produce request; MaxCallBytes any other, which
-	// has names and numbers only, but for those of groups that carry what members
-	// tell each other: MaxGroupBytes. A larger one closes its connection before a
+	// has names and numbers only, except those of groups that carry what members
+	// send each other: MaxGroupBytes. A larger one closes its connection before a
 	// byte of it is kept.
 	MaxProduceBytes = 64 << 20
 	MaxCallBytes    = 1 << 20

@@ -157,7 +157,7 @@ func (p *produced) refused() int16 {
 // for granted.
 func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
 	if p.request.Version < 3 {
-		return nil // its records are of another format, which refused tells
+		return nil // its records are of another format, which refused reports
 	}
 	batch, rest, err := record.Split(records)
 	if err == nil {
@@ -212,7 +212,7 @@ func (part *producedPart) released() {
 }
 
 // take takes the log's answer, the first if there are two: with acks=1 the log
-// tells when the records are written, and again when they are committed.
+// answers when the records are written, and again when they are committed.
 func (part *producedPart) take(a sequence.Answer) {
 	if part.answered.Swap(true) {
 		return

@@ -67,8 +67,8 @@ func (c *raw) produce(topic string, acks int16, batch []byte) kmsg.ProduceRespon
 	return r.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 }
 
-// A story of one producer, told as Kafka's clients see it; the transcripts of
-// internal/sequence tell the rest.
+// The requests of one producer, as Kafka's clients see them; the transcripts of
+// internal/sequence cover the rest.
 func TestAnIdempotentProducerIsHeldToItsSequence(t *testing.T) {
 	dir := t.TempDir()
 	two := batchOf(t, record.None, "a", "b")

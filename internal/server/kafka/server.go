@@ -43,7 +43,7 @@ type Server struct {
 	listeners   map[net.Listener]struct{}
 	connections map[*connection]struct{}
 	closed      bool
-	atMax       bool // the limit of connections was reached and told
+	atMax       bool // the limit of connections was reached and logged
 	running     sync.WaitGroup
 }
 
@@ -53,8 +53,8 @@ type Options struct {
 	// Memory bounds what requests and answers hold. Default: DefaultMemory.
 	Memory *budget.Memory
 	// Advertise is the address of this node that clients get: HOST:PORT.
-	// Default: the one that other nodes tell them, or if they know none the one
-	// that each client has come to.
+	// Default: the one that other nodes return to them, or if they know none the
+	// one that each client has connected to.
 	Advertise string
 	// AutoCreate: a topic that a client asks for by name, and does not forbid to, is
 	// created if there is none, with one partition.
@@ -152,8 +152,8 @@ func (s *Server) take(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// keepTime lets reading places go that nobody came back to, and tells the
-// groups the time.
+// keepTime releases kept readers that no request has returned to, and passes the
+// time to the groups.
 func (s *Server) keepTime(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -338,7 +338,7 @@ func (d *testServer) withID(name *string, id [16]byte) kmsg.MetadataResponseTopi
 }
 
 // Clients that have seen a leader epoch believe no lower one of the same topic,
-// and wait for ever: the id tells them that it is another topic.
+// and wait for ever: the id shows them that it is another topic.
 func TestATopicThatIsMadeAnewHasAnotherId(t *testing.T) {
 	d := openNew(t)
 	d.create("orders", 2)

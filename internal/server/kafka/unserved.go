@@ -43,8 +43,8 @@ var tlsAlert = []byte{0x15, 3, 1, 0, 2, 2, 70}
 
 var errTLS = errors.New("its client speaks TLS, and this node has no certificates (serve --tls-cert)")
 
-// refuseTLS tells a client that begins with a TLS hello, which would otherwise be
-// taken for a request of 369 MB, why it gets no further.
+// refuseTLS refuses a client that begins with a TLS hello, which would otherwise be
+// taken for a request of 369 MB, and says why.
 func (c *connection) refuseTLS(prefix []byte) error {
 	if prefix[0] != 0x16 || prefix[1] != 3 {
 		return nil
@@ -55,7 +55,7 @@ func (c *connection) refuseTLS(prefix []byte) error {
 	return errTLS
 }
 
-// apiVersions tells a client what is served. A version of the request itself
+// apiVersions returns to a client what is served. A version of the request itself
 // that is not known is answered in the layout of version 0, which every client
 // can read: it then asks again.
 func (q *call) apiVersions() *kmsg.ApiVersionsResponse {

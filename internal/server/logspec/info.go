@@ -43,7 +43,7 @@ func (d *service) Info(ctx context.Context, q *logspec.InfoRequest) (*logspec.In
 // infoInterval is how far apart the replies of InfoStream are at least.
 const infoInterval = time.Second
 
-// InfoStream sends what Info tells, at once and after changes.
+// InfoStream sends what Info returns, at once and after changes.
 func (d *service) InfoStream(q *logspec.InfoRequest, stream grpc.ServerStreamingServer[logspec.InfoReply]) error {
 	ctx, cancel := d.server.UntilStop(stream.Context())
 	defer cancel()

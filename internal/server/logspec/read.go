@@ -15,12 +15,12 @@ import (
 	"strandline.dev/internal/server/guard"
 )
 
-// replyBytes is where a reply of entries ends. A client that was not told
+// replyBytes is where a reply of entries ends. A client that is not configured
 // otherwise takes 4 MiB; only a larger entry makes a larger reply.
 const replyBytes = 1 << 20
 
-// signOfLife is sent often enough to tell a client within seconds of a
-// connection that is gone.
+// signOfLife is sent often enough that a client notices within seconds that its
+// connection is gone.
 const signOfLife = 5 * time.Second
 
 // Read sends the entries from an index on and follows the tail. An index beyond the

@@ -89,7 +89,7 @@ func redirect(err error) *logspec.Redirect {
 	return nil
 }
 
-// statusOf is the status for an error that no reply can tell. What is too large
+// statusOf returns the status for an error that no reply can express. What is too large
 // is RESOURCE_EXHAUSTED in this service.
 func statusOf(ctx context.Context, err error) error {
 	var r *record.Refusal

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// countedBuffer tells an outbox when gRPC has no more use for it. gRPC's own buffers do
-// not, where they are too small to be pooled.
+// countedBuffer notifies an outbox when gRPC has no more use for the buffer. gRPC's own
+// buffers do not do so where they are too small to be pooled.
 type countedBuffer struct {
 	mem.Buffer
 	of   *outbox

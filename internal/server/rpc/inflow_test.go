@@ -138,7 +138,7 @@ func TestWhatTheCountNeverFallsBelowIsForgotten(t *testing.T) {
 	})
 }
 
-// What lets answers go on is behind all that the kernel has received for the connection,
+// What lets answers continue is behind all that the kernel has received for the connection,
 // which is some MiB: it has to be reached within a moment.
 func TestTheClientsPermissionToSendIsReachedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ const (
 
 const (
 	// streamWindow is what a client may send on one stream ahead of our
-	// reading: more than the 16 MiB that a producer has in flight unless told
+	// reading: more than the 16 MiB that a producer has in flight unless configured
 	// otherwise, so that it is the producer's window that holds it up on a long
 	// link and not this one, which gives room back half a round trip later. A
 	// round trip of 140 ms carries 110 MiB/s on one stream; with 4 MiB it was 20.

@@ -66,8 +66,8 @@ func NewLine[T any](limit int) *Line[T] {
 	return l
 }
 
-// SendBy has answers sent by f, where try reports that one was sent without waiting. One
-// that was not comes out of Next. It is called before the first Join.
+// SendBy has answers sent by f, where try reports that one was sent without waiting. Next
+// returns each answer that was not. SendBy is called before the first Join.
 func (l *Line[T]) SendBy(f *Flusher, try func(T) bool) { l.flusher, l.try = f, try }
 
 // Within has the line share the memory for answers with others: where that is used up, it

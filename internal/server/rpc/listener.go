@@ -85,7 +85,7 @@ func (l *limitedListener) reserve(c *countedConn) *reservedConn {
 	return r
 }
 
-// warn tells once each time the limit is reached, not for each refused client.
+// warn logs once each time the limit is reached, not for each refused client.
 func (l *limitedListener) warn() {
 	if !l.atMax.Swap(true) {
 		l.logger.Warn("new gRPC connections are refused: the limit is reached", "limit", l.limit)

@@ -194,7 +194,8 @@ type sending struct {
 	from   *outbox
 }
 
-// encode makes a message of it whose last buffer tells the outbox when it is released.
+// encode encodes the answer as a message whose last buffer notifies the outbox when it is
+// released.
 func (s *sending) encode(c codec) (data mem.BufferSlice, err error) {
 	if encoded, ok := s.answer.(mem.SliceBuffer); ok {
 		data = mem.BufferSlice{encoded}

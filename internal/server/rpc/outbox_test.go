@@ -17,7 +17,7 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-// keepingStream is a stream over gRPC whose client takes an answer when it is told to.
+// keepingStream is a stream over gRPC whose client takes an answer when the test says so.
 type keepingStream struct {
 	grpc.ServerStream
 	ctx  context.Context

@@ -141,8 +141,8 @@ func (s *Server) Stop(ctx context.Context) {
 	s.receivers.Wait()
 }
 
-// healthService ends who watches when the server stops: gRPC's own goes on for
-// as long as the client does, and the stop would wait for that.
+// healthService ends watches when the server stops: a watch of gRPC's own service
+// continues for as long as the client does, and the stop would wait for that.
 type healthService struct {
 	*health.Server
 	server *Server
@@ -166,12 +166,12 @@ type watchStream struct {
 
 func (w watchStream) Context() context.Context { return w.ctx }
 
-// Stopping ends when the server begins to stop: streams that would go on for
-// ever must then finish.
+// Stopping returns a context that ends when the server begins to stop: streams that
+// would continue for ever must then finish.
 func (s *Server) Stopping() context.Context { return s.stopping }
 
 // UntilStop derives a context that also ends when the server begins to stop;
-// StatusOf then tells the client so.
+// the status that StatusOf returns then says so to the client.
 func (s *Server) UntilStop(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	release := context.AfterFunc(s.stopping, func() { cancel(ErrStopping) })

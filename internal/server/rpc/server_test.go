@@ -171,7 +171,7 @@ func TestHealthTurnsAndStreamsHearItWhenTheServerStops(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, grpc_health_v1.HealthCheckResponse_NOT_SERVING, answer.Status)
 
-	// The watch would go on; Stop waits for it until it is cut off.
+	// The watch would continue; Stop waits for it until it is cut off.
 	cut()
 	<-stopped
 	_, err = watch.Recv()

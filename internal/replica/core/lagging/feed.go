@@ -22,8 +22,8 @@ type Feed struct {
 	reading map[uint64]int64
 	// Wanted goes out with the next Output.
 	Wanted []Wanted
-	// Missed: Raft has just been told that a range is not there, and asks for a
-	// snapshot instead.
+	// Missed: Raft has just got the answer that a range is not there, and asks for
+	// a snapshot instead.
 	Missed bool
 	// unused counts ticks in which nobody took anything.
 	unused int

@@ -217,7 +217,7 @@ func Heartbeat(c *Coordinator, q *backend.Call, m *kmsg.HeartbeatRequest) *kmsg.
 }
 
 // ConsumerGroupHeartbeat refuses the newer group protocol. It is announced all the
-// same: librdkafka, told to use that protocol, waits without a word for a broker that
+// same: librdkafka, configured to use that protocol, waits without a word for a broker that
 // has version 1 of it. Java's client and librdkafka take this error for
 // final; franz-go goes back to the classic protocol.
 func ConsumerGroupHeartbeat(_ *backend.Call, _ *kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupHeartbeatResponse {
@@ -248,8 +248,8 @@ func LeaveGroup(c *Coordinator, q *backend.Call, m *kmsg.LeaveGroupRequest) *kms
 	return r
 }
 
-// coordinatorError tells a client of a log that cannot be written that it has
-// to look for the coordinator, which is who leads that log.
+// coordinatorError converts the error of a log that cannot be written into one that
+// makes the client look for the coordinator, which is the leader of that log.
 func coordinatorError(err error) error {
 	var r *record.Refusal
 	switch {

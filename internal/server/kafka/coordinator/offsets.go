@@ -191,8 +191,8 @@ func (o *offsets) append(term uint64, changes []offsetChange) error {
 		}
 		err = appendTo(ctx, o.node, backend.OffsetsLog, end, batch)
 		if errors.Is(err, &record.Refusal{Reason: record.EndMismatch}) {
-			// Of this leadership, an append whose answer did not come in time
-			// did it. Others did it in theirs, and then ours is over.
+			// Within this leadership, an append whose answer did not arrive in
+			// time has moved the end. If another leader has, ours has ended.
 			if err := o.catchUp(ctx); err != nil {
 				return err
 			}

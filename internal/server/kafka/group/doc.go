@@ -7,8 +7,8 @@
 //	          first member            all are here, or time is up
 //	Empty ----------------> Joining --------------------------> Syncing
 //	  ^                       ^  ^                                 |
-//	  | nobody is left        |  | somebody comes, leaves,         | the leader tells
-//	  +-----------------------+  | falls silent                    | who gets what
+//	  | nobody is left        |  | somebody comes, leaves,         | the leader sends
+//	  +-----------------------+  | falls silent                    | the assignment
 //	                             +------------- Stable <-----------+
 //
 // Nothing of it is kept over a restart: members find themselves unknown and

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// room is a group with a clock and a notebook of what each member was told.
+// room is a group with a clock and a record of the answers to each member.
 type room struct {
 	*testing.T
 	*Group

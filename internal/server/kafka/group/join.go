@@ -192,7 +192,7 @@ func (g *Group) begin(now int64) {
 	}
 }
 
-// welcome tells a member of the generation.
+// welcome returns the answer that describes the generation to a member.
 func (g *Group) welcome(m *member) Joined {
 	j := Joined{
 		Generation: g.generation, ProtocolType: g.protocolType, Protocol: g.protocol, Leader: g.leader, MemberID: m.id,

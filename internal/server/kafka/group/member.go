@@ -20,8 +20,8 @@ type member struct {
 	bytes          int
 }
 
-// Protocol is a way of sharing work that a member knows, with what it tells the
-// others for it. The best comes first.
+// Protocol is a way of sharing work that a member supports, with the metadata that it
+// sends to the others for it. The preferred one comes first.
 type Protocol struct {
 	Name     string
 	Metadata []byte

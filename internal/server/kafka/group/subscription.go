@@ -2,8 +2,8 @@ package group
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
-// Subscribed are the topics that members read, and whether that is known of all:
-// members of another kind than consumers tell each other something else.
+// Subscribed returns the topics that members read, and whether that is known of all:
+// members of another kind than consumers exchange other metadata.
 func (d *Description) Subscribed() (topics []string, known bool) {
 	for _, m := range d.Members {
 		var wanted kmsg.ConsumerMemberMetadata

@@ -2,7 +2,7 @@ package group
 
 import "github.com/twmb/franz-go/pkg/kerr"
 
-// Sync is a member's wish to know its share. The leader's tells everybody's.
+// Sync is a member's request for its share. The leader's carries the shares of all members.
 type Sync struct {
 	MemberID, Instance string
 	Generation         int32
@@ -18,7 +18,7 @@ type Synced struct {
 	Share                  []byte
 }
 
-// Sync tells a member its share, as soon as the leader has told.
+// Sync answers a member with its share, as soon as the leader has sent the shares.
 func (g *Group) Sync(now int64, s Sync, done func(Synced)) {
 	m, err := g.lookUp(s.MemberID, s.Instance)
 	switch {

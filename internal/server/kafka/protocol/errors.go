@@ -52,7 +52,7 @@ var errorCodes = map[record.Reason]*kerr.Error{
 	record.Denied:           kerr.TopicAuthorizationFailed, // of a topic: see DeniedOn
 }
 
-// CodeOf is the code that tells a client of err; 0 for none.
+// CodeOf returns the code that reports err to a client; 0 for no error.
 func CodeOf(err error) int16 {
 	if err == nil {
 		return 0
@@ -118,7 +118,7 @@ func (e *refusedError) Unwrap() error { return e.code }
 // Refuse returns an error that is answered with code; detail says why to a person.
 func Refuse(code *kerr.Error, detail string) error { return &refusedError{code, detail} }
 
-// DetailOf is what to tell a person about err; nil for no error.
+// DetailOf returns the text that describes err to a person; nil for no error.
 func DetailOf(err error) *string {
 	if err == nil {
 		return nil

@@ -17,8 +17,8 @@ const (
 	// ChunkCost is what a chunk takes of the budget of answers, in bytes.
 	ChunkCost = 1<<20 + 256<<10
 
-	// maxKept bounds the readers that wait for a Fetch to go on
-	// where they stand, and KeptTime how long each waits: a reader holds
+	// maxKept bounds the readers that wait for a Fetch to continue from
+	// their position, and KeptTime how long each waits: a reader holds
 	// some MiB and keeps its segment from being used again.
 	maxKept  = 64
 	KeptTime = 2 * time.Second
@@ -167,7 +167,7 @@ func (r *Kept) Close() {
 	r.reader.Close()
 }
 
-// Pool are those that wait for a request to go on with them.
+// Pool holds the readers that wait for a request to continue with them.
 type Pool struct {
 	node backend.Node
 

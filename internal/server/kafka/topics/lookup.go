@@ -81,14 +81,14 @@ func (s *Topics) listOffset(q *backend.Call, topic string, p *kmsg.ListOffsetsRe
 	return nil
 }
 
-// firstSince finds the first record whose time, as its producer tells it, is
+// firstSince finds the first record whose time, by its producer's clock, is
 // unixMs or later; offset -1 if there is none.
 //
 // Logs are ordered by the leader's time, which a record is not older than by
 // its producer's clock if both clocks are right. So the search begins at that
-// time, and goes on from there through records that claim to be older, for
-// maxTimeScan bytes. Beyond, it answers where it has come to: a reader that
-// begins there misses nothing that a longer search would have found.
+// time, and continues from there through records that claim to be older, for
+// maxTimeScan bytes. Then it returns the position that it has reached: a reader
+// that begins there misses nothing that a longer search would have found.
 func firstSince(q *backend.Call, log string, unixMs int64) (record.Record, error) {
 	none := record.Record{Offset: -1, Timestamp: -1}
 	r, err := q.Node.Read(q.Ctx, backend.System, log, reading.Request{From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset})
@@ -129,9 +129,9 @@ func firstOf(c *reading.Chunk, unixMs int64) (found record.Record, ok bool, err 
 	return found, false, nil
 }
 
-// OffsetForLeaderEpoch tells a consumer where a leadership that it has read in
-// ended: what it has read beyond is not in the log. Nothing that was served
-// ever leaves the log, so the answer only ever confirms.
+// OffsetForLeaderEpoch returns to a consumer the end of a leadership that it has read
+// in: what it has read beyond is not in the log. Nothing that was served ever leaves
+// the log, so the answer only ever confirms.
 func OffsetForLeaderEpoch(q *backend.Call, m *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
 	r := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	r.Topics = make([]kmsg.OffsetForLeaderEpochResponseTopic, len(m.Topics))

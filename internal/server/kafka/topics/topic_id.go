@@ -11,7 +11,7 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// topicID tells a topic from any other of its name, here or in another cluster: a
+// topicID distinguishes a topic from any other of its name, here or in another cluster: a
 // client that knows a topic by a leader epoch forgets that epoch when the id
 // changes, and would otherwise not believe that a topic made anew begins at a
 // lower one.
