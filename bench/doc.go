@@ -12,7 +12,7 @@
 //	limit/       what the machine itself can do: disk, sockets, plain gRPC.
 //	kafka/       fetches, starts and stops a real Kafka; process/ runs servers so
 //	             that none is left behind.
-//	suite/       makes the logs, repeats the workloads, writes what came out;
+//	suite/       makes the logs, repeats the workloads, writes the results;
 //	             all.go runs everything on systems that it starts itself.
 //	report/      how results are written: a JSON object a line, CSV, a table, one
 //	             page with charts, and all of it from a directory.

@@ -52,7 +52,7 @@ type Identity struct {
 // right to administer, once rights are enforced.
 type Access struct{ admin *Admin }
 
-// Access gives the verbs of users, tokens and grants. It goes on trying as Admin does.
+// Access returns the verbs of users, tokens and grants. They retry as those of Admin do.
 func (a *Admin) Access() *Access { return &Access{a} }
 
 // WhoAmI returns as whom the cluster knows this client.

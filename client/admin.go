@@ -16,20 +16,19 @@ import (
 
 // Admin creates, describes and trims logs, and keeps sessions and writer terms
 // for those who do without a Producer. Its methods are safe for concurrent use
-// and go on trying for WithRetryTime while no node can answer. Every error is
-// an *Error.
+// and retry for WithRetryTime while no node can answer. Every error is an *Error.
 type Admin struct {
 	client *Client
-	// trouble hears why a call could not be made yet, and is tried again; and
-	// nil once it has been made after all.
+	// trouble is called with the reason when a call fails and is tried again, and
+	// with nil once it has been made after all.
 	trouble func(error)
 }
 
-// Admin gives the verbs beside append and read.
+// Admin returns the verbs other than append and read.
 func (c *Client) Admin() *Admin { return &Admin{client: c, trouble: func(error) {}} }
 
-// opener is Admin for the opening of a Producer or Reader, of which WithTroubleHandler
-// hears.
+// opener is Admin for the opening of a Producer or Reader, whose trouble is reported to
+// the handler of WithTroubleHandler.
 func (c *Client) opener(log string) *Admin {
 	return &Admin{client: c, trouble: func(err error) { c.options.onTrouble(log, err) }}
 }
@@ -159,7 +158,7 @@ func (a *Admin) DeleteLog(ctx context.Context, name string) error {
 	err = a.deleteLog(ctx, name, id)
 	var e *Error
 	if errors.As(err, &e) && e.Is(ErrLogReplaced) && e.Outcome == NotDone {
-		// The node that told the id had not heard of the newest log.
+		// The node that returned the id did not know the newest log.
 		err = a.deleteLog(ctx, name, e.LogID)
 	}
 	return err
@@ -235,7 +234,7 @@ func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duratio
 }
 
 // Trim drops every record below before and returns the log's range after it.
-// With fastForward, before may lie beyond the end: the log goes on there.
+// With fastForward, before may lie beyond the end: the log continues there.
 func (a *Admin) Trim(ctx context.Context, log string, before int64, fastForward bool) (start, end int64, err error) {
 	err = a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewLogServiceClient(conn).Trim(ctx,

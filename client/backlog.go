@@ -205,8 +205,8 @@ func (b *backlog) stopLocked(err *Error) {
 
 // fail settles everything without a result: the request that the interruption
 // is about, or else the oldest, with its error, and the others as behind it.
-// Requests that are on a stream which goes on stay in the window until their
-// own refusals come. It takes the mutex.
+// Requests on a stream that continues stay in the window until their own
+// refusals come. It takes the mutex.
 func (b *backlog) fail(i interruption) {
 	b.mu.Lock()
 	failed := b.window.fail()
@@ -237,7 +237,7 @@ func (b *backlog) fail(i interruption) {
 	}
 }
 
-// place is where the record of an index stands in its session. It takes the mutex.
+// place returns the position in its session of the record at index. It takes the mutex.
 func (b *backlog) place(r *request, index int) SessionPosition {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -187,7 +187,7 @@ func WithTLS(config *tls.Config) Option { return func(o *clientOptions) { o.tls 
 func WithToken(token string) Option { return func(o *clientOptions) { o.token = token } }
 
 // WithRetryTime sets how long calls of Admin, and the opening of a Producer or
-// Reader, go on looking for a node that can answer. Default 5 s; 0 tries every
+// Reader, keep looking for a node that can answer. Default 5 s; 0 tries every
 // address once.
 func WithRetryTime(d time.Duration) Option {
 	return func(o *clientOptions) { o.retryTime = d }

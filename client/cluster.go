@@ -80,7 +80,7 @@ type ReplicaStatus struct {
 	Problem string // empty, or why it does not serve
 }
 
-// ReplicaRole says what a replica's voice counts.
+// ReplicaRole says whether a replica votes, is joining, is leaving, or is missing.
 type ReplicaRole string
 
 const (
@@ -105,7 +105,7 @@ const (
 	UnknownState ReplicaState = "unknown"   // nobody leads, so nobody knows
 )
 
-// Formation is what became of InitCluster.
+// Formation is the outcome of InitCluster.
 type Formation struct {
 	ClusterID string
 	Existed   bool     // the cluster was there before; false if an earlier try of this call may have formed it
@@ -133,7 +133,7 @@ func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 }
 
 // AddNode announces a node at an address, which is in no cluster yet and has a
-// name never used in this one, tells it whom to ask, and waits until it is a
+// name never used in this one, sends it the addresses to ask, and waits until it is a
 // member. It reports true if the node was one before, and no earlier try of this
 // call may have made it one.
 func (a *Admin) AddNode(ctx context.Context, name, address string) (existed bool, err error) {

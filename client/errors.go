@@ -74,8 +74,8 @@ const (
 
 func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 
-// Position is where the record of an append with outcome MaybeDone stands in its
-// session, for Admin.Resolve.
+// Position returns the position in its session of the record of an append with
+// outcome MaybeDone, for Admin.Resolve.
 func (e *Error) Position() SessionPosition {
 	return SessionPosition{LogID: e.LogID, Session: e.SessionID, Epoch: e.Epoch, Next: e.Sequence}
 }

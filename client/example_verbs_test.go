@@ -111,7 +111,7 @@ func ExampleWithExpectedEnd() {
 	// reserve seat 7 too: refused, the log ends at 1 by now
 }
 
-// What became of an append whose answer was lost is asked with its position, which
+// Resolve returns the outcome of an append whose answer was lost, by its position, which
 // an error with outcome MaybeDone has.
 func ExampleAdmin_Resolve() {
 	example(func(ctx context.Context, c *client.Client) error {
@@ -167,7 +167,7 @@ func ExampleAdmin_AcquireWriter() {
 	// writer 2 is fenced: false
 }
 
-// A view that is built from the log keeps what it still has to read, and tells others where
+// A view that is built from the log keeps what it still has to read, and shows others where
 // its newest snapshot lies.
 func ExampleClient_Hold() {
 	example(func(ctx context.Context, c *client.Client) error {
@@ -196,7 +196,7 @@ func ExampleClient_Hold() {
 		if _, _, err := c.Admin().Trim(ctx, "orders", 2, false); err != nil {
 			return err
 		}
-		// Who comes too late begins there as well.
+		// A reader that comes too late begins there as well.
 		r, err := c.Reader(ctx, "orders", client.WithStartOffset(0))
 		if err == nil {
 			_, err = r.Next(ctx)

@@ -5,8 +5,8 @@ import (
 )
 
 // Filter selects records at the server: those for which all conditions that are set hold.
-// A Reader with one tells how far it has come by Offset and WithProgressHandler, also while
-// nothing is selected.
+// A Reader with a filter reports its progress by Offset and WithProgressHandler, also while
+// no record is selected.
 type Filter struct {
 	// Keys: the key is one of these. A record without a key has none of them.
 	Keys [][]byte

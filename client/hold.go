@@ -55,7 +55,7 @@ func (a *Admin) KeepHold(ctx context.Context, log, name string) error {
 	return holds{a, log, 0}.keep(ctx, name)
 }
 
-// ReleaseHold ends a hold, whoever has set it.
+// ReleaseHold ends a hold, no matter which client has set it.
 func (a *Admin) ReleaseHold(ctx context.Context, log, name string) error {
 	return holds{a, log, 0}.release(ctx, name)
 }

@@ -17,10 +17,10 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// try is one call of a change at the fake server, and what becomes of it.
+// try is one call of a change at the fake server, and its outcome.
 type try struct {
 	lands bool  // the change is made
-	err   error // what the caller hears; nil: that it was made
+	err   error // what the caller gets; nil: that it was made
 }
 
 var (
@@ -245,8 +245,8 @@ func TestAClosedClientSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrClosed)
 }
 
-// A log that is deleted and created again is another log: a reader that goes on
-// in it at its own offset would skip the records below without a word.
+// A log that is deleted and created again is another log: a reader that continued
+// in it at its own offset would silently skip the records below.
 func TestAReaderDoesNotGoOnInAnotherLogOfTheSameName(t *testing.T) {
 	f := newFakeServer(t)
 	f.id = 5

@@ -21,7 +21,7 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// peers knows the nodes and, as far as it has been told, who leads which log.
+// peers knows the nodes and, as far as answers have said so, which one leads which log.
 type peers struct {
 	addresses []string // as dialled; never changes
 	anywhere  bool     // beyond this machine, too
@@ -242,8 +242,8 @@ func (p *peers) lookElsewhere(log string, tried *peer, hint string) {
 
 // gRPC's windows and buffers, as BenchmarkRead wants them, on two cores over loopback:
 // a stream window of 1 MiB gave 1.0 GB/s, 4 MiB 1.7, and with a read buffer of
-// 128 KiB instead of 32 it was 1.9; more of either gained nothing that
-// stood out of the noise. The stream window is also what a reader that stops reading
+// 128 KiB instead of 32 it was 1.9; the gain of more of either was within
+// the noise. The stream window is also what a reader that stops reading
 // costs in memory.
 const (
 	streamWindow     = 4 << 20

@@ -14,8 +14,8 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// A caller that stops waiting can find out later what became of its record,
-// whether it had been sent by then or not.
+// A caller that stops waiting can get the outcome of its record later, whether it
+// had been sent by then or not.
 func TestARecordThatIsNotWaitedForCanBeResolved(t *testing.T) {
 	f := newFakeServer(t)
 	answers := make(chan struct{})

@@ -20,13 +20,13 @@ import (
 // record that was accepted after it and before the failure: none slips ahead of
 // it. They fail with ErrBehindFailed; their outcome says whether that is certain,
 // as it nearly always is, or whether they have been sent and the log could not be
-// asked. Records accepted later go on in the session's next epoch.
+// asked. Records accepted later continue in the session's next epoch.
 //
 // When the session itself is gone, because the producer was cut off for longer
 // than the lease, everything without an answer is settled by Resolve. If that
-// leaves no doubt about any record, later ones go on in a new session; else the
+// leaves no doubt about any record, later ones continue in a new session; else the
 // producer ends, and every further append fails with the same error: its user
-// must find out by reading what is in the log before going on.
+// must find out by reading what is in the log before continuing.
 type Producer struct {
 	*job
 	backlog    *backlog
@@ -100,7 +100,7 @@ func newProducer(c *Client, log string, o producerOptions) *Producer {
 }
 
 // Append appends a value and waits until it is durable. It returns the record's
-// offset. If ctx ends first, the record is on its way all the same, unless the
+// offset. If ctx ends first, the record is still on its way, unless the
 // error's outcome is NotDone.
 func (p *Producer) Append(ctx context.Context, value []byte) (int64, error) {
 	return p.AppendRecord(ctx, Record{Value: value})

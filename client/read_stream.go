@@ -37,14 +37,14 @@ func openReadStream(ctx context.Context, peer *peer, request *strandlinev1.ReadR
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
-	if err != nil && !errors.Is(err, io.EOF) { // with EOF, RecvMsg tells the reason
+	if err != nil && !errors.Is(err, io.EOF) { // with EOF, RecvMsg returns the reason
 		cancel()
 		return nil, err
 	}
 	return &readStream{ClientStream: stream, peer: peer, cancel: cancel, silence: silence}, nil
 }
 
-// receive waits for a frame. The stream is over when ctx ends or the server has
+// receive waits for a frame. The stream ends when ctx ends or the server has
 // been silent for too long.
 func (s *readStream) receive(ctx context.Context, f *wire.ReadFrame) error {
 	if ctx.Done() != nil {
@@ -73,7 +73,7 @@ const brokenStreams = 10
 type trouble struct {
 	began  time.Time
 	count  int // failures
-	broken int // of those, on a stream that was open, for no reason told
+	broken int // of those, on a stream that was open, without a reason given
 	pauses *pauses
 }
 

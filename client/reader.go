@@ -19,8 +19,8 @@ import (
 // Reader reads the records of one log in order, each once. The server pushes
 // batches as they are stored; the Reader checks their checksums, and cuts them
 // where the read begins and ends. When the connection breaks, or the node can
-// no longer serve it, it goes on at the next offset on another. It belongs to
-// one goroutine.
+// no longer serve it, the Reader continues at the next offset on another node. It
+// belongs to one goroutine.
 //
 // Which node it reads from is a matter of its options. By default that is the
 // leader, and the read includes everything acknowledged before it began.
@@ -33,7 +33,7 @@ type Reader struct {
 	id     uint64 // of the log; 0: not known before the first frame
 	next   int64  // offset of the next record; unplaced: known with the first frame
 	placed bool   // a frame has come
-	end    int64  // of the log, as told last
+	end    int64  // of the log, as last reported
 	age    time.Duration
 	hasAge bool
 	read   int64 // records given
@@ -55,7 +55,7 @@ type Reader struct {
 	failure error // final
 }
 
-// unplaced is a next offset that the server has to tell.
+// unplaced is a next offset that only the server knows yet.
 const unplaced = -1
 
 // Reader begins to read a log. ctx bounds the opening only, which asks the
@@ -146,7 +146,7 @@ func (r *Reader) LogID() uint64 { return r.id }
 // reading begins at the start or a time.
 func (r *Reader) Offset() int64 { return r.next }
 
-// End is the committed end of the log as far as servers have told it.
+// End is the committed end of the log as last reported by a server.
 func (r *Reader) End() int64 { return r.end }
 
 // Age is how old the knowledge of End was when the newest frame was made: 0 from

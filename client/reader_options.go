@@ -118,8 +118,8 @@ func WithLinearizable() ReaderOption { return func(o *readerOptions) { o.freshne
 func WithAnyReplica() ReaderOption { return func(o *readerOptions) { o.freshness = anyReplica } }
 
 // WithAtLeast waits until the node that is read from knows the log to be committed
-// up to offset, which is what a program wants that has appended, or heard of,
-// the record before it. Nodes are chosen as for WithAnyReplica.
+// up to offset. Use it after appending, or learning of, the record before offset.
+// Nodes are chosen as for WithAnyReplica.
 func WithAtLeast(offset int64) ReaderOption {
 	return func(o *readerOptions) { o.freshness, o.atLeast = atLeast, offset }
 }

@@ -18,8 +18,8 @@ type receiver struct {
 }
 
 // run takes the answers of one stream, which come in the order of the
-// requests, until the stream ends or must end. While it runs, nobody else takes
-// requests out of the window.
+// requests, until the stream ends or must end. While it runs, no other goroutine
+// takes requests out of the window.
 func (in *receiver) run(stream grpc.ClientStream) interruption {
 	var answer wire.AppendResponse
 	progress := false
@@ -89,7 +89,7 @@ func (in *receiver) refused(r *request, err *Error) interruption {
 		}
 		return interruption{}
 	case err.Outcome == Done:
-		// It is in the log, so nothing slips ahead of it: those behind go on.
+		// It is in the log, so nothing slips ahead of it: those behind continue.
 		in.settle(r, 0, err)
 		return interruption{}
 	case err.again() || err.endsSession() || err.Outcome != NotDone || in.backlog.doubtful():

@@ -14,7 +14,7 @@ const MaxRecordBytes = record.MaxRecordBytes
 // Record is one record of a log. A nil Key or Value is Kafka's null, which
 // differs from an empty one.
 type Record struct {
-	// Offset is where the record stands in its log. Appends ignore it.
+	// Offset is the position of the record in its log. Appends ignore it.
 	Offset int64
 	// Timestamp is the producer's time, in milliseconds. An append that leaves
 	// it zero sends the time at which the batch of the record was begun.
@@ -27,8 +27,8 @@ type Record struct {
 // Header is a name and value that travel with a record. Names may repeat.
 type Header = record.Header
 
-// Clone copies the record, so that it stays as it is when the Reader that it
-// came from goes on.
+// Clone returns a copy of the record that stays valid when its Reader returns the
+// next one.
 func (r Record) Clone() Record {
 	r.Key = bytes.Clone(r.Key)
 	r.Value = bytes.Clone(r.Value)

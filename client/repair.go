@@ -66,10 +66,10 @@ func (s *supervisor) endStream(i interruption) {
 	s.backlog.window.reset()
 }
 
-// resolve asks the log what became of the requests in doubt. Those that are in
+// resolve asks the log for the outcome of the requests in doubt. Those that are in
 // it are settled with their offsets. The first that never will be clears those
-// behind it too, because a session has no gaps. With final, the log sees to it
-// that "not now" becomes "never". What is not resolved in time stays in doubt.
+// behind it too, because a session has no gaps. With final, the log ensures that
+// "not now" becomes "never". What is not resolved in time stays in doubt.
 func (s *supervisor) resolve(final bool) {
 	ctx, cancel := s.resolving(time.Now())
 	defer cancel()

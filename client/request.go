@@ -29,7 +29,7 @@ type request struct {
 
 	batch record.Batch // written by the sending goroutine before it is sent first
 	state requestState
-	// Where the first record stands in its session, once in flight; session 0: in
+	// Position of the first record in its session, once in flight; session 0: in
 	// none.
 	session uint64
 	epoch   uint32
@@ -120,7 +120,7 @@ func (r *request) inDoubt(index int, err *Error) *Error {
 	return &e
 }
 
-// Future is the result to come of one record.
+// Future is the result of one record, once there is one.
 type Future struct {
 	request *request
 	index   int

@@ -65,16 +65,16 @@ func landed(err error, reasons ...*Error) bool {
 	return false
 }
 
-// A client that has lost its leader asks around every 50 to 100 ms, so that it
-// finds the next one that soon. Being asked costs a node next to nothing.
+// A client that has lost its leader queries the nodes every 50 to 100 ms, so that it
+// finds the next one that soon. Such a query costs a node next to nothing.
 const (
 	firstDelay = 10 * time.Millisecond
 	lastDelay  = 100 * time.Millisecond
 )
 
-// pauses lie between tries. The longest that one can be doubles up to lastDelay,
-// and each is between half and all of that, so that clients which lost the same
-// node do not come back together.
+// pauses lie between tries. The upper bound of a pause doubles up to lastDelay, and
+// each pause is random between half of that and all of it, so that clients which lost
+// the same node do not return together.
 type pauses struct {
 	tries int // made since the last pause, each at another node
 	delay time.Duration
@@ -96,8 +96,8 @@ func (p *pauses) between(ctx context.Context, tried *peer, width int) error {
 }
 
 // wait pauses, or less if the connection to a node that could not be reached
-// changes before. When ctx ends first it fails, and the next call goes on with
-// the same pause.
+// changes before. When ctx ends first it fails, and the next call continues the
+// same pause.
 func (p *pauses) wait(ctx context.Context, tried *peer) error {
 	if p.until.IsZero() {
 		p.until = time.Now().Add(p.delay/2 + rand.N(p.delay/2))

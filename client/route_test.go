@@ -21,7 +21,7 @@ import (
 )
 
 // fakeCluster is a log of n records held by a leader and followers: fake servers
-// that each tell who holds it. The leader is the last.
+// that each report who holds it. The leader is the last.
 func fakeCluster(t *testing.T, nodes, n int) []*fakeServer {
 	t.Helper()
 	servers := make([]*fakeServer, nodes)

@@ -82,7 +82,7 @@ func (s *sender) put(r *request, stream grpc.ClientStream) interruption {
 	}
 	err := stream.SendMsg(&s.message)
 	s.message.Log = ""
-	if err != nil && err != io.EOF { // with EOF, the receiver hears the reason
+	if err != nil && err != io.EOF { // with EOF, the receiver gets the reason
 		return interruption{err: s.client.failure(err)}
 	}
 	return interruption{}

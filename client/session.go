@@ -128,8 +128,8 @@ func (a *Admin) EndEpoch(ctx context.Context, log string, at SessionPosition) (R
 	return a.Resolve(ctx, log, at, true)
 }
 
-// SessionPosition is where a producer stands in its session: what a program
-// keeps to go on with the session after a restart. docs/at-most-once.md has the
+// SessionPosition is the position of a producer in its session: what a program
+// keeps to resume the session after a restart. docs/at-most-once.md has the
 // recipe.
 type SessionPosition struct {
 	LogID   uint64 // id of the log that the session is of

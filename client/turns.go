@@ -116,8 +116,8 @@ func (c *returning) expected() int { return c.early + c.woken }
 
 // gather lets the callers that the last answers woke append their next records
 // first. Without it the first of 128 to come would be sent alone, and requests
-// would alternate between 1 record and 127. It is more patient where most of
-// them have come back before: a yield costs 0.1 us when nothing else runs. The
+// would alternate between 1 record and 127. It waits for longer where most of
+// them have returned before: a yield costs 0.1 us when nothing else runs. The
 // mutex is released meanwhile.
 func (c *returning) gather(mu *sync.Mutex) {
 	expected, patience := int64(c.expected()), c.patience

@@ -31,7 +31,7 @@ type Address struct {
 	// Name is what tables call it, and Disk what they say of its disk; empty:
 	// made from the rest, and "as it is".
 	Name, Disk string
-	// Data is where the system has its files; empty: out of reach, or not told.
+	// Data is where the system has its files; empty: out of reach, or not given.
 	Data string
 }
 

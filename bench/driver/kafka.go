@@ -265,7 +265,7 @@ func (k *kafka) Open(ctx context.Context, name string) (workload.Target, error) 
 	return &kafkaTopic{kafka: k, name: name, replicas: replicas, configs: configs}, nil
 }
 
-// configs are the properties of a topic; none if the broker does not tell.
+// configs returns the properties of a topic; none if the broker does not return them.
 func (k *kafka) configs(ctx context.Context, name string) (map[string]string, error) {
 	request := kmsg.NewPtrDescribeConfigsRequest()
 	resource := kmsg.NewDescribeConfigsRequestResource()

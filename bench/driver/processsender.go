@@ -137,7 +137,7 @@ func (p *processSender) Send(_ context.Context, _ int, value []byte, done func(e
 	p.mu.Unlock()
 	var length [4]byte
 	binary.BigEndian.PutUint32(length[:], uint32(len(value)))
-	// An error is that of the process, whose end the answering goroutine hears of.
+	// An error means that the process ended, which the answering goroutine notices.
 	_, _ = p.out.Write(length[:])
 	_, _ = p.out.Write(value)
 	select {

@@ -47,7 +47,7 @@ func newStrandline(a Address, o Options) (*strandline, error) {
 
 func (s *strandline) Close() error { return s.shared.Close() }
 
-// partitionName is the log that stands for a partition: the first one has the
+// partitionName is the log that represents a partition: the first one has the
 // name itself.
 func partitionName(log string, partition int) string {
 	if partition == 0 {
@@ -96,7 +96,7 @@ func (s *strandline) Open(ctx context.Context, name string) (workload.Target, er
 	return &strandlineLog{strandline: s, name: name, config: info.Config}, nil
 }
 
-// strandlineLog is one log, or several that stand for partitions.
+// strandlineLog is one log, or several that represent partitions.
 type strandlineLog struct {
 	*strandline
 	name   string

@@ -18,7 +18,7 @@ import (
 	"strandline.dev/embed"
 )
 
-// broker is a Strandline node, whose Kafka port stands for a Kafka, with the log
+// broker is a Strandline node, whose Kafka port is used as a Kafka, with the log
 // "orders".
 func broker(t *testing.T, ctx context.Context) string {
 	t.Helper()

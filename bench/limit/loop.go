@@ -52,12 +52,12 @@ func since(before, after time.Duration) time.Duration {
 	return after - before
 }
 
-// worker does one unit of work and tells how much that was.
+// worker does one unit of work and returns how much that was.
 type worker func() (int64, error)
 
 // run lets every worker repeat its work, each in a goroutine of its own, and
 // counts what is finished in the measured time. stop is called when the time
-// is over, or when a worker fails or the context ends, and must make every
+// has passed, or when a worker fails or the context ends, and must make every
 // worker return: closing their connections does. The error is the first of a
 // worker before that, or the context's.
 func (s Span) run(ctx context.Context, workers []worker, stop func()) (Rate, error) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// FreePorts finds ports of a host that nobody listens on, for servers that must
-// know their port, and tell it to others, before they begin.
+// FreePorts finds ports of a host that nobody listens on, for servers whose ports
+// must be known, to them and to others, before they start.
 func FreePorts(host string, n int) ([]string, error) {
 	var (
 		addresses []string

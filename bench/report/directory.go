@@ -98,7 +98,7 @@ func (d *Directory) Environment(e Environment) error {
 // Row implements Writer.
 func (d *Directory) Row(r Row) error { return d.encoder.Encode(line{Row: r}) }
 
-// Run keeps a single run, of which Row is to tell the median.
+// Run keeps a single run, of which Row is to have the median.
 func (d *Directory) Run(r Row) error { return d.encoder.Encode(line{Run: r}) }
 
 // Curve keeps a line of a chart.

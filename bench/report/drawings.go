@@ -124,8 +124,8 @@ func whereBy(rows []Row, of func(Row) string, value string) []Row {
 	return some
 }
 
-// placeOf is what is worth comparing in one chart: the replicas, as the last
-// word of what an acknowledgement rests on tells them, and the disk.
+// placeOf is what is worth comparing in one chart: the replicas, which are the last
+// word of the durability, and the disk.
 func placeOf(r Row) string {
 	durability := r.Text("durability")
 	return "replicas: " + durability[strings.LastIndex(durability, " ")+1:] + ", disk: " + r.Text("disk")

@@ -17,7 +17,7 @@ func (r Results) newest() Results {
 	return r
 }
 
-// keys are the columns that tell what a row is of, beside its figures.
+// keys are the columns that identify what a row is of, beside its figures.
 var keys = []string{
 	"benchmark", "system", "client", "durability", "disk",
 	"loop", "connections", "readers", "cache", "round_trip_ms", "in_flight", "setting",

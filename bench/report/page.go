@@ -46,8 +46,8 @@ func (r Results) tables() []table {
 	return all
 }
 
-// failures are what went wrong, a line each: they stand above everything, since
-// whoever misses a row has to know why.
+// failures are what went wrong, a line each. They are above everything else, so that
+// a reader who misses a row finds out why.
 func (r Results) failures() []string {
 	var all []string
 	for _, row := range r.Rows {

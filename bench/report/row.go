@@ -1,6 +1,6 @@
 // Package report writes the results of benchmarks: a JSON object a line for
 // programs, CSV for spreadsheets, aligned tables for people. All three are made
-// from the same rows, so they cannot tell different stories.
+// from the same rows, so they cannot contradict each other.
 package report
 
 import (
@@ -131,7 +131,7 @@ func format(value any) string {
 }
 
 // rounded keeps a float to about four digits: more would be noise. Figures
-// that cannot be told, a rate over no time, become 0.
+// that are undefined, such as a rate over no time, become 0.
 func rounded(value any) any {
 	v, ok := value.(float64)
 	switch {

@@ -27,7 +27,7 @@ func (s Subject) row(benchmark string) Row {
 	}
 }
 
-// Name tells subjects apart in charts.
+// Name identifies the subject in charts.
 func (s Subject) Name() string {
 	return strings.Join([]string{s.System, s.Client, s.Durability, s.Disk}, ", ")
 }
@@ -152,7 +152,7 @@ type Cache string
 const (
 	Cached   Cache = "cached"
 	Uncached Cache = "uncached"
-	// Unknown: the server's files are out of reach, so nothing was done.
+	// Unknown: the server's files cannot be reached from here, so nothing was done.
 	Unknown Cache = "unknown"
 )
 

@@ -82,15 +82,15 @@ func (r *site) warmUp(ctx context.Context) {
 		subject.Log.RetentionBytes = keepBytes
 		r.try(ctx, "warm-up of "+subject.Label(), func() error {
 			if _, err := s.Appends(ctx, subject, load); err != nil {
-				return errors.New(err.Error()) // told nowhere yet: its row went nowhere
+				return errors.New(err.Error()) // not reported yet: its row was not written
 			}
 			return nil
 		})
 	}
 }
 
-// try keeps an error for the end, and tells it in a row if nobody has yet,
-// unless nothing is to be done any more.
+// try keeps an error for the end, and reports it in a row unless that has been done,
+// or nothing is to be done any more.
 func (r *allRun) try(ctx context.Context, what string, do func() error) {
 	if ctx.Err() != nil {
 		return
@@ -159,8 +159,8 @@ func (r *site) appendsBy(ctx context.Context, stored workload.Durability, c clie
 	defer r.repeated(r.plan.Repeats)()
 	for _, subject := range r.subjects(stored, c) {
 		load := r.plan.Appends
-		// The ends tell enough of a second library, and of what is not synced
-		// by our server and on three nodes.
+		// The lowest and the highest number of connections say enough of a second
+		// library, and of what is not synced by our server and on three nodes.
 		unsynced := stored == workload.Unsynced && (subject.Name == r.running.KafkaPort.Name || r.Nodes > 1)
 		if subject.Client == driver.ClientSarama || unsynced {
 			load.Connections = []int{load.Connections[0], load.Connections[len(load.Connections)-1]}

@@ -94,7 +94,7 @@ func (r *Running) Stop() {
 	for _, n := range r.nodes {
 		n.Stop(stopPatience)
 	}
-	// What cannot be removed is left to whoever cleans the temporary directory.
+	// What cannot be removed is left in the temporary directory.
 	_ = os.RemoveAll(r.directory)
 }
 

@@ -58,8 +58,8 @@ func (s *Output) latency(benchmark, group, name string, h *hdrhistogram.Histogra
 
 // settle writes a row of a measurement that gave no figure, so that no report
 // can hide it: one that a system has no way to do is left out, and that is all;
-// one that went wrong has failed, and its error comes back. An interruption is
-// neither, and what has been told is not told again.
+// one that went wrong has failed, and its error is returned. An interruption is
+// neither, and a failure that has a row gets no second one.
 func (s *Output) settle(ctx context.Context, err error, benchmark string, subject report.Subject, setting string) error {
 	reported := reportedError{}
 	switch {
@@ -73,7 +73,7 @@ func (s *Output) settle(ctx context.Context, err error, benchmark string, subjec
 	return reportedError{errors.Join(err, s.row(report.Failed(benchmark, subject, setting, err)))}
 }
 
-// toldError is a failure that has a row.
+// reportedError is a failure that has a row.
 type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }

@@ -24,7 +24,7 @@ type Pipeline struct {
 	Repeats    int   // 0: the suite's
 }
 
-// progressEvery is how often a line tells how a producer is doing.
+// progressEvery is how often a line shows the progress of a producer.
 const progressEvery = 5 * time.Second
 
 // Pipeline measures every combination, also after one that went wrong.
@@ -159,9 +159,9 @@ func kept(inFlight, partitions int, subject Subject, most int) string {
 	return fmt.Sprintf("no: %d of %d", most, inFlight)
 }
 
-// progressLine is how the tools of the pipelining work told their progress:
-// ingress counts values, egress what went out on the wire, latency is that of
-// requests.
+// progressLine returns a line in the format that the tools of the pipelining work
+// printed: ingress counts values, egress what went out on the wire, latency is that
+// of requests.
 func progressLine(now workload.Sofar, counter *wire.Counter) string {
 	counts, _ := counter.Counts() // an error is reported at the end
 	latency := counter.Latency()

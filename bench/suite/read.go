@@ -137,7 +137,7 @@ type longLog struct {
 	system  workload.System
 	target  workload.Target
 	subject report.Subject
-	files   []string // nil: out of reach
+	files   []string // nil: cannot be read from here
 	name    string
 	keep    bool
 }
@@ -196,7 +196,7 @@ func (l *longLog) close(ctx context.Context) {
 	_ = l.system.Close()
 }
 
-// files lists the subject's segments, or nothing if they are out of reach.
+// files lists the subject's segments, or nothing if they cannot be read from here.
 func (s *Suite) files(subject Subject) ([]string, error) {
 	if subject.Files == "" {
 		s.Line("%s: the files are out of reach, so the cache is as it happens to be", subject.name())

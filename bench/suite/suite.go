@@ -1,5 +1,5 @@
 // Package suite measures subjects: it makes the logs, repeats the workloads,
-// and writes what came out. A command line says what is to be measured; the
+// and writes the results. A command line says what is to be measured; the
 // suite knows how.
 //
 // Suite (suite.go) is where results go. Each benchmark is a file: appends.go,
@@ -80,7 +80,7 @@ func (s Subject) describe(target workload.Target) report.Subject {
 	return d
 }
 
-// name tells subjects apart in what is said while they are measured.
+// name identifies the subject in the messages printed while it is measured.
 func (s Subject) name() string { return s.Label() + ", " + driver.Describe(s.Address) }
 
 // group says which subjects are worth comparing in one chart.

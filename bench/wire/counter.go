@@ -56,7 +56,7 @@ func NewCounter(p Protocol) *Counter {
 }
 
 // connection is what is known of one connection. The dissectors call request
-// and answer; key tells one request from the others.
+// and answer; key identifies a request.
 type connection struct {
 	counter  *Counter
 	up, down dissector

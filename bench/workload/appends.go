@@ -18,7 +18,7 @@ import (
 // Appends is B1, appends against connections: a fixed number of workers, each
 // waiting for its acknowledgement before its next append, spread over a number
 // of connections, one request outstanding on each. It is the question that
-// group commit answers: does throughput hold when the same load comes in over
+// group commit answers: does throughput hold when the same load arrives over
 // more connections?
 //
 // With PerSecond the appends follow a schedule instead, as the users of a

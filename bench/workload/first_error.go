@@ -2,7 +2,7 @@ package workload
 
 import "sync"
 
-// firstError keeps the first of the errors that many callbacks tell.
+// firstError keeps the first of the errors that many callbacks report.
 type firstError struct {
 	mu  sync.Mutex
 	err error

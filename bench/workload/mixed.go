@@ -43,7 +43,7 @@ type MixedResult struct {
 	Append     *hdrhistogram.Histogram // latency of appends
 	Deliver    *hdrhistogram.Histogram // from the call of an append to a tail's hands
 	BootReads  limit.Throughput        // of the booting readers together
-	Boots      int64                   // how often one came to the end
+	Boots      int64                   // how often one reached the end
 	Trims      int64
 	Tails      int // whose running hashes are those of the writers
 	Series     []Moment

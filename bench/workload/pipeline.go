@@ -163,7 +163,7 @@ func newPipelineRun(w Pipeline) *pipelineRun {
 	return run
 }
 
-// send sends until there are enough records or the time is over.
+// send sends until there are enough records or the time has passed.
 func (r *pipelineRun) send(ctx context.Context, sender Sender) (int64, error) {
 	for i := int64(0); i < r.Records; i++ {
 		now := time.Now()

@@ -10,8 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// RunningHash is a hash over values in their order. Whoever read the same
-// values in the same order, each once, has the same hash and the same count.
+// RunningHash is a hash over values in their order. Readers of the same values in
+// the same order, each once, have the same hash and the same count.
 type RunningHash struct {
 	Count  int64
 	digest xxhash.Digest
@@ -68,7 +68,7 @@ func CheckLog(ctx context.Context, target Target, acks Acks, written []*RunningH
 const commitPatience = 5 * time.Second
 
 // awaitEnd returns when a partition that began empty has so many records, or
-// when that has taken too long: the error of whoever reads it then says what is missing.
+// when that has taken too long: the error of the reader then says what is missing.
 func awaitEnd(ctx context.Context, target Target, partition int, records int64) error {
 	const pause = 5 * time.Millisecond
 	over := time.After(commitPatience)

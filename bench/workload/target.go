@@ -91,7 +91,7 @@ var Compressions = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 type Once int
 
 const (
-	// OnceDefault is what the library does unless told, as far as it can with
+	// OnceDefault is what the library does by default, as far as it can with
 	// the other settings.
 	OnceDefault Once = iota
 	OnceYes
@@ -146,8 +146,8 @@ type Sender interface {
 	Close() error
 }
 
-// AppendBySend is Append of a sender whose library has nothing that gives up
-// waiting with ctx: what was sent may be acknowledged after it.
+// AppendBySend is Append of a sender whose library cannot stop waiting when ctx
+// ends: what was sent may be acknowledged after that.
 func AppendBySend(ctx context.Context, s Sender, value []byte) error {
 	answered := make(chan error, 1)
 	if err := s.Send(ctx, 0, value, func(err error) { answered <- err }); err != nil {
@@ -185,7 +185,7 @@ type Reader interface {
 	Close() error
 }
 
-// Progress hears how far a workload has come, in units of its own. It must be
+// Progress receives the progress of a workload, in units of its own. It must be
 // cheap, and safe for several goroutines.
 type Progress interface {
 	// Add reports that n more units are done.

@@ -24,7 +24,7 @@ type memoryTarget struct {
 	sending     Sending // of the last sender
 	runLength   int     // records that a reader hands out at once
 	appendFail  error
-	appending   func(context.Context) error // stands for the server, if there is one
+	appending   func(context.Context) error // replaces the server, if there is one
 	closing     chan struct{}               // closed when connections may be, if there is one
 	swap        bool                        // puts a record before the one that came before it
 	uncommitted int64                       // records at the end that cannot be read yet: one less each time the bounds are asked for

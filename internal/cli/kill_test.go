@@ -17,8 +17,8 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
-// load is many producers that append numbered values until stop, and what they
-// were told.
+// load is many producers that append numbered values until stop, and the answers
+// that they got.
 type load struct {
 	t       *testing.T
 	client  *client.Client

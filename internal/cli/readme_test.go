@@ -36,7 +36,7 @@ func TestTheREADMEsCommandsWork(t *testing.T) {
 		_ = syscall.Kill(-server.Process.Pid, syscall.SIGTERM)
 		_ = server.Wait()
 	})
-	// Not before all three are a cluster, which is when a person goes on, too.
+	// Not before all three are a cluster: a person, too, continues only then.
 	require.Eventually(t, func() bool { return strings.Contains(said.String(), "Ctrl-C ends all three.") },
 		2*time.Minute, 50*time.Millisecond, "the cluster did not form")
 

@@ -11,8 +11,8 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
-// createFlags applies the settings to "log create" and returns what some of its
-// flags came out as.
+// createFlags applies the settings to "log create" and returns the resulting values
+// of some of its flags.
 func createFlags(t *testing.T, environ []string, file string, args ...string) (map[string]string, error) {
 	t.Helper()
 	c := &terminal.Terminal{Environ: environ}

@@ -18,8 +18,8 @@ import (
 type JoinRequest struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	// Nonce is drawn by the node and kept until it is a member: who asks again
-	// with the same has not heard the answer.
+	// Nonce is drawn by the node and kept until it is a member. A request that repeats
+	// it comes from a node that has not received the answer.
 	Nonce string `json:"nonce"`
 	// Token lets in a node that was not announced; empty: it has none.
 	Token string `json:"token,omitempty"`
@@ -46,7 +46,7 @@ type Announced struct {
 }
 
 // Token lets nodes of any name join until it expires. Only its hash is kept, so
-// that nobody who reads the catalog can use it.
+// that a reader of the catalog cannot use it.
 type Token struct {
 	Hash     string          `json:"hash"`
 	Expires  int64           `json:"expires_ms"`

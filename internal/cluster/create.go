@@ -166,7 +166,7 @@ func Identify(name string, wanted, id uint64) *record.Refusal {
 	case wanted == 0 || wanted == id:
 		return nil
 	case wanted > id:
-		// Ids rise, so this node has not heard of the caller's log yet.
+		// Ids rise, so this node does not know the caller's log yet.
 		return record.Refuse(record.NotLeader, "this node does not know a log %q with id %d yet", name, wanted)
 	}
 	r := record.Refuse(record.LogReplaced,

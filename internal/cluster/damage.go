@@ -79,7 +79,7 @@ type TrimmedElsewhere struct {
 // Remedy is KeepServing, Trim or TakeOut. A replica that has applied these entries
 // applies the trim that the others have applied, too, and removes the segment. But
 // segments begin elsewhere on each replica: one that holds entries behind that trim,
-// too, stays. Taken out, the replica goes on behind the trim, or is replaced.
+// too, stays. Taken out, the replica continues behind the trim, or is replaced.
 func (e TrimmedElsewhere) Remedy() Remedy {
 	switch {
 	case e.Applied < e.Last:

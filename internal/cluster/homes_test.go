@@ -63,7 +63,7 @@ func TestLeadersGoHomeAndAwayFromDrainedNodes(t *testing.T) {
 	}
 }
 
-// A home that comes back is given its logs within a look and SettleMillis; one that goes again and
+// A home that returns gets its logs within a look and SettleMillis; one that fails again and
 // again has to be well for twice as long each time.
 func TestAHomeThatComesAndGoesWaitsLonger(t *testing.T) {
 	const look = 2_000

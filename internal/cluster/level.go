@@ -150,8 +150,8 @@ func neededLevel(of any) int {
 // state could be misunderstood by who only skips what it does not know.
 const CheckpointFormat = 1
 
-// ErrNewer is wrapped by the errors of what only a newer version understands. They do not
-// pass: the node must not go on with a state that lacks something.
+// ErrNewer is wrapped by the errors of what only a newer version understands. They are
+// permanent: the node must not continue with a state that lacks something.
 var ErrNewer = errors.New("a newer version of Strandline wrote it; install that version on this node")
 
 // DecodeChange decodes a record of the catalog.
@@ -169,7 +169,7 @@ func DecodeChange(data []byte) (c Change, err error) {
 	return c, err
 }
 
-// Checkpoint is the change that stands for all before it.
+// Checkpoint is the change that replaces all before it.
 func (s *State) Checkpoint(id string) Change {
 	whole := s.Clone()
 	return Change{ID: id, CheckpointFormat: CheckpointFormat, Checkpoint: &whole}

@@ -30,9 +30,9 @@ type Placement struct {
 	Leaving []Replica `json:"leaving,omitempty"`
 }
 
-// On returns the replica on a node: one the log should have, or one leaving. One
-// that is lost is nowhere: its node must not make it again when the one that came
-// in its place leaves too.
+// On returns the replica on a node: one the log should have, or one leaving. It never
+// returns a lost one: the node of that must not create it again when its replacement
+// leaves too.
 func (p *Placement) On(node uint64) (Replica, bool) {
 	return p.find(func(r Replica) bool { return r.Node == node && !r.Lost })
 }
@@ -78,7 +78,7 @@ func (p *Placement) Settled() bool {
 	return len(p.Leaving) == 0 && !slices.ContainsFunc(p.Replicas, func(r Replica) bool { return r.New })
 }
 
-// Same reports whether two say the same about who is to come and go.
+// Same reports whether both have the same replicas and the same leaving ones.
 func (p *Placement) Same(other *Placement) bool {
 	return slices.Equal(p.Replicas, other.Replicas) && slices.Equal(p.Leaving, other.Leaving)
 }

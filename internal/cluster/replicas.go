@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// MaxMoving is how many logs get new replicas at the same time without having been
-// told to by an operator: each reads its whole log on one node and writes it on
-// another.
+// MaxMoving is how many logs get new replicas at the same time without an operator's
+// request: each reads its whole log on one node and writes it on another.
 const MaxMoving = 16
 
 // replicasDue adds replicas to logs that have too few, as nodes come, removes those

@@ -313,9 +313,9 @@ func (p *placer) cost(nodes []uint64) (cost int) {
 	return cost
 }
 
-// best is the candidate that, with the nodes there are, keeps the rule best, then spreads
-// them most evenly, then covers the best home that has none; of several the first. It must
-// not cost more than limit. 0: there is none.
+// best returns the candidate that, with the given nodes, keeps the rule best, then spreads
+// them most evenly, then covers the best home that has none; of equal ones the first. It
+// must not cost more than limit. 0: there is none.
 func (p *placer) best(nodes, candidates []uint64, limit int) (best uint64) {
 	if p.rule.Empty() {
 		if len(candidates) > 0 {

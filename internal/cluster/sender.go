@@ -9,8 +9,8 @@ const (
 	Forged Sender = iota
 	// Placed: the replica is on that node.
 	Placed
-	// Newer: the catalog as known here has not heard of the replica yet. A node
-	// that was away may learn what happened from no other.
+	// Newer: the catalog as known here does not contain the replica yet. To a node
+	// that was away, this sender may be the only one that reports what happened.
 	Newer
 )
 

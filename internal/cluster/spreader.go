@@ -24,7 +24,7 @@ type Surveyed struct {
 	// Load are the bytes a second that logs it leads take now; those that take none may be
 	// missing.
 	Load map[uint64]int64
-	// Follows are the logs whose leader it hears.
+	// Follows are the logs whose leader it receives messages from.
 	Follows map[uint64]bool
 }
 

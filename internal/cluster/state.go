@@ -108,7 +108,7 @@ func (c *Config) InMemory() bool { return c.Durability == memoryDurability }
 // Change is one record of the catalog. All its parts take effect together. The tag since is
 // the feature level that allows a part; without it, any does.
 type Change struct {
-	// ID lets whoever proposed it recognize it in the log.
+	// ID lets the proposer recognize the change in the log.
 	ID         string           `json:"change"`
 	Put        []Log            `json:"put,omitempty"`              // logs that are new or different
 	Delete     []string         `json:"delete,omitempty"`           // names of logs

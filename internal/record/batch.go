@@ -77,8 +77,8 @@ func (b Batch) Compression() Codec { return Codec(b.Attributes() & codecMask) }
 // BaseTimestamp is the producer's time of the first record, in unix ms.
 func (b Batch) BaseTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[27:])) }
 
-// MaxTimestamp is the highest time of a record as the producer tells it, in
-// unix ms, which is not checked; or after SetAppendTime that of all records.
+// MaxTimestamp is the highest time of a record, in unix ms, as the producer set
+// it, which is not checked; or after SetAppendTime that of all records.
 func (b Batch) MaxTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[35:])) }
 
 // ProducerID is the id of Kafka's idempotent producer, -1 for none.

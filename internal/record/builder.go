@@ -30,7 +30,7 @@ func (b *Builder) Size() int { return max(len(b.buffer), BatchHeaderSize) }
 
 // Add appends a record. Offset is ignored: the record takes the next index.
 // Key, value and headers are copied. The error is a *Refusal TooLarge, if the
-// record is over MaxRecordBytes, or the batch would be over MaxBatchBytes or
+// record exceeds MaxRecordBytes, or the batch would exceed MaxBatchBytes or
 // MaxBatchRecords with it; the batch is then as it was before.
 func (b *Builder) Add(r Record) error {
 	payload, body := measure(&r)

@@ -18,7 +18,7 @@ const (
 	// ExpireSession ends Session because its lease ran out.
 	ExpireSession CommandKind = 3
 	// EndEpoch makes every sequence of Session up to Epoch that is not in the
-	// log by now "never"; the client goes on in a higher epoch.
+	// log by now "never"; the client continues in a higher epoch.
 	EndEpoch CommandKind = 4
 	// AcquireWriter raises the writer term to Writer.
 	AcquireWriter CommandKind = 5

@@ -98,7 +98,7 @@ func (h *Hold) Check() *Refusal {
 }
 
 // Trimmed refuses an offset below the start of a log. It carries the highest of the log's
-// holds that has a pointer, as who comes too late has least to read behind that.
+// holds that has a pointer, because a late reader has least to read behind that.
 func Trimmed(asked, start Offset, holds []Hold) *Refusal {
 	r := Refuse(OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", asked, start)
 	r.Start = start

@@ -72,7 +72,7 @@ func inflateGzip(dst, src []byte, limit int) ([]byte, error) {
 // inflateLZ4 takes a new reader each time. A reader that was reset still has
 // the last window of the frame before at hand, and a hostile frame could make
 // it copy from there: one producer would read another's records. Its large
-// buffers are pooled all the same, by the library.
+// buffers are pooled nevertheless, by the library.
 //
 // Frames of linked blocks are refused, as Kafka's brokers and clients do.
 func inflateLZ4(dst, src []byte, limit int) ([]byte, error) {

@@ -30,7 +30,7 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 })
 
 // inflateZstd makes room for the most that the frames can become, because the
-// library does not tell a lack of room from malformed data. Where that is more
+// library does not distinguish a lack of room from malformed data. Where that is more
 // than the limit, an error counts as a lack of room.
 func inflateZstd(dst, src []byte, limit int) ([]byte, error) {
 	most, err := zstdBound(src)

@@ -48,7 +48,7 @@ const (
 )
 
 // facts of each reason: its wire name, whether the same call may succeed
-// later, and whether what was asked for may be done all the same.
+// later, and whether the request may have taken effect nevertheless.
 var facts = [reasonEnd]struct {
 	name    string
 	retry   bool

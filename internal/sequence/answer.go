@@ -35,9 +35,9 @@ type Answer struct {
 	// Refusal is nil if the request was accepted, or is a duplicate that gets
 	// the first answer again. A refused append has no effect.
 	Refusal *record.Refusal
-	// First and More tell where the records are, in the order of the request,
-	// contiguous ones merged; see Runs. With a refusal they tell which leading
-	// records of the request are in the log all the same, by an earlier send.
+	// First and More say where the records are, in the order of the request,
+	// contiguous ones merged; see Runs. With a refusal they say which leading
+	// records of the request are in the log nevertheless, by an earlier send.
 	// Nearly every append has one run, which therefore costs no allocation.
 	First Run
 	More  []Run
@@ -89,7 +89,7 @@ func (a *Answer) add(first record.Offset, count uint32) {
 }
 
 // Proposal is an entry that waits to be proposed. Data is valid until the next
-// call of Append, Command, Seal or Drop; whoever proposes it copies it.
+// call of Append, Command, Seal or Drop; the proposer copies it.
 type Proposal struct {
 	Number uint64 // rising from 1, never used twice by one Sequencer
 	Data   []byte // an encoded record.Entry

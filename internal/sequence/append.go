@@ -39,7 +39,7 @@ func (s appends) Append(a *Append) Answer {
 	return answer
 }
 
-// kafkaSequences is how many sequences Kafka's int32 tells apart: after the
+// kafkaSequences is how many sequences Kafka's int32 distinguishes: after the
 // highest comes 0 again.
 const kafkaSequences = 1 << 31
 
@@ -73,7 +73,7 @@ type placement struct {
 	duplicates int             // records before the rest
 }
 
-// place finds where a request stands in its session: which leading batches are
+// place finds the position of a request in its session: which leading batches are
 // duplicates, whose places it adds to the answer, and whether the log may take
 // the rest now.
 func (s appends) place(a *Append, answer *Answer) (placement, *record.Refusal) {
@@ -241,8 +241,8 @@ func (s appends) accept(a *Append, p *placement, answer *Answer) {
 	}
 }
 
-// advance moves the session of a batch over it. The session stands at st if
-// nothing of it is in flight.
+// advance moves the session of a batch past it. The session is at st if nothing
+// of it is in flight.
 func (s appends) advance(st standing, m *record.BatchMeta) {
 	c := s.change(s.open, m.Session, st)
 	if m.Epoch > c.view.epoch {

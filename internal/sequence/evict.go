@@ -11,8 +11,8 @@ import (
 // A log that many short-lived ones write to would reach MaxOpenSessions within the
 // day and refuse all new ones; so where there are many, those that have been silent
 // for longest end before their lease does; and so they do where the node has little
-// memory left for sessions. A producer that comes back after that
-// begins a new session, as it does after a day.
+// memory left for sessions. A producer that returns after that begins a
+// new session, as it does after a day.
 
 // eviction is the search for such sessions; it is the leader's own, as leases are.
 type eviction struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // holds are those of a log, by name; nil: none. They are never changed in place, so
-// that table and sequencer, and whoever asks for them, share them.
+// that table, sequencer and callers share them.
 type holds struct{ list []record.Hold } // not empty
 
 func (h *holds) all() []record.Hold {

@@ -9,7 +9,7 @@ import (
 // expiry ends sessions without being asked to.
 type expiry struct{ commands }
 
-// leases tell which sessions have been silent for too long. They count the
+// leases track which sessions have been silent for too long. They count the
 // time of one leader, tick by tick, and are neither replicated nor
 // undone: what ends a session is the ExpireSession command that follows.
 type leases struct {

@@ -2,8 +2,8 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// Limits of one log's sessions. Each is finite so that clients which never
-// come back cost memory that is known.
+// Limits of one log's sessions. Each is finite so that the memory which clients
+// that never return cost is bounded.
 const (
 	// MaxOpenSessions bounds the sessions that are open at once. At the bound
 	// a new one is refused as Busy, until others end.
@@ -38,8 +38,8 @@ const (
 	MaxSpans           = 4 << 20
 	MinSpansPerSession = 64
 
-	// MaxPastEpochs bounds how many ended epochs of a session Resolve can tell
-	// "never" from "forgotten" in.
+	// MaxPastEpochs bounds the number of ended epochs of a session for which
+	// Resolve can distinguish "never" from "forgotten".
 	MaxPastEpochs = 64
 
 	// MaxLeaseMs bounds how long a silent session stays open, and is what

@@ -9,7 +9,7 @@ import (
 )
 
 // Where a node has used up its memory for sessions nothing new is remembered, but
-// whoever remembers little goes on; and room comes back by itself.
+// sessions that remember little continue; and room is freed without a request.
 func TestMemoryThatIsUsedUpRefusesSessionsUntilThereIsRoom(t *testing.T) {
 	s := New(NewTable())
 	s.StartLeading(1, 0)

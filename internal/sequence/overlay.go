@@ -7,7 +7,7 @@ import (
 )
 
 // view is a session as if everything in flight had committed. It exists while
-// something of the session is in flight; before and after, the table tells the
+// something of the session is in flight; before and after, the table has the
 // same. So a view holds only what the table does not have yet.
 type view struct {
 	standing
@@ -87,7 +87,7 @@ func (s *overlay) session(id record.SessionID) (st standing, known bool) {
 }
 
 // boundary is the first sequence of an epoch that is neither in the log nor in
-// number, for a session that stands at st.
+// number, for a session that is at st.
 func (s *overlay) boundary(id record.SessionID, st standing, epoch record.Epoch) (next record.Sequence, known bool) {
 	switch {
 	case epoch == st.epoch:
@@ -138,8 +138,8 @@ func (s *overlay) locate(answer *Answer, id record.SessionID, epoch record.Epoch
 	return true
 }
 
-// change begins a change of a session by the proposal d. The session stands at st
-// before it, and the caller sets where it stands after it.
+// change begins a change of a session by the proposal d. The session is at st
+// before it, and the caller sets where it is after it.
 func (s *overlay) change(d *proposal, id record.SessionID, st standing) *change {
 	v := s.views[id]
 	if v == nil {

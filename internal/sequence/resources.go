@@ -21,18 +21,18 @@ type resources struct {
 	left MemoryLeft
 }
 
-// SetRoom says what the sequencer accepts. Duplicates are answered all the same,
-// and trims and releases of holds are always taken: they make room.
+// SetRoom sets what the sequencer accepts. Duplicates are answered in any case,
+// and trims and releases of holds are always accepted: they make room.
 func (s *resources) SetRoom(r Room) { s.room = r }
 
-// Room is what SetRoom said last.
+// Room returns the value of the last SetRoom.
 func (s *resources) Room() Room { return s.room }
 
-// SetMemoryLeft says how much memory the node has left for sessions. Duplicates are
-// answered all the same.
+// SetMemoryLeft sets how much memory the node has left for sessions. Duplicates are
+// answered in any case.
 func (s *resources) SetMemoryLeft(left MemoryLeft) { s.left = left }
 
-// MemoryLeft is what SetMemoryLeft said last.
+// MemoryLeft returns the value of the last SetMemoryLeft.
 func (s *resources) MemoryLeft() MemoryLeft { return s.left }
 
 // EntryRoom returns the least room that an entry can be taken with.

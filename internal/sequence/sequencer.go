@@ -33,8 +33,8 @@ func (s *Sequencer) StartLeading(leaderEpoch int32, now int64) {
 	s.leases.start(s.table, now)
 }
 
-// StopLeading forgets everything in flight. Entries of it may commit all the
-// same; they come back as anybody's through Committed.
+// StopLeading forgets everything in flight. Its entries may commit nevertheless;
+// Committed then receives them like those of any other leader.
 func (s *Sequencer) StopLeading() {
 	s.leading = false
 	for s.proposals.len() > 0 {

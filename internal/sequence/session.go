@@ -16,7 +16,7 @@ type standing struct {
 
 // takes reports whether records from first on may be appended in epoch: they
 // continue the current epoch, or begin a higher one. Only an implicit session
-// comes back after its end, because its producer has no way to open another.
+// resumes after its end, because its producer has no way to open another.
 func (s standing) takes(epoch record.Epoch, first record.Sequence) bool {
 	if epoch == s.epoch {
 		return s.open && first == s.next
@@ -24,7 +24,7 @@ func (s standing) takes(epoch record.Epoch, first record.Sequence) bool {
 	return epoch > s.epoch && first == 0 && (s.open || s.implicit)
 }
 
-// session is what the committed entries tell of one session.
+// session is what the committed entries say about one session.
 //
 //	sequences of one epoch
 //	0                 low-water                 next
@@ -39,8 +39,8 @@ type session struct {
 	lowWater record.Sequence
 	spans    spanList // of the current epoch
 	past     []life   // ended epochs that took records, oldest first
-	// knownFrom is the lowest epoch of which everything is known that spans
-	// and past tell; below it, all is forgotten.
+	// knownFrom is the lowest epoch that spans and past describe completely;
+	// below it, all is forgotten.
 	knownFrom record.Epoch
 	remember  int // spans of all epochs
 

@@ -346,7 +346,7 @@ func showSpans(out *strings.Builder, spans *spanList) {
 	}
 }
 
-// showOverlay tells all that decisions depend on besides the table.
+// showOverlay prints all that decisions depend on besides the table.
 func showOverlay(s *Sequencer) string {
 	var out strings.Builder
 	if !s.leading {

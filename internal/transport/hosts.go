@@ -4,7 +4,7 @@ package transport
 
 import "net"
 
-// IsWildcard reports whether a host stands for all interfaces.
+// IsWildcard reports whether a host means all interfaces.
 func IsWildcard(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()

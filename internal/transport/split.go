@@ -124,7 +124,7 @@ func (s *splitter) accept() {
 	}
 }
 
-// sort tells a connection by its first bytes and hands it over.
+// sort identifies a connection by its first bytes and hands it over.
 func (s *splitter) sort(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(decideWithin)) // if it fails, so does the read
 	var head []byte

@@ -24,7 +24,7 @@ func newBar(c *terminal.Terminal, label string, total int64, u suite.Unit) suite
 	return b
 }
 
-// lineEvery is how often a measurement says that it goes on.
+// lineEvery is how often a measurement says that it is still running.
 const lineEvery = 5 * time.Second
 
 type linesBar struct {

@@ -83,7 +83,7 @@ type benchFlags struct {
 	keep string     // --out
 	span limit.Span // of each single limit
 
-	// part: another run started this one, and tells the environment and makes
+	// part: another run started this one, and prints the environment and makes
 	// the report itself.
 	part bool
 
@@ -124,7 +124,7 @@ func (f *targetFlags) register(command *cobra.Command) {
 }
 
 // serverData is the data directory of the server at --server, or nothing if it
-// is out of reach: of a server on another machine it must be told.
+// is not known: that of a server on another machine must be given by a flag.
 func (f *benchFlags) serverData(servers []string) string {
 	if f.data != "" || f.fleetDisk != "" || !terminal.IsDirectory(terminal.DefaultData) {
 		return f.data
@@ -183,7 +183,7 @@ func (f *targetFlags) subjects(c *terminal.Terminal, data string, keep int64) ([
 	return all, nil
 }
 
-// checkTLS refuses to measure without TLS whoever asked for it.
+// checkTLS refuses to measure without TLS if flags ask for TLS.
 func (f *targetFlags) checkTLS(command *cobra.Command, subjects []suite.Subject) error {
 	with := func(scheme string) bool {
 		return slices.ContainsFunc(subjects, func(s suite.Subject) bool { return s.Scheme == scheme })
@@ -235,7 +235,7 @@ func (f *benchFlags) limitsFlag(flags *pflag.FlagSet) *bool {
 	return flags.Bool("with-limits", false, "measure the machine's limits in the same run, and print the ratios")
 }
 
-// defaultSpan is enough for a limit: it comes out the same within some percent.
+// defaultSpan is enough for a limit: repeated results differ by some percent only.
 var defaultSpan = limit.Span{Warmup: 500 * time.Millisecond, Duration: 2 * time.Second}
 
 // bench is one run of a benchmark command.

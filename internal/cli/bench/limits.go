@@ -139,7 +139,7 @@ func (b *bench) diskLimits() error {
 	return b.suite.CatFiles(b.ctx, files, report.Cached)
 }
 
-// segments lists the server's files, or nothing if they are out of reach.
+// segments lists the server's files, or nothing if they cannot be read from here.
 func (b *bench) segments() ([]string, error) {
 	if b.fleetDisk != "" {
 		return nil, nil // nothing is there yet
@@ -155,7 +155,8 @@ func (b *bench) segments() ([]string, error) {
 	return files, err
 }
 
-// row writes a figure that was measured to its end: half a limit is none.
+// row writes a figure that was measured to its end. Of an incomplete measurement it
+// writes nothing.
 func (b *bench) row(err error, r report.Row) error {
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func (b *bench) grpcStream(peer *limit.Peer, connections int) (limit.Throughput,
 	return moved, b.row(err, report.Stream(grpcStream, connections, moved))
 }
 
-// measure shows a bar while something is measured that tells nothing before
+// measure shows a bar while something is measured that reports nothing before
 // it ends.
 func measure[R any](b *bench, name string, connections int, run func() (R, error)) (R, error) {
 	whole := b.span.Warmup + b.span.Duration

@@ -36,7 +36,7 @@ func (f *matrixFlags) registerCheck(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.check, "check", true, "read everything back and compare")
 }
 
-// load is what the flags ask for; standard is the list of options unless told.
+// load is what the flags ask for; standard is the list of options if --options is not set.
 func (f *matrixFlags) load(command *cobra.Command, standard string) (suite.Matrix, error) {
 	if err := checkSpan(command, f.span); err != nil {
 		return suite.Matrix{}, err

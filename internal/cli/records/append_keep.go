@@ -21,7 +21,7 @@ type keptSource struct {
 }
 
 // keepOffsets reads the first record and brings the log to its offset: a log
-// without records goes on there.
+// without records continues there.
 func keepOffsets(c *terminal.Terminal, ctx context.Context, log string, s source) (*keptSource, error) {
 	kept := &keptSource{source: s}
 	first, err := s.next()

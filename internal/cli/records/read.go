@@ -187,7 +187,7 @@ func readTo(c *terminal.Terminal, ctx context.Context, log string, options []cli
 		if err := sink.records(records); err != nil {
 			return err
 		}
-		// Whoever follows wants to see a record when it comes, not when the
+		// With --follow a record is to be shown when it arrives, not when the
 		// buffer is full.
 		if want.follow && want.filter.given() || reader.Offset() >= reader.End() {
 			if err := sink.flush(); err != nil {

@@ -26,7 +26,7 @@ const maxJSONLine = 6*client.MaxRecordBytes + 1<<20
 type recordJSON struct {
 	Offset      *int64       `json:"offset,omitempty"` // ignored in appends
 	Timestamp   *time.Time   `json:"timestamp,omitempty"`
-	TimestampMs *int64       `json:"timestamp_ms,omitempty"` // of years that RFC 3339 cannot tell
+	TimestampMs *int64       `json:"timestamp_ms,omitempty"` // of years that RFC 3339 cannot express
 	Key         *string      `json:"key,omitempty"`
 	KeyBase64   *[]byte      `json:"key_base64,omitempty"`
 	Value       *string      `json:"value,omitempty"`

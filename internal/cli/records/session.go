@@ -121,8 +121,8 @@ func showResolution(c *terminal.Terminal, log string, session uint64, r client.R
 			return
 		}
 		if r.State == client.Forgotten && r.Epoch == 0 {
-			// The log keeps nothing of a session that it cannot tell from one
-			// that never was.
+			// The log cannot distinguish a session of which it keeps nothing from
+			// one that never was.
 			fmt.Fprintf(out, "forgotten: log %s knows nothing of this record; if session %d was not opened in this log, it never was in it\n", log, session)
 			return
 		}

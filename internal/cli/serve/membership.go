@@ -15,7 +15,7 @@ import (
 	"strandline.dev/internal/transport"
 )
 
-// alone: a new node forms a cluster of itself.
+// alone reports whether a new node forms a cluster of one.
 func (s *serveSettings) alone() bool { return len(s.Node.Peers) == 0 && len(s.Node.Join) == 0 }
 
 // check refuses what cannot work, and takes from --peers what was not said otherwise:
@@ -72,8 +72,8 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 	return nil
 }
 
-// checkKafka refuses a Kafka port that others can reach, unless it may be, and an
-// address to tell them that is none.
+// checkKafka refuses a Kafka port that others can reach, unless that is allowed, and an
+// invalid address to advertise to them.
 func (s *serveSettings) checkKafka() error {
 	advertised := s.Node.KafkaAddress
 	if s.kafka == noKafka {
@@ -95,7 +95,7 @@ func (s *serveSettings) checkKafka() error {
 	return nil
 }
 
-// agree: whoever listens at an address is reached at the other.
+// agree reports whether a listener at one address can be reached at the other.
 func agree(listens, reached string) bool {
 	host, port, err := net.SplitHostPort(listens)
 	reachedHost, reachedPort, reachedErr := net.SplitHostPort(reached)

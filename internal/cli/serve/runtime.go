@@ -15,7 +15,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
-// unknownMemory stands for that of a machine which does not say what it has.
+// unknownMemory is assumed of a machine that does not say how much memory it has.
 const unknownMemory = 4 << 30
 
 // defaultMemory is a quarter of what this process may use: of the machine's memory,

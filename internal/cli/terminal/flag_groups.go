@@ -10,7 +10,7 @@ import (
 )
 
 // checkFlagGroups says in plain words which flags are missing or do not go
-// together. Cobra knows that, but tells it in terms of its own.
+// together. Cobra checks that too, but its errors use its own terms.
 func checkFlagGroups(command *cobra.Command) error {
 	var problems []string
 	for _, err := range []error{command.ValidateRequiredFlags(), command.ValidateFlagGroups()} {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Invocation is how this program was started, for commands that we suggest:
-// whoever typed "go run ./cmd/strandline" has no "strandline" to type.
+// Invocation returns how this program was started, for commands that we suggest:
+// a user of "go run ./cmd/strandline" may have no "strandline" to run.
 func Invocation() string {
 	executable, err := os.Executable()
 	if err == nil && builtByGoRun(executable) {

@@ -26,7 +26,7 @@ func ClockSynchronized() (synchronized, known bool) {
 	return t.Status&unix.STA_UNSYNC == 0, true
 }
 
-// IgnoreInterrupts puts a child out of reach of the terminal's Ctrl-C.
+// IgnoreInterrupts keeps the terminal's Ctrl-C from a child.
 func IgnoreInterrupts(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

@@ -14,11 +14,11 @@ import (
 // longer than most changes of leader.
 const silentTime = time.Second
 
-// errNoAnswer is why a command waits that has heard of nothing else.
+// ErrNoAnswer is why a command waits as long as it knows no other reason.
 var ErrNoAnswer = errors.New("no answer yet")
 
-// waitNotice tells a person, on the error stream, that a command waits for its
-// log or its cluster, and when it goes on: one line each.
+// waitNotice says on the error stream that a command waits for its log or its
+// cluster, and when it continues: one line each.
 type waitNotice struct {
 	cli *Terminal
 

@@ -67,7 +67,7 @@ type Grant struct {
 
 func (g Grant) key() string { return g.Principal + " " + g.On.String() + exact(g.On) }
 
-// exact tells a name that ends in * from a prefix.
+// exact returns the end of a key, which distinguishes a name that ends in * from a prefix.
 func exact(o Object) string {
 	if o.Prefix {
 		return " prefix"

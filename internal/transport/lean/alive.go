@@ -51,7 +51,7 @@ func (p *pulse) check() {
 		return
 	}
 	if !p.writer.spoken.Swap(false) && p.writer.mu.TryLock() {
-		_ = p.writer.writeLocked(aliveKind, nil) // whoever writes next has the error, too
+		_ = p.writer.writeLocked(aliveKind, nil) // the next write returns the error, too
 		p.writer.spoken.Store(false)
 		p.writer.mu.Unlock()
 	}

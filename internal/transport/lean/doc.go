@@ -18,9 +18,9 @@
 //	3 last      client  none: no more messages come
 //	4 accepted  server  none: the connection is understood, and the call will be answered
 //	5 end       server  an encoded google.rpc.Status; nothing follows
-//	6 alive     both    none: only to be heard
+//	6 alive     both    none: only shows that the sender lives
 //
-// Whoever has sent nothing for aliveTime sends an alive frame. A client that hears
+// A side that has sent nothing for aliveTime sends an alive frame. A client that receives
 // nothing for lostTime takes the connection for broken, a server that waits for a frame
-// does so after idleTime. Flow control is TCP's: who does not read holds the other up.
+// does so after idleTime. Flow control is TCP's: a side that does not read blocks the other.
 package lean

@@ -34,8 +34,8 @@ const (
 	buffered = 8 << 10
 	// gathered is the largest frame that is copied to be written in one piece.
 	gathered = 4 << 10
-	// Pieces of a long frame, each as long as what has come of it before, within
-	// these: a length alone makes nobody allocate.
+	// Pieces of a long frame, each as long as what has arrived of it before, within
+	// these: a length alone does not cause an allocation.
 	leastPiece = 32 << 10
 	mostPiece  = 1 << 20
 	// keptPiece is what a client keeps for the next payload.
@@ -195,8 +195,8 @@ type frameWriter struct {
 
 	// try writes what the connection takes without waiting; nil: it cannot do that.
 	try TryWrite
-	// cut is what it did not take of a message. Whoever tried to send that sends it again,
-	// which writes the rest. It lies in scratch.
+	// cut is what it did not take of a message. The caller that tried to send the message
+	// sends it again, which writes the rest. It lies in scratch.
 	cut []byte
 }
 

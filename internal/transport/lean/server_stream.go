@@ -23,7 +23,7 @@ type serverStream struct {
 	// after that.
 	oneMessage bool
 
-	receiving sync.Mutex // held by whoever reads the connection
+	receiving sync.Mutex // held while the connection is read
 	received  error      // of RecvMsg, once it has failed
 
 	ctx      context.Context

@@ -27,7 +27,8 @@ func (s *stream) init(conn net.Conn, codec encoding.CodecV2, patience time.Durat
 	s.pulse.reader, s.pulse.writer, s.pulse.patience, s.pulse.lost = &s.reader, &s.writer, patience, lost
 }
 
-// next counts silence only while it waits: who does not receive hears nothing.
+// next returns the next frame. Silence counts only while it waits: a side that does
+// not receive cannot notice whether the other one sends.
 func (s *stream) next() (kind, mem.BufferSlice, error) {
 	s.pulse.awaited.Store(true)
 	defer s.pulse.awaited.Store(false)

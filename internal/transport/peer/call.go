@@ -120,8 +120,8 @@ func (c *connection) answer(number uint64, payload []byte) error {
 	if !errors.Is(err, errTooMuch) {
 		return err
 	}
-	// Here nobody may wait for room: whoever asks so much and does not read
-	// what comes back loses the connection.
+	// Nothing may wait for room here: a node that sends so many calls and does
+	// not read the answers loses the connection.
 	if !c.queue.put(header{kind: failureFrame, lane: urgent, log: number}, net.Buffers{[]byte(err.Error())}) {
 		return err
 	}

@@ -84,8 +84,8 @@ func (c *connection) close(reason error) {
 	c.queue.close()
 }
 
-// processGone: the reason says that the other side closed the connection, which
-// a process also does by dying, as against that nothing was heard of it.
+// processGone reports whether reason says that the other side closed the connection,
+// as also happens when its process dies, and not that it was silent for too long.
 func processGone(reason error) bool {
 	return errors.Is(reason, io.EOF) || errors.Is(reason, io.ErrUnexpectedEOF) ||
 		errors.Is(reason, syscall.ECONNRESET) || errors.Is(reason, syscall.EPIPE)

@@ -4,9 +4,9 @@
 //
 // It knows bytes, nodes and addresses. It does not know Raft, logs or the
 // catalog: what a message means, who may join, and what to do when a node
-// cannot be reached is reported by functions in Options. Messages may be
-// lost with a connection, and are never delivered twice; whoever sends them
-// sends again what matters.
+// cannot be reached is decided by functions in Options. Messages may be
+// lost with a connection, and are never delivered twice; their sender sends
+// again what matters.
 //
 // Begin with Mesh. A connection opens with a handshake (handshake.go), then
 // carries frames (frame.go) which its writer takes from two lanes (queue.go).

@@ -38,7 +38,7 @@ const headerSize = 32
 //	 4  u8   kind
 //	 5  u8   lane
 //	 6  u16  reserved    0
-//	 8  u64  log         of a message; the number of a call, counted by who calls
+//	 8  u64  log         of a message; the number of a call, counted by the caller
 //	16  u64  replica     of a message; otherwise 0
 //	24  u32  rest        bytes of the message that follow in further frames
 //	28  u32  header CRC  CRC-32C of bytes [0, 28)
@@ -111,7 +111,7 @@ func (h header) sameMessage(other header) bool {
 	return h.kind == other.kind && h.lane == other.lane && h.log == other.log && h.replica == other.replica
 }
 
-// frameReader reads whole messages and puts those together that come in parts.
+// frameReader reads whole messages, and assembles those that arrive in parts.
 type frameReader struct {
 	from    *bufio.Reader
 	partial [lanes]partial

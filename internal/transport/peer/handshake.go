@@ -17,7 +17,7 @@ import (
 const Magic = "\xf5STRAND\n"
 
 // The handshake is the same in both directions and in every version of the
-// protocol, so that different versions can tell each other what is wrong. Each
+// protocol, so that different versions can report to each other what is wrong. Each
 // side sends its opening without waiting for the other's:
 //
 //	 0  8 bytes  magic

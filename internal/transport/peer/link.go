@@ -27,7 +27,7 @@ type link struct {
 	traffic traffic
 
 	// notifying is held while current changes and Changed is called, so that Changed
-	// hears of everything in order.
+	// is called in the order of the changes.
 	notifying       sync.Mutex
 	reportedRefused bool // since the node could last be reached
 }
@@ -72,8 +72,9 @@ func (l *link) dialNow() {
 	}
 }
 
-// carry serves a connection until it ends. One that is there ends first, even
-// to its last delivery: it may be half-open, and who connected anew knows better.
+// carry serves a connection until it ends. It first closes an earlier connection and
+// waits for its last delivery: that one may be half-open, and the node that connected
+// anew knows better.
 func (l *link) carry(c *connection) {
 	c.count(&l.traffic)
 	for {
@@ -90,8 +91,8 @@ func (l *link) carry(c *connection) {
 	}
 	l.current.Store(c)
 	l.reportedRefused = false
-	// Whoever closes the link does so before it looks for a connection, and this
-	// looks after it has set one: one of both closes it.
+	// Closing the link ends the context first and looks for a connection then. Here
+	// the connection is set first and the context checked then: one of both closes it.
 	if l.context.Err() != nil {
 		c.close(context.Cause(l.context))
 	}
@@ -115,7 +116,7 @@ func (l *link) detach(c *connection, reason error) {
 		return
 	}
 	l.log().Info("lost the connection with a node", "reason", reason)
-	// Who dials will soon know whether somebody listens.
+	// The side that dials will soon know whether anything listens.
 	gone := !l.dials() && processGone(reason)
 	l.reportedRefused = gone
 	l.changed(false, gone)

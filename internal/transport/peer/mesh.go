@@ -23,7 +23,7 @@ type Node struct {
 
 func (n Node) String() string { return fmt.Sprintf("%d (%s)", n.ID, n.Name) }
 
-// Hello is what each side says of itself when a connection opens.
+// Hello is what each side says about itself when a connection opens.
 type Hello struct {
 	Cluster string
 	Node    Node // ID 0: a node that is in no cluster yet
@@ -79,7 +79,7 @@ type Options struct {
 	// Changed is called when a node can be reached, or no longer; for one node
 	// never at the same time, and in order. Messages sent before a loss and not
 	// delivered are lost. Refused: nothing listens at its address any more, or
-	// it closed the connection: its process is gone, as against silence.
+	// it closed the connection: its process is gone, and not only silent.
 	Changed func(node NodeID, up, refused bool)
 	// Refused gets the reason another node gave for refusing this one, once
 	// until the reason changes or a connection opens.
@@ -126,7 +126,7 @@ type Mesh struct {
 	closed  bool
 	cluster string
 	self    Node
-	nodes   []Node // what SetNodes was told
+	nodes   []Node // those of the last SetNodes
 }
 
 // New makes a mesh without connections.

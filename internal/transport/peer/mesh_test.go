@@ -33,7 +33,7 @@ type delivery struct {
 	message            []byte
 }
 
-// member is one node of a test, with what its mesh told.
+// member is one node of a test, with what its mesh reported.
 type member struct {
 	*Mesh
 	node      Node

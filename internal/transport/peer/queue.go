@@ -43,7 +43,7 @@ func newQueue(m Memory) *queue {
 	return q
 }
 
-// count tells the memory what the lanes hold. The caller holds mu.
+// count reports to the memory what the lanes hold. The caller holds mu.
 func (q *queue) count() {
 	now := q.lanes[bulk].bytes + q.lanes[urgent].bytes
 	q.memory.Changed(q.held, now)
@@ -139,7 +139,7 @@ func (l *line) take(b *batch, name lane, limit int) {
 	switch {
 	case l.len() == 0:
 		l.items, l.head = l.items[:0], 0
-		if cap(l.items) > 1024 { // a burst is over
+		if cap(l.items) > 1024 { // a burst has ended
 			l.items = nil
 		}
 	case l.head > len(l.items)/2:

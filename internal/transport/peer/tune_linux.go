@@ -10,9 +10,9 @@ const (
 	// unackedMillis is how long the kernel keeps sending into nothing, also
 	// after the connection was closed.
 	unackedMillis = 5000
-	// unsentBytes is how much the kernel holds beyond what is on its way: what
-	// is in there no urgent message can overtake. It does not bound the bytes
-	// on their way, so a long link is filled all the same.
+	// unsentBytes is how much the kernel holds beyond what is on its way: no
+	// urgent message can overtake what is in there. It does not bound the bytes
+	// on their way, so a link of high latency is filled nevertheless.
 	unsentBytes = 1 << 20
 )
 

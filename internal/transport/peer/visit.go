@@ -20,7 +20,7 @@ func (m *Mesh) Accept(conn net.Conn) {
 	}
 }
 
-// receiveVisitor finds out who comes, and serves the connection.
+// receiveVisitor identifies the node that dialled, and serves the connection.
 func (m *Mesh) receiveVisitor(conn net.Conn) {
 	var theirs opening
 	var of *link
@@ -37,13 +37,13 @@ func (m *Mesh) receiveVisitor(conn net.Conn) {
 		<-m.visitors
 		of.carry(c)
 	default:
-		_ = c.run() // who asks hears of it
+		_ = c.run() // the node that asks notices the end
 		<-m.visitors
 	}
 }
 
-// judgeVisitor returns the link too whose connection it will be, unless the
-// visitor only asks.
+// judgeVisitor returns the verdict on a node that dialled and, unless the node only
+// asks, the link that the connection will belong to.
 func (m *Mesh) judgeVisitor(theirs opening) (verdict, *link) {
 	_, self := m.identity()
 	switch {

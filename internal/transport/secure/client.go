@@ -11,8 +11,8 @@ func (c *Credentials) Client(host string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, ServerName: host, RootCAs: l.nodes, GetClientCertificate: l.show}
 }
 
-// show shows the certificate to whoever asks for one. One that has another authority
-// than the server believes is shown all the same: the server's refusal says more.
+// show returns the certificate for a server that requests one. It is shown even if the
+// server does not accept its authority: the server's refusal says more.
 func (l *loaded) show(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	if l.certificate == nil {
 		return &tls.Certificate{}, nil

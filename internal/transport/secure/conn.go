@@ -42,7 +42,8 @@ func (c *conn) await() {
 	}))
 }
 
-// Close also lets go of what would close it later: a timer keeps a connection in memory.
+// Close also stops the timer that would close it later, because a timer keeps a
+// connection in memory.
 func (c *conn) Close() error {
 	if late := c.late.Load(); late != nil {
 		late.Stop()
@@ -75,7 +76,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// RemoteAddr knows who is there: servers hand it on to what they call.
+// RemoteAddr returns an address in which PrincipalAt finds the connection: servers pass
+// it to their handlers.
 func (c *conn) RemoteAddr() net.Addr { return addr{c.Conn.RemoteAddr(), c} }
 
 // NetConn returns the socket.

@@ -56,7 +56,7 @@ type loaded struct {
 	self    identity.Principal
 	nodes   *x509.CertPool // nil: those of the system
 	clients *x509.CertPool // nil: as nodes
-	asked   *x509.CertPool // nodes and clients, to tell a client which certificate to show
+	asked   *x509.CertPool // nodes and clients, so that a client knows which certificate to show
 }
 
 // stamp changes when a file does.

@@ -18,8 +18,8 @@ import (
 // acceptAgain is the wait after a failed accept, such as for want of file descriptors.
 const acceptAgain = 20 * time.Millisecond
 
-// logEvery is the least time between two lines about refused handshakes: whoever floods
-// a port must not fill the disk.
+// logEvery is the least time between two lines about refused handshakes: a flood of
+// connections must not fill the disk.
 const logEvery = 10 * time.Second
 
 // encryptedListener hands out connections whose handshake is done. They are made side

@@ -10,7 +10,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// AppendRequest stands for strandline.v1.AppendRequest.
+// AppendRequest represents strandline.v1.AppendRequest.
 type AppendRequest struct {
 	Log            string
 	SessionID      uint64

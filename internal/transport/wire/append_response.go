@@ -8,7 +8,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// AppendResponse stands for strandline.v1.AppendResponse. Refused tells which
+// AppendResponse represents strandline.v1.AppendResponse. Refused says which
 // of its two results it holds.
 type AppendResponse struct {
 	Refused *strandlinev1.Refusal // nil: appended

@@ -14,7 +14,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// ReadFrame stands for a strandline.v1.ReadResponse in READ_FORMAT_BATCHES, or
+// ReadFrame represents a strandline.v1.ReadResponse in READ_FORMAT_BATCHES, or
 // a heartbeat. A server sends Parts; a client receives Batches.
 type ReadFrame struct {
 	LogID      uint64
@@ -118,8 +118,8 @@ func appendPart(out mem.BufferSlice, part []byte) mem.BufferSlice {
 // uncounted: gRPC does not call back for what is too small to be pooled.
 func uncounted(part []byte) bool { return mem.IsBelowBufferPoolingThreshold(cap(part)) }
 
-// uses is the pool that gRPC believes parts to come from. It counts those that
-// come back.
+// uses is the pool from which gRPC believes that parts were taken. It counts those
+// that gRPC returns to it.
 type uses struct {
 	left atomic.Int32
 	sent func()
