@@ -137,7 +137,7 @@ var (
 	// ErrCancelled: the context of the call ended first; errors.Is also matches
 	// context.Canceled or context.DeadlineExceeded.
 	ErrCancelled = &Error{Reason: "CANCELLED"}
-	// ErrClosed: the Client, Producer or Reader has been closed.
+	// ErrClosed: the Client, Producer, Reader or Hold has been closed.
 	ErrClosed = &Error{Reason: "CLOSED"}
 	// ErrBehindFailed: an append was not done because one before it in the same
 	// session failed, and it must not slip ahead. Unwrap gives that error.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +68,10 @@ type fakeServer struct {
 	logs          map[string]string // by name: the request that created it
 	id            uint64            // of the log; 0 in tests that do not care
 	idAfterDelete uint64
+
+	refuseKeep record.Reason // what KeepHold answers
+	moves      chan struct{} // SetHold answers after the first when it is closed
+	sets       atomic.Int64
 
 	mu          sync.Mutex
 	requests    int

@@ -147,14 +147,21 @@ func (h *Hold) Info() HoldInfo {
 }
 
 // Move puts the hold at another offset with another pointer, in one step: what is below may
-// go from then on. A hold that has ended meanwhile is set again, if the records from the
-// offset on are still there; ErrOffsetTrimmed says that they are not.
+// go from then on. Once Done is closed nobody renews the lease, and Move fails with Err, or
+// with ErrClosed after Release and Close. Client.Hold with Info sets such a hold anew, if the
+// records from its offset on are still there; ErrOffsetTrimmed says that they are not.
 func (h *Hold) Move(ctx context.Context, offset int64, pointer []byte) error {
 	h.turn.Lock()
 	defer h.turn.Unlock()
 	info := h.Info()
+	if err := h.ended(); err != nil {
+		return err
+	}
 	info.Offset, info.Pointer = offset, pointer
 	set, err := h.holds.set(ctx, info)
+	if err == nil {
+		err = h.ended() // meanwhile: what was set just now would expire
+	}
 	if err != nil {
 		return err
 	}
@@ -169,7 +176,8 @@ func (h *Hold) Move(ctx context.Context, offset int64, pointer []byte) error {
 func (h *Hold) Done() <-chan struct{} { return h.done }
 
 // Err is why Done is closed: ErrHoldNotFound if the hold has expired, or was broken or
-// released by others. It is nil before, and after Release and Close.
+// released by others; ErrPermissionDenied or ErrUnauthenticated if this program may not renew
+// it any more, so that it ends with its lease. It is nil before, and after Release and Close.
 func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,6 +201,19 @@ func (h *Hold) Close() {
 	h.stop()
 	h.keeping.Wait()
 	h.end(nil)
+}
+
+// ended is why nobody keeps the hold any more; nil: it is kept.
+func (h *Hold) ended() error {
+	select {
+	case <-h.done:
+	default:
+		return nil
+	}
+	if err := h.Err(); err != nil {
+		return err
+	}
+	return closed("the hold")
 }
 
 func (h *Hold) end(err error) {
@@ -219,7 +240,7 @@ func (h *Hold) keep(ctx context.Context, every time.Duration) {
 		limited, cancel := context.WithTimeout(ctx, every)
 		err := h.holds.keep(limited, h.Info().Name)
 		cancel()
-		for _, ended := range []*Error{ErrHoldNotFound, ErrLogNotFound, ErrLogReplaced, ErrClosed} {
+		for _, ended := range []*Error{ErrHoldNotFound, ErrLogNotFound, ErrLogReplaced, ErrPermissionDenied, ErrUnauthenticated, ErrClosed} {
 			if errors.Is(err, ended) {
 				h.end(err)
 				return

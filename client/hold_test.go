@@ -1,13 +1,16 @@
 package client_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/embed"
+	"strandline.dev/internal/record"
 )
 
 func embedded(t *testing.T) *client.Client {
@@ -84,10 +87,55 @@ func TestAHoldThatEndedSaysSo(t *testing.T) {
 	require.NoError(t, c.Admin().ReleaseHold(t.Context(), "orders", "view"))
 	<-h.Done()
 	require.ErrorIs(t, h.Err(), client.ErrHoldNotFound)
-	require.NoError(t, h.Move(t.Context(), 0, []byte("again")), "nothing was trimmed")
-	require.Equal(t, "again", string(h.Info().Pointer))
+	require.ErrorIs(t, h.Move(t.Context(), 0, []byte("again")), client.ErrHoldNotFound, "nobody would renew its lease")
 	h.Close()
 	require.ErrorIs(t, h.Err(), client.ErrHoldNotFound)
+
+	h, err = c.Hold(t.Context(), "orders", h.Info())
+	require.NoError(t, err, "nothing was trimmed")
+	require.NoError(t, h.Move(t.Context(), 0, []byte("again")))
+	require.Equal(t, "again", string(h.Info().Pointer))
+	h.Close()
+	require.ErrorIs(t, h.Move(t.Context(), 0, nil), client.ErrClosed)
+}
+
+func (f *fakeServer) SetHold(context.Context, *strandlinev1.SetHoldRequest) (*strandlinev1.SetHoldResponse, error) {
+	if f.sets.Add(1) > 1 {
+		<-f.moves
+	}
+	return &strandlinev1.SetHoldResponse{}, nil
+}
+
+func (f *fakeServer) KeepHold(context.Context, *strandlinev1.KeepHoldRequest) (*strandlinev1.KeepHoldResponse, error) {
+	return nil, refuse(f.refuseKeep)
+}
+
+func TestAHoldThatMayNotBeRenewedHasEnded(t *testing.T) {
+	for reason, want := range map[record.Reason]*client.Error{
+		record.Denied: client.ErrPermissionDenied, record.Unauthenticated: client.ErrUnauthenticated,
+	} {
+		f := newFakeServer(t)
+		f.refuseKeep = reason
+		h, err := dial(t, []*fakeServer{f}).Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: 600 * time.Millisecond})
+		require.NoError(t, err)
+		<-h.Done()
+		require.ErrorIs(t, h.Err(), want)
+		require.ErrorIs(t, h.Move(t.Context(), 0, nil), want)
+		h.Close()
+	}
+}
+
+func TestAMoveDuringWhichTheHoldEndsFails(t *testing.T) {
+	f := newFakeServer(t)
+	f.refuseKeep, f.moves = record.HoldNotFound, make(chan struct{})
+	h, err := dial(t, []*fakeServer{f}).Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: 3 * time.Second})
+	require.NoError(t, err)
+	defer h.Close()
+	go func() {
+		<-h.Done()
+		close(f.moves)
+	}()
+	require.ErrorIs(t, h.Move(t.Context(), 0, nil), client.ErrHoldNotFound)
 }
 
 // Of a log that was created anew nothing is known.
