@@ -151,6 +151,22 @@ func TestAHomeThatDoesNotKeepItsLogsIsGivenThemLessAndLessOften(t *testing.T) {
 	require.Equal(t, []int64{6, 11, 21, 41, 81, 161}, gaps)
 }
 
+// A drain is over before the next look, which finds that the node did not keep its logs.
+func TestANodeThatWasDrainedIsGivenItsLogsAgainAfterAnUndrain(t *testing.T) {
+	s := new(Spreader)
+	at := func(now int64, leaders ...uint64) Survey { return survey(minute+now, leaders...) }
+	require.Equal(t, map[uint64]int{2: 4}, givenTo(s.Plan(0, at(0, 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3))))
+	require.Empty(t, s.Plan(2_000, at(2_000, 2, 2, 2, 2, 1, 1, 1, 1, 3, 3, 3, 3)))
+	away := []uint64{1, 1, 3, 3, 1, 1, 1, 1, 3, 3, 3, 3}
+	require.Empty(t, s.Plan(4_000, drained(at(4_000, away...), 2)))
+	restarted := func(now int64) Survey {
+		return change(at(now, away...), 2, func(n *Surveyed) { n.Up = now - 6_000 })
+	}
+	require.Empty(t, s.Plan(6_000, drained(restarted(6_000), 2)))
+	require.Empty(t, s.Plan(8_000, restarted(8_000)), "it has just begun")
+	require.Equal(t, map[uint64]int{2: 4}, givenTo(s.Plan(12_000, restarted(12_000))))
+}
+
 func TestADrainedNodeMayStopWhenNobodyMissesIt(t *testing.T) {
 	type ids = []uint64
 	for _, row := range []struct {

@@ -128,33 +128,18 @@ func misplaced(s *State, l *Log, load map[uint64]int, v View) (from, to uint64) 
 	return from, to
 }
 
-// superfluous is the node whose replica a log with too many can do without: the others keep
-// its rule best, then it cannot be reached, then it holds the most.
+// superfluous is the node whose replica a log with too many can do without: it cannot be
+// reached, as those that stay have to commit the removal; then the others keep the rule best,
+// then it holds the most. What the rule lacks afterwards, misplaced repairs.
 func superfluous(s *State, l *Log, load map[uint64]int, v View) uint64 {
 	p, now := newPlacer(s, l), nodesOf(l.Replicas)
-	costs := make([]int, len(now))
-	for i, node := range now {
-		costs[i] = p.cost(without(now, node))
-	}
-	var able Log
-	for i, cost := range costs {
-		if cost == slices.Min(costs) {
-			able.Replicas = append(able.Replicas, l.Replicas[i])
-		}
-	}
-	return mostLoaded(&able, load, v)
-}
-
-// mostLoaded is the node with a replica of a log that cannot be reached, or else
-// holds the most.
-func mostLoaded(l *Log, load map[uint64]int, v View) (worst uint64) {
-	for _, r := range l.Replicas {
+	return slices.MinFunc(now, func(a, b uint64) int {
 		switch {
-		case worst == 0, v.Alive(worst) && !v.Alive(r.Node):
-			worst = r.Node
-		case v.Alive(worst) == v.Alive(r.Node) && load[r.Node] > load[worst]:
-			worst = r.Node
+		case !v.Alive(a) && v.Alive(b):
+			return -1
+		case v.Alive(a) && !v.Alive(b):
+			return 1
 		}
-	}
-	return worst
+		return cmp.Or(cmp.Compare(p.cost(without(now, a)), p.cost(without(now, b))), cmp.Compare(load[b], load[a]))
+	})
 }

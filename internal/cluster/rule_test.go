@@ -169,6 +169,22 @@ func TestWhatIsAddedAndRemovedKeepsTheRule(t *testing.T) {
 	require.ErrorContains(t, refusal, "one replica cannot be spread over dc")
 }
 
+func TestReplicasThatAreDownAreRemovedBeforeThoseThatTheRuleForbids(t *testing.T) {
+	s, down := places("a", "a", "a", "b", "b", "b"), seen([]uint64{4, 5}, nil)
+	s.placed("orders", 5, 1, 2, 3, 4, 5)
+	c, refusal := ReconfigureLog(s, "orders", 0, Config{Replicas: 3, Rule: &Rule{In: []Label{"dc=b"}}})
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(c))
+	due := Due(s, down)
+	require.Len(t, due, 1)
+	require.Equal(t, RemoveReplica, due[0].Kind)
+	require.Contains(t, []uint64{4, 5}, due[0].Node, "of the others 2 of 4 would be up")
+	s.settled(t, down)
+	require.Equal(t, "a a b", s.datacenters(s.on("orders")), "one of b is up")
+	s.settled(t, seen(nil, nil))
+	require.Equal(t, "b b b", s.datacenters(s.on("orders")))
+}
+
 func TestAReplacementKeepsTheRule(t *testing.T) {
 	rule := &Rule{Spread: "dc"}
 	for _, row := range []struct {

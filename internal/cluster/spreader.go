@@ -237,8 +237,9 @@ func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
 	maps.DeleteFunc(s.given, func(log uint64, _ given) bool { return !there[log] })
 	for log, g := range s.given {
 		node, answers := v.Nodes[g.handover.To]
-		if began := now - node.Up; !answers || max(began-g.life, g.life-began) > sameLifeMillis {
-			delete(s.given, log) // it was down, which took all its logs away
+		began := now - node.Up
+		if !answers || max(began-g.life, g.life-began) > sameLifeMillis || v.State.Nodes[g.handover.To].Drained {
+			delete(s.given, log) // it was down or is drained, which takes all its logs away
 			continue
 		}
 		if at, led := leader[log]; led && at != g.handover.To {

@@ -79,7 +79,7 @@ func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
 	state := l.catalog.Load().Shown.Load()
 	ctx, cancel := context.WithTimeout(ctx, verbs.StatusTime)
 	defer cancel()
-	v := cluster.Survey{Nodes: map[uint64]cluster.Surveyed{}, State: state}
+	v := cluster.Survey{Nodes: map[uint64]cluster.Surveyed{}}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for id, node := range state.Nodes {
@@ -101,6 +101,8 @@ func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
 		})
 	}
 	asking.Wait()
+	// A drain that was decided meanwhile explains answers: the node did not give its logs away by itself.
+	v.State = l.catalog.Load().Shown.Load()
 	return v
 }
 
