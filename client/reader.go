@@ -205,16 +205,8 @@ func (r *Reader) decode() error {
 	if err == nil {
 		err = r.inPlace(batch)
 	}
-	if err != nil && !r.verify {
-		// A server may send what it verified a while ago: it shall look again.
-		r.verify = true
-		r.took -= int64(len(r.rest))
-		r.rest, r.looked = nil, r.next
-		r.hangUp()
-		return nil
-	}
 	if err != nil {
-		return &Error{Reason: ErrCorrupt.Reason, Message: "received " + err.Error()}
+		return r.damaged("received " + err.Error())
 	}
 	r.rest, r.memory, r.follows = rest, r.memory[:0], int64(batch.BaseOffset())+int64(batch.Count())
 	for rec, err := range batch.RecordsAs(r.options.selects()) {
@@ -237,14 +229,45 @@ func (r *Reader) decode() error {
 	return nil
 }
 
-// inPlace checks the offset of a batch, which is not in its checksum: a log has no gaps, and
-// what was selected of it is in its order and in its frame.
+// damaged drops the rest of a frame that is wrong. A server may send what it verified a while
+// ago, so the first time it is asked for the same again, verified.
+func (r *Reader) damaged(what string) error {
+	if r.verify {
+		return &Error{Reason: ErrCorrupt.Reason, Message: what}
+	}
+	r.verify = true
+	r.took -= int64(len(r.rest))
+	r.rest, r.looked = nil, r.next
+	r.hangUp()
+	return nil
+}
+
+// checkOffsets checks that the batches of a frame follow each other and hold what it
+// announces, or more where the read is limited: their offsets are not in their checksums.
+func checkOffsets(f *wire.ReadFrame, limited bool) error {
+	next, end := int64(unplaced), f.First+int64(f.Count)
+	for rest := f.Batches; len(rest) > 0; {
+		batch, more, err := record.Split(rest)
+		if err != nil {
+			return err
+		}
+		first := int64(batch.BaseOffset())
+		if next == unplaced && first > f.First || next != unplaced && first != next {
+			return fmt.Errorf("a batch of offset %d where that of %d was due", first, max(next, f.First))
+		}
+		next, rest = int64(batch.End()), more
+	}
+	if next < end || next > end && !limited {
+		return fmt.Errorf("batches up to offset %d in a frame up to %d", next, end)
+	}
+	return nil
+}
+
+// inPlace checks the offset of a batch of what was selected: it is in its order and in its
+// frame. Those of other frames have been checked by checkOffsets.
 func (r *Reader) inPlace(batch record.Batch) error {
 	first := int64(batch.BaseOffset())
-	if r.options.selects() && first >= r.follows && first < r.limit {
-		return nil
-	}
-	if first == r.follows || r.follows == unplaced && first <= r.next {
+	if !r.options.selects() || first >= r.follows && first < r.limit {
 		return nil
 	}
 	return fmt.Errorf("a batch of offset %d where that of %d was due", first, max(r.follows, r.next))
@@ -344,7 +367,7 @@ func (r *Reader) take() error {
 		r.next = f.First
 	}
 	if f.First > r.next || f.First < 0 || f.Count < 0 || f.First > math.MaxInt64-int64(f.Count) {
-		return &Error{Reason: ErrCorrupt.Reason, Message: "received a frame that does not follow the one before"}
+		return r.damaged("received a frame that does not follow the one before")
 	}
 	if r.options.selects() && !f.HasNext {
 		return &Error{Reason: ErrUnsupported.Reason, Message: "the server does not know filters and projections: it needs a later version"}
@@ -360,6 +383,9 @@ func (r *Reader) take() error {
 	}
 	r.rest, r.follows, r.limit = f.Batches, unplaced, f.First+int64(f.Count)
 	r.took += int64(len(f.Batches))
+	if err := checkOffsets(f, r.options.limited()); err != nil {
+		return r.damaged("received " + err.Error())
+	}
 	if o := &r.options; o.hasUntil {
 		r.limit = min(r.limit, o.until)
 	}

@@ -199,19 +199,19 @@ func TestAReaderThatFollowsGetsWhatIsAppendedLater(t *testing.T) {
 
 func TestASilentServerIsLeft(t *testing.T) {
 	f := newFakeServer(t)
-	f.fill(t, 10)
+	f.fill(t, 100)
 	f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
 		if n > 0 {
 			return f.serve(q, s, func() error { return nil })
 		}
-		if err := s.SendMsg(f.frameAt(0, 5, 100)); err != nil {
+		if err := s.SendMsg(f.frameAt(0, f.end, 1)); err != nil {
 			return err
 		}
 		<-s.Context().Done()
 		return nil
 	}
 	r := f.reader(t, client.WithFollow(), client.WithHeartbeat(20*time.Millisecond))
-	requireRecords(t, r, 0, 10)
+	requireRecords(t, r, 0, 100)
 }
 
 func TestATrimmedOffsetIsAnErrorWithTheStart(t *testing.T) {
@@ -248,18 +248,20 @@ func TestAFlippedBitIsNeverGivenOut(t *testing.T) {
 }
 
 func TestADamagedBatchIsReadAgainVerifiedByTheServer(t *testing.T) {
-	for part, at := range map[string]int{"the offset, which is in no checksum": 7, "the first record": 70} {
+	for part, damage := range map[string]struct{ batch, at int }{
+		"the offset, which is in no checksum": {3, 7}, "the first record": {3, 70}, "the offset of the first batch": {0, 6},
+	} {
 		t.Run(part, func(t *testing.T) {
 			f := newFakeServer(t)
 			f.fill(t, 100)
+			which := (damage.batch + len(f.batches)) % len(f.batches)
 			good := whole(f)
 			f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
 				if !q.GetVerify() {
-					bad := bytes.Clone(f.batches[3])
-					bad[at] ^= 1
-					sound := f.batches[3]
-					f.batches[3] = bad
-					defer func() { f.batches[3] = sound }()
+					sound := f.batches[which]
+					f.batches[which] = bytes.Clone(sound)
+					f.batches[which][damage.at] ^= 1
+					defer func() { f.batches[which] = sound }()
 				}
 				return good(n, q, s)
 			}
@@ -273,13 +275,13 @@ func TestAGapBetweenFramesIsAnError(t *testing.T) {
 	f := newFakeServer(t)
 	f.fill(t, 100)
 	f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
-		if err := s.SendMsg(f.frameAt(0, 10, 100)); err != nil {
+		if err := s.SendMsg(f.frameAt(0, f.end, 1)); err != nil {
 			return err
 		}
-		return s.SendMsg(f.frameAt(20, 30, 100))
+		return s.SendMsg(f.frameAt(int64(f.batches[2].BaseOffset()), f.end, 1))
 	}
 	r := f.reader(t)
-	requireRecords(t, r, 0, 10)
+	requireRecords(t, r, 0, int64(f.batches[0].End()))
 	_, err := r.Next(t.Context())
 	require.ErrorIs(t, err, client.ErrCorrupt)
 }

@@ -176,12 +176,13 @@ func TestABoundThatNoReplicaKeepsIsAnError(t *testing.T) {
 
 func TestAReaderReportsHowOldItsKnowledgeIs(t *testing.T) {
 	f := newFakeServer(t)
-	f.fill(t, 10)
+	f.fill(t, 100)
+	half := int64(f.batches[0].End())
 	f.reading = func(_ int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
 		if q.GetAtLeastOffset() != 4 {
 			return refuse(record.Invalid)
 		}
-		for _, frame := range []*wire.ReadFrame{f.frameAt(0, 5, 100), f.frameAt(5, 10, 100)} {
+		for _, frame := range []*wire.ReadFrame{f.frameAt(0, half, 100), f.frameAt(half, 100, 100)} {
 			if frame.HasAge = frame.First > 0; frame.HasAge {
 				frame.Age = 3 * time.Second
 			}
@@ -192,10 +193,10 @@ func TestAReaderReportsHowOldItsKnowledgeIs(t *testing.T) {
 		return nil
 	}
 	r := f.reader(t, client.WithAtLeast(4))
-	requireRecords(t, r, 0, 5)
+	requireRecords(t, r, 0, half)
 	_, known := r.Age()
 	require.False(t, known)
-	requireRecords(t, r, 5, 10)
+	requireRecords(t, r, half, 100)
 	age, known := r.Age()
 	require.True(t, known)
 	require.Equal(t, 3*time.Second, age)

@@ -22,10 +22,11 @@ type storer struct {
 }
 
 // crowded reports whether the memory has no room for the entries of a message, as many
-// before them wait for the disk or for a majority; the leader sends them again. What
-// replaces entries is always taken: no others may come before.
+// before them wait for the disk; the leader sends them again. What replaces entries is
+// always taken: no others may come before. So is what follows a gap, which Raft answers, and
+// what comes when all before is durable: a new leader may need it to commit that.
 func (s *storer) crowded(m *raftpb.Message) bool {
-	if m.GetType() != raftpb.MsgApp || len(m.Entries) == 0 || m.GetIndex() < s.storage.last {
+	if m.GetType() != raftpb.MsgApp || len(m.Entries) == 0 || m.GetIndex() != s.storage.last || s.storage.durable == s.storage.last {
 		return false
 	}
 	bytes := 0
