@@ -80,7 +80,7 @@ func (s *selecting) next(ctx context.Context) (Chunk, error) {
 			return Chunk{}, err
 		}
 		looked += c.Bytes
-		p := pass{selecting: s, chunk: &c, begun: time.Now()}
+		p := pass{selecting: s, chunk: &c}
 		if err := p.run(ctx); err != nil {
 			if p.divided = true; ctx.Err() == nil {
 				s.ending = err // after what was selected before
@@ -89,9 +89,15 @@ func (s *selecting) next(ctx context.Context) (Chunk, error) {
 		if p.divided {
 			s.rewind()
 		}
-		if p.selection.Bytes == nil && p.failed == nil {
+		if len(p.selection.Bytes) == 0 && len(p.failed) == 0 {
 			c.Release()
-			continue
+			switch {
+			case ctx.Err() == nil:
+				continue
+			case s.at > first:
+				return s.progress(first), nil
+			}
+			return Chunk{}, ctx.Err()
 		}
 		out := s.progress(first)
 		out.Count, out.Bytes, out.Failed = p.count, len(p.selection.Bytes), p.failed
@@ -147,8 +153,9 @@ func (s *selecting) rewind() {
 type pass struct {
 	*selecting
 	chunk     *Chunk
-	begun     time.Time
+	begun     time.Time // it has a turn, and its first batch is inflated; zero: not yet
 	turn      turn
+	looked    int // records
 	selection record.Selection
 	count     int
 	failed    []Failed
@@ -197,10 +204,13 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 	} else if _, err := w.Begin(b, nil, 0); err != nil {
 		return err
 	}
+	if p.begun.IsZero() {
+		p.begun = time.Now()
+	}
 	before, count, from := len(p.selection.Bytes), p.count, p.at
 	p.selection.Begin(b)
 	end := p.chunk.First + record.Offset(p.chunk.Count)
-	for looked := 0; !p.divided && p.ending == nil && w.Next(); looked++ {
+	for !p.divided && p.ending == nil && w.Next() {
 		o := w.Offset()
 		if o >= end {
 			break
@@ -208,7 +218,7 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 		if o < p.at {
 			continue
 		}
-		if p.turn.held && looked&7 == 7 {
+		if p.looked++; p.turn.held && p.looked&7 == 0 {
 			if p.yield(ctx); p.divided {
 				break
 			}
@@ -282,14 +292,16 @@ func (p *pass) bound(before, count int, from record.Offset) {
 	}
 }
 
-// yield lets others have the turn, and divides the chunk if it has taken long.
+// yield lets others have the turn, and divides the chunk if it has taken long. Each pass
+// moves at before it divides: the next one would be no faster.
 func (p *pass) yield(ctx context.Context) {
 	if time.Since(p.turn.begun) < turnTime {
 		return
 	}
 	p.turn.end()
 	runtime.Gosched()
-	p.divided = time.Since(p.begun) >= progressTime || p.turn.begin(ctx, p.turns) != nil
+	long := time.Since(p.begun) >= progressTime && p.at > p.chunk.First
+	p.divided = long || p.turn.begin(ctx, p.turns) != nil
 }
 
 // inflated is memory for batches of usual size.
