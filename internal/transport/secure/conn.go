@@ -16,10 +16,11 @@ var errTooMuch = errors.New("the client sent more than it may before it has prov
 // conn is the socket of an encrypted connection.
 type conn struct {
 	net.Conn
-	// Both are changed by the goroutine of the handshake alone, until it hands the
+	// These are changed by the goroutine of the handshake alone, until it hands the
 	// connection over.
 	handshaking bool
-	left        int // bytes that the client may still send before the handshake ends
+	heard       bool // the client has sent something
+	left        int  // bytes that the client may still send before the handshake ends
 
 	head []byte // what was read before
 	// principal is set in the handshake and not changed afterwards.
@@ -73,6 +74,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(b[:min(len(b), c.left)])
 	c.left -= n
+	c.heard = c.heard || n > 0
 	return n, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -89,27 +90,34 @@ func (l *encryptedListener) accept() {
 func (l *encryptedListener) receive(socket net.Conn) {
 	c := &conn{Conn: socket, handshaking: true, left: handshakeBytes}
 	from := wherever(socket.RemoteAddr())
-	wait, ok := l.gate.failing.delay(from)
+	wait, taken, ok := l.gate.failing.delay(from, time.Now())
 	var place *list.Element
 	if ok {
 		place = l.begun.enter(c, prefixOf(socket.RemoteAddr()))
 	}
 	if place == nil {
+		l.gate.failing.ended(from, taken, false, time.Now())
 		l.gate.metrics.refused.WithLabelValues(l.port.Name, tooManyHandshakes).Inc()
 		_ = socket.Close()
 		return
 	}
+	if wait > 0 {
+		l.begun.turn(place, forPace)
+	}
 	l.tasks.Go(func() {
 		defer l.begun.leave(place)
-		l.pause(wait)
+		if wait > 0 {
+			l.pause(wait)
+			l.begun.turn(place, forClient)
+		}
 		done, err := l.shakeHands(c, place)
+		l.gate.failing.ended(from, taken, clientFailed(err, c.heard), time.Now())
 		if err != nil {
-			l.gate.failing.failed(from)
 			l.logFailure(socket, err)
 			farewell(c)
 			return
 		}
-		l.begun.turn(place, true)
+		l.begun.turn(place, forNode)
 		select {
 		case l.ready <- done:
 		case <-l.closing.Done():
@@ -120,11 +128,9 @@ func (l *encryptedListener) receive(socket net.Conn) {
 
 // pause waits so long, or until the port closes.
 func (l *encryptedListener) pause(wait time.Duration) {
-	if wait > 0 {
-		ctx, cancel := context.WithTimeout(l.closing, wait)
-		defer cancel()
-		<-ctx.Done()
-	}
+	ctx, cancel := context.WithTimeout(l.closing, wait)
+	defer cancel()
+	<-ctx.Done()
 }
 
 // shakeHands returns the connection to talk over.
@@ -141,9 +147,12 @@ func (l *encryptedListener) shakeHands(c *conn, place *list.Element) (net.Conn, 
 		}
 	}
 	encrypted := tls.Server(c, l.gate.o.Credentials.server(l.port, l.gate.o.Otherwise, func() error {
-		l.begun.turn(place, true)
-		defer l.begun.turn(place, false)
-		return l.gate.begin.Wait(ctx)
+		l.begun.turn(place, forNode)
+		defer l.begun.turn(place, forClient)
+		if err := l.gate.begin.Wait(ctx); err != nil {
+			return fmt.Errorf("%w: %w", errNoTurn, err)
+		}
+		return nil
 	}))
 	if err := encrypted.HandshakeContext(ctx); err != nil {
 		return nil, err

@@ -1,66 +1,112 @@
 package secure
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 const (
-	// failingRate is how many handshakes an address may begin in a second after one of its
-	// own has failed, on all ports together; as many may come at once.
+	// failingRate is how many handshakes of an address may fail in a second, on all ports
+	// together; as many may fail at once. Beyond that its handshakes are slowed down.
 	failingRate = 100
 	// failingWait is how long a handshake waits for that, unread. One that would wait longer
 	// is refused.
 	failingWait = time.Second
 	// maxFailing bounds the addresses that are slowed down, and sweepEvery how often those are
-	// looked for that need not be any more.
+	// removed that need not be any more.
 	maxFailing = 4096
 	sweepEvery = time.Second
+
+	failingToken = time.Second / failingRate // the time in which a token comes back
+	failingBurst = failingRate * failingToken
 )
 
 // failing slows down addresses whose handshakes fail, before anything is read or computed
-// for them: what an address can cost that proves nothing has a bound.
+// for them. An address has a bucket of failingRate tokens, and each handshake that fails costs
+// one. A handshake of an address whose bucket is not full takes its token when it begins, and
+// gives it back unless it fails.
 type failing struct {
-	mu     sync.Mutex
-	ofEach map[netip.Prefix]*rate.Limiter
-	swept  time.Time
+	mu sync.Mutex
+	// full is when the bucket of an address is full again. Addresses that are not in it have
+	// a full one.
+	full  map[netip.Prefix]time.Time
+	swept time.Time
 }
 
-// delay returns how long a new handshake of an address has to wait. False: it is refused.
-func (f *failing) delay(from netip.Prefix) (wait time.Duration, ok bool) {
+// delay returns how long a new handshake of an address has to wait, and whether it has taken
+// a token, which ended needs to know. Not ok: it is refused, and has taken none.
+func (f *failing) delay(from netip.Prefix, now time.Time) (wait time.Duration, taken, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.ofEach[from]
-	if l == nil {
-		return 0, true
+	full, known := f.full[from]
+	if !known {
+		return 0, false, true
 	}
-	r := l.Reserve()
-	if wait = r.Delay(); wait > failingWait {
-		r.Cancel()
-		return 0, false
+	if !full.After(now) {
+		delete(f.full, from)
+		return 0, false, true
 	}
-	return wait, true
+	full = full.Add(failingToken)
+	if wait = max(0, full.Sub(now)-failingBurst); wait > failingWait {
+		return 0, false, false
+	}
+	f.full[from] = full
+	return wait, true, true
 }
 
-// failed notes that a handshake of an address has failed.
-func (f *failing) failed(from netip.Prefix) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.ofEach[from] != nil {
+// ended notes whether a handshake failed that delay has let begin. One that began with a full
+// bucket pays for its failure here, even if the bucket is empty by now: those that fail together
+// are paid for too.
+func (f *failing) ended(from netip.Prefix, taken, failed bool, now time.Time) {
+	if taken == failed {
 		return
 	}
-	if now := time.Now(); now.Sub(f.swept) >= sweepEvery {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	full, known := f.full[from]
+	switch {
+	case !failed && known:
+		f.full[from] = full.Add(-failingToken)
+	case failed && known && full.After(now):
+		f.full[from] = full.Add(failingToken)
+	case failed && (known || f.room(now)):
+		f.full[from] = now.Add(failingToken)
+	}
+}
+
+// room reports whether one more address can be slowed down. The caller holds mu.
+func (f *failing) room(now time.Time) bool {
+	if now.Sub(f.swept) >= sweepEvery {
 		f.swept = now
-		for known, l := range f.ofEach {
-			if l.TokensAt(now) >= failingRate {
-				delete(f.ofEach, known) // it has been quiet
+		for known, full := range f.full {
+			if !full.After(now) {
+				delete(f.full, known)
 			}
 		}
 	}
-	if len(f.ofEach) < maxFailing {
-		f.ofEach[from] = rate.NewLimiter(failingRate, failingRate)
+	return len(f.full) < maxFailing
+}
+
+// errNoTurn ends a handshake that would wait too long because of others.
+var errNoTurn = errors.New("too many handshakes are waiting to begin")
+
+// clientFailed reports whether a handshake failed by its client. Not so if it was closed by this
+// node, nor if the client sent nothing, as those do that only look whether a port is open.
+// Nor if it took too long: this node may be the slow side, and as such handshakes keep their
+// places for handshakeTime, there are few.
+func clientFailed(err error, heard bool) bool {
+	if err == nil || !heard {
+		return false
 	}
+	for _, ours := range []error{errNoTurn, net.ErrClosed, context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded} {
+		if errors.Is(err, ours) {
+			return false
+		}
+	}
+	return true
 }

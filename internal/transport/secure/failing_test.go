@@ -1,54 +1,193 @@
 package secure
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/netip"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/time/rate"
 )
 
-func TestAnAddressWhoseHandshakesFailIsSlowedDownAndNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := failing{ofEach: map[netip.Prefix]*rate.Limiter{}}
-		bad, good := netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")
-		for range 10 * failingRate {
-			wait, ok := f.delay(bad)
-			require.True(t, ok && wait == 0, "none has failed")
-		}
-		f.failed(bad)
-		at := func(from netip.Prefix) (begin, waiting, refused int) {
-			for range 10 * failingRate {
-				switch wait, ok := f.delay(from); {
-				case !ok:
-					refused++
-				case wait == 0:
-					begin++
-				default:
-					waiting++
-				}
-			}
-			return begin, waiting, refused
-		}
-		begin, waiting, refused := at(bad)
-		require.Equal(t, failingRate, begin)
-		require.Equal(t, failingRate, waiting, "as many as begin within a second")
-		require.Equal(t, 8*failingRate, refused)
-		begin, waiting, refused = at(good)
-		require.Equal(t, []int{10 * failingRate, 0, 0}, []int{begin, waiting, refused})
+var (
+	bad  = netip.MustParsePrefix("10.0.0.1/32")
+	good = netip.MustParsePrefix("10.0.0.2/32")
+)
 
-		// It is forgotten when it is quiet, and at no time are there too many.
-		time.Sleep(5 * time.Second)
-		for i := range uint32(2 * maxFailing) {
-			f.failed(netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, i+1<<24))), 32))
+func noneFailing() *failing { return &failing{full: map[netip.Prefix]time.Time{}} }
+
+// begins counts what becomes of n handshakes that begin at once.
+func (f *failing) begins(n int, from netip.Prefix, now time.Time) (begin, waiting, refused int) {
+	for range n {
+		switch wait, _, ok := f.delay(from, now); {
+		case !ok:
+			refused++
+		case wait == 0:
+			begin++
+		default:
+			waiting++
 		}
-		require.Len(t, f.ofEach, maxFailing)
-		require.Nil(t, f.ofEach[bad])
-		time.Sleep(sweepEvery)
-		f.failed(bad)
-		require.Len(t, f.ofEach, 1)
+	}
+	return begin, waiting, refused
+}
+
+func TestAnAddressWhoseHandshakesFailIsSlowedDownAndNoOther(t *testing.T) {
+	f, now := noneFailing(), time.Unix(1, 0)
+	begin, waiting, refused := f.begins(10*failingRate, bad, now)
+	require.Equal(t, []int{10 * failingRate, 0, 0}, []int{begin, waiting, refused}, "none has failed")
+	f.ended(bad, false, true, now)
+	begin, waiting, refused = f.begins(10*failingRate, bad, now)
+	require.Equal(t, failingRate-1, begin)
+	require.Equal(t, failingRate, waiting, "as many as begin within a second")
+	require.Equal(t, 8*failingRate+1, refused)
+	begin, waiting, refused = f.begins(10*failingRate, good, now)
+	require.Equal(t, []int{10 * failingRate, 0, 0}, []int{begin, waiting, refused})
+
+	// It is forgotten when it is quiet, and at no time are there too many.
+	now = now.Add(5 * time.Second)
+	for i := range uint32(2 * maxFailing) {
+		f.ended(netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, i+1<<24))), 32), false, true, now)
+	}
+	require.Len(t, f.full, maxFailing)
+	require.NotContains(t, f.full, bad)
+	now = now.Add(sweepEvery)
+	f.ended(bad, false, true, now)
+	require.Len(t, f.full, 1)
+}
+
+func TestAnAddressIsNotSlowedDownForLongAfterAFailure(t *testing.T) {
+	f, now := noneFailing(), time.Unix(1, 0)
+	f.ended(bad, false, true, now)
+	now = now.Add(failingToken)
+	begin, _, _ := f.begins(10*failingRate, bad, now)
+	require.Equal(t, 10*failingRate, begin, "no other address needs to fail for that")
+	require.Empty(t, f.full)
+}
+
+// Clients that succeed begin more than failingRate a second, all the time, so that the bucket
+// would never be full again if they paid.
+func TestHandshakesThatSucceedDoNotKeepTheirAddressSlow(t *testing.T) {
+	f, now := noneFailing(), time.Unix(1, 0)
+	f.ended(bad, false, true, now)
+	for range 10 * failingRate {
+		wait, taken, ok := f.delay(bad, now)
+		require.True(t, ok)
+		require.Zero(t, wait)
+		now = now.Add(failingToken / 20)
+		f.ended(bad, taken, false, now)
+	}
+	require.Empty(t, f.full)
+}
+
+// Whoever begins many handshakes while the bucket is full, and only then fails them all, may not
+// do so again before they are paid for.
+func TestHandshakesThatFailTogetherAreAllPaidFor(t *testing.T) {
+	f, start := noneFailing(), time.Unix(1, 0)
+	failed := 0
+	for now := start; now.Before(start.Add(100 * time.Second)); now = now.Add(failingToken) {
+		var taken []bool
+		for range maxHandshakesOfAddress {
+			if _, token, ok := f.delay(bad, now); ok {
+				taken = append(taken, token)
+			}
+		}
+		for _, token := range taken {
+			f.ended(bad, token, true, now)
+		}
+		failed += len(taken)
+	}
+	require.InDelta(t, 100*failingRate, failed, 2*maxHandshakesOfAddress)
+}
+
+func TestOnlyWhatAClientDidCountsAsItsFailure(t *testing.T) {
+	for _, theirs := range []error{io.EOF, syscall.ECONNRESET, errTooMuch, errors.New("tls: bad certificate")} {
+		require.True(t, clientFailed(theirs, true), theirs)
+		require.False(t, clientFailed(theirs, false), "it has sent nothing")
+	}
+	for _, ours := range []error{
+		nil, fmt.Errorf("%w: rate", errNoTurn), &net.OpError{Op: "read", Err: net.ErrClosed}, context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded,
+	} {
+		require.False(t, clientFailed(ours, true), ours)
+	}
+}
+
+func TestAClientIsNotSlowedDownForWhatItDidNotDo(t *testing.T) {
+	ca := newAuthority(t, "prod")
+	known := func(p *port) int {
+		p.failing.mu.Lock()
+		defer p.failing.mu.Unlock()
+		return len(p.failing.full)
+	}
+	send := func(p *port, what string) {
+		before := p.refused(handshakeFailed)
+		probe, err := net.Dial("tcp", p.Addr().String())
+		require.NoError(t, err)
+		_, err = probe.Write([]byte(what))
+		require.NoError(t, err)
+		require.NoError(t, probe.Close())
+		require.Eventually(t, func() bool { return p.refused(handshakeFailed) > before }, time.Minute, time.Millisecond)
+	}
+	for _, plain := range []bool{false, true} {
+		p := openPort(t, "a", ca.node("a"), GateOptions{Plain: plain}, Port{})
+		send(p, "")
+		require.Zero(t, known(p), "it looked whether the port is open")
+		send(p, "\x16junk")
+		require.Equal(t, 1, known(p))
+	}
+	p := openPort(t, "a", ca.node("a"), GateOptions{}, Port{})
+	p.begin.SetBurst(0) // others have all turns
+	_, _, err := p.connect(asClient(t, Files{Authority: ca.ca()}))
+	require.Error(t, err)
+	require.Zero(t, known(p))
+}
+
+func TestAHandshakeThatIsSlowedDownWaitsForItsPaceAndPaysOnlyIfItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{})
+		l := &encryptedListener{countingListener: &countingListener{gate: g, port: Port{Name: "test"}}}
+		l.begun.ofEach = map[netip.Prefix]int{}
+		l.closing, l.close = context.WithCancel(t.Context())
+		client, server := net.Pipe()
+		from := wherever(server.RemoteAddr())
+		const wait = failingWait / 2
+		full := time.Now().Add(failingBurst + wait - failingToken)
+		g.failing.full[from] = full
+		fullAt := func() time.Time {
+			g.failing.mu.Lock()
+			defer g.failing.mu.Unlock()
+			return g.failing.full[from]
+		}
+		waitsFor := func() waits {
+			l.begun.mu.Lock()
+			defer l.begun.mu.Unlock()
+			return l.begun.all.Front().Value.(*handshake).waits
+		}
+
+		l.begun.closed = true
+		l.receive(server)
+		require.Equal(t, full, fullAt(), "it was closed at once")
+		require.NoError(t, client.Close())
+
+		l.begun.closed = false
+		client, server = net.Pipe()
+		l.receive(server)
+		synctest.Wait()
+		require.Equal(t, full.Add(failingToken), fullAt())
+		require.Equal(t, forPace, waitsFor())
+		time.Sleep(wait)
+		synctest.Wait()
+		require.Equal(t, forClient, waitsFor())
+		require.NoError(t, client.Close())
+		l.tasks.Wait()
+		require.Equal(t, full, fullAt(), "it has sent nothing")
+		l.close()
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -51,7 +52,7 @@ type Port struct {
 func NewGate(o GateOptions) *Gate {
 	perSecond := handshakesPerCore * runtime.GOMAXPROCS(0)
 	return &Gate{
-		failing: failing{ofEach: map[netip.Prefix]*rate.Limiter{}},
+		failing: failing{full: map[netip.Prefix]time.Time{}},
 		o:       o, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		begin: rate.NewLimiter(rate.Limit(perSecond), perSecond), metrics: newMetrics(o.Credentials),
 	}

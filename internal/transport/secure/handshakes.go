@@ -17,11 +17,19 @@ type handshakes struct {
 
 // handshake is one connection until its handshake ends.
 type handshake struct {
-	conn net.Conn
-	from netip.Prefix // not valid: this machine
-	// here: it waits for this node, not for its client.
-	here bool
+	conn  net.Conn
+	from  netip.Prefix // not valid: this machine
+	waits waits
 }
+
+// waits is what a handshake waits for.
+type waits int
+
+const (
+	forClient waits = iota
+	forPace         // the time at which a slowed down address may begin it
+	forNode
+)
 
 // enter takes in a connection, in the place of another one if there are too many. nil:
 // it has to be closed.
@@ -47,24 +55,27 @@ func (h *handshakes) busiest() (most netip.Prefix) {
 	return most
 }
 
-// evict closes the oldest handshake of an address that waits for its client. The caller
-// holds mu.
+// evict closes the oldest handshake of an address that waits for its client, else the oldest
+// that has not begun because the address is slowed down: without that a few such addresses
+// would keep all others out. The caller holds mu.
 func (h *handshakes) evict(from netip.Prefix) bool {
-	for e := h.all.Front(); e != nil; e = e.Next() {
-		if shake := e.Value.(*handshake); shake.from == from && !shake.here {
-			_ = shake.conn.Close()
-			h.remove(e)
-			return true
+	for _, w := range []waits{forClient, forPace} {
+		for e := h.all.Front(); e != nil; e = e.Next() {
+			if shake := e.Value.(*handshake); shake.from == from && shake.waits == w {
+				_ = shake.conn.Close()
+				h.remove(e)
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// turn says whether a handshake waits for this node.
-func (h *handshakes) turn(e *list.Element, here bool) {
+// turn notes what a handshake waits for.
+func (h *handshakes) turn(e *list.Element, w waits) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e.Value.(*handshake).here = here
+	e.Value.(*handshake).waits = w
 }
 
 func (h *handshakes) leave(e *list.Element) {

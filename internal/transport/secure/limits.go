@@ -15,7 +15,7 @@ const (
 
 	// maxHandshakes bounds the handshakes of a port that are under way, and
 	// maxHandshakesOfAddress those of one address. With one more, the oldest is closed of
-	// those that wait for their client, of the address with the most.
+	// those that wait for their client, of the address with the most; see evict.
 	maxHandshakes          = 1024
 	maxHandshakesOfAddress = 256
 

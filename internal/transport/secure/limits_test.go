@@ -74,13 +74,24 @@ func TestOneAddressDoesNotTakeTheHandshakesOfOthers(t *testing.T) {
 		require.NotNil(t, h.enter(&named{}, one))
 	}
 	require.False(t, first.closed)
-	require.NotNil(t, h.enter(&named{}, one), "its oldest makes room")
+	paused := &named{}
+	waiting := h.enter(paused, one) // in the place of first
+	require.NotNil(t, waiting, "its oldest makes room")
+	h.turn(waiting, forPace)
 	require.True(t, first.closed)
 	require.Equal(t, maxHandshakesOfAddress, h.ofEach[one])
-	// What waits for this node is not closed for another one.
-	for e := h.all.Front(); e != nil; e = e.Next() {
-		h.turn(e, true)
+	// What waits for its pace is closed after what waits for its client, and what waits for
+	// this node is not closed for another one.
+	for range maxHandshakesOfAddress - 1 {
+		e := h.enter(&named{}, one)
+		require.NotNil(t, e)
+		h.turn(e, forNode)
 	}
+	require.False(t, paused.closed)
+	last := h.enter(&named{}, one)
+	require.NotNil(t, last)
+	require.True(t, paused.closed)
+	h.turn(last, forNode)
 	require.Nil(t, h.enter(&named{}, one))
 	require.False(t, honest.closed)
 	for h.all.Len() > 0 {
