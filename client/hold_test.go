@@ -138,7 +138,7 @@ func TestAMoveDuringWhichTheHoldEndsFails(t *testing.T) {
 	require.ErrorIs(t, h.Move(t.Context(), 0, nil), client.ErrHoldNotFound)
 }
 
-// Of a log that was created anew nothing is known.
+// A log that was deleted and created again knows nothing of the hold.
 func TestAHoldIsNotMovedToAnotherLogOfItsName(t *testing.T) {
 	c := embedded(t)
 	h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "view"})

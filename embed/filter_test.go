@@ -124,7 +124,7 @@ func TestAFilteredReadIsAPlainReadFilteredAfterwards(t *testing.T) {
 					require.Equal(t, client.Record{Offset: want[i].Offset, Timestamp: want[i].Timestamp, Key: want[i].Key, Value: fmt.Appendf(nil, `{"n":%d}`, want[i].Offset)}, r)
 				}
 
-				// A reader that begins anew wherever another one has stopped misses nothing.
+				// A new reader that begins wherever another one has stopped misses nothing.
 				var pieces []client.Record
 				for at := int64(777); at < plain[len(plain)-1].Offset+1; {
 					r, err := c.Reader(t.Context(), log, client.WithFilter(choice.filter), client.WithStartOffset(at))

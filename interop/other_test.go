@@ -132,8 +132,8 @@ func TestJava(t *testing.T) {
 	})
 }
 
-// Clients that are running when a topic is deleted and made again go on with the new
-// one.
+// Clients that are running when a topic is deleted and created again continue with the
+// new one.
 func TestJavaFollowsATopicThatIsMadeAnew(t *testing.T) {
 	java, dir := jars(t)
 	program := absolute(t, "java/Recreate.java")

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// toxiproxy stands between Sarama's tests and the brokers, and breaks connections.
+// toxiproxy is a proxy between Sarama's tests and the brokers, and breaks connections.
 const toxiproxy = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
 
 // saramaNotServed are Sarama's functional tests that need what this server does not

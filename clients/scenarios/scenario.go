@@ -1,8 +1,8 @@
 // Package scenarios says what every client has to do, whatever its language, and plays it.
 // The scenarios are the YAML files beside this one; README.md is their format and the
 // protocol of the runners. Start with Scenario (scenario.go); play.go plays one with a
-// client, in front of which environment.go makes the faults, and judge.go says whether the
-// log has what the client was told.
+// client, in front of which environment.go makes the faults, and judge.go checks that the
+// log agrees with the answers that the client got.
 package scenarios
 
 import (
@@ -32,8 +32,8 @@ type Scenario struct {
 	Put    any           `yaml:"put"`
 	Faults []faults.Rule `yaml:"faults"`
 	Steps  []Step        `yaml:"steps"`
-	// Log is what the log holds at the end, in order; absent: whatever agrees with what
-	// the client was told.
+	// Log is what the log holds at the end, in order; absent: whatever agrees with the
+	// answers that the client got.
 	Log any `yaml:"log"`
 	// Seen is how often the server in front has seen things.
 	Seen map[string]any `yaml:"seen"`

@@ -59,8 +59,8 @@ func (l *ledger) transfer(ctx context.Context, t transfer) (string, error) {
 	}
 }
 
-// append appends t at l.next or nowhere. Where it will stand in its session is on disk
-// before it is sent, so that settle can ask for it whatever happens.
+// append appends t at l.next or nowhere. The position of t in its session is on disk
+// before t is sent, so that settle can ask for it whatever happens.
 func (l *ledger) append(ctx context.Context, t transfer) error {
 	text, err := json.Marshal(t)
 	if err != nil {

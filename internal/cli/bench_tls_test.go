@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tlsPort stands in front of a Kafka port that is known only later, and ends the
+// tlsPort is a proxy in front of a Kafka port that is known only later, and ends the
 // encryption. authority is the file with the certificate to trust.
 type tlsPort struct {
 	listener  net.Listener

@@ -26,7 +26,7 @@ func drained(v Survey, nodes ...uint64) Survey {
 	return v
 }
 
-// given counts the logs that a plan gives to each node.
+// givenTo counts the logs that a plan gives to each node.
 func givenTo(plan []Handover) map[uint64]int {
 	to := map[uint64]int{}
 	for _, h := range plan {

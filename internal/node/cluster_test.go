@@ -195,13 +195,13 @@ func (c *testCluster) follower(log string) string {
 	return ""
 }
 
-// append goes to whoever leads until it is acknowledged.
+// append sends to the current leader until it is acknowledged.
 func (c *testCluster) append(log string, texts ...string) (first record.Offset) {
 	c.t.Helper()
 	return c.appendOne(log, func() *sequence.Append { return request(c.t, texts...) }).First.First
 }
 
-// appendOne is append of a request that is made anew each time.
+// appendOne is append with a new request for each attempt.
 func (c *testCluster) appendOne(log string, request func() *sequence.Append) (a sequence.Answer) {
 	c.t.Helper()
 	c.eventually("an append is acknowledged", func() bool {

@@ -105,7 +105,7 @@ func TestHoldsSurviveAnotherLeaderAndEndWithTheirLog(t *testing.T) {
 	_, _, err = c.nodes[next].Trim(t.Context(), anyone, "orders", 2, false)
 	requireReason(t, record.Held, err)
 
-	// A log that is created anew has none.
+	// A log that is deleted and created again has none.
 	require.NoError(t, c.nodes[next].DeleteLog(t.Context(), anyone, "orders"))
 	_, err = c.nodes[next].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)

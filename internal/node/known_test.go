@@ -107,8 +107,8 @@ func TestALogThatWasCreatedIsReturnedAlsoIfItTakesNoAppendsYet(t *testing.T) {
 	require.Contains(t, info.Problem, "has been created, but takes no appends yet")
 }
 
-// What the catalog's state objects to says nothing of a try that was lost, unless
-// the catalog has gone on where that would have landed.
+// A refusal by the catalog's state does not show the outcome of an earlier try that
+// was lost, unless the catalog has advanced past the place where that would have landed.
 func TestAChangeThatIsRefusedAfterALostTryIsUnknown(t *testing.T) {
 	n := open(t, t.TempDir())
 	c := n.catalog.Load()

@@ -154,7 +154,7 @@ func (w *walk) step(s *store.Store) error {
 	return err
 }
 
-// recycle drops about half of the log. A crash may leave any of it.
+// trim drops about half of the log. A crash may leave any of it.
 func (w *walk) trim(s *store.Store) error {
 	durable := uint64(len(w.model.durable.frames)) + 1
 	for _, m := range w.model.maybe {

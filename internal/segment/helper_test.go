@@ -100,7 +100,7 @@ func saveStarts(t *testing.T, log segment.Log, result segment.Result) {
 	}
 }
 
-// recycle does all the steps.
+// trim does all the steps.
 func trim(log segment.Log, below uint64) error {
 	for {
 		if more, err := log.Trim(below); !more || err != nil {

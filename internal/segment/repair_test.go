@@ -241,7 +241,7 @@ func TestAFailedRepairLeavesNoFile(t *testing.T) {
 	for n := 1; ; n++ {
 		c := newCopies(t, 7, 60)
 		name := c.sealedOn()[1]
-		c.disks[0].FlipBit(name, 50) // the header: the segment before is made anew too
+		c.disks[0].FlipBit(name, 50) // the header: the segment before is rewritten too
 		giver := c.giver(t)
 		s := open(t, c.disks[0])
 		err := repairFile(s, giver, name, c.commit, func() { c.disks[0].FailNth(faultdisk.Any, n, syscall.ENOSPC) })

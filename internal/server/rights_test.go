@@ -45,7 +45,7 @@ func enforced(t testing.TB, c *client.Client, grants ...client.Grant) *client.Ad
 	return admin
 }
 
-// heard waits until a node has heard that rights are enforced.
+// heard waits until a node knows that rights are enforced.
 func heard(t testing.TB, nodes ...*Server) {
 	t.Helper()
 	for _, n := range nodes {

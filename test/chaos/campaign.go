@@ -47,7 +47,7 @@ type Options struct {
 	Dir string
 	// Again is the command that repeats a campaign, without seed and faults.
 	Again string
-	// Logf hears what goes on; nil: nobody does.
+	// Logf receives a line on each thing that happens; nil: none is written.
 	Logf func(format string, args ...any)
 }
 
@@ -114,8 +114,8 @@ func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, 
 	finished := false
 	t.Cleanup(func() {
 		if !finished {
-			// Whatever could not go on, it is of interest where it stood, and what
-			// was promised until then.
+			// The campaign ended early: show what the nodes were doing, and check
+			// what was promised until then.
 			s.dump()
 			s.load.end()
 			s.check(report)
@@ -171,7 +171,7 @@ func (s *scene) perform(p step, report *Report) {
 	time.Sleep(p.rest)
 }
 
-// awaitServing waits for the first acknowledgement since the fault was over, and
+// awaitServing waits for the first acknowledgement since the fault ended, and
 // returns how long it took.
 func (s *scene) awaitServing() time.Duration {
 	for deadline := time.Now().Add(changeTime); ; time.Sleep(time.Millisecond) {
@@ -190,7 +190,7 @@ func (s *scene) awaitAcks(more int64) {
 	}
 }
 
-// dump lets the nodes tell what they were doing.
+// dump ends the nodes and has them write to their logs what they were doing.
 func (s *scene) dump() {
 	for _, disk := range s.disks {
 		_ = disk.Empty()

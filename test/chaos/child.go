@@ -34,7 +34,7 @@ type child struct {
 	load    *load
 	name    string
 	command *exec.Cmd
-	stdin   io.WriteCloser // its end tells the process to finish
+	stdin   io.WriteCloser // its end makes the process finish
 }
 
 // startChild begins the life of the next client process.
@@ -105,7 +105,7 @@ func serveAsClient(text string) error {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
-	// Every line goes out with a write of its own: what it has not told, it has
+	// Every line is written by a write of its own: a call whose line is missing has
 	// not begun.
 	file, err := os.OpenFile(o.History, os.O_WRONLY, 0)
 	if err != nil {

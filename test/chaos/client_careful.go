@@ -21,8 +21,8 @@ const (
 	attemptTime = 3 * time.Second
 	// lease of a session.
 	lease = 10 * time.Second
-	// settleTime is how long a life goes on to settle its window when its time is
-	// over.
+	// settleTime is how long a life may continue after its time, to settle its
+	// window.
 	settleTime = 10 * time.Second
 )
 
@@ -76,7 +76,7 @@ func (s *session) run() {
 }
 
 // stream appends over one connection with one node until something goes wrong,
-// or, when the life is over, everything is settled.
+// or, once the life's time is up, until everything is settled.
 func (s *session) stream(ctx context.Context) {
 	addresses := *s.load.addresses.Load()
 	s.node++
@@ -208,7 +208,7 @@ var states = map[client.ResolveState]history.State{
 	client.Never: history.Never, client.Forgotten: history.Gone,
 }
 
-// haunt sends one more request, as a client does that has not heard of the end.
+// haunt sends one more request, as a client does that does not know of the end.
 func (s *session) haunt() {
 	addresses := *s.load.addresses.Load()
 	connection, err := dial(addresses[s.dice.IntN(len(addresses))])

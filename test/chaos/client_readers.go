@@ -47,7 +47,7 @@ func (v *life) somewhere(log string) int64 {
 	return max(0, v.load.ends[log].Load()-int64(v.dice.IntN(keptRecords/10)))
 }
 
-// follow is one read. It returns its end, and where the next goes on.
+// follow is one read. It returns its end, and where the next continues.
 func (v *life) follow(c *client.Client, call *history.Call, log string, from int64, opts []client.ReaderOption) (history.Event, int64) {
 	ctx, cancel := context.WithTimeout(v.ctx, readTime)
 	defer cancel()
@@ -120,7 +120,7 @@ func dial(node string) (*grpc.ClientConn, error) {
 }
 
 // readOnce is a read of stored batches from one node, to its end. It returns that
-// end, where the next read goes on, and what is wrong with the bytes that came.
+// end, where the next read continues, and what is wrong with the bytes that came.
 func readOnce(ctx context.Context, node *grpc.ClientConn, request *strandlinev1.ReadRequest, call *history.Call, from int64) (history.Event, int64, error) {
 	request.Format = strandlinev1.ReadFormat_READ_FORMAT_BATCHES
 	stream, err := strandlinev1.NewLogServiceClient(node).Read(ctx, request)

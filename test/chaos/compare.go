@@ -77,7 +77,7 @@ func (s comparison) readNode(n *cluster.Node, log string) {
 	}
 }
 
-// compareFiles stops all nodes and tells the history what is on their disks.
+// compareFiles stops all nodes and records in the history what is on their disks.
 func (s comparison) compareFiles() {
 	status, err := s.cluster.Status()
 	require.NoError(s.t, err)
@@ -92,7 +92,7 @@ func (s comparison) compareFiles() {
 	}
 }
 
-// tellReplica records what one directory holds. The files are read as a node does
+// noteReplica records what one directory holds. The files are read as by a node
 // that starts.
 func (s comparison) noteReplica(log, node, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

@@ -84,7 +84,7 @@ func hungDisk(s *scene) func() {
 	}
 }
 
-// nearlyFull: the node has to go on by itself when there is room again.
+// nearlyFull: the node has to resume by itself when there is room again.
 func nearlyFull(s *scene) func() {
 	n := s.node()
 	if n == nil {
@@ -99,8 +99,8 @@ func nearlyFull(s *scene) func() {
 	}
 }
 
-// fullDisk comes upon a node that was told to keep nothing free, so that it runs
-// into the end. A log that could not be written needs a restart.
+// fullDisk hits a node that is configured to keep nothing free, so that its writes
+// fail. A log that could not be written needs a restart.
 func fullDisk(s *scene) func() {
 	n := s.node()
 	if n == nil {

@@ -18,7 +18,7 @@ import (
 const tracerTime = 5 * time.Second
 
 // inject lets one of the next system calls of a node fail, by strace: the N-th of
-// whichever thread comes to it first. The node may do as it likes then, but
+// whichever thread reaches it first. The node may do as it likes then, but
 // acknowledge what it has not stored; it is killed, and starts again.
 func inject(calls, failure string) func(*scene) func() {
 	return func(s *scene) func() {
@@ -35,7 +35,7 @@ func inject(calls, failure string) func(*scene) func() {
 		require.NoError(s.t, tracer.Start())
 		return func() {
 			_ = tracer.Process.Signal(syscall.SIGTERM) // it releases the node
-			// One that was told so before it had begun may sleep for ever.
+			// A strace that gets the signal before it has begun may sleep for ever.
 			stuck := time.AfterFunc(tracerTime, func() { _ = tracer.Process.Kill() })
 			_ = tracer.Wait()
 			stuck.Stop()

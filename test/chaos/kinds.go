@@ -20,7 +20,7 @@ type kind struct {
 	// fault waits until all is repaired: two copies may be damaged one after the
 	// other, not together.
 	damages bool
-	// alone: nothing else goes on beside it.
+	// alone: no other fault runs beside it.
 	alone bool
 	// unlinks: a new node comes, between which and the others no proxy lies, so
 	// that fewer links are left for faults that come later.
@@ -103,7 +103,7 @@ func Kinds() []string {
 }
 
 // choose gives the kinds of these names, or the default ones if there are none,
-// as far as the machine lets them be done; left tells why others are left out.
+// as far as the machine lets them be done; left says why others are left out.
 func choose(names []string, has abilities) (chosen []kind, left []string, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(table(), func(k kind) bool { return k.Name == name }) {

@@ -108,7 +108,7 @@ func (l *load) live(number int, dice *rand.Rand, client func(*life)) {
 	}
 }
 
-// moved tells the clients where the nodes are, from their next lives on.
+// moved gives the clients the addresses of the nodes, from their next lives on.
 func (l *load) moved(addresses []string) { l.addresses.Store(&addresses) }
 
 // end lets every client finish, and every call return. It may be called again.
@@ -135,7 +135,7 @@ func (l *load) trimAll(log string) {
 	one.with(func(c *client.Client) { one.trimTo(c, log, l.ends[log].Load()) })
 }
 
-// acknowledged counts records that a client was told to be in a log below end.
+// acknowledged counts records that were acknowledged as in a log below end.
 func (l *load) acknowledged(log string, count int, end int64) {
 	l.acked.Add(int64(count))
 	for known := l.ends[log].Load(); end > known && !l.ends[log].CompareAndSwap(known, end); {
@@ -202,7 +202,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// tally counts what calls were told other than OK.
+// tally counts the outcomes of calls other than OK, with their reasons.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int

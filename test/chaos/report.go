@@ -20,8 +20,8 @@ type Report struct {
 	Duration time.Duration `json:"duration_ns"`
 	Faults   int           `json:"faults"`
 	// Acked, Failed, Unknown are records, ReadBack those of the first that
-	// somebody read; Calls of all kinds, and Answers counts those of them that
-	// were told something else than OK, by outcome and reason.
+	// somebody read; Calls of all kinds, and Answers counts those of them with
+	// another outcome than OK, by outcome and reason.
 	Acked    int            `json:"acked"`
 	Failed   int            `json:"failed"`
 	Unknown  int            `json:"unknown"`
@@ -111,7 +111,7 @@ func (r *Report) cut(after int) {
 	r.NotDone = append(r.NotDone, fmt.Sprintf("the schedule after fault %d: time was up", after))
 }
 
-// tell takes what the scene knows when all is over.
+// complete adds what the scene knows at the end.
 func (r *Report) complete(s *scene) {
 	s.load.errors.mu.Lock()
 	maps.Copy(r.Answers, s.load.errors.counts)

@@ -36,7 +36,7 @@ type scene struct {
 	// Of the step that runs.
 	dice    *rand.Rand
 	hold    time.Duration
-	ended   time.Time // when the fault was over and recovery began
+	ended   time.Time // when the fault ended and recovery began
 	without string    // what of it could not be done as it says
 	older   string    // where copies of segments are
 
@@ -46,7 +46,7 @@ type scene struct {
 // choice is which nodes faults come upon.
 type choice struct {
 	*scene
-	taken map[string]bool // by faults that go on
+	taken map[string]bool // by faults that still continue
 }
 
 // place makes the disk of a node, if nodes have disks of their own, and returns

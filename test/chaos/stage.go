@@ -23,8 +23,8 @@ type stage struct {
 	dirs     int
 }
 
-// perform runs f to its end, or to the first thing that cannot go on, and then
-// what is to be cleaned up, last first.
+// perform runs f to its end, or until FailNow ends it, and then the cleanups, last
+// first.
 func (s *stage) perform(f func()) {
 	apart(f)
 	for {

@@ -38,7 +38,7 @@ func (a *audience) run(ctx context.Context) {
 	}
 }
 
-// read is one read to the end. It leaves in next where it came to.
+// read is one read to the end. It leaves in next the offset that it reached.
 func (a *audience) read(ctx context.Context, call *history.Call, options []client.ReaderOption) history.Event {
 	reader, err := a.client.Reader(ctx, a.load.options.Log, options...)
 	if err != nil {

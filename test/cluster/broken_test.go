@@ -90,7 +90,7 @@ var flawed = []struct {
 		whole.Kill()
 		damaged.Kill()
 		damage(c, damaged)
-		// Those two know less than what was acknowledged, and must not go on.
+		// Those two know less than what was acknowledged, and must not continue.
 		damaged.Start()
 		behind.Start()
 		if c.options.Flaw != "" {

@@ -48,7 +48,7 @@ func (n *disk) KeepCopy() {
 
 func (n *disk) copied() string { return n.data + ".copy" }
 
-// Damage damages one file of a replica at random and tells which and how. Where
+// Damage damages one file of a replica at random and returns which and how. Where
 // no file has an older copy it flips a bit instead.
 func (n *disk) Damage(replica string, kind Damage, random *rand.Rand) (what string) {
 	t := n.cluster.t

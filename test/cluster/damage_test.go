@@ -28,7 +28,7 @@ var (
 var damaging = []string{"--segment-size", "128KiB", "--scrub-every", "500ms", "--scrub-rate", "64MiB"}
 
 // A flipped bit, a stale or a missing file, at random places of every log that a
-// node holds, while the others go on under load. Any number of places:
+// node holds, while the others continue under load. Any number of places:
 //
 //	go test ./test/cluster -run TestDamageOnAMinority -v -places=300 -places.logs=24 -timeout 0
 func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
@@ -89,7 +89,7 @@ func TestDamageOnAMinorityIsRepairedByItself(t *testing.T) {
 			require.NoError(t, err)
 			for _, d := range report.Damage {
 				// Nobody needs what lies between the entries of a segment that is
-				// full: marks, and an index that can be made anew.
+				// full: marks, and an index that can be rebuilt.
 				require.Zero(t, d.First, "%s: %+v", replica, d)
 				left++
 			}

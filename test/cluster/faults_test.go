@@ -114,7 +114,7 @@ func TestALeaderThatIsCutOffIsReplaced(t *testing.T) {
 	}
 }
 
-// A follower that hears nothing must not unseat a leader that the others hear.
+// A follower that receives nothing must not depose a leader that the others can hear.
 func TestAFollowerThatHearsNothingUnseatsNobody(t *testing.T) {
 	c, l := underLoad(t)
 	leader := c.AwaitLeader("orders")
@@ -206,8 +206,8 @@ func TestAFollowerFarAwayKeepsUp(t *testing.T) {
 	require.Zero(t, l.Stop().FailedCalls())
 }
 
-// A schedule of faults under one seed, each of which may come upon the last
-// before it is over. At most one node is down or cut off at a time.
+// A schedule of faults under one seed, each of which may begin before the last one
+// has ended. At most one node is down or cut off at a time.
 func TestManyFaultsOneAfterTheOtherLoseNothing(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

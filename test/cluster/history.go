@@ -20,7 +20,7 @@ import (
 // tests on a small machine, everything is late at times.
 const late = 30 * time.Second
 
-// told is the history of a load, kept in a file while it happens.
+// loadHistory is the history of a load, kept in a file while it happens.
 type loadHistory struct {
 	*history.Recorder
 	log  string
@@ -28,7 +28,7 @@ type loadHistory struct {
 	out  *bufio.Writer
 }
 
-// newTold begins the history of a load of one log. What else the test does to
+// newHistory begins the history of a load of one log. What else the test does to
 // the log, such as a trim, is not in it.
 func newHistory(c *Cluster, log string) *loadHistory {
 	file, err := os.Create(filepath.Join(c.t.TempDir(), "history.jsonl"))

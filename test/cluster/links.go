@@ -136,7 +136,8 @@ func (c *wiring) others(name string) []string {
 	return others
 }
 
-// connect puts a proxy into every directed pair, and tells each node its own.
+// connect puts a proxy into every directed pair, and gives each node the addresses of
+// its own proxies.
 func (c *wiring) connect() {
 	c.t.Helper()
 	for _, from := range c.nodes {

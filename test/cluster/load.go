@@ -30,8 +30,8 @@ type LoadOptions struct {
 	Rate int
 }
 
-// Load is writers that append to one log, and readers of it. What they are told
-// is kept, and in the end held against the rules of docs/history.md.
+// Load is writers that append to one log, and readers of it. The answers they get
+// are kept, and in the end checked against the rules of docs/history.md.
 type Load struct {
 	cluster *Cluster
 	options LoadOptions
@@ -115,7 +115,7 @@ func (l *Load) Stop() Report {
 	return report
 }
 
-// Report is the sum of what the writers were told so far.
+// Report is the sum of the answers that the writers got so far.
 func (l *Load) Report() Report {
 	r := Report{LongestGap: l.Gap()}
 	for _, w := range l.writers {
@@ -159,7 +159,7 @@ func (r *Report) count(answer history.Event, err error) {
 	r.FirstOther = cmp.Or(r.FirstOther, err)
 }
 
-// add adds what a writer was told.
+// add adds the answers that a writer got.
 func (r *Report) add(w *Report) {
 	r.Acked, r.Failed, r.Unknown, r.Forgotten = r.Acked+w.Acked, r.Failed+w.Failed, r.Unknown+w.Unknown, r.Forgotten+w.Forgotten
 	r.Unanswered, r.Restarts = r.Unanswered+w.Unanswered, r.Restarts+w.Restarts

@@ -172,7 +172,7 @@ func TestACatalogVoterThatIsLostForGoodIsReplaced(t *testing.T) {
 	ctx, cancel := WithPatience()
 	defer cancel()
 	admin := c.Client().Admin()
-	_, err := admin.CreateLog(ctx, "before", client.LogConfig{Replicas: 1}) // the change of voters is over
+	_, err := admin.CreateLog(ctx, "before", client.LogConfig{Replicas: 1}) // the change of voters is done
 	require.NoError(t, err)
 	second := map[string]string{"a": "c", "c": "a", "d": "c"}[c.AwaitLeader("_catalog")]
 	c.Node(second).Kill() // two of the three voters are left

@@ -34,7 +34,7 @@ type Node struct {
 	http    string
 	client  *client.Client // of this node alone, to ask for what it knows
 	log     *os.File
-	belongs []string // flags that tell it where the others are
+	belongs []string // flags that say where the others are
 	flags   []string // the test's own
 	program string   // that it runs; empty: that of the cluster
 	process *process // nil before the first start
@@ -181,8 +181,8 @@ func (n *Node) requireRunning() {
 	require.True(n.cluster.t, n.Running(), "node %s does not run", n.name)
 }
 
-// shutDown is the end of the test: it tells how a node ended that nobody told
-// to.
+// shutDown ends the node with the test, and reports how it ended if it had ended by
+// itself.
 func (n *Node) shutDown() {
 	_ = n.client.Close()
 	if n.process == nil {

@@ -34,7 +34,7 @@ func TestALogThatIsCreatedWhileTheClusterIsFormedGetsItsReplicas(t *testing.T) {
 	c.AwaitReplicas("early", "a", "b", "c")
 }
 
-// Appends go on while replicas come and go, and move onto new nodes.
+// Appends continue while replicas come and go, and move onto new nodes.
 func TestReplicasComeGoAndMoveUnderLoad(t *testing.T) {
 	c, l := underLoad(t)
 	ctx, cancel := WithPatience()

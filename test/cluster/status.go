@@ -17,7 +17,7 @@ import (
 	"strandline.dev/client"
 )
 
-// statusTime bounds how long a node has to tell what it knows.
+// statusTime bounds how long a node may take to report its status.
 const statusTime = 5 * time.Second
 
 // observer asks the nodes of a cluster how it is.
@@ -72,7 +72,7 @@ func (c *observer) askAll() (answers []client.ClusterStatus, failures error) {
 	return answers, errors.Join(failed...)
 }
 
-// Leader is the node that leads a log; "": nobody does, or nobody tells.
+// Leader is the node that leads a log; "": there is none, or no node reports one.
 func (c *observer) Leader(log string) string {
 	s, err := c.Status()
 	if err != nil {

@@ -37,12 +37,12 @@ type Event struct {
 	// Implicit marks an append in a session that its first record opens, as those
 	// of Kafka's producers do.
 	Implicit bool `json:"implicit,omitempty"`
-	// LowWater is what an append tells the log: the client has the answers for all
+	// LowWater is what an append reports: the client has the answers for all
 	// records of the epoch below it.
 	LowWater uint64 `json:"low_water,omitempty"`
 	// Lease of a session that is opened, in ms; 0: not known.
 	Lease uint32 `json:"lease,omitempty"`
-	// Lane and Number tell in what order a client appends when it does not know
+	// Lane and Number say in what order a client appends when it does not know
 	// sessions itself. Numbers of one lane rise.
 	Lane   string `json:"lane,omitempty"`
 	Number uint64 `json:"number,omitempty"`
@@ -59,7 +59,7 @@ type Event struct {
 	Before      int64 `json:"before,omitempty"`
 	FastForward bool  `json:"fast_forward,omitempty"`
 
-	// What a return, or a frame of a read, tells.
+	// What a return, or a frame of a read, reports.
 
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Reason of an outcome other than OK, as docs/errors.md names it.
@@ -75,8 +75,8 @@ type Event struct {
 	// Written is where the leader has written the first record of an append that is
 	// not known to be durable: of an outcome that is Unknown.
 	Written *int64 `json:"written,omitempty"`
-	// Start and End are the bounds of the log that were told. An End on the
-	// return of a read says that the read went on up to there.
+	// Start and End are the bounds of the log in the answer. An End on the return
+	// of a read says that the read continued up to there.
 	Start *int64 `json:"start,omitempty"`
 	End   *int64 `json:"end,omitempty"`
 	// State is the answer of a resolve.

@@ -19,9 +19,9 @@ type Input struct {
 	io.Reader
 }
 
-// Reader reads a history of one or more files, in the order of time. Where two
-// files tell the same time, what begins comes first: calls may then overlap
-// that did not, which no rule holds against anybody.
+// Reader reads a history of one or more files, in the order of time. Where lines of
+// two files have the same time, what begins comes first: calls may then overlap
+// that did not, which no rule reports as a violation.
 type Reader struct {
 	names []string
 	files []*file // those that have more
@@ -66,8 +66,8 @@ func (r *Reader) Next() (*Event, Place, error) {
 	return e, first.place(), nil
 }
 
-// Torn is how many files ended in half a line, which was left out: its writer
-// died. What it had begun to tell, nobody was told.
+// Torn returns how many files ended in half a line, which was left out: its writer
+// died. What it had begun to write had reached nobody.
 func (r *Reader) Torn() int { return r.torn }
 
 // Name of the file that a place is in.

@@ -17,7 +17,7 @@ type connection struct {
 	up, down *line
 	ctx      context.Context // ends with cut
 	cancel   context.CancelFunc
-	done     chan struct{} // closed when the connection is over
+	done     chan struct{} // closed when the connection has ended
 }
 
 func newConnection(p *Proxy, number uint64, client *net.TCPConn) *connection {

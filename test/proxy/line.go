@@ -91,7 +91,7 @@ func (l *line) fill(from io.Reader, seen func([]byte)) {
 	}
 }
 
-// drain writes to what is due, until it has come to the end of the stream,
+// drain writes to what is due, until it has reached the end of the stream,
 // which it returns: io.EOF or what ended reading; or errGone if nobody takes
 // the bytes, and errClosed.
 func (l *line) drain(to *net.TCPConn, seen func([]byte)) error {
@@ -164,7 +164,7 @@ func (l *line) due() time.Time {
 }
 
 // take waits for chunks that may leave and appends them to batch; or returns
-// the end of the stream when that may be told.
+// the end of the stream when that may be passed on.
 func (l *line) take(batch []chunk) ([]chunk, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

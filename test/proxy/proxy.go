@@ -54,7 +54,7 @@ type Proxy struct {
 }
 
 // Listen starts a proxy at address (port 0: any free one) for target. The
-// target is dialled for each connection anew, so it may come, go and come back.
+// target is dialled again for each connection, so it may come, go and come back.
 func Listen(address, target string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Proxy) Stall(d Direction) {
 	p.applyStall()
 }
 
-// Resume lets the bytes of both directions go on; none was lost.
+// Resume lets the bytes of both directions flow again; none was lost.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

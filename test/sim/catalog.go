@@ -7,7 +7,7 @@ import (
 
 // catalog is where the log is to be. In a cluster that is a log itself; here it
 // is a register that is always right and changes at once. What nodes know of it
-// is as in a cluster: they hear of changes late, not at all while they are cut
+// is as in a cluster: they learn of changes late, not at all while they are cut
 // off, and know less after a crash than they have acted on.
 type catalog struct {
 	versions []version // the last is the newest
@@ -110,7 +110,8 @@ func (n *member) catalog() *version { return &n.world.catalog.versions[n.known] 
 
 func (n *member) placed() *cluster.Placement { return &n.catalog().log.Placement }
 
-// nodeOf is the node of a replica as known here, or as that has told by writing.
+// nodeOf returns the node of a replica from the catalog as known here or, if that
+// does not place it, from the messages that it has sent.
 func (n *member) nodeOf(replica uint64) uint64 {
 	if node := n.placed().NodeOf(replica); node != 0 {
 		return node

@@ -17,7 +17,7 @@ type Counts struct {
 	DiskFaults int `about:"faults"` // failed writes and syncs, disks that stop halfway
 	FullDisks  int `about:"faults"`
 	SlowDisks  int `about:"faults"`
-	HungDisks  int `about:"faults"` // for 10 s and more, or until the process began anew
+	HungDisks  int `about:"faults"` // for 10 s and more, or until the process restarted
 	ClockJumps int `about:"faults"`
 
 	Written  int `about:"clients"` // appends that were answered before they were durable
@@ -63,7 +63,7 @@ type Counts struct {
 
 	Distrusted int `about:"damaged replicas"` // that found out, and stopped
 	Rebuilt    int `about:"damaged replicas"` // with what others had
-	Repaired   int `about:"damaged replicas"` // segments, while the replica went on
+	Repaired   int `about:"damaged replicas"` // segments, while the replica ran
 	Noticed    int `about:"damaged replicas"` // that knew from their durable watermark that they had forgotten something
 	Forgot     int `about:"damaged replicas"` // that had, and could not know
 }
@@ -76,7 +76,7 @@ func (c *Counts) Add(other Counts) {
 	}
 }
 
-// Lines tells them to people, those about one thing in one line.
+// Lines returns the counts as text for people, those about one thing in one line.
 func (c *Counts) Lines() (lines []string) {
 	value, about := reflect.ValueOf(*c), ""
 	for i := range value.NumField() {

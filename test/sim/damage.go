@@ -27,14 +27,14 @@ type copied struct {
 	content []byte
 }
 
-// media is the files of the replica on a node, and what befalls them.
+// media is the files of the replica on a node, and what happens to them.
 type media struct {
 	*node
 	// What damage did to the replica here, and the copies that it may put back.
 	harm   harm
 	blind  bool // damage befell the durable watermark of the replica here
 	copies []copied
-	// promised is what this replica must not forget, as it was told to others.
+	// promised is what this replica must not forget, as it was reported to others.
 	promised promise
 }
 
@@ -209,14 +209,15 @@ func (n *media) unharmed() {
 // failedRead is the harm of a read that fails.
 const failedRead = "failed read"
 
-// durable watermark of the replica here: the file that tells how far its log went.
+// watermark returns the path of the replica's durable watermark: the file that records
+// how far its log reached.
 func (n *media) watermark() string { return path.Join(n.dir(n.replicaID), "watermark") }
 
 // files of the replica here, sorted.
 func (n *media) files() []string { return n.disk.NamesIn(n.dir(n.replicaID)) }
 
 // truncated reports whether a segment was begun since the promise with an entry
-// that takes the place of others: a leader has told that those never counted, and
+// that takes the place of others: a leader has shown that those never counted, and
 // the power may have gone before the entry itself was there.
 func (n *media) truncated(first uint64) bool {
 	now := newest(n.files(), "")
@@ -275,7 +276,7 @@ func (n *media) eachChunk(end uint64, do func([]segment.Entry)) error {
 	return nil
 }
 
-// promise is what a replica has told others, who rely on it.
+// promise is what a replica has reported to others, who rely on it.
 type promise struct {
 	replica        uint64
 	hard           segment.HardState

@@ -52,7 +52,7 @@ func full(n *node) []string {
 
 // A replica that comes back with an older copy of its newest segment, and without
 // its durable watermark, has forgotten votes and acknowledged entries, and nothing on its
-// disk tells. If it votes before a leader tells, one damaged replica of three
+// disk shows that. If it votes before a leader detects it, one damaged replica of three
 // loses records. This is what the durable watermark is for, and why replicas that are blind
 // are given in the other runs; see docs/testing.md.
 func TestTheRulesNoticeAReplicaThatForgotSilently(t *testing.T) {

@@ -115,7 +115,7 @@ var kinds = []kind{
 		}
 	}},
 	{"all disks full", 1, func(w *world, _ *node) {
-		// At once, below the second threshold or only below the first, while clients go on.
+		// At once, below the second threshold or only below the first, while clients continue.
 		w.faults.fill(w.nodes, int64(w.dice(minFree/16, minFree/8, minFree/2)))
 		w.counts.FullDisks += len(w.nodes)
 		w.after(w.between(second, 5*second), func() {
@@ -149,7 +149,7 @@ var kinds = []kind{
 // hour is how far wall clocks jump, in ms.
 const hour = 3_600_000
 
-// forever is when a disk goes on that hangs until its process begins anew.
+// forever is the time at which a disk resumes that hangs until its process restarts.
 const forever = math.MaxInt64
 
 // hangs: no sync ends on this disk.
@@ -208,7 +208,7 @@ func (w *faults) cut(cut []way) {
 
 // ambush is called after each write, with the hard state before and after it.
 // Two kinds of moments are too short for chance to hit them often: when what was
-// just written has been told to others, and when a vote has been given. Then the
+// just written has been reported to others, and when a vote has been given. Then the
 // power goes, and who was voted for may be cut off.
 func (n *writer) ambush(before, after segment.HardState) {
 	w, life := n.world, n.life
@@ -245,7 +245,7 @@ func (w *faults) isolate(n *node) {
 }
 
 // heal ends all faults. Processes that are down come back by themselves. Half of
-// the worlds start all processes anew; in the others nothing helps a process whose
+// the worlds restart all processes; in the others nothing helps a process whose
 // state went wrong in memory.
 func (w *faults) heal() {
 	w.over = true

@@ -16,7 +16,7 @@ type client interface {
 	waiting() bool
 }
 
-// ending is how a world ends: it has to recover, and to tell all that it has.
+// ending is how a world ends: it has to recover, and to return all that it has.
 type ending struct{ *world }
 
 // finish waits until all clients have their answers, and then has each kind of
@@ -62,7 +62,7 @@ func (w ending) insist(what string, s *soloist, do func()) {
 	})
 }
 
-// within goes on until something holds, or fails.
+// within runs the world until something holds, or fails it at the limit.
 func (w *world) within(limit int64, otherwise string, holds func() bool) {
 	for deadline := w.now + limit; w.problem == nil && !holds(); w.run(w.now + 50*millisecond) {
 		if w.now > deadline {

@@ -37,7 +37,7 @@ type hosting struct {
 	lost          bool           // it must not speak again, and another is to come in its place
 	found         error          // what proved to be damaged; acted on soon
 	replicaRepair *replicaRepair // nil: it is not being repaired
-	repairing     *repairing     // of a replica that goes on; nil: nothing is
+	repairing     *repairing     // of a replica that runs; nil: nothing is
 	suspect       bool           // it failed; what is stored is looked at when it opens
 }
 
@@ -98,8 +98,8 @@ func (n *hosting) damageOf(cause error) cluster.Damage {
 	}
 }
 
-// damaged tells an error that comes from what is in files, or from one that is not
-// there, from one of a disk.
+// damaged reports whether an error comes from what is in files, or from a missing
+// file, and not from a disk.
 func damaged(err error) bool {
 	return errors.As(err, new(*segment.CorruptError)) || errors.Is(err, fs.ErrNotExist)
 }
@@ -113,7 +113,7 @@ func (n *hosting) foundDamage(why error) {
 }
 
 // distrust notes that stored bytes of the replica here, which runs, are not what was
-// written. It goes on if they can be repaired meanwhile.
+// written. The replica continues if they can be repaired meanwhile.
 func (n *hosting) distrust(why error) {
 	if n.harm.kind == "" && n.world.flaw != nil {
 		n.die(false) // what was broken on purpose is for the rules to notice
@@ -270,7 +270,7 @@ func (n *hosting) hear(from, to uint64, message []byte) {
 			n.newer[sender] = from
 			return true
 		}
-		return false // it was removed, and has not heard so
+		return false // it was removed, and does not know it
 	})
 	if err != nil && !errors.Is(err, runtime.ErrForged) {
 		n.world.fail("node %d refused a message of node %d: %v", n.id, from, err)

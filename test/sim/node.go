@@ -22,7 +22,7 @@ type node struct {
 	id    uint64
 
 	disk  *faultdisk.Disk
-	salts io.Reader       // goes on after a restart, as salts must not come again
+	salts io.Reader       // continues after a restart, as salts must not come again
 	made  map[uint64]bool // replicas that were made on this disk and not dropped
 
 	life   int // of the process; whatever was to happen in an earlier one does not

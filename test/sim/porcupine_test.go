@@ -76,7 +76,8 @@ func (w window) endsAt(s *logState, answered int64, o operation) bool {
 	return true
 }
 
-// startsAt learns the start that an operation was told, unless it is another.
+// startsAt reports whether the log may have the start that an operation got, and
+// then notes it as the log's.
 func (w window) startsAt(s *logState, o operation) bool {
 	if o.start < s.start {
 		return false

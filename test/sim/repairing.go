@@ -9,8 +9,8 @@ import (
 	"strandline.dev/internal/segment/store"
 )
 
-// repairing is a damaged full segment of a replica that goes on, which is laid out
-// anew with what others have, as the node does it.
+// repairing is a damaged full segment of a replica that runs, which is rewritten
+// with what others have, as the node does it.
 type repairing struct {
 	replicaRepair
 	file  string
@@ -22,7 +22,7 @@ type repairing struct {
 // segment may be not known as committed.
 const repairTries = 10
 
-// repairRunning begins to repair a segment while the replica goes on.
+// repairRunning begins to repair a segment while the replica runs.
 func (n *hosting) repairRunning(why error) {
 	file, _ := store.DamagedSegment(why)
 	if n.repairing == nil { // else it is found again

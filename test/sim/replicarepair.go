@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/segment/repair"
 )
 
-// repair is a damaged replica that is made whole again with what others have,
+// replicaRepair is a damaged replica that is made whole again with what others have,
 // as the node does it: it asks them for the entries that cannot be read here,
 // and opens the log when nothing is missing any more.
 type replicaRepair struct {
@@ -142,7 +142,7 @@ func (n *hosting) give(to *replicaRepair, first, last uint64, reply func(func())
 }
 
 // take takes an answer to a question for entries up to last. What is at the end
-// of them may prove the rest, so it goes on asking until something is taken.
+// of them may prove the rest, so it continues to ask until something is taken.
 func (m *replicaRepair) take(from *node, frames []segment.Entry, settled uint64, begins cluster.Beginning, last uint64) {
 	n := m.node
 	live := n.repairing != nil && &n.repairing.replicaRepair == m

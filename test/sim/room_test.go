@@ -173,7 +173,7 @@ func (s suite) ask(e history.Event, request func() *core.Request, right func(seq
 	})
 }
 
-// answered is what an answer tells a history.
+// answered is what a history records of an answer.
 func answered(q *core.Request, a sequence.Answer) history.Event {
 	e := eventOf(a)
 	if a.Refusal != nil || q.Append != nil {

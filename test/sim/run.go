@@ -23,12 +23,12 @@ type Options struct {
 	Nodes int // default 3 to 6, as the seed says
 	// Replicas of the log when it is made; default 1 to 5, mostly 3.
 	Replicas int
-	// Time is how long faults go on, in virtual time; default 12 s.
+	// Time is how long faults continue, in virtual time; default 12 s.
 	Time time.Duration
 
 	// Silent makes all damage an older copy of a newest segment, with which the
-	// durable watermark is lost, and lets the replica go on that has forgotten what it promised
-	// and cannot know, as it would. That may break the rules, see damage.go.
+	// durable watermark is lost: the replica has forgotten what it promised, cannot know
+	// so, and continues. That may break the rules, see damage.go.
 	Silent bool
 
 	// Holds has somebody set, move and release holds beside all others. The histories of
@@ -73,7 +73,7 @@ func (r *Result) Err() error {
 // from crypto/rand.Reader, which is the world's meanwhile.
 var chanceMu sync.Mutex
 
-// Run lets a world live through faults, heal, and tell what it has.
+// Run lets a world live through faults, heal, and return what it has.
 func Run(seed uint64, o Options) *Result { return run(seed, o, func(w *world) { ending{w}.suffer() }) }
 
 // run lets a world live through what a story does to it.
@@ -173,7 +173,7 @@ func (w ending) suffer() {
 	w.run(w.now + w.time)
 }
 
-// tell reads the whole log from every node, each time until it succeeds, and
+// readAll reads the whole log from every node, each time until it succeeds, and
 // what the replicas hold.
 func (w ending) readAll() {
 	if w.problem != nil {

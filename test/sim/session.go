@@ -308,7 +308,7 @@ func (p *producer) endEpoch() {
 		})
 }
 
-// nextEpoch goes on with new records in the next epoch.
+// nextEpoch continues with new records in the next epoch.
 func (p *producer) nextEpoch() {
 	p.abandon()
 	p.epoch, p.next = p.epoch+1, 0

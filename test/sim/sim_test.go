@@ -102,7 +102,7 @@ func TestASeedGivesTheSameRunAgain(t *testing.T) {
 }
 
 // A cluster is upgraded one node at a time, goes back, is upgraded again and finalized,
-// while clients go on and processes die. It is never raised while a node runs that would
+// while clients continue and processes die. It is never raised while a node runs that would
 // not understand it; what went back meanwhile does not run until it is upgraded.
 func TestAClusterIsUpgradedGoesBackAndIsFinalized(t *testing.T) {
 	older, newer := cluster.Levels{}, cluster.Levels{Min: 1, Max: 2}
@@ -142,7 +142,7 @@ func TestAClusterIsUpgradedGoesBackAndIsFinalized(t *testing.T) {
 
 // One, two or all replicas of an idle log move. As soon as that is reported done,
 // or a while later, when the old replicas' files are gone, the power of all nodes
-// goes. What the new replicas have on disk has to be enough to go on.
+// goes. What the new replicas have on disk has to be enough to continue.
 func TestPowerCutsAfterAMoveOfAnIdleLog(t *testing.T) {
 	done := 0
 	for seed := uint64(0); seed < 60; seed += sparse {

@@ -14,7 +14,7 @@ type soloist struct {
 	name      string
 	guess     guess
 	term      uint64 // of the writer, as far as it was granted to this one
-	end       int64  // of the log, as told last
+	end       int64  // of the log, as reported last
 	busy      bool
 	succeeded bool
 	last      request // see appendIn
@@ -53,7 +53,7 @@ func (s *soloist) do() {
 		}
 		s.busy = false
 	case 9:
-		// The log goes on further up, as it does for one who has filled a gap.
+		// The log continues further up, as it does for one who has filled a gap.
 		if w.chance(4) {
 			s.trimTo(s.end+w.between(1, 20), record.FlagFastForward)
 			return

@@ -6,7 +6,7 @@ import (
 )
 
 // minFree is what must stay free on a disk for appends to be taken: room for all
-// that goes on without them.
+// that continues without them.
 const minFree = 16 * segmentBytes
 
 // room is what the disk has room for.
@@ -18,8 +18,8 @@ func (n *media) room() sequence.Room {
 	return cluster.RoomOf(free, minFree)
 }
 
-// watchSpace tells the replica what its disk, and those of a majority, have room
-// for.
+// watchSpace reports to the replica what its disk, and those of a majority, have
+// room for.
 func (n *media) watchSpace() {
 	own := n.room()
 	majority := own

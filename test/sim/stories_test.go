@@ -13,7 +13,7 @@ import (
 )
 
 // stories are what chance brings about too seldom, or what no rule speaks of: each
-// asks three replicas, while clients go on, for what has to succeed. Some flaws are
+// asks three replicas, while clients continue, for what has to succeed. Some flaws are
 // noticed by theirs only, see broken_test.go.
 var stories = map[string]func(s suite){
 	"full disks":      fullDisks,
@@ -35,7 +35,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// tell runs a story.
+// runStory runs a story.
 func runStory(t tester, seed uint64, story func(suite), broken *flaw) *Result {
 	return run(seed, Options{Nodes: 3, Replicas: 3, flaw: broken}, func(w *world) {
 		w.run(w.now + w.between(2*second, 3*second))
@@ -104,8 +104,8 @@ func hangingHeir(s suite) {
 }
 
 // forgottenVoter: a candidate is elected by one other replica, and cut off before it can
-// do anything. The power of that voter fails; it begins anew, and the third one, which
-// has not heard of the election, stands in the same term.
+// do anything. The power of that voter fails; it restarts, and the third one, which
+// does not know of the election, is a candidate in the same term.
 func forgottenVoter(s suite) {
 	w := s.w
 	w.resting = true // else what it votes is synced with what it appends
@@ -139,7 +139,7 @@ func forgottenVoter(s suite) {
 	s.requireRead()
 }
 
-// cutOffTrim: a leader that is cut off is asked to trim, which nobody else hears of.
+// cutOffTrim: a leader that is cut off is asked to trim, which reaches nobody else.
 func cutOffTrim(s suite) {
 	w, leader := s.w, s.leader()
 	for _, other := range w.nodes {

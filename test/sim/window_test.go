@@ -23,7 +23,7 @@ type operation struct {
 	began, ended int
 	offset       int64          // of the record; what a trim asks for; where a read begins
 	hashes       history.Hashes // of the record; of what was read
-	start, end   int64          // as told to a read; a trim is told the start
+	start, end   int64          // as a read got them; a trim gets the start
 	least        int64          // in a window: where the log ends at least when it happens
 }
 
@@ -33,17 +33,17 @@ const never = math.MaxInt
 // window is a part of a history, small enough for a search. If the whole history
 // is linearizable, so is the window:
 //
-//   - What was told before it holds in it.
+//   - What was reported before it holds in it.
 //   - A read or trim is judged if it begins and ends in it.
 //   - A trim that began before, or was not answered in it, may have happened, and
 //     whoever gets that answer is right.
-//   - A record is judged if it came to its offset in it, and somebody was told in it
+//   - A record is judged if it came to its offset in it, and an answer in it said
 //     that the log goes so far.
 //   - Where records that began before are the first that come, nobody knows which of
 //     them were there already.
 type window struct {
 	operations []operation
-	// Bounds that the log had reached, as was told before, and what the end may have
+	// Bounds that the log had reached, as reported before, and what the end may have
 	// been at most: all records between began before.
 	start, end, most int64
 	before           map[int64]uint64 // records below most: offset to hash
@@ -51,7 +51,7 @@ type window struct {
 }
 
 // windows cuts a history into windows of so many lines. It leaves out those with
-// offsets of which nobody ever told what is there: a record that was trimmed
+// offsets of which no answer said what is there: a record that was trimmed
 // before it was read, and never acknowledged; or none, after a fast-forward.
 func windows(t *testing.T, text []byte, lines int) (all []window, leftOut int) {
 	t.Helper()

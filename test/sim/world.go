@@ -29,7 +29,7 @@ type world struct {
 	network  network
 	faults   faults
 	operator operator
-	time     int64 // us that faults go on
+	time     int64 // us that faults continue
 	silent   bool  // as in Options
 	aged     bool  // all damage is an older copy of a newest segment
 	traced   io.Writer

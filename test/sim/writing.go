@@ -10,7 +10,7 @@ import (
 
 // writing is a write of the replica on a node, from when it is due until it has
 // ended. It pauses before each sync of a segment, when what was written can be read
-// and is not durable. Meanwhile everything else goes on: messages, reads, the end of
+// and is not durable. Meanwhile everything else continues: messages, reads, the end of
 // the process.
 type writing struct {
 	resume  func() (struct{}, bool) // reports whether it pauses; nil: it has not begun
@@ -43,8 +43,8 @@ func (n *writer) beginWrite(w *writing) {
 	})
 }
 
-// write begins the write that is due, or goes on with it. If the power goes
-// meanwhile, nobody hears how it went.
+// write begins the write that is due, or resumes it. If the power goes meanwhile,
+// nobody learns its outcome.
 func (n *writer) write() {
 	w := n.writing
 	switch {
@@ -78,7 +78,7 @@ func (n *writer) write() {
 	n.ambush(w.before, n.log.HardState())
 }
 
-// awaitSync goes on with the write a little later.
+// awaitSync resumes the write a little later.
 func (n *writer) awaitSync() {
 	w, life := n.world, n.life
 	w.counts.Paused++
@@ -114,8 +114,8 @@ type doom int
 const (
 	none       doom = iota
 	beforeSync      // what the next write wrote can be seen, and is not durable
-	afterSync       // it is durable, and the replica has not heard so
-	wordSent        // others may have been told
+	afterSync       // it is durable, and the replica does not know it yet
+	wordSent        // others may have been notified
 )
 
 // meetDoom ends the process.

@@ -11,7 +11,7 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// What the log has taken is not durable before the core has heard that it is: its
+// What the log has taken is not durable before the core is notified that it is: its
 // newest index rises before the sync.
 func TestAnEntryIsDurableWhenItsOwnWriteIs(t *testing.T) {
 	b := newBench(t)
@@ -187,7 +187,7 @@ func TestNothingBehindAFastForwardIsShownBeforeItIsApplied(t *testing.T) {
 	follower := l%3 + 1
 	c.command(l, record.Command{Kind: record.Trim, Offset: 100, Flags: record.FlagFastForward})
 	c.append(l, values(t, "behind it"))
-	// The follower hears that all has committed before its own disk has it.
+	// The follower learns that all has committed before its own disk has it.
 	for range 20 {
 		for len(c.wires) > 0 {
 			c.deliver(0)

@@ -243,8 +243,8 @@ func wrong(m *Repairer, s *stored, truth past) string {
 	return ""
 }
 
-// repair gives m what is asked for, of a giver that knows everything of its log,
-// and has no more room in an answer than size entries.
+// repairFiles gives m what it asks for, from a giver that knows everything of its
+// log and puts at most size entries into an answer.
 func (g giver) repairFiles(m *Repairer, size uint64) error {
 	for {
 		wants := m.log.inventory.wants(10)

@@ -1,5 +1,5 @@
 // Command run lets clusters of real processes live through faults under load, and
-// checks what their clients were told: see --help.
+// checks the answers that their clients got: see --help.
 package main
 
 import (

@@ -62,7 +62,7 @@ func (f *faults) StopAt(n int) {
 }
 
 // Halt stops the disk between two operations, as at the end of a process whose
-// operations must not go on.
+// operations must not continue.
 func (f *faults) Halt() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,7 @@ func (f *faults) Disarm() {
 }
 
 // BeforeSync has call called at each Datasync of a file, with its name, before it
-// takes effect; an error becomes that of the Datasync. Other operations may go on
+// takes effect; an error becomes that of the Datasync. Other operations may continue
 // meanwhile. nil: nothing is called.
 func (f *faults) BeforeSync(call func(name string) error) {
 	f.mu.Lock()

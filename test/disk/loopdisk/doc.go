@@ -5,6 +5,7 @@
 // be full, hang, and fail every write.
 //
 // It needs the right to mount, which root has where loop devices are there, and
-// mkfs.ext4; Available tells. What it does not show is a device that lies about
-// its own cache: bytes that ext4 has written without a flush are kept.
+// mkfs.ext4; Available reports whether such a disk can be made. What it does not show
+// is a device that lies about its own cache: bytes that ext4 has written without a
+// flush are kept.
 package loopdisk

@@ -5,16 +5,16 @@ import (
 )
 
 // book is what is known of one log: which record is where, who said so, and the
-// bounds that clients were told.
+// bounds that clients got as answers.
 type book struct {
 	name    string
 	records map[uint64]*record // by hash
 	slots   sparse[slot]       // by offset
 
-	// acked is the highest end of an append that was acknowledged, seen that of
-	// what any reader was shown or told. Both only rise, and so do the two below.
+	// acked is the highest end of an append that was acknowledged, seen the highest
+	// end that a reader was shown. Both only rise, and so do the two below.
 	acked, seen mark
-	start       mark // the highest start that was told
+	start       mark // the highest start that was reported
 	fence       mark // the newest writer term that was granted
 
 	retention bool
@@ -41,7 +41,7 @@ type record struct {
 	at      history.Place
 }
 
-// plain: neither a session nor a lane tells one attempt from another.
+// plain reports whether neither a session nor a lane distinguishes the attempts.
 func (r *record) plain() bool { return r.call.session == 0 && r.call.lane == "" }
 
 func (r *record) sequence() uint64 { return r.call.sequence + uint64(r.index) }
@@ -52,8 +52,8 @@ type slot struct {
 	known  bool
 	hash   uint64
 	record *record       // nil: nobody began to append it
-	acked  history.Place // who was told first that his record is here
-	shown  history.Place // who was shown first that the record is here
+	acked  history.Place // the first line that acknowledged the record here
+	shown  history.Place // the first line that showed a reader the record here
 }
 
 // placement is the word of one line that a record is at an offset.
@@ -96,8 +96,8 @@ func (s *slot) evidence(acked bool) *history.Place {
 	return &s.shown
 }
 
-// said is the line that told of the slot first, by preference one that showed
-// it.
+// said returns the first line that showed the slot's record to a reader or, if there
+// is none, the first that acknowledged it.
 func (s *slot) said() history.Place {
 	if s.shown != (history.Place{}) {
 		return s.shown

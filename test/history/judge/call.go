@@ -39,7 +39,7 @@ type call struct {
 	remembered                bool          // the log was known to have its session, or the epoch of an implicit one
 	landed                    history.Place // of a resolve: the record was in the log, by this line
 
-	// Of a read that goes on.
+	// Of a read in progress.
 	next                       int64         // the offset that has to come; none: any
 	newest                     history.Place // its frame before
 	reportedStart, reportedEnd int64
@@ -60,13 +60,14 @@ func newCall(e *history.Event, b *book, at history.Place) *call {
 	}
 }
 
-// linearizable calls have to know everything that was told before they began.
+// linearizable reports whether c has to know everything that was reported before it
+// began.
 func (c *call) linearizable() bool {
 	return (c.verb == history.Read || c.verb == history.Info) && (c.consistency == "" || c.consistency == history.Linearizable)
 }
 
-// tellsEnd: e shows the committed end of the log. What trims and refusals say
-// of it may count what is in flight.
+// hasEnd reports whether e shows the committed end of the log. The end in answers to
+// trims and in refusals may count what is in flight.
 func (c *call) hasEnd(e *history.Event) bool {
 	return e.End != nil && (c.verb == history.Read || c.verb == history.Info) && (e.Kind == history.Frame || e.Outcome == history.OK)
 }

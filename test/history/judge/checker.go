@@ -221,7 +221,7 @@ func (c *Checker) place(call *call, offset int64, hash uint64, acked bool, at hi
 	}
 }
 
-// learn keeps the bounds that a line tells.
+// learn keeps the bounds that a line reports.
 func (c *Checker) learn(call *call, e *history.Event, at history.Place) {
 	if e.Start != nil {
 		call.book.start.raise(*e.Start, at)

@@ -9,7 +9,7 @@ import (
 	"strandline.dev/test/history"
 )
 
-// teller writes a small history, a line each millisecond.
+// historyWriter writes a small history, a line each millisecond.
 type historyWriter struct {
 	*history.Recorder
 	out bytes.Buffer

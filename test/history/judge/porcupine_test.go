@@ -90,8 +90,8 @@ func happen(random *rand.Rand) []plainCall {
 	return calls
 }
 
-// corrupt changes one thing that a client was told, or when. The read at the
-// end stays.
+// corrupt changes one thing that a client got as an answer, or the time of the
+// answer. The read at the end stays.
 func corrupt(random *rand.Rand, calls []plainCall) {
 	c := &calls[random.IntN(len(calls)-1)]
 	switch n := len(c.read); random.IntN(5) {
@@ -114,7 +114,7 @@ func corrupt(random *rand.Rand, calls []plainCall) {
 	}
 }
 
-// tellAll writes the calls as a history.
+// writeAll writes the calls as a history.
 func writeAll(calls []plainCall) *historyWriter {
 	type moment struct {
 		time   float64

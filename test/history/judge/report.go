@@ -13,8 +13,8 @@ type Report struct {
 	Calls int `json:"calls"`
 	// Open counts the calls that never returned.
 	Open int `json:"open"`
-	// Acked, Failed and Unknown count records by what their append was told at
-	// last; Unknown also those that were told nothing.
+	// Acked, Failed and Unknown count records by the last outcome of their append;
+	// Unknown also those whose append has no answer.
 	Acked   int `json:"acked"`
 	Failed  int `json:"failed"`
 	Unknown int `json:"unknown"`

@@ -9,7 +9,7 @@ import (
 type rule interface {
 	// invoked: a call has begun.
 	invoked(c *call)
-	// told: a line of c, a frame or return, tells of the log's bounds.
+	// reported: a line of c, a frame or return, reports the log's bounds.
 	reported(c *call, e *history.Event, at history.Place)
 	// framed: a read got records.
 	framed(c *call, e *history.Event, at history.Place)
@@ -49,7 +49,7 @@ type Rule struct {
 	begin func(court, Options) rule
 }
 
-// Rules are all of them, in the order in which docs/history.md tells them.
+// Rules returns all rules, in the order of docs/history.md.
 func Rules() []Rule {
 	return []Rule{
 		{"lost", "a record that was acknowledged is there", newLost},

@@ -5,7 +5,7 @@ import (
 )
 
 // commit: no reader is shown a record that is not committed. A frame lies below
-// the end that it tells, and what anyone was shown stays.
+// the end that it reports, and what anyone was shown stays.
 type commit struct {
 	idle
 	court

@@ -6,7 +6,7 @@ import (
 	"strandline.dev/test/history"
 )
 
-// ended: once a client was told that a session, or an epoch of it, has ended, no
+// ended: once an answer has said that a session, or an epoch of it, has ended, no
 // append that begins later gets into the log under it. An implicit session may
 // begin a higher epoch after its lease ran out; nothing follows a close.
 type ended struct {

@@ -21,7 +21,7 @@ type fence struct {
 // reign is what is known of a writer term.
 type reign struct {
 	term    uint64
-	end     mark // of the log when it was acquired; none: not told
+	end     mark // of the log when it was acquired; none: not reported
 	lowest  mark // offset of a record under it; none: no record
 	highest mark
 	accused bool

@@ -16,7 +16,7 @@ type forgotten struct {
 	count    map[*book]int // sessions that the log is known to have had
 }
 
-// remembered is what a log has been told in a session.
+// remembered is what a log has received in a session.
 type remembered struct {
 	known  bool // the log is known to have it
 	alive  int64

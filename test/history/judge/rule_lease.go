@@ -20,7 +20,7 @@ type leased struct {
 	// alive is the time, in ns, at which the newest call began that only an open
 	// session answers as it did.
 	alive mark
-	over  bool // somebody asked to close it, or was told that it has ended
+	over  bool // somebody asked to close it, or got the answer that it has ended
 }
 
 const (

@@ -6,7 +6,7 @@ import (
 
 // once: with a session or lane, a record is in the log once however often it
 // was sent; without, as often as it may have succeeded. Whoever asks again, by
-// sending or by resolving, hears the same.
+// sending or by resolving, gets the same answer.
 type once struct {
 	idle
 	court
@@ -31,7 +31,7 @@ type place struct {
 	offset int64
 }
 
-// resolution is what somebody was told to have become of a record.
+// resolution is the outcome of a record as an answer reported it.
 type resolution struct {
 	sequenced
 	state  history.State

@@ -42,7 +42,7 @@ type laneOf struct {
 	lane string
 }
 
-// run is where the numbers of an epoch or lane have come to.
+// run is how far the numbers of an epoch or lane have come.
 type run struct {
 	last   uint64
 	offset int64

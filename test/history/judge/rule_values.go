@@ -18,7 +18,7 @@ func (i *invented) placed(p *placement) {
 	}
 }
 
-// oneValue: once anyone was told what is at an offset, that is there for ever.
+// oneValue: once an answer has shown which record is at an offset, it is there for ever.
 type oneValue struct {
 	idle
 	court
