@@ -38,11 +38,13 @@ func TestAHoldKeepsRecordsFromTrimsUntilItIsReleased(t *testing.T) {
 
 	require.NoError(t, n.Close(t.Context()))
 	n = open(t, dir)
-	info, err := n.Info(t.Context(), anyone, "orders")
+	_, err = n.Info(t.Context(), anyone, "orders")
 	require.NoError(t, err)
-	require.Len(t, info.Holds, 1)
-	require.Equal(t, backup, info.Holds[0].Hold)
-	require.Positive(t, info.Holds[0].Kept)
+	holds, err := n.KnownHolds(anyone, "orders")
+	require.NoError(t, err)
+	require.Len(t, holds, 1)
+	require.Equal(t, backup, holds[0].Hold)
+	require.Positive(t, holds[0].Kept)
 
 	_, _, err = n.Trim(t.Context(), anyone, "orders", 1, false)
 	require.NoError(t, err, "up to the hold")
@@ -109,9 +111,9 @@ func TestHoldsSurviveAnotherLeaderAndEndWithTheirLog(t *testing.T) {
 	require.NoError(t, c.nodes[next].DeleteLog(t.Context(), anyone, "orders"))
 	_, err = c.nodes[next].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
-	info, err := c.nodes[c.leader("orders")].Info(t.Context(), anyone, "orders")
+	holds, err := c.nodes[c.leader("orders")].KnownHolds(anyone, "orders")
 	require.NoError(t, err)
-	require.Empty(t, info.Holds)
+	require.Empty(t, holds)
 }
 
 // The least lease is a second, and a tick of the replica 50 ms.
@@ -123,8 +125,8 @@ func TestALeaseEndsAHoldUnlessItIsKept(t *testing.T) {
 	_, err = n.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "day", Lease: 24 * 3600 * 1000}, reading.FromTail)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		info, err := n.Info(t.Context(), anyone, "orders")
-		return err == nil && len(info.Holds) == 1
+		holds, err := n.KnownHolds(anyone, "orders")
+		return err == nil && len(holds) == 1
 	}, time.Minute, 10*time.Millisecond)
 	requireReason(t, record.HoldNotFound, n.KeepHold(t.Context(), anyone, "orders", "short"))
 	require.NoError(t, n.KeepHold(t.Context(), anyone, "orders", "day"))

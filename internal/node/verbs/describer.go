@@ -135,14 +135,20 @@ func (d *Describer) Info(ctx context.Context, caller Caller, log string) (Info, 
 	if err := h.Confirm(ctx); err != nil {
 		return Info{}, err
 	}
-	return d.withHolds(h), nil
+	return d.Describe(h), nil
 }
 
-// withHolds is Describe with the holds, which may be large and take looks at files.
-func (d *Describer) withHolds(h *hosted.Log) Info {
-	i := d.Describe(h)
-	i.Holds = d.holds.HoldsOf(h)
-	return i
+// KnownHolds returns the holds of a log, by name, as far as this node knows; none if it does
+// not hold the log. They are no part of Info: each takes looks at files.
+func (d *Describer) KnownHolds(caller Caller, log string) ([]Hold, error) {
+	h := d.logs.Named(log)
+	if h == nil {
+		return nil, nil
+	}
+	if refusal := caller.identify(log, h.ID); refusal != nil {
+		return nil, refusal
+	}
+	return d.holds.HoldsOf(h), nil
 }
 
 // KnownInfo describes a log as far as this node knows. It asks others only
@@ -152,7 +158,7 @@ func (d *Describer) KnownInfo(caller Caller, log string) (Info, error) {
 		if refusal := caller.identify(log, h.ID); refusal != nil {
 			return Info{}, refusal
 		}
-		return d.withHolds(h), nil
+		return d.Describe(h), nil
 	}
 	c := d.catalog.Load()
 	if c == nil {

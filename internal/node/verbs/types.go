@@ -63,8 +63,6 @@ type Info struct {
 	Age time.Duration
 	// Replicas lists who holds the log, by node, as far as known.
 	Replicas []InfoReplica
-	// Holds are by name. Only Info and KnownInfo set them.
-	Holds []Hold
 }
 
 // InfoReplica is where one replica of a log can be reached.

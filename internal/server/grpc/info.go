@@ -33,10 +33,14 @@ func encodeInfo(i node.Info) *strandlinev1.LogInfo {
 	for _, r := range i.Replicas {
 		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader})
 	}
-	for k := range i.Holds {
-		h := rpc.EncodeHold(&i.Holds[k].Hold)
-		h.KeptBytes = i.Holds[k].Kept
-		out.Holds = append(out.Holds, h)
+	return out
+}
+
+func encodeHolds(holds []node.Hold) []*strandlinev1.Hold {
+	out := make([]*strandlinev1.Hold, len(holds))
+	for k := range holds {
+		out[k] = rpc.EncodeHold(&holds[k].Hold)
+		out[k].KeptBytes = holds[k].Kept
 	}
 	return out
 }

@@ -45,7 +45,13 @@ func (d *logService) GetInfo(ctx context.Context, q *strandlinev1.GetInfoRequest
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	return &strandlinev1.GetInfoResponse{Info: encodeInfo(info)}, nil
+	holds, err := d.node.KnownHolds(knowing(ctx, info.ID), q.GetLog())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	answer := encodeInfo(info)
+	answer.Holds = encodeHolds(holds)
+	return &strandlinev1.GetInfoResponse{Info: answer}, nil
 }
 
 const (

@@ -28,6 +28,7 @@ type Node interface {
 
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)
+	KnownHolds(c node.Caller, log string) ([]node.Hold, error)
 	WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
 
 	OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error)

@@ -71,7 +71,11 @@ func isBackup(name string) error {
 }
 
 func (v *verbNode) Info(_ context.Context, _ node.Caller, log string) (node.Info, error) {
-	return node.Info{Name: log, End: 1, Holds: []node.Hold{{Hold: record.Hold{Name: "backup", Offset: 7, Pointer: []byte("here")}, Kept: 5}}}, v.refusal
+	return node.Info{Name: log, End: 1}, v.refusal
+}
+
+func (v *verbNode) KnownHolds(node.Caller, string) ([]node.Hold, error) {
+	return []node.Hold{{Hold: record.Hold{Name: "backup", Offset: 7, Pointer: []byte("here")}, Kept: 5}}, v.refusal
 }
 
 func (v *verbNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {

@@ -85,6 +85,13 @@ func (g *logVerbs) KnownInfo(c node.Caller, log string) (node.Info, error) {
 	return g.node.KnownInfo(c, log)
 }
 
+func (g *logVerbs) KnownHolds(c node.Caller, log string) ([]node.Hold, error) {
+	if refusal := g.may(&c, "observe", access.Observe, access.OfLog(log)); refusal != nil {
+		return nil, refusal
+	}
+	return g.node.KnownHolds(c, log)
+}
+
 func (g *logVerbs) WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error) {
 	if refusal := g.may(&c, "observe", access.Observe, access.OfLog(log)); refusal != nil {
 		return node.Info{}, refusal
