@@ -20,6 +20,7 @@ type conn struct {
 	// connection over.
 	handshaking bool
 	heard       bool // the client has sent something
+	held        bool // it waited for its turn so long that the client may have given up
 	left        int  // bytes that the client may still send before the handshake ends
 
 	head []byte // what was read before

@@ -111,7 +111,7 @@ func (l *encryptedListener) receive(socket net.Conn) {
 			l.begun.turn(place, forClient)
 		}
 		done, err := l.shakeHands(c, place)
-		l.gate.failing.ended(from, taken, clientFailed(err, c.heard), time.Now())
+		l.gate.failing.ended(from, taken, clientFailed(err, c.heard && !c.held), time.Now())
 		if err != nil {
 			l.logFailure(socket, err)
 			farewell(c)
@@ -149,9 +149,11 @@ func (l *encryptedListener) shakeHands(c *conn, place *list.Element) (net.Conn, 
 	encrypted := tls.Server(c, l.gate.o.Credentials.server(l.port, l.gate.o.Otherwise, func() error {
 		l.begun.turn(place, forNode)
 		defer l.begun.turn(place, forClient)
+		began := time.Now()
 		if err := l.gate.begin.Wait(ctx); err != nil {
 			return fmt.Errorf("%w: %w", errNoTurn, err)
 		}
+		c.held = time.Since(began) > failingWait
 		return nil
 	}))
 	if err := encrypted.HandshakeContext(ctx); err != nil {

@@ -99,8 +99,10 @@ var errNoTurn = errors.New("too many handshakes are waiting to begin")
 // node, nor if the client sent nothing, as those do that only look whether a port is open.
 // Nor if it took too long: this node may be the slow side, and as such handshakes keep their
 // places for handshakeTime, there are few.
-func clientFailed(err error, heard bool) bool {
-	if err == nil || !heard {
+// answers: the client has sent something, and was not kept waiting until it may have given up;
+// how many of these there are is bounded by the rate of all handshakes.
+func clientFailed(err error, answers bool) bool {
+	if err == nil || !answers {
 		return false
 	}
 	for _, ours := range []error{errNoTurn, net.ErrClosed, context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded} {

@@ -2,6 +2,7 @@ package secure
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 )
 
 var (
@@ -190,4 +192,31 @@ func TestAHandshakeThatIsSlowedDownWaitsForItsPaceAndPaysOnlyIfItBegins(t *testi
 		require.Equal(t, full, fullAt(), "it has sent nothing")
 		l.close()
 	})
+}
+
+func TestAClientThatGaveUpWhileOthersHadAllTurnsHasNotFailed(t *testing.T) {
+	files := newAuthority(t, "prod").node("a")
+	for held, known := range map[time.Duration]int{failingWait / 2: 1, 2 * failingWait: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			credentials, err := OpenNode("a", files, nil)
+			require.NoError(t, err)
+			g := NewGate(GateOptions{Credentials: credentials})
+			l := &encryptedListener{countingListener: &countingListener{gate: g, port: Port{Name: "test"}}}
+			l.begun.ofEach = map[netip.Prefix]int{}
+			l.closing, l.close = context.WithCancel(t.Context())
+			g.begin.SetLimit(rate.Every(held))
+			g.begin.SetBurst(1)
+			require.True(t, g.begin.Allow())
+
+			client, server := net.Pipe()
+			l.receive(server)
+			ctx, cancel := context.WithTimeout(t.Context(), held/2)
+			defer cancel()
+			require.Error(t, tls.Client(client, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx))
+			_ = client.Close()
+			l.tasks.Wait()
+			require.Len(t, g.failing.full, known)
+			l.close()
+		})
+	}
 }
