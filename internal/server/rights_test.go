@@ -136,6 +136,32 @@ func TestASessionBelongsToWhoOpenedIt(t *testing.T) {
 	require.NoError(t, admin.CloseSession(t.Context(), "orders", hers))
 }
 
+func TestAFilterIsLookedAtOnlyForThoseWhoMayRead(t *testing.T) {
+	a := newAuthority(t)
+	o := alone(t, t.TempDir())
+	o.Node.Name, o.Credentials = "a", a.credentials("a")
+	n, err := Start(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	alice := a.dial(t, n.GRPC())
+	defer alice.Close()
+	_, err = alice.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
+	admin := enforced(t, alice, client.Grant{Principal: "user/bob", Object: "log/*", Rights: []string{"append"}})
+	text, _, err := admin.Access().CreateAccessToken(t.Context(), "bob", time.Hour)
+	require.NoError(t, err)
+	read := func(c *client.Client, log string) error {
+		r, err := c.Reader(t.Context(), log, client.WithFilter(client.Filter{Where: "key =="}))
+		require.NoError(t, err)
+		defer r.Close()
+		_, err = r.Next(t.Context())
+		return err
+	}
+	require.ErrorIs(t, read(a.withToken(t, text, n.GRPC()), "orders"), client.ErrPermissionDenied)
+	require.ErrorIs(t, read(alice, "nowhere"), client.ErrLogNotFound)
+	require.ErrorIs(t, read(alice, "orders"), client.ErrFilterInvalid)
+}
+
 func TestKafkasClientsProveTheirPasswords(t *testing.T) {
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())

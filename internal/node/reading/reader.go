@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/filter"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/replica/tail"
@@ -65,6 +66,8 @@ type Source struct {
 	Intake  *Intake // of the log
 	Pace    *Pace   // of the node
 	Turns   *Turns  // of the node
+	// Filter is what Turns.Filter made of the request's, for this read only; nil: there is none.
+	Filter *filter.Filter
 	// Reads and SlowReads are what metered chunks are counted in, see budget.Memory.
 	Reads, SlowReads *budget.Pool
 }
@@ -78,8 +81,8 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 	if q.Until >= 0 {
 		r.until = q.Until
 	}
-	if q.Filter != nil {
-		r.selecting = newSelecting(r, &q, s.Turns, first)
+	if s.Filter != nil {
+		r.selecting = newSelecting(r, &q, s.Filter, s.Turns, first)
 		r.request.MaxRecords, r.request.MaxBytes = 0, 0
 	} else if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
 		r.until = first + record.Offset(q.MaxRecords)

@@ -37,8 +37,8 @@ type Request struct {
 	Follow     bool          // wait at the tail
 
 	// Filter selects records, and parts of them; nil: all. MaxRecords and MaxBytes then
-	// count what is selected. It belongs to this read.
-	Filter *filter.Filter
+	// count what is selected.
+	Filter *filter.Spec
 
 	// Metered: the chunks count against the node's memory for reads until they are
 	// released, so the caller releases each, and closes the reader.

@@ -53,8 +53,8 @@ type selecting struct {
 	ending  error         // what comes after the newest chunk; nil: more
 }
 
-func newSelecting(r *Reader, q *Request, turns *Turns, first record.Offset) *selecting {
-	s := &selecting{reader: r, filter: q.Filter, turns: turns, at: first, records: math.MaxInt64, bytes: math.MaxInt64}
+func newSelecting(r *Reader, q *Request, f *filter.Filter, turns *Turns, first record.Offset) *selecting {
+	s := &selecting{reader: r, filter: f, turns: turns, at: first, records: math.MaxInt64, bytes: math.MaxInt64}
 	if q.MaxRecords > 0 {
 		s.records = q.MaxRecords
 	}

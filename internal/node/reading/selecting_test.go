@@ -49,7 +49,7 @@ func selectingOver(t *testing.T, turns *Turns, spec filter.Spec, codec record.Co
 		log: log, tail: new(tail.Tail), reader: new(runtime.Reader), until: math.MaxInt64, next: record.Offset(records),
 		slow: &metered{keeping: reads, slow: reads, taken: reads, keepsUp: true, rest: c, whole: c},
 	}
-	return newSelecting(r, &Request{Filter: f}, turns, 0), log, c
+	return newSelecting(r, new(Request), f, turns, 0), log, c
 }
 
 func TestEachPassOfAFilterThatHasTakenLongComesFurther(t *testing.T) {
@@ -117,4 +117,18 @@ func TestAChunkOfWhichNothingIsSelectedIsNotSent(t *testing.T) {
 	require.EqualValues(t, 20, c.Next)
 	require.Zero(t, c.Count)
 	require.Equal(t, 1, log.asked, "the next chunk was looked for first")
+}
+
+func TestAnExpressionIsCompiledInATurn(t *testing.T) {
+	turns := &Turns{free: make(chan struct{}, 1)}
+	var other turn
+	require.NoError(t, other.begin(t.Context(), turns))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := turns.Filter(ctx, &filter.Spec{Where: `key == "a"`})
+	require.ErrorIs(t, err, context.Canceled)
+	other.end()
+	_, err = turns.Filter(t.Context(), &filter.Spec{Where: `key ==`})
+	require.Equal(t, record.FilterInvalid, record.RefusalOf(err).Reason)
+	require.Empty(t, turns.free, "the turn is over")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"time"
+
+	"strandline.dev/internal/filter"
 )
 
 // Turns bound how many readers of a node evaluate expressions, or inflate batches to look
@@ -35,6 +37,22 @@ func (t *turn) begin(ctx context.Context, all *Turns) error {
 	}
 	t.turns, t.held, t.begun = all, true, time.Now()
 	return nil
+}
+
+// Filter makes the filter of a read, in a turn if there is an expression to compile; none
+// for nil. The error is that of filter.New, or of ctx.
+func (t *Turns) Filter(ctx context.Context, s *filter.Spec) (*filter.Filter, error) {
+	if s == nil {
+		return nil, nil
+	}
+	if s.Where != "" {
+		var turn turn
+		if err := turn.begin(ctx, t); err != nil {
+			return nil, err
+		}
+		defer turn.end()
+	}
+	return filter.New(*s)
 }
 
 func (t *turn) end() {

@@ -35,6 +35,10 @@ func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q reading.
 	if refusal != nil {
 		return nil, refusal
 	}
+	selects, err := rd.turns.Filter(ctx, q.Filter)
+	if err != nil {
+		return nil, err
+	}
 	if err := rd.makeSure(ctx, h, &q); err != nil {
 		return nil, err
 	}
@@ -43,7 +47,7 @@ func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q reading.
 		return nil, err
 	}
 	h.Readers.Add(1)
-	return reading.New(reading.Source{Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Turns: rd.turns, Reads: rd.memory.Reads, SlowReads: rd.memory.SlowReads}, q, first, func() { h.Readers.Add(-1) }), nil
+	return reading.New(reading.Source{Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Turns: rd.turns, Filter: selects, Reads: rd.memory.Reads, SlowReads: rd.memory.SlowReads}, q, first, func() { h.Readers.Add(-1) }), nil
 }
 
 // makeSure waits until this replica knows what the read asks for.

@@ -249,10 +249,7 @@ func decodeRead(q *strandlinev1.ReadRequest) (reading.Request, *record.Refusal) 
 	if refusal := decodeConsistency(q, &r); refusal != nil {
 		return r, refusal
 	}
-	var refusal *record.Refusal
-	if r.Filter, refusal = decodeFilter(q); refusal != nil {
-		return r, refusal
-	}
+	r.Filter = decodeFilter(q)
 	h := q.GetHeartbeat()
 	switch {
 	case r.MaxRecords < 0 || r.MaxBytes < 0:

@@ -7,13 +7,14 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// decodeFilter turns what the client wants of the records into a filter; nil: all of all.
-func decodeFilter(q *strandlinev1.ReadRequest) (*filter.Filter, *record.Refusal) {
+// decodeFilter returns what the client wants of the records; nil: all of all. The node
+// checks it when it knows that the client may read.
+func decodeFilter(q *strandlinev1.ReadRequest) *filter.Spec {
 	if q.Filter == nil && q.Projection == nil {
-		return nil, nil
+		return nil
 	}
 	f, p := q.GetFilter(), q.GetProjection()
-	spec := filter.Spec{
+	spec := &filter.Spec{
 		Keys: f.GetKeys(), Prefixes: f.GetKeyPrefixes(), Where: f.GetWhere(), SkipFailed: f.GetSkipFailed(),
 		Projection: filter.Projection{
 			DropKey: p.GetDropKey(), DropValue: p.GetDropValue(), DropHeaders: p.GetDropHeaders(),
@@ -23,8 +24,7 @@ func decodeFilter(q *strandlinev1.ReadRequest) (*filter.Filter, *record.Refusal)
 	for _, h := range f.GetHeaders() {
 		spec.Headers = append(spec.Headers, record.Header{Key: h.GetKey(), Value: h.Value})
 	}
-	made, err := filter.New(spec)
-	return made, record.RefusalOf(err)
+	return spec
 }
 
 func failedRecords(all []reading.Failed) []*strandlinev1.FailedRecord {
