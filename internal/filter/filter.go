@@ -6,6 +6,7 @@ package filter
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"strandline.dev/internal/record"
 )
@@ -30,18 +31,21 @@ type Projection struct {
 // Limits of a Spec.
 const (
 	MaxConditions      = 10_000
+	MaxHeaders         = 100 // of the conditions: each looks at all headers of a record
 	MaxExpressionBytes = 16 << 10
 	MaxJSONFields      = 100
 	maxFieldDepth      = 10
+	cheapHeaders       = 4 // conditions that take no turn
 )
 
 // Filter answers for one read. It is for one goroutine.
 type Filter struct {
-	spec    Spec
-	keys    map[string]struct{} // nil: any
-	where   *expression         // nil: none
-	project bool
-	fields  fieldTree // of JSONFields
+	spec     Spec
+	keys     map[string]struct{} // nil: any
+	prefixes [][]byte            // sorted, none begins with another; nil: any
+	where    *expression         // nil: none
+	project  bool
+	fields   fieldTree // of JSONFields
 }
 
 // New checks a spec. The error is a *record.Refusal: FilterInvalid, with the place in
@@ -49,6 +53,9 @@ type Filter struct {
 func New(s Spec) (*Filter, error) {
 	if n := len(s.Keys) + len(s.Prefixes) + len(s.Headers); n > MaxConditions {
 		return nil, record.Refuse(record.Invalid, "a filter of %d keys, prefixes and headers, the limit is %d", n, MaxConditions)
+	}
+	if n := len(s.Headers); n > MaxHeaders {
+		return nil, record.Refuse(record.Invalid, "a filter of %d headers, the limit is %d", n, MaxHeaders)
 	}
 	p := s.Projection
 	switch {
@@ -59,7 +66,7 @@ func New(s Spec) (*Filter, error) {
 	case len(p.JSONFields) > MaxJSONFields:
 		return nil, record.Refuse(record.Invalid, "a projection to %d fields, the limit is %d", len(p.JSONFields), MaxJSONFields)
 	}
-	f := &Filter{spec: s, project: p.DropKey || p.DropValue || p.DropHeaders || p.ValueBytes > 0 || len(p.JSONFields) > 0}
+	f := &Filter{spec: s, prefixes: shortest(s.Prefixes), project: p.DropKey || p.DropValue || p.DropHeaders || p.ValueBytes > 0 || len(p.JSONFields) > 0}
 	var err error
 	if f.fields, err = newFieldTree(p.JSONFields); err != nil {
 		return nil, err
@@ -81,8 +88,11 @@ func New(s Spec) (*Filter, error) {
 // Keys are the only ones that a record may have; none: any.
 func (f *Filter) Keys() [][]byte { return f.spec.Keys }
 
-// Costly reports whether a record may take long: there is an expression, or JSON to read.
-func (f *Filter) Costly() bool { return f.where != nil || f.fields != nil }
+// Costly reports whether a record may take long: there is an expression, JSON to read, or
+// more than a few headers to compare.
+func (f *Filter) Costly() bool {
+	return f.where != nil || f.fields != nil || len(f.spec.Headers) > cheapHeaders
+}
 
 // SkipFailed reports whether a record that the expression fails on is left out.
 func (f *Filter) SkipFailed() bool { return f.spec.SkipFailed }
@@ -100,7 +110,7 @@ func (f *Filter) Keep(w *record.Walk) (bool, error) {
 			return false, nil
 		}
 	}
-	if len(f.spec.Prefixes) > 0 && !hasPrefix(w.Key(), f.spec.Prefixes) {
+	if f.prefixes != nil && !hasPrefix(w.Key(), f.prefixes) {
 		return false, nil
 	}
 	for i := range f.spec.Headers {
@@ -114,16 +124,26 @@ func (f *Filter) Keep(w *record.Walk) (bool, error) {
 	return f.where.holds(w)
 }
 
+// shortest sorts prefixes and leaves out those that begin with another.
+func shortest(prefixes [][]byte) [][]byte {
+	var kept [][]byte
+	for _, p := range slices.SortedFunc(slices.Values(prefixes), bytes.Compare) {
+		if len(kept) == 0 || !bytes.HasPrefix(p, kept[len(kept)-1]) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// hasPrefix reports whether a key begins with one of the shortest prefixes. Only the last
+// that is not behind the key can be it: between a prefix and its keys are such as begin
+// with it.
 func hasPrefix(key []byte, prefixes [][]byte) bool {
 	if key == nil {
 		return false
 	}
-	for _, p := range prefixes {
-		if bytes.HasPrefix(key, p) {
-			return true
-		}
-	}
-	return false
+	i, is := slices.BinarySearchFunc(prefixes, key, bytes.Compare)
+	return is || i > 0 && bytes.HasPrefix(key, prefixes[i-1])
 }
 
 // hasHeader reports whether one of the headers has the name and the value; null is equal to

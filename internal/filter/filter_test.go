@@ -1,7 +1,10 @@
 package filter
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +81,41 @@ func TestConditionsSelectRecords(t *testing.T) {
 			require.Equal(t, c.keeps, keeps)
 		})
 	}
+}
+
+func TestManyPrefixesSelectWhatEachOfThemDoes(t *testing.T) {
+	var all [][]byte
+	for n := range 1 << 7 {
+		word := []byte(fmt.Sprintf("%b", n+1))[1:] // "", "0", "1", "00", and so on
+		for i := range word {
+			word[i] += 'a' - '0'
+		}
+		all = append(all, word)
+	}
+	draws := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var prefixes [][]byte
+		for range 1 + draws.IntN(8) {
+			prefixes = append(prefixes, all[draws.IntN(len(all))])
+		}
+		f, err := New(Spec{Prefixes: prefixes})
+		require.NoError(t, err)
+		for _, key := range all {
+			keeps, err := f.Keep(walkOver(t, record.Record{Key: key}))
+			require.NoError(t, err)
+			require.Equal(t, slices.ContainsFunc(prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) }), keeps, "%q with %q", key, prefixes)
+		}
+	}
+}
+
+func TestHeadersToCompareAreBoundedAndManyTakeTurns(t *testing.T) {
+	for headers, costly := range map[int]bool{1: false, cheapHeaders: false, cheapHeaders + 1: true, MaxHeaders: true} {
+		f, err := New(Spec{Keys: [][]byte{{1}}, Prefixes: [][]byte{{1}}, Headers: make([]record.Header, headers)})
+		require.NoError(t, err)
+		require.Equal(t, costly, f.Costly(), headers)
+	}
+	_, err := New(Spec{Headers: make([]record.Header, MaxHeaders+1)})
+	require.Equal(t, record.Invalid, record.RefusalOf(err).Reason)
 }
 
 func TestWhatIsWrongWithAnExpressionIsFoundBeforeItIsUsed(t *testing.T) {
