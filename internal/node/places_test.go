@@ -4,10 +4,12 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 )
@@ -64,6 +66,33 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 		l := logOf("orders")
 		return !l.Healthy && slices.Contains(l.Unmet, "all nodes that voters may be on have dc=z, and two values of dc are needed")
 	})
+}
+
+// Where the others have reasons not to lead either, a log would go to and fro for ever.
+func TestADrainedNodeHandsALogOverLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	c := newClusterWith(t, func(o *settings.Options) { o.KeepLeaders = true }, "a", "b", "c")
+	_, err := c.nodes["b"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	require.NoError(t, err)
+	c.healthy()
+	require.NoError(t, c.nodes["b"].DrainNode(t.Context(), anyone, "a", false))
+	drained, _ := c.replicaOf("a", "orders")
+	began, turns := time.Now(), 0
+	for turns < 5 {
+		leader := c.nodes[c.leader("orders", "a")].logs.Named("orders").Replica
+		term, next := leader.Status().Term, uint64(0)
+		if leader.HandOver(t.Context(), drained) != nil {
+			continue // a has yet to catch up
+		}
+		c.eventually("another leads again", func() bool {
+			next = c.nodes[c.leader("orders", "a")].logs.Named("orders").Replica.Status().Term
+			return next > term
+		})
+		if next == term+2 { // that of a lies between; a machine that is slow may hold other elections
+			turns++
+		}
+	}
+	require.Greater(t, time.Since(began), (1+2+4+8)*background.LookEvery)
 }
 
 // voters are the nodes whose replicas vote.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
@@ -81,10 +82,9 @@ type Log struct {
 	// the replicas that it should have; the shaper's own.
 	Shaped     *cluster.State
 	ShapedTerm uint64
-	// Of the catalog, see yield; the shaper's own. yieldPause is 0 until its end
-	// was logged.
-	YieldPause time.Duration
-	YieldNext  time.Time
+	// Yielded paces Handovers.Yield once the catalog's replica has ended; of the catalog, and
+	// the shaper's own.
+	Yielded background.Backoff
 
 	closing sync.Once
 }

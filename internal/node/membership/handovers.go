@@ -17,7 +17,12 @@ type Handovers struct {
 	logger *slog.Logger
 	logs   *hosted.Logs
 	spread *leaderSpread
+	// drained paces the handovers of each log while this node is drained; the reshaper's own.
+	drained map[uint64]*background.Backoff
 }
+
+// longestPause lies at most between two handovers of a log that keeps coming back.
+const longestPause = time.Minute
 
 // HandOver lets other nodes lead the logs that this one leads: the first step of
 // a stop that nobody notices. It returns when that has happened or ctx ends.
@@ -52,9 +57,18 @@ func (ho *Handovers) handOver(ctx context.Context, led []*hosted.Log, level slog
 	handing.Wait()
 }
 
-// Drain lets other nodes lead the logs that this one leads, because it is drained. It is
-// called again as long as it leads any that others vote on.
-func (ho *Handovers) Drain(ctx context.Context, state *cluster.State) {
+// Drain lets other nodes lead the logs that this one leads, if it is drained. It is called
+// again as long as this node runs, which may be elected again. Pauses after handovers of a log
+// double until the drain ends, because the other node may have a reason not to lead either,
+// such as a slow disk, and the log would go to and fro.
+func (ho *Handovers) Drain(ctx context.Context, state *cluster.State, me uint64) {
+	if !state.Nodes[me].Drained {
+		ho.drained = nil
+		return
+	}
+	if ho.drained == nil {
+		ho.drained = map[uint64]*background.Backoff{}
+	}
 	ctx, cancel := context.WithTimeout(ctx, replicas.HandOverTime)
 	defer cancel()
 	var handing sync.WaitGroup
@@ -64,11 +78,22 @@ func (ho *Handovers) Drain(ctx context.Context, state *cluster.State) {
 		if h.ID == cluster.CatalogID {
 			l = cluster.Log{Placement: state.Catalog()}
 		}
+		pace := ho.drained[h.ID]
+		if pace == nil {
+			pace = new(background.Backoff)
+			ho.drained[h.ID] = pace
+		}
+		if !pace.Due(time.Now()) {
+			continue
+		}
 		free <- struct{}{}
 		handing.Go(func() {
 			defer func() { <-free }()
 			for _, heir := range cluster.Heirs(state, &l, h.Replica.Status().Voters) {
 				err := h.Replica.HandOver(ctx, heir)
+				if err == nil {
+					pace.Tried(time.Now(), longestPause)
+				}
 				if err == nil || ctx.Err() != nil {
 					return
 				}
@@ -78,8 +103,6 @@ func (ho *Handovers) Drain(ctx context.Context, state *cluster.State) {
 	}
 	handing.Wait()
 }
-
-const longestYieldPause = time.Minute
 
 // Yield lets other nodes lead the logs that this one leads, because its replica
 // of the catalog has ended: the leader of a log brings it to the replicas that the
@@ -91,13 +114,10 @@ const longestYieldPause = time.Minute
 // where the catalog has ended on other nodes too, logs would go to and fro.
 func (ho *Handovers) Yield(ctx context.Context, catalog *hosted.Log) {
 	led, now := ho.ledAmongOthers(), time.Now()
-	if len(led) == 0 || now.Before(catalog.YieldNext) {
+	if len(led) == 0 || !catalog.Yielded.Due(now) {
 		return
 	}
-	first := catalog.YieldPause == 0
-	catalog.YieldPause = min(max(2*catalog.YieldPause, background.LookEvery), longestYieldPause)
-	catalog.YieldNext = now.Add(catalog.YieldPause)
-	if first {
+	if catalog.Yielded.Tried(now, longestPause) {
 		ho.logger.Error("this node's replica of the catalog has ended: other nodes are to lead the logs that this one leads, until it is whole or this node is started again",
 			"logs", len(led), "error", catalog.Ended())
 	}

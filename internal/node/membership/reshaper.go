@@ -33,9 +33,7 @@ func (rs *reshaper) Run(ctx context.Context) {
 			continue
 		}
 		state := c.Shown.Load()
-		if state.Nodes[rs.members.me.Load().NodeID].Drained {
-			rs.handovers.Drain(ctx, state)
-		}
+		rs.handovers.Drain(ctx, state, rs.members.me.Load().NodeID)
 		for _, h := range rs.logs.All() {
 			if h.Replica == nil {
 				continue
