@@ -50,7 +50,8 @@ const (
 	FlagFenced uint32 = 1 << 1
 	// FlagExpired is of a ReleaseHold because the hold's lease ran out.
 	FlagExpired uint32 = 1 << 2
-	// FlagBroken is of a ReleaseHold because the hold kept more than it may.
+	// FlagBroken is of a ReleaseHold because the hold kept more than it may. Whoever asks
+	// for it gives the hold as it was seen, as SetHold does; the entry has the name.
 	FlagBroken uint32 = 1 << 3
 	// FlagFromStart and FlagFromEnd ask for a SetHold from where the log starts, or
 	// ends, when it is decided; the entry has the offset.

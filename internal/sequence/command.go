@@ -15,7 +15,7 @@ func (s commands) Command(c record.Command) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}
-	if s.room == RoomForTrims && c.Kind != record.Trim && c.Kind != record.ReleaseHold {
+	if s.room == RoomForTrims && !s.makesRoom(c) {
 		return s.refuse(noRoomForCommands())
 	}
 	switch c.Kind {

@@ -161,18 +161,42 @@ func (s commands) setHold(c record.Command) Answer {
 	return Answer{RestsOn: d.number, Start: h.Offset, End: s.log.end}
 }
 
-// releaseHold ends a hold. With FlagBroken one that does not begin at the command's offset
-// is left as it is: it was moved meanwhile.
+// makesRoom reports whether a command lets records be trimmed: a trim, the release of a
+// hold, or a move of one towards the end that makes it no larger.
+func (s commands) makesRoom(c record.Command) bool {
+	if c.Kind != record.SetHold {
+		return c.Kind == record.Trim || c.Kind == record.ReleaseHold
+	}
+	h, _, err := record.ParseHold(c.Text)
+	before := s.log.holds.named(h.Name)
+	if err != nil || before == nil || c.Flags&record.FlagFromStart != 0 {
+		return false
+	}
+	if c.Flags&record.FlagFromEnd != 0 {
+		c.Offset = s.log.end
+	}
+	return c.Offset > before.Offset && len(h.Pointer) <= len(before.Pointer) && len(h.Owner) <= len(before.Owner)
+}
+
+// releaseHold ends a hold. With FlagBroken one that has another offset or other bounds than
+// the command names is left as it is: it was set again meanwhile.
 func (s commands) releaseHold(c record.Command) Answer {
-	name := string(c.Text)
+	seen, broken := record.Hold{Name: string(c.Text)}, c.Flags&record.FlagBroken != 0
+	if broken {
+		var err error
+		if seen, _, err = record.ParseHold(c.Text); err != nil {
+			return s.refuse(record.Refuse(record.Invalid, "malformed hold: %v", err))
+		}
+	}
+	name := seen.Name
 	h := s.log.holds.named(name)
 	switch {
 	case h == nil:
 		return s.refuse(holdNotFound(name))
-	case c.Flags&record.FlagBroken != 0 && h.Offset != c.Offset:
+	case broken && (h.Offset != c.Offset || h.MaxBytes != seen.MaxBytes || h.MaxAge != seen.MaxAge):
 		return s.unchanged()
 	}
-	d := s.propose(record.Command{Kind: c.Kind, Text: c.Text, Flags: c.Flags & (record.FlagExpired | record.FlagBroken)})
+	d := s.propose(record.Command{Kind: c.Kind, Text: []byte(name), Flags: c.Flags & (record.FlagExpired | record.FlagBroken)})
 	s.log.holds = s.log.holds.without(name)
 	return Answer{RestsOn: d.number, Start: s.log.start, End: s.log.end}
 }

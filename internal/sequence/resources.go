@@ -22,7 +22,8 @@ type resources struct {
 }
 
 // SetRoom sets what the sequencer accepts. Duplicates are answered in any case,
-// and trims and releases of holds are always accepted: they make room.
+// and trims, releases of holds and moves of holds that let more be trimmed are always
+// accepted: they make room.
 func (s *resources) SetRoom(r Room) { s.room = r }
 
 // Room returns the value of the last SetRoom.

@@ -221,6 +221,7 @@ func (s *stage) command(args arguments) record.Command {
 		c.Text = []byte(name)
 		if args.HasArg("broken-at") {
 			c.Flags, c.Offset = record.FlagBroken, record.Offset(args.number("broken-at", 0))
+			c.Text = record.AppendHold(nil, record.Hold{Name: name, MaxBytes: args.number("max-bytes", 0)})
 		}
 	}
 	if args.HasArg("from-start") {

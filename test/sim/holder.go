@@ -158,7 +158,7 @@ func (h *holder) release(name string) {
 // breakMoved is what a leader does that has found a hold to keep too much, and comes after
 // the hold was moved: it breaks nothing.
 func (h *holder) breakMoved() {
-	c := record.Command{Kind: record.ReleaseHold, Flags: record.FlagBroken, Offset: record.Offset(h.moved), Text: []byte(h.hold)}
+	c := record.Command{Kind: record.ReleaseHold, Flags: record.FlagBroken, Offset: record.Offset(h.moved), Text: record.AppendHold(nil, record.Hold{Name: h.hold})}
 	h.command(c, func(*sequence.Answer) { h.world.counts.HoldsBroken++ })
 }
 

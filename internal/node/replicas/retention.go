@@ -149,8 +149,8 @@ func (re *Retention) breakHolds(ctx context.Context, h *hosted.Log) (err error) 
 		if !cluster.BreakDue(hold, bytes, byAge) {
 			continue
 		}
-		// One that its owner has moved or released since is none of ours.
-		release := record.Command{Kind: record.ReleaseHold, Flags: record.FlagBroken, Offset: hold.Offset, Text: []byte(hold.Name)}
+		// One that its owner has released, moved or given other bounds since is none of ours.
+		release := record.Command{Kind: record.ReleaseHold, Flags: record.FlagBroken, Offset: hold.Offset, Text: record.AppendHold(nil, hold)}
 		a, err := h.Command(ctx, release)
 		switch {
 		case errors.Is(err, &record.Refusal{Reason: record.HoldNotFound}), err == nil && a.Duplicate:

@@ -42,6 +42,35 @@ func TestWhatIsInFlightWhenBothThresholdsArePassedDoesNotStopTrims(t *testing.T)
 	require.Equal(t, record.Full, refused.Refusal.Reason)
 }
 
+// Its owner makes room with it: to release it would be to lose what it keeps.
+func TestAHoldIsMovedForwardWhereAllDisksAreFull(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	hold := func(from record.Offset, pointer string) *sequence.Answer {
+		text := record.AppendHold(nil, record.Hold{Name: "backup", Pointer: []byte(pointer)})
+		a := c.command(l, record.Command{Kind: record.SetHold, Offset: from, Text: text})
+		for range 2 * electionTicks {
+			c.tick()
+		}
+		return a
+	}
+	require.Nil(t, c.append(l, values(t, "one")).Refusal)
+	require.Nil(t, hold(0, "0").Refusal)
+	for _, m := range c.all {
+		m.core.SetRoom(sequence.RoomForTrims, sequence.RoomForTrims)
+	}
+	require.Equal(t, record.Full, hold(1, "longer").Refusal.Reason)
+	moved := hold(1, "1")
+	require.Nil(t, moved.Refusal)
+	require.EqualValues(t, 1, moved.Start)
+	trimmed := c.command(l, record.Command{Kind: record.Trim, Offset: 1})
+	for range 2 * electionTicks {
+		c.tick()
+	}
+	require.Nil(t, trimmed.Refusal)
+	require.EqualValues(t, 1, trimmed.Start)
+}
+
 // A follower whose disk is full does not fill it up with what it is not needed for.
 func TestAFullFollowerDoesNotTakeWhatHasCommittedWithoutIt(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)
