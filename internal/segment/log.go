@@ -60,8 +60,8 @@ type Log interface {
 	OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error)
 
 	// BytesFrom returns how many bytes of payload the entries have that begin at from or
-	// later.
-	BytesFrom(from record.Offset) (int64, error)
+	// later, for each of the offsets.
+	BytesFrom(from ...record.Offset) ([]int64, error)
 
 	// Bytes is the space the log occupies.
 	Bytes() int64

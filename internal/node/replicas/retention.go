@@ -134,7 +134,7 @@ func (re *Retention) youngerThan(h *hosted.Log, age int64) (record.Offset, error
 // breakHolds ends the holds of a log that keep more than they may.
 func (re *Retention) breakHolds(ctx context.Context, h *hosted.Log) (err error) {
 	for _, hold := range h.Replica.Status().Holds {
-		var bytes int64
+		bytes := []int64{0}
 		var byAge record.Offset
 		if hold.MaxBytes > 0 {
 			if bytes, err = h.Store.BytesFrom(hold.Offset); err != nil {
@@ -146,7 +146,7 @@ func (re *Retention) breakHolds(ctx context.Context, h *hosted.Log) (err error) 
 				return err
 			}
 		}
-		if !cluster.BreakDue(hold, bytes, byAge) {
+		if !cluster.BreakDue(hold, bytes[0], byAge) {
 			continue
 		}
 		// One that its owner has released, moved or given other bounds since is none of ours.

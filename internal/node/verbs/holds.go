@@ -84,11 +84,19 @@ func (hs *Holds) HoldsOf(h *hosted.Log) (holds []Hold) {
 	if h.Replica == nil {
 		return nil
 	}
-	for _, one := range h.Replica.Status().Holds {
-		// What cannot be looked up counts as nothing kept: the reason is reported by
-		// whoever reads it.
-		kept, _ := h.Store.BytesFrom(one.Offset)
-		holds = append(holds, Hold{one, kept})
+	list := h.Replica.Status().Holds
+	from := make([]record.Offset, len(list))
+	for i := range list {
+		from[i] = list[i].Offset
+	}
+	// What cannot be looked up counts as nothing kept: the reason is reported by whoever
+	// reads it.
+	kept, err := h.Store.BytesFrom(from...)
+	for i, one := range list {
+		holds = append(holds, Hold{Hold: one})
+		if err == nil {
+			holds[i].Kept = kept[i]
+		}
 	}
 	return holds
 }

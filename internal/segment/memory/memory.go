@@ -205,13 +205,17 @@ func (e *entries) bytesBefore(o record.Offset) uint64 {
 	return e.bytes
 }
 
-func (e *entries) BytesFrom(from record.Offset) (int64, error) {
+func (e *entries) BytesFrom(from ...record.Offset) ([]int64, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if e.closed {
-		return 0, segment.ErrClosed
+		return nil, segment.ErrClosed
 	}
-	return int64(e.bytes - e.bytesBefore(from)), nil
+	bytes := make([]int64, len(from))
+	for i, o := range from {
+		bytes[i] = int64(e.bytes - e.bytesBefore(o))
+	}
+	return bytes, nil
 }
 
 func (e *entries) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {

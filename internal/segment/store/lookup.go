@@ -222,13 +222,20 @@ func (r *reader) findOffset(o record.Offset) (format.Point, error) {
 	return place, nil
 }
 
-func (r *reader) BytesFrom(from record.Offset) (int64, error) {
+func (r *reader) BytesFrom(from ...record.Offset) ([]int64, error) {
 	last, err := r.findOffset(math.MaxInt64)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	first, err := r.findOffset(from)
-	return int64(last.Bytes - min(first.Bytes, last.Bytes)), err
+	bytes := make([]int64, len(from))
+	for i, o := range from {
+		first, err := r.findOffset(o)
+		if err != nil {
+			return nil, err
+		}
+		bytes[i] = int64(last.Bytes - min(first.Bytes, last.Bytes))
+	}
+	return bytes, nil
 }
 
 func (r *reader) OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error) {
