@@ -453,7 +453,7 @@ func TestANodeThatNeverResolvesHoldsNoTimeoutUp(t *testing.T) {
 	}
 	asked := make(chan context.Context, 100)
 	f.silent = func(ctx context.Context) { asked <- ctx; <-ctx.Done() }
-	p := f.producer(t, client.WithRequestTimeout(time.Second))
+	p := f.producer(t, client.WithRequestTimeout(3*time.Second))
 	_, err := p.Append(t.Context(), []byte("v"))
 	var e *client.Error
 	require.ErrorAs(t, err, &e)

@@ -367,7 +367,7 @@ func (r *Reader) take() error {
 		r.next = f.First
 	}
 	if f.First > r.next || f.First < 0 || f.Count < 0 || f.First > math.MaxInt64-int64(f.Count) {
-		return r.damaged("received a frame that does not follow the one before")
+		return &Error{Reason: ErrCorrupt.Reason, Message: "received a frame that does not follow the one before"}
 	}
 	if r.options.selects() && !f.HasNext {
 		return &Error{Reason: ErrUnsupported.Reason, Message: "the server does not know filters and projections: it needs a later version"}
